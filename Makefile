@@ -1,0 +1,80 @@
+# hushrank: `make demo` shows it, `make test` checks it, `make help` lists the rest.
+# Everything that a target writes is ignored by git: .venv/, build/, demo/ and tools' caches.
+
+PYTHON ?= python3
+UV_VERSION := uv>=0.11,<0.14
+WORKERS ?= auto
+ARGS ?=
+
+SHELL := /bin/bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+
+BIN := .venv/bin
+UV := $(BIN)/uv
+STAMP := .venv/.installed-from-the-lock
+PYTEST_FLAGS := -n $(WORKERS) --maxprocesses=8 --dist=worksteal
+
+export PREFECT_SERVER_ANALYTICS_ENABLED := false
+export DO_NOT_TRACK := 1
+ifdef PIP_INDEX_URL  # uv does not read pip's own setting
+export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
+endif
+
+.PHONY: help setup demo test lint types wheel-test lock bench clean
+
+help:  ## List the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## ?/\1|/' | column -t -s '|'
+	@echo
+	@echo 'Another interpreter: make clean setup PYTHON=python3.12   Some tests: make test ARGS="tests/privacy -k noise"'
+
+setup: $(STAMP)  ## Make .venv with the locked dependencies and this package, editable
+
+$(STAMP): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
+	  echo 'hushrank needs Python 3.11 or newer; $(PYTHON) is older or missing. Name one: make setup PYTHON=python3.12' >&2; \
+	  exit 1; }
+	@$(PYTHON) -c 'import ensurepip, venv' 2>/dev/null || { \
+	  echo '$(PYTHON) comes without its venv module. On Debian or Ubuntu: sudo apt-get install python3-venv' >&2; \
+	  exit 1; }
+	$(PYTHON) -m venv .venv
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(UV_VERSION)'
+	$(UV) pip install --quiet --python $(BIN)/python --requirement requirements.lock
+	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
+	@touch $@
+
+demo: setup  ## Simulate a survey of 200 000 people in demo/ and rank it privately
+	@test -e demo/survey.yaml || $(BIN)/hushrank simulate demo --items 50 --people 200000 --named
+	@$(BIN)/hushrank run demo/survey.yaml
+
+test: setup  ## Run every test, fast and slow; skipped ones are listed with their reasons
+	$(BIN)/python -m pytest $(PYTEST_FLAGS) $(ARGS)
+
+lint: setup  ## Check style and formatting with ruff
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+
+types: setup  ## Check types with mypy, strict
+	@mkdir -p build/types && ln -sfn ../.. build/types/hushrank
+	$(BIN)/mypy
+
+wheel-test: setup  ## Build the wheel, install it away from the tree and run the tests against it
+	@rm -rf build/dist
+	$(UV) build --quiet --python $(BIN)/python --out-dir build/dist
+	@away=$$(mktemp -d); trap 'rm -rf "$$away"' EXIT; set -x; \
+	$(UV) venv --quiet --python $(BIN)/python "$$away/venv"; \
+	$(UV) pip install --quiet --python "$$away/venv" --requirement requirements.lock; \
+	$(UV) pip install --quiet --python "$$away/venv" --no-deps build/dist/*.whl; \
+	cp -r tests pyproject.toml "$$away"; \
+	cd "$$away"; venv/bin/python -m pytest $(PYTEST_FLAGS) $(ARGS)
+
+lock: setup  ## Rewrite requirements.lock from pyproject.toml (ARGS=--upgrade for the newest versions)
+	$(UV) pip compile --quiet --universal --python-version 3.11 --no-emit-index-url \
+	  --group test --group dev --group bench $(ARGS) pyproject.toml -o requirements.lock
+
+bench: setup  ## Measure the speed and accuracy that the README claims
+	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+
+clean:  ## Remove everything that the other targets made
+	rm -rf .venv build demo *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
