@@ -1,0 +1,1 @@
+"""Privacy mechanisms, sensitivities and accounting. Pure: no files, logs or Beam."""

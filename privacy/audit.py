@@ -1,0 +1,297 @@
+"""Black-box lower bounds on the epsilon of a release function.
+
+The release is run many times on two adjacent inputs. If it is (epsilon, delta)-DP, then for every
+event E, P(E | left) <= e^epsilon P(E | right) + delta, and the same with the inputs exchanged. The
+outputs are split in three, run by run:
+
+    a quarter  shapes scores: functions of an output that grow with how much better `left` than
+               `right` explains it;
+    a quarter  chooses, in each direction, the score and the threshold with the best bound;
+    a half     bounds the probabilities of the two chosen events ([CP34]).
+
+The last part had no say in the events, so the bound holds at the stated confidence whatever the
+mechanism, and however badly the events were chosen. A bound above the promised epsilon proves a
+bug. A bound below it proves nothing: that is what the theorems are for.
+
+References:
+    [CP34] Clopper, Pearson. The use of confidence or fiducial limits illustrated in the case of the
+        binomial. 1934.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from scipy import stats
+
+Input = TypeVar("Input")
+Rows = NDArray[np.float64]  # shape (runs, d): one output a row
+Release = Callable[[Input, int], ArrayLike]  # input, number of runs -> one output a row
+Statistic = Callable[[Rows], ArrayLike]  # outputs -> one or several numbers a row
+
+LEAST_TRIALS = 100
+MANY_VALUES = 64  # a column with more distinct values is cut at quantiles
+SIGNIFICANT = 3.0  # standard errors between two counts; below it they score as equal
+TAILS = np.array([1e-4, 1e-3, 1e-2])
+CUT_LEVELS = np.unique(np.concatenate([TAILS, np.linspace(0, 1, 17), 1 - TAILS]))
+THRESHOLD_LEVELS = np.unique(np.concatenate([TAILS, np.linspace(0, 1, 65), 1 - TAILS]))
+MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd, so that a fingerprint keeps every bit
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditResult:
+    """What an audit found.
+
+    Attributes:
+        epsilon_lower: the release is not (epsilon, delta)-DP for any smaller epsilon; at least 0.
+        confidence: probability, over the runs, that this is true.
+        delta: the delta for which it was asked.
+        event: the event that shows it, in words.
+        trials: runs on each input.
+        held_out: runs on each input on which the event was counted.
+        counts: how often it occurred in them: under the input that favours it, under the other.
+    """
+
+    epsilon_lower: float
+    confidence: float
+    delta: float
+    event: str
+    trials: int
+    held_out: int
+    counts: tuple[int, int]
+
+
+def audit_epsilon(
+    release: Release[Input],
+    left: Input,
+    right: Input,
+    *,
+    trials: int,
+    confidence: float,
+    delta: float = 0.0,
+    statistics: Mapping[str, Statistic] | None = None,
+) -> AuditResult:
+    """Bound from below the epsilon at which `release` tells `left` from `right`.
+
+    Three scores are always tried: all columns of an output as if they were independent, one linear
+    combination of them, and the output as a whole (which sees the frequent ones, such as rankings
+    of few items). The first and the last find outputs that only one input can produce.
+
+    Args:
+        release: called as release(input, runs); returns that many independent outputs, finite
+            numbers of shape (runs,) or (runs, d). `one_by_one` makes one from a function that
+            returns a single output.
+        left: one input.
+        right: an input adjacent to it.
+        trials: runs on each input, at least 100.
+        confidence: of the bound, strictly between 0 and 1, for instance 1 - 1e-6.
+        delta: of the promised (epsilon, delta)-DP.
+        statistics: further functions of the outputs to look at, by name: shape (runs, d) ->
+            (runs,) or (runs, k).
+
+    Returns:
+        The bound and the event that shows it.
+
+    Raises:
+        ValueError: an argument is out of range, or the outputs do not have the stated form.
+    """
+    _check(trials, confidence, delta)
+    outputs = _rows(release(left, trials), trials), _rows(release(right, trials), trials)
+    if outputs[0].shape != outputs[1].shape:
+        raise ValueError("the outputs on the two inputs have different numbers of columns")
+    quarter, half = trials // 4, trials // 2
+    shaping, choosing, held_out = (
+        (outputs[0][runs], outputs[1][runs])
+        for runs in (slice(quarter), slice(quarter, half), slice(half, None))
+    )
+    level = (1 - confidence) / 4  # two events, two probabilities each (Bonferroni)
+    scores = _shape_scores(*shaping, statistics or {})
+    events = _choose_events(scores, *choosing, level, delta)
+    counts = [event.counts(*held_out) for event in events]
+    bounds = _epsilon_bound(np.transpose(counts), trials - half, level, delta)
+    best = int(np.argmax(bounds))
+    return AuditResult(
+        epsilon_lower=float(bounds[best]),
+        confidence=confidence,
+        delta=delta,
+        event=str(events[best]),
+        trials=trials,
+        held_out=trials - half,
+        counts=counts[best],
+    )
+
+
+def one_by_one(release: Callable[[Input], ArrayLike]) -> Release[Input]:
+    """The batch form, as `audit_epsilon` takes it, of a function that returns one output a call."""
+    return lambda data, runs: np.array([np.ravel(release(data)) for _ in range(runs)])
+
+
+@dataclass(frozen=True, slots=True)
+class _Score:
+    """A sum of one looked-up number a column: the log-likelihood ratio of its cell."""
+
+    name: str
+    columns: Callable[[Rows], Rows]
+    cuts: list[NDArray[np.float64]]  # of each column, ascending
+    tables: list[NDArray[np.float64]]  # of each column, one number for each of its cells
+
+    def __call__(self, outputs: Rows) -> NDArray[np.float64]:
+        """Score of each output: above 0 where it speaks for the left input."""
+        total = np.zeros(len(outputs))
+        for column, cuts, table in zip(
+            self.columns(outputs).T, self.cuts, self.tables, strict=True
+        ):
+            total += table[np.searchsorted(cuts, column, side="right")]
+        return total
+
+
+@dataclass(frozen=True, slots=True)
+class _Event:
+    """That `sign` times a score is at least `threshold`; the sign tells which input it favours."""
+
+    score: _Score
+    sign: int  # +1: left, -1: right
+    threshold: float
+
+    def counts(self, left: Rows, right: Rows) -> tuple[int, int]:
+        """How often it occurs: on the input that it favours, on the other."""
+        favoured, other = (left, right) if self.sign > 0 else (right, left)
+        return self._count(favoured), self._count(other)
+
+    def _count(self, outputs: Rows) -> int:
+        return int(np.count_nonzero(self.sign * self.score(outputs) >= self.threshold))
+
+    def __str__(self) -> str:
+        side = "left" if self.sign > 0 else "right"
+        return f"{self.score.name} favours the {side} input by {self.threshold:.3g} nats or more"
+
+
+def _shape_scores(left: Rows, right: Rows, statistics: Mapping[str, Statistic]) -> list[_Score]:
+    """One score of all columns, one of a linear combination, one of the whole, one a statistic."""
+    both = np.concatenate([left, right])
+    spread = both.var(axis=0)
+    weights = (left.mean(axis=0) - right.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
+    marks, counts = np.unique(_fingerprints(both), return_counts=True)
+    frequent = np.sort(marks[np.argsort(counts)[1 - MANY_VALUES :]])
+
+    def whole(outputs: Rows) -> Rows:
+        found = _fingerprints(outputs)
+        place = np.searchsorted(frequent, found).clip(max=len(frequent) - 1)
+        return np.where(frequent[place] == found, place, -1.0)
+
+    looks: dict[str, Statistic] = {
+        "every column": lambda outputs: outputs,
+        "a linear combination": lambda outputs: outputs @ weights,
+        "the whole output": whole,
+        **statistics,
+    }
+    return [_shape_score(name, partial(_look, look), left, right) for name, look in looks.items()]
+
+
+def _look(statistic: Statistic, outputs: Rows) -> Rows:
+    return _rows(statistic(outputs), len(outputs))
+
+
+def _shape_score(name: str, columns: Callable[[Rows], Rows], left: Rows, right: Rows) -> _Score:
+    """Estimate the log-likelihood ratio of every cell; 0 where the counts hardly differ."""
+    cuts, tables = [], []
+    for on_left, on_right in zip(columns(left).T, columns(right).T, strict=True):
+        starts = _cuts(np.concatenate([on_left, on_right]))
+        n_left, n_right = (
+            np.bincount(np.searchsorted(starts, side, "right"), minlength=len(starts) + 1)
+            for side in (on_left, on_right)
+        )
+        clear = np.abs(n_left - n_right) >= SIGNIFICANT * np.sqrt(n_left + n_right)
+        cuts.append(starts)
+        tables.append(np.where(clear, np.log((n_left + 0.5) / (n_right + 0.5)), 0.0))
+    return _Score(name, columns, cuts, tables)
+
+
+def _cuts(column: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Where cells begin: each value, or each quantile, has a cell to itself.
+
+    So an output that only one input produces, such as a count without noise, is not lost among its
+    neighbours.
+    """
+    values = np.unique(column)
+    if len(values) > MANY_VALUES:
+        values = np.quantile(column, CUT_LEVELS, method="nearest")
+    return np.unique(np.concatenate([values, np.nextafter(values, np.inf)]))
+
+
+def _choose_events(
+    scores: list[_Score], left: Rows, right: Rows, level: float, delta: float
+) -> list[_Event]:
+    """For each input the event that favours it with the best bound on these outputs."""
+    values = [(score, score(left), score(right)) for score in scores]
+    events = []
+    for sign in (1, -1):
+        best, chosen = -1.0, _Event(scores[0], sign, 0.0)
+        for score, *sides in values:
+            favoured, other = (np.sort(sign * side) for side in sides[::sign])
+            pooled = np.concatenate([favoured, other])
+            thresholds = np.unique(np.quantile(pooled, THRESHOLD_LEVELS, method="nearest"))
+            below = np.stack([np.searchsorted(side, thresholds) for side in (favoured, other)])
+            bounds = _epsilon_bound(len(left) - below, len(left), level, delta)
+            if bounds.max() > best:
+                place = int(np.argmax(bounds))
+                best = bounds[place]
+                chosen = _Event(score, sign, float(thresholds[place]))
+        events.append(chosen)
+    return events
+
+
+def _epsilon_bound(
+    counts: NDArray[np.int64], runs: int, level: float, delta: float
+) -> NDArray[np.float64]:
+    """ln((p - delta) / q), at least 0, with p bounded from below and q from above ([CP34]).
+
+    Args:
+        counts: shape (2, k): of k events, on the input that each favours and on the other.
+        runs: out of how many, on each input.
+        level: probability with which each of the two bounds may fail.
+        delta: of the promised (epsilon, delta)-DP.
+
+    Returns:
+        shape (k,).
+    """
+    favoured, other = counts
+    p = stats.beta.ppf(level, np.maximum(favoured, 1), runs - favoured + 1)
+    q = stats.beta.isf(level, other + 1, np.maximum(runs - other, 1))
+    p, q = np.where(favoured > 0, p, 0.0), np.where(other < runs, q, 1.0)
+    bound: NDArray[np.float64] = np.log(np.maximum((p - delta) / q, 1.0))
+    return bound
+
+
+def _fingerprints(outputs: Rows) -> NDArray[np.uint64]:
+    """A 64-bit hash of each row. A collision only merges two outputs, which is still an event."""
+    marks = np.zeros(len(outputs), np.uint64)
+    for column in outputs.T:
+        marks ^= (column + 0.0).view(np.uint64)  # -0.0 + 0.0 is 0.0
+        marks ^= marks >> np.uint64(32)
+        marks *= MULTIPLIER
+    return marks
+
+
+def _rows(values: ArrayLike, runs: int) -> Rows:
+    rows = np.asarray(values, np.float64)
+    rows = rows[:, None] if rows.ndim == 1 else rows
+    if rows.ndim != 2 or len(rows) != runs:
+        raise ValueError(f"need one row for each of {runs} runs, got shape {rows.shape}")
+    if not np.isfinite(rows).all():
+        raise ValueError("the outputs must be finite numbers")
+    return rows
+
+
+def _check(trials: int, confidence: float, delta: float) -> None:
+    if trials < LEAST_TRIALS:
+        raise ValueError(f"trials must be >= {LEAST_TRIALS}, got {trials!r}")
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must be strictly between 0 and 1, got {confidence!r}")
+    if not 0 <= delta < 1:
+        raise ValueError(f"delta must be at least 0 and below 1, got {delta!r}")

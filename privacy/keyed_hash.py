@@ -1,0 +1,83 @@
+"""A keyed hash of whole columns: pseudonyms for people, and a secret but repeatable row order.
+
+AES-256 in CBC-MAC over messages none of which is a prefix of another (each starts with its kind and
+length), which is a pseudo-random function under a secret key ([BKR00], [PR00]); one library call
+encrypts a block of every row at once. With the key drawn for one run and never stored, nobody can
+link pseudonyms between runs or predict which rows are kept, and yet a retried or differently split
+run takes the same decisions. Among m different values, some two share their 128-bit hash with
+probability below m^2 / 2^129.
+
+References:
+    [BKR00] Bellare, Kilian, Rogaway. The security of the cipher block chaining message
+        authentication code. 2000.
+    [PR00] Petrank, Rackoff. CBC MAC for real-time data sources. 2000.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from numpy.typing import NDArray
+
+KEY_BYTES = 32
+BLOCK_BYTES = 16
+_INTEGER, _STRING, _TUPLE = 1, 2, 3  # first word of a message: its kind
+
+_PREFIX_MASKS = (
+    np.where(  # [k]: the first k bytes of a block
+        np.arange(BLOCK_BYTES) < np.arange(BLOCK_BYTES + 1)[:, None], 255, 0
+    )
+    .astype(np.uint8)
+    .view(np.uint64)
+)
+
+Hashes = NDArray[np.uint64]  # shape (m, 2): 128 bits a row
+
+
+class KeyedHash:
+    """Pseudo-random function from integers, strings or tuples of hashes to 128 bits a row."""
+
+    def __init__(self, key: bytes) -> None:
+        if len(key) != KEY_BYTES:
+            raise ValueError(f"the key must have {KEY_BYTES} bytes, got {len(key)}")
+        self._key = key
+
+    def of_integers(self, values: NDArray[np.int64]) -> Hashes:
+        """Hash each integer; shape (m,) -> (m, 2)."""
+        blocks = np.empty((len(values), 2), np.uint64)
+        blocks[:, 0] = _INTEGER
+        blocks[:, 1] = values.view(np.uint64)
+        return self._encrypt(blocks)
+
+    def of_strings(self, offsets: NDArray[np.int64], text: NDArray[np.uint8]) -> Hashes:
+        """Hash each byte string text[offsets[k]:offsets[k + 1]]; m + 1 offsets -> (m, 2)."""
+        lengths = np.diff(offsets)
+        state = np.empty((len(lengths), 2), np.uint64)
+        state[:, 0] = _STRING
+        state[:, 1] = lengths
+        state = self._encrypt(state)
+        padded = np.concatenate([text, np.zeros(BLOCK_BYTES, np.uint8)])
+        windows = np.ndarray((len(text) + 1,), f"V{BLOCK_BYTES}", padded, strides=(1,))
+        for start in range(0, int(lengths.max(initial=0)), BLOCK_BYTES):
+            rows = np.flatnonzero(lengths > start)
+            block = windows[offsets[:-1][rows] + start].view(np.uint64).reshape(-1, 2)
+            block &= _PREFIX_MASKS[np.minimum(lengths[rows] - start, BLOCK_BYTES)]
+            state[rows] = self._encrypt(state[rows] ^ block)
+        return state
+
+    def of_tuples(self, label: int, *blocks: Hashes) -> Hashes:
+        """Hash tuples of blocks of shape (m, 2) -> (m, 2); every `label` is another function."""
+        first = np.array([[_TUPLE + (len(blocks) << 8), label]], np.uint64)
+        # Not `broadcast_to`: adding a row of two words to each row takes five times as long.
+        state = np.repeat(self._encrypt(first), len(blocks[0]), axis=0)
+        for block in blocks:
+            state = self._encrypt(state ^ block)
+        return state
+
+    def _encrypt(self, blocks: Hashes) -> Hashes:
+        # ECB of single blocks is the raw block cipher, which is what CBC-MAC is made of.
+        cipher = Cipher(algorithms.AES(self._key), modes.ECB()).encryptor()
+        encrypted = np.empty((len(blocks) + 1, 2), np.uint64)  # the library wants a block of room
+        into = encrypted.view(np.uint8).reshape(-1)[:-1].data
+        cipher.update_into(np.ascontiguousarray(blocks).view(np.uint8).reshape(-1).data, into)
+        return encrypted[:-1]

@@ -1,0 +1,283 @@
+"""Objective perturbation: noise inside an optimisation whose minimiser is released.
+
+    theta = argmin  sum of losses + (ridge / 2) |theta|^2 + w . theta
+
+with w random. The minimiser has w = -(gradient of the rest at theta), so the density of theta is
+that of w there times the determinant of the Hessian, and the privacy loss between two adjacent
+inputs is, at the theta that was released,
+
+    (|w'|_1 - |w|_1) / scale + log det(Hessian) - log det(Hessian')          (w Laplace)
+
+[CCW] Propositions 2.1 and 3.1, [KST12] Theorem 2. (Where the Hessian jumps, as that of the Laplace
+link does, theta -> w is still a Lipschitz bijection, differentiable almost everywhere.)
+
+Tight constants. The first part is at most sensitivity.l1 / scale. The Hessians are the same but for
+`rows` terms of rank one on either side, none longer than 2 kappa2 and all at least 0, on top of the
+ridge: each changes the determinant by the factor 1 + 2 kappa2 / ridge at most, so the second part
+is at most e_det = rows log(1 + 2 kappa2 / ridge). Hence scale = l1 / (epsilon - e_det).
+
+If F is logistic and ridge >= kappa1 scale, rows that enter the first part pay nothing for the
+second: one with slope s adds 2 s / scale + log(1 + 2 s (kappa1 - s) / ridge), which then increases
+in s, to 2 kappa1 / scale at s = kappa1: what the first part charges anyway. Then only
+`rows_within` are left to be counted in e_det.
+
+Paper's constants: scale 8 L kappa1 / epsilon, ridge at least 4 kappa2 / epsilon (comparisons) or
+8 L kappa2 / epsilon (users). Valid, and twice to four times as much noise as needed.
+
+Gaussian noise. With b = -w and g the gradient's change, the first part is
+(b.g + |g|^2 / 2) / scale^2. Its b.g is not normal, because g depends on theta and so on b. Two
+bounds hold all the same. It is at most |g| times the length of b's projection on the fixed
+directions that g combines: scale times a chi variable. And g is a sum of `terms`, one for each row
+(or for two, one leaving and one coming), so b.g is at most the sum of the largest values that each
+term can have, which lie at the ends of its coefficients: the largest of few normal variables. What
+each exceeds with probability delta may add up to less than what the sum does; but the mean beyond
+such a point, the expected shortfall, is no smaller and subadditive ([AT02] Prop. 3.1). So b.g
+exceeds scale * tail with probability delta at most, for
+
+    tail = min( l2 chi_d(delta), terms term_l2 shortfall(delta) ),
+
+d the dimension of the directions, and scale solves l2^2 / (2 scale^2) + tail / scale
+= epsilon - e_det. [KST12] has one term with one direction, and for that the scale
+l2 sqrt(8 log(2 / delta) + 4 epsilon) / epsilon with ridge 4 kappa2 L / epsilon: here, with
+l2 = 2 sqrt(2) kappa1 L, the `paper` constants, which by themselves do not cover users with several
+rows; the tight scale is taken where it is the larger.
+
+References:
+    [AT02] Acerbi, Tasche. On the coherence of expected shortfall. 2002.
+    [CCW] Cai, Chakraborty, Wang. Optimal differentially private ranking from pairwise comparisons.
+        2025.
+    [KST12] Kifer, Smith, Thakurta. Private convex empirical risk minimization and high-dimensional
+        regression. 2012.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+import numpy as np
+from scipy.optimize import brentq
+from scipy.special import ndtr
+from scipy.stats import chi, norm
+
+from hushrank.privacy.gradient_sensitivity import (
+    GradientSensitivity,
+    LossBounds,
+    gradient_sensitivity,
+)
+from hushrank.privacy.units import NoiseKind, PrivacyParams, Unit
+
+ROUNDING = 1 + 2.0**-40  # scales are computed in floating point and rounded up by more than that
+
+
+class Constants(StrEnum):
+    """Which scale and ridge belong to an epsilon."""
+
+    TIGHT = "tight"  # what the proof needs
+    PAPER = "paper"  # what the papers print
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ObjectiveNoise:
+    """Calibrated noise w, as if it were continuous and the minimiser exact.
+
+    Attributes:
+        kind: law of each entry of w.
+        scale: of w: exp(-|x| / scale), or standard deviation for `gaussian`; 0 without privacy.
+        ridge: with which the scale is private.
+        sensitivity: of the gradient, in the norm that the noise needs.
+        determinant_epsilon: e_det, the part of epsilon that the Hessians take.
+        epsilon: what all of it costs, at most what was asked for.
+        delta: likewise.
+    """
+
+    kind: NoiseKind
+    scale: float
+    ridge: float
+    sensitivity: float
+    determinant_epsilon: float
+    epsilon: float
+    delta: float
+
+    @property
+    def privacy_loss(self) -> float:
+        """The epsilon that this scale really costs; `epsilon` unless `paper` made it larger."""
+        if self.scale == 0:
+            return math.inf
+        if self.kind is NoiseKind.LAPLACE:
+            return self.sensitivity / self.scale + self.determinant_epsilon
+        return self.epsilon
+
+
+def calibrate_noise(
+    loss: LossBounds,
+    params: PrivacyParams,
+    n_items: int,
+    ridge: float,
+    *,
+    epsilon: float,
+    public_graph: bool = False,
+    constants: Constants = Constants.TIGHT,
+) -> ObjectiveNoise:
+    """Smallest noise with which the minimiser is (epsilon, params.delta)-DP for this ridge.
+
+    Args:
+        loss: bounds of one comparison's loss.
+        params: unit, adjacency, enforced bounds, law of the noise and its delta.
+        n_items: size of the public catalogue.
+        ridge: gamma, > 0; public, never computed from the data.
+        epsilon: for w alone, at most params.epsilon: the output's noise has its own share; `inf`
+            gives no noise.
+        public_graph: which pairs each unit compared is public.
+        constants: `paper` never adds less noise than `tight`.
+
+    Raises:
+        ValueError: the ridge is too small for this epsilon (the text says how large it must be),
+            or the parameters do not fit together.
+    """
+    change = gradient_sensitivity(loss, params, n_items, public_graph)
+    if params.noise is NoiseKind.GAUSSIAN and params.rho is not None:
+        raise ValueError(
+            "objective perturbation with gaussian noise is (epsilon, delta)-DP, not zCDP: "
+            "set epsilon and delta instead of rho"
+        )
+    if not (math.isfinite(ridge) and ridge > 0):
+        raise ValueError(f"ridge must be finite and > 0, got {ridge!r}")
+    if math.isinf(epsilon):
+        return ObjectiveNoise(
+            kind=params.noise,
+            scale=0.0,
+            ridge=ridge,
+            sensitivity=change.l1 if params.noise is NoiseKind.LAPLACE else change.l2,
+            determinant_epsilon=0.0,
+            epsilon=epsilon,
+            delta=0.0,
+        )
+    least = least_ridge(loss, params, n_items, epsilon, public_graph, constants)
+    if ridge < least or (ridge == least and constants is Constants.TIGHT):
+        above = "at least" if constants is Constants.PAPER else "more than"
+        raise ValueError(
+            f"ridge {ridge:g} is too small: at epsilon {epsilon:g} these bounds and constants: "
+            f"{constants} need {above} {least:.6g}"
+        )
+    if params.noise is NoiseKind.GAUSSIAN:
+        noise = _gaussian(loss, params.delta, n_items, ridge, epsilon, change)
+    else:
+        noise = _laplace(loss, ridge, epsilon, change)
+    if constants is Constants.TIGHT:
+        return noise
+    return replace(noise, scale=max(noise.scale, _paper_scale(loss, params)))
+
+
+def least_ridge(
+    loss: LossBounds,
+    params: PrivacyParams,
+    n_items: int,
+    epsilon: float,
+    public_graph: bool = False,
+    constants: Constants = Constants.TIGHT,
+) -> float:
+    """The ridge from which (`paper`), or above which (`tight`), the noise can be calibrated."""
+    rows = gradient_sensitivity(loss, params, n_items, public_graph).rows
+    tight = 2 * loss.kappa2 / math.expm1(epsilon / rows) if rows else 0.0
+    if constants is Constants.TIGHT:
+        return tight
+    single = params.unit is Unit.COMPARISON and params.noise is NoiseKind.LAPLACE
+    per_row = 4 if single or params.noise is NoiseKind.GAUSSIAN else 8
+    return max(tight, per_row * params.max_contributions * loss.kappa2 / params.epsilon)
+
+
+def cheap_ridge(
+    loss: LossBounds,
+    params: PrivacyParams,
+    n_items: int,
+    epsilon: float,
+    public_graph: bool = False,
+    constants: Constants = Constants.TIGHT,
+) -> float:
+    """A ridge at which the Hessians take at most a quarter of epsilon; with `paper`, its floor.
+
+    With a logistic F and Laplace noise: the one from which only `rows_within` are charged, since
+    rows_within log(1 + 2 kappa2 / ridge) <= 2 kappa2 rows_within / ridge.
+    """
+    least = least_ridge(loss, params, n_items, epsilon, public_graph, constants)
+    change = gradient_sensitivity(loss, params, n_items, public_graph)
+    if change.rows == 0 or constants is Constants.PAPER:
+        return least
+    quarter = least_ridge(loss, params, n_items, epsilon / 4, public_graph)
+    if not loss.outcome_free_curvature or params.noise is NoiseKind.GAUSSIAN:
+        return quarter
+    charged_within = 2 * loss.kappa2 * change.rows_within
+    return ROUNDING**2 * (loss.kappa1 * change.l1 + charged_within) / epsilon
+
+
+def _paper_scale(loss: LossBounds, params: PrivacyParams) -> float:
+    rows = params.max_contributions
+    if params.noise is NoiseKind.LAPLACE:
+        return 8 * rows * loss.kappa1 / params.epsilon
+    l2 = 2 * math.sqrt(2) * loss.kappa1 * rows
+    return l2 * math.sqrt(8 * math.log(2 / params.delta) + 4 * params.epsilon) / params.epsilon
+
+
+def _laplace(
+    loss: LossBounds, ridge: float, epsilon: float, change: GradientSensitivity
+) -> ObjectiveNoise:
+    per_row = math.log1p(2 * loss.kappa2 / ridge)
+    determinant = change.rows * per_row
+    if loss.outcome_free_curvature:
+        left = epsilon - change.rows_within * per_row
+        if left > 0 and ridge >= loss.kappa1 * ROUNDING * change.l1 / left:
+            determinant = change.rows_within * per_row
+    return ObjectiveNoise(
+        kind=NoiseKind.LAPLACE,
+        scale=ROUNDING * change.l1 / (epsilon - determinant),
+        ridge=ridge,
+        sensitivity=change.l1,
+        determinant_epsilon=determinant,
+        epsilon=epsilon,
+        delta=0.0,
+    )
+
+
+def _gaussian(
+    loss: LossBounds,
+    delta: float,
+    n_items: int,
+    ridge: float,
+    epsilon: float,
+    change: GradientSensitivity,
+) -> ObjectiveNoise:
+    """Solves l2^2 / (2 scale^2) + tail / scale = epsilon - e_det."""
+    determinant = change.rows * math.log1p(2 * loss.kappa2 / ridge)
+    left = epsilon - determinant
+    tail = _tail(change, loss, n_items, delta)
+    return ObjectiveNoise(
+        kind=NoiseKind.GAUSSIAN,
+        scale=ROUNDING * (tail + math.sqrt(tail**2 + 2 * left * change.l2**2)) / (2 * left),
+        ridge=ridge,
+        sensitivity=change.l2,
+        determinant_epsilon=determinant,
+        epsilon=epsilon,
+        delta=delta,
+    )
+
+
+def _tail(change: GradientSensitivity, loss: LossBounds, n_items: int, delta: float) -> float:
+    """What b.g / scale exceeds with probability delta at most."""
+    dimension = min(change.terms * change.term_directions, n_items - 1)
+    projected = change.l2 * float(chi.isf(delta, dimension))
+    # The ends of a term with two directions: both of them, of length term_l2, or either alone.
+    alone = change.term_l2 / (math.sqrt(2) * loss.slope)
+    stretches = np.array([1.0] if change.term_directions == 1 else [1.0, alone, alone])
+
+    def excess(t: float) -> float:
+        return float(ndtr(-t * stretches).sum()) - delta
+
+    quantile = float(brentq(excess, 0.0, 40.0)) * ROUNDING
+    if change.terms == 1:
+        return min(projected, change.term_l2 * quantile)
+    z = quantile * stretches
+    beyond = (norm.pdf(z) - z * ndtr(-z)) / stretches  # integrals of the tails from `quantile` on
+    shortfall = quantile + float(beyond.sum()) / delta
+    return min(projected, change.terms * change.term_l2 * shortfall)

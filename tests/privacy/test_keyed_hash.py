@@ -1,0 +1,63 @@
+"""The keyed hash is CBC-MAC with AES-256, whatever the block structure of the column."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hushrank.privacy.keyed_hash import KeyedHash
+
+KEY = bytes(range(32))
+
+
+def cbc_mac(*words: int, tail: bytes = b"") -> bytes:
+    message = b"".join(word.to_bytes(8, "little") for word in words) + tail
+    message += bytes(-len(message) % 16)
+    return Cipher(algorithms.AES(KEY), modes.CBC(bytes(16))).encryptor().update(message)[-16:]
+
+
+def hash_strings(values: list[bytes]) -> list[bytes]:
+    offsets = np.cumsum([0, *map(len, values)], dtype=np.int64)
+    text = np.frombuffer(b"".join(values), np.uint8)
+    return [row.tobytes() for row in KeyedHash(KEY).of_strings(offsets, text)]
+
+
+@given(st.lists(st.binary(max_size=50), max_size=8))
+def test_strings_are_hashed_as_their_length_then_their_bytes(values):
+    assert hash_strings(values) == [cbc_mac(2, len(value), tail=value) for value in values]
+
+
+def test_a_string_and_the_same_with_a_zero_byte_differ():
+    one, other = hash_strings([b"ann", b"ann\0"])
+    assert one != other
+
+
+@given(st.lists(st.integers(-(2**63), 2**63 - 1), max_size=8))
+def test_integers_are_hashed_as_one_block(values):
+    hashes = KeyedHash(KEY).of_integers(np.array(values, np.int64))
+    assert [row.tobytes() for row in hashes] == [cbc_mac(1, value % 2**64) for value in values]
+
+
+def test_tuples_are_hashed_with_their_label_and_length():
+    block = np.array([[5, 6], [7, 8]], np.uint64)
+    other = block + np.uint64(1)
+    hashes = KeyedHash(KEY).of_tuples(9, block, other)
+    assert [row.tobytes() for row in hashes] == [
+        cbc_mac(3 + (2 << 8), 9, 5, 6, 6, 7),
+        cbc_mac(3 + (2 << 8), 9, 7, 8, 8, 9),
+    ]
+
+
+def test_another_key_is_another_function():
+    values = np.arange(100)
+    assert not (
+        KeyedHash(KEY).of_integers(values) == KeyedHash(bytes(32)).of_integers(values)
+    ).any()
+
+
+def test_a_key_of_another_length_is_refused():
+    with pytest.raises(ValueError, match="the key must have 32 bytes, got 16"):
+        KeyedHash(bytes(16))

@@ -1,0 +1,212 @@
+"""Sensitivities against the largest change found by enumerating every small bundle.
+
+A bundle is what one user contributes: rows on pairs of items, each won by one of the two or, where
+ties are split, tied. Every bundle and every pair of bundles that the bounds allow is tried.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import combinations, combinations_with_replacement
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from hushrank.privacy.sensitivity import (
+    Sensitivity,
+    pair_counts_sensitivity,
+    win_counts_sensitivity,
+)
+from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
+
+ADJACENCIES = list(Adjacency)
+STATISTICS = {"wins": win_counts_sensitivity, "pairs": pair_counts_sensitivity}
+
+
+def n_pairs(n_items: int) -> int:
+    return n_items * (n_items - 1) // 2
+
+
+@cache
+def possible_rows(n_items: int, ties: bool) -> NDArray[np.int64]:
+    """Matrix wins[a, b] of every possible row, shape (pairs, outcomes, n, n); 2 a row with ties."""
+    rows = np.zeros((n_pairs(n_items), 3 if ties else 2, n_items, n_items), np.int64)
+    for pair, (i, j) in enumerate(combinations(range(n_items), 2)):
+        rows[pair, 0, i, j] = rows[pair, 1, j, i] = 2 if ties else 1
+        if ties:
+            rows[pair, 2, i, j] = rows[pair, 2, j, i] = 1
+    return rows
+
+
+@cache
+def bundle_matrices(n_items: int, most: int, distinct: bool, ties: bool) -> NDArray[np.int64]:
+    """Every bundle of at most `most` rows, as the sum of its rows, shape (m, n, n)."""
+    rows = possible_rows(n_items, ties)
+    if distinct:
+        absent = np.zeros_like(rows[:, :1])
+        options = np.concatenate([absent, rows], axis=1)  # (pairs, states, n, n)
+        states = np.indices((options.shape[1],) * len(options)).reshape(len(options), -1)
+        states = states[:, (states > 0).sum(axis=0) <= most]
+        return sum(option[state] for option, state in zip(options, states, strict=True))
+    flat = rows.reshape(-1, n_items, n_items)
+    sums = [
+        flat[list(chosen)].sum(axis=0)
+        for size in range(most + 1)
+        for chosen in combinations_with_replacement(range(len(flat)), size)
+    ]
+    return np.array(sums)
+
+
+def bundles(
+    statistic: str, n_items: int, most: int, distinct: bool, ties: bool, cap: int | None
+) -> NDArray[np.int64]:
+    """Distinct values of the statistic of one bundle that keeps all bounds, shape (m, d)."""
+    wins = bundle_matrices(n_items, most, distinct, ties)
+    if cap is not None:
+        occurrences = (wins + wins.transpose(0, 2, 1)).sum(axis=2)  # a row weighs 2 with ties
+        wins = wins[(occurrences <= cap * (2 if ties else 1)).all(axis=1)]
+    values = wins.sum(axis=2) if statistic == "wins" else wins.reshape(len(wins), -1)
+    return np.unique(values, axis=0)
+
+
+def largest_change(values: NDArray[np.int64], adjacency: Adjacency) -> Sensitivity:
+    """Over every bundle against nothing, or every bundle against every other."""
+    if adjacency is Adjacency.ADD_REMOVE:
+        return Sensitivity(int(values.sum(axis=1).max()), int((values**2).sum(axis=1).max()))
+    l1 = l2_squared = 0
+    for value in values:
+        change = values - value
+        l1 = max(l1, int(np.abs(change).sum(axis=1).max()))
+        l2_squared = max(l2_squared, int((change**2).sum(axis=1).max()))
+    return Sensitivity(l1, l2_squared)
+
+
+def user_params(adjacency: Adjacency, most: int, **bounds: Any) -> PrivacyParams:
+    return PrivacyParams(
+        unit=Unit.USER, adjacency=adjacency, epsilon=1.0, max_contributions=most, **bounds
+    )
+
+
+def check(
+    statistic: str,
+    adjacency: Adjacency,
+    n_items: int,
+    most: int,
+    *,
+    distinct: bool = False,
+    ties: bool = False,
+    cap: int | None = None,
+) -> tuple[Sensitivity, Sensitivity]:
+    """Assert that the bound holds; return (bound, enumerated)."""
+    params = user_params(adjacency, most, distinct_pairs=distinct, per_item_cap=cap)
+    bound = STATISTICS[statistic](params, n_items, 2 if ties else 1)
+    found = largest_change(bundles(statistic, n_items, most, distinct, ties, cap), adjacency)
+    assert found.l1 <= bound.l1
+    assert found.l2_squared <= bound.l2_squared
+    return bound, found
+
+
+@pytest.mark.parametrize("ties", [False, True])
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.parametrize("n_items", [2, 3, 4, 5])
+def test_unit_comparison_is_exact(
+    statistic: str, adjacency: Adjacency, n_items: int, ties: bool
+) -> None:
+    params = PrivacyParams(unit=Unit.COMPARISON, adjacency=adjacency, epsilon=1.0)
+    bound = STATISTICS[statistic](params, n_items, 2 if ties else 1)
+    one_row = bundles(statistic, n_items, 1, False, ties, None)
+    assert bound == largest_change(one_row, adjacency)
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.parametrize(
+    ("n_items", "most", "ties"),
+    [(n, most, False) for n in (2, 3, 4) for most in (1, 2, 3, 4)]
+    + [(5, most, False) for most in (1, 2, 3)]
+    + [(n, most, True) for n in (2, 3) for most in (1, 2, 3, 4)]
+    + [(4, 3, True), (5, 2, True)],
+)
+def test_unit_user_is_exact(
+    statistic: str, adjacency: Adjacency, n_items: int, most: int, ties: bool
+) -> None:
+    bound, found = check(statistic, adjacency, n_items, most, ties=ties)
+    assert bound == found
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize(
+    ("n_items", "most", "ties"),
+    [(n, most, False) for n in (2, 3, 4, 5) for most in range(1, n_pairs(n) + 2)]
+    + [(n, most, True) for n in (2, 3, 4) for most in range(1, n_pairs(n) + 1)],
+)
+def test_win_counts_on_distinct_pairs(
+    adjacency: Adjacency, n_items: int, most: int, ties: bool
+) -> None:
+    bound, found = check("wins", adjacency, n_items, most, distinct=True, ties=ties)
+    if (adjacency, n_items, most) == (Adjacency.REPLACE_ONE, 5, 8):
+        assert (bound.l1, found.l1) == (16, 15)  # the one exception of the docstring up to n = 5
+    else:
+        assert bound.l1 == found.l1
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize(
+    ("n_items", "most", "ties"),
+    [(n, most, False) for n in (2, 3, 4) for most in range(1, n_pairs(n) + 2)]
+    + [(5, 2, False), (2, 1, True), (3, 2, True), (3, 3, True)],
+)
+def test_pair_counts_on_distinct_pairs_are_exact(
+    adjacency: Adjacency, n_items: int, most: int, ties: bool
+) -> None:
+    bound, found = check("pairs", adjacency, n_items, most, distinct=True, ties=ties)
+    assert bound == found
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.parametrize(
+    ("n_items", "most", "distinct", "ties"),
+    [(n, most, False, False) for n in (2, 3, 4) for most in (1, 2, 3, 4)]
+    + [(n, most, True, False) for n in (3, 4) for most in (2, 3, n_pairs(n))]
+    + [(3, 4, False, True), (4, 3, True, True)],
+)
+def test_per_item_cap(
+    statistic: str, adjacency: Adjacency, n_items: int, most: int, distinct: bool, ties: bool
+) -> None:
+    for cap in range(1, most + 1):
+        check(statistic, adjacency, n_items, most, distinct=distinct, ties=ties, cap=cap)
+
+
+def test_a_cap_bounds_the_rows() -> None:
+    params = user_params(Adjacency.ADD_REMOVE, 4, per_item_cap=1)
+    assert win_counts_sensitivity(params, 4) == Sensitivity(2, 2)  # two disjoint pairs, not four
+    values = bundles("wins", 4, 4, False, False, 1)
+    assert largest_change(values, Adjacency.ADD_REMOVE) == Sensitivity(2, 2)
+
+
+def test_one_per_user_of_six_items_all_pairs() -> None:
+    params = user_params(Adjacency.REPLACE_ONE, 15, distinct_pairs=True)
+    assert win_counts_sensitivity(params, 6) == Sensitivity(24, 150)
+    assert pair_counts_sensitivity(params, 6) == Sensitivity(30, 30)
+
+
+@pytest.mark.parametrize("most", [1, 2, 3])
+def test_erratum_1_the_published_scale_is_below_the_truth(most: int) -> None:
+    published_l1 = most  # [CCW] Alg. 3 adds Laplace(L / epsilon) under replace-one
+    values = bundles("wins", 4, most, False, False, None)
+    truth = largest_change(values, Adjacency.REPLACE_ONE).l1
+    assert published_l1 < truth
+    assert win_counts_sensitivity(user_params(Adjacency.REPLACE_ONE, most), 4).l1 == truth
+
+
+@pytest.mark.parametrize("sensitivity_of", STATISTICS.values())
+def test_sizes_are_checked(sensitivity_of: Any) -> None:
+    params = user_params(Adjacency.REPLACE_ONE, 2)
+    with pytest.raises(ValueError, match="n_items must be >= 2, got 1"):
+        sensitivity_of(params, 1)
+    with pytest.raises(ValueError, match="row_weight must be >= 1, got 0"):
+        sensitivity_of(params, 4, 0)

@@ -1,0 +1,134 @@
+"""Releases to show and to publish, made the way a run makes them but for a seed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+import numpy as np
+
+from hushrank.estimation.central_noise import release_pair_counts, release_win_counts
+from hushrank.estimation.debiased import estimate_from
+from hushrank.estimation.links import LOGISTIC
+from hushrank.estimation.matrices import PairCounts, WinCounts
+from hushrank.estimation.mle_uncertainty import rank_by_scores
+from hushrank.estimation.noisy_counts import rank_by_win_counts
+from hushrank.estimation.noisy_pairs import fit_noisy_pairs
+from hushrank.estimation.perturbed_mle import MleSettings, perturbed_mle
+from hushrank.flows.count_statement import PAIR_COUNTS, WIN_COUNTS
+from hushrank.flows.mle_statement import mle_record
+from hushrank.flows.privacy_record import count_record
+from hushrank.flows.release import (
+    NO_COMPARISONS,
+    NOT_INFORMATIVE,
+    Provenance,
+    Release,
+    build_release,
+)
+from hushrank.flows.released import ReleasedCounts, ReleasedPairs, ReleasedScores
+from hushrank.flows.scale import Scale
+from hushrank.privacy.randomness import seeded_bits
+from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
+from hushrank.transforms.schema import Ties
+
+ITEMS = ("Barcelona", "London", "Milano", "Paris", "St.Gallen", "Stockholm")
+WINS = (500, 1050, 560, 790, 770, 330)
+PAIR_WINS = (
+    (0, 60, 110, 85, 95, 150),
+    (230, 0, 215, 190, 205, 240),
+    (135, 65, 0, 90, 125, 160),
+    (190, 90, 180, 0, 170, 200),
+    (175, 80, 150, 105, 0, 165),
+    (110, 50, 100, 70, 95, 0),
+)
+JOB = "ab" * 32
+
+
+def user_params(**changes: Any) -> PrivacyParams:
+    """One person protected at epsilon 2, with `changes`."""
+    chosen = {
+        "unit": Unit.USER,
+        "adjacency": Adjacency.REPLACE_ONE,
+        "epsilon": 2.0,
+        "max_contributions": 15,
+        "distinct_pairs": True,
+    }
+    return PrivacyParams(**(chosen | changes))
+
+
+def provenance(**changes: Any) -> Provenance:
+    """Where the releases of these tests come from, with `changes`."""
+    chosen = {
+        "release_id": "7c1f93",
+        "created": datetime(2026, 11, 20, 2, 0, 4, tzinfo=UTC),
+        "name": "campus-choice",
+        "job": JOB,
+        "method": "noisy-counts",
+        "code_version": "0.1.0",
+        "safe_bits": True,
+    }
+    return Provenance(**(chosen | changes))
+
+
+def make_pairs_release(wins: Sequence[Sequence[int]], **changes: Any) -> Release:
+    """A release of the matrix of these exact `wins` of `ITEMS`; `changes` are of its provenance."""
+    params = user_params()
+    exact = PairCounts(np.array(wins, np.int64))
+    noisy, calibration = release_pair_counts(exact, params, seeded_bits(5))
+    fitted = fit_noisy_pairs(noisy, calibration.law, LOGISTIC)
+    privacy = count_record(
+        PAIR_COUNTS,
+        params,
+        calibration.law,
+        calibration.sensitivity,
+        Ties.DROP,
+        {"link": "logistic", "pairs": fitted.n_pairs},
+    )
+    return build_release(
+        provenance(method="noisy-pairs", **changes),
+        ITEMS,
+        estimate_from(fitted.fit),
+        privacy,
+        ReleasedPairs.of(noisy, ITEMS),
+        Scale.LOG_ODDS,
+    )
+
+
+def make_scores_release(wins: Sequence[Sequence[int]], **changes: Any) -> Release:
+    """A release of scores fitted to these exact `wins`; `changes` are of its provenance."""
+    settings = MleSettings(expected_comparisons=1300)
+    exact = PairCounts(np.array(wins, np.int64))
+    drawn = perturbed_mle(exact, user_params(), settings, seeded_bits(5))
+    return build_release(
+        provenance(method="perturbed-mle", **changes),
+        ITEMS,
+        rank_by_scores(drawn.scores, drawn.mechanism),
+        mle_record(drawn.mechanism, Ties.DROP, None),
+        ReleasedScores.of(drawn.scores, ITEMS),
+        Scale.LOG_ODDS,
+    )
+
+
+def make_release(
+    items: Sequence[str] = ITEMS,
+    wins: Sequence[int] = WINS,
+    params: PrivacyParams | None = None,
+    ties: Ties = Ties.DROP,
+    n_top: int | None = None,
+    seed: int = 5,
+    **changes: Any,
+) -> Release:
+    """A release of these exact `wins`; `changes` are of its provenance."""
+    params = params or user_params()
+    exact = WinCounts(np.array(wins, np.int64), ties.row_weight)
+    noisy, calibration = release_win_counts(exact, params, seeded_bits(seed))
+    privacy = count_record(WIN_COUNTS, params, calibration.law, calibration.sensitivity, ties)
+    estimate = rank_by_win_counts(noisy, calibration.law)
+    released = ReleasedCounts.of(noisy, items)
+    nothing = NOT_INFORMATIVE if params.private else NO_COMPARISONS
+    warnings = () if estimate.informative else (nothing,)
+    origin = provenance(**changes)
+    return build_release(
+        origin, items, estimate, privacy, released, Scale.WIN_SHARE, warnings, n_top
+    )

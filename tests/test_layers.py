@@ -1,0 +1,183 @@
+"""The order of the layers, read from the imports of every module.
+
+The rules are functions from source text to findings, so that the second half of this file can
+plant each fault and see it found.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+BELOW = {
+    "privacy": set(),
+    "estimation": {"privacy"},
+    "transforms": {"estimation", "privacy"},
+    "pipelines": {"transforms", "estimation", "privacy"},
+    "flows": {"pipelines", "transforms", "estimation", "privacy"},
+    "experiments": {"pipelines", "transforms", "estimation", "privacy"},
+}
+PURE = {"privacy", "estimation"}
+RELEASING = {"privacy", "estimation", "transforms", "flows"}
+IMPURE_MODULES = {
+    *("apache_beam", "prefect", "pyarrow", "pandas", "polars", "duckdb", "google", "matplotlib"),
+    *(
+        "logging",
+        "pathlib",
+        "shutil",
+        "tempfile",
+        "io",
+        "sqlite3",
+        "subprocess",
+        "socket",
+        "warnings",
+    ),
+    *("pydantic", "yaml", "typer", "rich", "jinja2", "filelock", "threading", "multiprocessing"),
+}
+ORCHESTRATION_MODULES = {"prefect", "typer", "rich", "jinja2", "pydantic"}
+PREDICTABLE_RANDOMNESS = {"random", "numpy.random", "scipy.stats.qmc"}
+SYSTEM_RANDOMNESS = {"secrets", "os.urandom", "os.getrandom", "random.SystemRandom"}
+SOURCES_OF_BITS = {
+    "hushrank.privacy.randomness",
+    "hushrank.privacy.local_source",  # runs alone, on the device where a person answers
+}
+
+
+def sources() -> dict[str, str]:
+    """Source text of every module of the installed package, by dotted name."""
+    found = {}
+    for layer in BELOW:
+        (folder,) = importlib.import_module(f"hushrank.{layer}").__path__
+        for path in Path(folder).rglob("*.py"):
+            parts = path.relative_to(folder).with_suffix("").parts
+            found[".".join(("hushrank", layer, *parts))] = path.read_text()
+    return found
+
+
+def imported(tree: ast.Module) -> Iterator[str]:
+    """Dotted names that the module imports, anywhere in it; `from a import b` gives `a.b`."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            prefix = "." * node.level + (node.module or "")
+            yield from (f"{prefix}.{alias.name}" for alias in node.names)
+
+
+def used(tree: ast.Module) -> Iterator[str]:
+    """Imported names, and attributes of imported modules by full name: `np.random` too."""
+    full_names = {}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for alias in node.names:
+                top = alias.name.split(".")[0]
+                full_names[alias.asname or top] = alias.name if alias.asname else top
+    yield from imported(tree)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Attribute):
+            dotted = ast.unparse(node)
+            head, _, rest = dotted.partition(".")
+            if head in full_names:
+                yield f"{full_names[head]}.{rest}"
+
+
+def inside(name: str, modules: set[str]) -> bool:
+    """Whether `name` is one of `modules` or lies in one."""
+    return any(name == module or name.startswith(f"{module}.") for module in modules)
+
+
+def calls(tree: ast.Module) -> set[str]:
+    """Names of plain functions that the module calls."""
+    functions = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
+    return {function.id for function in functions if isinstance(function, ast.Name)}
+
+
+def findings(module: str, source: str) -> list[str]:
+    """What in `source`, the text of `module`, breaks the order of the layers."""
+    layer = module.split(".")[1]
+    tree = ast.parse(source)
+    names = sorted(set(imported(tree)))
+    allowed = {f"hushrank.{name}" for name in BELOW[layer] | {layer}}
+    wrong = [name for name in names if name.startswith("hushrank") and not inside(name, allowed)]
+    wrong += [name for name in names if name.startswith(".")]  # relative: one import path per name
+    if layer in PURE:
+        wrong += [name for name in names if inside(name, IMPURE_MODULES)]
+        wrong += [f"{call}()" for call in sorted(calls(tree)) if call in {"open", "print", "input"}]
+    if layer not in {"flows", "experiments"}:
+        wrong += [name for name in names if inside(name, ORCHESTRATION_MODULES)]
+    if layer in RELEASING:
+        wrong += [name for name in sorted(set(used(tree))) if inside(name, PREDICTABLE_RANDOMNESS)]
+    if layer in RELEASING and module not in SOURCES_OF_BITS:
+        wrong += [name for name in sorted(set(used(tree))) if inside(name, SYSTEM_RANDOMNESS)]
+    return wrong
+
+
+SOURCES = sources()
+
+
+def test_every_layer_has_modules():
+    for layer in BELOW:
+        assert f"hushrank.{layer}.__init__" in SOURCES
+    for layer in PURE | {"transforms", "pipelines", "flows"}:
+        assert sum(name.startswith(f"hushrank.{layer}.") for name in SOURCES) > 1, layer
+
+
+@pytest.mark.parametrize("module", sorted(SOURCES))
+def test_imports_go_down_only(module):
+    assert findings(module, SOURCES[module]) == []
+
+
+@pytest.mark.parametrize("layer", sorted(BELOW))
+def test_a_package_exports_nothing_itself(layer):
+    statements = ast.parse(SOURCES[f"hushrank.{layer}.__init__"]).body
+    assert len(statements) == 1  # the docstring: a second import path for a name is refused
+    assert isinstance(statements[0], ast.Expr)
+
+
+@pytest.mark.parametrize(
+    ("module", "source", "finding"),
+    [
+        ("privacy.noise", "from hushrank.estimation.links import LINKS", "estimation"),
+        ("privacy.noise", "import hushrank.transforms.read", "transforms"),
+        ("estimation.links", "import hushrank.flows", "flows"),
+        ("transforms.read", "from hushrank.pipelines import simulate", "pipelines"),
+        ("pipelines.simulate", "def f():\n    from hushrank.flows.cli import main", "flows"),
+        ("flows.cli", "from hushrank.experiments import xsc", "experiments"),
+        ("experiments.xsc", "import hushrank.flows.nightly", "flows"),
+        ("estimation.links", "from ..privacy import noise", "..privacy"),
+        ("privacy.noise", "import apache_beam as beam", "apache_beam"),
+        ("estimation.links", "from pathlib import Path", "pathlib"),
+        ("estimation.links", "def f():\n    import logging", "logging"),
+        ("privacy.noise", "def f(name):\n    return open(name)", "open()"),
+        ("transforms.read", "from prefect import task", "prefect"),
+        ("pipelines.reduce", "import typer", "typer"),
+        ("privacy.noise", "import random", "random"),
+        ("privacy.noise", "from numpy.random import default_rng", "numpy.random"),
+        ("transforms.bound", "from numpy import random", "numpy.random"),
+        ("estimation.links", "import numpy\nnumpy.random.normal()", "numpy.random"),
+        ("flows.plan", "import numpy as np\nrng = np.random.default_rng(0)", "numpy.random"),
+        ("privacy.noise", "import os\nos.urandom(8)", "os.urandom"),
+        ("transforms.bound", "from os import urandom", "os.urandom"),
+        ("flows.ledger", "import secrets", "secrets"),
+    ],
+)
+def test_a_planted_fault_is_found(module, source, finding):
+    assert finding in " ".join(findings(f"hushrank.{module}", source))
+
+
+@pytest.mark.parametrize(
+    ("module", "source"),
+    [
+        ("privacy.randomness", "import os\nos.urandom(8)"),
+        ("estimation.perturbed_mle", "from hushrank.privacy.noise import laplace_law"),
+        ("pipelines.simulate", "import numpy as np\nnp.random.default_rng(0)"),
+        ("flows.cli", "import typer\nfrom hushrank.pipelines.simulate import simulate"),
+        ("estimation.metrics", "import numpy as np\nfrom scipy.special import expit\nnp.sort([1])"),
+    ],
+)
+def test_what_is_allowed_passes(module, source):
+    assert findings(f"hushrank.{module}", source) == []
