@@ -1,0 +1,211 @@
+"""Scores from privatised answers: adaptive debiased randomised response and its baselines.
+
+With S and W of `weighted_pairs` and d_ij = score_i - score_j, minimises over the scores
+
+    -sum_{i<j} [S_ij log F(d_ij) + (W_ij - S_ij) log F(-d_ij)] + c |scores|^2
+
+([XSC] eq. 5, multiplied by G; its lambda of order c / G is then the constant c). Noise may put S
+outside [0, W]. The logistic objective is convex all the same, since S enters it linearly; for
+other links it is so with high probability only ([XSC] Lemma 4), so a trust-region method is used,
+and the state of the Hessian at the end is part of the result.
+
+`debiased-rr` fits `weighted_sums`; the baselines `classic-rr` and `laplace-rr` fit `counted_sums`
+and `laplace_sums` by the same code, and `rr-counts` ranks by `win_totals`.
+
+References:
+    [XSC] Xu, Sun, Cheng. Rate-optimal rank aggregation with private pairwise rankings.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.linalg import solve
+from scipy.special import ndtri
+
+from hushrank.estimation.estimate import Estimate, mean_ranks
+from hushrank.estimation.likelihood import Objective
+from hushrank.estimation.links import Floats, Link
+from hushrank.estimation.pair_separation import difference_variance, separate_pairs
+from hushrank.estimation.solve import minimise
+from hushrank.estimation.trust_region import minimise_nonconvex, smallest_curvature
+from hushrank.estimation.uncertainty import LEVEL, pair_tail
+from hushrank.estimation.weighted_pairs import WeightedPairs
+
+RIDGE = 1.0  # c
+LEAST_KNOWN = 2.0  # times the ridge's curvature: below it, a score is mostly the ridge's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DebiasedFit:
+    """Scores of n items from privatised answers.
+
+    Attributes:
+        link: name of F.
+        scores: shape (n,); higher is better; they sum to zero.
+        covariance: shape (n, n), of the scores' errors: sampling error, privacy noise, and what the
+            ridge pulls.
+        information: shape (n,), expected curvature of the likelihood in each item's score.
+        ridge: c.
+        loss: minus the weighted log-likelihood at the scores, without the ridge.
+        gradient_norm: of the objective at the scores.
+        smallest_curvature: smallest eigenvalue of the objective's Hessian at the scores, on the
+            scores that sum to zero; the fit is a minimum only where it is above zero.
+    """
+
+    link: str
+    scores: Floats
+    covariance: Floats
+    information: Floats
+    ridge: float
+    loss: float
+    gradient_norm: float
+    smallest_curvature: float
+
+    @property
+    def is_minimum(self) -> bool:
+        """The Hessian is positive definite on the scores that sum to zero."""
+        return self.smallest_curvature > 0
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerVariance:
+    """Variance of the sums: S_ij has at most W_ij (1/4 - least_weight (F - 1/2)^2 + extra).
+
+    [XSC] Lemma 2: the term of an answer has variance t^2/4 - t^4 (F - 1/2)^2, and sum t^4 is at
+    least the smallest t^2 times W.
+
+    Attributes:
+        least_weight: a public lower bound on every answer's t^2. 0 is always right; with one
+            epsilon for all, tanh(epsilon / 2)^2 makes the variance exact; 1 for counts.
+        extra: of noise that was added to each answer: 2 / epsilon^2 for `laplace-rr`.
+    """
+
+    least_weight: float = 0.0
+    extra: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.least_weight <= 1:
+            raise ValueError(f"least_weight must be between 0 and 1, got {self.least_weight!r}")
+        if not (math.isfinite(self.extra) and self.extra >= 0):
+            raise ValueError(f"extra must be finite and >= 0, got {self.extra!r}")
+
+    def of_sums(self, weights: Floats, win_chance: Floats) -> Floats:
+        """Variance of each S, in the shape of `weights` and `win_chance`."""
+        per_weight = 0.25 - self.least_weight * (win_chance - 0.5) ** 2 + self.extra
+        return np.asarray(weights * per_weight)
+
+
+def fit_scores(
+    pairs: WeightedPairs, link: Link, variance: AnswerVariance, ridge: float = RIDGE
+) -> DebiasedFit:
+    """Fit scores to sums of privatised answers; all of it is post-processing of the sums.
+
+    Args:
+        pairs: sums over at least 2 items.
+        link: F.
+        variance: what is known of the variance of the sums.
+        ridge: c, finite and > 0: it also carries items that nobody compared.
+
+    Returns:
+        The fit; look at `is_minimum` when the link is not logistic.
+
+    Raises:
+        ValueError: fewer than 2 items, or a bad ridge.
+        ConvergenceError: no stationary point was reached.
+    """
+    if pairs.n_items < 2:
+        raise ValueError(f"a ranking needs at least 2 items, got {pairs.n_items}")
+    if not (math.isfinite(ridge) and ridge > 0):
+        raise ValueError(f"ridge must be finite and > 0, got {ridge!r}")
+    objective = objective_of(pairs, link, ridge)
+    # A pair's curvature then holds W only, which noise does not touch: convex.
+    convex = link.outcome_free_curvature
+    solution = minimise(objective) if convex else minimise_nonconvex(objective)
+    scores = solution.theta
+    curvature, noise = _expected_moments(pairs.pair_values()[1], scores, link, variance)
+    return DebiasedFit(
+        link=link.name,
+        scores=scores,
+        covariance=sandwich_covariance(curvature, noise, scores, ridge),
+        information=np.diagonal(curvature).copy(),
+        ridge=ridge,
+        loss=objective.value(scores) - ridge * float(scores @ scores),
+        gradient_norm=solution.gradient_norm,
+        smallest_curvature=smallest_curvature(objective, scores),
+    )
+
+
+def estimate_from(fit: DebiasedFit) -> Estimate:
+    """Scores with 95 % intervals, rank intervals and groups.
+
+    An item of which the likelihood knows less than the ridge, by a factor, has a score that is
+    mostly the ridge's: its interval is infinite and its rank open.
+    """
+    known = fit.information > LEAST_KNOWN * 2 * fit.ridge
+    half_width = np.where(known, -ndtri(LEVEL / 2) * np.sqrt(np.diagonal(fit.covariance)), np.inf)
+    margin = -ndtri(pair_tail(len(fit.scores))) * np.sqrt(difference_variance(fit.covariance))
+    margin[~(known[:, np.newaxis] & known)] = np.inf
+    separation = separate_pairs(fit.scores, score_differences(fit.scores) > margin)
+    return Estimate(
+        scores=fit.scores,
+        low=fit.scores - half_width,
+        high=fit.scores + half_width,
+        rank=mean_ranks(fit.scores),
+        rank_low=separation.rank_low,
+        rank_high=separation.rank_high,
+        groups=separation.groups,
+        informative=bool(known.any()),
+    )
+
+
+def win_totals(pairs: WeightedPairs) -> Floats:
+    """Wins of each item over all its pairs, shape (n,): `rr-counts` ranks by them."""
+    s, w = pairs.pair_values()
+    return np.asarray(s.sum(axis=1) + (w - s).sum(axis=0))
+
+
+def objective_of(pairs: WeightedPairs, link: Link, ridge: float) -> Objective:
+    """The objective above: i has won S_ij against j, and j W_ij - S_ij against i."""
+    s, w = pairs.pair_values()
+    return Objective(s + (w - s).T, link, 2 * ridge, np.zeros(pairs.n_items))
+
+
+def _expected_moments(
+    weights: Floats, scores: Floats, link: Link, variance: AnswerVariance
+) -> tuple[Floats, Floats]:
+    """A, the expected Hessian without ridge, and B, the covariance of the gradient.
+
+    S_ij moves the gradient by -(slope(d) + slope(-d)) along e_i - e_j, so B is the Laplacian of
+    those squares times Var S_ij. In expectation S = W F, and the curvature of a pair is W times
+    the information F'^2 / (F (1 - F)): never negative, unlike the observed one.
+    """
+    d = score_differences(scores)
+    information = weights * link.information(d)
+    noise = variance.of_sums(weights, link.cdf(d)) * (link.slope(d) + link.slope(-d)) ** 2
+    return laplacian(information + information.T), laplacian(noise + noise.T)
+
+
+def sandwich_covariance(curvature: Floats, noise: Floats, scores: Floats, ridge: float) -> Floats:
+    """Covariance of a fit's errors, a sandwich: (A + 2c)^-1 (B + pull) (A + 2c)^-1.
+
+    The ridge pulls with 2c times the true scores. They are taken to be as large as the largest
+    fitted one, of any sign, and at least as the ridge expects them, 1 / (2c).
+    """
+    n = len(scores)
+    pull = (2 * ridge) ** 2 * max(float(np.square(scores).max()), 1 / (2 * ridge))
+    stiff = curvature + 2 * ridge * np.eye(n)
+    half = solve(stiff, noise + pull * (np.eye(n) - 1 / n), assume_a="pos")
+    return np.asarray(solve(stiff, half.T, assume_a="pos"))
+
+
+def score_differences(scores: Floats) -> Floats:
+    """scores[i] - scores[j], shape (n, n)."""
+    return np.asarray(scores[:, None] - scores[None, :])
+
+
+def laplacian(weights: Floats) -> Floats:
+    """Laplacian matrix of the graph with these symmetric edge weights, shape (n, n)."""
+    return np.asarray(np.diag(weights.sum(axis=1)) - weights)

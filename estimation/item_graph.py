@@ -1,0 +1,131 @@
+"""The public comparison graph: which pairs of items a release says anything about.
+
+It is drawn without looking at a single answer, so it may be published with everything else. A
+sparse graph asks for noise on fewer entries and, where people answer many items, for less of it.
+
+References:
+    [NZ] Nguyen, Zhang. Optimal and private learning from human response data. 2023. Section 4.3.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array
+from scipy.sparse.csgraph import connected_components
+
+from hushrank.privacy.randomness import RandomBits
+
+MOST_DRAWS = 1000  # at the default probability about one draw in three is connected
+
+
+@dataclass(frozen=True, slots=True)
+class ItemGraph:
+    """An undirected, connected graph on the items.
+
+    Attributes:
+        n_items: m, size of the public catalogue, at least 2.
+        edges: shape (|E|, 2), int64; items (i, j) with i < j, in lexicographic order, none twice.
+
+    Raises:
+        ValueError: an edge breaks one of these rules, or the graph is not connected.
+    """
+
+    n_items: int
+    edges: NDArray[np.int64]
+
+    def __post_init__(self) -> None:
+        if self.n_items < 2:
+            raise ValueError(f"a graph on items needs at least 2 of them, got {self.n_items}")
+        if self.edges.ndim != 2 or self.edges.shape[1] != 2 or self.edges.dtype != np.int64:
+            raise ValueError(
+                f"edges must be an int64 array of shape (edges, 2), got {self.edges.shape} "
+                f"{self.edges.dtype}"
+            )
+        low, high = self.edges.T
+        if not ((low >= 0) & (low < high) & (high < self.n_items)).all():
+            raise ValueError(f"an edge (i, j) must have 0 <= i < j < {self.n_items}")
+        if not (np.diff(low * self.n_items + high) > 0).all():
+            raise ValueError("edges must be in lexicographic order, none twice")
+        if not _connected(self.n_items, self.edges):
+            raise ValueError("the graph must connect all items, else they have no common scale")
+
+    @property
+    def n_edges(self) -> int:
+        """|E|, undirected edges; a release holds two entries for each."""
+        return len(self.edges)
+
+    @property
+    def complete(self) -> bool:
+        """Whether every pair of items is an edge (the `dense` graph)."""
+        return self.n_edges == self.n_items * (self.n_items - 1) // 2
+
+    @property
+    def entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Row and column of the 2 |E| entries, in the order that noise is drawn for them."""
+        low, high = self.edges.T
+        return np.concatenate([low, high]), np.concatenate([high, low])
+
+    def mask(self) -> NDArray[np.bool_]:
+        """Symmetric (m, m) array, True on the edges, both ways."""
+        on_edge = np.zeros((self.n_items, self.n_items), np.bool_)
+        on_edge[self.entries] = True
+        return on_edge
+
+
+def complete_graph(n_items: int) -> ItemGraph:
+    """The `dense` graph: every pair of items."""
+    return ItemGraph(n_items, _all_pairs(n_items))
+
+
+def connecting_probability(n_items: int) -> float:
+    """Edge probability log(m) / m of [NZ] Section 4.3, the threshold of connectedness; at most 1.
+
+    At it a graph is connected with probability about 1/e, so `random_graph` draws about three.
+    """
+    return min(1.0, math.log(n_items) / n_items) if n_items > 2 else 1.0
+
+
+def random_graph(n_items: int, edge_probability: float, bits: RandomBits) -> ItemGraph:
+    """The `sparse` graph: Erdős–Rényi, drawn again until it is connected.
+
+    Guarantee: uses public numbers and `bits` only, so the graph tells nothing about anybody, and
+    seeded bits are as good as others: a graph needs to be public, not secret.
+
+    Args:
+        n_items: m, at least 2.
+        edge_probability: p_0 in (0, 1], of each pair, independently.
+        bits: source of 64-bit words.
+
+    Raises:
+        ValueError: an argument is out of range, or no draw in 1000 was connected.
+    """
+    if not 0 < edge_probability <= 1:
+        raise ValueError(f"edge_probability must be above 0, at most 1, got {edge_probability!r}")
+    pairs = _all_pairs(n_items)
+    if edge_probability == 1:
+        return ItemGraph(n_items, pairs)
+    threshold = np.uint64(int(edge_probability * 2**64))
+    for _ in range(MOST_DRAWS):
+        edges = pairs[bits.words(len(pairs)) < threshold]
+        if _connected(n_items, edges):
+            return ItemGraph(n_items, edges)
+    raise ValueError(
+        f"none of {MOST_DRAWS} graphs on {n_items} items with edge_probability "
+        f"{edge_probability!r} was connected: raise it; log(m) / m is "
+        f"{connecting_probability(n_items):.3g}"
+    )
+
+
+def _all_pairs(n_items: int) -> NDArray[np.int64]:
+    return np.column_stack(np.triu_indices(n_items, 1)).astype(np.int64)
+
+
+def _connected(n_items: int, edges: NDArray[np.int64]) -> bool:
+    low, high = edges.T
+    adjacency = coo_array((np.ones(len(edges), np.int8), (low, high)), shape=(n_items, n_items))
+    n_components, _ = connected_components(adjacency, directed=False)
+    return bool(n_components == 1)

@@ -1,0 +1,91 @@
+"""The guess of a ranking from its synthetic ones, and how often it is right."""
+
+from __future__ import annotations
+
+import math
+from itertools import combinations, permutations
+
+import numpy as np
+import pytest
+
+from hushrank.estimation.inference_attack import guess_ranking, most_likely_ranking, success_rate
+from hushrank.privacy.mallows import synthetic_rankings
+from hushrank.privacy.randomness import seeded_bits
+from tests.statistics import FALSE_POSITIVE_RATE, mean_p_value
+
+
+def synthetic(truth: np.ndarray, n: int, epsilon: float, seed: int) -> np.ndarray:
+    items, lengths = np.tile(truth, n), np.full(n, len(truth))
+    return synthetic_rankings(items, lengths, epsilon, seeded_bits(seed)).reshape(n, -1)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_the_guess_and_its_probability_are_those_of_all_rankings(seed: int) -> None:
+    epsilon, truth = 2.0, np.array([2, 0, 3, 1])
+    rows = synthetic(truth, 5, epsilon, seed)
+    likelihood = {
+        order: math.exp(
+            epsilon
+            / 3
+            * sum(
+                row.tolist().index(a) < row.tolist().index(b)
+                for row in rows
+                for k, a in enumerate(order)
+                for b in order[k + 1 :]
+            )
+        )
+        for order in permutations(range(4))
+    }
+    guess = guess_ranking(rows, epsilon)
+    best = max(likelihood.values())
+    assert likelihood[tuple(guess.order.tolist())] == best
+    assert guess.probability == pytest.approx(best / sum(likelihood.values()), rel=1e-12)
+
+
+def test_many_rankings_reveal_the_truth_and_one_hides_it() -> None:
+    truth = np.array([4, 2, 0, 3, 1])
+    many = guess_ranking(synthetic(truth, 5000, 2.0, 1), 2.0)
+    np.testing.assert_array_equal(many.order, truth)
+    assert many.probability > 0.999
+    assert success_rate(5, 1.0, 1, 50, seeded_bits(2)).mean < 0.05
+
+
+def test_one_ranking_is_guessed_right_as_often_as_it_comes_out_unchanged() -> None:
+    """With N = 1 the best guess is the synthetic ranking itself: 1 / sum of q^-distance."""
+    epsilon, m = 3.0, 4
+    q = math.exp(epsilon / (m - 1))
+    unchanged = math.prod((1 - 1 / q) / (1 - q**-t) for t in range(1, m + 1))
+    rate = success_rate(m, epsilon, 1, 10, seeded_bits(1))
+    assert rate.mean == pytest.approx(unchanged, rel=1e-9)
+    assert rate.standard_error == pytest.approx(0, abs=1e-9)
+
+
+def test_the_success_rate_is_how_often_the_guess_is_right() -> None:
+    epsilon, n, trials, truth = 3.0, 8, 2000, np.array([0, 1, 2])
+    rate = success_rate(3, epsilon, n, trials, seeded_bits(7))
+    rows = synthetic(truth, n * trials, epsilon, 8).reshape(trials, n, 3)
+    places = np.argsort(rows, axis=2)
+    agreed = np.stack(
+        [
+            sum((places[..., a] < places[..., b]).sum(axis=1) for a, b in combinations(order, 2))
+            for order in permutations(range(3))
+        ]
+    )
+    best = agreed == agreed.max(axis=0)
+    right = best[0] / best.sum(axis=0)  # ties are guessed at random
+    spread = right.var() + trials * rate.standard_error**2
+    assert mean_p_value(right, rate.mean, spread) > FALSE_POSITIVE_RATE
+    assert mean_p_value(right, rate.mean - 0.15, spread) < FALSE_POSITIVE_RATE
+
+
+@pytest.mark.parametrize("epsilon", [0.0, math.inf])
+def test_an_epsilon_without_a_likelihood_is_refused(epsilon: float) -> None:
+    with pytest.raises(ValueError, match="finite and > 0"):
+        most_likely_ranking(np.zeros((3, 3), np.int64), epsilon)
+
+
+def test_sizes_that_do_not_fit_are_refused() -> None:
+    with pytest.raises(ValueError, match="2 to 20 items"):
+        most_likely_ranking(np.zeros((21, 21), np.int64), 1.0)
+    with pytest.raises(ValueError, match="simulations >= 2"):
+        success_rate(3, 1.0, 0, 10, seeded_bits(1))

@@ -1,0 +1,338 @@
+"""Perturbed maximum likelihood: what is released, what it costs, and that the cost is not broken.
+
+The audits are black boxes: they see released scores only. Each bound they find is below the truth
+with confidence 1 - 1e-6, so a correct mechanism fails such an assertion with probability 1e-6.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from hushrank.estimation import perturbed_mle as module
+from hushrank.estimation.convergence import ConvergenceError
+from hushrank.estimation.likelihood import Objective
+from hushrank.estimation.links import LAPLACE, LINKS, LOGISTIC, PROBIT, Floats, Link
+from hushrank.estimation.matrices import PairCounts
+from hushrank.estimation.perturbed_mle import (
+    MleSettings,
+    PerturbedScores,
+    calibrate_mle,
+    default_ridge,
+    perturbed_mle,
+)
+from hushrank.estimation.solve import minimise
+from hushrank.privacy.audit import audit_epsilon
+from hushrank.privacy.exact_minimiser import OUTPUT_STEP, gridded
+from hushrank.privacy.objective_perturbation import Constants
+from hushrank.privacy.randomness import RandomBits, seeded_bits, system_bits
+from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
+
+CONFIDENCE = 1 - 1e-6
+SINGLE = PrivacyParams(unit=Unit.COMPARISON, adjacency=Adjacency.REPLACE_ONE, epsilon=1.0)
+USER = PrivacyParams(
+    unit=Unit.USER, adjacency=Adjacency.REPLACE_ONE, epsilon=1.0, max_contributions=3
+)
+OPEN = replace(SINGLE, epsilon=math.inf)
+
+
+def counts(*rows: tuple[int, int, int], n_items: int = 3) -> PairCounts:
+    """From (winner, loser, times)."""
+    wins = np.zeros((n_items, n_items), np.int64)
+    for winner, loser, times in rows:
+        wins[winner, loser] += times
+    return PairCounts(wins)
+
+
+def random_counts(n_items: int, per_pair: float, seed: int) -> PairCounts:
+    wins = np.random.default_rng(seed).poisson(per_pair, (n_items, n_items))
+    np.fill_diagonal(wins, 0)
+    return PairCounts(wins.astype(np.int64))
+
+
+def test_without_privacy_it_is_the_penalised_estimate() -> None:
+    pair_counts = random_counts(9, 3.0, seed=1)
+    settings = MleSettings(expected_comparisons=24.0, ridge=2.5)
+    release = perturbed_mle(pair_counts, OPEN, settings, system_bits())
+    wins = pair_counts.wins.astype(np.float64)
+    expected = minimise(Objective(wins, LOGISTIC, 2.5, np.zeros(9))).theta
+    np.testing.assert_allclose(release.scores, expected, atol=1e-12)
+    assert release.mechanism.cover is None
+    assert math.isinf(release.mechanism.spend.epsilon)
+
+
+@pytest.mark.parametrize("constants", list(Constants))
+@pytest.mark.parametrize("link", [LOGISTIC, LAPLACE], ids=["logistic", "laplace"])
+def test_release_is_the_minimiser_for_the_noise_drawn(link: Link, constants: Constants) -> None:
+    """Redone by hand from the same (seeded) bits."""
+    pair_counts = random_counts(6, 40.0, seed=2)
+    settings = MleSettings(expected_comparisons=400.0, link=link, constants=constants)
+    params = replace(USER, epsilon=2.0)
+    release = perturbed_mle(pair_counts, params, settings, seeded_bits(3))
+    mechanism = release.mechanism
+    w = mechanism.noise.draw(6, seeded_bits(3))
+    objective = Objective(pair_counts.wins.astype(np.float64), link, mechanism.objective.ridge, w)
+    exact = minimise(objective).theta
+    assert mechanism.cover is not None
+    allowed = 40 * math.sqrt(mechanism.cover.noise.variance)
+    assert 0 < np.abs(release.scores - exact).max() <= allowed < 1e-4
+    assert release.scores.sum() == pytest.approx(0, abs=1e-12)
+
+
+def test_released_scores_lie_on_the_grid_before_centring(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The bits of a float tell nothing: before it is centred a release is integers times 2^-40."""
+    seen: list[Floats] = []
+    cover = calibrate_mle(SINGLE, MleSettings(expected_comparisons=10.0), 3).cover
+    assert cover is not None
+    apply = type(cover).apply
+
+    def spy(self: object, minimiser: Floats, bits: object) -> Floats:
+        seen.append(apply(self, minimiser, bits))  # type: ignore[arg-type]
+        return seen[-1]
+
+    monkeypatch.setattr(type(cover), "apply", spy)
+    release = perturbed_mle(
+        counts((0, 1, 5), (1, 2, 3)), SINGLE, MleSettings(expected_comparisons=5.0), system_bits()
+    )
+    steps = seen[0] / OUTPUT_STEP
+    np.testing.assert_array_equal(steps, np.rint(steps))
+    np.testing.assert_array_equal(release.scores, seen[0] - seen[0].mean())
+
+
+def test_split_ties_count_as_half_wins() -> None:
+    """Doubled counts with row_weight 2 are the same data: the same scores, the same sensitivity."""
+    single = random_counts(5, 4.0, seed=4)
+    doubled = PairCounts(2 * single.wins, row_weight=2)
+    settings = MleSettings(expected_comparisons=16.0)
+    first, second = (
+        perturbed_mle(pair_counts, SINGLE, settings, seeded_bits(5))
+        for pair_counts in (single, doubled)
+    )
+    np.testing.assert_allclose(first.scores, second.scores, atol=1e-9)
+    tie = PairCounts(np.array([[0, 1], [1, 0]], np.int64), row_weight=2)
+    scores = perturbed_mle(tie, OPEN, settings, system_bits()).scores
+    np.testing.assert_allclose(scores, 0, atol=1e-12)
+
+
+def test_items_nobody_compared_or_that_never_lost_get_scores() -> None:
+    release = perturbed_mle(
+        counts((0, 1, 500), (1, 2, 300), (2, 1, 200), n_items=5),
+        replace(SINGLE, epsilon=5.0),
+        MleSettings(expected_comparisons=400.0, ridge=5.0),
+        system_bits(),
+    )
+    assert np.isfinite(release.scores).all()
+    assert release.scores.argmax() == 0
+
+
+def test_budget_is_split_and_never_exceeded() -> None:
+    for params in (SINGLE, USER, replace(USER, adjacency=Adjacency.ADD_REMOVE)):
+        for constants in Constants:
+            settings = MleSettings(expected_comparisons=300.0, constants=constants)
+            mechanism = calibrate_mle(params, settings, 40)
+            assert mechanism.cover is not None
+            assert mechanism.cover.epsilon == 0.01 * params.epsilon
+            assert mechanism.privacy_loss <= params.epsilon * (1 + 1e-12)
+            assert mechanism.spend.epsilon == params.epsilon
+            if constants is Constants.TIGHT:
+                assert mechanism.privacy_loss == pytest.approx(params.epsilon, rel=1e-9)
+
+
+def test_gaussian_noise_pays_for_its_grid() -> None:
+    params = replace(USER, delta=1e-6, noise=NoiseKind.GAUSSIAN)
+    mechanism = calibrate_mle(params, MleSettings(expected_comparisons=300.0), 40)
+    assert mechanism.objective.delta < 1e-6
+    assert (mechanism.spend.epsilon, mechanism.spend.delta) == (1.0, 1e-6)
+    with pytest.raises(ValueError, match="delta must be above"):
+        calibrate_mle(replace(params, delta=1e-23), MleSettings(expected_comparisons=300.0), 40)
+
+
+def test_tight_constants_halve_the_papers_noise() -> None:
+    scales = {}
+    for name, options in {
+        "paper": {"constants": Constants.PAPER},
+        "tight": {},
+        "public graph": {"public_graph": True},
+    }.items():
+        settings = MleSettings(expected_comparisons=300.0, **options)
+        scales[name] = calibrate_mle(SINGLE, settings, 300).objective.scale
+    assert scales["paper"] / scales["tight"] == pytest.approx(2 * 0.99)
+    assert scales["paper"] / scales["public graph"] == pytest.approx(4 * 0.99)
+
+
+def test_probit_is_refused_with_a_way_out() -> None:
+    with pytest.raises(ValueError, match=r"without limit.*logistic or laplace.*noisy-pairs"):
+        calibrate_mle(SINGLE, MleSettings(expected_comparisons=10.0, link=PROBIT), 4)
+    assert {name for name in LINKS if name != "probit"} == {"logistic", "laplace"}
+
+
+def test_too_small_a_ridge_is_refused_with_the_least_one() -> None:
+    with pytest.raises(ValueError, match=r"ridge 0.1 is too small.*more than 0\.2"):
+        calibrate_mle(SINGLE, MleSettings(expected_comparisons=9.0, ridge=0.1), 4)
+
+
+def test_default_ridge_is_public_and_sufficient() -> None:
+    settings = MleSettings(expected_comparisons=300.0)
+    assert default_ridge(OPEN, settings, 300) == 2
+    assert default_ridge(SINGLE, settings, 300) == pytest.approx(4 / 0.99)  # where it is free
+    strict = replace(SINGLE, epsilon=0.1)
+    noise = 2 * (4 / 0.099) ** 2
+    assert default_ridge(strict, settings, 300) == pytest.approx(2 * (1 + noise / 75))
+    few = MleSettings(expected_comparisons=1.0)
+    mechanism = calibrate_mle(replace(USER, epsilon=0.05), few, 4)
+    assert mechanism.objective.determinant_epsilon <= 0.05 / 4
+    laplace = calibrate_mle(SINGLE, replace(few, link=LAPLACE), 4)
+    assert 0 < laplace.objective.determinant_epsilon <= 0.99 / 4
+    for constants in Constants:
+        for epsilon in (0.01, 1.0, 30.0):
+            settings = replace(few, constants=constants)
+            calibrate_mle(replace(USER, epsilon=epsilon), settings, 4)  # never too small
+
+
+def test_settings_are_checked() -> None:
+    for name in ("expected_comparisons", "ridge", "tolerance"):
+        for bad in (0.0, -1.0, math.inf, math.nan):
+            with pytest.raises(ValueError, match=f"{name} must be finite and > 0"):
+                MleSettings(**({"expected_comparisons": 1.0} | {name: bad}))
+
+
+def test_noisy_counts_are_refused() -> None:
+    noisy = PairCounts(np.zeros((3, 3), np.int64), confidential=False)
+    with pytest.raises(ValueError, match="raw counts, and these carry noise"):
+        perturbed_mle(noisy, SINGLE, MleSettings(expected_comparisons=5.0), system_bits())
+
+
+@pytest.mark.parametrize("total", [10**6, 10**9])
+def test_large_counts_reach_a_tolerance_that_the_cover_pays_for(total: int) -> None:
+    n = 20
+    wins = random_counts(n, 30.0, seed=6).wins * (total // (30 * n))
+    settings = MleSettings(expected_comparisons=2.0 * total)
+    release = perturbed_mle(PairCounts(wins), SINGLE, settings, system_bits())
+    mechanism = release.mechanism
+    assert mechanism.tolerance > 1e-9
+    assert mechanism.cover is not None
+    assert mechanism.cover.noise.variance < 0.05 * mechanism.typical_error**2
+
+
+def test_a_cover_that_matters_is_reported() -> None:
+    settings = MleSettings(expected_comparisons=1e3, tolerance=1e-3)
+    assert calibrate_mle(SINGLE, settings, 50).cover_matters
+    assert not calibrate_mle(SINGLE, replace(settings, tolerance=None), 50).cover_matters
+
+
+def test_a_tolerance_out_of_reach_raises_and_tells_no_data() -> None:
+    wins = random_counts(20, 30.0, seed=7).wins * 10**6
+    settings = MleSettings(expected_comparisons=1e9, tolerance=1e-9)
+    with pytest.raises(ConvergenceError, match=r"^rounding leaves the gradient norm above 1e-09:"):
+        perturbed_mle(PairCounts(wins), SINGLE, settings, system_bits())
+
+
+OFTEN = 100_000
+SEEDS = itertools.count()  # every release of an audit draws other noise
+
+
+def audited(
+    release: Callable[[PairCounts, RandomBits], PerturbedScores],
+    left: PairCounts,
+    right: PairCounts,
+    trials: int,
+) -> float:
+    """Largest epsilon that the released scores of two items prove, at confidence 1 - 1e-6."""
+
+    def first_scores(pair_counts: PairCounts, runs: int) -> NDArray[np.float64]:
+        seeds = itertools.islice(SEEDS, runs)
+        return np.array([release(pair_counts, seeded_bits(seed)).scores[0] for seed in seeds])
+
+    found = audit_epsilon(first_scores, left, right, trials=trials, confidence=CONFIDENCE)
+    return found.epsilon_lower
+
+
+def upset_by(times: int) -> PairCounts:
+    """Item 1 beat item 0 so often that each win of item 0 pulls with nearly all its force."""
+    return counts((1, 0, OFTEN), (0, 1, times), n_items=2)
+
+
+@dataclass(frozen=True)
+class Neighbours:
+    """Two adjacent inputs between which the promise is exhausted, or nearly."""
+
+    params: PrivacyParams
+    left: PairCounts
+    right: PairCounts
+    public_graph: bool = False
+
+    def settings(self, **options: Any) -> MleSettings:
+        return MleSettings(
+            expected_comparisons=1e5, ridge=20.0, public_graph=self.public_graph, **options
+        )
+
+    def audited(self, settings: MleSettings, trials: int) -> float:
+        def release(pair_counts: PairCounts, bits: RandomBits) -> PerturbedScores:
+            return perturbed_mle(pair_counts, self.params, settings, bits)
+
+        return audited(release, self.left, self.right, trials)
+
+
+NEIGHBOURS = {
+    "comparison": Neighbours(
+        replace(SINGLE, epsilon=2.0, adjacency=Adjacency.ADD_REMOVE), upset_by(1), upset_by(0)
+    ),
+    "user": Neighbours(
+        replace(USER, epsilon=2.0, adjacency=Adjacency.ADD_REMOVE), upset_by(3), upset_by(0)
+    ),
+    "outcome": Neighbours(
+        replace(SINGLE, epsilon=2.0),
+        upset_by(1),
+        counts((1, 0, OFTEN + 1), n_items=2),
+        public_graph=True,
+    ),
+}
+EVERY_CASE = pytest.mark.parametrize("case", NEIGHBOURS.values(), ids=NEIGHBOURS)
+
+
+@pytest.mark.slow
+@EVERY_CASE
+def test_audit_finds_no_more_than_epsilon(case: Neighbours) -> None:
+    """With the tight constants it finds much of it: what is promised is needed."""
+    assert 0.35 < case.audited(case.settings(), trials=6_000) / case.params.epsilon <= 1
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("unit", ["comparison", "user"])
+def test_audit_of_the_papers_constants(unit: str) -> None:
+    case = NEIGHBOURS[unit]
+    found = case.audited(case.settings(constants=Constants.PAPER), trials=4_000)
+    assert found <= case.params.epsilon / 4  # all that is needed under add-remove
+
+
+@pytest.mark.slow
+@EVERY_CASE
+def test_audit_catches_half_the_noise(case: Neighbours, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "gridded", lambda kind, scale: gridded(kind, scale / 2))
+    assert case.audited(case.settings(), trials=4_000) > case.params.epsilon
+
+
+@pytest.mark.slow
+def test_audit_catches_a_ridge_computed_from_the_data() -> None:
+    """The number of rows shows in the spread of the scores; with a public ridge it does not."""
+    params = replace(SINGLE, adjacency=Adjacency.ADD_REMOVE)
+    left, right = counts((0, 1, 1), (1, 0, 1), n_items=2), counts((0, 1, 1), n_items=2)
+
+    def leaky(pair_counts: PairCounts, bits: RandomBits) -> PerturbedScores:
+        observed = float(pair_counts.wins.sum())
+        settings = MleSettings(expected_comparisons=observed, ridge=4 * observed)
+        return perturbed_mle(pair_counts, params, settings, bits)
+
+    def sound(pair_counts: PairCounts, bits: RandomBits) -> PerturbedScores:
+        settings = MleSettings(expected_comparisons=1.0, ridge=4.0)
+        return perturbed_mle(pair_counts, params, settings, bits)
+
+    assert audited(leaky, left, right, trials=4_000) > params.epsilon
+    assert audited(sound, left, right, trials=4_000) <= params.epsilon
