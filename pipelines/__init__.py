@@ -1,0 +1,1 @@
+"""One module per job: typed options in, a Beam pipeline graph out."""

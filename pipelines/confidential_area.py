@@ -1,0 +1,38 @@
+"""What a reduction leaves in the confidential folder besides its exact arrays."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from pathlib import Path
+
+import pyarrow as pa
+
+from hushrank.pipelines.reduction_job import REJECTS_FOLDER, TALLY_FILE
+from hushrank.transforms.schema import without_dictionaries
+from hushrank.transforms.write import parquet_bytes, write_whole
+
+
+def set_aside(folder: str, source: str, table: pa.Table) -> None:
+    """Keep rejected rows; the name follows from where they came from, so a retry overwrites."""
+    table = without_dictionaries(table)
+    table = table.append_column("source", pa.array([source] * len(table), pa.string()))
+    name = hashlib.sha256(source.encode()).hexdigest()[:24]
+    write_whole(f"{folder}/{REJECTS_FOLDER}/{name}.parquet", parquet_bytes(table))
+
+
+def write_tally(folder: str, tally: dict[str, int]) -> None:
+    """Keep exact counts of what happened to the rows, for the operator alone."""
+    content = json.dumps(tally, indent=1, sort_keys=True)
+    write_whole(f"{folder}/{TALLY_FILE}", content.encode())
+
+
+def read_tally(folder: str) -> dict[str, int]:
+    """What `write_tally` kept."""
+    tally: dict[str, int] = json.loads(Path(folder, TALLY_FILE).read_bytes())
+    return tally
+
+
+def has_rejects(folder: str) -> bool:
+    """Whether `write_tally` kept a count of rejected rows."""
+    return bool(read_tally(folder).get("rows_rejected"))

@@ -1,0 +1,42 @@
+"""What a reduction of privatised answers is asked to do. Without Beam, as `reduction_job`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hushrank.transforms.catalogue import Catalogue
+from hushrank.transforms.epsilons import AnswerColumns, EpsilonSource, Shares
+from hushrank.transforms.files import InputFile
+from hushrank.transforms.randomisation import Randomisation
+from hushrank.transforms.schema import Ties
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReduceAnswers:
+    """One reduction of a comparison log to sums of privatised answers.
+
+    Attributes:
+        files: what to read.
+        columns: which column plays which role.
+        catalogue: the public items.
+        ties: `drop` or `random`; `drop` only hides ties where there can be none.
+        epsilons: where they come from and between which bounds they lie.
+        shares: how a person's epsilon becomes that of an answer.
+        randomisation: the mechanism, and what the answers are summed to.
+        already_private: the answers were privatised at the source with these epsilons.
+        key: the run's secret, 32 random bytes; it decides which answers of a person stay.
+        confidential: folder for everything that holds private data.
+        fail_on_bad_rows: raise, before anything is released, if a row breaks a rule.
+    """
+
+    files: tuple[InputFile, ...]
+    columns: AnswerColumns
+    catalogue: Catalogue
+    ties: Ties
+    epsilons: EpsilonSource
+    shares: Shares
+    randomisation: Randomisation
+    already_private: bool
+    key: bytes
+    confidential: str
+    fail_on_bad_rows: bool = False

@@ -1,0 +1,18 @@
+"""Run whatever reduction a job asks for."""
+
+from __future__ import annotations
+
+from hushrank.pipelines import reduce_comparisons, reduce_private, reduce_responses
+from hushrank.pipelines.private_job import ReduceAnswers
+from hushrank.pipelines.reduction_job import ReduceComparisons
+from hushrank.pipelines.responses_job import ReduceResponses
+
+
+def run(job: ReduceComparisons | ReduceAnswers | ReduceResponses) -> None:
+    """Execute `job`: see the module that is named after it."""
+    if isinstance(job, ReduceResponses):
+        reduce_responses.run(job)
+    elif isinstance(job, ReduceAnswers):
+        reduce_private.run(job)
+    else:
+        reduce_comparisons.run(job)

@@ -1,0 +1,281 @@
+"""Reduce a comparison log to counts: read, encode, bound, aggregate.
+
+Everything here is left of the trust boundary. What it writes (counts without noise, rows that broke
+a rule, tallies) goes to the confidential folder and nowhere else; it keeps no Beam metrics and logs
+nothing, because a row count is private data too. Noise is drawn afterwards, in one place, once: an
+engine that retries a bundle can then never draw a second noisy copy, and a failure while reading
+costs no budget.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from apache_beam.pvalue import TaggedOutput
+from apache_beam.transforms.window import GlobalWindows
+from numpy.typing import NDArray
+
+from hushrank.pipelines.confidential_area import read_tally, set_aside, write_tally
+from hushrank.pipelines.execution import execute
+from hushrank.pipelines.options import Runner
+from hushrank.pipelines.reduction_job import (
+    EXACT_FILE,
+    ReduceComparisons,
+    Statistic,
+)
+from hushrank.privacy.keyed_hash import KeyedHash
+from hushrank.transforms.aggregate import PairCountsFn, TallyFn, WinCountsFn
+from hushrank.transforms.bound import CONFLICT, bound_bucket
+from hushrank.transforms.encode import (
+    Encoded,
+    encode_comparisons,
+    text_of_rejects,
+)
+from hushrank.transforms.files import check_files
+from hushrank.transforms.owned_rows import OwnedRows, own
+from hushrank.transforms.read import Split, plan_splits, read_batches
+from hushrank.transforms.schema import Ties, without_dictionaries
+from hushrank.transforms.shuffle import Parcel, Partitioning, pack, unpack
+from hushrank.transforms.spill_file import SpillFile
+from hushrank.transforms.write import npz_bytes, write_whole
+
+ENCODE_ROWS = 1 << 16  # at a time: the columns of so many rows stay in a processor's cache
+CHUNK_ROWS = 1 << 19  # at least as many make the parcels of one reader
+ROW_BITS = 40  # of the place where a row was read; the others are the number of its split
+
+ROWS, PARCELS, CONFLICTS, TALLY = "rows", "parcels", "conflicts", "tally"
+COMBINE = {Statistic.WIN_COUNTS: WinCountsFn, Statistic.PAIR_COUNTS: PairCountsFn}
+
+
+def run(job: ReduceComparisons, runner: Runner = Runner.LOCAL) -> None:
+    """Execute `job`; afterwards `job.confidential` holds its counts, tallies and rejects.
+
+    Raises:
+        InputError: a file cannot be read, or a row broke a rule under `fail_on_bad_rows`.
+    """
+    splits = plan(job)
+    execute(job, runner, lambda pipeline, spill: build(pipeline, job, splits, spill))
+    _check_nothing_was_lost(job)
+
+
+def _check_nothing_was_lost(job: ReduceComparisons) -> None:
+    """Raise unless every row that was sent arrived and every row that was kept was counted once.
+
+    Engines promise that. Beam's own local one breaks it when it runs `multi_threading`.
+    """
+    tally = read_tally(job.confidential)
+    with np.load(f"{job.confidential}/{EXACT_FILE}") as arrays:
+        counted = int(arrays["counts"].sum())
+    arrived = tally.get("rows_sent", 0) == tally.get("rows_with_owner", 0)
+    if not arrived or counted != job.bounds.ties.row_weight * tally.get("rows_kept", 0):
+        raise RuntimeError("the engine lost or repeated rows; nothing was released: run it again")
+
+
+def plan(job: ReduceComparisons) -> list[Split]:
+    """The shares of the input that are read apart, from footers and headers only."""
+    schemas = check_files(job.files, job.columns)
+    shares = [plan_splits(file, schemas[file.path], job.columns) for file in job.files]
+    return [split for share in shares for split in share]
+
+
+def build(
+    pipeline: beam.Pipeline,
+    job: ReduceComparisons,
+    splits: list[Split],
+    spill: SpillFile | None = None,
+) -> None:
+    """Add the whole graph of `job` to `pipeline`.
+
+    Args:
+        pipeline: of any engine.
+        job: what to reduce.
+        splits: of `plan`.
+        spill: where rows wait for the others of their owner, if all workers are in this process;
+            None: the engine carries them.
+    """
+    rows, tallies = count(pipeline, job, splits, spill)
+    combine = COMBINE[job.statistic](len(job.catalogue), job.bounds.ties)
+    _ = (
+        rows
+        | "Count" >> beam.CombineGlobally(combine)
+        | "WriteCounts" >> beam.ParDo(_WriteCounts(job.confidential))
+    )
+    _ = (
+        tallies
+        | "Tally" >> beam.CombineGlobally(TallyFn()).without_defaults()
+        | "WriteTally" >> beam.ParDo(_WriteTally(job.confidential))
+    )
+
+
+def count(
+    pipeline: beam.Pipeline, job: ReduceComparisons, splits: list[Split], spill: SpillFile | None
+) -> tuple[Any, Any]:
+    """Comparisons to count, and tallies of what happened to how many rows: both confidential."""
+    work = pipeline | "Splits" >> beam.Create(list(enumerate(splits)))  # shares them out as well
+    if not job.meets_owners:
+        read = work | "ReadEncode" >> beam.ParDo(_ReadEncode(job)).with_outputs(TALLY, main=ROWS)
+        return read[ROWS], read[TALLY]
+    partitioning = Partitioning.of_rows(sum(split.rows for split in splits))
+    pack = _ReadEncodePack(job, partitioning, spill)
+    read = work | "ReadEncode" >> beam.ParDo(pack).with_outputs(TALLY, main=PARCELS)
+    bounded = (
+        read[PARCELS]
+        | "MeetOwners" >> beam.GroupByKey()
+        | "Bound" >> beam.ParDo(_Bound(job, spill)).with_outputs(TALLY, CONFLICTS, main=ROWS)
+    )
+    if job.columns.event is not None:
+        _ = (
+            bounded[CONFLICTS]
+            | "MeetInSplit" >> beam.GroupByKey()
+            | "SetAside" >> beam.ParDo(_SetConflictsAside(job, splits))
+        )
+    return bounded[ROWS], (read[TALLY], bounded[TALLY]) | "Tallies" >> beam.Flatten()
+
+
+class _Reader(beam.DoFn):
+    """What the two ways to read have in common."""
+
+    def __init__(self, job: ReduceComparisons) -> None:
+        self._job = job
+
+    def _encoded(
+        self, split: Split, keyed_hash: KeyedHash | None, tally: dict[str, int]
+    ) -> Iterator[tuple[int, Encoded]]:
+        """Rows of `split` in slices, each with the number of its first row."""
+        job, first = self._job, 0
+        for number, batch in enumerate(read_batches(split)):
+            rejects: list[pa.Table] = []
+            if batch.malformed:
+                rejects.append(text_of_rejects(batch.malformed, split.schema))
+            for start in range(0, len(batch.rows), ENCODE_ROWS):
+                rows = batch.rows.slice(start, ENCODE_ROWS)
+                encoded = encode_comparisons(rows, job.columns, job.catalogue, keyed_hash)
+                if encoded.rejects is not None:
+                    rejects.append(encoded.rejects)
+                yield first + start, encoded
+            if rejects:
+                plain = [without_dictionaries(table) for table in rejects]
+                table = pa.concat_tables(plain, promote_options="default")
+                set_aside(job.confidential, f"{split.name}#{number}", table)
+                tally["rows_rejected"] += len(table)
+            tally["rows_read"] += len(batch.rows) + len(batch.malformed)
+            first += len(batch.rows)
+
+
+class _ReadEncode(_Reader):
+    """(number, Split) -> Comparisons that no bound holds together, and a tally."""
+
+    def process(self, element: tuple[int, Split]) -> Iterator[Any]:
+        tally = {"rows_read": 0, "rows_rejected": 0, "rows_kept": 0}
+        for _, encoded in self._encoded(element[1], None, tally):
+            rows = encoded.comparisons
+            drops_ties = self._job.bounds.ties is Ties.DROP
+            tally["rows_kept"] += int(np.count_nonzero(rows.outcome)) if drops_ties else len(rows)
+            yield rows
+        yield TaggedOutput(TALLY, tally)
+
+
+class _ReadEncodePack(_Reader):
+    """(number, Split) -> (partition, Parcel), and a tally."""
+
+    def __init__(
+        self, job: ReduceComparisons, partitioning: Partitioning, spill: SpillFile | None
+    ) -> None:
+        super().__init__(job)
+        self._partitioning = partitioning
+        self._spill = spill
+
+    def start_bundle(self) -> None:
+        self._waiting: list[OwnedRows] = []  # of several splits: many small files, large parcels
+
+    def process(self, element: tuple[int, Split]) -> Iterator[Any]:
+        number, split = element
+        keyed_hash = KeyedHash(self._job.key)
+        tally = {"rows_read": 0, "rows_rejected": 0, "rows_sent": 0}
+        for first, encoded in self._encoded(split, keyed_hash, tally):
+            place = None
+            if self._job.columns.event is not None:
+                place = _valid_rows(encoded) + ((number << ROW_BITS) + first)
+            rows = own(encoded.comparisons, self._job.bounds.ties, keyed_hash, place)
+            self._waiting.append(rows)
+            tally["rows_sent"] += len(rows)
+            if sum(map(len, self._waiting)) >= CHUNK_ROWS:
+                yield from self._parcels()
+        yield TaggedOutput(TALLY, tally)
+
+    def finish_bundle(self) -> Iterator[Any]:
+        yield from map(GlobalWindows.windowed_value, self._parcels())
+
+    def _parcels(self) -> Iterator[tuple[int, Parcel]]:
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            yield from pack(OwnedRows.concatenate(waiting), self._partitioning, self._spill)
+
+
+class _Bound(beam.DoFn):
+    """(partition, parcels) -> Comparisons within the bounds, tallies, (split, rows in conflict)."""
+
+    def __init__(self, job: ReduceComparisons, spill: SpillFile | None) -> None:
+        self._job = job
+        self._spill = spill
+
+    def process(self, element: tuple[int, Iterable[Parcel]]) -> Iterator[Any]:
+        job = self._job
+        keyed_hash = KeyedHash(job.key)
+        for rows in unpack(element[1], self._spill):
+            bounded = bound_bucket(rows, job.bounds, keyed_hash)
+            yield bounded.kept
+            yield TaggedOutput(TALLY, bounded.tally)
+            if len(bounded.conflicts):
+                place = bounded.conflicts.place.view(np.int64)
+                for number in np.unique(place >> ROW_BITS).tolist():
+                    mine = place[place >> ROW_BITS == number] - (number << ROW_BITS)
+                    yield TaggedOutput(CONFLICTS, (number, mine))
+
+
+class _SetConflictsAside(beam.DoFn):
+    """(number of split, rows in conflict): read these again, to keep all their columns."""
+
+    def __init__(self, job: ReduceComparisons, splits: list[Split]) -> None:
+        self._job = job
+        self._splits = splits
+
+    def process(self, element: tuple[int, Iterable[NDArray[np.int64]]]) -> None:
+        split, rows = self._splits[element[0]], np.sort(np.concatenate(list(element[1])))
+        tables, first = [], 0
+        for batch in read_batches(split):
+            mine = rows[np.searchsorted(rows, first) :] - first
+            mine = mine[: np.searchsorted(mine, len(batch.rows))]
+            tables.append(pa.Table.from_batches([batch.rows]).take(pa.array(mine)))
+            first += len(batch.rows)
+        table = pa.concat_tables(tables)
+        reasons = pa.array([CONFLICT] * len(table), pa.string())
+        table = table.append_column("reason", reasons)
+        set_aside(self._job.confidential, f"{split.name}#conflicts", table)
+
+
+class _WriteCounts(beam.DoFn):
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def process(self, counts: NDArray[np.int64]) -> None:
+        write_whole(f"{self._folder}/{EXACT_FILE}", npz_bytes(counts=counts))
+
+
+class _WriteTally(beam.DoFn):
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def process(self, tally: dict[str, int]) -> None:
+        write_tally(self._folder, tally)
+
+
+def _valid_rows(encoded: Encoded) -> NDArray[np.int64]:
+    """Where in its slice each of the valid rows was."""
+    if encoded.valid is None:
+        return np.arange(len(encoded.comparisons))
+    return np.flatnonzero(encoded.valid)

@@ -1,0 +1,243 @@
+"""Reduce test answers to measurements: read, encode, meet by person, bound, multiply.
+
+As `pipelines.reduce_comparisons`, everything here is left of the trust boundary: what it writes
+goes to the confidential folder and nowhere else, and noise is drawn afterwards, once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+from apache_beam.pvalue import TaggedOutput
+from numpy.typing import NDArray
+
+from hushrank.pipelines.confidential_area import set_aside, write_tally
+from hushrank.pipelines.execution import execute
+from hushrank.pipelines.options import Runner
+from hushrank.pipelines.reduction_job import EXACT_FILE
+from hushrank.pipelines.responses_job import ReduceResponses
+from hushrank.privacy.keyed_hash import KeyedHash
+from hushrank.transforms.aggregate import TallyFn
+from hushrank.transforms.answer_sheets import Answers, blobs_by_person, sheets_of_partition
+from hushrank.transforms.catalogue import Catalogue
+from hushrank.transforms.encode import text_of_rejects
+from hushrank.transforms.files import FileFormat, InputFile, check_files
+from hushrank.transforms.measurements import MeasurementsFn
+from hushrank.transforms.randomized_answers import (
+    RandomizeAnswers,
+    RandomizedSums,
+    RandomizedSumsFn,
+)
+from hushrank.transforms.read import Split, plan_splits, read_batches
+from hushrank.transforms.response_columns import ResponseColumns, WideColumns
+from hushrank.transforms.responses import encode_answers
+from hushrank.transforms.schema import is_text
+from hushrank.transforms.spill_file import SpillFile
+from hushrank.transforms.write import npz_bytes, write_whole
+
+PARTITION_ANSWERS = 2_500_000  # sorted in memory at once: about 200 MB
+MAX_PARTITIONS = 1 << 12
+Parcel = bytes | tuple[int, int]  # a blob, or its place and its words in the spill file
+TALLY, SHEETS = "tally", "sheets"
+REPEATED = "the same person answered this item again, and it is not clear which answer counts"
+
+
+def run(job: ReduceResponses, runner: Runner = Runner.LOCAL) -> None:
+    """Execute `job`; afterwards `job.confidential` holds its measurements, tallies and rejects.
+
+    Raises:
+        InputError: a file cannot be read, or a row broke a rule under `fail_on_bad_rows`.
+    """
+    splits = plan(job)
+    execute(job, runner, lambda pipeline, spill: build(pipeline, job, splits, spill))
+
+
+def plan(job: ReduceResponses) -> list[Split]:
+    """The shares of the input that are read apart, from footers and headers only."""
+    schemas = check_files(job.files, job.columns)
+    shares = [
+        plan_splits(file, _with_cell_types(schemas[file.path], file, job.columns), job.columns)
+        for file in job.files
+    ]
+    return [split for share in shares for split in share]
+
+
+def _with_cell_types(
+    schema: pa.Schema, file: InputFile, columns: ResponseColumns | WideColumns
+) -> pa.Schema:
+    """The schema, but in JSON Lines an empty cell of the first row has the type of the others."""
+    if file.format is not FileFormat.JSONL or not isinstance(columns, WideColumns):
+        return schema
+    types = [schema.field(name).type for name in columns.items]
+    told = next((type_ for type_ in types if not is_text(type_)), pa.string())
+    for name in columns.items:
+        schema = schema.set(schema.get_field_index(name), pa.field(name, told))
+    return schema
+
+
+def build(
+    pipeline: beam.Pipeline,
+    job: ReduceResponses,
+    splits: list[Split],
+    spill: SpillFile | None = None,
+) -> None:
+    """Add the whole graph of `job` to `pipeline`.
+
+    Args:
+        pipeline: of any engine.
+        job: what to reduce.
+        splits: of `plan`.
+        spill: where answers wait for the others of their person, if all workers are in this
+            process; None: the engine carries them.
+    """
+    arrays, tally = reduce(pipeline, job, splits, spill)
+    _ = arrays | "WriteMeasurements" >> beam.ParDo(_WriteMeasurements(job.confidential))
+    _ = tally | "WriteTally" >> beam.ParDo(_WriteTally(job.confidential))
+
+
+def reduce(
+    pipeline: beam.Pipeline, job: ReduceResponses, splits: list[Split], spill: SpillFile | None
+) -> tuple[Any, Any]:
+    """Arrays by name and tallies, one dict each, both confidential."""
+    cells = len(job.catalogue) if isinstance(job.columns, WideColumns) else 1
+    n_answers = cells * sum(split.rows for split in splits)
+    n_partitions = min(max(n_answers // PARTITION_ANSWERS, 1), MAX_PARTITIONS)
+    read = (
+        pipeline
+        | "Splits" >> beam.Create(splits)
+        | beam.Reshuffle()
+        | "ReadEncode"
+        >> beam.ParDo(_ReadEncode(job, n_partitions, spill)).with_outputs(TALLY, main="blobs")
+    )
+    bounded = (
+        read["blobs"]
+        | "MeetPeople" >> beam.GroupByKey()
+        | "Bound" >> beam.ParDo(_Bound(job, spill)).with_outputs(TALLY, main=SHEETS)
+    )
+    arrays = _arrays(bounded[SHEETS], job)
+    tallies = (read[TALLY], bounded[TALLY])
+    return arrays, tallies | beam.Flatten() | "Tally" >> beam.CombineGlobally(TallyFn())
+
+
+def _arrays(sheets: Any, job: ReduceResponses) -> Any:
+    """PCollection[Answers] -> the one dict of arrays that is kept."""
+    n_items = len(job.catalogue)
+    if job.local is None:
+        y = sheets | "Measure" >> beam.CombineGlobally(MeasurementsFn(n_items))
+        return y | "Name" >> beam.Map(_named)
+    how = (job.local, n_items, job.max_answers)
+    return (
+        sheets
+        | "Randomise" >> beam.ParDo(RandomizeAnswers(*how))
+        | "RandomiseOnce" >> beam.Reshuffle()  # a retry of what follows must not flip again
+        | "Sum" >> beam.CombineGlobally(RandomizedSumsFn(*how))
+        | "Name" >> beam.Map(RandomizedSums.arrays)
+    )
+
+
+def _named(y: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
+    return {"y": y}
+
+
+class _ReadEncode(beam.DoFn):
+    """Split -> (partition, parcel of answers by person)."""
+
+    def __init__(self, job: ReduceResponses, n_partitions: int, spill: SpillFile | None) -> None:
+        self._job = job
+        self._n_partitions = n_partitions
+        self._spill = spill
+
+    def process(self, split: Split) -> Iterator[Any]:
+        job = self._job
+        keyed_hash = KeyedHash(job.key)
+        tally = {"rows_read": 0, "rows_rejected": 0}
+        for number, batch in enumerate(read_batches(split)):
+            encoded = encode_answers(batch.rows, job.columns, job.catalogue, keyed_hash)
+            rejects = [encoded.rejects] if encoded.rejects is not None else []
+            if batch.malformed:
+                rejects.append(text_of_rejects(batch.malformed, split.schema))
+            for part, table in enumerate(rejects):
+                set_aside(job.confidential, f"{split.name}#{number}.{part}", table)
+                tally["rows_rejected"] += len(table)
+            tally["rows_read"] += len(batch.rows) + len(batch.malformed)
+            blobs = blobs_by_person(encoded.answers, len(job.catalogue), self._n_partitions)
+            for partition, blob in blobs:
+                yield partition, _parcel(blob, self._spill)
+        yield TaggedOutput(TALLY, tally)
+
+
+class _Bound(beam.DoFn):
+    """(partition, parcels of answers) -> Answers within the bound, each person's together."""
+
+    def __init__(self, job: ReduceResponses, spill: SpillFile | None) -> None:
+        self._job = job
+        self._spill = spill
+
+    def process(self, element: tuple[int, Any]) -> Iterator[Any]:
+        partition, parcels = element
+        job = self._job
+        blobs = [_blob(parcel, self._spill) for parcel in parcels]
+        sheets = sheets_of_partition(
+            blobs,
+            len(job.catalogue),
+            job.max_answers,
+            job.duplicates,
+            KeyedHash(job.key),
+            blind=job.local is not None,
+        )
+        tally = dict(sheets.tally)
+        if len(sheets.refused):
+            table = _refused_table(sheets.refused, job.catalogue)
+            set_aside(job.confidential, f"partition {partition}", table)
+            tally["rows_rejected"] = len(table)
+        yield sheets.kept
+        yield TaggedOutput(TALLY, tally)
+
+
+def _parcel(blob: bytes, spill: SpillFile | None) -> Parcel:
+    if spill is None:
+        return blob
+    words = np.frombuffer(blob, np.uint64)  # Arrow's streams are multiples of 8 bytes
+    return spill.append(words), len(words)
+
+
+def _blob(parcel: Parcel, spill: SpillFile | None) -> bytes:
+    if isinstance(parcel, bytes):
+        return parcel
+    if spill is None:
+        raise ValueError("the answers are in a spill file, and none is given")
+    place, n_words = parcel
+    words = np.empty(n_words, np.uint64)
+    spill.read(words, place)
+    return words.tobytes()
+
+
+class _WriteMeasurements(beam.DoFn):
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def process(self, arrays: dict[str, NDArray[np.int64]]) -> None:
+        write_whole(f"{self._folder}/{EXACT_FILE}", npz_bytes(**arrays))
+
+
+class _WriteTally(beam.DoFn):
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def process(self, tally: dict[str, int]) -> None:
+        write_tally(self._folder, tally)
+
+
+def _refused_table(rows: Answers, catalogue: Catalogue) -> pa.Table:
+    names = np.array(catalogue.names, object)
+    return pa.table(
+        {
+            "item": pa.array(names[rows.item], pa.string()),
+            "correct": pa.array(rows.correct),
+            "reason": pa.array([REPEATED] * len(rows), pa.string()),
+        }
+    )

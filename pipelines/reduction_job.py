@@ -1,0 +1,54 @@
+"""What a reduction is asked to do. Without Beam, so that whoever asks need not load the engine."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hushrank.transforms.bound import Bounds
+from hushrank.transforms.catalogue import Catalogue
+from hushrank.transforms.files import InputFile
+from hushrank.transforms.schema import ComparisonColumns, Ties
+
+EXACT_FILE, TALLY_FILE, REJECTS_FOLDER = "exact.npz", "diagnostics.json", "rejects"
+
+
+class Statistic(StrEnum):
+    """What the log is reduced to."""
+
+    WIN_COUNTS = "win-counts"
+    PAIR_COUNTS = "pair-counts"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReduceComparisons:
+    """One reduction of a comparison log.
+
+    Attributes:
+        files: what to read.
+        columns: which column plays which role.
+        catalogue: the public items.
+        bounds: what one person may contribute; `max_contributions` None for unit `comparison`.
+        statistic: what to count.
+        key: the run's secret, 32 random bytes; it and the rows decide which rows are kept.
+        confidential: folder for everything that holds private data.
+        fail_on_bad_rows: raise, before any noise could be drawn, if a row breaks a rule.
+    """
+
+    files: tuple[InputFile, ...]
+    columns: ComparisonColumns
+    catalogue: Catalogue
+    bounds: Bounds
+    statistic: Statistic
+    key: bytes
+    confidential: str
+    fail_on_bad_rows: bool = False
+
+    @property
+    def meets_owners(self) -> bool:
+        """Whether one owner's rows must meet: to be bounded, merged or given repeatable coins."""
+        return (
+            self.bounds.max_contributions is not None
+            or self.columns.event is not None
+            or self.bounds.ties is Ties.RANDOM
+        )

@@ -1,0 +1,38 @@
+"""What a reduction of test answers is asked to do. Without Beam, as `pipelines.reduction_job`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hushrank.transforms.answer_sheets import Duplicates
+from hushrank.transforms.catalogue import Catalogue
+from hushrank.transforms.files import InputFile
+from hushrank.transforms.local_answers import LocalAnswers
+from hushrank.transforms.response_columns import ResponseColumns, WideColumns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReduceResponses:
+    """One reduction of test answers to pairwise differential measurements.
+
+    Attributes:
+        files: what to read.
+        columns: which column plays which role.
+        catalogue: the public items.
+        max_answers: K, the most answers of one person that count.
+        duplicates: which of several answers of one person to one item counts.
+        key: the run's secret, 32 random bytes; it and the rows decide which answers are kept.
+        confidential: folder for everything that holds private data.
+        fail_on_bad_rows: raise, before any noise could be drawn, if a row breaks a rule.
+        local: randomise answers before they are counted; None: count them exactly.
+    """
+
+    files: tuple[InputFile, ...]
+    columns: ResponseColumns | WideColumns
+    catalogue: Catalogue
+    max_answers: int
+    duplicates: Duplicates
+    key: bytes
+    confidential: str
+    fail_on_bad_rows: bool = False
+    local: LocalAnswers | None = None

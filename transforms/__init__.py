@@ -1,0 +1,1 @@
+"""Beam wiring: route Arrow batches, the unit of work, into the pure functions."""

@@ -1,0 +1,214 @@
+"""True answers with the epsilon of each, on their way to being privatised. Pure, and confidential.
+
+Rows of one person meet where the person's epsilon is to be divided among their answers, or where
+only so many of them may count.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hushrank.estimation.weighted_pairs import information_units
+from hushrank.privacy.keyed_hash import Hashes, KeyedHash
+from hushrank.privacy.randomized_response import share_of_answer
+from hushrank.privacy.randomness import RandomBits
+from hushrank.transforms.catalogue import Catalogue
+from hushrank.transforms.encode import Comparisons, Mask, encode_comparisons
+from hushrank.transforms.epsilons import (
+    REASONS,
+    AnswerColumns,
+    Epsilons,
+    EpsilonSource,
+    EpsilonTable,
+    Shares,
+    epsilons_of,
+)
+from hushrank.transforms.schema import Ties, to_numpy
+from hushrank.transforms.sorting import sort_by
+
+_SLOT, _CHOICE = 16, 17  # labels of the hashes; `transforms.bound` has those from 0
+_ROW = "#row"  # a column of row numbers, while rows are being encoded
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Answers in canonical orientation, one row each. Confidential unless they came privatised.
+
+    Attributes:
+        cell: shape (m,), int64: i * n_items + j, i < j.
+        outcome: shape (m,), uint8: 1 where i won.
+        epsilon: shape (m,), float64, finite and > 0.
+        owner: shape (m, 2), pseudonyms; None where nobody's answers need to meet.
+    """
+
+    cell: NDArray[np.int64]
+    outcome: NDArray[np.uint8]
+    epsilon: Epsilons
+    owner: Hashes | None = None
+
+    def __len__(self) -> int:
+        return len(self.cell)
+
+    def take(self, rows: NDArray[np.int64] | Mask) -> Answers:
+        """The chosen rows, in that order."""
+        owner = None if self.owner is None else self.owner[rows]
+        return Answers(self.cell[rows], self.outcome[rows], self.epsilon[rows], owner)
+
+    def to_blob(self) -> bytes:
+        """As one Arrow IPC message stream, for the shuffle; the rows have owners."""
+        if self.owner is None:
+            raise ValueError("only answers with owners are shuffled")
+        columns = (self.cell, self.outcome, self.epsilon, *self.owner.T.copy())
+        batch = pa.record_batch([pa.array(column) for column in columns], list("cpeab"))
+        sink = pa.BufferOutputStream()
+        options = pa.ipc.IpcWriteOptions(compression="lz4")  # the shuffle is held in memory
+        with pa.ipc.new_stream(sink, batch.schema, options=options) as writer:
+            writer.write_batch(batch)
+        blob: bytes = sink.getvalue().to_pybytes()
+        return blob
+
+    @classmethod
+    def concatenated(cls, parts: Sequence[Answers]) -> Answers:
+        """The rows of several parts, at least one; all of them have owners, or none."""
+        owners = [part.owner for part in parts if part.owner is not None]
+        return cls(
+            np.concatenate([part.cell for part in parts]),
+            np.concatenate([part.outcome for part in parts]),
+            np.concatenate([part.epsilon for part in parts]),
+            np.concatenate(owners) if owners else None,
+        )
+
+    @classmethod
+    def of_blobs(cls, blobs: Iterable[bytes]) -> Answers:
+        """The rows of several blobs; there is at least one."""
+        table = pa.concat_tables([pa.ipc.open_stream(blob).read_all() for blob in blobs])
+        cell, outcome, epsilon, *owner = (to_numpy(column) for column in table.columns)
+        return cls(cell, outcome, epsilon, np.column_stack(owner))
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedAnswers:
+    """What became of a batch: valid answers, and tables of rows set aside with their reason."""
+
+    answers: Answers
+    rejects: tuple[pa.Table, ...]
+
+
+def encode_answers(
+    batch: pa.RecordBatch,
+    columns: AnswerColumns,
+    catalogue: Catalogue,
+    source: EpsilonSource,
+    table: EpsilonTable | None,
+    keyed_hash: KeyedHash | None,
+    ties: Ties,
+    bits: RandomBits,
+) -> EncodedAnswers:
+    """Encode one batch of a comparison log with the epsilon of each row.
+
+    Args:
+        batch: holds the columns that `columns` names.
+        columns: which column plays which role.
+        catalogue: the public items.
+        source: where epsilons come from.
+        table: epsilons by person, where `source` says so.
+        keyed_hash: makes the pseudonyms of people; None: nobody's answers need to meet.
+        ties: `drop`, or `random`: a fair coin decides. (Half a win is no answer to randomise.)
+        bits: for the coins.
+    """
+    epsilon, broken = epsilons_of(batch, columns, source, table)
+    rejects: list[pa.Table] = []
+    if broken.any():
+        rejects.append(_rejects(batch, broken))
+        valid = broken == 0
+        batch, epsilon = batch.filter(pa.array(valid)), epsilon[valid]
+    numbered = batch.append_column(_ROW, pa.array(np.arange(len(batch))))
+    encoded = encode_comparisons(numbered, columns, catalogue, keyed_hash)
+    if encoded.rejects is not None:
+        epsilon = np.delete(epsilon, to_numpy(encoded.rejects[_ROW]))
+        rejects.append(encoded.rejects.drop_columns([_ROW]))
+    answers = _canonical(encoded.comparisons, epsilon, len(catalogue), ties, bits)
+    return EncodedAnswers(answers, tuple(rejects))
+
+
+def split_by_owner(rows: Answers, n_partitions: int) -> Iterator[tuple[int, Answers]]:
+    """Cut rows into partitions, all rows of one person in the same; empty ones are left out."""
+    if rows.owner is None:
+        raise ValueError("only answers with owners can be split by owner")
+    place = (rows.owner[:, 1] % np.uint64(n_partitions)).astype(np.uint16)
+    order = np.argsort(place, kind="stable")
+    edges = np.append(0, np.cumsum(np.bincount(place, minlength=n_partitions)))
+    for partition in np.flatnonzero(np.diff(edges)).tolist():
+        yield partition, rows.take(order[edges[partition] : edges[partition + 1]])
+
+
+def share_epsilons(rows: Answers, shares: Shares, keyed_hash: KeyedHash) -> tuple[Answers, int]:
+    """Bound the answers of each person and divide their epsilon among them.
+
+    Which answers stay is decided by a secret hash of person, pair and epsilon, never by how they
+    were answered; among answers of one person to one pair by a second hash. So it does not depend
+    on how rows are split, and replacing one answer replaces at most one of those that stay.
+
+    Args:
+        rows: all answers of the people in this partition.
+        shares: bound and budget.
+        keyed_hash: the run's secret hash.
+
+    Returns:
+        The answers that stay, with the epsilon of each; G of these people, in units, from each
+        person's smallest epsilon of an answer.
+    """
+    if rows.owner is None:
+        raise ValueError("only answers with owners can be bounded")
+    person = np.column_stack([rows.cell.view(np.uint64), rows.epsilon.view(np.uint64)])
+    slot = keyed_hash.of_tuples(_SLOT, rows.owner, person)
+    outcome = np.column_stack([rows.outcome, rows.outcome]).astype(np.uint64)
+    choice = keyed_hash.of_tuples(_CHOICE, slot, outcome)
+    order = sort_by(rows.owner, np.column_stack([slot[:, 0], choice[:, 0]]))
+    starts, sizes = _runs(rows.owner[order])
+    rows = rows.take(order)
+    if shares.max_contributions is not None:
+        position = np.arange(len(rows)) - np.repeat(starts, sizes)
+        rows = rows.take(position < shares.max_contributions)
+        sizes = np.minimum(sizes, shares.max_contributions)
+        starts = np.append(0, np.cumsum(sizes)[:-1])
+    epsilon = rows.epsilon
+    if shares.per_user:
+        epsilon = share_of_answer(epsilon, np.repeat(sizes, sizes))
+    information = information_units(np.minimum.reduceat(epsilon, starts)) if len(rows) else 0
+    return Answers(rows.cell, rows.outcome, epsilon, rows.owner), information
+
+
+def _canonical(
+    rows: Comparisons, epsilon: Epsilons, n_items: int, ties: Ties, bits: RandomBits
+) -> Answers:
+    outcome = rows.outcome
+    tied = outcome == 0
+    if tied.any():
+        if ties is Ties.RANDOM:
+            coins = (bits.words(len(rows)) & np.uint64(1)).astype(np.int8)
+            outcome = np.where(tied, 2 * coins - 1, outcome)
+        else:
+            rows, epsilon, outcome = rows.take(~tied), epsilon[~tied], outcome[~tied]
+    low, high = np.minimum(rows.left, rows.right), np.maximum(rows.left, rows.right)
+    cell = low.astype(np.int64, copy=False) * n_items + high
+    low_won = (outcome > 0) == (rows.left < rows.right)
+    return Answers(cell, low_won.view(np.uint8), epsilon, rows.user)
+
+
+def _rejects(batch: pa.RecordBatch, broken: NDArray[np.int8]) -> pa.Table:
+    rows = np.flatnonzero(broken)
+    reasons = pa.array(REASONS, pa.string()).take(pa.array(broken[rows]))
+    return pa.Table.from_batches([batch]).take(pa.array(rows)).append_column("reason", reasons)
+
+
+def _runs(owner: Hashes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Where each person's rows start, and how many they are, in rows sorted by owner."""
+    changes = np.flatnonzero((owner[1:] != owner[:-1]).any(axis=1)) + 1
+    starts = np.append(0, changes) if len(owner) else changes
+    return starts, np.diff(np.append(starts, len(owner)))

@@ -1,0 +1,204 @@
+"""Bound what one person contributes: at most L rows, wherever the person's rows came from.
+
+A sensitivity is only true if its bound is enforced, so this is where the guarantee starts. Rows
+meet in the bucket of their person. Which of them are kept depends on a keyed hash of the person and
+of the row's content alone: not on files, row groups, bundles, order or retries; and nobody without
+the run's key can predict it. Everything here is pure and works on one bucket at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hushrank.privacy.keyed_hash import Hashes, KeyedHash
+from hushrank.transforms.encode import Comparisons, Outcomes
+from hushrank.transforms.owned_rows import OwnedRows
+from hushrank.transforms.schema import Ties
+from hushrank.transforms.sorting import (
+    Mask,
+    Order,
+    Words,
+    bring_together,
+    new_run,
+    number_runs,
+    order_within,
+)
+
+_EVENT, _ROW, _COPY, _PAIR = range(4)  # labels of the hashes; `transforms.owned_rows` has the next
+
+CONFLICT = "another row of the same user, pair and event has another outcome"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What may remain of one person's rows.
+
+    Attributes:
+        n_items: size of the catalogue.
+        ties: `drop` removes ties before anything is counted; `random` decides those that are kept.
+        max_contributions: L; None: no bound (the unit of privacy is one comparison).
+        per_item_cap: c; None: no cap.
+        distinct_pairs: at most one row on each pair of items.
+    """
+
+    n_items: int
+    ties: Ties
+    max_contributions: int | None
+    per_item_cap: int | None = None
+    distinct_pairs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """What is kept of a bucket, and what happened to the rest (confidential).
+
+    Attributes:
+        kept: the rows within the bounds.
+        conflicts: copies of one event that contradict each other.
+        tally: counts of rows and owners.
+    """
+
+    kept: Comparisons
+    conflicts: OwnedRows
+    tally: dict[str, int]
+
+
+def bound_bucket(rows: OwnedRows, bounds: Bounds, keyed_hash: KeyedHash) -> Bounded:
+    """Keep a uniformly random share of each owner's rows within `bounds`.
+
+    Without `distinct_pairs` the L rows are a uniform sample without replacement of the owner's
+    rows. With it, they are on a uniform sample of the owner's pairs, and on each pair a uniform
+    choice among its rows. `per_item_cap` goes through the rows in that random order and leaves out
+    every row that is not among the first c of both its items.
+
+    Args:
+        rows: all rows of the owners in this bucket.
+        bounds: what may remain.
+        keyed_hash: the run's secret hash.
+
+    Returns:
+        The rows kept; those of events whose copies contradict each other; confidential tallies.
+    """
+    tally = {"rows_with_owner": len(rows)}
+    rows = OwnedRows(bring_together(rows.words))
+    rows, conflicts = _one_row_an_event(rows, keyed_hash)
+    tally["conflicting_rows"] = len(conflicts)
+    tally["duplicate_rows"] = tally["rows_with_owner"] - len(rows) - len(conflicts)
+    owner = _owner_numbers(rows)
+    rows, priority = _prioritise(rows, owner, keyed_hash)
+    if bounds.distinct_pairs:
+        rows, priority = _one_row_a_pair(rows, owner, priority, keyed_hash)
+        owner = _owner_numbers(rows)
+    if bounds.per_item_cap is not None:
+        within = np.flatnonzero(_within_cap(rows, owner, bounds.n_items, bounds.per_item_cap))
+        rows, priority = rows.take(within), priority[within]
+        owner = _owner_numbers(rows)
+    tally["owners"] = int(owner[-1]) + 1 if len(rows) else 0
+    if bounds.max_contributions is not None:
+        first = np.flatnonzero(_among_first(owner, bounds.max_contributions))
+        rows, priority = rows.take(first), np.take(priority, first, axis=0)
+    tally["rows_kept"] = len(rows)
+    kept = rows.comparisons()
+    if bounds.ties is Ties.RANDOM:
+        kept = Comparisons(kept.left, kept.right, _toss(kept.outcome, priority))
+    return Bounded(kept, conflicts, tally)
+
+
+def _one_row_an_event(rows: OwnedRows, keyed_hash: KeyedHash) -> tuple[OwnedRows, OwnedRows]:
+    """Merge the copies of each event (owner, pair, event); where copies contradict, set all aside.
+
+    Not just any copy may be kept: adding one row must never turn a win into a loss, which would
+    move two counts where the sensitivity allows one.
+    """
+    if rows.event is None:
+        return rows, rows.take(np.empty(0, np.int64))
+    identity = keyed_hash.of_tuples(_EVENT, rows.owner, _block(rows.pair), rows.event)
+    order = order_within(_owner_numbers(rows), identity)
+    rows, identity = rows.take(order), np.take(identity, order, axis=0)
+    first = new_run(identity[:, 0], identity[:, 1])
+    run, outcome = number_runs(first), rows.outcome
+    contradicts = np.zeros(int(first.sum()), np.bool_)
+    contradicts[run[outcome != outcome[first][run]]] = True
+    return rows.filter(first & ~contradicts[run]), rows.filter(contradicts[run])
+
+
+def _prioritise(rows: OwnedRows, owner: Order, keyed_hash: KeyedHash) -> tuple[OwnedRows, Hashes]:
+    """Give every row 128 secret bits made from its owner, its content and which copy it is.
+
+    Returns the rows, of each owner sorted by these bits, and the bits.
+    """
+    content = [rows.owner, _block(rows.content)]
+    if rows.event is not None:
+        content.append(rows.event)
+    rows, priority = _sort(rows, keyed_hash.of_tuples(_ROW, *content), owner)
+    first = new_run(priority[:, 0], priority[:, 1])
+    later = np.flatnonzero(~first)  # the same content again: copies 1, 2, ... of it
+    if len(later) == 0:
+        return rows, priority
+    copy = (later - np.flatnonzero(first)[number_runs(first)[later]]).view(np.uint64)
+    priority[later] = keyed_hash.of_tuples(_COPY, priority[later], _block(copy))
+    # Only owners with copies are out of order now; they are few, or else this takes as long again.
+    moved = np.zeros(int(owner[-1]) + 1, np.bool_)
+    moved[owner[later]] = True
+    places = np.flatnonzero(moved[owner])
+    among = number_runs(new_run(owner[places]))
+    again, priority[places] = _sort(rows.take(places), priority[places], among)
+    rows.words[:, places] = again.words
+    return rows, priority
+
+
+def _one_row_a_pair(
+    rows: OwnedRows, owner: Order, priority: Hashes, keyed_hash: KeyedHash
+) -> tuple[OwnedRows, Hashes]:
+    """Keep the first row by priority of each (owner, pair); then sort by owner and the pair's hash.
+
+    Were the pairs sorted by their first row, a pair with many rows would tend to come early.
+    """
+    pair = keyed_hash.of_tuples(_PAIR, rows.owner, _block(rows.pair))
+    order = order_within(owner, pair)  # on one pair still by priority
+    pair = np.take(pair, order, axis=0)
+    first = np.flatnonzero(new_run(pair[:, 0], pair[:, 1]))
+    chosen = order[first]
+    # The upper word sorts the pairs; the lower word stays the row's own, for the coin.
+    return rows.take(chosen), np.stack([pair[first, 0], priority[chosen, 1]], axis=1)
+
+
+def _within_cap(rows: OwnedRows, owner: Order, n_items: int, cap: int) -> Mask:
+    """Whether each row is among the first `cap` of its owner on both of its items."""
+    compared = rows.comparisons()
+    ends = [owner * n_items + item for item in (compared.left, compared.right)]
+    holder = np.stack(ends, axis=1).reshape(-1)  # row by row: both of a row's items, then the next
+    order = np.argsort(holder, kind="stable")
+    within = np.ones(len(rows), np.bool_)
+    within[order[~_among_first(holder[order], cap)] // 2] = False
+    return within
+
+
+def _toss(outcome: Outcomes, priority: Hashes) -> Outcomes:
+    """Decide ties by a secret bit of the row that nothing else uses."""
+    coin = np.where(priority[:, 1] & np.uint64(1), np.int8(1), np.int8(-1))
+    return np.where(outcome == 0, coin, outcome)
+
+
+def _sort(rows: OwnedRows, priority: Hashes, owner: Order) -> tuple[OwnedRows, Hashes]:
+    order = order_within(owner, priority)
+    return rows.take(order), np.take(priority, order, axis=0)
+
+
+def _owner_numbers(rows: OwnedRows) -> Order:
+    """0, 1, 2, ... for each owner, of rows in which each owner's are neighbours."""
+    return number_runs(new_run(rows.words[0], rows.words[1]))
+
+
+def _among_first(run: Order, most: int) -> Mask:
+    """Whether each row is among the first `most` of its run: `most` before it is another's row."""
+    first = np.ones(len(run), np.bool_)
+    first[most:] = run[most:] != run[:-most]
+    return first
+
+
+def _block(word: Words) -> Hashes:
+    """One word a row as the block of a keyed hash."""
+    return np.stack([word, np.zeros_like(word)], axis=1)

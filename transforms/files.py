@@ -1,0 +1,280 @@
+"""Input files: which ones a job reads, their identity, their format and their schema.
+
+Everything here looks at names, sizes, dates, headers and footers only; no row is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import itertools
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import IO, Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hushrank.transforms.schema import Columns, InputError, check_schema, is_text
+
+HEADER_BYTES = 1 << 20  # a CSV header or the first JSON line must end within the first MiB
+REMOTE_PREFIX = "gs://"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # with which some programs begin UTF-8 text
+
+
+class FileFormat(StrEnum):
+    """How rows are stored."""
+
+    PARQUET = "parquet"
+    CSV = "csv"
+    JSONL = "jsonl"
+
+
+ENDINGS = {
+    ".parquet": FileFormat.PARQUET,
+    ".pq": FileFormat.PARQUET,
+    ".csv": FileFormat.CSV,
+    ".jsonl": FileFormat.JSONL,
+    ".ndjson": FileFormat.JSONL,
+}
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class InputFile:
+    """One file of a job. Path, size and version identify its content without reading it."""
+
+    path: str
+    size: int  # bytes
+    version: str  # local: modification time in ns; gs://: time of the last update
+    format: FileFormat
+
+    def identity(self) -> list[str | int]:
+        """What of it enters the release key."""
+        return [self.path, self.size, self.version]
+
+
+def list_files(paths: Sequence[str], format_: FileFormat | None = None) -> list[InputFile]:
+    """Files that `paths` (files, folders, globs; local or gs://) name, sorted, each once.
+
+    A folder means every file in or below it that has a known ending and no leading `.` or `_`.
+
+    Args:
+        paths: absolute local paths or gs:// URLs; `*`, `?`, `[...]` and `**` are patterns.
+        format_: how to read all of them; None: by each file's ending.
+
+    Raises:
+        InputError: a path matches nothing, a file is empty, or its format is unknown.
+    """
+    found: dict[str, InputFile] = {}
+    for path in paths:
+        remote = path.startswith(REMOTE_PREFIX)
+        matches = list(_remote_matches(path) if remote else _local_matches(path))
+        if not matches:
+            raise InputError(f"{path}: no such file. Check input.paths; nothing was read.")
+        for name, size, version in matches:
+            if size == 0:
+                raise InputError(
+                    f"{name}: the file is empty (0 bytes). Remove it, or write it again."
+                )
+            found[name] = InputFile(name, size, version, format_ or _format_of(name))
+    return sorted(found.values())
+
+
+def check_files(files: Iterable[InputFile], columns: Columns) -> dict[str, pa.Schema]:
+    """Schemas of `files` by path, after checking that every one can be read and that they agree.
+
+    Raises:
+        InputError: a file is damaged, lacks a column, or names people in another type than the
+            others do (the same person would count as two).
+    """
+    schemas: dict[str, pa.Schema] = {}
+    first: tuple[str, bool] | None = None
+    for file in files:
+        schema = read_schema(file)
+        by_line = file.format is FileFormat.CSV
+        check_schema(file.path, schema, columns, named_by_a_line=by_line)
+        schemas[file.path] = schema
+        if columns.user is not None:
+            kind = is_text(schema.field(columns.user).type)
+            first = first or (file.path, kind)
+            if kind != first[1]:
+                raise InputError(
+                    f"{file.path}: column {columns.user} holds {_kind(kind)}, but {_kind(first[1])}"
+                    f" in {first[0]}. One person must be named in one way: cast one of them."
+                )
+    return schemas
+
+
+def read_schema(file: InputFile) -> pa.Schema:
+    """Names and types of the columns of `file`, from its footer, its header or its first rows.
+
+    JSON Lines have no header: a column is one that a row of the first MiB has, with the type of its
+    first value there that is not null.
+
+    Raises:
+        InputError: the file is not of its format or is damaged.
+    """
+    if file.format is FileFormat.PARQUET:
+        return parquet_footer(file.path).schema.to_arrow_schema()
+    with open_bytes(file.path) as stream:
+        head = stream.read(HEADER_BYTES)
+    lines = head.removeprefix(BYTE_ORDER_MARK).splitlines(keepends=True)
+    if file.format is FileFormat.CSV:
+        return _csv_schema(file.path, lines)
+    whole_lines = lines[:-1] if len(head) == HEADER_BYTES and len(lines) > 1 else lines
+    return _json_schema(file.path, whole_lines)
+
+
+def parquet_footer(path: str) -> pq.FileMetaData:
+    """Footer of a Parquet file.
+
+    Raises:
+        InputError: it cannot be read as one.
+    """
+    try:
+        with open_bytes(path) as stream:
+            return pq.read_metadata(stream)
+    except (pa.ArrowException, OSError):  # whose own text may quote bytes of the file
+        raise InputError(
+            f"{path}: not a complete Parquet file (truncated or damaged). Write it again."
+        ) from None
+
+
+def check_unchanged(file: InputFile) -> None:
+    """Raise `InputError` if a local file is no longer the one that `list_files` found."""
+    if not is_remote(file.path):
+        status = Path(file.path).stat()
+        if (status.st_size, str(status.st_mtime_ns)) != (file.size, file.version):
+            raise InputError(f"{file.path}: changed during the run. Run again when it is complete.")
+
+
+@contextlib.contextmanager
+def open_bytes(path: str) -> Iterator[IO[bytes]]:
+    """A readable, seekable stream of a local file or a gs:// object."""
+    try:
+        stream = _remote_filesystems().open(path) if is_remote(path) else pa.OSFile(path)
+    except PermissionError:
+        raise InputError(f"{path}: no permission to read it.") from None
+    except FileNotFoundError:
+        raise InputError(f"{path}: no such file.") from None
+    with stream:
+        yield stream
+
+
+def _local_matches(path: str) -> Iterator[tuple[str, int, str]]:
+    start = Path(path)
+    try:
+        if start.exists():
+            named: Iterable[Path] = [start]
+        else:
+            root = Path(start.anchor)
+            pattern = str(start.relative_to(root))
+            named = (match for match in root.glob(pattern) if not match.name.startswith("."))
+        for match in named:
+            for file in _files_in(match) if match.is_dir() else [match]:
+                status = file.stat()
+                yield str(file), status.st_size, str(status.st_mtime_ns)
+    except PermissionError as error:
+        raise InputError(f"{error.filename}: no permission to read it.") from None
+    except FileNotFoundError as error:
+        raise InputError(f"{error.filename}: no such file.") from None
+    except ValueError:
+        raise InputError(f"{path}: in a pattern, ** must stand alone between slashes.") from None
+
+
+def _files_in(folder: Path) -> Iterator[Path]:
+    def stop(error: OSError) -> None:  # otherwise a folder that cannot be opened is left out
+        raise error
+
+    for parent, _, names in os.walk(folder, onerror=stop):
+        for name in names:
+            file = Path(parent, name)
+            if _is_input(file.relative_to(folder)):
+                yield file
+
+
+def _remote_matches(path: str) -> Iterator[tuple[str, int, str]]:
+    folder = path.endswith("/")
+    for match in _remote_filesystems().match([f"{path}**" if folder else path])[0].metadata_list:
+        if not folder or _is_input(Path(match.path.removeprefix(path))):
+            yield match.path, match.size_in_bytes, repr(match.last_updated_in_seconds)
+
+
+def _remote_filesystems() -> Any:
+    from apache_beam.io.filesystems import FileSystems  # takes seconds: only where it is needed
+
+    return FileSystems
+
+
+def is_remote(path: str) -> bool:
+    """Whether `path` is an object in Cloud Storage."""
+    return path.startswith(REMOTE_PREFIX)
+
+
+def _is_input(relative: Path) -> bool:
+    hidden = any(part.startswith((".", "_")) for part in relative.parts)
+    return not hidden and relative.suffix.lower() in ENDINGS
+
+
+def _format_of(path: str) -> FileFormat:
+    ending = Path(path).suffix.lower()
+    if ending not in ENDINGS:
+        raise InputError(
+            f"{path}: unknown ending {ending or '(none)'}. Known: {', '.join(ENDINGS)};"
+            " or set input.format: parquet, csv or jsonl."
+        )
+    return ENDINGS[ending]
+
+
+def _csv_schema(path: str, lines: list[bytes]) -> pa.Schema:
+    try:
+        names = next(csv.reader(line.decode() for line in lines), [])
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: the header is not UTF-8 text. Save the file as UTF-8.") from None
+    except csv.Error:
+        names = []
+    if any(len(name.splitlines()) > 1 for name in names):  # rows, perhaps: they are not shown
+        raise InputError(f"{path}: a column name has a line break, or a quote is not closed.")
+    if not any(names):
+        raise InputError(f"{path}: no header line. The first line must name the columns.")
+    return pa.schema([(name, pa.string()) for name in names])
+
+
+def _json_schema(path: str, lines: list[bytes]) -> pa.Schema:
+    rows = [_json_row(line) for line in lines if line.strip()]
+    if not rows or rows[0] is None:
+        raise InputError(f"{path}: the first line is not a JSON object; JSON Lines has one a line.")
+    types: dict[str, pa.DataType | None] = {}
+    for name, value in itertools.chain.from_iterable(row.items() for row in rows if row):
+        if types.get(name) is None:
+            types[name] = _json_type(value)
+    # Nothing but nulls so far: text is the commonest.
+    return pa.schema([(name, type_ or pa.string()) for name, type_ in types.items()])
+
+
+def _json_row(line: bytes) -> dict[str, object] | None:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) else None
+
+
+def _json_type(value: object) -> pa.DataType | None:
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return pa.bool_()
+    if isinstance(value, int):
+        return pa.int64()
+    if isinstance(value, float):
+        return pa.float64()
+    return pa.string()
+
+
+def _kind(text: bool) -> str:
+    return "text" if text else "integers"

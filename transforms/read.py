@@ -1,0 +1,245 @@
+"""Read a share of the input as Arrow batches of only the columns needed.
+
+A `Split` is the unit of parallel work: some row groups of a Parquet file, or a whole text file.
+Lines that are not rows at all come back apart, for the confidential area.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import IO
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+import pyarrow.parquet as pq
+
+from hushrank.transforms.files import (
+    BYTE_ORDER_MARK,
+    HEADER_BYTES,
+    FileFormat,
+    InputFile,
+    check_unchanged,
+    is_remote,
+    open_bytes,
+    parquet_footer,
+)
+from hushrank.transforms.schema import Columns, InputError, is_text
+
+BATCH_ROWS = 1 << 20
+BATCH_COLUMNS = 8  # of wider rows a batch has fewer
+BLOCK_BYTES = 1 << 24
+READ_BYTES = 1 << 20
+CSV_BYTES_PER_ROW = 24  # of a short row: only steers how the work is cut
+ITEM_TYPE = pa.dictionary(pa.int32(), pa.string())
+
+_NOT_UTF8 = "invalid UTF8 data"  # in Arrow's error
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A share of one file.
+
+    Attributes:
+        file: where.
+        schema: names and types of the columns to read.
+        items: which of them name items: few distinct values, best read as dictionaries.
+        row_groups: of a Parquet file, in order; empty: all there is.
+        rows: about how many rows, to plan the work.
+    """
+
+    file: InputFile
+    schema: pa.Schema
+    items: tuple[str, ...]
+    row_groups: tuple[int, ...]
+    rows: int
+
+    @property
+    def name(self) -> str:
+        """Identity of the share, the same whenever the same files are split."""
+        part = self.row_groups[0] if self.row_groups else 0
+        return f"{self.file.path}#{part}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBatch:
+    """Rows of a split in file order, and the raw text of lines that are not rows at all."""
+
+    rows: pa.RecordBatch
+    malformed: tuple[str, ...] = ()
+
+
+def plan_splits(file: InputFile, schema: pa.Schema, columns: Columns) -> list[Split]:
+    """Cut `file` into splits of about `BATCH_ROWS` rows; text files are not cut.
+
+    Args:
+        file: what to cut.
+        schema: all of its columns.
+        columns: those to read.
+
+    Raises:
+        InputError: a Parquet footer cannot be read.
+    """
+    needed = pa.schema([schema.field(name) for name in columns.names()])
+    items = tuple(name for name in columns.item_names() if is_text(schema.field(name).type))
+    if file.format is not FileFormat.PARQUET:
+        return [Split(file, needed, items, (), file.size // CSV_BYTES_PER_ROW)]
+    footer = parquet_footer(file.path)
+    if footer.num_row_groups == 0:
+        return [Split(file, needed, items, (), 0)]
+    splits: list[Split] = []
+    groups: list[int] = []
+    rows = 0
+    for group in range(footer.num_row_groups):
+        groups.append(group)
+        rows += footer.row_group(group).num_rows
+        if rows >= batch_rows(needed) or group == footer.num_row_groups - 1:
+            splits.append(Split(file, needed, items, tuple(groups), rows))
+            groups, rows = [], 0
+    return splits
+
+
+def batch_rows(schema: pa.Schema) -> int:
+    """Rows of a batch: `BATCH_ROWS`, or as many as have that many rows' cells."""
+    return max(1, BATCH_ROWS * BATCH_COLUMNS // max(BATCH_COLUMNS, len(schema)))
+
+
+def read_batches(split: Split) -> Iterator[ReadBatch]:
+    """Rows of `split`, in batches of at most about `BATCH_ROWS` rows.
+
+    Raises:
+        InputError: the file is damaged, or changed since it was listed. Arrow's own text is
+            dropped, because it may quote a row.
+    """
+    readers = {
+        FileFormat.PARQUET: _read_parquet,
+        FileFormat.CSV: _read_csv,
+        FileFormat.JSONL: _read_json_lines,
+    }
+    try:
+        with open_bytes(split.file.path) as stream:
+            yield from readers[split.file.format](stream, split)
+        check_unchanged(split.file)
+    except (pa.ArrowException, OSError) as error:
+        check_unchanged(split.file)
+        if _NOT_UTF8 in str(error):
+            raise InputError(
+                f"{split.file.path}: not UTF-8 text. Save the file as UTF-8."
+            ) from None
+        raise InputError(
+            f"{split.file.path}: damaged, not readable as {split.file.format}. Write it again."
+        ) from None
+
+
+def _read_parquet(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
+    # A row group that was read ahead would be in memory whole; over a network that is worth it.
+    local = {"pre_buffer": False, "buffer_size": READ_BYTES}
+    how = {"pre_buffer": True} if is_remote(split.file.path) else local
+    with pq.ParquetFile(stream, read_dictionary=list(split.items), **how) as parquet:
+        for rows in parquet.iter_batches(
+            batch_rows(split.schema), row_groups=list(split.row_groups), columns=split.schema.names
+        ):
+            yield ReadBatch(_plain(rows))
+
+
+def _plain(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows in types Arrow can compute with; dictionaries only of text, without nulls."""
+    for place, column in enumerate(rows.columns):
+        if pa.types.is_dictionary(column.type) and (
+            column.dictionary.null_count or not is_text(column.type)
+        ):
+            rows = rows.set_column(place, rows.schema.names[place], column.dictionary_decode())
+        elif pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
+            content = column.cast(pa.large_binary())
+            rows = rows.set_column(place, rows.schema.names[place], content)
+    return rows
+
+
+def _read_csv(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
+    malformed: list[str] = []
+
+    def set_aside(row: pyarrow.csv.InvalidRow) -> str:
+        malformed.append(row.text)
+        return "skip"
+
+    names = split.schema.names
+    # As text, whatever the rows hold: Arrow would otherwise guess types from the rows and quote a
+    # row that contradicts its guess in an error.
+    types = dict.fromkeys(names, pa.string()) | dict.fromkeys(split.items, ITEM_TYPE)
+    if _is_header_alone(stream):
+        return
+    reader = pyarrow.csv.open_csv(
+        stream,
+        # Without threads: otherwise rows are set aside in one of them while this one takes them.
+        pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES, encoding="utf8", use_threads=False),
+        pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=set_aside),
+        pyarrow.csv.ConvertOptions(
+            column_types=types, include_columns=names, strings_can_be_null=True, null_values=[""]
+        ),
+    )
+    for rows in reader:
+        yield ReadBatch(rows, tuple(malformed))
+        malformed.clear()
+    if malformed:
+        yield ReadBatch(_no_rows(split.schema), tuple(malformed))
+
+
+def _is_header_alone(stream: IO[bytes]) -> bool:
+    """Whether there is one line without an end: Arrow takes that for a damaged file."""
+    head = stream.read(HEADER_BYTES).rstrip(b"\r\n")
+    stream.seek(0)
+    return b"\n" not in head and b"\r" not in head and len(head) < HEADER_BYTES
+
+
+def _read_json_lines(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
+    rest = stream.read(len(BYTE_ORDER_MARK)).removeprefix(BYTE_ORDER_MARK)
+    while block := stream.read(BLOCK_BYTES):
+        whole, newline, tail = block.rpartition(b"\n")
+        if newline:
+            yield _parse_json_lines((rest + whole).split(b"\n"), split.schema)
+            rest = tail
+        else:
+            rest += tail
+    if rest.strip():
+        yield _parse_json_lines([rest], split.schema)
+
+
+def _parse_json_lines(lines: list[bytes], schema: pa.Schema) -> ReadBatch:
+    """Parse all lines at once; where that fails, each half, down to the lines that are to blame."""
+    text = b"\n".join(lines)
+    if not text.strip():
+        return ReadBatch(_no_rows(schema))
+    try:
+        return ReadBatch(_parse_json(text, schema))
+    except (pa.ArrowInvalid, UnicodeDecodeError):
+        if len(lines) == 1:
+            return ReadBatch(_no_rows(schema), (text.decode(errors="replace"),))
+    half = len(lines) // 2
+    parts = [_parse_json_lines(part, schema) for part in (lines[:half], lines[half:])]
+    rows = pa.Table.from_batches([part.rows for part in parts], schema).combine_chunks()
+    kept = rows.to_batches() or [_no_rows(schema)]
+    return ReadBatch(kept[0], parts[0].malformed + parts[1].malformed)
+
+
+def _parse_json(text: bytes, schema: pa.Schema) -> pa.RecordBatch:
+    """The objects in `text` as rows.
+
+    Raises:
+        ArrowInvalid: it is not JSON of this schema.
+        UnicodeDecodeError: it is not UTF-8, which Arrow would not notice.
+    """
+    text.decode()
+    if not text.lstrip().startswith(b"{"):  # Arrow ends the process where the first value is null
+        raise pa.ArrowInvalid("not a JSON object")
+    table = pyarrow.json.read_json(
+        io.BytesIO(text),
+        pyarrow.json.ReadOptions(block_size=2 * len(text) + 1),
+        pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+    )
+    return table.combine_chunks().to_batches()[0]
+
+
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema)

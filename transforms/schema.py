@@ -1,0 +1,208 @@
+"""Columns of a comparison log: which there are, what types they may have, what they become.
+
+A schema (names and types) is public; no message here holds a value or a count of rows.
+"""
+
+from __future__ import annotations
+
+import difflib
+from dataclasses import dataclass, fields
+from enum import StrEnum
+from typing import Any, Protocol
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+
+class InputError(ValueError):
+    """An input that the job cannot read. The text says which file, which rule and how to fix it."""
+
+
+class Ties(StrEnum):
+    """What becomes of a comparison without a winner."""
+
+    DROP = "drop"
+    SPLIT = "split"  # half a win each; every count is doubled so that halves stay integers
+    RANDOM = "random"  # a fair secret coin decides
+
+    @property
+    def row_weight(self) -> int:
+        """What one win adds to its count: 2 where ties are split, so that half a win is 1."""
+        return 2 if self is Ties.SPLIT else 1
+
+
+class Columns(Protocol):
+    """Names of the columns of any kind of input."""
+
+    @property
+    def user(self) -> str | None:
+        """The column that says whose row it is."""
+        ...
+
+    def names(self) -> list[str]:
+        """The columns that must exist, each once."""
+        ...
+
+    def item_names(self) -> list[str]:
+        """Those of them whose values name items."""
+        ...
+
+    def roles(self) -> list[tuple[str, str]]:
+        """Role and name of each column; the role decides which types it may have."""
+        ...
+
+
+WIDE_ITEM = "wide item"  # the role of an item's own column in a table with a row for each person
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ComparisonColumns:
+    """Names of the columns of a comparison log; exactly one of `outcome` and `winner` is set.
+
+    Attributes:
+        left, right: the two items, by name or by position in the catalogue.
+        outcome: +1 left won, -1 right won, 0 tie.
+        winner: the item that won, or the word `tie`.
+        user: whose row it is; may be None where the unit of privacy is one comparison.
+        event: identity of the event; rows of one user, pair and event are copies of each other.
+    """
+
+    left: str
+    right: str
+    outcome: str | None
+    winner: str | None
+    user: str | None
+    event: str | None
+
+    def names(self) -> list[str]:
+        """The columns that must exist, each once."""
+        return list(dict.fromkeys(name for _, name in self.roles()))
+
+    def item_names(self) -> list[str]:
+        """Those of them that name items."""
+        chosen = (self.left, self.right, self.winner)
+        return list(dict.fromkeys(name for name in chosen if name is not None))
+
+    def roles(self) -> list[tuple[str, str]]:
+        """Role and name of each column."""
+        chosen = ((field.name, getattr(self, field.name)) for field in fields(self))
+        return [(role, name) for role, name in chosen if name is not None]
+
+
+def check_schema(
+    path: str, schema: pa.Schema, columns: Columns, *, named_by_a_line: bool = False
+) -> None:
+    """Raise `InputError` unless `schema` has every column once, each with a type that can be read.
+
+    Args:
+        path: for the message.
+        schema: of all columns of the file.
+        columns: those that are needed.
+        named_by_a_line: the names are the first line of the file. Where it lacks every column it
+            may well be a row, so no message shows it.
+    """
+    if named_by_a_line and not set(columns.names()) & set(schema.names):
+        raise InputError(_no_header(path, columns.names(), schema.names))
+    for role, name in columns.roles():
+        if name not in schema.names:
+            raise InputError(_missing_column(path, role, name, schema.names))
+        if schema.names.count(name) > 1:
+            raise InputError(f"{path}: column {name} stands there twice. Rename one of them.")
+        problem = _type_problem(role, schema.field(name).type)
+        if problem:
+            key = "" if role == WIDE_ITEM else f" (input.columns.{role})"
+            raise InputError(f"{path}: column {name}{key} {problem}")
+
+
+def is_text(type_: pa.DataType) -> bool:
+    """Whether a column of `type_` holds text or bytes, plain or dictionary-encoded."""
+    if pa.types.is_dictionary(type_):
+        return is_text(type_.value_type)
+    return bool(
+        pa.types.is_string(type_)
+        or pa.types.is_large_string(type_)
+        or pa.types.is_string_view(type_)
+        or pa.types.is_binary(type_)
+        or pa.types.is_binary_view(type_)
+        or pa.types.is_large_binary(type_)
+        or pa.types.is_fixed_size_binary(type_)
+    )
+
+
+def to_text(column: pa.Array) -> pa.Array:
+    """Text or bytes as large strings without blanks around them; null where it is not UTF-8."""
+    try:
+        return pc.utf8_trim_whitespace(column.cast(pa.large_string()))
+    except pa.ArrowInvalid:  # value by value: this is rare, and Arrow does not say which
+        values = column.cast(pa.large_binary()).to_pylist()
+        return pa.array([_decoded(value) for value in values], pa.large_string())
+
+
+def to_numpy(column: pa.Array) -> NDArray[Any]:
+    """Values of `column`, which must hold no nulls; without a copy where Arrow can."""
+    values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
+    return values
+
+
+def without_dictionaries(table: pa.Table) -> pa.Table:
+    """The same values in plain columns, so that tables which were read in other ways agree."""
+    for place, field in enumerate(table.schema):
+        if pa.types.is_dictionary(field.type):
+            plain = field.with_type(field.type.value_type)
+            table = table.set_column(place, plain, table[place].cast(plain.type))
+    return table
+
+
+def _decoded(value: bytes | None) -> str | None:
+    try:
+        return None if value is None else value.decode().strip()
+    except UnicodeDecodeError:
+        return None
+
+
+def _no_header(path: str, names: list[str], found: list[str]) -> str:
+    for mark, name in ((";", "semicolons"), ("\t", "tabs")):
+        if len(found) == 1 and set(names) & set(found[0].split(mark)):
+            return f"{path}: columns are separated by {name}. Save the file with commas."
+    return (
+        f"{path}: the first line names none of the columns {', '.join(names)}. It must name the"
+        " columns: add such a line, or correct input.columns."
+    )
+
+
+def _missing_column(path: str, role: str, name: str, present: list[str]) -> str:
+    if role == WIDE_ITEM:
+        return (
+            f"{path}: column {name} not found. In a wide table every item of the catalogue has a"
+            " column of its name. Correct items, or set input.layout: long."
+        )
+    close = difflib.get_close_matches(name, present, n=1, cutoff=0.5)
+    advice = f"Set input.columns.{role}: {close[0]}." if close else f"Set input.columns.{role}."
+    return f"{path}: column {name} not found. Columns: {', '.join(present)}. {advice}"
+
+
+def _type_problem(role: str, type_: pa.DataType) -> str | None:
+    if role == WIDE_ITEM and pa.types.is_null(type_):
+        return None  # nobody answered it
+    if pa.types.is_dictionary(type_):
+        return _type_problem(role, type_.value_type)
+    if pa.types.is_null(type_):
+        return "holds nothing but nulls; write real values, or name another column"
+    if pa.types.is_integer(type_) or is_text(type_):
+        return None
+    if role in ("outcome", "correct", WIDE_ITEM) and pa.types.is_floating(type_):
+        return None  # 0.0, 1.0: what a data frame makes of a column of integers with gaps
+    if role == "epsilon" and (pa.types.is_floating(type_) or pa.types.is_decimal(type_)):
+        return None
+    if role == "epsilon":
+        return f"has type {type_}; epsilons are numbers, in nats"
+    if role in ("correct", WIDE_ITEM):
+        if pa.types.is_boolean(type_):
+            return None
+        return f"has type {type_}; answers are 1 (right) or 0 (wrong)"
+    if role == "order" and (pa.types.is_timestamp(type_) or pa.types.is_date(type_)):
+        return None
+    if role == "outcome":
+        return f"has type {type_}; outcomes are integers: +1 left won, -1 right won, 0 tie"
+    return f"has type {type_}; it must hold integers or text, so cast it when you write the file"

@@ -1,0 +1,58 @@
+"""Write whole files: under a temporary name first, then renamed, readable by their owner only."""
+
+from __future__ import annotations
+
+import io
+import os
+import uuid
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from hushrank.transforms.files import REMOTE_PREFIX
+
+OWNER_ONLY_FILE, OWNER_ONLY_FOLDER = 0o600, 0o700
+
+
+def write_whole(path: str, content: bytes) -> None:
+    """Write `content` to a local or gs:// path, where the old file or the whole new one is found.
+
+    Raises:
+        OSError: it cannot be written; then no temporary file is left behind.
+    """
+    if path.startswith(REMOTE_PREFIX):  # an object appears whole or not at all
+        from apache_beam.io.filesystems import FileSystems  # takes seconds: only where it is needed
+
+        with FileSystems.create(path) as stream:
+            stream.write(content)
+        return
+    target = Path(path)
+    target.parent.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    try:
+        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY_FILE)
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(stream.fileno())
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def npz_bytes(**arrays: NDArray[Any]) -> bytes:
+    """Arrays in numpy's `.npz` form."""
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    return buffer.getvalue()
+
+
+def parquet_bytes(table: pa.Table) -> bytes:
+    """A table in Parquet form."""
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer)
+    return buffer.getvalue()
