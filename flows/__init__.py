@@ -1,0 +1,1 @@
+"""What a person touches: configuration, budget ledger, nightly flow, report, command line."""

@@ -1,0 +1,85 @@
+"""A privacy budget: the terms of a population, what one release holds of it, what is left."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import date, datetime
+
+from hushrank.flows.budget_period import Refresh
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.units import Adjacency, Unit
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetTerms:
+    """What one population may lose altogether.
+
+    Attributes:
+        population: the name under which its releases are added up.
+        epsilon: total in nats, finite and > 0, at `delta`.
+        delta: in [0, 1); > 0 where gaussian noise is to be paid for.
+        refresh: how often the total renews; None: never.
+        unit: what every release of the population protects.
+        adjacency: how two adjacent inputs of every release differ.
+
+    Raises:
+        ValueError: a field breaks one of these rules.
+    """
+
+    population: str
+    epsilon: float
+    delta: float
+    refresh: Refresh | None
+    unit: Unit
+    adjacency: Adjacency
+
+    def __post_init__(self) -> None:
+        if not self.population:
+            raise ValueError("population must not be empty")
+        if not (math.isfinite(self.epsilon) and self.epsilon > 0):
+            raise ValueError(f"epsilon must be finite and > 0, got {self.epsilon!r}")
+        if not 0 <= self.delta < 1:
+            raise ValueError(f"delta must be at least 0 and below 1, got {self.delta!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Budget set aside for one attempt at a release.
+
+    Attributes:
+        attempt: 1 for the first.
+        reserved_at: UTC.
+        repeated: it was there already, so this call spent nothing.
+    """
+
+    release_id: str
+    attempt: int
+    spend: Spend
+    reserved_at: datetime
+    repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """The budget of the current period.
+
+    Attributes:
+        total: epsilon allowed, at `delta`.
+        spent_epsilon: of all counted attempts together.
+        remaining_epsilon: the most that one more release with laplace noise may cost.
+        releases: how many attempts count.
+        undrawn: releases that hold budget but have not drawn noise.
+        unsafe: how many releases no budget covers, ever.
+        renews_on: the first day of the next period, UTC; None: never.
+    """
+
+    population: str
+    total: float
+    delta: float
+    spent_epsilon: float
+    remaining_epsilon: float
+    releases: int
+    undrawn: tuple[str, ...]
+    unsafe: int
+    renews_on: date | None

@@ -1,0 +1,88 @@
+"""What people read about a budget. Pure: amounts and dates in, text out.
+
+An amount that is needed is rounded up and an amount that is left is rounded down, so that no text
+promises too much.
+"""
+
+from __future__ import annotations
+
+import calendar
+import math
+from collections.abc import Sequence
+from datetime import date
+from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+
+from hushrank.privacy.accounting import Spend, composed_epsilon, epsilon_of, remaining_epsilon
+
+NOTHING_SPENT = "Nothing was read or spent."
+
+
+def needed_text(epsilon: float) -> str:
+    """`epsilon` rounded up: two decimals, or two digits where it is below 0.1."""
+    return _rounded(epsilon, ROUND_CEILING)
+
+
+def left_text(epsilon: float) -> str:
+    """`epsilon` rounded down: two decimals, or two digits where it is below 0.1."""
+    return _rounded(epsilon, ROUND_FLOOR)
+
+
+def _rounded(epsilon: float, rounding: str) -> str:
+    exact = Decimal(f"{epsilon:.9g}")  # 0.1 + 0.2 reads as 0.30, not as 0.31
+    decimals = max(2, 1 - exact.adjusted()) if exact else 2
+    return f"{exact.quantize(Decimal(1).scaleb(-decimals), rounding):f}"
+
+
+def spend_text(spend: Spend) -> str:
+    """Such as `epsilon 2.00`, `epsilon 1.00, delta 1e-06` or `rho 0.1`."""
+    if spend.rho is not None:
+        return f"rho {spend.rho:.4g}"
+    epsilon = f"epsilon {needed_text(spend.epsilon)}"
+    return f"{epsilon}, delta {spend.delta:g}" if spend.delta else epsilon
+
+
+def day_text(day: date, today: date) -> str:
+    """Such as `1 December`; with the year where it is not this one."""
+    text = f"{day.day} {calendar.month_name[day.month]}"
+    return text if day.year == today.year else f"{text} {day.year}"
+
+
+def refusal_text(
+    population: str,
+    spends: Sequence[Spend],
+    spend: Spend,
+    *,
+    epsilon: float,
+    delta: float,
+    until: str,
+) -> str:
+    """Why `spend` cannot be added to `spends` under a total of (epsilon, delta).
+
+    Args:
+        population: whose budget it is.
+        spends: what counts already.
+        spend: the cost of this run; with `spends` it exceeds the total.
+        epsilon: allowed in total.
+        delta: at which everything is stated.
+        until: the day on which the budget renews, as text; empty where it never does.
+    """
+    until = f" until {until}" if until else ""
+    needed = epsilon_of(spend, delta)
+    left = remaining_epsilon(spends, epsilon, delta)
+    if math.isinf(needed):
+        return (
+            f"Budget: this run's guarantee needs a larger delta than {population} has ({delta:g})."
+            f" Raise ledger.delta, or set noise: laplace, which needs none. {NOTHING_SPENT}"
+        )
+    if needed > left:
+        return (
+            f"Budget: this run needs epsilon {needed_text(needed)};"
+            f" {population} has {left_text(left)} left{until}. {NOTHING_SPENT}"
+        )
+    # A pure release of this epsilon would fit; this one has a delta, or gaussian noise to add up.
+    total = composed_epsilon([*spends, spend], delta)
+    brought = f"epsilon {needed_text(total)}" if math.isfinite(total) else "a larger delta"
+    return (
+        f"Budget: this run would bring {population} to {brought};"
+        f" epsilon {left_text(epsilon)} at delta {delta:g} is allowed{until}. {NOTHING_SPENT}"
+    )

@@ -1,0 +1,173 @@
+"""The `hushrank` command. Everything slow is imported inside the command that needs it."""
+
+from __future__ import annotations
+
+import signal
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from hushrank.flows.errors import HushrankError
+from hushrank.flows.plan_command import plan
+from hushrank.flows.privatize_command import privatize
+from hushrank.flows.reproduce_command import reproduce
+from hushrank.flows.simulate_command import simulate
+
+AFTER_FAILURE = (
+    "What was reserved but not drawn is given back; if noise was drawn already, the same command"
+    " publishes that release without spending again."
+)
+
+app = typer.Typer(
+    name="hushrank",
+    help="Rank things from people's answers without exposing any one person.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,  # they print local variables
+)
+ledger_app = typer.Typer(help="Look at a population's privacy budget.", no_args_is_help=True)
+app.add_typer(ledger_app, name="ledger")
+app.command()(plan)
+app.command()(privatize)
+app.command()(simulate)
+app.command()(reproduce)
+
+ConfigPath = Annotated[Path, typer.Argument(metavar="SURVEY.YAML", help="The job's YAML file.")]
+
+NO_PRIVACY = typer.Option("--no-privacy", help="Allow epsilon: inf; the release is marked unsafe.")
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point. Exit codes: 0 ok, 2 bad configuration or input, 3 budget refused, 1 the rest."""
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: give the budget back
+    try:
+        app(arguments)
+    except HushrankError as error:
+        _stop(str(error), error.exit_code)
+    except OSError as error:
+        _stop(f"{error.filename or 'hushrank'}: {error.strerror}. {AFTER_FAILURE}", 1)
+
+
+def _stop(text: str, exit_code: int) -> None:
+    Console(stderr=True).print(Text(text, style="red"), soft_wrap=True)
+    sys.exit(exit_code)
+
+
+@app.command()
+def init(
+    answers: Annotated[
+        Path, typer.Argument(metavar="ANSWERS", help="A Parquet, CSV or JSONL file.")
+    ],
+    out: Annotated[Path, typer.Option(help="The YAML file to write.")] = Path("survey.yaml"),
+) -> None:
+    """Propose a survey.yaml from a file's header and first rows."""
+    from hushrank.flows.init import propose_config, write_proposal
+
+    Console().print(write_proposal(propose_config(answers, out), out), soft_wrap=True, markup=False)
+
+
+@app.command()
+def validate(config: ConfigPath, no_privacy: Annotated[bool, NO_PRIVACY] = False) -> None:
+    """Check everything that can be checked without reading a row or spending budget."""
+    from hushrank.flows.job import prepare_job
+
+    job = prepare_job(config, no_privacy=no_privacy)
+    from hushrank.flows.display import show_checks
+    from hushrank.flows.methods import METHODS
+    from hushrank.flows.steps import ledger_of
+
+    ledger = ledger_of(job.config)
+    if job.safe:
+        ledger.check(METHODS[job.config.method].terms(job.config).spend)
+    show_checks(Console(), job, ledger.balance())
+
+
+@app.command()
+def run(
+    config: ConfigPath,
+    direct: Annotated[
+        bool, typer.Option("--direct", help="Run the steps without Prefect: faster to start.")
+    ] = False,
+    no_privacy: Annotated[bool, NO_PRIVACY] = False,
+    unsafe_seed: Annotated[
+        int | None,
+        typer.Option(help="Draw all noise from this seed, for a test; marks the release unsafe."),
+    ] = None,
+) -> None:
+    """Rank privately: check, reserve budget, reduce, draw noise, estimate, publish."""
+    from hushrank.flows.reduction import Reducer
+
+    console = Console()
+    try:
+        with Reducer() as reducer:  # at once: it takes as long to load as all that follows
+            from hushrank.flows.display import StepDisplay, show_outcome
+            from hushrank.flows.job import prepare_job
+            from hushrank.flows.nightly import run_job
+
+            job = prepare_job(config, no_privacy=no_privacy, seed=unsafe_seed)
+            display = StepDisplay(console, job)
+            if direct:
+                outcome = run_job(job, reducer, display.perform)
+            else:
+                from hushrank.flows.prefect_flow import run_in_flow
+
+                outcome = run_in_flow(job, reducer, display.perform)
+    except KeyboardInterrupt:
+        raise HushrankError(f"Interrupted. {AFTER_FAILURE}") from None
+    show_outcome(console, outcome)
+
+
+@ledger_app.command("show")
+def ledger_show(config: ConfigPath) -> None:
+    """Show what a population has spent, on what, and what is left."""
+    from rich.table import Table
+
+    from hushrank.flows.config import load_config
+    from hushrank.flows.display import show_balance
+    from hushrank.flows.ledger_history import HISTORY_COLUMNS
+    from hushrank.flows.steps import ledger_of
+
+    ledger = ledger_of(load_config(config))
+    table = Table(*HISTORY_COLUMNS, box=None, header_style="dim", pad_edge=False)
+    for row in ledger.history():
+        table.add_row(*row.cells())
+    console = Console()
+    console.print(table)
+    show_balance(console, ledger.balance())
+
+
+@ledger_app.command("verify")
+def ledger_verify(config: ConfigPath) -> None:
+    """Check every line of the ledger: damaged, edited or missing lines are found."""
+    from hushrank.flows.config import load_config
+    from hushrank.flows.steps import ledger_of
+
+    checked = load_config(config)
+    ledger_of(checked).balance()
+    Console().print(
+        Text(f"{checked.ledger.path}: every line is as it was written."), soft_wrap=True
+    )
+
+
+@ledger_app.command("cancel")
+def ledger_cancel(
+    config: ConfigPath,
+    release_id: Annotated[str, typer.Argument(help="As `hushrank ledger show` prints it.")],
+) -> None:
+    """Give back what a run reserved that died before it drew any noise."""
+    from hushrank.flows.config import load_config
+    from hushrank.flows.display import show_balance
+    from hushrank.flows.steps import ledger_of
+
+    ledger = ledger_of(load_config(config))
+    ledger.cancel(release_id)
+    show_balance(Console(), ledger.balance())
+
+
+if __name__ == "__main__":
+    main()

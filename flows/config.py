@@ -1,0 +1,278 @@
+"""The YAML file of a job: its sections and the rules between them.
+
+`load_config` reads it once, the catalogue's file included, so that what was checked is what runs.
+Relative paths start at the folder of the YAML file. Each section is a module `config_*`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable
+from enum import StrEnum
+from pathlib import Path
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, ValidationError, field_validator, model_validator
+
+from hushrank.flows.config_errors import config_error, refuse
+from hushrank.flows.config_input import InputConfig
+from hushrank.flows.config_items import ItemsConfig
+from hushrank.flows.config_local import problems_of_job
+from hushrank.flows.config_model import ModelConfig
+from hushrank.flows.config_privacy import PrivacyConfig
+from hushrank.flows.config_responses import ResponsesConfig
+from hushrank.flows.config_section import Section
+from hushrank.flows.config_spectral import SpectralConfig
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.locations import FOLDER, LocalPath
+from hushrank.flows.yaml_file import read_yaml
+from hushrank.privacy.units import Adjacency, NoiseKind, Unit
+from hushrank.transforms.encode import TIE_WORD
+from hushrank.transforms.epsilons import AnswerColumns
+from hushrank.transforms.schema import Columns, ComparisonColumns, Ties
+
+
+class Method(StrEnum):
+    """How a ranking is computed. A new method is a member here; its rules go in `SurveyConfig`."""
+
+    NOISY_COUNTS = "noisy-counts"
+    NOISY_PAIRS = "noisy-pairs"
+    PERTURBED_MLE = "perturbed-mle"
+    NOISY_OBJECTIVE = "noisy-objective"
+    ONE_SHOT = "one-shot"
+    DEBIASED_RR = "debiased-rr"
+    CLASSIC_RR = "classic-rr"
+    LAPLACE_RR = "laplace-rr"
+    RR_COUNTS = "rr-counts"
+    SPECTRAL = "spectral"
+    SPECTRAL_RR = "spectral-rr"
+
+
+PERTURBED_OBJECTIVE = (Method.PERTURBED_MLE, Method.NOISY_OBJECTIVE)
+METHODS_OF_RESPONSES = (Method.SPECTRAL, Method.SPECTRAL_RR)
+METHODS_OF_KIND = {
+    "comparisons": tuple(method for method in Method if method not in METHODS_OF_RESPONSES),
+    "responses": METHODS_OF_RESPONSES,
+}
+
+
+class LedgerConfig(Section):
+    """The privacy budget of the population."""
+
+    path: LocalPath = Field(examples=[".hushrank/ledger.jsonl"])
+    epsilon: float = Field(gt=0, allow_inf_nan=False, examples=["10"])
+    delta: float = Field(default=0.0, ge=0, lt=1, examples=["1.0e-6"])
+    refresh: Literal["daily", "weekly", "monthly", "yearly"] | None = None
+
+
+class SurveyConfig(Section):
+    """One job."""
+
+    name: str = Field(examples=["campus-choice"])
+    input: InputConfig | ResponsesConfig = Field(
+        discriminator="kind", examples=["{kind: comparisons, paths: [answers.csv]}"]
+    )
+    items: ItemsConfig = Field(examples=["{names: [London, Paris]}"])
+    privacy: PrivacyConfig = Field(examples=["{unit: user, epsilon: 2.0, max_contributions: 10}"])
+    method: Annotated[Method, Field(strict=False)] = Field(examples=["noisy-counts"])
+    model: ModelConfig = Field(default_factory=ModelConfig, examples=["{link: logistic}"])
+    spectral: SpectralConfig | None = None
+    top_k: int | None = Field(default=None, ge=1, examples=["3"])
+    output: LocalPath = Field(examples=["out/campus"])
+    confidential: LocalPath = Field(examples=[".hushrank/work"])
+    ledger: LedgerConfig = Field(examples=["{path: .hushrank/ledger.jsonl, epsilon: 10}"])
+    runner: Literal["local"] = "local"
+
+    @field_validator("name")
+    @classmethod
+    def _check_name(cls, name: str) -> str:
+        if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
+            refuse(
+                ("", f"must be 1 to 100 letters, digits, '.', '_' or '-', got {name!r}; rename it")
+            )
+        return name
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        problems = [
+            *self._problems_of_places(),
+            *self._problems_of_items(),
+            *self._problems_of_method(),
+            *problems_of_job(self),
+        ]
+        if problems:
+            refuse(*problems)
+        return self
+
+    def _problems_of_places(self) -> Iterable[tuple[str, str]]:
+        output, confidential = self.output.resolve(), self.confidential.resolve()
+        ledger = self.ledger.path.resolve()
+        if confidential.is_relative_to(output) or output.is_relative_to(confidential):
+            yield "confidential", "and output must not contain each other; name separate folders"
+        if ledger.is_relative_to(output):
+            yield "ledger.path", "must not be in output, which holds what may be shown; move it"
+        if ledger.is_relative_to(confidential):
+            yield (
+                "ledger.path",
+                "must not be in confidential: clearing that folder would forget what was spent;"
+                " move it",
+            )
+
+    def _problems_of_items(self) -> Iterable[tuple[str, str]]:
+        catalogue = self.items.catalogue()
+        if self.top_k is not None and self.top_k >= len(catalogue):
+            yield "top_k", f"must be below the number of items ({len(catalogue)}), got {self.top_k}"
+        if (
+            isinstance(self.input, InputConfig)
+            and self.input.columns.winner is not None
+            and TIE_WORD in map(str.lower, catalogue.names)
+        ):
+            yield (
+                "items",
+                f"an item is named {TIE_WORD}, which means a tie in column winner; rename it",
+            )
+
+    def _problems_of_method(self) -> Iterable[tuple[str, str]]:
+        suits = METHODS_OF_KIND[self.input.kind]
+        if self.method not in suits:
+            yield (
+                "method",
+                f"{self.method} is not for input.kind: {self.input.kind}; write"
+                f" {' or '.join(suits)}",
+            )
+        if self.spectral is not None and self.method not in METHODS_OF_RESPONSES:
+            yield "spectral", "is for method: spectral or spectral-rr; remove it"
+        for key, rule in self.model.problems_with(self.method):
+            yield f"model.{key}", rule
+        if self.method is Method.NOISY_OBJECTIVE and self.privacy.noise is not NoiseKind.GAUSSIAN:
+            yield (
+                "privacy.noise",
+                "must be gaussian with method: noisy-objective; write it, with a delta",
+            )
+        if self.privacy.public_graph and self.method not in PERTURBED_OBJECTIVE:
+            yield "privacy.public_graph", f"changes nothing with method: {self.method}; remove it"
+        if isinstance(self.input, InputConfig):
+            yield from self._problems_of_adjacency(self.input)
+        if self.method is Method.ONE_SHOT and self.top_k is None:
+            yield (
+                "top_k",
+                "missing; method: one-shot finds that many items. Add for example top_k: 3",
+            )
+
+    def _problems_of_adjacency(self, rows: InputConfig) -> Iterable[tuple[str, str]]:
+        """Inputs of which one changed unit moves more than the sensitivities count."""
+        privacy = self.privacy
+        public = privacy.public_graph and self.method in PERTURBED_OBJECTIVE
+        if public and rows.ties is Ties.DROP:
+            yield (
+                "input.ties",
+                "must be split or random with public_graph: true: a dropped tie makes who compared"
+                " what depend on the outcomes",
+            )
+        if public and rows.columns.event is not None:
+            yield (
+                "input.columns.event",
+                "not with public_graph: true: which events contradict themselves, and so who"
+                " compared what, depends on the outcomes; remove copies from the input",
+            )
+        # The row that goes may have set its event aside, which now counts, beside the row that
+        # comes: two wins more for one item, where one win moving to another was reckoned with.
+        replaced = privacy.adjacency is Adjacency.REPLACE_ONE
+        if privacy.unit is Unit.COMPARISON and replaced and rows.columns.event is not None:
+            yield (
+                "input.columns.event",
+                "under unit: comparison needs adjacency: add-remove, because a replaced row can"
+                " change two events; set that, or unit: user",
+            )
+
+    @property
+    def comparisons(self) -> InputConfig:
+        """The `input` section of a job on comparisons.
+
+        Raises:
+            ConfigError: the job is on something else.
+        """
+        if not isinstance(self.input, InputConfig):
+            raise ConfigError(f"input.kind: must be comparisons, got {self.input.kind}")
+        return self.input
+
+    @property
+    def responses(self) -> ResponsesConfig:
+        """The `input` section of a job on test answers.
+
+        Raises:
+            ConfigError: the job is on something else.
+        """
+        if not isinstance(self.input, ResponsesConfig):
+            raise ConfigError(f"input.kind: must be responses, got {self.input.kind}")
+        return self.input
+
+    def columns(self) -> Columns:
+        """The columns to read, whatever the kind of the input."""
+        if isinstance(self.input, ResponsesConfig):
+            return self.input.response_columns(self.items.catalogue())
+        if self.privacy.unit is Unit.LOCAL:
+            return self.answer_columns()
+        return self.comparison_columns()
+
+    def comparison_columns(self) -> ComparisonColumns:
+        """The columns to read; the user's is not read where neither bounds nor events need it."""
+        columns = self.comparisons.columns
+        needs_user = self.privacy.unit is Unit.USER or columns.event is not None
+        return ComparisonColumns(
+            left=columns.left,
+            right=columns.right,
+            outcome=columns.outcome,
+            winner=columns.winner,
+            user=columns.user if needs_user else None,
+            event=columns.event,
+        )
+
+    def answer_columns(self) -> AnswerColumns:
+        """The columns to read under `unit: local`; the user's only where answers must meet."""
+        columns, privacy = self.comparisons.columns, self.privacy
+        needs_user = privacy.local_shares().meet or privacy.epsilon_table is not None
+        return AnswerColumns(
+            left=columns.left,
+            right=columns.right,
+            outcome=columns.outcome,
+            winner=columns.winner,
+            user=columns.user if needs_user else None,
+            event=None,
+            epsilon=columns.epsilon,
+        )
+
+    def job_hash(self) -> str:
+        """SHA-256, in hex, of everything here that can change the released result.
+
+        In it: name, input (with absolute paths, in any order), the names of the catalogue in their
+        order (so a changed items file is another job), privacy, method, model and top_k, with
+        defaults as if written out. Not in it: output, confidential, ledger and runner, which decide
+        where and under which budget but not what; nor the content of the input files, whose
+        identity the release key adds.
+        """
+        dumped = self.model_dump_json(
+            include={"name", "input", "privacy", "method", "model", "top_k"}
+        )
+        content = json.loads(dumped)
+        content["input"]["paths"] = sorted(set(self.input.paths))
+        content["items"] = self.items.catalogue().names
+        if self.spectral is not None:
+            content["spectral"] = json.loads(self.spectral.model_dump_json())
+        text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        return hashlib.sha256(text.encode()).hexdigest()
+
+
+def load_config(path: Path) -> SurveyConfig:
+    """The job that the YAML file at `path` describes.
+
+    Raises:
+        ConfigError: the file or one of its values breaks a rule; one line for each problem found.
+    """
+    content = read_yaml(path)
+    try:
+        return SurveyConfig.model_validate(content, context={FOLDER: path.parent})
+    except ValidationError as error:
+        raise config_error(path, error, SurveyConfig) from None

@@ -1,0 +1,141 @@
+"""The `privacy` section: the guarantee and the bounds that it rests on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Annotated, Self
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from hushrank.flows.config_errors import refuse
+from hushrank.flows.config_local import Budget, problems_of_privacy
+from hushrank.flows.config_section import Section, Text
+from hushrank.flows.locations import LocalPath
+from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
+from hushrank.transforms.epsilons import EpsilonSource, Shares
+
+_NO_BOUND = (
+    "missing; unit: user needs the most rows of one person that count."
+    " Add for example max_contributions: 10"
+)
+_NO_STATEMENT = (
+    "missing; with public_graph: true the release quotes why anybody may know who compared what."
+    " Add for example public_graph_statement: everybody was asked about all pairs"
+)
+
+
+def _infinity(value: object) -> object:
+    return math.inf if value == "inf" else value
+
+
+class PrivacyConfig(Section):
+    """The guarantee: see `PrivacyParams`.
+
+    Attributes:
+        public_graph: anybody may know who compared what; then only who won is protected.
+        public_graph_statement: why that is so, in the operator's words; the release quotes it.
+        budget, epsilon_range, epsilon_table, already_private: of unit `local`; see
+            `flows.config_local`. There `epsilon` is that of everybody's answers.
+    """
+
+    unit: Annotated[Unit, Field(strict=False)] = Field(examples=["user"])
+    adjacency: Annotated[Adjacency, Field(strict=False)] = Adjacency.REPLACE_ONE
+    epsilon: Annotated[float, BeforeValidator(_infinity)] | None = Field(
+        default=None, gt=0, examples=["2.0"]
+    )
+    delta: float = Field(default=0.0, ge=0, lt=1, examples=["1.0e-6"])
+    rho: float | None = Field(default=None, gt=0, allow_inf_nan=False, examples=["0.1"])
+    noise: Annotated[NoiseKind, Field(strict=False)] = NoiseKind.LAPLACE
+    max_contributions: int | None = Field(default=None, ge=1, examples=["10"])
+    per_item_cap: int | None = Field(default=None, ge=1, examples=["5"])
+    distinct_pairs: bool = Field(default=False, examples=["true"])
+    public_graph: bool = Field(default=False, examples=["true"])
+    public_graph_statement: Text | None = Field(
+        default=None, examples=["everybody was asked about all pairs"]
+    )
+
+    budget: Annotated[Budget, Field(strict=False)] = Budget.PER_COMPARISON
+    epsilon_range: Annotated[tuple[float, float], Field(strict=False)] | None = Field(
+        default=None, examples=["[0.1, 5]"]
+    )
+    epsilon_table: LocalPath | None = Field(default=None, examples=["epsilons.csv"])
+    already_private: bool = Field(default=False, examples=["true"])
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        local = self.unit is Unit.LOCAL
+        problems = [*problems_of_privacy(self), *(() if local else self._problems())]
+        if problems:
+            refuse(*problems)
+        if local:
+            return self
+        try:
+            self.params()
+        except ValueError as error:
+            key, _, rule = str(error).partition(
+                " "
+            )  # every rule of PrivacyParams begins with its key
+            refuse((key, rule))
+        return self
+
+    def _problems(self) -> Iterable[tuple[str, str]]:
+        if self.rho is None and self.epsilon is None:
+            yield "epsilon", "missing; add for example epsilon: 2.0"
+        if self.rho is not None and (self.epsilon is not None or self.delta > 0):
+            yield "rho", "stands for the whole guarantee; remove it, or remove epsilon and delta"
+        if self.unit is Unit.USER and self.max_contributions is None:
+            yield "max_contributions", _NO_BOUND
+        if self.unit is Unit.COMPARISON and self.max_contributions is not None:
+            yield "max_contributions", "bounds one person's rows; remove it, or set unit: user"
+        if (
+            self.noise is NoiseKind.GAUSSIAN
+            and self.rho is None
+            and self.delta == 0
+            and self.private
+        ):
+            yield "delta", "missing; noise: gaussian needs it. Add for example delta: 1.0e-6"
+        yield from self._problems_of_graph()
+
+    def _problems_of_graph(self) -> Iterable[tuple[str, str]]:
+        if self.public_graph and self.public_graph_statement is None:
+            yield "public_graph_statement", _NO_STATEMENT
+        if self.public_graph_statement is not None and not self.public_graph:
+            yield "public_graph_statement", "needs public_graph: true; add that, or remove this"
+        if self.public_graph and self.adjacency is Adjacency.ADD_REMOVE:
+            yield (
+                "public_graph",
+                "says that who compared what is public, and adjacency: add-remove hides it;"
+                " remove public_graph, or set adjacency: replace-one",
+            )
+
+    @property
+    def private(self) -> bool:
+        """False for `epsilon: inf`."""
+        return self.rho is not None or self.epsilon != math.inf
+
+    def local_shares(self) -> Shares:
+        """How a person's epsilon becomes that of an answer, under `unit: local`."""
+        return Shares(
+            per_user=self.budget is Budget.PER_USER, max_contributions=self.max_contributions
+        )
+
+    def local_epsilons(self) -> EpsilonSource:
+        """Where epsilons come from, and their public bounds, under `unit: local`."""
+        low, high = self.epsilon_range or (self.epsilon or 0.0, self.epsilon or 0.0)
+        table = None if self.epsilon_table is None else str(self.epsilon_table)
+        return EpsilonSource(low=low, high=high, value=self.epsilon, table=table)
+
+    def params(self) -> PrivacyParams:
+        """The guarantee in the form that mechanisms take."""
+        return PrivacyParams(
+            unit=self.unit,
+            adjacency=self.adjacency,
+            epsilon=math.inf if self.epsilon is None else self.epsilon,
+            delta=self.delta,
+            rho=self.rho,
+            noise=self.noise,
+            max_contributions=self.max_contributions or 1,
+            per_item_cap=self.per_item_cap,
+            distinct_pairs=self.distinct_pairs,
+        )

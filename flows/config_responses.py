@@ -1,0 +1,87 @@
+"""The `input` section of a job on test answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from hushrank.flows.config_errors import refuse
+from hushrank.flows.config_input import BadRows
+from hushrank.flows.config_section import Section, Text
+from hushrank.flows.locations import InputPath
+from hushrank.transforms.answer_sheets import Duplicates
+from hushrank.transforms.catalogue import Catalogue
+from hushrank.transforms.files import FileFormat
+from hushrank.transforms.response_columns import ResponseColumns, WideColumns
+
+_NO_ORDER = (
+    "{} needs columns.order (a time or the number of the attempt): the rows of a set of files have"
+    " no order of their own. Name that column, or set duplicates: refuse"
+)
+
+
+class ResponseColumnsConfig(Section):
+    """Which column of the input plays which role; a wide table has neither item nor correct."""
+
+    user: Text = Field(default="user", examples=["user"])
+    item: Text | None = Field(default=None, examples=["item"])
+    correct: Text | None = Field(default=None, examples=["correct"])
+    order: Text | None = Field(default=None, examples=["time"])
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        roles: dict[str, str] = {}
+        for role, column in self.model_dump(exclude_none=True).items():
+            if roles.setdefault(column, role) != role:
+                refuse((role, f"column {column} is {roles[column]} already; name another"))
+        return self
+
+
+class ResponsesConfig(Section):
+    """The log of test answers."""
+
+    kind: Literal["responses"] = Field(examples=["responses"])
+    paths: Annotated[tuple[InputPath, ...], Field(strict=False)] = Field(
+        min_length=1, examples=["[answers/*.parquet]"]
+    )
+    layout: Literal["long", "wide"] = "long"
+    columns: ResponseColumnsConfig = Field(
+        default_factory=ResponseColumnsConfig,
+        examples=["{user: user, item: item, correct: correct}"],
+    )
+    duplicates: Annotated[Duplicates, Field(strict=False)] = Duplicates.REFUSE
+    on_bad_rows: Annotated[BadRows, Field(strict=False)] = BadRows.SET_ASIDE
+    format: Annotated[FileFormat, Field(strict=False)] | None = None
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        problems = list(self._problems())
+        if problems:
+            refuse(*problems)
+        return self
+
+    def _problems(self) -> Iterable[tuple[str, str]]:
+        if self.duplicates is not Duplicates.REFUSE and self.columns.order is None:
+            yield "duplicates", _NO_ORDER.format(self.duplicates)
+        if self.layout == "wide":
+            for role in ("item", "correct"):
+                if getattr(self.columns, role) is not None:
+                    yield (
+                        f"columns.{role}",
+                        "a wide table has a column for each item instead; remove this line, or set"
+                        " layout: long",
+                    )
+
+    def response_columns(self, catalogue: Catalogue) -> ResponseColumns | WideColumns:
+        """The columns to read."""
+        columns = self.columns
+        if self.layout == "wide":
+            return WideColumns(user=columns.user, items=catalogue.names, order=columns.order)
+        return ResponseColumns(
+            user=columns.user,
+            item=columns.item or "item",
+            correct=columns.correct or "correct",
+            order=columns.order,
+        )

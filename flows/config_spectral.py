@@ -1,0 +1,38 @@
+"""The `spectral` section: the public graph on which method `spectral` compares items."""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from typing import Annotated, Self
+
+from pydantic import Field, model_validator
+
+from hushrank.flows.config_errors import refuse
+from hushrank.flows.config_section import Section
+
+
+class GraphKind(StrEnum):
+    """Which pairs of items are compared."""
+
+    DENSE = "dense"  # all of them
+    SPARSE = "sparse"  # an Erdős–Rényi graph, drawn without looking at an answer
+
+
+class SpectralConfig(Section):
+    """Settings of the methods `spectral` and `spectral-rr`.
+
+    Attributes:
+        graph: which pairs of items are compared.
+        debiased: of `spectral-rr`: undo the flips; false is the paper's baseline.
+        edge_probability: of a sparse graph; by default log(m) / m for m items.
+    """
+
+    graph: Annotated[GraphKind, Field(strict=False)] = GraphKind.DENSE
+    debiased: bool = True
+    edge_probability: float | None = Field(default=None, gt=0, le=1, examples=["0.1"])
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.edge_probability is not None and self.graph is GraphKind.DENSE:
+            refuse(("edge_probability", "is for graph: sparse; remove it, or set graph: sparse"))
+        return self

@@ -1,0 +1,130 @@
+"""The privacy statement of noise on integer counts: win counts and pair counts."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from hushrank.flows.statement import (
+    CCW,
+    LAW_SOURCE,
+    Guarantee,
+    PrivacyStatement,
+    compose_statement,
+    number,
+)
+from hushrank.privacy.noise import NoiseLaw
+from hushrank.privacy.sensitivity import Sensitivity
+from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
+from hushrank.transforms.schema import Ties
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountWords:
+    """What is particular to one statistic of counts.
+
+    Attributes:
+        entry: one of them, after "Every".
+        computed: what is computed from them, and that nothing else was looked at.
+        algorithm: where it is published, by unit.
+        erratum_e1: the published algorithm for persons has erratum E1.
+        errata: of the published algorithm, whatever is protected; None: none but `erratum_e1`.
+    """
+
+    entry: str
+    computed: str
+    algorithm: Mapping[Unit, str]
+    erratum_e1: bool = False
+    errata: str | None = None
+
+
+WIN_COUNTS = CountWords(
+    entry="win count",
+    computed=("the ranking, the shares and all intervals are computed from the noisy counts alone"),
+    algorithm={
+        Unit.COMPARISON: f"{CCW}, Algorithm 2 (noisy win counts, one comparison protected)",
+        Unit.USER: f"{CCW}, Algorithm 3 (noisy win counts, one person protected)",
+    },
+    erratum_e1=True,
+)
+_NOISE_ON_A_MATRIX = (
+    "Dwork, McSherry, Nissim and Smith, Calibrating noise to sensitivity in private data analysis"
+    " (2006), on the matrix of wins"
+)
+PAIR_COUNTS = CountWords(
+    entry="entry of the matrix of wins (how often one item beat another)",
+    computed="the scores, the ranking and all intervals are computed from the noisy matrix alone",
+    algorithm=dict.fromkeys(Unit, _NOISE_ON_A_MATRIX),
+)
+
+
+def count_statement(
+    words: CountWords,
+    params: PrivacyParams,
+    guarantee: Guarantee,
+    law: NoiseLaw,
+    sensitivity: Sensitivity,
+    ties: Ties | None,
+) -> PrivacyStatement:
+    """Put the guarantee of noisy counts into words.
+
+    Args:
+        words: which counts.
+        params: unit, adjacency and the bounds that were enforced.
+        guarantee: epsilon, delta and, for zCDP, rho.
+        law: law of the noise in each count.
+        sensitivity: of the counts as released.
+        ties: what became of comparisons without a winner; None where there are no comparisons.
+    """
+    return compose_statement(
+        params,
+        guarantee,
+        noise=_noise(words, guarantee, law, sensitivity, ties),
+        theorem=f"{words.algorithm[params.unit]}; {LAW_SOURCE[law.kind]}.",
+        erratum=_erratum(params, law, sensitivity) if words.erratum_e1 else words.errata,
+    )
+
+
+def _noise(
+    words: CountWords,
+    guarantee: Guarantee,
+    law: NoiseLaw,
+    sensitivity: Sensitivity,
+    ties: Ties | None,
+) -> Iterator[str]:
+    yield (
+        f"Every {words.entry}, zeros included, got its own discrete {law.kind.capitalize()} noise"
+        f" of scale {number(law.scale)} (standard deviation {number(math.sqrt(law.variance))});"
+        f" {words.computed}."
+    )
+    if law.kind is NoiseKind.LAPLACE:
+        yield (
+            f"The scale is sensitivity / epsilon: such a change moves the counts by at most"
+            f" {sensitivity.l1} altogether (l1 norm), and {sensitivity.l1} /"
+            f" {number(guarantee.epsilon)} = {number(sensitivity.l1 / guarantee.epsilon)}."
+        )
+    elif guarantee.rho is not None:
+        yield (
+            f"The guarantee is zCDP with rho = {number(guarantee.rho)}; epsilon and delta follow"
+            " from it. The squared scale is squared sensitivity / (2 rho): such a change moves the"
+            f" counts by at most {number(math.sqrt(sensitivity.l2_squared))} as a vector (l2 norm)."
+        )
+    if ties is Ties.SPLIT:
+        yield (
+            "A tie is half a win for each item; the released counts are in half wins, and scale"
+            " and sensitivity are too."
+        )
+
+
+def _erratum(params: PrivacyParams, law: NoiseLaw, sensitivity: Sensitivity) -> str | None:
+    if (params.unit, params.adjacency) != (Unit.USER, Adjacency.REPLACE_ONE):
+        return None
+    used = f"{sensitivity.l1} (l1 norm)"
+    if law.kind is NoiseKind.GAUSSIAN:
+        used = f"{number(math.sqrt(sensitivity.l2_squared))} (l2 norm)"
+    return (
+        "E1: Algorithm 3 as published calibrates its noise to L, the most answers of a person. But"
+        " replacing them can lower some counts by L and raise others by L, so that noise gives"
+        f" 2 epsilon. The sensitivity used here is {used}."
+    )

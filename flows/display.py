@@ -1,0 +1,181 @@
+"""What a person sees at the terminal. Public facts only: never a count of rows or people."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from datetime import UTC, date, datetime
+from typing import TypeVar
+
+from rich.console import Console
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+from rich.table import Table
+from rich.text import Text
+
+from hushrank.flows.budget import Balance
+from hushrank.flows.budget_text import day_text, left_text, spend_text
+from hushrank.flows.job import Job
+from hushrank.flows.methods import METHODS
+from hushrank.flows.nightly import Outcome, Step
+from hushrank.flows.publish import RANKING, REPORT
+from hushrank.flows.release import RankedItem, Release
+from hushrank.flows.scale import WORDS, Scale, interval_text, score_decimals, score_text
+from hushrank.flows.wording import rank_interval, verdict
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.units import Unit
+
+T = TypeVar("T")
+
+STEP_WIDTH = 10
+MOST_ROWS = 25  # of the ranking; ranking.csv has all
+
+
+class StepDisplay:
+    """Shows each step with a running clock while it lasts, and how long it took."""
+
+    def __init__(self, console: Console, job: Job) -> None:
+        self._console = console
+        self._facts = step_facts(job)
+
+    def perform(self, step: Step, action: Callable[[], T]) -> T:
+        """Do `action` and show it."""
+        label = f"{step.name:<{STEP_WIDTH}} {self._facts.get(step.name, '')}".rstrip()
+        columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False))
+        started = time.monotonic()
+        with Progress(
+            *columns,
+            TimeElapsedColumn(),
+            console=self._console,
+            transient=True,
+            disable=not self._console.is_terminal,
+        ) as progress:
+            progress.add_task(label, total=None)
+            result = action()
+        took = Text(f"  {time.monotonic() - started:.1f} s", style="dim")
+        self._console.print(Text(f"  {label}") + took, soft_wrap=True)
+        return result
+
+
+def step_facts(job: Job) -> dict[str, str]:
+    """What to say of each step of a run; from the configuration and the names of the files only."""
+    privacy = job.config.privacy
+    n_files = len(job.files)
+    reads = f"{n_files} file{'' if n_files == 1 else 's'}"
+    if privacy.max_contributions is not None:
+        reads += f"; at most {privacy.max_contributions} answers a person count"
+    return {
+        "reserve": f"{_cost(job)} of the budget of {job.config.name}",
+        "reduce": reads,
+        "draw": _noise(job),
+        "estimate": "ranking and intervals, from what was drawn alone",
+        "publish": str(job.config.output),
+        "commit": "the ledger records the release",
+    }
+
+
+def show_outcome(console: Console, outcome: Outcome) -> None:
+    """Print the verdict, the ranking, where the report is, and what all that cost."""
+    release = outcome.release
+    console.print()
+    console.print(Text(verdict(release), style="bold"))
+    console.print(_ranking_table(release))
+    if expected := expected_error(release):
+        console.print(Text(expected), soft_wrap=True)
+    for warning in release.warnings:
+        console.print(Text(f"Note: {warning}", style="yellow"))
+    console.print(Text(f"Report: {outcome.folder / REPORT}"), soft_wrap=True)
+    console.print(Text(_cost_of(outcome)), soft_wrap=True)
+
+
+def expected_error(release: Release) -> str:
+    """What privatised answers say, before scores are fitted to them; empty where none were."""
+    known = release.privacy.parameters
+    if "predicted_largest_error" not in known:
+        return ""
+    total = f", G = {known['information_G']:.4g} over people" if "information_G" in known else ""
+    return (
+        f"Information of a pair {known['information_per_pair']:.4g}{total}: by that alone, the"
+        f" largest error of a score is about {known['predicted_largest_error']:.2g}."
+    )
+
+
+def show_checks(console: Console, job: Job, balance: Balance) -> None:
+    """Print what a run of `job` would do."""
+    console.print(Text("Valid. A run would:", style="bold"))
+    for name, fact in step_facts(job).items():
+        console.print(Text(f"  {name:<{STEP_WIDTH}} {fact}"), soft_wrap=True)
+    show_balance(console, balance)
+    console.print("Nothing was read or spent.")
+
+
+def show_balance(console: Console, balance: Balance) -> None:
+    """Print what is left of a population's budget, and what no budget covers."""
+    console.print(Text(balance_text(balance, datetime.now(UTC).date())), soft_wrap=True)
+    if balance.unsafe:
+        warning = f"{balance.unsafe} unsafe releases bypassed the guarantee; no budget covers them."
+        console.print(Text(warning, style="red"), soft_wrap=True)
+
+
+def balance_text(balance: Balance, today: date) -> str:
+    """What is left of a population's budget."""
+    until = "" if balance.renews_on is None else f" until {day_text(balance.renews_on, today)}"
+    left, total = left_text(balance.remaining_epsilon), left_text(balance.total)
+    return f"{balance.population} has epsilon {left} left of {total}{until}."
+
+
+def _cost(job: Job) -> str:
+    if not job.safe:
+        return "nothing (an unsafe release)"
+    privacy = job.config.privacy
+    if privacy.unit is Unit.LOCAL:
+        return f"epsilon {METHODS[job.config.method].terms(job.config).spend.epsilon:g}"
+    if privacy.rho is not None:
+        return f"rho {privacy.rho:g}"
+    delta = f", delta {privacy.delta:g}" if privacy.delta else ""
+    return f"epsilon {privacy.epsilon:g}{delta}"
+
+
+def _noise(job: Job) -> str:
+    privacy = job.config.privacy
+    if not privacy.private:
+        return "no noise: nobody is protected"
+    noise = METHODS[job.config.method].terms(job.config).noise
+    if privacy.unit is Unit.LOCAL:
+        return noise
+    whom = "one person's answers" if privacy.unit is Unit.USER else "one answer"
+    return f"{noise} (protects {whom} at {_cost(job)}, {privacy.adjacency})"
+
+
+def _cost_of(outcome: Outcome) -> str:
+    left = balance_text(outcome.balance, datetime.now(UTC).date())
+    if not outcome.release.safe:
+        return "Unsafe release: it counts against no budget, and the ledger notes it for good."
+    if outcome.spent is None:
+        return f"This release was drawn before: nothing was spent now. {left}"
+    privacy = outcome.release.privacy
+    told = outcome.spent  # zCDP was asked for as rho, or as the epsilon and delta that it implies
+    if told.rho is not None and privacy.epsilon is not None:
+        told = Spend(epsilon=float(privacy.epsilon), delta=privacy.delta)
+    return f"Spent {spend_text(told)}; {left} Running this again changes and spends nothing."
+
+
+def _ranking_table(release: Release) -> Table:
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    table.add_column("place")
+    table.add_column("item")
+    table.add_column(WORDS[release.scale].heading.lower(), justify="right")
+    table.add_column("95 % interval")
+    table.add_column("rank, 95 %")
+    decimals = score_decimals(release.scale, release.ranking)
+    for place, line in list(zip(release.places(), release.ranking, strict=True))[:MOST_ROWS]:
+        table.add_row(place, Text(line.item), *_cells(release.scale, line, decimals))
+    more = len(release.ranking) - MOST_ROWS
+    if more > 0:
+        table.add_row("…", f"{more} more in {RANKING}")
+    return table
+
+
+def _cells(scale: Scale, line: RankedItem, decimals: int) -> tuple[str, ...]:
+    unit = WORDS[scale].unit
+    score, interval = score_text(scale, line.score, decimals), interval_text(scale, line, decimals)
+    return f"{score}{unit}", f"{interval}{unit}", rank_interval(line)

@@ -1,0 +1,40 @@
+"""What a flow refuses or fails with.
+
+Every text says what, where, which rule and how to fix it, and never a private value.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+
+class HushrankError(Exception):
+    """A failure that explains itself: the command line prints its text without a traceback.
+
+    Attributes:
+        exit_code: what the process ends with.
+    """
+
+    exit_code: ClassVar[int] = 1
+
+
+class ConfigError(HushrankError):
+    """The configuration or the input breaks a rule that the person can put right."""
+
+    exit_code = 2
+
+
+class BudgetRefused(HushrankError):  # noqa: N818 - a refusal is a right outcome, not a fault
+    """The ledger does not hold what the run needs. Raised before any row is read."""
+
+    exit_code = 3
+
+
+class LedgerError(HushrankError):
+    """The ledger is damaged, in use, or at odds with the configuration. Nothing was spent."""
+
+    exit_code = 2
+
+
+class PublishError(HushrankError):
+    """The release could not be written in full; the output folder is as it was before."""

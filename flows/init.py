@@ -1,0 +1,224 @@
+"""`hushrank init`: propose a configuration from a file's column names and its first rows.
+
+No value of a row enters the proposal. The catalogue in particular must come from the person: a list
+of the items that occur would depend on who answered what.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import yaml
+
+from hushrank.flows.column_guess import ColumnGuess, Row, guess_columns, items_seen
+from hushrank.flows.errors import ConfigError
+from hushrank.transforms.encode import TIE_WORD
+from hushrank.transforms.files import FileFormat, InputFile, list_files, read_schema
+from hushrank.transforms.schema import InputError
+
+HEAD_ROWS = 5
+
+_COMMENT_COLUMN = 32
+_ROLES = {
+    "user": "whose answer it is",
+    "left": "one of the two items compared",
+    "right": "the other one",
+    "outcome": "1: left won, -1: right won, 0: a tie",
+    "winner": f"the item that won, or the word {TIE_WORD}",
+    "event": "identity of the answer: a second copy is not counted",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ConfigProposal:
+    """A YAML file to complete.
+
+    Attributes:
+        text: the file.
+        summary: what was read and what it looks like, for the person.
+        choices: what its lines marked CHOOSE ask for.
+    """
+
+    text: str
+    summary: str
+    choices: tuple[str, ...]
+
+
+def propose_config(source: Path, target: Path) -> ConfigProposal:
+    """Propose a configuration for the log `source`, to be written to `target`.
+
+    Reads the header and at most `HEAD_ROWS` rows.
+
+    Args:
+        source: a local Parquet, CSV or JSON Lines file.
+        target: where the YAML file will be: relative paths in it start there.
+
+    Raises:
+        ConfigError: `source` cannot be read.
+    """
+    columns, rows = _read_head(source)
+    guess = guess_columns(columns, rows)
+    choices = (*(f"the column {role}" for role in guess.unknown()), "the items", "epsilon")
+    text = "\n".join(_config_lines(source, target, columns, guess)) + "\n"
+    return ConfigProposal(text, _summary(columns, rows, guess), choices)
+
+
+def write_proposal(proposal: ConfigProposal, target: Path) -> str:
+    """Write the proposed file, never over another one; return what to tell the person.
+
+    Raises:
+        ConfigError: `target` exists, or cannot be written.
+    """
+    try:
+        with target.open("x", encoding="utf-8") as file:
+            file.write(proposal.text)
+    except FileExistsError:
+        raise ConfigError(
+            f"{target}: exists already and was not changed; remove it or name another file"
+        ) from None
+    except OSError as error:
+        raise ConfigError(f"{target}: cannot be written ({error.strerror})") from None
+    return (
+        f"{proposal.summary}\nWrote {target}; {len(proposal.choices)} lines in it are marked CHOOSE"
+        f" ({', '.join(proposal.choices)}). Next: hushrank validate {target}"
+    )
+
+
+def _read_head(source: Path) -> tuple[list[str], list[Row]]:
+    if source.is_dir():
+        raise ConfigError(f"{source}: is a folder; name one of the files in it")
+    if not source.is_file():
+        raise ConfigError(f"{source}: no such file; name a local Parquet, CSV or JSON Lines file")
+    try:
+        file = list_files([str(source)])[0]
+        columns = read_schema(file).names
+    except InputError as error:
+        raise ConfigError(str(error)) from None
+    if len(columns) == 1 and ";" in columns[0]:
+        raise ConfigError(f"{source}: columns are separated by semicolons; save it with commas")
+    try:
+        rows = list(islice(_rows(file), HEAD_ROWS))
+    except (pa.ArrowException, OSError, ValueError, csv.Error):  # their texts may quote a row
+        raise ConfigError(f"{source}: damaged, not readable as {file.format}") from None
+    return columns, rows
+
+
+def _rows(file: InputFile) -> Iterator[Row]:
+    if file.format is FileFormat.PARQUET:
+        with pq.ParquetFile(file.path) as parquet:
+            for batch in parquet.iter_batches(HEAD_ROWS):
+                yield from batch.to_pylist()
+    else:
+        with open(file.path, encoding="utf-8-sig", errors="replace", newline="") as lines:
+            if file.format is FileFormat.CSV:
+                yield from csv.DictReader(lines)
+            else:
+                yield from (_json_row(line) for line in lines if line.strip())
+
+
+def _json_row(line: str) -> Row:
+    row = json.loads(line)
+    if not isinstance(row, dict):
+        raise ValueError("a line of JSON Lines must hold an object")
+    return row
+
+
+def _summary(columns: list[str], rows: list[Row], guess: ColumnGuess) -> str:
+    known = ", ".join(f"{role}={column}" for role, column in guess.known().items())
+    looks = f" Looks like comparisons: {known}." if known else ""
+    sentences = [f"I read the header and {len(rows)} row{'s' * (len(rows) != 1)} only.{looks}"]
+    if guess.unknown():
+        keys = " and ".join(f"input.columns.{role}" for role in guess.unknown())
+        sentences.append(
+            f"Could not tell which column is {' or '.join(guess.unknown())}."
+            f" Columns: {', '.join(columns)}. Set {keys}."
+        )
+    seen = items_seen(rows, guess)
+    found = "" if seen is None else f"{seen} items found in those rows; "
+    sentences.append(
+        f"{found}the full list of items must come from you,"
+        " because it must not depend on the answers."
+    )
+    return "\n".join(sentences)
+
+
+def _config_lines(
+    source: Path, target: Path, columns: list[str], guess: ColumnGuess
+) -> Iterator[str]:
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", source.stem).strip("._-")[:100] or "survey"
+    path = str(source) if source.is_absolute() else os.path.relpath(source, target.parent)
+    yield f"# Proposed by hushrank init from the header and the first {HEAD_ROWS} rows of a file."
+    yield "# The lines marked CHOOSE need a value from you. Paths start at the folder of this file."
+    yield ""
+    yield _line("name", _scalar(name), "the people whose privacy budget is counted together")
+    yield ""
+    yield "input:"
+    yield _line("  kind", "comparisons")
+    yield _line("  paths", f"[{_scalar(path)}]", "files, folders, or patterns: survey/*.parquet")
+    yield "  columns:"
+    yield from _column_lines(columns, guess)
+    yield _line("  ties", "drop", "or split (half a win each), or random (a fair coin)")
+    yield _line("  on_bad_rows", "set-aside", "or fail; such rows go to the confidential folder")
+    yield ""
+    yield _choose(
+        "items",
+        "all that can be compared, for example {names: [London, Paris]} or {file: items.txt}",
+    )
+    yield ""
+    yield "privacy:"
+    yield _line("  unit", "user", "protects all answers of one person")
+    yield _line(
+        "  adjacency", "replace-one", "hides what a person answered; add-remove: also whether"
+    )
+    yield _choose("  epsilon", "smaller protects more; 1 is strong, 2 to 4 is usual")
+    yield _line("  max_contributions", "10", "the most answers of one person that count")
+    yield ""
+    yield _line("method", "noisy-counts")
+    yield _line("output", _scalar(f"out/{name}"), "what may be shown, and nothing else")
+    yield _line("confidential", ".hushrank/work", "what must not be shown: keep it private")
+    yield "ledger:"
+    yield _line("  path", ".hushrank/ledger.jsonl", "what was spent; never delete it")
+    yield _line("  epsilon", "10", "the most that may ever be spent on these people")
+    yield _line("runner", "local")
+
+
+def _column_lines(columns: list[str], guess: ColumnGuess) -> Iterator[str]:
+    known, unknown = guess.known(), guess.unknown()
+    for role, meaning in _ROLES.items():
+        if role in known:
+            yield _line(f"    {role}", _scalar(known[role]), meaning)
+        elif role in unknown:
+            other = " (or write winner: and the column of the winning item)"
+            one_of = ", ".join(map(_scalar, columns))
+            yield _choose(
+                f"    {role}", f"{meaning}{other if role == 'outcome' else ''}; one of {one_of}"
+            )
+
+
+def _choose(key: str, what: str) -> str:
+    return _line(key, "", f"CHOOSE: {what}")
+
+
+def _line(key: str, value: str, comment: str = "") -> str:
+    setting = f"{key}: {value}".rstrip()
+    return f"{setting:<{_COMMENT_COLUMN}} # {comment}" if comment else setting
+
+
+def _scalar(text: str) -> str:
+    """`text` as YAML reads it back: plain if there can be no doubt, else quoted."""
+    if re.fullmatch(r"[A-Za-z/][\w./-]*", text, re.ASCII) and text.lower() not in _YAML_WORDS:
+        return text
+    quoted: str = yaml.safe_dump(text, default_style='"', allow_unicode=True, width=len(text) * 10)
+    return quoted.strip()
+
+
+_YAML_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})

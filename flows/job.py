@@ -1,0 +1,144 @@
+"""One run of one configuration on the files that are there now, and its identity."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import stat
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from hushrank.flows.code_version import code_version
+from hushrank.flows.config import SurveyConfig, load_config
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.methods import METHODS
+from hushrank.flows.publish import check_output
+from hushrank.privacy.randomness import RandomBits, seeded_bits, system_bits
+from hushrank.transforms.files import InputFile, check_files, list_files
+from hushrank.transforms.schema import InputError
+from hushrank.transforms.write import OWNER_ONLY_FOLDER
+
+RELEASE_ID_DIGITS = 16  # 64 bits: no two of a population's releases meet
+
+
+@dataclass(frozen=True, kw_only=True)
+class Job:
+    """A checked configuration with its input.
+
+    Attributes:
+        config: what to do.
+        files: what to read.
+        tables: files besides that decide the result: that of the epsilons, where there is one.
+        seed: injected for a test or simulation: the release is then unsafe; None in earnest.
+    """
+
+    config: SurveyConfig
+    files: tuple[InputFile, ...]
+    tables: tuple[InputFile, ...] = ()
+    seed: int | None = None
+
+    @property
+    def safe(self) -> bool:
+        """Whether the release is private: noise is added, and nobody can replay it."""
+        return self.config.privacy.private and self.seed is None
+
+    @cached_property
+    def release_id(self) -> str:
+        """Release key: hash of the configuration, the code's version and the input's identity."""
+        key = {
+            "job": self.config.job_hash(),
+            "code": code_version(),
+            "input": [file.identity() for file in self.files],
+            "seed": self.seed,
+        }
+        if self.tables:
+            key["tables"] = [file.identity() for file in self.tables]
+        text = json.dumps(key, sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:RELEASE_ID_DIGITS]
+
+    @property
+    def work(self) -> Path:
+        """This release's folder in the confidential area."""
+        return self.config.confidential / self.release_id
+
+    def bits(self) -> RandomBits:
+        """Source of every random choice of the run."""
+        return system_bits() if self.seed is None else seeded_bits(self.seed)
+
+
+def prepare_job(path: Path, *, no_privacy: bool = False, seed: int | None = None) -> Job:
+    """Load and check everything that can be checked without reading a row or spending budget.
+
+    Args:
+        path: the YAML file.
+        no_privacy: the operator insists on `epsilon: inf`.
+        seed: see `Job`.
+
+    Raises:
+        ConfigError: the configuration, an input file or the output folder breaks a rule.
+    """
+    config = load_config(path)
+    if not config.privacy.private and not no_privacy:
+        raise ConfigError(
+            f"{path}: privacy.epsilon: inf adds no noise, so it protects nobody. Set a finite"
+            " epsilon; or, for a simulation, add --no-privacy: the release is then unsafe."
+        )
+    if config.privacy.private and no_privacy:
+        raise ConfigError(
+            f"{path}: --no-privacy goes with privacy.epsilon: inf only; leave one of them out."
+        )
+    try:
+        files = tuple(list_files(config.input.paths, config.input.format))
+        check_files(files, config.columns())
+        tables = _tables(path, config)
+    except InputError as error:
+        raise ConfigError(str(error)) from None
+    _check_method(path, config)
+    check_output(config.output, config.job_hash())
+    _check_confidential(config.confidential)
+    return Job(config=config, files=files, tables=tables, seed=seed)
+
+
+def _tables(path: Path, config: SurveyConfig) -> tuple[InputFile, ...]:
+    """The file of epsilons, if the job names one.
+
+    Raises:
+        ConfigError: there is none.
+        InputError: it is empty, or of an unknown format.
+    """
+    table = config.privacy.epsilon_table
+    if table is None:
+        return ()
+    if not table.is_file():
+        raise ConfigError(
+            f"{path}: privacy.epsilon_table: {table}: no such file; relative paths start at the"
+            " YAML file"
+        )
+    return tuple(list_files([str(table)]))
+
+
+def _check_method(path: Path, config: SurveyConfig) -> None:
+    """Refuse what does not suit the method, in the words of every other mistake in the file."""
+    try:
+        METHODS[config.method].terms(config)
+    except ConfigError as error:
+        lines = (f"{path}: {line}" for line in str(error).splitlines())
+        raise ConfigError("\n".join(lines)) from None
+
+
+def _check_confidential(folder: Path) -> None:
+    """Refuse a confidential folder that others can open."""
+    if folder.exists() and not folder.is_dir():
+        raise ConfigError(f"confidential: {folder} is a file; name a folder.")
+    if folder.exists() and folder.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
+        raise ConfigError(
+            f"confidential: {folder} is open to other users of this machine, and exact counts and"
+            f" rejected rows are kept there. Run: chmod 700 {folder}"
+        )
+
+
+def make_confidential(job: Job) -> None:
+    """Create the confidential area and this release's folder in it, for the owner only."""
+    for folder in (job.config.confidential, job.work):
+        folder.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)

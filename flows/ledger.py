@@ -1,0 +1,352 @@
+"""The privacy-budget ledger: who may be ranked how much longer, and what was spent on it.
+
+A run of one release goes
+    with ledger.run_lock(release_id):
+        ledger.reserve(release_id, spend)   # before any row is read
+        ...                                 # read, bound, aggregate
+        ledger.mark_drawn(release_id)       # before the noise is drawn: from here on it is spent
+        ...                                 # draw, store, publish
+        ledger.commit(release_id)
+and `cancel` gives the budget back as long as nothing was drawn. Each step is on stable storage when
+it returns, so a run may die between any two of them: what was drawn is counted, and nothing is
+drawn twice.
+
+Time. An entry is never dated before the one above it, so a clock that is set back cannot re-open a
+past period. With a clock set forward a period can be spent before it begins, but only once: it has
+nothing left when it comes. And it is noticed: where budget renews, `reserve` refuses while this
+machine's clock is more than `MAX_CLOCK_LAG` behind the ledger.
+"""
+
+from __future__ import annotations
+
+import getpass
+import math
+import os
+import re
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import TypeVar
+
+from hushrank.flows.budget import Balance, BudgetTerms, Reservation
+from hushrank.flows.budget_period import Period, period_at
+from hushrank.flows.budget_text import day_text, refusal_text
+from hushrank.flows.errors import BudgetRefused, LedgerError
+from hushrank.flows.ledger_account import (
+    MAY_FOLLOW,
+    Account,
+    Attempt,
+    ReleaseState,
+    account_of,
+)
+from hushrank.flows.ledger_backend import LedgerBackend, Snapshot
+from hushrank.flows.ledger_entries import (
+    Cancel,
+    Chain,
+    ChangeTerms,
+    Commit,
+    Draw,
+    Event,
+    Open,
+    Reserve,
+    Unsafe,
+    read_chain,
+    write_lines,
+)
+from hushrank.flows.ledger_file import LedgerFile
+from hushrank.flows.ledger_history import HistoryRow, history_of
+from hushrank.flows.ledger_text import (
+    clock_text,
+    drawn_before_text,
+    other_cost_text,
+    other_guarantee_text,
+    undrawn_text,
+    wrong_state_text,
+)
+from hushrank.privacy.accounting import Spend, composed_epsilon, fits, remaining_epsilon
+
+MAX_CLOCK_LAG = timedelta(hours=1)  # machines that share a ledger may differ by this much
+MAX_TRIES = 200  # of one append; each failure means that somebody else's succeeded
+
+_RELEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # it also names a lock file
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class _Book:
+    """The ledger at one moment: `now` is never before its last entry."""
+
+    snapshot: Snapshot
+    chain: Chain
+    account: Account
+    now: datetime
+    period: Period
+
+
+def utc_now() -> datetime:
+    """The machine's clock."""
+    return datetime.now(UTC)
+
+
+def operator_name() -> str:
+    """The account that runs this process, for the audit trail."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run under a number without a name
+        return f"uid {os.getuid()}"
+
+
+class Ledger:
+    """The budget of one population. Populations, processes and machines may share one place.
+
+    Every method raises LedgerError where the ledger is damaged, unreachable, or counts by another
+    unit or adjacency; nothing is recorded then.
+
+    Args:
+        place: a local path, or another backend.
+        terms: what the configuration says; total and renewal may change later, which is recorded.
+        clock: now, with a time zone.
+        operator: who is recorded; None: `operator_name()`.
+    """
+
+    def __init__(
+        self,
+        place: Path | LedgerBackend,
+        terms: BudgetTerms,
+        *,
+        clock: Callable[[], datetime] = utc_now,
+        operator: str | None = None,
+    ) -> None:
+        self._backend = LedgerFile(place) if isinstance(place, Path) else place
+        self._terms = terms
+        self._clock = clock
+        self._operator = operator_name() if operator is None else operator
+
+    def run_lock(self, release_id: str) -> AbstractContextManager[None]:
+        """Hold this for the whole run of a release; it ends with the block or with the process.
+
+        Raises:
+            LedgerError: another run of the release is in progress.
+        """
+        _check_release_id(release_id)
+        return self._backend.hold(release_id)
+
+    def reserve(
+        self, release_id: str, spend: Spend, *, config_hash: str = "", noise_lost: bool = False
+    ) -> Reservation:
+        """Set budget aside. A reservation that is there already is returned and costs nothing more.
+
+        Args:
+            release_id: key of the release; letters, digits, '.', '_', '-'.
+            spend: its cost.
+            config_hash: recorded for the audit.
+            noise_lost: pay in full for a further attempt at a release whose noise was drawn before,
+                because no result of it is left. Without this such a release is refused.
+
+        Raises:
+            BudgetRefused: the total would exceed the terms.
+            LedgerError: noise was drawn already, or the clock is behind the ledger.
+        """
+        _check_release_id(release_id)
+
+        def decide(book: _Book) -> tuple[list[Event], Reservation]:
+            latest = book.account.attempt(release_id)
+            if latest is not None and latest.state is ReleaseState.RESERVED:
+                return [], _repeated(latest, spend)
+            if latest is not None and latest.drawn_at is not None and not noise_lost:
+                raise LedgerError(drawn_before_text(release_id, latest.drawn_at))
+            self._check_clock(book)
+            self._check_fits(book, spend)
+            number = 1 if latest is None else latest.number + 1
+            event = Reserve(
+                release_id=release_id, attempt=number, spend=spend, config_hash=config_hash
+            )
+            reservation = Reservation(release_id, number, spend, book.now, repeated=False)
+            return [*self._terms_events(book), event], reservation
+
+        return self._record(decide)
+
+    def check(self, spend: Spend) -> None:
+        """Raise what `reserve` of a new release would raise; record nothing."""
+        book = self._read()
+        self._check_clock(book)
+        self._check_fits(book, spend)
+
+    def mark_drawn(self, release_id: str) -> None:
+        """Record that noise is about to be drawn; draw only after this has returned.
+
+        Of all calls for one reservation, whoever makes them, a single one returns.
+
+        Raises:
+            LedgerError: the release is not reserved.
+        """
+        self._move(release_id, Draw)
+
+    def commit(self, release_id: str) -> None:
+        """Record that the release is published; a repeated call changes nothing.
+
+        Raises:
+            LedgerError: no noise was drawn for it.
+        """
+        self._move(release_id, Commit, done=ReleaseState.COMMITTED)
+
+    def cancel(self, release_id: str) -> None:
+        """Give a reservation back; a repeated call changes nothing.
+
+        Safe while a run still goes on: its `mark_drawn` will be refused.
+
+        Raises:
+            LedgerError: the release is not reserved, or its noise was drawn.
+        """
+        self._move(release_id, Cancel, done=ReleaseState.CANCELLED)
+
+    def record_unsafe(self, release_id: str, why: str) -> None:
+        """Record a release that no budget covers: not counted, but in `history` for good."""
+        _check_release_id(release_id)
+        unsafe = Unsafe(release_id=release_id, why=why)
+        self._record(lambda book: ([*self._terms_events(book), unsafe], None))
+
+    def state(self, release_id: str) -> ReleaseState:
+        """How far a release got."""
+        return self._read().account.state(release_id)
+
+    def balance(self) -> Balance:
+        """What the current period has spent and has left."""
+        book, terms = self._read(), self._terms
+        counted = book.account.counted(book.period)
+        spends = [attempt.spend for attempt in counted]
+        return Balance(
+            population=terms.population,
+            total=terms.epsilon,
+            delta=terms.delta,
+            spent_epsilon=composed_epsilon(spends, terms.delta),
+            remaining_epsilon=remaining_epsilon(spends, terms.epsilon, terms.delta),
+            releases=len(counted),
+            undrawn=tuple(attempt.release_id for attempt in counted if attempt.drawn_at is None),
+            unsafe=sum(isinstance(note.what, Unsafe) for note in book.account.notes),
+            renews_on=None if book.period.end is None else book.period.end.date(),
+        )
+
+    def history(self) -> tuple[HistoryRow, ...]:
+        """Everything that was recorded of the population, oldest first."""
+        book = self._read()
+        return history_of(book.account, book.period)
+
+    def _read(self) -> _Book:
+        snapshot = self._backend.read()
+        chain = read_chain(snapshot.content, self._backend.place)
+        if snapshot.loss is not None:
+            raise LedgerError(snapshot.loss)
+        account = account_of(chain.entries, self._terms.population, self._backend.place)
+        self._check_unit(account)
+        now = self._clock().astimezone(UTC).replace(microsecond=0)
+        if chain.entries:
+            now = max(now, chain.entries[-1].time)
+        return _Book(snapshot, chain, account, now, period_at(now, self._terms.refresh))
+
+    def _record(self, decide: Callable[[_Book], tuple[Sequence[Event], _Result]]) -> _Result:
+        """Append what `decide` says; decide again whenever somebody else wrote in between."""
+        for _ in range(MAX_TRIES):
+            book = self._read()
+            events, result = decide(book)
+            if not events:
+                return result
+            lines = write_lines(
+                book.chain,
+                events,
+                population=self._terms.population,
+                operator=self._operator,
+                time=book.now,
+            )
+            if self._backend.append(book.snapshot.token, lines):
+                return result
+        raise LedgerError(
+            f"{self._backend.place}: too many processes write at once. Run again later."
+        )
+
+    def _move(
+        self, release_id: str, step: type[Draw | Commit | Cancel], done: ReleaseState | None = None
+    ) -> None:
+        def decide(book: _Book) -> tuple[list[Event], None]:
+            latest = book.account.attempt(release_id)
+            state = book.account.state(release_id)
+            if state is done:
+                return [], None
+            if latest is None or state not in MAY_FOLLOW[step]:
+                raise LedgerError(wrong_state_text(release_id, step, state))
+            return [step(release_id=release_id, attempt=latest.number)], None
+
+        self._record(decide)
+
+    def _terms_events(self, book: _Book) -> list[Event]:
+        """What to record before the first release under these terms."""
+        terms, known = self._terms, book.account.terms
+        if known is None:
+            return [
+                Open(
+                    epsilon=terms.epsilon,
+                    delta=terms.delta,
+                    refresh=terms.refresh,
+                    unit=terms.unit,
+                    adjacency=terms.adjacency,
+                )
+            ]
+        wanted = (terms.epsilon, terms.delta, terms.refresh)
+        if wanted == (known.epsilon, known.delta, known.refresh):
+            return []
+        return [ChangeTerms(epsilon=terms.epsilon, delta=terms.delta, refresh=terms.refresh)]
+
+    def _check_unit(self, account: Account) -> None:
+        opened, terms = account.opened, self._terms
+        if opened is None:
+            return
+        for name, known, asked in (
+            ("unit", opened.unit, terms.unit),
+            ("adjacency", opened.adjacency, terms.adjacency),
+        ):
+            if known is not asked:
+                where = f"{self._backend.place}: {terms.population}"
+                raise LedgerError(other_guarantee_text(where, name, known, asked))
+
+    def _check_clock(self, book: _Book) -> None:
+        clock = self._clock().astimezone(UTC)
+        if self._terms.refresh is not None and book.now - clock > MAX_CLOCK_LAG:
+            raise LedgerError(clock_text(self._backend.place, book.now, clock))
+
+    def _check_fits(self, book: _Book, spend: Spend) -> None:
+        if math.isinf(spend.epsilon) or spend.rho == math.inf:
+            raise ValueError("a release without privacy has no cost: record it as unsafe")
+        terms = self._terms
+        counted = book.account.counted(book.period)
+        spends = [attempt.spend for attempt in counted]
+        if fits(spends, spend, terms.epsilon, terms.delta):
+            return
+        end = book.period.end
+        refusal = refusal_text(
+            terms.population,
+            spends,
+            spend,
+            epsilon=terms.epsilon,
+            delta=terms.delta,
+            until="" if end is None else day_text(end.date(), book.now.date()),
+        )
+        undrawn = [attempt.release_id for attempt in counted if attempt.drawn_at is None]
+        raise BudgetRefused(refusal + undrawn_text(undrawn))
+
+
+def _repeated(attempt: Attempt, spend: Spend) -> Reservation:
+    if attempt.spend != spend:
+        raise LedgerError(other_cost_text(attempt.release_id, attempt.spend, spend))
+    return Reservation(
+        attempt.release_id, attempt.number, spend, attempt.reserved_at, repeated=True
+    )
+
+
+def _check_release_id(release_id: str) -> None:
+    if not _RELEASE_ID.fullmatch(release_id):
+        raise ValueError(
+            f"release_id must be 1 to 128 letters, digits, '.', '_' or '-', got {release_id!r}"
+        )

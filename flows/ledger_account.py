@@ -1,0 +1,182 @@
+"""What the entries of a ledger add up to for one population. Pure: entries in, account out.
+
+State of a release: none -> reserved -> drawn -> committed; reserved -> cancelled. A release whose
+noise was drawn and then lost can be reserved again, as a further attempt that costs again: nobody
+can prove that the first noise was not seen.
+
+What counts: every attempt that was not cancelled, in each period from that of its reservation to
+that of its draw. So an attempt that is reserved in November and drawn in December counts in both:
+November had set the budget aside, and in December people were exposed. One that was never drawn
+counts until it is cancelled. Whatever the interleaving, what is drawn within a period never exceeds
+its total.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
+from datetime import datetime
+from enum import StrEnum
+
+from hushrank.flows.budget_period import Period
+from hushrank.flows.errors import LedgerError
+from hushrank.flows.ledger_entries import (
+    RESTORE,
+    Cancel,
+    ChangeTerms,
+    Commit,
+    Draw,
+    Entry,
+    Open,
+    Reserve,
+    Unsafe,
+)
+from hushrank.privacy.accounting import Spend
+
+
+class ReleaseState(StrEnum):
+    """How far a release got."""
+
+    NONE = "none"  # the ledger has never heard of it
+    RESERVED = "reserved"  # budget is set aside; no noise was drawn
+    DRAWN = "drawn"  # noise was, or may have been, drawn: spent, whatever happens next
+    COMMITTED = "committed"  # published
+    CANCELLED = "cancelled"  # the reservation was given back
+
+
+MAY_FOLLOW = {
+    Reserve: frozenset(ReleaseState) - {ReleaseState.RESERVED},
+    Draw: frozenset({ReleaseState.RESERVED}),
+    Commit: frozenset({ReleaseState.DRAWN}),
+    Cancel: frozenset({ReleaseState.RESERVED}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One reservation of a release and what became of it.
+
+    Attributes:
+        seq: number of the line that reserved it.
+        number: 1 for the first attempt at this release.
+    """
+
+    seq: int
+    release_id: str
+    number: int
+    spend: Spend
+    operator: str
+    reserved_at: datetime
+    drawn_at: datetime | None = None
+    state: ReleaseState = ReleaseState.RESERVED
+
+    def counts_in(self, period: Period) -> bool:
+        """Whether the budget of `period` pays for it."""
+        if self.state is ReleaseState.CANCELLED:
+            return False
+        if period.end is not None and self.reserved_at >= period.end:
+            return False
+        return period.start is None or self.drawn_at is None or self.drawn_at >= period.start
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """An entry that changes no release: terms, or a release that no budget covers."""
+
+    seq: int
+    time: datetime
+    operator: str
+    what: Open | ChangeTerms | Unsafe
+
+
+@dataclass(slots=True)
+class Account:
+    """One population as its ledger stands.
+
+    Attributes:
+        opened: its first entry; None while it has none.
+        terms: the entry that last set total and renewal.
+        attempts: every reservation in order, the last of each release under its id in `latest`.
+        notes: the other entries, in order.
+        latest: release id -> index in `attempts`.
+    """
+
+    opened: Open | None = None
+    terms: Open | ChangeTerms | None = None
+    attempts: list[Attempt] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    latest: dict[str, int] = field(default_factory=dict)
+
+    def attempt(self, release_id: str) -> Attempt | None:
+        """The last attempt at a release; None where there is none."""
+        index = self.latest.get(release_id)
+        return None if index is None else self.attempts[index]
+
+    def state(self, release_id: str) -> ReleaseState:
+        """How far a release got."""
+        attempt = self.attempt(release_id)
+        return ReleaseState.NONE if attempt is None else attempt.state
+
+    def counted(self, period: Period) -> list[Attempt]:
+        """The attempts that the budget of `period` pays for."""
+        return [attempt for attempt in self.attempts if attempt.counts_in(period)]
+
+
+def account_of(entries: Iterable[Entry], population: str, place: str) -> Account:
+    """Add up the entries of `population`.
+
+    Raises:
+        LedgerError: an entry cannot follow the ones before it; the text names `place` and the line.
+    """
+    account = Account()
+    for entry in entries:
+        if entry.population == population and not _add(account, entry):
+            raise LedgerError(
+                f"{place}: line {entry.seq} cannot follow the lines above it"
+                f" ({entry.what.event}). {RESTORE}"
+            )
+    return account
+
+
+def _add(account: Account, entry: Entry) -> bool:
+    """Take `entry` up into `account`; False where it cannot follow what is there."""
+    what = entry.what
+    if isinstance(what, Open | ChangeTerms | Unsafe):
+        if isinstance(what, Open) == (account.opened is not None):
+            return False
+        if isinstance(what, Open):
+            account.opened = what
+        if not isinstance(what, Unsafe):
+            account.terms = what
+        account.notes.append(Note(entry.seq, entry.time, entry.operator, what))
+        return True
+    before = account.attempt(what.release_id)
+    if account.opened is None or account.state(what.release_id) not in MAY_FOLLOW[type(what)]:
+        return False
+    if isinstance(what, Reserve):
+        account.latest[what.release_id] = len(account.attempts)
+        account.attempts.append(_reserved(entry, what))
+        return what.attempt == (1 if before is None else before.number + 1)
+    if before is None or what.attempt != before.number:
+        return False
+    account.attempts[account.latest[what.release_id]] = _moved(before, what, entry.time)
+    return True
+
+
+def _reserved(entry: Entry, what: Reserve) -> Attempt:
+    return Attempt(
+        seq=entry.seq,
+        release_id=what.release_id,
+        number=what.attempt,
+        spend=what.spend,
+        operator=entry.operator,
+        reserved_at=entry.time,
+    )
+
+
+def _moved(attempt: Attempt, what: Draw | Commit | Cancel, time: datetime) -> Attempt:
+    if isinstance(what, Draw):
+        return replace(attempt, state=ReleaseState.DRAWN, drawn_at=time)
+    if isinstance(what, Commit):
+        return replace(attempt, state=ReleaseState.COMMITTED)
+    return replace(attempt, state=ReleaseState.CANCELLED)

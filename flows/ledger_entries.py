@@ -1,0 +1,214 @@
+"""The lines of a ledger: one JSON object each, chained by hashes. Pure: bytes to entries and back.
+
+`hash` is the SHA-256 of the line without its `hash` field, and `previous` is the `hash` of the line
+above, so a line that was edited, removed or moved is found. The chain has no key: it shows
+accidents and careless edits, not a forger who computes it anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from hushrank.flows.budget_period import Refresh
+from hushrank.flows.errors import LedgerError
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.units import Adjacency, Unit
+
+VERSION: Literal[1] = 1
+LINE_START = b'{"hushrank_ledger":'  # of every line of every version
+RESTORE = (
+    "Put back an unchanged copy of the ledger and never edit it;"
+    " without a copy, count this budget as spent."
+)
+_NO_PREVIOUS = "0" * 64
+_HASH_FIELD = b',"hash":"'
+
+
+class _Wire(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Open(_Wire):
+    """The first entry of a population. Its unit and adjacency hold for good."""
+
+    event: Literal["open"] = "open"
+    epsilon: float
+    delta: float
+    refresh: Refresh | None
+    unit: Unit
+    adjacency: Adjacency
+
+
+class ChangeTerms(_Wire):
+    """The operator changed the total or its renewal; what was spent stays spent."""
+
+    event: Literal["terms"] = "terms"
+    epsilon: float
+    delta: float
+    refresh: Refresh | None
+
+
+class Reserve(_Wire):
+    """Budget set aside for one attempt at a release."""
+
+    event: Literal["reserve"] = "reserve"
+    release_id: str
+    attempt: int
+    spend: Spend
+    config_hash: str
+
+
+class Draw(_Wire):
+    """The point of no return, written before the noise is drawn."""
+
+    event: Literal["draw"] = "draw"
+    release_id: str
+    attempt: int
+
+
+class Commit(_Wire):
+    """The release was published."""
+
+    event: Literal["commit"] = "commit"
+    release_id: str
+    attempt: int
+
+
+class Cancel(_Wire):
+    """The reservation was given back before any noise was drawn."""
+
+    event: Literal["cancel"] = "cancel"
+    release_id: str
+    attempt: int
+
+
+class Unsafe(_Wire):
+    """A release that no budget covers: without noise, or with noise from an injected seed."""
+
+    event: Literal["unsafe"] = "unsafe"
+    release_id: str
+    why: str
+
+
+Event = Open | ChangeTerms | Reserve | Draw | Commit | Cancel | Unsafe
+
+
+class Entry(_Wire):
+    """One line: who recorded what, when, about which population.
+
+    In the file the fields of `what` stand beside the others.
+    """
+
+    hushrank_ledger: Literal[1] = VERSION
+    seq: int
+    time: datetime
+    population: str
+    operator: str
+    previous: str
+    what: Annotated[Event, Field(discriminator="event")]
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The verified entries of a ledger and the hash of its last line."""
+
+    entries: tuple[Entry, ...]
+    last_hash: str
+
+
+def read_chain(content: bytes, place: str) -> Chain:
+    """The entries of a ledger, every line of it verified.
+
+    Args:
+        content: all lines, each with its newline.
+        place: where they are from, for messages.
+
+    Raises:
+        LedgerError: not a ledger, of another version, or changed since it was written; the text
+            names the line.
+    """
+    entries: list[Entry] = []
+    previous = _NO_PREVIOUS
+    lines = content.removesuffix(b"\n").split(b"\n") if content else []
+    for number, line in enumerate(lines, start=1):
+        where = f"{place}: line {number}"
+        fields = _fields(line, where, number)
+        entry, digest = _verified(line, fields, where)
+        if entry.previous != previous or entry.seq != number:
+            raise LedgerError(
+                f"{where} does not follow the line above it:"
+                f" a line was removed, added or moved. {RESTORE}"
+            )
+        entries.append(entry)
+        previous = digest
+    return Chain(tuple(entries), previous)
+
+
+def write_lines(
+    chain: Chain, events: Sequence[Event], *, population: str, operator: str, time: datetime
+) -> bytes:
+    """The lines that add `events` to `chain`."""
+    lines = []
+    previous = chain.last_hash
+    for seq, event in enumerate(events, start=len(chain.entries) + 1):
+        entry = Entry(
+            seq=seq,
+            time=time,
+            population=population,
+            operator=operator,
+            previous=previous,
+            what=event,
+        )
+        body = _body(entry)
+        previous = hashlib.sha256(body).hexdigest()
+        lines.append(body[:-1] + _HASH_FIELD + previous.encode() + b'"}\n')
+    return b"".join(lines)
+
+
+def _body(entry: Entry) -> bytes:
+    fields = entry.model_dump(mode="json", exclude={"what"}) | entry.what.model_dump(mode="json")
+    return json.dumps(fields, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _fields(line: bytes, where: str, number: int) -> dict[str, Any]:
+    try:
+        fields = json.loads(line)
+    except ValueError:
+        fields = None
+    if not isinstance(fields, dict) or not line.startswith(LINE_START):
+        if number == 1:
+            raise LedgerError(
+                f"{where} is not an entry of a hushrank ledger. If this file never was a ledger,"
+                f" correct ledger.path. {RESTORE}"
+            )
+        raise LedgerError(f"{where} is damaged: it is not an entry of a ledger. {RESTORE}")
+    version = fields["hushrank_ledger"]
+    if version != VERSION:
+        raise LedgerError(
+            f"{where} is of ledger version {version!r}, but this hushrank reads version {VERSION}."
+            " Use the hushrank that wrote it, or a newer one."
+        )
+    return fields
+
+
+def _verified(line: bytes, fields: dict[str, Any], where: str) -> tuple[Entry, str]:
+    body, _, ending = line.rpartition(_HASH_FIELD)
+    digest = hashlib.sha256(body + b"}").hexdigest()
+    if ending != digest.encode() + b'"}':
+        raise LedgerError(
+            f"{where} was changed after it was written: its hash does not match. {RESTORE}"
+        )
+    header = {name: fields.pop(name, None) for name in Entry.model_fields.keys() - {"what"}}
+    del fields["hash"]
+    try:
+        return Entry.model_validate({**header, "what": fields}), digest
+    except ValidationError as error:
+        field = ".".join(str(part) for part in error.errors()[0]["loc"])
+        raise LedgerError(f"{where} is not an entry of a ledger: see {field}. {RESTORE}") from None

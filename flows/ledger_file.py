@@ -1,0 +1,215 @@
+"""A ledger in a local file.
+
+Why append, and not write anew and rename: the bytes of the past are never written again, so no
+failure can harm them, and a link to the file stays a link.
+
+Beside `ledger.jsonl` stand
+- `ledger.jsonl.lock`, held during an append; the operating system frees it when its holder dies;
+- `ledger.jsonl.length`, how many bytes the ledger held after the last append. It tells an append
+  that was interrupted (harmless: what it was to record never took effect) from an end that was cut
+  off or an older copy that was put back (refused);
+- `ledger.jsonl.runs/`, one lock for each release, held while it runs.
+
+Order of an append: lines, fsync, length. A death in between leaves the lines counted and the length
+behind, which is allowed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from hushrank.flows.errors import LedgerError
+from hushrank.flows.ledger_backend import Snapshot
+from hushrank.flows.ledger_entries import LINE_START
+
+LOCK_TIMEOUT = 20.0  # seconds; an append holds the lock for milliseconds
+LOCK_POLL = 0.01  # seconds
+
+
+class LedgerFile:
+    """The `LedgerBackend` of a local file, created with owner-only permissions at the first append.
+
+    Args:
+        path: the file; its folder is created too.
+        lock_timeout: seconds to wait for other processes.
+    """
+
+    def __init__(self, path: Path, lock_timeout: float = LOCK_TIMEOUT) -> None:
+        self._path = path
+        self._length_path = Path(f"{path}.length")
+        self._runs = Path(f"{path}.runs")
+        self._lock_timeout = lock_timeout
+
+    @property
+    def place(self) -> str:
+        """Its path."""
+        return str(self._path)
+
+    def read(self) -> Snapshot:
+        """What the file holds now, without the rest of an interrupted append. Takes no lock.
+
+        Raises:
+            LedgerError: the file is there and cannot be read.
+        """
+        recorded = self._recorded_length()  # first, as an append records it last
+        content = _whole_lines(self._content())
+        if len(content) >= recorded:
+            return Snapshot(content, _token(content))
+        loss = (
+            f"{self._path}: {recorded - len(content)} bytes at its end are missing: it was cut off,"
+            " deleted or replaced by an older copy. Put the newest copy back. Without one, count"
+            f" this budget as spent; to accept the loss knowingly, delete {self._length_path}."
+        )
+        return Snapshot(content, _token(content), loss)
+
+    def append(self, token: str, lines: bytes) -> bool:
+        """Add `lines` and wait until they are on the disk; see `LedgerBackend.append`.
+
+        Raises:
+            LedgerError: the file cannot be written or stayed locked; its content is as before.
+        """
+        lock = FileLock(f"{self._path}.lock", mode=0o600)
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            with lock.acquire(timeout=self._lock_timeout, poll_interval=LOCK_POLL):
+                return self._append_locked(token, lines)
+        except Timeout:
+            raise LedgerError(
+                f"{self._path}: other processes kept it locked for {self._lock_timeout:g} s."
+                " Run again once they are done."
+            ) from None
+        except OSError as error:
+            raise LedgerError(
+                f"{self._path}: the ledger cannot be written ({_reason(error)});"
+                " what it held is unchanged. Make room or correct the permissions, then run again."
+            ) from error
+
+    @contextmanager
+    def hold(self, release_id: str) -> Iterator[None]:
+        """Keep every other run of that release out; see `LedgerBackend.hold`."""
+        lock = FileLock(self._runs / f"{release_id}.lock", mode=0o600, thread_local=False)
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            self._runs.mkdir(mode=0o700, exist_ok=True)
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise LedgerError(
+                f"Another run of release {release_id} is in progress. Wait until it ends;"
+                " then run again, which will cost nothing if it succeeded."
+            ) from None
+        except OSError as error:
+            raise LedgerError(
+                f"{self._runs}: the lock of this run cannot be made ({_reason(error)})."
+                " Correct the permissions or ledger.path."
+            ) from error
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _append_locked(self, token: str, lines: bytes) -> bool:
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            found = _read_all(descriptor)
+            content = _whole_lines(found)
+            if _token(content) != token:
+                return False
+            if len(found) > len(content):
+                os.ftruncate(descriptor, len(content))  # the rest of an interrupted append
+            try:
+                _write_all(descriptor, lines)
+                os.fsync(descriptor)
+                if not content:
+                    _sync_folder(self._path.parent)
+                self._record_length(len(content) + len(lines))
+            except OSError:
+                os.ftruncate(descriptor, len(content))
+                raise
+            return True
+        finally:
+            os.close(descriptor)
+
+    def _content(self) -> bytes:
+        try:
+            if not stat.S_ISREG(self._path.stat().st_mode):  # /dev/null would forget every spend
+                raise LedgerError(
+                    f"{self._path} is not a file. Set ledger.path to a file, such as ledger.jsonl."
+                )
+            return self._path.read_bytes()
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise _unreadable(self._path, error) from error
+
+    def _recorded_length(self) -> int:
+        try:
+            return int(self._length_path.read_text())
+        except FileNotFoundError:
+            return 0
+        except OSError as error:
+            raise _unreadable(self._path, error) from error
+        except ValueError as error:
+            raise LedgerError(
+                f"{self._length_path} is damaged: it does not hold a number."
+                f" If {self._path} is complete, delete it."
+            ) from error
+
+    def _record_length(self, length: int) -> None:
+        new = Path(f"{self._length_path}.new")
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        try:
+            _write_all(descriptor, f"{length}\n".encode())
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        new.replace(self._length_path)
+
+
+def _whole_lines(content: bytes) -> bytes:
+    """`content` without an unfinished last entry. Another unfinished line stays, to be refused."""
+    end = content.rfind(b"\n") + 1
+    rest = content[end:]
+    unfinished = rest.startswith(LINE_START) or LINE_START.startswith(rest)
+    return content[:end] if unfinished else content
+
+
+def _token(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _read_all(descriptor: int) -> bytes:
+    with os.fdopen(os.dup(descriptor), "rb") as file:
+        return file.read()
+
+
+def _write_all(descriptor: int, content: bytes) -> None:
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _sync_folder(folder: Path) -> None:
+    """Make the name of a new file survive a power failure too."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _unreadable(path: Path, error: OSError) -> LedgerError:
+    return LedgerError(
+        f"{path}: the ledger cannot be read ({_reason(error)})."
+        " Correct ledger.path or its permissions."
+    )
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or type(error).__name__

@@ -1,0 +1,86 @@
+"""The ledger as a table for people: a row for each attempt, unsafe release and change of terms."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from hushrank.flows.budget_period import Period
+from hushrank.flows.budget_text import spend_text
+from hushrank.flows.ledger_account import Account, Attempt, Note
+from hushrank.flows.ledger_entries import Unsafe
+from hushrank.privacy.accounting import Spend
+
+HISTORY_COLUMNS = ("time (UTC)", "release", "state", "cost", "counts now", "by", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """One attempt at a release, one change of the terms, or one release that no budget covers.
+
+    Attributes:
+        time: when it was recorded; of an attempt, when it was reserved.
+        release_id: empty for terms.
+        spend: None where nothing is charged.
+        counts_now: the budget of the current period pays for it.
+        operator: who ran it.
+        note: the terms, why a release is unsafe, or which attempt this is.
+    """
+
+    time: datetime
+    release_id: str
+    state: str
+    spend: Spend | None
+    counts_now: bool
+    operator: str
+    note: str
+
+    def cells(self) -> tuple[str, ...]:
+        """As text, in the order of `HISTORY_COLUMNS`."""
+        return (
+            f"{self.time:%Y-%m-%d %H:%M:%S}",
+            self.release_id,
+            self.state,
+            "" if self.spend is None else spend_text(self.spend),
+            "yes" if self.counts_now else "no",
+            self.operator,
+            self.note,
+        )
+
+
+def history_of(account: Account, period: Period) -> tuple[HistoryRow, ...]:
+    """All of `account` in the order of the ledger, as of `period`."""
+    rows = {attempt.seq: _attempt_row(attempt, period) for attempt in account.attempts}
+    rows |= {note.seq: _note_row(note) for note in account.notes}
+    return tuple(rows[seq] for seq in sorted(rows))
+
+
+def _attempt_row(attempt: Attempt, period: Period) -> HistoryRow:
+    return HistoryRow(
+        time=attempt.reserved_at,
+        release_id=attempt.release_id,
+        state=attempt.state.value,
+        spend=attempt.spend,
+        counts_now=attempt.counts_in(period),
+        operator=attempt.operator,
+        note=f"attempt {attempt.number}" if attempt.number > 1 else "",
+    )
+
+
+def _note_row(note: Note) -> HistoryRow:
+    what = note.what
+    if isinstance(what, Unsafe):
+        release_id, state, text = what.release_id, "UNSAFE", what.why
+    else:
+        renewal = f", {what.refresh}" if what.refresh else ""
+        release_id, state = "", "terms"
+        text = f"epsilon {what.epsilon:g}, delta {what.delta:g}{renewal}"
+    return HistoryRow(
+        time=note.time,
+        release_id=release_id,
+        state=state,
+        spend=None,
+        counts_now=False,
+        operator=note.operator,
+        note=text,
+    )

@@ -1,0 +1,88 @@
+"""What a ranking method is to a run: which reduction it needs, what it costs, what it releases.
+
+A run (`flows.steps`) knows nothing about methods but this. A method is a module of its own, named
+in `flows.methods`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from numpy.typing import NDArray
+
+from hushrank.estimation.estimate import Estimate
+from hushrank.flows.config import SurveyConfig
+from hushrank.flows.privacy_record import PrivacyRecord
+from hushrank.flows.released import Released
+from hushrank.flows.scale import Scale
+from hushrank.pipelines.private_job import ReduceAnswers
+from hushrank.pipelines.reduction_job import ReduceComparisons
+from hushrank.pipelines.responses_job import ReduceResponses
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.randomness import RandomBits
+from hushrank.transforms.files import InputFile
+
+Arrays = dict[str, NDArray[Any]]  # as stored: by name, never of objects
+ReductionJob = ReduceComparisons | ReduceAnswers | ReduceResponses
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a run will cost and how it will protect; from the public configuration alone.
+
+    Attributes:
+        spend: charged to the ledger.
+        noise: in a few words, for the terminal.
+    """
+
+    spend: Spend
+    noise: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conclusion:
+    """What follows from the released arrays.
+
+    Attributes:
+        estimate: scores, ranks and intervals.
+        privacy: the guarantee, in numbers and words.
+        released: what is published of the arrays themselves.
+        scale: what the scores are.
+        warnings: what a reader must know.
+    """
+
+    estimate: Estimate
+    privacy: PrivacyRecord
+    released: Released
+    scale: Scale
+    warnings: tuple[str, ...] = ()
+
+
+class RankingMethod(Protocol):
+    """One way from rows to a ranking."""
+
+    def terms(self, config: SurveyConfig) -> Terms:
+        """Cost and noise.
+
+        Called before anything is read or spent, so this is where a method checks what it needs.
+
+        Raises:
+            ConfigError: the configuration does not suit the method; each line of the text is
+                `key: rule; fix`, as for every other mistake in the YAML file.
+        """
+        ...
+
+    def reduction(
+        self, config: SurveyConfig, files: tuple[InputFile, ...], key: bytes, folder: str
+    ) -> ReductionJob:
+        """What the protected side is to do with the rows; it leaves exact arrays in `folder`."""
+        ...
+
+    def draw(self, exact: Arrays, config: SurveyConfig, bits: RandomBits) -> Arrays:
+        """The mechanism: arrays that may be published, from exact ones. Called once a release."""
+        ...
+
+    def conclude(self, drawn: Arrays, config: SurveyConfig) -> Conclusion:
+        """Post-processing of what was drawn: may be repeated freely."""
+        ...

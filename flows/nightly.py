@@ -1,0 +1,141 @@
+"""One run of a job, in order: validate, reserve, reduce, draw, estimate, publish, commit.
+
+The same steps run directly or as the tasks of a Prefect flow (`flows.prefect_flow`); the difference
+is one function, `Perform`. What spends budget is never repeated: `draw` has no retries, and a run
+that finds the noise drawn goes on from there.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol, TypeVar
+
+from hushrank.flows.budget import Balance
+from hushrank.flows.job import Job
+from hushrank.flows.ledger import Ledger
+from hushrank.flows.methods import METHODS
+from hushrank.flows.publish import RELEASE
+from hushrank.flows.reduction import Reducer
+from hushrank.flows.release import Release, load_release
+from hushrank.flows.steps import (
+    Standing,
+    commit,
+    draw,
+    estimate,
+    give_back,
+    ledger_of,
+    publish_release,
+    reduce,
+    reserve,
+)
+from hushrank.privacy.accounting import Spend
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A part of a run.
+
+    Attributes:
+        name: as people read it.
+        retries: how often it is repeated after a failure that is nobody's mistake.
+    """
+
+    name: str
+    retries: int = 0
+
+
+RESERVE = Step("reserve")
+REDUCE = Step("reduce", retries=2)
+DRAW = Step("draw")  # never again: a second draw would be a second release
+ESTIMATE = Step("estimate", retries=2)
+PUBLISH = Step("publish", retries=2)
+COMMIT = Step("commit", retries=2)
+FIGURES_MODULE = "hushrank.flows.figures"
+
+
+class Perform(Protocol):
+    """Carries out a step."""
+
+    def __call__(self, step: Step, action: Callable[[], T]) -> T:
+        """Return what `action` returns."""
+        ...
+
+
+def directly(step: Step, action: Callable[[], T]) -> T:
+    """Just do it, in this process, without retries."""
+    return action()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run did.
+
+    Attributes:
+        release: what is published now.
+        folder: where.
+        spent: what the ledger was charged; None where the release had been drawn before.
+        balance: of the population's budget, afterwards.
+    """
+
+    release: Release
+    folder: Path
+    spent: Spend | None
+    balance: Balance
+
+
+def run_job(job: Job, reducer: Reducer, perform: Perform = directly) -> Outcome:
+    """Release the job once, or publish again what it released before.
+
+    Args:
+        job: what to do.
+        reducer: the running child process that will read the rows.
+        perform: carries out each step.
+
+    Raises:
+        BudgetRefused: the ledger does not hold the cost. No row was read.
+        HushrankError: anything else that a person can act on; the text says whether budget was
+            spent.
+    """
+    ledger = ledger_of(job.config)
+    published = job.config.output / RELEASE
+    if published.exists() and (release := load_release(published)).release_id == job.release_id:
+        commit(job, ledger)  # a run may have died just before it
+        return Outcome(release, job.config.output, spent=None, balance=ledger.balance())
+    with ledger.run_lock(job.release_id):
+        standing = _draw_once(job, reducer, ledger, perform)
+        spent = METHODS[job.config.method].terms(job.config).spend
+        drawn_now = standing is Standing.RESERVED and job.safe
+        return _publish(job, ledger, perform, spent=spent if drawn_now else None)
+
+
+def _draw_once(job: Job, reducer: Reducer, ledger: Ledger, perform: Perform) -> Standing:
+    """Reserve, read, count, draw, unless it was drawn before.
+
+    Until noise is drawn, whatever stops the run, from the reservation on, gives the budget back.
+    """
+    try:
+        standing = perform(RESERVE, lambda: reserve(job, ledger))
+        if standing is Standing.RESERVED:
+            # The report's libraries take a second to load: use the time in which the child works.
+            load = threading.Thread(target=importlib.import_module, args=(FIGURES_MODULE,))
+            load.start()
+            perform(REDUCE, lambda: reduce(job, reducer))
+            perform(DRAW, lambda: draw(job, ledger))
+    except BaseException:
+        give_back(job, ledger)
+        raise
+    return standing
+
+
+def _publish(job: Job, ledger: Ledger, perform: Perform, *, spent: Spend | None) -> Outcome:
+    release = perform(ESTIMATE, lambda: estimate(job))
+    balance = ledger.balance()
+    folder = perform(PUBLISH, lambda: publish_release(job, release, balance))
+    perform(COMMIT, lambda: commit(job, ledger))
+    return Outcome(release, folder, spent, balance)

@@ -1,0 +1,129 @@
+"""Method `one-shot`: the best k items and nothing else, a baseline."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hushrank.estimation.estimate import Estimate
+from hushrank.estimation.matrices import WinCounts
+from hushrank.estimation.one_shot import one_shot_law, one_shot_top_k
+from hushrank.flows.config import SurveyConfig
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.method import Arrays, Conclusion, Terms
+from hushrank.flows.privacy_record import PrivacyRecord
+from hushrank.flows.released import ReleasedList
+from hushrank.flows.scale import Scale
+from hushrank.flows.statement import Guarantee, compose_statement, number
+from hushrank.flows.survey_reduction import reduce_survey
+from hushrank.pipelines.reduction_job import ReduceComparisons, Statistic
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.noise import NoiseLaw
+from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.units import Unit
+from hushrank.transforms.files import InputFile
+
+ONLY_A_LIST = (
+    "This method tells which items are best and in which order, and nothing else: no scores, no"
+    " intervals, and nothing about the items that are not on the list. Method noisy-counts usually"
+    " finds the same items with less noise."
+)
+THEOREM = (
+    "Qiao, Su and Zhang, Oneshot differentially private top-k selection (2021), as pure"
+    " differential privacy with the scale derived in hushrank.estimation.one_shot."
+)
+
+
+class OneShot:
+    """See `estimation.one_shot`."""
+
+    def terms(self, config: SurveyConfig) -> Terms:
+        """Cost and noise."""
+        law = _law(config)
+        noise = f"discrete Laplace noise of scale {law.scale:.6g} on every count, none released"
+        return Terms(spend=Spend(epsilon=config.privacy.params().epsilon), noise=noise)
+
+    def reduction(
+        self, config: SurveyConfig, files: tuple[InputFile, ...], key: bytes, folder: str
+    ) -> ReduceComparisons:
+        """Count the comparisons that each item won."""
+        return reduce_survey(config, files, key, folder, Statistic.WIN_COUNTS)
+
+    def draw(self, exact: Arrays, config: SurveyConfig, bits: RandomBits) -> Arrays:
+        """Find the best items by noisy counts, and forget the counts."""
+        counts = WinCounts(exact["counts"], config.comparisons.ties.row_weight)
+        top = one_shot_top_k(counts, _k(config), config.privacy.params(), bits)
+        return {"items": top.items}
+
+    def conclude(self, drawn: Arrays, config: SurveyConfig) -> Conclusion:
+        """The list as a ranking in which all other items share the last place."""
+        names = config.items.catalogue().names
+        best = [int(item) for item in drawn["items"]]
+        return Conclusion(
+            estimate=_list_as_estimate(best, len(names)),
+            privacy=_record(config),
+            released=ReleasedList(items=tuple(names[item] for item in best)),
+            scale=Scale.PLACE,
+            warnings=(ONLY_A_LIST,),
+        )
+
+
+def _k(config: SurveyConfig) -> int:
+    if config.top_k is None:
+        raise ConfigError("top_k: missing; method: one-shot finds that many items")
+    return config.top_k
+
+
+def _law(config: SurveyConfig) -> NoiseLaw:
+    n_items, weight = len(config.items.catalogue()), config.comparisons.ties.row_weight
+    try:
+        return one_shot_law(config.privacy.params(), n_items, _k(config), weight)
+    except ValueError as error:
+        raise ConfigError(f"privacy: method: one-shot: {error}") from None
+
+
+def _list_as_estimate(best: list[int], n_items: int) -> Estimate:
+    """No score tells more than the place: scores are mean rank less rank, and intervals open."""
+    k = len(best)
+    rank = np.full(n_items, (k + 1 + n_items) / 2)
+    rank[best] = np.arange(1, k + 1)
+    return Estimate(
+        scores=(n_items + 1) / 2 - rank,
+        low=np.full(n_items, -np.inf),
+        high=np.full(n_items, np.inf),
+        rank=rank,
+        rank_low=np.ones(n_items, np.int64),
+        rank_high=np.full(n_items, n_items),
+        groups=np.minimum(np.ceil(rank), k + 1).astype(np.int64),
+    )
+
+
+def _record(config: SurveyConfig) -> PrivacyRecord:
+    params, law, k = config.privacy.params(), _law(config), _k(config)
+    noise = (
+        f"Every win count got its own discrete Laplace noise of scale {number(law.scale)}, the"
+        f" {k} items with the largest noisy counts were listed, and counts and noise were"
+        " deleted: the list is all that leaves."
+    )
+    statement = compose_statement(
+        params,
+        Guarantee(epsilon=params.epsilon, delta=0.0, rho=None),
+        noise=(noise,),
+        theorem=THEOREM,
+    )
+    return PrivacyRecord(
+        unit=params.unit,
+        adjacency=params.adjacency,
+        epsilon=params.epsilon,
+        delta=0.0,
+        mechanism="one-shot-laplace" if params.private else "none",
+        noise_scale=law.scale,
+        noise_variance=law.variance,
+        max_contributions=params.max_contributions if params.unit is Unit.USER else None,
+        per_item_cap=params.per_item_cap,
+        distinct_pairs=params.distinct_pairs,
+        ties=config.comparisons.ties,
+        parameters={"k": k},
+        statement=statement.sentences,
+        not_protected=statement.not_protected,
+        theorem=statement.theorem,
+    )

@@ -1,0 +1,125 @@
+"""Method `perturbed-mle`: scores by maximum likelihood with noise inside the optimisation."""
+
+from __future__ import annotations
+
+import math
+
+from hushrank.estimation.convergence import ConvergenceError
+from hushrank.estimation.links import link_named
+from hushrank.estimation.matrices import PairCounts
+from hushrank.estimation.mle_uncertainty import rank_by_scores
+from hushrank.estimation.perturbed_mle import (
+    MleSettings,
+    PerturbedMle,
+    calibrate_mle,
+    perturbed_mle,
+)
+from hushrank.flows.config import SurveyConfig
+from hushrank.flows.config_model import NO_SIZE
+from hushrank.flows.errors import ConfigError, HushrankError
+from hushrank.flows.method import Arrays, Conclusion, Terms
+from hushrank.flows.mle_statement import mle_record
+from hushrank.flows.release import NO_COMPARISONS, NOT_INFORMATIVE
+from hushrank.flows.released import ReleasedScores
+from hushrank.flows.scale import SCALE_OF_LINK
+from hushrank.flows.survey_reduction import reduce_survey
+from hushrank.pipelines.reduction_job import ReduceComparisons, Statistic
+from hushrank.privacy.randomness import RandomBits
+from hushrank.transforms.files import InputFile
+
+MOST_ITEMS = 3_000  # dense matrices: 72 MB each
+COVER_MATTERS = (
+    "The noise that covers rounding is a noticeable part of the error of these scores: a larger"
+    " epsilon, or fewer items, would help."
+)
+
+
+class PerturbedLikelihood:
+    """Algorithm 1 of Cai, Chakraborty and Wang: see `estimation.perturbed_mle`."""
+
+    def terms(self, config: SurveyConfig) -> Terms:
+        """Cost and noise."""
+        mechanism = _mechanism(config)
+        objective = mechanism.objective
+        noise = (
+            f"{objective.kind.capitalize()} noise of scale {objective.scale:.6g} on the gradient of"
+            f" the likelihood, ridge {objective.ridge:.6g}"
+        )
+        return Terms(spend=mechanism.spend, noise=noise)
+
+    def reduction(
+        self, config: SurveyConfig, files: tuple[InputFile, ...], key: bytes, folder: str
+    ) -> ReduceComparisons:
+        """Count how often each item beat each other."""
+        return reduce_survey(config, files, key, folder, Statistic.PAIR_COUNTS)
+
+    def draw(self, exact: Arrays, config: SurveyConfig, bits: RandomBits) -> Arrays:
+        """Fit with noise. The scores are all that leaves.
+
+        Raises:
+            HushrankError: the solver missed its tolerance; nothing is released.
+        """
+        counts = PairCounts(exact["counts"], config.comparisons.ties.row_weight)
+        mechanism = _mechanism(config)
+        try:
+            drawn = perturbed_mle(counts, mechanism.params, mechanism.settings, bits)
+        except ConvergenceError as error:
+            raise HushrankError(
+                f"draw: {error}. The noise was drawn, so the budget is spent, and nothing is"
+                " released: a change of model.gamma or of the input makes another release"
+            ) from None
+        return {"scores": drawn.scores}
+
+    def conclude(self, drawn: Arrays, config: SurveyConfig) -> Conclusion:
+        """Ranking and intervals, from the scores and public numbers."""
+        mechanism = _mechanism(config)
+        estimate = rank_by_scores(drawn["scores"], mechanism)
+        warnings = []
+        if not estimate.informative:
+            warnings.append(NOT_INFORMATIVE if config.privacy.private else NO_COMPARISONS)
+        if mechanism.cover_matters:
+            warnings.append(COVER_MATTERS)
+        return Conclusion(
+            estimate=estimate,
+            privacy=mle_record(
+                mechanism, config.comparisons.ties, config.privacy.public_graph_statement
+            ),
+            released=ReleasedScores.of(drawn["scores"], config.items.catalogue().names),
+            scale=SCALE_OF_LINK[config.model.link],
+            warnings=tuple(warnings),
+        )
+
+
+def _mechanism(config: SurveyConfig) -> PerturbedMle:
+    n_items = len(config.items.catalogue())
+    if n_items > MOST_ITEMS:
+        raise ConfigError(
+            f"items: method: perturbed-mle takes at most {MOST_ITEMS} items, got {n_items};"
+            " set method: noisy-counts"
+        )
+    if config.privacy.rho is not None:
+        raise ConfigError(
+            "privacy.rho: method: perturbed-mle gives epsilon and delta, not rho; write epsilon"
+            " and delta instead"
+        )
+    try:
+        return calibrate_mle(config.privacy.params(), _settings(config, n_items), n_items)
+    except ValueError as error:
+        key = "model.gamma" if str(error).startswith("ridge") else "privacy"
+        raise ConfigError(f"{key}: {error}") from None
+
+
+def _settings(config: SurveyConfig, n_items: int) -> MleSettings:
+    model = config.model
+    if model.expected_comparisons is None:
+        raise ConfigError(f"model.expected_comparisons: {NO_SIZE}")
+    expected, ridge = model.expected_comparisons, model.gamma
+    if model.c0 is not None:
+        ridge = model.c0 * math.sqrt(expected * math.log(n_items))
+    return MleSettings(
+        expected_comparisons=expected,
+        link=link_named(model.link),
+        ridge=ridge,
+        constants=model.constants,
+        public_graph=config.privacy.public_graph,
+    )

@@ -1,0 +1,83 @@
+"""A run as a Prefect flow: one task a step, so that the server shows what happened and when.
+
+Tasks get nothing that the server could store, being closures over the job, and results are never
+persisted. Error texts do reach the server, and hold no private value (`flows.reduction`).
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from hushrank.flows.errors import HushrankError
+from hushrank.flows.job import Job
+from hushrank.flows.nightly import Outcome, Perform, Step, run_job
+from hushrank.flows.reduction import Reducer
+
+T = TypeVar("T")
+
+RETRY_DELAY_SECONDS = 1
+
+SETTINGS = {
+    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+    "DO_NOT_TRACK": "1",
+    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",  # the first start is slow
+    # The command line tells its own story; nobody's mistake should end in a traceback there.
+    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
+}
+
+
+def run_in_flow(job: Job, reducer: Reducer, watch: Perform) -> Outcome:
+    """Run the job as a Prefect flow, on the configured server or else an ephemeral one.
+
+    Args:
+        job: what to do.
+        reducer: the running child process that will read the rows.
+        watch: carries out a step and shows it to the person at the terminal.
+
+    Raises:
+        HushrankError: as `run_job`, or there is no server.
+    """
+    for name, value in SETTINGS.items():
+        os.environ.setdefault(name, value)
+    from prefect import flow  # after the environment is set: Prefect reads it when loaded
+
+    @flow(name="rank", flow_run_name=f"{job.config.name}-{job.release_id}", persist_result=False)
+    def rank() -> Outcome:
+        return run_job(job, reducer, lambda step, action: watch(step, _as_task(step, action)))
+
+    try:
+        return rank()
+    except RuntimeError as error:
+        if "Prefect API" not in str(error):
+            raise
+        raise HushrankError(
+            f"Prefect: {error} Check PREFECT_API_URL, or run with --direct, which needs no server."
+        ) from None
+
+
+def _as_task(step: Step, action: Callable[[], T]) -> Callable[[], T]:
+    from prefect import Task
+    from prefect.cache_policies import NO_CACHE
+
+    return Task(
+        action,
+        name=step.name,
+        retries=step.retries,
+        retry_delay_seconds=RETRY_DELAY_SECONDS,
+        retry_condition_fn=_is_nobodys_mistake,
+        cache_policy=NO_CACHE,
+        persist_result=False,
+    )
+
+
+def _is_nobodys_mistake(_task: Any, _run: Any, state: Any) -> bool:
+    """Whether repeating may help: not where a rule was broken or a budget is used up."""
+    try:
+        state.result()
+    except HushrankError:
+        return False
+    except Exception:  # whatever else a step may raise: a passing fault
+        return True
+    return False

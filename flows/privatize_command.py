@@ -1,0 +1,143 @@
+"""`hushrank privatize`: a file of answers in, a file of privatised answers out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+
+from hushrank.flows.errors import ConfigError
+
+if TYPE_CHECKING:
+    from hushrank.transforms.epsilons import AnswerColumns, EpsilonSource, Shares
+
+SMALLEST_SHARE = 0.001  # of a person's epsilon: for people with very many answers
+
+Answers = Annotated[
+    Path, typer.Argument(metavar="ANSWERS", help="A Parquet, CSV or JSONL file of answers.")
+]
+Out = Annotated[Path, typer.Option(help="The new file; its ending decides its format.")]
+Epsilon = Annotated[float | None, typer.Option(help="Of every answer (or person: --budget).")]
+EpsilonColumn = Annotated[
+    str | None, typer.Option(help="The column that holds each row's epsilon.")
+]
+EpsilonTable = Annotated[
+    Path | None, typer.Option(help="A CSV or Parquet file with the columns user and epsilon.")
+]
+EpsilonRange = Annotated[
+    tuple[float, float] | None,
+    typer.Option(metavar="LOW HIGH", help="Rows with an epsilon outside are left out."),
+]
+Budget = Annotated[
+    str, typer.Option(help="per_comparison, or per_user: divided by the person's answers.")
+]
+Left = Annotated[str, typer.Option(help="The column of one item.")]
+Right = Annotated[str, typer.Option(help="The column of the other item.")]
+Outcome = Annotated[
+    str | None, typer.Option(help="The column of the result: +1 left, -1 right, 0 tie.")
+]
+Winner = Annotated[str | None, typer.Option(help="Instead: the column that names the winner.")]
+User = Annotated[str, typer.Option(help="The column of the person.")]
+
+
+def privatize(
+    answers: Answers,
+    out: Out,
+    epsilon: Epsilon = None,
+    epsilon_column: EpsilonColumn = None,
+    epsilon_table: EpsilonTable = None,
+    epsilon_range: EpsilonRange = None,
+    budget: Budget = "per_comparison",
+    left: Left = "left",
+    right: Right = "right",
+    outcome: Outcome = None,
+    winner: Winner = None,
+    user: User = "user",
+) -> None:
+    """Privatise every answer of a file at the source, so that true answers never leave it.
+
+    The new file holds items, privatised outcome and epsilon, in random order, and nobody's name.
+    """
+    from hushrank.pipelines.privatize_file import EPSILON, OUTCOME
+    from hushrank.transforms.epsilons import AnswerColumns, Shares
+
+    if sum(given is not None for given in (epsilon, epsilon_column, epsilon_table)) != 1:
+        raise ConfigError("Give exactly one of --epsilon, --epsilon-column and --epsilon-table.")
+    if outcome is not None and winner is not None:
+        raise ConfigError("Give one of --outcome and --winner, not both.")
+    shares = Shares(per_user=_is_per_user(budget))
+    columns = AnswerColumns(
+        left=left,
+        right=right,
+        outcome=None if winner else outcome or OUTCOME,
+        winner=winner,
+        user=user if shares.meet or epsilon_table is not None else None,
+        event=None,
+        epsilon=epsilon_column,
+    )
+    source = _source(epsilon, epsilon_range, epsilon_table)
+    reasons = _write(answers, out, columns, source, shares)
+    low = min(source.low, SMALLEST_SHARE) if shares.per_user else source.low
+    result, attached = columns.outcome or OUTCOME, epsilon_column or EPSILON
+    Console().print(
+        "".join(f"Left out: rows with {reason}.\n" for reason in reasons)
+        + f"Wrote {out}: items, privatised outcomes and their epsilon, in random order, without"
+        " names.\nPrivatising the same answers again costs their epsilon again: keep this file."
+        "\nIn the job that ranks it:"
+        f"\n  input:   {{columns: {{left: {left}, right: {right}, outcome: {result},"
+        f" epsilon: {attached}}}}}"
+        "\n  privacy: {unit: local, already_private: true, epsilon_range: ["
+        f"{low:g}, {source.high:g}]}}",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _is_per_user(budget: str) -> bool:
+    from hushrank.flows.config_local import Budget as Budgets
+
+    if budget not in list(Budgets):
+        raise ConfigError(f"--budget must be per_comparison or per_user, got {budget!r}")
+    return budget == Budgets.PER_USER
+
+
+def _source(
+    epsilon: float | None, epsilon_range: tuple[float, float] | None, table: Path | None
+) -> EpsilonSource:
+    from hushrank.transforms.epsilons import EpsilonSource
+
+    if epsilon is None and epsilon_range is None:
+        raise ConfigError(
+            "Epsilons that come with the answers need bounds: add for example"
+            " --epsilon-range 0.1 5."
+        )
+    low, high = epsilon_range or (epsilon or 0.0, epsilon or 0.0)
+    path = None if table is None else str(table)
+    try:
+        return EpsilonSource(low=low, high=high, value=epsilon, table=path)
+    except ValueError as error:
+        raise ConfigError(f"--epsilon or --epsilon-range: {error}") from None
+
+
+def _write(
+    answers: Path, out: Path, columns: AnswerColumns, source: EpsilonSource, shares: Shares
+) -> tuple[str, ...]:
+    """Write the new file; why rows were left out."""
+    from hushrank.pipelines.privatize_file import privatize_file
+    from hushrank.privacy.randomness import system_bits
+    from hushrank.transforms.files import ENDINGS, list_files
+    from hushrank.transforms.schema import InputError
+
+    if out.suffix.lower() not in ENDINGS:
+        raise ConfigError(f"--out must end in {', '.join(ENDINGS)}, got {out}")
+    try:
+        (file,) = list_files([str(answers.absolute())])
+        format_ = ENDINGS[out.suffix.lower()]
+        return privatize_file(file, out, format_, columns, source, shares, system_bits())
+    except FileExistsError:
+        raise ConfigError(f"{out} exists already; name a new file.") from None
+    except InputError as error:
+        raise ConfigError(f"{error}") from None

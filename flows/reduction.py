@@ -1,0 +1,111 @@
+"""The protected side in a process of its own.
+
+Rows are only ever in the memory of this child process; its parent, which talks to people, ledger
+and server, gets an empty answer or an error text that is safe to show. Anything unexpected, whose
+text may quote a row, goes to a file in the confidential folder. The child takes seconds to load the
+engine, so it is started before there is a job and waits for one.
+"""
+
+from __future__ import annotations
+
+import multiprocessing
+import os
+import signal
+import traceback
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Self
+
+from hushrank.flows.errors import ConfigError, HushrankError
+from hushrank.transforms.schema import InputError
+from hushrank.transforms.write import write_whole
+
+if TYPE_CHECKING:
+    from hushrank.flows.method import ReductionJob
+
+ERROR_FILE = "error.txt"
+
+
+class ReductionError(HushrankError):
+    """The reduction stopped for a reason that only the confidential area may hold."""
+
+
+class Reducer:
+    """A child process that runs reductions, started before the first is known.
+
+    Leaving the context ends the child, whatever it is doing.
+    """
+
+    def __enter__(self) -> Self:
+        self._start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+
+    def run(self, job: ReductionJob) -> None:
+        """Run `job` in the child and wait for it; a child that died before is replaced.
+
+        Raises:
+            ConfigError: the input breaks a rule.
+            ReductionError: anything else went wrong; details are in the confidential folder.
+        """
+        if not self._process.is_alive():
+            self._stop()
+            self._start()
+        try:
+            self._connection.send(job)
+            kind, text = self._connection.recv()
+        except (EOFError, OSError):
+            raise ReductionError(
+                "reduce: the process that reads the rows ended without an answer (killed, or out of"
+                " memory). No budget was spent; run again, with more memory if it recurs."
+            ) from None
+        if kind == "input":
+            raise ConfigError(text)
+        if kind == "other":
+            raise ReductionError(text)
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
+        self._process.start()
+        theirs.close()
+
+    def _stop(self) -> None:
+        self._connection.close()
+        self._process.terminate()
+        self._process.join()
+
+
+def _serve(connection: Connection) -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle: it ends us
+    silence = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):  # engines and native libraries write elements to them
+        os.dup2(silence, stream)
+    from hushrank.pipelines import reduce  # takes seconds: see above
+
+    while True:
+        try:
+            job = connection.recv()
+        except EOFError:  # the parent needs us no more
+            return
+        try:
+            reduce.run(job)
+        except InputError as error:
+            connection.send(("input", str(error)))
+        except Exception as error:  # the trust boundary: no unforeseen text may cross it
+            connection.send(("other", _keep(job, error)))
+        else:
+            connection.send(("done", ""))
+
+
+def _keep(job: ReductionJob, error: Exception) -> str:
+    """Store what happened in the confidential area; return a text that says where, and no more."""
+    text = f"reduce: failed ({type(error).__name__}). No budget was spent."
+    path = f"{job.confidential}/{ERROR_FILE}"
+    try:
+        write_whole(path, "".join(traceback.format_exception(error)).encode())
+    except OSError as full:
+        return f"{text} Nothing could be written to the confidential area: {full.strerror}."
+    return f"{text} The details may hold private values, so they are in {path} only."

@@ -1,0 +1,197 @@
+"""What is published: `release.json`, its schema and how it is made.
+
+A release holds nothing that is not computed from what the mechanism drew and the public
+configuration. JSON has no infinity, so `epsilon` and `rho` of a release without privacy, and the
+ends of an interval that is open, are the text "inf" or "-inf".
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from pydantic import AwareDatetime, Field, ValidationError
+
+from hushrank.estimation.estimate import Estimate, top_k
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.json_text import json_text
+from hushrank.flows.privacy_record import Extended, PrivacyRecord
+from hushrank.flows.released import Record, Released
+from hushrank.flows.scale import Scale
+
+NOT_INFORMATIVE = (
+    "Nothing useful can be learned from this release: the noise that protects people is as large"
+    " as all of the answers together. More people, fewer items, a larger epsilon or a smaller"
+    " max_contributions would help."
+)
+NO_COMPARISONS = "Nothing can be learned from this release: no comparison has a winner."
+SEEDED = (
+    "A seed was injected: whoever knows it can take the noise off again, so nobody is protected."
+    " Not for publication."
+)
+NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
+
+
+class RankedItem(Record):
+    """One line of the ranking; see `Estimate` for what the numbers mean."""
+
+    item: str
+    rank: int | float
+    score: float
+    low: Extended
+    high: Extended
+    rank_low: int
+    rank_high: int
+    group: int
+
+
+class Release(Record):
+    """One published ranking. `build_release` makes it; its JSON is `release.json`.
+
+    Attributes:
+        job: identity of the job's configuration; another job may not overwrite this release.
+        safe: False where a seed was injected or no noise was added; never to be published.
+        informative: False where the noise leaves nothing to be learned.
+        scale: what the scores of the ranking are.
+        ranking: best first.
+        top_k: the best items, best first, where the job asked for them.
+    """
+
+    release_id: str
+    created: AwareDatetime
+    name: str
+    job: str
+    method: str
+    code_version: str
+    safe: bool
+    informative: bool
+    warnings: tuple[str, ...]
+    scale: Scale
+    ranking: tuple[RankedItem, ...] = Field(min_length=2)
+    top_k: tuple[str, ...] | None = None
+    privacy: PrivacyRecord
+    released: Released
+
+    def to_json(self) -> str:
+        """Strict JSON with keys in a fixed order; `top_k` is left out where nobody asked."""
+        content = self.model_dump(mode="json", exclude={"top_k"} if self.top_k is None else None)
+        return json_text(content) + "\n"
+
+    def places(self) -> list[str]:
+        """Place of each line of the ranking by groups: `1`, `2=`, `2=`, `4`."""
+        sizes = Counter(line.group for line in self.ranking)
+        first: dict[int, int] = {}
+        places = []
+        for position, line in enumerate(self.ranking, start=1):
+            place = first.setdefault(line.group, position)
+            places.append(f"{place}=" if sizes[line.group] > 1 else f"{place}")
+        return places
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Where a release comes from.
+
+    Attributes:
+        release_id: unique to this release.
+        created: with a time zone.
+        name: of the job and its population.
+        job: identity of the job's configuration.
+        method: as in the configuration.
+        code_version: of hushrank.
+        safe_bits: `RandomBits.safe` of the bits that the noise was drawn from.
+    """
+
+    release_id: str
+    created: datetime
+    name: str
+    job: str
+    method: str
+    code_version: str
+    safe_bits: bool
+
+
+def load_release(path: Path) -> Release:
+    """The release in the file at `path`.
+
+    Raises:
+        ConfigError: the file is missing, unreadable or no release.
+    """
+    try:
+        return Release.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        raise ConfigError(f"{path}: is not a release of hushrank, or was changed") from error
+
+
+def build_release(
+    provenance: Provenance,
+    items: Sequence[str],
+    estimate: Estimate,
+    privacy: PrivacyRecord,
+    released: Released,
+    scale: Scale,
+    warnings: Sequence[str] = (),
+    n_top: int | None = None,
+) -> Release:
+    """A release from what may be published and what was computed from it.
+
+    Args:
+        provenance: where it comes from.
+        items: the public catalogue.
+        estimate: computed from `released`.
+        privacy: its guarantee.
+        released: what the mechanism let out.
+        scale: what the scores of `estimate` are.
+        warnings: what a reader must know, besides what `provenance` and `privacy` imply.
+        n_top: how many of the best items to name in `top_k`; None: no such list.
+
+    Raises:
+        ValueError: the sizes differ.
+    """
+    if len(items) != estimate.n_items:
+        raise ValueError(f"got {len(items)} items, but an estimate of {estimate.n_items}")
+    best = None if n_top is None else tuple(items[i] for i in top_k(estimate, n_top))
+    return Release(
+        release_id=provenance.release_id,
+        created=provenance.created,
+        name=provenance.name,
+        job=provenance.job,
+        method=provenance.method,
+        code_version=provenance.code_version,
+        safe=provenance.safe_bits and privacy.mechanism != "none",
+        informative=estimate.informative,
+        warnings=(*_unsafe_warnings(provenance, privacy), *warnings),
+        scale=scale,
+        ranking=_ranking(items, estimate),
+        top_k=best,
+        privacy=privacy,
+        released=released,
+    )
+
+
+def _ranking(items: Sequence[str], estimate: Estimate) -> tuple[RankedItem, ...]:
+    columns: dict[str, list[Any]] = {
+        "rank": [int(rank) if rank % 1 == 0 else rank for rank in estimate.rank.tolist()],
+        "score": estimate.scores.tolist(),
+        "low": estimate.low.tolist(),
+        "high": estimate.high.tolist(),
+        "rank_low": estimate.rank_low.tolist(),
+        "rank_high": estimate.rank_high.tolist(),
+        "group": estimate.groups.tolist(),
+    }
+    return tuple(
+        RankedItem(item=items[i], **{name: values[i] for name, values in columns.items()})
+        for i in estimate.order.tolist()
+    )
+
+
+def _unsafe_warnings(provenance: Provenance, privacy: PrivacyRecord) -> tuple[str, ...]:
+    if privacy.mechanism == "none":
+        return (NO_PRIVACY,)
+    return () if provenance.safe_bits else (SEEDED,)

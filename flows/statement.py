@@ -1,0 +1,210 @@
+"""The privacy statement of a release, in plain words, made of parts that mechanisms share.
+
+`compose_statement` puts a central mechanism's own sentences (which noise, on what) between those
+that are the same for all: who is protected, against what, which bounds were enforced, and what is
+not protected. Every sentence is true of the release as configured; nothing depends on an answer.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
+
+CCW = (
+    "Cai, Chakraborty and Wang, Optimal differentially private ranking from pairwise comparisons"
+    " (2025)"
+)
+# Where the law of the noise comes from.
+LAW_SOURCE = {
+    NoiseKind.LAPLACE: (
+        "discrete Laplace noise after Ghosh, Roughgarden and Sundararajan,"
+        " Universally utility-maximizing privacy mechanisms (2012)"
+    ),
+    NoiseKind.GAUSSIAN: (
+        "discrete Gaussian noise after Canonne, Kamath and Steinke, The discrete Gaussian for"
+        " differential privacy (2020), Theorem 14, in place of Laplace noise"
+    ),
+}
+# What "differ in one unit" changes, as the start of a sentence.
+CHANGE = {
+    (Unit.USER, Adjacency.REPLACE_ONE): "If all answers of one person were replaced by others",
+    (Unit.USER, Adjacency.ADD_REMOVE): "If one person were left out, or one more took part",
+    (Unit.COMPARISON, Adjacency.REPLACE_ONE): "If one answer were replaced by another",
+    (Unit.COMPARISON, Adjacency.ADD_REMOVE): "If one answer were left out, or one more given",
+}
+REACH = "That holds against anybody, whatever else they know, even the answers of everybody else."
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivacyStatement:
+    """What a release protects and what it does not.
+
+    Attributes:
+        sentences: who is protected, against what, by which noise and under which bounds.
+        not_protected: what the guarantee does not cover, a sentence each.
+        theorem: the algorithm and the mechanism that the guarantee rests on.
+        erratum: where the published algorithm is wrong and what was done instead; None elsewhere.
+    """
+
+    sentences: tuple[str, ...]
+    not_protected: tuple[str, ...]
+    theorem: str
+    erratum: str | None
+
+
+UNPROTECTED = PrivacyStatement(
+    sentences=("Nothing is protected: epsilon is infinite, so no noise was added.",),
+    not_protected=("Everything: what is released is exact, and may expose single answers.",),
+    theorem="none: a release without noise has no guarantee",
+    erratum=None,
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Guarantee:
+    """Numbers of the guarantee; (epsilon, delta) is what `rho` implies where that is set."""
+
+    epsilon: float
+    delta: float
+    rho: float | None
+
+
+def compose_statement(
+    params: PrivacyParams,
+    guarantee: Guarantee,
+    *,
+    noise: Iterable[str],
+    theorem: str,
+    change: str | None = None,
+    erratum: str | None = None,
+    also_not_protected: Iterable[str] = (),
+) -> PrivacyStatement:
+    """The statement of a central mechanism.
+
+    Args:
+        params: unit, adjacency and the bounds that were enforced.
+        guarantee: epsilon, delta and, for zCDP, rho.
+        noise: the mechanism's own sentences.
+        theorem: what its guarantee rests on.
+        change: how two adjacent inputs differ, as the start of a sentence; None: see `CHANGE`.
+        erratum: see `PrivacyStatement`.
+        also_not_protected: what this mechanism does not cover beyond what none does.
+    """
+    if not params.private:
+        return UNPROTECTED
+    return PrivacyStatement(
+        sentences=(
+            who(params),
+            *against_what(change or CHANGE[params.unit, params.adjacency], guarantee),
+            *noise,
+            *bounds(params),
+        ),
+        not_protected=(*also_not_protected, *not_protected(params, guarantee)),
+        theorem=theorem,
+        erratum=erratum,
+    )
+
+
+def number(value: float) -> str:
+    """At most six significant digits: 12, 0.25, 1e-06."""
+    return f"{value:.6g}"
+
+
+def odds_factor(epsilon: float) -> str:
+    """e^epsilon for a reader; as a power of ten where it would be a long number."""
+    return f"{math.exp(epsilon):.3g}" if epsilon < 10 else f"10^{epsilon / math.log(10):.1f}"
+
+
+def who(params: PrivacyParams) -> str:
+    """Who is protected, in one sentence."""
+    if params.unit is Unit.COMPARISON:
+        return "Each single answer (one comparison) is protected."
+    if params.adjacency is Adjacency.ADD_REMOVE:
+        return (
+            "Each person is protected, with all their answers in this run's input, and so is"
+            " whether they took part."
+        )
+    return "Each person is protected, with all their answers in this run's input."
+
+
+def against_what(change: str, guarantee: Guarantee) -> Iterator[str]:
+    """What differs little, whoever looks: `change` is the start of a sentence (`CHANGE`)."""
+    epsilon, delta = guarantee.epsilon, guarantee.delta
+    but_for = f", but for a probability of {number(delta)} (delta)" if delta > 0 else ""
+    yield (
+        f"{change}, no result of this release, nor anything"
+        f" computed from it, would become more than {odds_factor(epsilon)} times as likely"
+        f" (e^epsilon, epsilon = {number(epsilon)}){but_for}."
+    )
+    yield REACH
+    if delta == 0:
+        sure = 100 / (1 + math.exp(-epsilon))
+        yield (
+            "A guess between two such cases that was right with a chance of 50 % before is right"
+            f" with a chance of at most {number(round(sure, 2))} % after seeing it."
+        )
+
+
+def bounds(params: PrivacyParams) -> Iterator[str]:
+    """How many of a person's answers were used."""
+    if params.unit is Unit.COMPARISON:
+        return
+    chosen = f"At most {params.max_contributions} answers of each person count, chosen at random"
+    if params.distinct_pairs:
+        chosen += ", at most one on each pair of items"
+    if params.per_item_cap is not None:
+        chosen += f", with any one item in at most {params.per_item_cap} of them"
+    yield f"{chosen}; the rest of a person's answers are not used."
+
+
+def not_protected(params: PrivacyParams, guarantee: Guarantee) -> Iterator[str]:
+    """What a central mechanism of this unit and adjacency does not cover."""
+    grows = "k * k times rho" if guarantee.rho is not None else "k times epsilon"
+    if guarantee.rho is None and guarantee.delta > 0:
+        grows += ", and delta grows faster than that"
+    if params.unit is Unit.COMPARISON:
+        yield (
+            "A person with many answers: each answer is protected, all of them together are"
+            f" protected less. For k answers the loss is {grows}."
+        )
+        if params.adjacency is Adjacency.REPLACE_ONE:
+            yield "That an answer was given, and how many answers there are."
+    else:
+        if params.adjacency is Adjacency.REPLACE_ONE:
+            yield "That a person took part, and how many people did."
+        yield f"Groups, such as a family or a class: for k people together the loss is {grows}."
+        yield (
+            "A person who appears under several user names: each name is protected as if it were"
+            " a person."
+        )
+    yield from never_protected()
+    yield from large_loss(guarantee.epsilon)
+
+
+def never_protected() -> Iterator[str]:
+    """What no mechanism covers."""
+    yield (
+        "What holds for people in general: if most prefer one item, that says something about"
+        " those who did not take part as well."
+    )
+    yield (
+        "Other releases from answers of the same people, other nights of this job among them:"
+        " their losses add up. The budget ledger of the population keeps the account."
+    )
+    yield (
+        "What is public anyway: the list of items, the configuration, when the run took place,"
+        " how long it took and how large its files are."
+    )
+    yield "The answers themselves, from anybody who can read the input or the confidential folder."
+
+
+def large_loss(epsilon: float) -> Iterator[str]:
+    """A warning where the guarantee is weak."""
+    if epsilon > 10:
+        yield (
+            f"Much in practice: epsilon = {number(epsilon)} allows a factor of"
+            f" {odds_factor(epsilon)}."
+        )

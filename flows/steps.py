@@ -1,0 +1,189 @@
+"""The steps of one run. Each is a function of the job; `flows.nightly` says in which order.
+
+What a step leaves behind is enough for the next one, so a run that died is taken up where it was:
+`exact.npz` (confidential), then `drawn.npz` (the release itself: everything after it is
+post-processing and may be repeated freely), then the published folder.
+"""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from enum import StrEnum
+from pathlib import Path
+
+import numpy as np
+
+from hushrank.flows.budget import Balance, BudgetTerms
+from hushrank.flows.code_version import code_version
+from hushrank.flows.config import SurveyConfig
+from hushrank.flows.errors import LedgerError
+from hushrank.flows.job import Job, make_confidential
+from hushrank.flows.ledger import Ledger
+from hushrank.flows.ledger_account import ReleaseState
+from hushrank.flows.method import Arrays
+from hushrank.flows.methods import METHODS
+from hushrank.flows.publish import publish
+from hushrank.flows.reduction import Reducer
+from hushrank.flows.release import Provenance, Release, build_release
+from hushrank.pipelines.reduction_job import EXACT_FILE
+from hushrank.privacy.keyed_hash import KEY_BYTES
+from hushrank.transforms.write import npz_bytes, write_whole
+
+DRAWN_FILE, SPACE_FILE = "drawn.npz", ".space"
+CREATED = "created"  # beside the arrays in `DRAWN_FILE`
+
+
+class Standing(StrEnum):
+    """How far earlier runs of the same release got."""
+
+    RESERVED = "reserved"  # now, by this run: everything is still to be done
+    DRAWN = "drawn"  # noise is drawn and stored: publish it
+
+
+def ledger_of(config: SurveyConfig) -> Ledger:
+    """The ledger that the configuration names."""
+    terms = BudgetTerms(
+        population=config.name,
+        epsilon=config.ledger.epsilon,
+        delta=config.ledger.delta,
+        refresh=config.ledger.refresh,
+        unit=config.privacy.unit,
+        adjacency=config.privacy.adjacency,
+    )
+    return Ledger(config.ledger.path, terms)
+
+
+def reserve(job: Job, ledger: Ledger) -> Standing:
+    """Set the job's cost aside, unless its noise was drawn before.
+
+    Raises:
+        BudgetRefused: the ledger does not hold the cost.
+        LedgerError: the ledger cannot be used.
+    """
+    stored = (job.work / DRAWN_FILE).exists()
+    if not job.safe:
+        return Standing.DRAWN if stored else Standing.RESERVED
+    paid = ledger.state(job.release_id) in (ReleaseState.DRAWN, ReleaseState.COMMITTED)
+    if stored and not paid:
+        raise LedgerError(
+            f"{job.config.ledger.path}: does not know release {job.release_id}, whose noise was"
+            " drawn under another ledger. Set ledger.path back; nothing was published."
+        )
+    if stored:
+        return Standing.DRAWN
+    ledger.reserve(
+        job.release_id,
+        METHODS[job.config.method].terms(job.config).spend,
+        config_hash=job.config.job_hash(),
+        noise_lost=paid,  # and its result is not in the confidential area
+    )
+    return Standing.RESERVED
+
+
+def reduce(job: Job, reducer: Reducer) -> None:
+    """Read the rows and leave exact arrays in the confidential area.
+
+    Raises:
+        ConfigError: the input breaks a rule.
+        ReductionError: anything else went wrong.
+    """
+    make_confidential(job)
+    method = METHODS[job.config.method]
+    key = job.bits().take(KEY_BYTES)
+    reducer.run(method.reduction(job.config, job.files, key, str(job.work)))
+
+
+def draw(job: Job, ledger: Ledger) -> None:
+    """Draw the noise, once, and store what may be published; the exact arrays are then deleted.
+
+    Space for the result is taken first, so that a full disk is met before the point of no return.
+    After `mark_drawn` the budget is spent whatever happens.
+    """
+    with np.load(job.work / EXACT_FILE) as stored:
+        exact = dict(stored)
+    created = np.array(datetime.now(UTC).isoformat(timespec="seconds"))
+    space = job.work / SPACE_FILE
+    write_whole(str(space), npz_bytes(**exact, created=created))
+    if job.safe:
+        ledger.mark_drawn(job.release_id)
+    else:
+        ledger.record_unsafe(job.release_id, _why_unsafe(job))
+    drawn = METHODS[job.config.method].draw(exact, job.config, job.bits())
+    with space.open("r+b") as stream:
+        stream.write(npz_bytes(**drawn, created=created))
+        stream.truncate()
+        stream.flush()
+        os.fsync(stream.fileno())
+    space.replace(job.work / DRAWN_FILE)
+    forget_exact(job)
+
+
+def estimate(job: Job) -> Release:
+    """Rank what was drawn. Post-processing: it may be repeated freely."""
+    config = job.config
+    drawn, created = _load_drawn(job)
+    conclusion = METHODS[config.method].conclude(drawn, config)
+    provenance = Provenance(
+        release_id=job.release_id,
+        created=created,
+        name=config.name,
+        job=config.job_hash(),
+        method=config.method,
+        code_version=code_version(),
+        safe_bits=job.seed is None,
+    )
+    return build_release(
+        provenance,
+        config.items.catalogue().names,
+        conclusion.estimate,
+        conclusion.privacy,
+        conclusion.released,
+        conclusion.scale,
+        conclusion.warnings,
+        config.top_k,
+    )
+
+
+def publish_release(job: Job, release: Release, balance: Balance) -> Path:
+    """Write the release and its report into the output folder.
+
+    Raises:
+        PublishError: it could not be written; nothing was published.
+    """
+    from hushrank.flows.report import render_report  # draws plots: slow to load
+
+    report = render_report(release, balance)
+    return publish(release, report, job.config.output, allow_unsafe=not job.safe)
+
+
+def commit(job: Job, ledger: Ledger) -> None:
+    """Record that the release is published."""
+    forget_exact(job)
+    if job.safe:
+        ledger.commit(job.release_id)
+
+
+def give_back(job: Job, ledger: Ledger) -> None:
+    """Cancel the reservation if no noise was drawn for it."""
+    forget_exact(job)
+    if job.safe and ledger.state(job.release_id) is ReleaseState.RESERVED:
+        ledger.cancel(job.release_id)
+
+
+def forget_exact(job: Job) -> None:
+    """Delete the exact arrays, which nothing needs once noise was drawn."""
+    for name in (EXACT_FILE, SPACE_FILE):
+        (job.work / name).unlink(missing_ok=True)
+
+
+def _load_drawn(job: Job) -> tuple[Arrays, datetime]:
+    with np.load(job.work / DRAWN_FILE) as stored:
+        drawn = dict(stored)
+    return drawn, datetime.fromisoformat(str(drawn.pop(CREATED)))
+
+
+def _why_unsafe(job: Job) -> str:
+    if not job.config.privacy.private:
+        return "released without noise (epsilon: inf)"
+    return "its random bits came from an injected seed, so its noise can be computed"

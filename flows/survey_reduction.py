@@ -1,0 +1,38 @@
+"""From a configuration to the reduction of its comparison log."""
+
+from __future__ import annotations
+
+from hushrank.flows.config import SurveyConfig
+from hushrank.flows.config_input import BadRows
+from hushrank.pipelines.reduction_job import ReduceComparisons, Statistic
+from hushrank.privacy.units import Unit
+from hushrank.transforms.bound import Bounds
+from hushrank.transforms.files import InputFile
+
+
+def reduce_survey(
+    config: SurveyConfig,
+    files: tuple[InputFile, ...],
+    key: bytes,
+    folder: str,
+    statistic: Statistic,
+) -> ReduceComparisons:
+    """Reduce the log of `config` to `statistic`, within the bounds that its guarantee rests on."""
+    privacy = config.privacy.params()
+    bounds = Bounds(
+        n_items=len(config.items.catalogue()),
+        ties=config.comparisons.ties,
+        max_contributions=privacy.max_contributions if privacy.unit is Unit.USER else None,
+        per_item_cap=privacy.per_item_cap,
+        distinct_pairs=privacy.distinct_pairs,
+    )
+    return ReduceComparisons(
+        files=files,
+        columns=config.comparison_columns(),
+        catalogue=config.items.catalogue(),
+        bounds=bounds,
+        statistic=statistic,
+        key=key,
+        confidential=folder,
+        fail_on_bad_rows=config.input.on_bad_rows is BadRows.FAIL,
+    )

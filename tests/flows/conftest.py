@@ -1,0 +1,139 @@
+"""A small survey on disk, and reductions without a child process."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.method import ReductionJob
+from hushrank.pipelines import reduce
+from hushrank.transforms.schema import InputError
+
+ITEMS = ["ants", "bees", "cats", "dogs"]
+
+
+class InProcessReducer:
+    """Does what the child process would, without the seconds that starting one takes."""
+
+    def __enter__(self) -> InProcessReducer:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        pass
+
+    def run(self, job: ReductionJob) -> None:
+        try:
+            reduce.run(job)
+        except InputError as error:
+            raise ConfigError(str(error)) from None
+
+
+@dataclasses.dataclass
+class Survey:
+    """A folder with answers and a configuration."""
+
+    folder: Path
+    settings: dict[str, Any]
+
+    @property
+    def config(self) -> Path:
+        return self.folder / "survey.yaml"
+
+    @property
+    def output(self) -> Path:
+        return self.folder / "out"
+
+    @property
+    def ledger(self) -> Path:
+        return self.folder / "ledger.jsonl"
+
+    @property
+    def work(self) -> Path:
+        return self.folder / "work"
+
+    def set(self, **changes: Any) -> Survey:
+        """Change settings by dotted key with `__` for the dot; None removes one."""
+        for key, value in changes.items():
+            *parents, last = key.split("__")
+            section = self.settings
+            for parent in parents:
+                section = section[parent]
+            if value is None:
+                section.pop(last, None)
+            else:
+                section[last] = value
+        self.config.write_text(yaml.safe_dump(self.settings))
+        return self
+
+    def published(self) -> list[str]:
+        return sorted(path.name for path in self.output.iterdir()) if self.output.exists() else []
+
+
+def answers(people: int, seed: int = 0) -> pa.Table:
+    """Everybody compares every pair; ants are best, dogs last."""
+    rng = np.random.default_rng(seed)
+    left, right = np.triu_indices(len(ITEMS), 1)
+    rows = people * len(left)
+    wins = rng.random(rows) < 0.8
+    return pa.table(
+        {
+            "user": np.repeat(np.arange(people), len(left)),
+            "item_i": np.tile(left, people),
+            "item_j": np.tile(right, people),
+            "outcome": np.where(wins, 1, -1).astype(np.int8),
+        }
+    )
+
+
+@pytest.fixture
+def survey(tmp_path: Path) -> Survey:
+    pq.write_table(answers(200), tmp_path / "answers.parquet")
+    settings = {
+        "name": "zoo",
+        "input": {
+            "kind": "comparisons",
+            "paths": ["answers.parquet"],
+            "columns": {"left": "item_i", "right": "item_j"},
+        },
+        "items": {"names": ITEMS},
+        "privacy": {"unit": "user", "epsilon": 2.0, "max_contributions": 6, "distinct_pairs": True},
+        "method": "noisy-counts",
+        "output": "out",
+        "confidential": "work",
+        "ledger": {"path": "ledger.jsonl", "epsilon": 5, "delta": 1e-6, "refresh": "monthly"},
+        "runner": "local",
+    }
+    return Survey(tmp_path, settings).set()
+
+
+@pytest.fixture
+def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hushrank.flows.reduction.Reducer", InProcessReducer)
+
+
+@pytest.fixture
+def command(
+    in_process: None, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Callable[..., tuple[int, str]]]:
+    """Run `hushrank ...` in this process; returns the exit code and all that was printed."""
+    from hushrank.flows.cli import main
+
+    def run(*arguments: object) -> tuple[int, str]:
+        try:
+            main([str(argument) for argument in arguments])
+            code = 0
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+        printed = capsys.readouterr()
+        return code, printed.out + printed.err
+
+    return run

@@ -1,0 +1,30 @@
+"""`method: noisy-objective`: the perturbed likelihood with gaussian noise."""
+
+from __future__ import annotations
+
+import json
+
+MODEL = {"expected_comparisons": 300}
+
+
+def test_it_is_the_gaussian_variant_of_perturbed_mle(survey, command):
+    survey.set(
+        method="noisy-objective", model=MODEL, privacy__noise="gaussian", privacy__delta=1e-6
+    )
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0, printed
+    release = json.loads((survey.output / "release.json").read_text())
+    assert release["method"] == "noisy-objective"
+    assert release["privacy"]["delta"] == 1e-6
+    assert release["ranking"][0]["item"] == "ants"
+    assert "Spent epsilon 2.00, delta 1e-06; zoo has epsilon" in printed
+
+
+def test_laplace_noise_is_refused(survey, command):
+    survey.set(method="noisy-objective", model=MODEL)
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 2
+    assert printed.strip() == (
+        f"{survey.config}: privacy.noise: must be gaussian with method: noisy-objective; write it,"
+        " with a delta"
+    )

@@ -1,0 +1,104 @@
+"""Real surveys from the command line, as their owners would run them."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+CEMS = ["London", "Paris", "Milano", "St.Gallen", "Barcelona", "Stockholm"]  # in the file's order
+
+
+def run(survey, command, real_data, name, *arguments, **changes):
+    """Rank the named dataset; returns the release."""
+    survey.set(input__paths=[str(real_data / f"{name}.parquet")], ledger__epsilon=100, **changes)
+    code, printed = command("run", survey.config, "--direct", *arguments)
+    assert code == 0, printed
+    release = json.loads((survey.output / "release.json").read_text())
+    assert sum(line["score"] for line in release["ranking"]) == pytest.approx(0, abs=1e-9)
+    return release, printed
+
+
+def names(release) -> list[str]:
+    return [line["item"] for line in release["ranking"]]
+
+
+def test_cems_without_privacy_ranks_london_first_and_stockholm_last(survey, command, real_data):
+    release, printed = run(
+        survey,
+        command,
+        real_data,
+        "pair_cems",
+        "--no-privacy",
+        items={"names": CEMS},
+        privacy__epsilon="inf",
+        privacy__max_contributions=15,
+    )
+    assert names(release) == ["London", "Paris", "St.Gallen", "Barcelona", "Milano", "Stockholm"]
+    wins = [1082, 737, 511, 631, 614, 392]
+    assert release["released"]["wins"] == dict(zip(CEMS, wins, strict=True))
+    assert release["safe"] is False
+    assert "nobody is protected" in printed
+
+
+def test_cems_at_epsilon_2_still_tells_the_ends_apart(survey, command, real_data):
+    release, _ = run(
+        survey,
+        command,
+        real_data,
+        "pair_cems",
+        items={"names": CEMS},
+        privacy__max_contributions=15,
+    )
+    assert release["privacy"]["noise_scale"] == 12  # 24 / 2: every pair at most once a person
+    # London is 345 wins ahead, Stockholm 119 behind: noise of scale 12 turns neither round
+    # but with probability below 1e-4.
+    assert (names(release)[0], names(release)[-1]) == ("London", "Stockholm")
+    assert release["ranking"][0]["rank_high"] == 1
+
+
+@pytest.mark.parametrize("name", ["pair_firstnames", "pair_germanparties2009"])
+def test_complete_designs(survey, command, real_data, name):
+    release, _ = run(
+        survey, command, real_data, name, items={"count": 6}, privacy__max_contributions=15
+    )
+    assert release["informative"]
+    assert sorted(names(release)) == [str(code) for code in range(6)]
+
+
+@pytest.mark.parametrize("ties", ["drop", "split", "random"])
+def test_heavy_annotators_with_many_ties(survey, command, real_data, ties):
+    release, _ = run(
+        survey,
+        command,
+        real_data,
+        "pair_llmfao",
+        items={"count": 59},
+        input__ties=ties,
+        privacy__max_contributions=21,
+        privacy__epsilon=4.0,
+    )
+    weight = 2 if ties == "split" else 1
+    assert release["released"]["row_weight"] == weight
+    assert release["privacy"]["sensitivity"] == 2 * 21 * weight
+    assert len(release["ranking"]) == 59
+
+
+def test_five_people_on_thousands_of_items_teach_nothing_and_the_report_says_so(
+    survey, command, real_data
+):
+    release, printed = run(
+        survey,
+        command,
+        real_data,
+        "pair_tournesol_tiny",
+        items={"count": 6248},
+        privacy__max_contributions=100,
+        privacy__distinct_pairs=None,
+    )
+    assert release["informative"] is False
+    assert "Nothing useful can be learned from this release" in printed
+    report = (survey.output / "report.html").read_text()
+    assert "Nothing useful can be learned from this release" in report
+    assert len(report) < 1_000_000
+    assert all(line["rank_low"] == 1 and line["rank_high"] == 6248 for line in release["ranking"])

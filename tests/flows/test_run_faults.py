@@ -1,0 +1,247 @@
+"""Runs that are interrupted, killed, starved of disk or doubled: no second draw, no lost spend."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from hushrank.flows.errors import HushrankError
+from hushrank.flows.job import prepare_job
+from hushrank.flows.reduction import Reducer
+from hushrank.flows.steps import ledger_of
+from hushrank.pipelines.reduction_job import ReduceComparisons
+
+
+def events(survey) -> list[str]:
+    return [json.loads(line)["event"] for line in survey.ledger.read_text().splitlines()]
+
+
+def left_of(survey) -> float:
+    return ledger_of(prepare_job(survey.config).config).balance().remaining_epsilon
+
+
+def raising(error: BaseException):
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    "where", ["hushrank.pipelines.reduce_comparisons.run", "hushrank.flows.steps.npz_bytes"]
+)
+def test_ctrl_c_before_the_noise_gives_the_budget_back(survey, command, monkeypatch, where):
+    with monkeypatch.context() as patch:
+        patch.setattr(where, raising(KeyboardInterrupt()))
+        code, printed = command("run", survey.config, "--direct")
+    assert code == 1
+    assert "Interrupted. What was reserved but not drawn is given back" in printed
+    assert events(survey) == ["open", "reserve", "cancel"]
+    assert survey.published() == []
+    assert not list(survey.work.rglob("exact.npz"))
+    assert command("run", survey.config, "--direct")[0] == 0
+    assert left_of(survey) == 3.0
+
+
+def test_ctrl_c_after_the_noise_keeps_it_and_the_next_run_publishes_it(
+    survey, command, monkeypatch
+):
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "hushrank.flows.noisy_counts.rank_by_win_counts", raising(KeyboardInterrupt())
+        )
+        assert command("run", survey.config, "--direct")[0] == 1
+    assert events(survey) == ["open", "reserve", "draw"]
+    (noisy,) = survey.work.rglob("drawn.npz")
+    drawn = noisy.read_bytes()
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0
+    assert "nothing was spent now" in printed
+    assert noisy.read_bytes() == drawn
+    assert events(survey) == ["open", "reserve", "draw", "commit"]
+    assert left_of(survey) == 3.0
+
+
+def test_a_disk_that_is_full_before_the_noise_costs_nothing(survey, command, monkeypatch):
+    full = OSError(errno.ENOSPC, "No space left on device", "work")
+    with monkeypatch.context() as patch:
+        patch.setattr("hushrank.flows.steps.write_whole", raising(full))
+        code, printed = command("run", survey.config, "--direct")
+    assert code == 1
+    assert "work: No space left on device." in printed
+    assert events(survey) == ["open", "reserve", "cancel"]
+    assert left_of(survey) == 5.0
+
+
+def test_a_disk_that_is_full_while_publishing_leaves_nothing_and_costs_no_more(
+    survey, command, monkeypatch
+):
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with monkeypatch.context() as patch:
+        patch.setattr("hushrank.flows.publish._write_folder", raising(full))
+        code, printed = command("run", survey.config, "--direct")
+    assert code == 1
+    assert "nothing was published: No space left on device" in printed
+    assert survey.published() == []
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0
+    assert "nothing was spent now" in printed
+    assert left_of(survey) == 3.0
+
+
+def test_two_runs_of_one_release_at_once(survey, command):
+    job = prepare_job(survey.config)
+    with ledger_of(job.config).run_lock(job.release_id):
+        code, printed = command("run", survey.config, "--direct")
+    assert code == 2
+    assert "in progress" in printed
+    assert survey.published() == []
+
+
+def test_a_drawn_release_is_not_published_under_a_ledger_that_never_paid(survey, command):
+    command("run", survey.config, "--direct")
+    for output in ("out", "elsewhere"):  # published already, or not yet
+        survey.set(ledger__path="other.jsonl", output=output)
+        code, printed = command("run", survey.config, "--direct")
+        assert code == 2
+        assert "other.jsonl" in printed or "no noise was drawn" in printed
+    assert not (survey.folder / "elsewhere").exists()
+    assert not (survey.folder / "other.jsonl").exists()
+
+
+def test_lost_noise_is_paid_for_again_and_never_silently(survey, command):
+    command("run", survey.config, "--direct")
+    (noisy,) = survey.work.rglob("drawn.npz")
+    noisy.unlink()
+    for path in survey.output.iterdir():
+        path.unlink()
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0
+    assert "Spent epsilon 2.00; zoo has epsilon 1.00 left" in printed
+
+
+KILLED_RUN = """
+import os, signal, sys
+from pathlib import Path
+from hushrank.flows import nightly, noisy_counts
+from hushrank.flows.job import prepare_job
+from tests.flows.conftest import InProcessReducer
+
+config, point = Path(sys.argv[1]), sys.argv[2]
+
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def perform(step, action):
+    if step.name == point:
+        die()
+    result = action()
+    if point == "after " + step.name:
+        die()
+    return result
+
+if point == "inside draw":
+    noisy_counts.release_win_counts = die
+nightly.run_job(prepare_job(config), InProcessReducer(), perform)
+"""
+
+NOT_DRAWN = ["reserve", "reduce", "draw"]
+DRAWN = ["after draw", "estimate", "publish", "commit", "after commit"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", [*NOT_DRAWN, "inside draw", *DRAWN])
+def test_killed_between_any_two_steps_a_run_is_taken_up_where_it_was(survey, command, point):
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED_RUN, str(survey.config), point],
+        cwd=os.getcwd(),
+        capture_output=True,
+        timeout=120,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    before = list(survey.work.rglob("drawn.npz"))
+    drawn = before[0].read_bytes() if before else None
+    assert bool(drawn) == (point in DRAWN)
+
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0, printed
+    assert survey.published() == ["ranking.csv", "release.json", "report.html"]
+    (noisy,) = survey.work.rglob("drawn.npz")
+    if drawn:
+        assert noisy.read_bytes() == drawn, "a second noisy copy"
+    # Between the mark and the store nobody can prove that the noise was not seen: it is paid twice.
+    spent = 4.0 if point == "inside draw" else 2.0
+    assert left_of(survey) == pytest.approx(5.0 - spent)
+    assert events(survey)[-1] == "commit"
+    assert events(survey).count("draw") == (2 if point == "inside draw" else 1)
+    assert not list(survey.work.rglob("exact.npz"))
+
+
+def nobody_left(process_group: int) -> bool:
+    """Whether its processes are gone, after a moment for those that are just ending."""
+    for _ in range(100):
+        try:
+            os.killpg(process_group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+@pytest.mark.slow
+def test_ctrl_c_of_the_real_command_ends_its_child_and_gives_the_budget_back(survey):
+    run = subprocess.Popen(
+        [sys.executable, "-m", "hushrank.flows.cli", "run", str(survey.config), "--direct"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while not (survey.ledger.exists() and "reserve" in events(survey)):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.killpg(run.pid, signal.SIGINT)
+    output, _ = run.communicate(timeout=60)
+    if "draw" in events(survey):  # the signal came too late to stop it: then it counts
+        assert left_of(survey) == 3.0
+    else:
+        assert run.returncode == 1
+        assert b"Traceback" not in output
+        assert events(survey) == ["open", "reserve", "cancel"]
+    assert nobody_left(run.pid)
+
+
+@pytest.mark.slow
+def test_the_child_process_keeps_unforeseen_texts_in_the_confidential_area(survey):
+    job = prepare_job(survey.config)
+    broken = ReduceComparisons(
+        files=job.files,
+        columns=job.config.comparison_columns(),
+        catalogue=job.config.items.catalogue(),
+        bounds=None,  # type: ignore[arg-type] # what a bug might do
+        statistic="win-counts",  # type: ignore[arg-type]
+        key=bytes(32),
+        confidential=str(survey.work),
+    )
+    with Reducer() as reducer, pytest.raises(HushrankError) as failure:
+        reducer.run(broken)
+    assert str(failure.value) == (
+        "reduce: failed (AttributeError). No budget was spent. The details may hold private values,"
+        f" so they are in {survey.work}/error.txt only."
+    )
+    assert "Traceback" in (survey.work / "error.txt").read_text()
+
+
+@pytest.mark.slow
+def test_a_child_that_is_killed_is_told_apart_and_replaced(survey):
+    with Reducer() as reducer:
+        os.kill(reducer._process.pid, signal.SIGKILL)
+        with pytest.raises(HushrankError, match="ended without an answer"):
+            reducer.run(None)  # type: ignore[arg-type]
