@@ -1,0 +1,121 @@
+"""Speed and memory of privatising and summing answers, an epsilon with each, from Parquet files.
+
+The log is made once: 200 items, 50 answers a person, an epsilon a person as a column. Each run is a
+process of its own, so that the peak memory is its own; time is measured after imports. Seconds of
+processor time tell what it takes where other work keeps the machine busy.
+
+    python benchmarks/local_pipeline.py [--answers N] [--data FOLDER] [--runs N] [--per-user]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import secrets
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+N_ITEMS, ANSWERS_EACH, ROW_GROUP, FILE_ROWS = 200, 50, 1 << 20, 10_000_000
+
+
+def make(folder: Path, answers: int) -> None:
+    """Write the log unless it is there."""
+    import numpy as np
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    if folder.exists():
+        return
+    partial = folder.with_name(f".{folder.name}")
+    partial.mkdir(parents=True, exist_ok=True)
+    for number, start in enumerate(range(0, answers, FILE_ROWS)):
+        rng = np.random.default_rng([answers, number])
+        m = min(FILE_ROWS, answers - start)
+        left = rng.integers(0, N_ITEMS, m, dtype=np.int32)
+        right = ((left + rng.integers(1, N_ITEMS, m)) % N_ITEMS).astype(np.int32)
+        user = (np.arange(start, start + m) // ANSWERS_EACH).astype(np.int64)
+        levels = np.random.default_rng(0).uniform(0.1, 4.0, answers // ANSWERS_EACH + 1)
+        table = pa.table(
+            {
+                "user": user,
+                "left": left,
+                "right": right,
+                "outcome": rng.choice(np.array([-1, 1], np.int8), m),
+                "epsilon": levels[user],
+            }
+        )
+        pq.write_table(table, partial / f"{number}.parquet", row_group_size=ROW_GROUP)
+    partial.rename(folder)
+
+
+def run(folder: Path, per_user: bool) -> dict[str, float]:
+    """One reduction: seconds, of them on a processor, and peak memory."""
+    from hushrank.pipelines import reduce_private
+    from hushrank.pipelines.private_job import ReduceAnswers
+    from hushrank.transforms.catalogue import Catalogue
+    from hushrank.transforms.epsilons import AnswerColumns, EpsilonSource, Shares
+    from hushrank.transforms.files import list_files
+    from hushrank.transforms.randomisation import Randomisation
+    from hushrank.transforms.schema import Ties
+
+    with tempfile.TemporaryDirectory(dir=folder.parent) as confidential:
+        job = ReduceAnswers(
+            files=tuple(list_files([str(folder)])),
+            columns=AnswerColumns(
+                left="left",
+                right="right",
+                outcome="outcome",
+                winner=None,
+                user="user" if per_user else None,
+                event=None,
+                epsilon="epsilon",
+            ),
+            catalogue=Catalogue.of_count(N_ITEMS),
+            ties=Ties.RANDOM,
+            epsilons=EpsilonSource(low=0.1, high=4.0),
+            shares=Shares(per_user=per_user),
+            randomisation=Randomisation.WEIGHTED,
+            already_private=False,
+            key=secrets.token_bytes(32),
+            confidential=confidential,
+        )
+        start, start_cpu = time.perf_counter(), time.process_time()
+        reduce_private.run(job)
+        seconds, cpu = time.perf_counter() - start, time.process_time() - start_cpu
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
+    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+    return {"seconds": seconds, "cpu": cpu, "megabytes": peak + children}
+
+
+def main() -> None:
+    """Make the log, run, print a line a run."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--answers", type=int, default=100_000_000)
+    parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir()) / "hushrank-local")
+    parser.add_argument("--runs", type=int, default=3)
+    parser.add_argument("--per-user", action="store_true", help="people meet to share an epsilon")
+    parser.add_argument("--one", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    folder = options.data / f"{options.answers}-answers"
+    if options.one:
+        print(json.dumps(run(folder, options.per_user)))
+        return
+    make(folder, options.answers)
+    print(f"{options.answers:,} answers, {N_ITEMS} items; load {os.getloadavg()[0]:.1f} of 2 cores")
+    for _ in range(options.runs):
+        done = subprocess.run([sys.executable, *sys.argv, "--one"], check=True, capture_output=True)
+        one = json.loads(done.stdout)
+        speed = options.answers / one["seconds"] / 1e6
+        print(
+            f"{one['seconds']:6.1f} s  {speed:5.1f} M answers/s;  {one['cpu']:.1f} s of processor"
+            f" time;  {one['megabytes']:,.0f} MB peak"
+        )
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,95 @@
+"""Size of modules and functions, unfinished work, and links in the documents."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+MOST_MODULE_LINES = 400
+MOST_FUNCTION_LINES = 40  # after the docstring: it must fit on a screen
+CODE = ("privacy", "estimation", "transforms", "pipelines", "flows", "experiments")
+UNFINISHED = re.compile(r"\b(TO[D]O|FIX[M]E|XX[X]|HA[C]K)\b|NotImplementedError[(][)]")
+MARKDOWN_LINK = re.compile(r"\]\((?!\w+:|#)([^)#\s]+)")
+
+
+def source_files(checkout: Path) -> list[Path]:
+    """Python files of the code folders."""
+    return [path for folder in CODE for path in sorted((checkout / folder).rglob("*.py"))]
+
+
+def tracked_text(checkout: Path) -> Iterator[tuple[str, str]]:
+    """Name and text of every file that git tracks or would, where it is text."""
+    command = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listed = subprocess.run(command, cwd=checkout, capture_output=True, check=False)
+    if listed.returncode:
+        pytest.skip("needs git, to tell source files from by-products")
+    for name in listed.stdout.decode().split("\0"):
+        path = checkout / name
+        if path.is_file() and path.suffix in {".py", ".md", ".toml", ".yaml", ".yml", ".jinja", ""}:
+            yield name, path.read_text()
+
+
+def long_functions(source: str) -> list[str]:
+    """Names of functions with too many lines, signature and docstring not counted."""
+    found = []
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            body = node.body[1:] if ast.get_docstring(node) else node.body
+            if body and (body[-1].end_lineno or 0) - body[0].lineno + 1 > MOST_FUNCTION_LINES:
+                found.append(node.name)
+    return found
+
+
+def broken_links(document: Path) -> list[str]:
+    """Relative links of a Markdown file that lead nowhere."""
+    links = MARKDOWN_LINK.findall(document.read_text())
+    return [link for link in links if not (document.parent / link).exists()]
+
+
+def test_modules_and_functions_are_short(checkout: Path):
+    sources = {path: path.read_text() for path in source_files(checkout)}
+    assert len(sources) > 2 * len(CODE)
+    long_modules = [
+        str(path) for path, text in sources.items() if text.count("\n") > MOST_MODULE_LINES
+    ]
+    assert long_modules == []
+    assert {str(path): long_functions(text) for path, text in sources.items()} == {
+        str(path): [] for path in sources
+    }
+
+
+def test_nothing_is_left_unfinished(checkout: Path):
+    texts = dict(tracked_text(checkout))
+    assert len(texts) > 2 * len(CODE)
+    assert [name for name, text in texts.items() if UNFINISHED.search(text)] == []
+
+
+def test_links_between_documents_lead_somewhere(checkout: Path):
+    documents = [checkout / "README.md", *sorted((checkout / "docs").rglob("*.md"))]
+    assert {str(path): broken_links(path) for path in documents} == {
+        str(path): [] for path in documents
+    }
+
+
+def test_a_long_function_is_found():
+    lines = "\n".join("    x = 1" for _ in range(MOST_FUNCTION_LINES))
+    assert long_functions(f"def short():\n{lines}") == []
+    assert long_functions(f'def short():\n    """Words."""\n{lines}') == []
+    assert long_functions(f"def long():\n{lines}\n    return x") == ["long"]
+
+
+def test_a_broken_link_is_found(tmp_path):
+    (tmp_path / "there.md").write_text("")
+    document = tmp_path / "document.md"
+    document.write_text("[a](there.md#part) [b](gone.md) [c](https://example.org) [d](#here)")
+    assert broken_links(document) == ["gone.md"]
+
+
+@pytest.mark.parametrize("text", ["# {}: later".format("TO" + "DO"), "NotImplementedError" + "()"])
+def test_unfinished_work_is_found(text):
+    assert UNFINISHED.search(text)
