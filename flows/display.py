@@ -12,12 +12,12 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from hushrank.flows.archive import RANKING, REPORT
 from hushrank.flows.budget import Balance
 from hushrank.flows.budget_text import day_text, left_text, spend_text
 from hushrank.flows.job import Job
 from hushrank.flows.methods import METHODS
 from hushrank.flows.nightly import Outcome, Step
-from hushrank.flows.publish import RANKING, REPORT
 from hushrank.flows.release import RankedItem, Release
 from hushrank.flows.scale import WORDS, Scale, interval_text, score_decimals, score_text
 from hushrank.flows.wording import rank_interval, verdict

@@ -38,3 +38,7 @@ class LedgerError(HushrankError):
 
 class PublishError(HushrankError):
     """The release could not be written in full; the output folder is as it was before."""
+
+
+class ArchiveError(HushrankError):
+    """A published release is not as it was published."""

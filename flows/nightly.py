@@ -18,9 +18,9 @@ from hushrank.flows.budget import Balance
 from hushrank.flows.job import Job
 from hushrank.flows.ledger import Ledger
 from hushrank.flows.methods import METHODS
-from hushrank.flows.publish import RELEASE
+from hushrank.flows.publish import published
 from hushrank.flows.reduction import Reducer
-from hushrank.flows.release import Release, load_release
+from hushrank.flows.release import Release
 from hushrank.flows.steps import (
     Standing,
     commit,
@@ -103,10 +103,9 @@ def run_job(job: Job, reducer: Reducer, perform: Perform = directly) -> Outcome:
             spent.
     """
     ledger = ledger_of(job.config)
-    published = job.config.output / RELEASE
-    if published.exists() and (release := load_release(published)).release_id == job.release_id:
+    if (done := published(job.config.output, job.release_id)) is not None:
         commit(job, ledger)  # a run may have died just before it
-        return Outcome(release, job.config.output, spent=None, balance=ledger.balance())
+        return Outcome(*done, spent=None, balance=ledger.balance())
     with ledger.run_lock(job.release_id):
         standing = _draw_once(job, reducer, ledger, perform)
         spent = METHODS[job.config.method].terms(job.config).spend

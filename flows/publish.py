@@ -1,8 +1,8 @@
-"""Publishing: a release and its report appear in the output folder whole, or not at all.
+"""Publishing: a release is kept for good in the output folder, and shown on top of it.
 
-The files are written to a folder beside the output, flushed to disk, and moved into place by a
-rename. An earlier release of the same job is moved aside first and deleted last, so that a crash
-leaves the old one or the new one, if need be under the name `.<output>.previous`.
+First its own folder appears in the archive, whole, by a rename (`flows.archive`); then its files
+take the place of those that were shown, one rename each, `release.json` last. A run that is killed
+in between leaves a release that is kept and not yet shown: the next run of the job shows it.
 """
 
 from __future__ import annotations
@@ -14,11 +14,24 @@ import shutil
 from contextlib import suppress
 from pathlib import Path
 
+from hushrank.flows.archive import (
+    FILES,
+    PARTIAL,
+    RANKING,
+    RELEASE,
+    RELEASES,
+    REPORT,
+    archived,
+    check_intact,
+    find_archived,
+    flush,
+    folder_name,
+    keep,
+    load_archived,
+    write_file,
+)
 from hushrank.flows.errors import ConfigError, PublishError
 from hushrank.flows.release import Release, load_release
-
-RELEASE, RANKING, REPORT = "release.json", "ranking.csv", "report.html"
-FILES = frozenset({RELEASE, RANKING, REPORT})
 
 
 def check_output(output: Path, job: str) -> None:
@@ -31,21 +44,16 @@ def check_output(output: Path, job: str) -> None:
         job: identity of the job's configuration.
 
     Raises:
-        ConfigError: the folder is a file or a mount point, holds something other than a release of
-            this job, or cannot be written.
+        ConfigError: the folder is a file, holds something other than releases of this job, or
+            cannot be written.
     """
     output = output.resolve()
     if output.exists():
         _check_content(output, job)
-    if output.is_mount():
+    writable = next(folder for folder in (output, *output.parents) if folder.exists())
+    if not writable.is_dir() or not os.access(writable, os.W_OK | os.X_OK):
         raise ConfigError(
-            f"output {output}: is a mount point, which cannot be replaced as a whole;"
-            f" name a folder inside it, for example {output / 'release'}"
-        )
-    parent = next(folder for folder in output.parents if folder.exists())
-    if not parent.is_dir() or not os.access(parent, os.W_OK | os.X_OK):
-        raise ConfigError(
-            f"output {output}: {parent} is not a folder that can be written;"
+            f"output {output}: {writable} is not a folder that can be written;"
             " change its permissions, or name another output"
         )
 
@@ -53,23 +61,24 @@ def check_output(output: Path, job: str) -> None:
 def publish(
     release: Release, report_html: str, output: Path, *, allow_unsafe: bool = False
 ) -> Path:
-    """Put `release.json`, `ranking.csv` and `report.html` into `output`, and nothing else.
+    """Keep `release.json`, `ranking.csv` and `report.html` in `output`, and show them there.
 
-    Where exactly this release is already there, nothing is done. One run at a time may publish to
-    an output; the ledger's lock sees to that.
+    A release that is kept already is never written again. One run at a time may publish a release;
+    the ledger's lock sees to that.
 
     Args:
         release: what to publish.
         report_html: its report.
-        output: the folder; an earlier release of the same job in it is replaced.
+        output: the folder; what it shows of the same job gives way, unless it is of a later day.
         allow_unsafe: publish even a release that protects nobody (simulation, `--no-privacy`).
 
     Returns:
-        The folder.
+        Where the files are shown: `output`, or the release's own folder in the archive.
 
     Raises:
         ConfigError: as `check_output`.
         PublishError: the release is unsafe, or could not be written; nothing was published.
+        ArchiveError: it was published before and changed since.
     """
     if not release.safe and not allow_unsafe:
         raise PublishError(
@@ -77,55 +86,75 @@ def publish(
             f" {' '.join(release.warnings)}"
         )
     output = output.resolve()
-    contents = {
-        RELEASE: release.to_json().encode(),
-        RANKING: _ranking_csv(release).encode(),
-        REPORT: report_html.encode(),
-    }
-    partial = output.parent / f".{output.name}.partial"
-    previous = output.parent / f".{output.name}.previous"
+    check_output(output, release.job)
+    kept = find_archived(output, release.release_id)
+    folder = kept or output / RELEASES / folder_name(release)
     try:
-        _recover(output, previous)
-        check_output(output, release.job)
-        if not _holds(output, contents[RELEASE]):
-            _write_folder(partial, contents)
-            _swap(partial, output, previous)
+        if kept is None:
+            keep(folder, contents_of(release, report_html))
+        return show(folder, output)
+    except BaseException as error:
+        if kept is None:
+            _take_back(folder, output)
+        if isinstance(error, OSError):
+            raise _not_published(output, error) from error
+        raise
+
+
+def published(output: Path, release_id: str) -> tuple[Release, Path] | None:
+    """A release that was published to `output`, and where it is shown; None where it was not.
+
+    Raises:
+        ArchiveError: it was changed since.
+        PublishError: it is kept but not shown, since an earlier run was killed, and cannot be.
+    """
+    output = output.resolve()
+    folder = find_archived(output, release_id)
+    if folder is None:
+        return None
+    try:
+        return load_archived(folder), show(folder, output)
     except OSError as error:
-        raise PublishError(
-            f"output {output}: nothing was published: {error.strerror or error}. Put this"
-            " right and run again: that publishes the same release and spends nothing"
-        ) from error
-    finally:
-        shutil.rmtree(partial, ignore_errors=True)
+        raise _not_published(output, error) from error
+
+
+def show(folder: Path, output: Path) -> Path:
+    """Put copies of an archived release on top of `output`, unless a later day is shown there.
+
+    Returns:
+        Where the release is to be seen.
+
+    Raises:
+        ArchiveError: it was changed since it was published.
+        OSError: it could not be copied; what was shown before is shown still.
+    """
+    check_intact(folder)
+    shown = _shown(output)
+    if shown is not None and str(shown.day) > folder.name[:10]:
+        return folder
+    contents = {name: (folder / name).read_bytes() for name in FILES}
+    if not all(_holds(output / name, content) for name, content in contents.items()):
+        try:
+            _replace(output, contents)
+        except BaseException:
+            before = None if shown is None else find_archived(output, shown.release_id)
+            if before is not None:
+                with suppress(OSError):
+                    _replace(output, {name: (before / name).read_bytes() for name in FILES})
+            raise
     return output
 
 
-def _check_content(output: Path, job: str) -> None:
-    if not output.is_dir():
-        raise ConfigError(f"output {output}: is a file; name a folder that hushrank may replace")
-    names = {path.name for path in output.iterdir()}
-    if not names:
-        return
-    if RELEASE not in names or names - FILES:
-        foreign = sorted(names - FILES) or sorted(names)
-        raise ConfigError(
-            f"output {output}: holds {foreign[0]}, which is not part of a release. The whole folder"
-            " is replaced by each release: name an empty or a new one"
-        )
-    if load_release(output / RELEASE).job != job:
-        raise ConfigError(
-            f"output {output}: holds the release of another job, or of this one as it was"
-            " configured before; name another output, or move that release away"
-        )
+def contents_of(release: Release, report_html: str) -> dict[str, bytes]:
+    """The published files of a release, by name."""
+    return {
+        REPORT: report_html.encode(),
+        RANKING: ranking_csv(release).encode(),
+        RELEASE: release.to_json().encode(),
+    }
 
 
-def _holds(output: Path, release_json: bytes) -> bool:
-    """Whether `output` holds all files of exactly this release."""
-    complete = all((output / name).is_file() for name in FILES)
-    return complete and (output / RELEASE).read_bytes() == release_json
-
-
-def _ranking_csv(release: Release) -> str:
+def ranking_csv(release: Release) -> str:
     """The ranking as a table, best first; scores to six decimals."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
@@ -140,43 +169,63 @@ def _ranking_csv(release: Release) -> str:
     return text.getvalue()
 
 
-def _write_folder(folder: Path, contents: dict[str, bytes]) -> None:
-    """Make `folder` with these files, on disk when this returns."""
-    shutil.rmtree(folder, ignore_errors=True)  # left by a run that was killed
-    folder.mkdir(parents=True)
-    for name, content in contents.items():
-        with (folder / name).open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-    _flush(folder)
+def _check_content(output: Path, job: str) -> None:
+    if not output.is_dir():
+        raise ConfigError(f"output {output}: is a file; name a folder for releases")
+    names = {path.name for path in output.iterdir() if not path.name.endswith(PARTIAL)}
+    foreign = sorted(names - {*FILES, RELEASES})
+    if names and not names & {RELEASE, RELEASES}:
+        foreign = sorted(names)
+    if foreign:
+        raise ConfigError(
+            f"output {output}: holds {foreign[0]}, which is not part of a release. Releases are"
+            " kept in a folder of their own: name an empty or a new one"
+        )
+    shown = _shown(output)
+    if shown is not None and shown.job != job:
+        raise ConfigError(
+            f"output {output}: holds the release of another job, or of this one as it was"
+            " configured before; name another output, or move that release away"
+        )
 
 
-def _swap(partial: Path, output: Path, previous: Path) -> None:
-    """Move `partial` to `output`; what was there comes back if that fails."""
-    if output.exists():
-        output.rename(previous)
+def _shown(output: Path) -> Release | None:
+    """The release on top of `output`, or else the last one in its archive."""
+    if (output / RELEASE).exists():
+        return load_release(output / RELEASE)
+    kept = archived(output)
+    return load_release(kept[-1] / RELEASE) if kept else None
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    return path.is_file() and path.read_bytes() == content
+
+
+def _replace(output: Path, contents: dict[str, bytes]) -> None:
+    """Put files into `output`: all are on disk under other names before the first is renamed."""
+    partial = {name: output / f".{name}{PARTIAL}" for name in contents}
     try:
-        partial.rename(output)
-    except BaseException:
-        _recover(output, previous)
-        raise
-    _flush(output.parent)
-    shutil.rmtree(previous, ignore_errors=True)
+        for name, content in contents.items():
+            partial[name].unlink(missing_ok=True)  # left by a run that was killed
+            write_file(partial[name], content)
+        for name, path in partial.items():
+            path.rename(output / name)
+        flush(output)
+    finally:
+        for path in partial.values():
+            path.unlink(missing_ok=True)
 
 
-def _recover(output: Path, previous: Path) -> None:
-    """Undo or finish a swap that was interrupted."""
-    if previous.exists():
-        if output.exists():
-            shutil.rmtree(previous)
-        else:
-            previous.rename(output)
+def _take_back(folder: Path, output: Path) -> None:
+    """Undo what a failed publication has left: then nothing was published."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for left in (folder.parent, output):
+        with suppress(OSError):  # it holds other releases, or never was
+            left.rmdir()
 
 
-def _flush(folder: Path) -> None:
-    """Flush the names in `folder` to disk, where its file system can do that."""
-    descriptor = os.open(folder, os.O_RDONLY)
-    with suppress(OSError):  # some network file systems refuse it for folders
-        os.fsync(descriptor)
-    os.close(descriptor)
+def _not_published(output: Path, error: OSError) -> PublishError:
+    return PublishError(
+        f"output {output}: nothing was published: {error.strerror or error}. Put this"
+        " right and run again: that publishes the same release and spends nothing"
+    )

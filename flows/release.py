@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any
 
@@ -80,6 +80,16 @@ class Release(Record):
         """Strict JSON with keys in a fixed order; `top_k` is left out where nobody asked."""
         content = self.model_dump(mode="json", exclude={"top_k"} if self.top_k is None else None)
         return json_text(content) + "\n"
+
+    @property
+    def day(self) -> date:
+        """The day that the release is of: that of its making, UTC."""
+        return self.created.astimezone(UTC).date()
+
+    @property
+    def moment(self) -> tuple[date, datetime]:
+        """Where the release stands among others of its job: the day, then when it was made."""
+        return self.day, self.created
 
     def places(self) -> list[str]:
         """Place of each line of the ranking by groups: `1`, `2=`, `2=`, `4`."""

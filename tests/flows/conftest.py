@@ -75,7 +75,14 @@ class Survey:
         return self
 
     def published(self) -> list[str]:
-        return sorted(path.name for path in self.output.iterdir()) if self.output.exists() else []
+        """Names of the files that are shown, beside the archive of releases."""
+        if not self.output.exists():
+            return []
+        return sorted(path.name for path in self.output.iterdir() if path.is_file())
+
+    def archived(self) -> list[Path]:
+        """Folders of the releases that are kept, the earliest day first."""
+        return sorted((self.output / "releases").iterdir())
 
 
 def answers(people: int, seed: int = 0) -> pa.Table:

@@ -155,5 +155,5 @@ def test_items_outside_the_catalogue_are_set_aside_and_not_reported(survey, comm
     (rejects,) = survey.work.glob("*/rejects")
     assert sum(pq.read_table(path).num_rows for path in rejects.iterdir()) == 42
     words = {"rejects", "rows_rejected", "rows_read", "not in the catalogue"}
-    for path in survey.output.iterdir():
+    for path in filter(Path.is_file, survey.output.rglob("*")):
         assert not [word for word in words if word in path.read_text()]

@@ -1,16 +1,20 @@
-"""Publishing: whole or not at all, only over the same job's release, and never what is unsafe."""
+"""Publishing: whole or not at all, beside the same job's releases only, never what is unsafe."""
 
 from __future__ import annotations
 
 import csv
 import errno
 import os
+import shutil
+import subprocess
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
 
-from hushrank.flows.errors import ConfigError, PublishError
-from hushrank.flows.publish import FILES, check_output, publish
+from hushrank.flows.archive import FILES, load_archived
+from hushrank.flows.errors import ArchiveError, ConfigError, PublishError
+from hushrank.flows.publish import check_output, publish, published
 from hushrank.flows.release import load_release
 from tests.releases import JOB, make_release
 
@@ -32,9 +36,16 @@ def names(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
-def test_the_three_files_and_nothing_else_are_published(output):
+def test_the_three_files_are_shown_and_kept_and_nothing_else(output):
     assert publish(NEW, PAGE, output) == output
-    assert names(output) == ["ranking.csv", "release.json", "report.html"]
+    shown = ["ranking.csv", "release.json", "report.html"]
+    assert names(output) == sorted([*shown, "releases"])
+    assert names(output / "releases") == ["2026-11-20-new"]
+    (kept,) = (output / "releases").iterdir()
+    assert names(kept) == ["SHA256SUMS", *shown]
+    for name in shown:
+        assert (kept / name).read_bytes() == (output / name).read_bytes()
+        assert (kept / name).stat().st_mode & 0o222 == 0
     assert names(output.parent) == ["campus"]
     assert load_release(output / "release.json") == NEW
     assert (output / "report.html").read_text() == PAGE
@@ -54,11 +65,60 @@ def test_the_table_holds_the_ranking(output):
         assert int(row["noisy_wins"]) == NEW.released.wins[line.item]
 
 
-def test_a_new_release_of_the_job_replaces_the_old_one(output):
+def test_a_new_release_of_the_job_is_shown_and_the_old_one_kept(output):
     publish(OLD, PAGE, output)
+    kept = output / "releases" / "2026-11-20-old"
+    before = {name: (kept / name).read_bytes() for name in names(kept)}
     publish(NEW, PAGE, output)
     assert release_in(output) == "new"
     assert names(output.parent) == ["campus"]
+    assert {name: (kept / name).read_bytes() for name in names(kept)} == before
+    assert load_archived(kept) == OLD
+
+
+def test_an_earlier_day_is_kept_beside_what_is_shown_of_a_later_one(output):
+    publish(NEW, PAGE, output)
+    earlier = make_release(release_id="late", created=NEW.created - timedelta(days=3))
+    folder = publish(earlier, PAGE, output)
+    assert folder == output / "releases" / "2026-11-17-late"
+    assert load_archived(folder) == earlier
+    assert release_in(output) == "new"
+    assert published(output, "late") == (earlier, folder)
+    assert published(output, "new") == (NEW, output)
+    assert published(output, "never") is None
+
+
+@pytest.mark.skipif(shutil.which("sha256sum") is None, reason="needs sha256sum of coreutils")
+def test_the_digests_are_those_that_common_tools_check(output):
+    publish(NEW, PAGE, output)
+    (kept,) = (output / "releases").iterdir()
+    check = ["sha256sum", "--check", "--strict", "SHA256SUMS"]
+    assert subprocess.run(check, cwd=kept, capture_output=True).returncode == 0
+    (kept / "ranking.csv").chmod(0o600)
+    (kept / "ranking.csv").write_text("rank,item\n1,mine\n")
+    assert subprocess.run(check, cwd=kept, capture_output=True).returncode == 1
+
+
+@pytest.mark.parametrize("name", ["release.json", "ranking.csv", "report.html", "SHA256SUMS"])
+@pytest.mark.parametrize("how", ["changed", "missing"])
+def test_a_kept_release_that_was_changed_is_named_and_not_shown_again(output, name, how):
+    publish(NEW, PAGE, output)
+    (path,) = output.glob(f"releases/*/{name}")
+    path.chmod(0o600)
+    if how == "changed":
+        path.write_bytes(path.read_bytes()[1:] + b"!")
+    else:
+        path.unlink()
+    for action in (lambda: published(output, "new"), lambda: publish(NEW, PAGE, output)):
+        with pytest.raises(ArchiveError) as caught:
+            action()
+        assert caught.value.exit_code == 1
+        text = str(caught.value)
+        assert f"Move {path.parent} away" in text
+        if name == "SHA256SUMS" and how == "changed":
+            assert ": was changed after it was published" in text
+        else:
+            assert text.startswith(f"{path}: ")
 
 
 def test_the_same_release_again_touches_nothing(output):
@@ -115,8 +175,8 @@ def test_an_output_with_files_that_are_no_release_is_refused(output):
     (output / "thesis.docx").touch()
     for text in refusals(output).values():
         assert text == (
-            f"output {output}: holds thesis.docx, which is not part of a release. The whole folder"
-            " is replaced by each release: name an empty or a new one"
+            f"output {output}: holds thesis.docx, which is not part of a release. Releases are"
+            " kept in a folder of their own: name an empty or a new one"
         )
 
 
@@ -145,7 +205,7 @@ def test_an_output_that_is_a_file_is_refused(output):
     output.parent.mkdir()
     output.touch()
     for text in refusals(output).values():
-        assert text == f"output {output}: is a file; name a folder that hushrank may replace"
+        assert text == f"output {output}: is a file; name a folder for releases"
 
 
 def test_an_output_below_a_file_is_refused(output):
@@ -164,14 +224,6 @@ def test_an_output_that_cannot_be_written_is_refused(output, monkeypatch):
         )
 
 
-def test_a_mount_point_is_refused_with_a_way_out(output, monkeypatch):
-    output.mkdir(parents=True)
-    monkeypatch.setattr(Path, "is_mount", lambda path: path == output)
-    for text in refusals(output).values():
-        assert "is a mount point, which cannot be replaced as a whole" in text
-        assert f"for example {output / 'release'}" in text
-
-
 def test_an_output_that_may_be_used_passes_and_stays_untouched(output):
     check_output(output, JOB)
     assert not output.parent.exists()
@@ -183,11 +235,11 @@ def test_an_output_that_may_be_used_passes_and_stays_untouched(output):
 
 
 @pytest.mark.parametrize("before", [None, OLD])
-@pytest.mark.parametrize("fails_at", [0, 1, 2])
+@pytest.mark.parametrize("fails_at", [0, 1, 2, 4, 6, 7])
 def test_a_full_disk_publishes_nothing_and_leaves_what_was_there(
     output, monkeypatch, before, fails_at
 ):
-    """The disk is full when the first, second or third file is flushed."""
+    """The disk is full when this or that file is flushed, in the archive or on top."""
     if before:
         publish(before, PAGE, output)
     flush, flushed = os.fsync, []
@@ -215,7 +267,7 @@ def test_a_full_disk_publishes_nothing_and_leaves_what_was_there(
 
 
 @pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), KeyboardInterrupt()])
-@pytest.mark.parametrize("fails_at", [1, 2])
+@pytest.mark.parametrize("fails_at", [1, 2, 3, 4])
 def test_a_move_that_fails_leaves_the_old_release_in_place(output, monkeypatch, error, fails_at):
     publish(OLD, PAGE, output)
     rename, moves = Path.rename, []
@@ -232,33 +284,37 @@ def test_a_move_that_fails_leaves_the_old_release_in_place(output, monkeypatch, 
             publish(NEW, PAGE, output)
     assert release_in(output) == "old"
     assert names(output.parent) == ["campus"]
+    assert names(output / "releases") == ["2026-11-20-old"]
+    assert (output / "report.html").read_text() == PAGE
 
 
-@pytest.mark.parametrize("killed", ["while writing", "between the moves", "before cleaning up"])
-def test_the_run_after_a_killed_one_publishes_and_cleans_up(output, tmp_path, killed):
+@pytest.mark.parametrize("killed", ["writing", "before it is shown", "after one file"])
+@pytest.mark.parametrize("before", [None, OLD])
+def test_the_run_after_a_killed_one_shows_what_was_kept(output, tmp_path, killed, before):
     """The folders are as a killed process leaves them."""
-    partial, previous = (output.parent / f".campus.{end}" for end in ("partial", "previous"))
-    if killed == "while writing":
-        publish(OLD, PAGE, output)
-        partial.mkdir()
+    if before:
+        publish(before, "old page", output)
+    whole = tmp_path / "elsewhere"
+    publish(NEW, PAGE, whole)
+    kept = output / "releases" / "2026-11-20-new"
+    if killed == "writing":
+        partial = kept.with_name(".2026-11-20-new.partial")
+        partial.mkdir(parents=True)
         (partial / "release.json").write_text("{")
-    elif killed == "between the moves":
-        publish(OLD, PAGE, previous)
-        publish(NEW, PAGE, partial)
     else:
-        publish(OLD, PAGE, previous)
+        shutil.copytree(whole / "releases" / "2026-11-20-new", kept)
+    if killed == "after one file":
+        shutil.copy(whole / "report.html", output / "report.html")
+        (output / ".ranking.csv.partial").write_text("ra")
+    if killed == "writing":
         publish(NEW, PAGE, output)
-    publish(NEW, PAGE, output)
+    else:
+        assert published(output, "new") == (NEW, output)
     assert release_in(output) == "new"
-    assert names(output.parent) == ["campus"]
-
-
-def test_an_old_release_moved_aside_by_a_killed_run_of_another_job_comes_back(output):
-    publish(make_release(job="another", release_id="theirs"), PAGE, output)
-    output.rename(output.parent / ".campus.previous")
-    with pytest.raises(ConfigError, match="holds the release of another job"):
-        publish(NEW, PAGE, output)
-    assert release_in(output) == "theirs"
+    assert (output / "report.html").read_text() == PAGE
+    assert sorted(set(names(output)) | set(names(output / "releases"))) == sorted(
+        {*FILES, "releases", "2026-11-20-new"} | ({"2026-11-20-old"} if before else set())
+    )
 
 
 def test_a_link_to_a_folder_stays_a_link(output, tmp_path):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -78,9 +79,7 @@ def test_release_json_keeps_its_contract(survey, command):
 def test_the_published_folder_can_be_deleted_and_comes_back_for_free(survey, command):
     command("run", survey.config, "--direct")
     before = release_of(survey)
-    for name in FILES:
-        (survey.output / name).unlink()
-    survey.output.rmdir()
+    shutil.rmtree(survey.output)
     code, printed = command("run", survey.config, "--direct")
     assert code == 0
     assert "nothing was spent now" in printed
@@ -103,7 +102,10 @@ def test_new_answers_are_a_new_release_of_the_same_job(survey, command):
     code, printed = command("run", survey.config, "--direct")
     assert code == 0
     assert "Spent epsilon 2.00; zoo has epsilon 1.00 left of 5.00" in printed
-    assert release_of(survey)["release_id"] != before["release_id"]
+    now = release_of(survey)["release_id"]
+    assert now != before["release_id"]
+    kept = [json.loads((folder / "release.json").read_text()) for folder in survey.archived()]
+    assert {release["release_id"] for release in kept} == {now, before["release_id"]}
 
 
 def test_over_budget_is_refused_before_a_row_is_read(survey, command, monkeypatch):
