@@ -33,6 +33,7 @@ MECHANISMS: dict[str, Callable[..., NDArray[np.int64]]] = {
     LAPLACE: laplace_rankings,
 }
 DRAWS_AT_ONCE = 1 << 19
+SIGNIFICANT = 3.0  # standard errors by which a set of outputs is marked down when one is chosen
 N_NEW_USERS = 1000
 N_HELD_OUT = 100  # users whose rankings only decide when the training of two towers stops
 
@@ -88,15 +89,57 @@ def concordance(setting: Setting, rng: np.random.Generator, replicates: int) -> 
 
 
 def estimated_epsilon(setting: Setting, rng: np.random.Generator, replicates: int) -> Values:
-    """Figure 4: equation 8, from N draws for a ranking and N for each of its neighbours.
+    """Figure 4: epsilon as seen from N draws for a ranking and N for each of its neighbours.
 
-    `epsilon_hat` is equation 8 as printed. The maximum over all outputs of a ratio of counts is
-    biased upwards where an output is rare. `epsilon_hat_pooled` relabels the items of every input
-    to 1..m, as the mechanism does not look at names, and so has all draws for one law.
+    `epsilon_hat_eq_8` is equation 8 as printed: the largest log ratio of two counts of one output.
+    As a maximum over all outputs it is biased upwards, and the rarest ones decide it.
+    `epsilon_hat` takes sets of outputs instead (`largest_log_ratio`). Both tend to epsilon; neither
+    uses anything but the draws.
     """
-    found = [_epsilon_hats(setting, bits_of(rng)) for _ in range(replicates)]
-    plain, pooled = np.array(found).T
-    return {(MALLOWS, "epsilon_hat"): plain, (MALLOWS, "epsilon_hat_pooled"): pooled}
+    hats = np.empty((replicates, 2))
+    for trial in hats:
+        counts = _neighbour_counts(setting, bits_of(rng))
+        trial[:] = largest_log_ratio(counts), _equation_8(counts.sum(axis=0))
+    metrics = ("epsilon_hat", "epsilon_hat_eq_8")
+    return {(MALLOWS, metric): hats[:, k] for k, metric in enumerate(metrics)}
+
+
+def largest_log_ratio(counts: Codes) -> float:
+    """Log ratio of the set of outputs that best tells a ranking from one of its neighbours.
+
+    One half of the draws chooses the neighbour and the set, the other half, which had no say in
+    that, estimates; then the other way round, and the mean of both.
+
+    Args:
+        counts: shape (2, 1 + neighbours, outputs): how often each output came in each half of the
+            draws, for the ranking (first) and each neighbour.
+    """
+    estimates = []
+    for chooses, estimating in (counts, counts[::-1]):
+        others = range(1, len(chooses))
+        sides = [side for other in others for side in ((0, other), (other, 0))]
+        found = [_telling_outputs(*chooses[[left, right]]) for left, right in sides]
+        best = int(np.argmax([bound for _, bound in found]))
+        outputs, side = found[best][0], list(sides[best])
+        over, under = estimating[side][:, outputs].sum(axis=1)
+        estimates.append(_log(over) - _log(under))
+    return float(np.mean(estimates))
+
+
+def _telling_outputs(left: Codes, right: Codes) -> tuple[NDArray[np.bool_], float]:
+    """Which outputs speak most for `left`, and a lower bound of the log ratio of all of them.
+
+    Of the sets of outputs with the largest ratios, the one with the best bound sets the mark; an
+    output is in unless its own ratio is significantly below that. So the rare ones, whose ratios
+    are mostly noise, do not decide who is in.
+    """
+    ratio, error = _log(left) - _log(right), _error(left, right)
+    order = np.argsort(-ratio, kind="stable")
+    over, under = left[order].cumsum(), right[order].cumsum()
+    mark = (_log(over) - _log(under) - SIGNIFICANT * _error(over, under)).max()
+    chosen = ratio + SIGNIFICANT * error >= mark
+    over, under = left[chosen].sum(), right[chosen].sum()
+    return chosen, float(_log(over) - _log(under) - SIGNIFICANT * _error(over, under))
 
 
 def attack(setting: Setting, rng: np.random.Generator, replicates: int) -> Values:
@@ -201,34 +244,48 @@ def neighbours(m: int) -> Iterator[tuple[int, ...]]:
                 yield moved
 
 
-def _epsilon_hats(setting: Setting, bits: RandomBits) -> tuple[float, float]:
-    inputs = [tuple(range(setting.m)), *neighbours(setting.m)]
+def _neighbour_counts(setting: Setting, bits: RandomBits) -> Codes:
+    """Counts as `largest_log_ratio` takes them, for 0..m-1 and its neighbours."""
     outputs = list(permutations(range(setting.m)))
     number = {output: index for index, output in enumerate(outputs)}
-    own = np.array([_law_counts(setting, outputs, bits) for _ in inputs])
-    # what comes out of `ranking` is what came out of 0..m-1 with its items renamed
-    renamed = [
-        [number[tuple(ranking.index(item) for item in output)] for output in outputs]
-        for ranking in inputs
-    ]
-    separate = np.array([counts[index] for counts, index in zip(own, renamed, strict=True)])
-    pooled = own.sum(axis=0)
-    shared = np.array([pooled[index] for index in renamed])
-    hats = []
-    for counts in (separate, shared):
-        with np.errstate(divide="ignore"):  # an output that never came: an infinite estimate
-            logs = np.log(counts)
-        hats.append(float(np.abs(logs[1:] - logs[0]).max()))
-    return hats[0], hats[1]
+    counts = []
+    for ranking in [tuple(range(setting.m)), *neighbours(setting.m)]:
+        # what comes out of `ranking` is what comes out of 0..m-1 with its items renamed
+        renamed = [number[tuple(map(ranking.index, output))] for output in outputs]
+        halves = [_law_counts(setting, n, outputs, bits) for n in _halves(setting.N)]
+        counts.append(np.stack(halves)[:, renamed])
+    return np.stack(counts, axis=1)
 
 
-def _law_counts(setting: Setting, outputs: list[tuple[int, ...]], bits: RandomBits) -> Codes:
-    """How often each output came in N draws for the ranking 0..m-1."""
+def _halves(n: int) -> tuple[int, int]:
+    return n // 2, n - n // 2
+
+
+def _equation_8(counts: Codes) -> float:
+    with np.errstate(divide="ignore"):  # an output that never came: an infinite estimate
+        logs = np.log(counts)
+    return float(np.abs(logs[1:] - logs[0]).max())
+
+
+def _log(counts: Codes) -> Floats:
+    """Finite where nothing was counted, and otherwise hardly changed."""
+    return np.asarray(np.log(counts + 0.5))
+
+
+def _error(over: Codes, under: Codes) -> Floats:
+    """Standard error of the log ratio of two counts."""
+    return np.asarray(np.sqrt(1 / (over + 0.5) + 1 / (under + 0.5)))
+
+
+def _law_counts(
+    setting: Setting, n_draws: int, outputs: list[tuple[int, ...]], bits: RandomBits
+) -> Codes:
+    """How often each output came in `n_draws` draws for the ranking 0..m-1."""
     base = setting.m ** np.arange(setting.m)
     counts = np.zeros(setting.m**setting.m, np.int64)
     weights = insertion_weights(np.array([setting.epsilon]), setting.m)
-    for start in range(0, setting.N, DRAWS_AT_ONCE):
-        n = min(DRAWS_AT_ONCE, setting.N - start)
+    for start in range(0, n_draws, DRAWS_AT_ONCE):
+        n = min(DRAWS_AT_ONCE, n_draws - start)
         positions = sample_positions(weights, n, bits)
         code = np.zeros(n, np.uint16)  # m^m < 2^16 up to m = 6
         for weight, row in zip(base, positions, strict=True):
