@@ -5,10 +5,20 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from datetime import date, datetime
+from enum import StrEnum
 
 from hushrank.flows.budget_period import Refresh
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Adjacency, Unit
+
+
+class Protects(StrEnum):
+    """What of a unit every release of a population hides; costs of two of these cannot be added."""
+
+    ROWS = "rows"  # all of it, who compared what included
+    OUTCOMES = "outcomes"  # who won; who compared what is public
+    ANSWER = "answer"  # of local answers one, for nothing bounds how many a person gives
+    PERSON = "person"  # of local answers all of one person
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,6 +32,8 @@ class BudgetTerms:
         refresh: how often the total renews; None: never.
         unit: what every release of the population protects.
         adjacency: how two adjacent inputs of every release differ.
+        protects: what of the unit every release hides; None: not told apart.
+        alerts: fractions of the total, in (0, 1], at which people are warned; 1: used up.
 
     Raises:
         ValueError: a field breaks one of these rules.
@@ -33,6 +45,8 @@ class BudgetTerms:
     refresh: Refresh | None
     unit: Unit
     adjacency: Adjacency
+    protects: Protects | None = None
+    alerts: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.population:
@@ -41,6 +55,8 @@ class BudgetTerms:
             raise ValueError(f"epsilon must be finite and > 0, got {self.epsilon!r}")
         if not 0 <= self.delta < 1:
             raise ValueError(f"delta must be at least 0 and below 1, got {self.delta!r}")
+        if not all(0 < fraction <= 1 for fraction in self.alerts):
+            raise ValueError(f"alerts must be above 0 and at most 1, got {self.alerts!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +88,8 @@ class Balance:
         undrawn: releases that hold budget but have not drawn noise.
         unsafe: how many releases no budget covers, ever.
         renews_on: the first day of the next period, UTC; None: never.
+        unpublished: releases whose noise was drawn and that were not published yet, ever.
+        alert: the largest fraction of `BudgetTerms.alerts` that is reached; None: none is.
     """
 
     population: str
@@ -83,3 +101,5 @@ class Balance:
     undrawn: tuple[str, ...]
     unsafe: int
     renews_on: date | None
+    unpublished: tuple[str, ...] = ()
+    alert: float | None = None

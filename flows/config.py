@@ -22,6 +22,7 @@ from hushrank.flows.config_items import ItemsConfig
 from hushrank.flows.config_local import problems_of_job
 from hushrank.flows.config_model import ModelConfig
 from hushrank.flows.config_privacy import PrivacyConfig
+from hushrank.flows.config_rankings import RankingsConfig
 from hushrank.flows.config_responses import ResponsesConfig
 from hushrank.flows.config_section import Section
 from hushrank.flows.config_spectral import SpectralConfig
@@ -48,30 +49,51 @@ class Method(StrEnum):
     RR_COUNTS = "rr-counts"
     SPECTRAL = "spectral"
     SPECTRAL_RR = "spectral-rr"
+    KEMENY = "kemeny"
+    BORDA = "borda"
+    BRADLEY_TERRY = "bradley-terry"
 
 
 PERTURBED_OBJECTIVE = (Method.PERTURBED_MLE, Method.NOISY_OBJECTIVE)
 METHODS_OF_RESPONSES = (Method.SPECTRAL, Method.SPECTRAL_RR)
+METHODS_OF_RANKINGS = (Method.KEMENY, Method.BORDA, Method.BRADLEY_TERRY)
 METHODS_OF_KIND = {
-    "comparisons": tuple(method for method in Method if method not in METHODS_OF_RESPONSES),
+    "comparisons": tuple(
+        method for method in Method if method not in METHODS_OF_RESPONSES + METHODS_OF_RANKINGS
+    ),
     "responses": METHODS_OF_RESPONSES,
+    "rankings": METHODS_OF_RANKINGS,
 }
 
 
+Fraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+
+
 class LedgerConfig(Section):
-    """The privacy budget of the population."""
+    """The privacy budget of the population.
+
+    Attributes:
+        path: the file of the ledger.
+        epsilon: the most that one unit may lose altogether in a period, at `delta`.
+        refresh: when the total renews; None: never.
+        alerts: fractions of the total at which people are warned, once a period; 1.0 warns when one
+            more release does not fit.
+    """
 
     path: LocalPath = Field(examples=[".hushrank/ledger.jsonl"])
     epsilon: float = Field(gt=0, allow_inf_nan=False, examples=["10"])
     delta: float = Field(default=0.0, ge=0, lt=1, examples=["1.0e-6"])
     refresh: Literal["daily", "weekly", "monthly", "yearly"] | None = None
+    alerts: Annotated[tuple[Fraction, ...], Field(strict=False)] = Field(
+        default=(), examples=["[0.5, 0.8, 1.0]"]
+    )
 
 
 class SurveyConfig(Section):
     """One job."""
 
     name: str = Field(examples=["campus-choice"])
-    input: InputConfig | ResponsesConfig = Field(
+    input: InputConfig | ResponsesConfig | RankingsConfig = Field(
         discriminator="kind", examples=["{kind: comparisons, paths: [answers.csv]}"]
     )
     items: ItemsConfig = Field(examples=["{names: [London, Paris]}"])
@@ -209,8 +231,21 @@ class SurveyConfig(Section):
             raise ConfigError(f"input.kind: must be responses, got {self.input.kind}")
         return self.input
 
+    @property
+    def rankings(self) -> RankingsConfig:
+        """The `input` section of a job on rankings.
+
+        Raises:
+            ConfigError: the job is on something else.
+        """
+        if not isinstance(self.input, RankingsConfig):
+            raise ConfigError(f"input.kind: must be rankings, got {self.input.kind}")
+        return self.input
+
     def columns(self) -> Columns:
         """The columns to read, whatever the kind of the input."""
+        if isinstance(self.input, RankingsConfig):
+            return self.input.ranking_columns()
         if isinstance(self.input, ResponsesConfig):
             return self.input.response_columns(self.items.catalogue())
         if self.privacy.unit is Unit.LOCAL:

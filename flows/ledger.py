@@ -26,7 +26,7 @@ import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import TypeVar
 
@@ -41,8 +41,10 @@ from hushrank.flows.ledger_account import (
     ReleaseState,
     account_of,
 )
+from hushrank.flows.ledger_alerts import new_alerts, reached
 from hushrank.flows.ledger_backend import LedgerBackend, Snapshot
 from hushrank.flows.ledger_entries import (
+    Alert,
     Cancel,
     Chain,
     ChangeTerms,
@@ -62,6 +64,7 @@ from hushrank.flows.ledger_text import (
     drawn_before_text,
     other_cost_text,
     other_guarantee_text,
+    other_protection_text,
     undrawn_text,
     wrong_state_text,
 )
@@ -135,14 +138,21 @@ class Ledger:
         return self._backend.hold(release_id)
 
     def reserve(
-        self, release_id: str, spend: Spend, *, config_hash: str = "", noise_lost: bool = False
+        self,
+        release_id: str,
+        spend: Spend,
+        *,
+        config_hash: str = "",
+        night: date | None = None,
+        noise_lost: bool = False,
     ) -> Reservation:
         """Set budget aside. A reservation that is there already is returned and costs nothing more.
 
         Args:
             release_id: key of the release; letters, digits, '.', '_', '-'.
             spend: its cost.
-            config_hash: recorded for the audit.
+            config_hash: recorded for the audit, and to find the nights of a configuration.
+            night: whose answers are ranked; None: of no night.
             noise_lost: pay in full for a further attempt at a release whose noise was drawn before,
                 because no result of it is left. Without this such a release is refused.
 
@@ -162,7 +172,11 @@ class Ledger:
             self._check_fits(book, spend)
             number = 1 if latest is None else latest.number + 1
             event = Reserve(
-                release_id=release_id, attempt=number, spend=spend, config_hash=config_hash
+                release_id=release_id,
+                attempt=number,
+                spend=spend,
+                config_hash=config_hash,
+                night=night,
             )
             reservation = Reservation(release_id, number, spend, book.now, repeated=False)
             return [*self._terms_events(book), event], reservation
@@ -228,7 +242,27 @@ class Ledger:
             undrawn=tuple(attempt.release_id for attempt in counted if attempt.drawn_at is None),
             unsafe=sum(isinstance(note.what, Unsafe) for note in book.account.notes),
             renews_on=None if book.period.end is None else book.period.end.date(),
+            unpublished=book.account.unpublished(),
+            alert=max(reached(terms, spends), default=None),
         )
+
+    def spends(self) -> tuple[Spend, ...]:
+        """What counts in the current period, oldest first."""
+        book = self._read()
+        return tuple(attempt.spend for attempt in book.account.counted(book.period))
+
+    def nights(self, config_hash: str) -> dict[date, Attempt]:
+        """By night, the last attempt of this configuration that was not cancelled."""
+        return self._read().account.nights(config_hash)
+
+    def alert(self) -> tuple[float, ...]:
+        """Fractions of the budget that are used and of which nobody was told yet; now they were."""
+
+        def decide(book: _Book) -> tuple[list[Event], tuple[float, ...]]:
+            new = new_alerts(self._terms, book.account, book.period)
+            return [Alert(fraction=each, epsilon=self._terms.epsilon) for each in new], new
+
+        return self._record(decide)
 
     def history(self) -> tuple[HistoryRow, ...]:
         """Everything that was recorded of the population, oldest first."""
@@ -292,6 +326,7 @@ class Ledger:
                     refresh=terms.refresh,
                     unit=terms.unit,
                     adjacency=terms.adjacency,
+                    protects=terms.protects,
                 )
             ]
         wanted = (terms.epsilon, terms.delta, terms.refresh)
@@ -310,6 +345,11 @@ class Ledger:
             if known is not asked:
                 where = f"{self._backend.place}: {terms.population}"
                 raise LedgerError(other_guarantee_text(where, name, known, asked))
+        if opened.protects is None or terms.protects is None:  # from before it was recorded
+            return
+        if opened.protects is not terms.protects:
+            where = f"{self._backend.place}: {terms.population}"
+            raise LedgerError(other_protection_text(where, opened.protects, terms.protects))
 
     def _check_clock(self, book: _Book) -> None:
         clock = self._clock().astimezone(UTC)

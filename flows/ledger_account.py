@@ -15,13 +15,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
-from datetime import datetime
+from datetime import date, datetime
 from enum import StrEnum
 
 from hushrank.flows.budget_period import Period
 from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger_entries import (
     RESTORE,
+    Alert,
     Cancel,
     ChangeTerms,
     Commit,
@@ -59,6 +60,8 @@ class Attempt:
     Attributes:
         seq: number of the line that reserved it.
         number: 1 for the first attempt at this release.
+        config_hash: of the configuration that asked for it.
+        night: whose answers it ranks; None: of no night.
     """
 
     seq: int
@@ -69,6 +72,8 @@ class Attempt:
     reserved_at: datetime
     drawn_at: datetime | None = None
     state: ReleaseState = ReleaseState.RESERVED
+    config_hash: str = ""
+    night: date | None = None
 
     def counts_in(self, period: Period) -> bool:
         """Whether the budget of `period` pays for it."""
@@ -81,12 +86,12 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """An entry that changes no release: terms, or a release that no budget covers."""
+    """An entry that changes no release: terms, an alert, or a release that no budget covers."""
 
     seq: int
     time: datetime
     operator: str
-    what: Open | ChangeTerms | Unsafe
+    what: Open | ChangeTerms | Unsafe | Alert
 
 
 @dataclass(slots=True)
@@ -117,6 +122,23 @@ class Account:
         attempt = self.attempt(release_id)
         return ReleaseState.NONE if attempt is None else attempt.state
 
+    def nights(self, config_hash: str) -> dict[date, Attempt]:
+        """By night, the last attempt of this configuration that was not cancelled."""
+        return {
+            attempt.night: attempt
+            for attempt in self.attempts
+            if attempt.night is not None
+            and attempt.config_hash == config_hash
+            and attempt.state is not ReleaseState.CANCELLED
+        }
+
+    def unpublished(self) -> tuple[str, ...]:
+        """Releases whose noise was drawn and of which no publication is recorded."""
+        drawn = (attempt for attempt in self.attempts if attempt.state is ReleaseState.DRAWN)
+        return tuple(
+            attempt.release_id for attempt in drawn if self.attempt(attempt.release_id) is attempt
+        )
+
     def counted(self, period: Period) -> list[Attempt]:
         """The attempts that the budget of `period` pays for."""
         return [attempt for attempt in self.attempts if attempt.counts_in(period)]
@@ -141,12 +163,12 @@ def account_of(entries: Iterable[Entry], population: str, place: str) -> Account
 def _add(account: Account, entry: Entry) -> bool:
     """Take `entry` up into `account`; False where it cannot follow what is there."""
     what = entry.what
-    if isinstance(what, Open | ChangeTerms | Unsafe):
+    if isinstance(what, Open | ChangeTerms | Unsafe | Alert):
         if isinstance(what, Open) == (account.opened is not None):
             return False
         if isinstance(what, Open):
             account.opened = what
-        if not isinstance(what, Unsafe):
+        if isinstance(what, Open | ChangeTerms):
             account.terms = what
         account.notes.append(Note(entry.seq, entry.time, entry.operator, what))
         return True
@@ -171,6 +193,8 @@ def _reserved(entry: Entry, what: Reserve) -> Attempt:
         spend=what.spend,
         operator=entry.operator,
         reserved_at=entry.time,
+        config_hash=what.config_hash,
+        night=what.night,
     )
 
 

@@ -11,11 +11,12 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
+from hushrank.flows.budget import Protects
 from hushrank.flows.budget_period import Refresh
 from hushrank.flows.errors import LedgerError
 from hushrank.privacy.accounting import Spend
@@ -36,7 +37,11 @@ class _Wire(BaseModel):
 
 
 class Open(_Wire):
-    """The first entry of a population. Its unit and adjacency hold for good."""
+    """The first entry of a population. Unit, adjacency and what is hidden of a unit hold for good.
+
+    Attributes:
+        protects: None in entries from before it was recorded, which tell no two kinds apart.
+    """
 
     event: Literal["open"] = "open"
     epsilon: float
@@ -44,6 +49,7 @@ class Open(_Wire):
     refresh: Refresh | None
     unit: Unit
     adjacency: Adjacency
+    protects: Protects | None = None
 
 
 class ChangeTerms(_Wire):
@@ -56,13 +62,18 @@ class ChangeTerms(_Wire):
 
 
 class Reserve(_Wire):
-    """Budget set aside for one attempt at a release."""
+    """Budget set aside for one attempt at a release.
+
+    Attributes:
+        night: whose answers it ranks; None where the configuration selects no night.
+    """
 
     event: Literal["reserve"] = "reserve"
     release_id: str
     attempt: int
     spend: Spend
     config_hash: str
+    night: date | None = None
 
 
 class Draw(_Wire):
@@ -97,7 +108,15 @@ class Unsafe(_Wire):
     why: str
 
 
-Event = Open | ChangeTerms | Reserve | Draw | Commit | Cancel | Unsafe
+class Alert(_Wire):
+    """People were warned that this fraction of a total of `epsilon` is used; once a period."""
+
+    event: Literal["alert"] = "alert"
+    fraction: float
+    epsilon: float
+
+
+Event = Open | ChangeTerms | Reserve | Draw | Commit | Cancel | Unsafe | Alert
 
 
 class Entry(_Wire):

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import datetime
 
 from hushrank.flows.budget_period import Period
 from hushrank.flows.budget_text import spend_text
-from hushrank.flows.ledger_account import Account, Attempt, Note
-from hushrank.flows.ledger_entries import Unsafe
+from hushrank.flows.ledger_account import Account, Attempt, Note, ReleaseState
+from hushrank.flows.ledger_entries import Alert, Unsafe
 from hushrank.privacy.accounting import Spend
 
 HISTORY_COLUMNS = ("time (UTC)", "release", "state", "cost", "counts now", "by", "note")
@@ -16,7 +17,7 @@ HISTORY_COLUMNS = ("time (UTC)", "release", "state", "cost", "counts now", "by",
 
 @dataclass(frozen=True, slots=True)
 class HistoryRow:
-    """One attempt at a release, one change of the terms, or one release that no budget covers.
+    """One attempt at a release, change of the terms, alert, or release that no budget covers.
 
     Attributes:
         time: when it was recorded; of an attempt, when it was reserved.
@@ -24,7 +25,7 @@ class HistoryRow:
         spend: None where nothing is charged.
         counts_now: the budget of the current period pays for it.
         operator: who ran it.
-        note: the terms, why a release is unsafe, or which attempt this is.
+        note: the terms, why a release is unsafe, or its night, attempt and what is to be done.
     """
 
     time: datetime
@@ -63,14 +64,26 @@ def _attempt_row(attempt: Attempt, period: Period) -> HistoryRow:
         spend=attempt.spend,
         counts_now=attempt.counts_in(period),
         operator=attempt.operator,
-        note=f"attempt {attempt.number}" if attempt.number > 1 else "",
+        note="; ".join(_remarks(attempt)),
     )
+
+
+def _remarks(attempt: Attempt) -> Iterator[str]:
+    if attempt.night is not None:
+        yield f"night {attempt.night}"
+    if attempt.number > 1:
+        yield f"attempt {attempt.number}"
+    if attempt.state is ReleaseState.DRAWN:
+        yield f"not published: hushrank resume {attempt.release_id}"
 
 
 def _note_row(note: Note) -> HistoryRow:
     what = note.what
     if isinstance(what, Unsafe):
         release_id, state, text = what.release_id, "UNSAFE", what.why
+    elif isinstance(what, Alert):
+        release_id, state = "", "alert"
+        text = f"{what.fraction:.0%} of epsilon {what.epsilon:g} used"
     else:
         renewal = f", {what.refresh}" if what.refresh else ""
         release_id, state = "", "terms"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from datetime import datetime
 
+from hushrank.flows.budget import Protects
 from hushrank.flows.budget_text import NOTHING_SPENT, spend_text
 from hushrank.flows.ledger_account import ReleaseState
 from hushrank.flows.ledger_entries import Cancel, Commit, Draw
@@ -65,6 +66,23 @@ def other_guarantee_text(where: str, name: str, known: str, asked: str) -> str:
         f"{where} counts its budget by {name} {known}, but the configuration has"
         f" privacy.{name}: {asked}. Costs under the two cannot be added up. Set {name}: {known},"
         f" or give these releases another name. {NOTHING_SPENT}"
+    )
+
+
+HIDES = {
+    Protects.ROWS: "everything, who compared what included",
+    Protects.OUTCOMES: "who won (public_graph: true)",
+    Protects.ANSWER: "one answer of a person, however many there are",
+    Protects.PERSON: "all answers of a person (budget: per-user, or max_contributions)",
+}
+
+
+def other_protection_text(where: str, known: Protects, asked: Protects) -> str:
+    """A release that hides another part of a unit than the population counts by."""
+    return (
+        f"{where} counts its budget for releases that hide {HIDES[known]}; this one hides"
+        f" {HIDES[asked]}. Costs of the two cannot be added up. Set section privacy as it was, or"
+        f" give these releases another name. {NOTHING_SPENT}"
     )
 
 

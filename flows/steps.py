@@ -14,13 +14,14 @@ from pathlib import Path
 
 import numpy as np
 
-from hushrank.flows.budget import Balance, BudgetTerms
+from hushrank.flows.budget import Balance, BudgetTerms, Protects
 from hushrank.flows.code_version import code_version
 from hushrank.flows.config import SurveyConfig
 from hushrank.flows.errors import LedgerError
 from hushrank.flows.job import Job, make_confidential
 from hushrank.flows.ledger import Ledger
 from hushrank.flows.ledger_account import ReleaseState
+from hushrank.flows.local_statement import LocalGuarantee
 from hushrank.flows.method import Arrays
 from hushrank.flows.methods import METHODS
 from hushrank.flows.publish import publish
@@ -28,6 +29,7 @@ from hushrank.flows.reduction import Reducer
 from hushrank.flows.release import Provenance, Release, build_release
 from hushrank.pipelines.reduction_job import EXACT_FILE
 from hushrank.privacy.keyed_hash import KEY_BYTES
+from hushrank.privacy.units import Unit
 from hushrank.transforms.write import npz_bytes, write_whole
 
 DRAWN_FILE, SPACE_FILE = "drawn.npz", ".space"
@@ -50,8 +52,18 @@ def ledger_of(config: SurveyConfig) -> Ledger:
         refresh=config.ledger.refresh,
         unit=config.privacy.unit,
         adjacency=config.privacy.adjacency,
+        protects=protects(config),
+        alerts=config.ledger.alerts,
     )
     return Ledger(config.ledger.path, terms)
+
+
+def protects(config: SurveyConfig) -> Protects:
+    """What of a unit the releases of `config` hide."""
+    if config.privacy.unit is not Unit.LOCAL:
+        return Protects.OUTCOMES if config.privacy.public_graph else Protects.ROWS
+    bounded = LocalGuarantee.of(config).person is not None
+    return Protects.PERSON if bounded else Protects.ANSWER
 
 
 def reserve(job: Job, ledger: Ledger) -> Standing:

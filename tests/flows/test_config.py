@@ -206,7 +206,7 @@ UNKNOWN_KEYS = [
     ({"epsilon": 3}, "epsilon: unknown key. Did you mean privacy.epsilon?"),
     (
         {"ledger.xyz": 1},
-        "ledger.xyz: unknown key. Known here: path, epsilon, delta, refresh.",
+        "ledger.xyz: unknown key. Known here: path, epsilon, delta, refresh, alerts.",
     ),
 ]
 WRONG_VALUES = [
