@@ -34,7 +34,7 @@ def pair_counts(items: Integers, lengths: Integers, n_items: int) -> Integers:
         ValueError: the lengths do not fit, a code is out of range, or a ranking repeats an item.
     """
     wins = np.zeros(n_items**2, np.int64)
-    for table in _tables(items, lengths, n_items):
+    for table in tables_by_length(items, lengths, n_items):
         above, below = np.triu_indices(table.shape[1], 1)
         size = max(BLOCK_CELLS // max(len(above), 1), 1)
         for start in range(0, len(table), size):
@@ -60,14 +60,18 @@ def position_counts(items: Integers, lengths: Integers, n_items: int) -> Integer
         ValueError: the lengths do not fit, or a code is out of range.
     """
     places = np.zeros((n_items, n_items), np.int64)
-    for table in _tables(items, lengths, n_items):
+    for table in tables_by_length(items, lengths, n_items):
         for place, column in enumerate(table.T):
             places[:, place] += np.bincount(column, minlength=n_items)
     return places
 
 
-def _tables(items: Integers, lengths: Integers, n_items: int) -> Iterator[Integers]:
-    """Rankings of the same length as a matrix, one row each."""
+def tables_by_length(items: Integers, lengths: Integers, n_items: int) -> Iterator[Integers]:
+    """Rankings of the same length as a matrix, one row each; empty ones are left out.
+
+    Raises:
+        ValueError: as `pair_counts`, but for items that a ranking repeats.
+    """
     if (lengths < 0).any() or lengths.sum() != len(items):
         raise ValueError("lengths must be >= 0 and sum to the number of items")
     if len(items) and not 0 <= items.min() <= items.max() < n_items:

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from enum import StrEnum
 from typing import TYPE_CHECKING
 
+from hushrank.flows.config_rankings import problems_of_rankings
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.schema import Ties
 
@@ -86,7 +87,12 @@ def _problems_of_range(privacy: PrivacyConfig) -> Iterable[tuple[str, str]]:
 def problems_of_job(config: SurveyConfig) -> Iterable[tuple[str, str]]:
     """Key and rule of what the sections break together. Keys start at the root of the file."""
     local = config.privacy.unit is Unit.LOCAL
-    if config.input.kind != "comparisons":
+    if config.input.kind == "rankings":
+        yield from problems_of_rankings(config)
+        return
+    if config.privacy.mechanism is not None:
+        yield "privacy.mechanism", "is for input.kind: rankings; remove it"
+    if config.input.kind == "responses":
         yield from _problems_of_responses(config)
         return
     if not local:

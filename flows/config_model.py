@@ -33,6 +33,9 @@ USED_BY = {
     "debiased-rr": frozenset({"link", "ridge"}),
     "classic-rr": frozenset({"link", "ridge"}),
     "laplace-rr": frozenset({"link", "ridge"}),
+    "kemeny": frozenset({"debiased"}),
+    "borda": frozenset({"debiased"}),
+    "bradley-terry": frozenset({"debiased", "ridge"}),
 }
 CHOOSE_LINK = ("debiased-rr", "classic-rr", "laplace-rr")  # by likelihood: link auto
 
@@ -49,6 +52,8 @@ class ModelConfig(Section):
             None: see `estimation.perturbed_mle.default_ridge`.
         c0: chooses gamma as the paper does, c0 * sqrt(expected_comparisons * log(items)), c0 = 2.
         ridge: weight c of c |scores|^2 in the fit of privatised answers.
+        debiased: undo what the Mallows mechanism does to shares of rankings; `auto`: where that
+            promises the smaller errors.
     """
 
     link: Literal["logistic", "laplace", "probit", "auto"] = Field(
@@ -61,6 +66,7 @@ class ModelConfig(Section):
     )
     c0: float | None = Field(default=None, gt=0, allow_inf_nan=False, examples=["2"])
     ridge: float = Field(default=1.0, gt=0, allow_inf_nan=False, examples=["1"])
+    debiased: bool | Literal["auto"] = Field(default="auto", examples=["true"])
 
     @model_validator(mode="after")
     def _check(self) -> Self:

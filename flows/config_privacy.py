@@ -14,6 +14,7 @@ from hushrank.flows.config_section import Section, Text
 from hushrank.flows.locations import LocalPath
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.epsilons import EpsilonSource, Shares
+from hushrank.transforms.randomisation import RankingMechanism
 
 _NO_BOUND = (
     "missing; unit: user needs the most rows of one person that count."
@@ -37,6 +38,7 @@ class PrivacyConfig(Section):
         public_graph_statement: why that is so, in the operator's words; the release quotes it.
         budget, epsilon_range, epsilon_table, already_private: of unit `local`; see
             `flows.config_local`. There `epsilon` is that of everybody's answers.
+        mechanism: how rankings are privatised.
     """
 
     unit: Annotated[Unit, Field(strict=False)] = Field(examples=["user"])
@@ -61,6 +63,9 @@ class PrivacyConfig(Section):
     )
     epsilon_table: LocalPath | None = Field(default=None, examples=["epsilons.csv"])
     already_private: bool = Field(default=False, examples=["true"])
+    mechanism: Annotated[RankingMechanism, Field(strict=False)] | None = Field(
+        default=None, examples=["mallows"]
+    )
 
     @model_validator(mode="after")
     def _check(self) -> Self:

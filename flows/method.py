@@ -17,6 +17,7 @@ from hushrank.flows.privacy_record import PrivacyRecord
 from hushrank.flows.released import Released
 from hushrank.flows.scale import Scale
 from hushrank.pipelines.private_job import ReduceAnswers
+from hushrank.pipelines.rankings_job import ReduceRankings
 from hushrank.pipelines.reduction_job import ReduceComparisons
 from hushrank.pipelines.responses_job import ReduceResponses
 from hushrank.privacy.accounting import Spend
@@ -24,7 +25,7 @@ from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.files import InputFile
 
 Arrays = dict[str, NDArray[Any]]  # as stored: by name, never of objects
-ReductionJob = ReduceComparisons | ReduceAnswers | ReduceResponses
+ReductionJob = ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

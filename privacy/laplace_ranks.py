@@ -27,6 +27,15 @@ def rank_sensitivity(n_items: int) -> Sensitivity:
     return Sensitivity(2 * most, most**2 + most).scaled(GRID)
 
 
+def whole_ranking_epsilon(epsilon: float, n_items: int) -> float:
+    """Privacy loss between any two rankings of the same m items: epsilon floor(m^2 / 2) / (2m - 2).
+
+    No two rankings differ by more than floor(m^2 / 2) in l1 norm (one is the other reversed), and
+    moving one item, which costs epsilon, by 2 (m - 1).
+    """
+    return epsilon * (n_items**2 // 2) / (2 * max(n_items - 1, 1))
+
+
 def laplace_rankings(
     items: NDArray[np.int64], lengths: NDArray[np.int64], epsilon: float, bits: RandomBits
 ) -> NDArray[np.int64]:

@@ -5,6 +5,7 @@ Pure: a batch in, a batch out. A row that breaks a rule is set aside with the re
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,7 @@ OUTCOME_TEXTS = {"1": 1, "+1": 1, "1.0": 1, "0": 0, "0.0": 0, "-0.0": 0, "-1": -
 
 Outcomes = NDArray[np.int8]
 Mask = NDArray[np.bool_]
+Rules = Sequence[tuple[str, Mask]]  # a rule, and which rows break it
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,3 +249,14 @@ def pseudonyms(column: pa.Array, keyed_hash: KeyedHash) -> Hashes:
         above = np.flatnonzero(values >= 1 << 63)  # as int64 they are the negative integers
         hashes[above] = keyed_hash.of_tuples(_ABOVE_INT64, hashes[above])
     return hashes
+
+
+def rejected_rows(batch: pa.RecordBatch, valid: Mask, rules: Rules) -> pa.Table | None:
+    """Rows that are not valid, each with the first rule that it breaks."""
+    if valid.all():
+        return None
+    broken = np.flatnonzero(~valid)
+    first = np.select([mask for _, mask in rules], np.arange(len(rules)))[broken]
+    reasons = pa.array([reason for reason, _ in rules], pa.string()).take(pa.array(first))
+    rows = pa.Table.from_batches([batch]).take(broken)
+    return rows.append_column("reason", reasons)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +37,20 @@ class AnswerColumns(ComparisonColumns):
     """Columns of a comparison log, and the one of the epsilons, if there is one."""
 
     epsilon: str | None = None
+
+
+class OwnerAndEpsilon(Protocol):
+    """The columns that decide a row's epsilon, of any kind of log."""
+
+    @property
+    def user(self) -> str | None:
+        """Whose row it is."""
+        ...
+
+    @property
+    def epsilon(self) -> str | None:
+        """The row's epsilon."""
+        ...
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,7 +154,10 @@ def read_epsilon_table(path: str) -> EpsilonTable:
 
 
 def epsilons_of(
-    batch: pa.RecordBatch, columns: AnswerColumns, source: EpsilonSource, table: EpsilonTable | None
+    batch: pa.RecordBatch,
+    columns: OwnerAndEpsilon,
+    source: EpsilonSource,
+    table: EpsilonTable | None,
 ) -> tuple[Epsilons, NDArray[np.int8]]:
     """Epsilon of each row, and the rule that it breaks.
 

@@ -273,6 +273,9 @@ def _json_type(value: object) -> pa.DataType | None:
         return pa.int64()
     if isinstance(value, float):
         return pa.float64()
+    if isinstance(value, list):  # of an empty one a later row has to tell
+        told = next((type_ for each in value if (type_ := _json_type(each)) is not None), None)
+        return None if told is None else pa.list_(told)
     return pa.string()
 
 

@@ -1,4 +1,4 @@
-"""Which mechanism privatises an answer. Without Beam: whoever asks need not load the engine."""
+"""Which mechanism privatises an answer or a ranking. Without Beam, so that naming one is quick."""
 
 from __future__ import annotations
 
@@ -13,3 +13,10 @@ class Randomisation(StrEnum):
     )
     COUNTED = "counted"  # randomised response, counted as if it were the answer
     LAPLACE = "laplace"  # Laplace noise on the answer
+
+
+class RankingMechanism(StrEnum):
+    """How a ranking is replaced by a private synthetic one of the same items."""
+
+    MALLOWS = "mallows"
+    LAPLACE_RANKS = "laplace-ranks"  # a baseline

@@ -26,10 +26,11 @@ from hushrank.transforms.files import (
     open_bytes,
     parquet_footer,
 )
-from hushrank.transforms.schema import Columns, InputError, is_text
+from hushrank.transforms.schema import Columns, InputError, is_list, is_text
 
 BATCH_ROWS = 1 << 20
 BATCH_COLUMNS = 8  # of wider rows a batch has fewer
+LIST_CELLS = 64  # taken to be in a list, for how long one is cannot be seen in the schema
 BLOCK_BYTES = 1 << 24
 READ_BYTES = 1 << 20
 CSV_BYTES_PER_ROW = 24  # of a short row: only steers how the work is cut
@@ -103,7 +104,8 @@ def plan_splits(file: InputFile, schema: pa.Schema, columns: Columns) -> list[Sp
 
 def batch_rows(schema: pa.Schema) -> int:
     """Rows of a batch: `BATCH_ROWS`, or as many as have that many rows' cells."""
-    return max(1, BATCH_ROWS * BATCH_COLUMNS // max(BATCH_COLUMNS, len(schema)))
+    cells = sum(LIST_CELLS if is_list(field.type) else 1 for field in schema)
+    return max(1, BATCH_ROWS * BATCH_COLUMNS // max(BATCH_COLUMNS, cells))
 
 
 def read_batches(split: Split) -> Iterator[ReadBatch]:

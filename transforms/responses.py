@@ -5,7 +5,6 @@ Pure: a batch in, a batch out. A row that breaks a rule is set aside with the re
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +15,7 @@ from numpy.typing import NDArray
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.transforms.answer_sheets import Answers
 from hushrank.transforms.catalogue import UNKNOWN, Catalogue
-from hushrank.transforms.encode import missing, pseudonyms
+from hushrank.transforms.encode import Rules, missing, pseudonyms, rejected_rows
 from hushrank.transforms.response_columns import ResponseColumns, WideColumns
 from hushrank.transforms.schema import is_text, to_numpy
 
@@ -33,7 +32,6 @@ _NO_USER, _NO_ORDER, _BAD_ORDER = (
 Marks = NDArray[np.int8]
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-Rules = Sequence[tuple[str, Mask]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +74,7 @@ def encode_answers(
     rows = np.flatnonzero(valid)
     owner, person = _people(batch[columns.user], rows, keyed_hash)
     answers = Answers(owner, person, item[rows], answer[rows].astype(np.uint8), _at(order, rows))
-    return EncodedAnswers(answers, _rejects(batch, valid, rules))
+    return EncodedAnswers(answers, rejected_rows(batch, valid, rules))
 
 
 def _encode_wide(
@@ -101,7 +99,7 @@ def _encode_wide(
         marks[row, item].astype(np.uint8),
         _at(order, rows[row]),
     )
-    return EncodedAnswers(answers, _rejects(batch, valid, rules))
+    return EncodedAnswers(answers, rejected_rows(batch, valid, rules))
 
 
 def _people(column: pa.Array, rows: Integers, keyed_hash: KeyedHash) -> tuple[Hashes, Integers]:
@@ -177,17 +175,6 @@ def _microseconds(times: pa.Array) -> pa.Array:
     known = pc.equal(pc.strftime(day, "%Y-%m-%d"), pc.utf8_slice_codeunits(times, 0, 10))
     nothing = pa.scalar(None, pa.large_string())
     return pc.if_else(known, times, nothing).cast(pa.timestamp("us")).cast(pa.int64())
-
-
-def _rejects(batch: pa.RecordBatch, valid: Mask, rules: Rules) -> pa.Table | None:
-    """Rows that are not valid, each with the first rule that it breaks."""
-    if valid.all():
-        return None
-    broken = np.flatnonzero(~valid)
-    first = np.select([mask for _, mask in rules], np.arange(len(rules)))[broken]
-    reasons = pa.array([reason for reason, _ in rules], pa.string()).take(pa.array(first))
-    rows = pa.Table.from_batches([batch]).take(broken)
-    return rows.append_column("reason", reasons)
 
 
 def _null(column: pa.Array) -> Mask:

@@ -54,6 +54,7 @@ class Columns(Protocol):
 
 
 WIDE_ITEM = "wide item"  # the role of an item's own column in a table with a row for each person
+RANK, RANKING, CONTEST = "rank", "ranking", "contest"  # roles of columns of a log of rankings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -130,6 +131,15 @@ def is_text(type_: pa.DataType) -> bool:
     )
 
 
+def is_list(type_: pa.DataType) -> bool:
+    """Whether a column of `type_` holds lists."""
+    return bool(
+        pa.types.is_list(type_)
+        or pa.types.is_large_list(type_)
+        or pa.types.is_fixed_size_list(type_)
+    )
+
+
 def to_text(column: pa.Array) -> pa.Array:
     """Text or bytes as large strings without blanks around them; null where it is not UTF-8."""
     try:
@@ -189,9 +199,11 @@ def _type_problem(role: str, type_: pa.DataType) -> str | None:
         return _type_problem(role, type_.value_type)
     if pa.types.is_null(type_):
         return "holds nothing but nulls; write real values, or name another column"
+    if role == RANKING:
+        return _list_problem(type_)
     if pa.types.is_integer(type_) or is_text(type_):
         return None
-    if role in ("outcome", "correct", WIDE_ITEM) and pa.types.is_floating(type_):
+    if role in (RANK, "outcome", "correct", WIDE_ITEM) and pa.types.is_floating(type_):
         return None  # 0.0, 1.0: what a data frame makes of a column of integers with gaps
     if role == "epsilon" and (pa.types.is_floating(type_) or pa.types.is_decimal(type_)):
         return None
@@ -203,6 +215,20 @@ def _type_problem(role: str, type_: pa.DataType) -> str | None:
         return f"has type {type_}; answers are 1 (right) or 0 (wrong)"
     if role == "order" and (pa.types.is_timestamp(type_) or pa.types.is_date(type_)):
         return None
+    if role == RANK:
+        return f"has type {type_}; ranks are numbers, the smallest of a ranking its best item"
     if role == "outcome":
         return f"has type {type_}; outcomes are integers: +1 left won, -1 right won, 0 tie"
     return f"has type {type_}; it must hold integers or text, so cast it when you write the file"
+
+
+def _list_problem(type_: pa.DataType) -> str | None:
+    if not is_list(type_):
+        return (
+            f"has type {type_}; it must hold lists of items, best first, which Parquet and JSON"
+            " Lines can. Where a row is one ranked item, set input.layout: long"
+        )
+    items = type_.value_type
+    if pa.types.is_integer(items) or is_text(items) or pa.types.is_null(items):
+        return None
+    return f"has type {type_}; items in its lists must be integers or text"

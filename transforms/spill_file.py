@@ -6,6 +6,8 @@ import os
 import threading
 from dataclasses import dataclass
 
+import numpy as np
+
 from hushrank.transforms.sorting import Words
 
 _APPENDING = threading.Lock()
@@ -41,3 +43,30 @@ class SpillFile:
             if not found:
                 raise OSError("the spill file is shorter than what was written to it")
             rest, place = rest[found:], place + found
+
+
+Parcel = bytes | tuple[int, int]  # a blob, or its place and its words in the spill file
+
+
+def park(blob: bytes, spill: SpillFile | None) -> Parcel:
+    """What the engine carries of a blob, of a multiple of 8 bytes: its place where it may wait."""
+    if spill is None:
+        return blob
+    words = np.frombuffer(blob, np.uint64)
+    return spill.append(words), len(words)
+
+
+def fetch(parcel: Parcel, spill: SpillFile | None) -> bytes:
+    """The blob that became `parcel`.
+
+    Raises:
+        ValueError: it waits in a spill file, and none is given.
+    """
+    if isinstance(parcel, bytes):
+        return parcel
+    if spill is None:
+        raise ValueError("the rows are in a spill file, and none is given")
+    place, n_words = parcel
+    words = np.empty(n_words, np.uint64)
+    spill.read(words, place)
+    return words.tobytes()

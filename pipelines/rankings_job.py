@@ -1,0 +1,48 @@
+"""What a reduction of rankings is asked to do. Without Beam, as `pipelines.reduction_job`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from hushrank.transforms.catalogue import Catalogue
+from hushrank.transforms.epsilons import EpsilonSource
+from hushrank.transforms.files import InputFile
+from hushrank.transforms.randomisation import RankingMechanism
+from hushrank.transforms.ranking_columns import ListColumns, RankColumns
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReduceRankings:
+    """One reduction of rankings to counts of private ones.
+
+    Attributes:
+        files: what to read.
+        columns: which column plays which role; they say in which form the rankings are.
+        catalogue: the public items.
+        contest: only rankings of this contest count; None: all do.
+        max_length: m, the most items of a ranking that counts.
+        max_rankings: the most rankings of one person that count.
+        break_ties: put tied items in random order; False: rankings with ties are set aside.
+        epsilons: where they come from and between which bounds they lie.
+        mechanism: how a ranking is privatised.
+        already_private: the rankings were privatised at the source with these epsilons.
+        by_place: keep pairs apart by place, for debiasing.
+        key: the run's secret, 32 random bytes, for pseudonyms.
+        confidential: folder for everything that holds private data.
+        fail_on_bad_rows: raise, before anything is released, if a row breaks a rule.
+    """
+
+    files: tuple[InputFile, ...]
+    columns: RankColumns | ListColumns
+    catalogue: Catalogue
+    contest: str | None
+    max_length: int
+    max_rankings: int
+    break_ties: bool
+    epsilons: EpsilonSource
+    mechanism: RankingMechanism
+    already_private: bool
+    by_place: bool
+    key: bytes
+    confidential: str
+    fail_on_bad_rows: bool = False

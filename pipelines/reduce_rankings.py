@@ -1,0 +1,233 @@
+"""Reduce rankings to counts of private ones: read, encode, meet by person, privatise, count.
+
+Only counts of private rankings leave this pipeline. They wait in the confidential folder, beside
+the rows that broke a rule and the tallies, until the run marks them as released; if it never does,
+nobody has seen them. Nothing is logged and no Beam metrics are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+
+from hushrank.estimation.ranking_counts import RankingCounts
+from hushrank.pipelines.confidential_area import set_aside, write_tally
+from hushrank.pipelines.execution import execute
+from hushrank.pipelines.rankings_job import ReduceRankings
+from hushrank.pipelines.reduction_job import EXACT_FILE
+from hushrank.pipelines.runner import Runner
+from hushrank.privacy.keyed_hash import KeyedHash
+from hushrank.privacy.randomness import system_bits
+from hushrank.transforms.aggregate import TallyFn
+from hushrank.transforms.catalogue import Catalogue
+from hushrank.transforms.encode import text_of_rejects
+from hushrank.transforms.engine import TaggedOutput, beam
+from hushrank.transforms.epsilons import read_epsilon_table
+from hushrank.transforms.files import check_files
+from hushrank.transforms.private_rankings import RankingCountsFn, privatize_rankings
+from hushrank.transforms.ranking_blobs import (
+    blob_of_pieces,
+    blob_of_rankings,
+    pieces_of_blobs,
+    rankings_of_blobs,
+)
+from hushrank.transforms.ranking_columns import ListColumns, RankColumns
+from hushrank.transforms.rankings import (
+    Assembled,
+    Rankings,
+    assemble,
+    bound_rankings,
+    encode_lists,
+    encode_ranks,
+    of_contest,
+    split_pieces,
+    split_rankings,
+)
+from hushrank.transforms.read import Split, plan_splits, read_batches
+from hushrank.transforms.spill_file import Parcel, SpillFile, fetch, park
+from hushrank.transforms.write import npz_bytes, write_whole
+
+PARTITION_RANKINGS = 250_000  # of ten items, sorted in memory at once: about 50 MB
+PARTITION_ROWS = 2_500_000
+MAX_PARTITIONS = 1 << 15
+BLOCK_RANKINGS = 1 << 16  # privatised and counted at a time
+
+TALLY, RANKINGS = "tally", "rankings"
+
+
+def run(job: ReduceRankings, runner: Runner = Runner.LOCAL) -> None:
+    """Execute `job`; afterwards `job.confidential` holds its counts, tallies and rejects.
+
+    Raises:
+        InputError: a file cannot be read, or a row broke a rule under `fail_on_bad_rows`.
+    """
+    splits = plan(job)
+    execute(job, runner, lambda pipeline, spill: build(pipeline, job, splits, spill))
+
+
+def plan(job: ReduceRankings) -> list[Split]:
+    """The shares of the input that are read apart, from footers and headers only."""
+    schemas = check_files(job.files, job.columns)
+    shares = [plan_splits(file, schemas[file.path], job.columns) for file in job.files]
+    return [split for share in shares for split in share]
+
+
+def build(
+    pipeline: beam.Pipeline,
+    job: ReduceRankings,
+    splits: list[Split],
+    spill: SpillFile | None = None,
+) -> None:
+    """Add the whole graph of `job` to `pipeline`.
+
+    Args:
+        pipeline: of any engine.
+        job: what to reduce.
+        splits: of `plan`.
+        spill: where rankings wait for the others of their person, if all workers are in this
+            process; None: the engine carries them.
+    """
+    wanted = PARTITION_ROWS if isinstance(job.columns, RankColumns) else PARTITION_RANKINGS
+    n_partitions = min(max(sum(split.rows for split in splits) // wanted, 1), MAX_PARTITIONS)
+    read = (
+        pipeline
+        | "Splits" >> beam.Create(splits)
+        | beam.Reshuffle()
+        | "ReadEncode"
+        >> beam.ParDo(_ReadEncode(job, n_partitions, spill)).with_outputs(TALLY, main=RANKINGS)
+    )
+    private, tallies = read[RANKINGS], [read[TALLY]]
+    if job.columns.user is not None:
+        met = (
+            private
+            | "MeetPeople" >> beam.GroupByKey()
+            | "Privatise" >> beam.ParDo(_Meet(job, spill)).with_outputs(TALLY, main=RANKINGS)
+        )
+        private = met[RANKINGS]
+        tallies.append(met[TALLY])
+    counts = private | "Count" >> beam.CombineGlobally(
+        RankingCountsFn(len(job.catalogue), job.max_length, by_place=job.by_place)
+    )
+    tally = tuple(tallies) | beam.Flatten() | "Tally" >> beam.CombineGlobally(TallyFn())
+    _ = counts | "WriteCounts" >> beam.ParDo(_WriteCounts(job.confidential))
+    _ = tally | "WriteTally" >> beam.ParDo(_WriteTally(job.confidential))
+
+
+class _ReadEncode(beam.DoFn):
+    """Split -> PrivateRankings, or (partition, parcel of true ones) where people must meet."""
+
+    def __init__(self, job: ReduceRankings, n_partitions: int, spill: SpillFile | None) -> None:
+        self._job = job
+        self._n_partitions = n_partitions
+        self._spill = spill
+
+    def setup(self) -> None:
+        path = self._job.epsilons.table
+        self._table = None if path is None else read_epsilon_table(path)
+        self._hash = KeyedHash(self._job.key)
+
+    def process(self, split: Split) -> Iterator[Any]:
+        job = self._job
+        tally = {"rows_read": 0, "rows_rejected": 0}
+        for number, batch in enumerate(read_batches(split)):
+            rows = batch.rows
+            if job.contest is not None and job.columns.contest is not None:
+                rows = of_contest(rows, job.columns.contest, job.contest)
+            outputs, rejected = self._encoded(rows)
+            rejects = [] if rejected is None else [rejected]
+            if batch.malformed:
+                rejects.append(text_of_rejects(batch.malformed, split.schema))
+            for part, table in enumerate(rejects):
+                set_aside(job.confidential, f"{split.name}#{number}.{part}", table)
+                tally["rows_rejected"] += len(table)
+            tally["rows_read"] += len(batch.rows) + len(batch.malformed)
+            yield from outputs
+        yield TaggedOutput(TALLY, tally)
+
+    def _encoded(self, rows: pa.RecordBatch) -> tuple[Iterator[Any], pa.Table | None]:
+        job = self._job
+        columns, how = job.columns, (job.catalogue, job.epsilons, self._table, self._hash)
+        if isinstance(columns, ListColumns):
+            lists = encode_lists(rows, columns, *how, job.max_length)
+            return self._lists(lists.rankings), lists.rejects
+        ranks = encode_ranks(rows, columns, *how)
+        parts = split_pieces(ranks.pieces, self._n_partitions)
+        parcels = ((place, park(blob_of_pieces(part), self._spill)) for place, part in parts)
+        return parcels, ranks.rejects
+
+    def _lists(self, rankings: Rankings) -> Iterator[Any]:
+        if rankings.owner is None:
+            yield from _private(rankings, self._job)
+            return
+        for place, part in split_rankings(rankings, self._n_partitions):
+            yield place, park(blob_of_rankings(part), self._spill)
+
+
+class _Meet(beam.DoFn):
+    """(partition, parcels of true rankings) -> PrivateRankings, within each person's bound."""
+
+    def __init__(self, job: ReduceRankings, spill: SpillFile | None) -> None:
+        self._job = job
+        self._spill = spill
+
+    def process(self, element: tuple[int, list[Parcel]]) -> Iterator[Any]:
+        partition, parcels = element
+        job, tally = self._job, {"rows_rejected": 0}
+        blobs = [fetch(parcel, self._spill) for parcel in parcels]
+        if isinstance(job.columns, ListColumns):
+            rankings = rankings_of_blobs(blobs)
+        else:
+            coins = system_bits() if job.break_ties else None
+            found = assemble(pieces_of_blobs(blobs), len(job.catalogue), job.max_length, coins)
+            if found.reason:
+                table = refused_table(found, job.catalogue)
+                set_aside(job.confidential, f"partition {partition}", table)
+                tally["rows_rejected"] += len(table)
+            rankings = found.rankings
+        kept = bound_rankings(rankings, job.max_rankings, system_bits())
+        tally |= {"rankings_with_owner": len(rankings), "rankings_kept": len(kept)}
+        yield from _private(kept, job)
+        yield TaggedOutput(TALLY, tally)
+
+
+def _private(rankings: Rankings, job: ReduceRankings) -> Iterator[Any]:
+    """Private rankings, some at a time, so that what is between stays small."""
+    bits = system_bits()
+    for start in range(0, len(rankings), BLOCK_RANKINGS):
+        rows = np.arange(start, min(start + BLOCK_RANKINGS, len(rankings)))
+        block = rankings if len(rows) == len(rankings) else rankings.take(rows)
+        yield privatize_rankings(block, job.mechanism, bits, already_private=job.already_private)
+
+
+def refused_table(found: Assembled, catalogue: Catalogue) -> pa.Table:
+    """The ranked items of refused rankings; `ranking` numbers the rankings."""
+    refused = found.refused
+    of_row = np.repeat(np.arange(len(refused)), refused.lengths)
+    names, reasons = pa.array(catalogue.names, pa.string()), pa.array(found.reason, pa.string())
+    return pa.table(
+        {
+            "ranking": of_row,
+            "item": names.take(pa.array(refused.items)),
+            "rank": found.rank,
+            "reason": reasons.take(pa.array(of_row)),
+        }
+    )
+
+
+class _WriteCounts(beam.DoFn):
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def process(self, counts: RankingCounts) -> None:
+        write_whole(f"{self._folder}/{EXACT_FILE}", npz_bytes(**counts.arrays()))
+
+
+class _WriteTally(beam.DoFn):
+    def __init__(self, folder: str) -> None:
+        self._folder = folder
+
+    def process(self, tally: dict[str, int]) -> None:
+        write_tally(self._folder, tally)
