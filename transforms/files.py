@@ -20,6 +20,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hushrank.transforms.schema import Columns, InputError, check_schema, is_text
+from hushrank.transforms.window import Window
 
 HEADER_BYTES = 1 << 20  # a CSV header or the first JSON line must end within the first MiB
 REMOTE_PREFIX = "gs://"
@@ -43,6 +44,10 @@ ENDINGS = {
 }
 
 
+class NoFilesError(InputError):
+    """A path names no file at all."""
+
+
 @dataclass(frozen=True, slots=True, order=True)
 class InputFile:
     """One file of a job. Path, size and version identify its content without reading it."""
@@ -51,13 +56,16 @@ class InputFile:
     size: int  # bytes
     version: str  # local: modification time in ns; gs://: time of the last update
     format: FileFormat
+    window: Window | None = None  # which of its rows belong to the job; None: all
 
     def identity(self) -> list[str | int]:
         """What of it enters the release key."""
         return [self.path, self.size, self.version]
 
 
-def list_files(paths: Sequence[str], format_: FileFormat | None = None) -> list[InputFile]:
+def list_files(
+    paths: Sequence[str], format_: FileFormat | None = None, partition: str | None = None
+) -> list[InputFile]:
     """Files that `paths` (files, folders, globs; local or gs://) name, sorted, each once.
 
     A folder means every file in or below it that has a known ending and no leading `.` or `_`.
@@ -65,16 +73,21 @@ def list_files(paths: Sequence[str], format_: FileFormat | None = None) -> list[
     Args:
         paths: absolute local paths or gs:// URLs; `*`, `?`, `[...]` and `**` are patterns.
         format_: how to read all of them; None: by each file's ending.
+        partition: such as `date=2026-11-20`: only files below a folder of that name.
 
     Raises:
-        InputError: a path matches nothing, a file is empty, or its format is unknown.
+        NoFilesError: a path matches nothing.
+        InputError: a file is empty, or its format is unknown.
     """
     found: dict[str, InputFile] = {}
     for path in paths:
         remote = path.startswith(REMOTE_PREFIX)
         matches = list(_remote_matches(path) if remote else _local_matches(path))
+        if partition is not None:
+            matches = [match for match in matches if partition in match[0].split("/")[:-1]]
         if not matches:
-            raise InputError(f"{path}: no such file. Check input.paths; nothing was read.")
+            where = path if partition is None else f"{path}: below a folder {partition}"
+            raise NoFilesError(f"{where}: no such file. Check input.paths; nothing was read.")
         for name, size, version in matches:
             if size == 0:
                 raise InputError(
@@ -97,6 +110,8 @@ def check_files(files: Iterable[InputFile], columns: Columns) -> dict[str, pa.Sc
         schema = read_schema(file)
         by_line = file.format is FileFormat.CSV
         check_schema(file.path, schema, columns, named_by_a_line=by_line)
+        if file.window is not None:
+            file.window.check(file.path, schema)
         schemas[file.path] = schema
         if columns.user is not None:
             kind = is_text(schema.field(columns.user).type)

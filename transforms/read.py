@@ -7,6 +7,7 @@ Lines that are not rows at all come back apart, for the confidential area.
 from __future__ import annotations
 
 import io
+import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import IO
@@ -27,6 +28,7 @@ from hushrank.transforms.files import (
     parquet_footer,
 )
 from hushrank.transforms.schema import Columns, InputError, is_list, is_text
+from hushrank.transforms.window import Window
 
 BATCH_ROWS = 1 << 20
 BATCH_COLUMNS = 8  # of wider rows a batch has fewer
@@ -45,7 +47,7 @@ class Split:
 
     Attributes:
         file: where.
-        schema: names and types of the columns to read.
+        schema: names and types of the columns that are needed.
         items: which of them name items: few distinct values, best read as dictionaries.
         row_groups: of a Parquet file, in order; empty: all there is.
         rows: about how many rows, to plan the work.
@@ -56,6 +58,12 @@ class Split:
     items: tuple[str, ...]
     row_groups: tuple[int, ...]
     rows: int
+    times: pa.Field | None = None  # the column of the file's window, where it is not needed besides
+
+    @property
+    def to_read(self) -> pa.Schema:
+        """Names and types of all columns to read."""
+        return self.schema if self.times is None else self.schema.append(self.times)
 
     @property
     def name(self) -> str:
@@ -85,21 +93,40 @@ def plan_splits(file: InputFile, schema: pa.Schema, columns: Columns) -> list[Sp
     """
     needed = pa.schema([schema.field(name) for name in columns.names()])
     items = tuple(name for name in columns.item_names() if is_text(schema.field(name).type))
+    window = file.window
+    times = schema.field(window.column) if window and window.column not in needed.names else None
     if file.format is not FileFormat.PARQUET:
-        return [Split(file, needed, items, (), file.size // CSV_BYTES_PER_ROW)]
+        return [Split(file, needed, items, (), file.size // CSV_BYTES_PER_ROW, times)]
     footer = parquet_footer(file.path)
     if footer.num_row_groups == 0:
-        return [Split(file, needed, items, (), 0)]
+        return [Split(file, needed, items, (), 0, times)]
     splits: list[Split] = []
     groups: list[int] = []
     rows = 0
-    for group in range(footer.num_row_groups):
+    candidates = list(range(footer.num_row_groups))
+    if window is not None:  # one is read even if none has rows of the window: a split needs one
+        candidates = [group for group in candidates if not _misses(footer, group, window)] or [0]
+    for group in candidates:
         groups.append(group)
         rows += footer.row_group(group).num_rows
-        if rows >= batch_rows(needed) or group == footer.num_row_groups - 1:
-            splits.append(Split(file, needed, items, tuple(groups), rows))
+        if rows >= batch_rows(needed) or group == candidates[-1]:
+            splits.append(Split(file, needed, items, tuple(groups), rows, times))
             groups, rows = [], 0
     return splits
+
+
+def _misses(footer: pq.FileMetaData, group: int, window: Window) -> bool:
+    """Whether the statistics of a row group show that all its times lie outside `window`."""
+    metadata = footer.row_group(group)
+    for place in range(metadata.num_columns):
+        column = metadata.column(place)
+        if column.path_in_schema == window.column:
+            known = column.statistics
+            # Rows without a time are set aside, so a group with such rows is read.
+            if known is None or not known.has_min_max or known.null_count != 0:
+                return False
+            return window.misses(known.min, known.max)
+    return False
 
 
 def batch_rows(schema: pa.Schema) -> int:
@@ -122,7 +149,7 @@ def read_batches(split: Split) -> Iterator[ReadBatch]:
     }
     try:
         with open_bytes(split.file.path) as stream:
-            yield from readers[split.file.format](stream, split)
+            yield from _of_window(readers[split.file.format](stream, split), split)
         check_unchanged(split.file)
     except (pa.ArrowException, OSError) as error:
         check_unchanged(split.file)
@@ -135,13 +162,27 @@ def read_batches(split: Split) -> Iterator[ReadBatch]:
         ) from None
 
 
+def _of_window(batches: Iterator[ReadBatch], split: Split) -> Iterator[ReadBatch]:
+    """The rows of `batches` whose time lies in the window of the file; all without a window."""
+    window = split.file.window
+    if window is None:
+        yield from batches
+        return
+    for batch in batches:
+        inside, broken = window.select(batch.rows.column(window.column))
+        timeless = batch.rows.filter(pa.array(broken)).to_pylist() if broken.any() else []
+        malformed = tuple(json.dumps(row, default=str, ensure_ascii=False) for row in timeless)
+        rows = batch.rows.filter(pa.array(inside)).select(split.schema.names)
+        yield ReadBatch(rows, batch.malformed + malformed)
+
+
 def _read_parquet(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
     # A row group that was read ahead would be in memory whole; over a network that is worth it.
     local = {"pre_buffer": False, "buffer_size": READ_BYTES}
     how = {"pre_buffer": True} if is_remote(split.file.path) else local
     with pq.ParquetFile(stream, read_dictionary=list(split.items), **how) as parquet:
         for rows in parquet.iter_batches(
-            batch_rows(split.schema), row_groups=list(split.row_groups), columns=split.schema.names
+            batch_rows(split.schema), row_groups=list(split.row_groups), columns=split.to_read.names
         ):
             yield ReadBatch(_plain(rows))
 
@@ -166,7 +207,7 @@ def _read_csv(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
         malformed.append(row.text)
         return "skip"
 
-    names = split.schema.names
+    names = split.to_read.names
     # As text, whatever the rows hold: Arrow would otherwise guess types from the rows and quote a
     # row that contradicts its guess in an error.
     types = dict.fromkeys(names, pa.string()) | dict.fromkeys(split.items, ITEM_TYPE)
@@ -185,7 +226,7 @@ def _read_csv(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
         yield ReadBatch(rows, tuple(malformed))
         malformed.clear()
     if malformed:
-        yield ReadBatch(_no_rows(split.schema), tuple(malformed))
+        yield ReadBatch(_no_rows(split.to_read), tuple(malformed))
 
 
 def _is_header_alone(stream: IO[bytes]) -> bool:
@@ -200,12 +241,12 @@ def _read_json_lines(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
     while block := stream.read(BLOCK_BYTES):
         whole, newline, tail = block.rpartition(b"\n")
         if newline:
-            yield _parse_json_lines((rest + whole).split(b"\n"), split.schema)
+            yield _parse_json_lines((rest + whole).split(b"\n"), split.to_read)
             rest = tail
         else:
             rest += tail
     if rest.strip():
-        yield _parse_json_lines([rest], split.schema)
+        yield _parse_json_lines([rest], split.to_read)
 
 
 def _parse_json_lines(lines: list[bytes], schema: pa.Schema) -> ReadBatch:
