@@ -1,4 +1,4 @@
-"""The ledger's promises when processes die or meet: each case runs real processes on a real file.
+"""The ledger's promises when processes die or meet: real processes, on a real file and in a store.
 
 A run draws noise only after `mark_drawn` has returned. What is counted must cover every noise that
 was drawn, whatever died when, and the next run must be able to go on.
@@ -9,6 +9,7 @@ import os
 import resource
 import signal
 import sys
+import time
 import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -21,8 +22,11 @@ from hushrank.flows.budget import BudgetTerms
 from hushrank.flows.errors import BudgetRefused, LedgerError
 from hushrank.flows.ledger import Ledger
 from hushrank.flows.ledger_account import ReleaseState
+from hushrank.flows.ledger_gcs import LedgerObject
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Adjacency, Unit
+from hushrank.transforms.cloud_storage import CloudPath
+from tests.fake_cloud_storage import fake_cloud_storage
 
 COST = 2.0
 TOTAL = 10.0
@@ -30,16 +34,33 @@ KILLED = -signal.SIGKILL
 FORK = multiprocessing.get_context("fork")  # a fresh interpreter would take 2 s to import hushrank
 
 
-def ledger_at(path: Path) -> Ledger:
+LEASE_SECONDS = 1.5  # of a run whose ledger is in a store
+
+
+@pytest.fixture(params=["file", "object"])
+def place(request, tmp_path, monkeypatch) -> Iterator[Path | CloudPath]:
+    """Where a ledger is kept: a local file, or an object in a store."""
+    if request.param == "file":
+        yield tmp_path / "ledger.jsonl"
+        return
+    with fake_cloud_storage("budget") as store:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", store.url)
+        yield CloudPath.parse("gs://budget/ledger.jsonl")
+        assert not [name for name in store.names("budget") if name.endswith(".now")]
+
+
+def ledger_at(place: Path | CloudPath) -> Ledger:
     terms = BudgetTerms("campus", TOTAL, 0.0, None, Unit.USER, Adjacency.REPLACE_ONE)
-    return Ledger(path, terms, operator="anna")
+    if isinstance(place, CloudPath):
+        return Ledger(LedgerObject(place, lease_seconds=LEASE_SECONDS), terms, operator="anna")
+    return Ledger(place, terms, operator="anna")
 
 
 class Run:
     """One run of release `a`, which notes outside of the ledger how far it came."""
 
-    def __init__(self, folder: Path) -> None:
-        self.ledger = ledger_at(folder / "ledger.jsonl")
+    def __init__(self, folder: Path, place: Path | CloudPath | None = None) -> None:
+        self.ledger = ledger_at(place or folder / "ledger.jsonl")
         self.notes = folder / "notes"
 
     def note(self, what: str) -> None:
@@ -189,8 +210,8 @@ def test_a_disk_that_fills_up_under_the_ledger(tmp_path):
         check_then_go_on(run)
 
 
-def test_a_killed_run_lets_the_next_one_in(tmp_path):
-    run = Run(tmp_path)
+def test_a_killed_run_lets_the_next_one_in(tmp_path, place):
+    run = Run(tmp_path, place)
     reader, writer = os.pipe()
 
     def work() -> None:
@@ -204,9 +225,18 @@ def test_a_killed_run_lets_the_next_one_in(tmp_path):
     with pytest.raises(LedgerError, match="Another run of release a is in progress"):
         run.go()
     assert not run.notes.exists()
+    time.sleep(2 * LEASE_SECONDS if isinstance(place, CloudPath) else 0)
+    with pytest.raises(LedgerError, match="Another run of release a is in progress"):
+        run.go()  # it is alive, however long it takes
     child.kill()
     child.join()
-    run.go()
+    for _ in range(100):
+        try:
+            run.go()
+            break
+        except LedgerError:  # a file is let go at once, an object when its lease is stale
+            assert isinstance(place, CloudPath)
+            time.sleep(0.1)
     assert run.ledger.balance().spent_epsilon == COST
 
 
@@ -236,11 +266,9 @@ def at_once(processes: int, work: Callable[[int], Iterator[str]]) -> list[str]:
 
 
 @pytest.mark.parametrize("processes", [2, 8])
-def test_processes_that_want_more_than_there_is_get_exactly_all_of_it(tmp_path, processes):
-    path = tmp_path / "ledger.jsonl"
-
+def test_processes_that_want_more_than_there_is_get_exactly_all_of_it(place, processes):
     def work(index: int) -> Iterator[str]:
-        ledger = ledger_at(path)
+        ledger = ledger_at(place)
         for night in range(24 // processes):
             release_id = f"process-{index}-night-{night}"
             try:
@@ -253,18 +281,16 @@ def test_processes_that_want_more_than_there_is_get_exactly_all_of_it(tmp_path, 
             yield release_id
 
     results = at_once(processes, work)
-    committed = {row.release_id for row in ledger_at(path).history() if row.state == "committed"}
+    committed = {row.release_id for row in ledger_at(place).history() if row.state == "committed"}
     assert len(committed) == TOTAL
     assert sorted(results) == sorted([*committed, *["refused"] * 14])  # 24 wanted 1 each, of 10
-    assert ledger_at(path).balance().spent_epsilon == TOTAL
-    assert len(path.read_bytes().splitlines()) == 1 + 3 * TOTAL  # no update was lost
+    assert ledger_at(place).balance().spent_epsilon == TOTAL
+    assert len(place.read_bytes().splitlines()) == 1 + 3 * TOTAL  # no update was lost
 
 
-def test_of_many_processes_that_draw_for_one_release_one_may(tmp_path):
-    path = tmp_path / "ledger.jsonl"
-
+def test_of_many_processes_that_draw_for_one_release_one_may(place):
     def work(index: int) -> Iterator[str]:
-        ledger = ledger_at(path)
+        ledger = ledger_at(place)
         try:  # without the run lock, which is there to keep them from getting this far
             ledger.reserve("a", Spend(epsilon=COST))
             ledger.mark_drawn("a")
@@ -274,17 +300,16 @@ def test_of_many_processes_that_draw_for_one_release_one_may(tmp_path):
             yield "drawn"
 
     assert sorted(at_once(8, work)) == ["drawn"] + ["refused"] * 7
-    assert ledger_at(path).balance().spent_epsilon == COST
+    assert ledger_at(place).balance().spent_epsilon == COST
 
 
-def test_of_a_draw_and_a_cancel_at_once_one_happens(tmp_path):
-    path = tmp_path / "ledger.jsonl"
-    for night in range(10):
+def test_of_a_draw_and_a_cancel_at_once_one_happens(place):
+    for night in range(3 if isinstance(place, CloudPath) else 10):
         release_id = f"night-{night}"
-        ledger_at(path).reserve(release_id, Spend(epsilon=1.0))
+        ledger_at(place).reserve(release_id, Spend(epsilon=1.0))
 
         def work(index: int, release_id: str = release_id) -> Iterator[str]:
-            ledger = ledger_at(path)
+            ledger = ledger_at(place)
             step = (ledger.mark_drawn, ledger.cancel)[index]
             try:
                 step(release_id)
@@ -293,4 +318,4 @@ def test_of_a_draw_and_a_cancel_at_once_one_happens(tmp_path):
             yield ("drawn", "cancelled")[index]
 
         happened = at_once(2, work)
-        assert happened == [ledger_at(path).state(release_id)]
+        assert happened == [ledger_at(place).state(release_id)]

@@ -1,0 +1,280 @@
+"""Objects in Cloud Storage, read and written through Google's own client.
+
+Every write can name the generation that it replaces: 0 for an object that must not be there yet,
+so that of several writers one wins and none overwrites what it has not seen. Failures are
+`OSError`s, as those of files, after the retries that Google recommends, for a bounded time.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import functools
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import IO, TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from google.cloud import storage
+
+CLOUD_PREFIX = "gs://"
+ABSENT = 0  # the generation of an object that is not there
+PATIENCE = 60.0  # seconds in which requests that fail for a passing reason are repeated
+CHUNK_BYTES = 1 << 24  # of an object that is read piece by piece
+MAX_REPEATS = 20  # of a read whose object was replaced between two requests
+
+_URL = re.compile(r"gs://(?P<bucket>[a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(/(?P<name>.*))?", re.DOTALL)
+
+
+class ObjectChanged(OSError):  # noqa: N818 - the right answer to a writer that comes late
+    """The object is not of the generation that was asked for; nothing was written."""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredObject:
+    """An object at one moment.
+
+    Attributes:
+        content: its bytes.
+        generation: stands for exactly this content, and for who wrote it.
+        metadata: texts kept beside it.
+        updated: when it was written, by the clock of the store.
+    """
+
+    content: bytes
+    generation: int
+    metadata: Mapping[str, str]
+    updated: datetime
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """What a listing says about an object."""
+
+    path: CloudPath
+    size: int
+    generation: int
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class CloudPath:
+    """An object in a bucket, or the folder of the objects whose names begin with `name/`.
+
+    Joined with `/` as a `pathlib.Path` is. Methods that ask the store raise PermissionError,
+    FileNotFoundError, or another OSError where it does not answer.
+    """
+
+    bucket: str
+    key: str = field(default="")  # without a slash at either end; empty: the bucket itself
+
+    @classmethod
+    def parse(cls, url: str) -> CloudPath:
+        """The path that `gs://bucket/name` names; one slash at the end does not matter.
+
+        Raises:
+            ValueError: it has no bucket, or a part of its name is empty, `.` or `..`.
+        """
+        match = _URL.fullmatch(url)
+        if match is None:
+            raise ValueError(f"must be {CLOUD_PREFIX}bucket/name, got {url!r}")
+        name = (match["name"] or "").removesuffix("/")
+        if name and any(part in ("", ".", "..") for part in name.split("/")):
+            raise ValueError(f"must not have an empty part, '.' or '..' between slashes: {url!r}")
+        return cls(match["bucket"], name)
+
+    def __str__(self) -> str:
+        return f"{CLOUD_PREFIX}{self.bucket}/{self.key}".removesuffix("/")
+
+    def __truediv__(self, part: str) -> CloudPath:
+        return CloudPath(self.bucket, f"{self.key}/{part}" if self.key else part)
+
+    @property
+    def name(self) -> str:
+        """The part after the last slash."""
+        return self.key.rpartition("/")[2]
+
+    @property
+    def parent(self) -> CloudPath:
+        """The folder that it is in."""
+        return CloudPath(self.bucket, self.key.rpartition("/")[0])
+
+    def contains(self, other: CloudPath) -> bool:
+        """Whether `other` is this or is in it."""
+        inside = not self.key or f"{other.key}/".startswith(f"{self.key}/")
+        return self.bucket == other.bucket and inside
+
+    def read(self, patience: float = PATIENCE) -> StoredObject | None:
+        """What is there now, content and generation together; None: nothing."""
+        for _ in range(MAX_REPEATS):
+            with contextlib.suppress(FileNotFoundError, ObjectChanged), _explained(self):
+                how = _how(patience)
+                blob = _bucket(self).get_blob(self.key, **how)
+                if blob is None:
+                    return None
+                generation, updated = int(blob.generation), blob.updated  # a download resets them
+                content = blob.download_as_bytes(if_generation_match=generation, **how)
+                return StoredObject(content, generation, dict(blob.metadata or {}), updated)
+        raise OSError(errno.EBUSY, "it is replaced all the time", str(self))
+
+    def read_bytes(self) -> bytes:
+        """Its content.
+
+        Raises:
+            FileNotFoundError: it is not there.
+        """
+        found = self.read()
+        if found is None:
+            raise FileNotFoundError(errno.ENOENT, "no such object", str(self))
+        return found.content
+
+    def read_text(self, encoding: str = "utf-8") -> str:
+        """Its content as text.
+
+        Raises:
+            FileNotFoundError: it is not there.
+        """
+        return self.read_bytes().decode(encoding)
+
+    def generation(self) -> int:
+        """Of what is there now, or `ABSENT`."""
+        with _explained(self):
+            blob = _bucket(self).get_blob(self.key, **_how(PATIENCE))
+        return ABSENT if blob is None else int(blob.generation)
+
+    def exists(self) -> bool:
+        """Whether the object is there."""
+        return self.generation() != ABSENT
+
+    def write(
+        self,
+        content: bytes,
+        *,
+        replaces: int | None = None,
+        metadata: Mapping[str, str] | None = None,
+        patience: float = PATIENCE,
+    ) -> StoredObject:
+        """Put `content` there, whole or not at all.
+
+        Args:
+            content: all of it.
+            replaces: the generation that must be there still; None: whatever is there.
+            metadata: texts to keep beside it.
+            patience: seconds in which to try again.
+
+        Raises:
+            ObjectChanged: another generation is there. It may be this write's own, whose answer
+                was lost and which was then repeated.
+        """
+        with _explained(self):
+            blob = _bucket(self).blob(self.key)
+            blob.metadata = dict(metadata or {})
+            blob.upload_from_string(
+                content,
+                content_type="application/octet-stream",
+                if_generation_match=replaces,
+                **_how(patience),
+            )
+        return StoredObject(content, int(blob.generation), dict(metadata or {}), blob.updated)
+
+    def create(self, content: bytes) -> None:
+        """Write an object that is not there yet; the same content there already is as good.
+
+        Raises:
+            ObjectChanged: other content is there; it is left as it is.
+        """
+        try:
+            self.write(content, replaces=ABSENT)
+        except ObjectChanged:
+            if self.read_bytes() != content:
+                raise
+
+    def delete(self, generation: int | None = None) -> None:
+        """Delete it, or only that generation; what is not there is as good as deleted.
+
+        Raises:
+            ObjectChanged: another generation is there.
+        """
+        with contextlib.suppress(FileNotFoundError), _explained(self):
+            blob = _bucket(self).blob(self.key)
+            blob.delete(if_generation_match=generation, **_how(PATIENCE))
+
+    def objects(self, prefix: str = "") -> Iterator[Listed]:
+        """Everything in this folder whose name below it begins with `prefix`, by name."""
+        start = f"{self.key}/{prefix}" if self.key else prefix
+        with _explained(self):
+            for blob in _client().list_blobs(self.bucket, prefix=start, **_how(PATIENCE)):
+                if not blob.name.endswith("/"):  # which consoles make to show an empty folder
+                    path = CloudPath(self.bucket, blob.name)
+                    yield Listed(path, int(blob.size), int(blob.generation))
+
+    @contextlib.contextmanager
+    def open(self) -> Iterator[IO[bytes]]:
+        """A readable, seekable stream of what is there."""
+        with _explained(self):
+            blob = _bucket(self).get_blob(self.key, **_how(PATIENCE))
+        if blob is None:
+            raise FileNotFoundError(errno.ENOENT, "no such object", str(self))
+        how = _how(PATIENCE)
+        with blob.open("rb", chunk_size=CHUNK_BYTES, **how) as stream, _explained(self):
+            yield stream
+
+
+def is_cloud(path: str) -> bool:
+    """Whether `path` names an object in Cloud Storage."""
+    return path.startswith(CLOUD_PREFIX)
+
+
+def _bucket(path: CloudPath) -> storage.Bucket:
+    return _client().bucket(path.bucket)
+
+
+def _client() -> storage.Client:
+    # A process that was forked must not share its parent's connections.
+    return _client_of(os.getpid(), os.environ.get("STORAGE_EMULATOR_HOST"))
+
+
+@functools.lru_cache(maxsize=4)
+def _client_of(_process: int, _emulator: str | None) -> storage.Client:
+    from google.cloud import storage  # takes a second: only where it is needed
+
+    return storage.Client(project=None)  # objects have no need of one
+
+
+def _how(patience: float) -> dict[str, Any]:
+    from google.cloud.storage.retry import DEFAULT_RETRY
+
+    return {"timeout": min(patience, PATIENCE), "retry": DEFAULT_RETRY.with_timeout(patience)}
+
+
+@contextlib.contextmanager
+def _explained(path: CloudPath) -> Iterator[None]:
+    """Failures of the store as those of files."""
+    import requests
+    from google.api_core import exceptions as api
+    from google.auth import exceptions as auth
+    from google.cloud.storage import exceptions as media
+
+    where = str(path)
+    try:
+        yield
+    except api.NotFound:
+        raise FileNotFoundError(errno.ENOENT, "no such object or bucket", where) from None
+    except (api.Forbidden, api.Unauthorized):
+        raise PermissionError(errno.EACCES, "no permission", where) from None
+    except api.PreconditionFailed:
+        raise ObjectChanged(errno.EEXIST, "somebody else wrote it", where) from None
+    except auth.DefaultCredentialsError:
+        text = "no credentials for Google Cloud: run gcloud auth application-default login"
+        raise PermissionError(errno.EACCES, text, where) from None
+    except (
+        api.GoogleAPICallError,
+        api.RetryError,
+        auth.GoogleAuthError,
+        media.DataCorruption,
+        requests.RequestException,
+    ) as error:
+        text = f"Cloud Storage does not answer as it should: {type(error).__name__}"
+        raise OSError(errno.EIO, text, where) from None
