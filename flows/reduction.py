@@ -2,20 +2,25 @@
 
 Rows are only ever in the memory of this child process; its parent, which talks to people, ledger
 and server, gets an empty answer or an error text that is safe to show. Anything unexpected, whose
-text may quote a row, goes to a file in the confidential folder. The child takes seconds to load the
-engine, so it is started before there is a job and waits for one.
+text may quote a row, goes to a file in the confidential folder. The child is started before there
+is a job and loads what every job needs while its parent checks the configuration; Beam, which takes
+seconds more, it loads for a job that is not small.
 """
 
 from __future__ import annotations
 
+import importlib
 import multiprocessing
 import os
 import signal
+import sys
 import traceback
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Self
 
 from hushrank.flows.errors import ConfigError, HushrankError
+from hushrank.pipelines.runner import is_small
+from hushrank.transforms import in_process
 from hushrank.transforms.schema import InputError
 from hushrank.transforms.write import write_whole
 
@@ -23,6 +28,12 @@ if TYPE_CHECKING:
     from hushrank.flows.method import ReductionJob
 
 ERROR_FILE = "error.txt"
+BEAM = "apache_beam"
+LOADED_FIRST = (  # by the child, and none of them loads Beam
+    "pyarrow.parquet",
+    "hushrank.transforms.bound",
+    "hushrank.pipelines.reduction_job",
+)
 
 
 class ReductionError(HushrankError):
@@ -49,9 +60,11 @@ class Reducer:
             ConfigError: the input breaks a rule.
             ReductionError: anything else went wrong; details are in the confidential folder.
         """
-        if not self._process.is_alive():
+        small = is_small(job)
+        if not self._process.is_alive() or (self._without_beam and not small):
             self._stop()
             self._start()
+        self._without_beam |= small
         try:
             self._connection.send(job)
             kind, text = self._connection.recv()
@@ -70,6 +83,7 @@ class Reducer:
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
         self._process.start()
+        self._without_beam = False
         theirs.close()
 
     def _stop(self) -> None:
@@ -83,13 +97,17 @@ def _serve(connection: Connection) -> None:
     silence = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):  # engines and native libraries write elements to them
         os.dup2(silence, stream)
-    from hushrank.pipelines import reduce  # takes seconds: see above
-
+    for module in LOADED_FIRST:
+        importlib.import_module(module)
     while True:
         try:
             job = connection.recv()
         except EOFError:  # the parent needs us no more
             return
+        if is_small(job) and BEAM not in sys.modules:
+            in_process.choose()
+        from hushrank.pipelines import reduce
+
         try:
             reduce.run(job)
         except InputError as error:

@@ -10,16 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import apache_beam as beam
 import numpy as np
-from apache_beam.pvalue import TaggedOutput
 
 from hushrank.estimation.weighted_pairs import PairSums
 from hushrank.pipelines.confidential_area import set_aside, write_tally
 from hushrank.pipelines.execution import execute
-from hushrank.pipelines.options import Runner
 from hushrank.pipelines.private_job import ReduceAnswers
 from hushrank.pipelines.reduction_job import EXACT_FILE
+from hushrank.pipelines.runner import Runner
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.aggregate import TallyFn
@@ -30,6 +28,7 @@ from hushrank.transforms.answers import (
     split_by_owner,
 )
 from hushrank.transforms.encode import text_of_rejects
+from hushrank.transforms.engine import TaggedOutput, beam
 from hushrank.transforms.epsilons import read_epsilon_table
 from hushrank.transforms.files import check_files
 from hushrank.transforms.privatize import PrivatePairsFn, privatize

@@ -9,22 +9,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-from apache_beam.pvalue import TaggedOutput
 from numpy.typing import NDArray
 
 from hushrank.pipelines.confidential_area import set_aside, write_tally
 from hushrank.pipelines.execution import execute
-from hushrank.pipelines.options import Runner
 from hushrank.pipelines.reduction_job import EXACT_FILE
 from hushrank.pipelines.responses_job import ReduceResponses
+from hushrank.pipelines.runner import Runner
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.aggregate import TallyFn
 from hushrank.transforms.answer_sheets import Answers, blobs_by_person, sheets_of_partition
 from hushrank.transforms.catalogue import Catalogue
 from hushrank.transforms.encode import text_of_rejects
+from hushrank.transforms.engine import TaggedOutput, beam
 from hushrank.transforms.files import FileFormat, InputFile, check_files
 from hushrank.transforms.measurements import MeasurementsFn
 from hushrank.transforms.randomized_answers import (

@@ -26,16 +26,14 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
-from typing import Any
-
-from dp_accounting import dp_event
-from dp_accounting.pld import common as pld_common
-from dp_accounting.pld import privacy_loss_distribution as pld
-from dp_accounting.privacy_accountant import NeighboringRelation
-from dp_accounting.rdp import RdpAccountant
+from typing import TYPE_CHECKING, Any
 
 from hushrank.privacy.decimals import decimal_value, float_at_least, float_at_most
 from hushrank.privacy.units import NoiseKind, PrivacyParams
+
+if TYPE_CHECKING:  # it takes a second to load, and plain sums of epsilons do without it
+    from dp_accounting import dp_event
+    from dp_accounting.rdp import RdpAccountant
 
 PLD_GRID = 1e-4  # between two losses; doubled while the epsilons add up to more than ...
 PLD_FINE_EPSILON = 15.0  # ... this, which keeps convolutions below half a million cells
@@ -222,6 +220,9 @@ def _pld_total(spends: Sequence[Spend], delta: float, reach: float) -> Callable[
 
 def _composed_pld(spends: Sequence[Spend], grid: float) -> Any:
     """Equal spends at once, then in pairs, so that the long convolutions are few."""
+    from dp_accounting.pld import common as pld_common
+    from dp_accounting.pld import privacy_loss_distribution as pld
+
     parts = [
         pld.from_privacy_parameters(
             pld_common.DifferentialPrivacyParameters(spend.epsilon, spend.delta), grid
@@ -246,6 +247,9 @@ def _rdp_total(spends: Sequence[Spend], delta: float) -> Callable[[float], float
 
 
 def _rdp(spends: Sequence[Spend]) -> RdpAccountant:
+    from dp_accounting.privacy_accountant import NeighboringRelation
+    from dp_accounting.rdp import RdpAccountant
+
     accountant = RdpAccountant(RDP_ORDERS, NeighboringRelation.REPLACE_ONE)
     for spend, count in Counter(spends).items():
         accountant.compose(_event(spend), count)
@@ -254,6 +258,8 @@ def _rdp(spends: Sequence[Spend]) -> RdpAccountant:
 
 def _event(spend: Spend) -> dp_event.DpEvent:
     """The accountant's name for a pure or zCDP spend."""
+    from dp_accounting import dp_event
+
     if math.isinf(spend.epsilon) or (spend.rho is not None and math.isinf(spend.rho)):
         return dp_event.NonPrivateDpEvent()
     if spend.rho is not None:

@@ -58,8 +58,7 @@ from enum import StrEnum
 
 import numpy as np
 from scipy.optimize import brentq
-from scipy.special import ndtr
-from scipy.stats import chi, norm
+from scipy.special import chdtri, ndtr
 
 from hushrank.privacy.gradient_sensitivity import (
     GradientSensitivity,
@@ -266,7 +265,7 @@ def _gaussian(
 def _tail(change: GradientSensitivity, loss: LossBounds, n_items: int, delta: float) -> float:
     """What b.g / scale exceeds with probability delta at most."""
     dimension = min(change.terms * change.term_directions, n_items - 1)
-    projected = change.l2 * float(chi.isf(delta, dimension))
+    projected = change.l2 * math.sqrt(float(chdtri(dimension, delta)))  # of a chi variable
     # The ends of a term with two directions: both of them, of length term_l2, or either alone.
     alone = change.term_l2 / (math.sqrt(2) * loss.slope)
     stretches = np.array([1.0] if change.term_directions == 1 else [1.0, alone, alone])
@@ -278,6 +277,8 @@ def _tail(change: GradientSensitivity, loss: LossBounds, n_items: int, delta: fl
     if change.terms == 1:
         return min(projected, change.term_l2 * quantile)
     z = quantile * stretches
-    beyond = (norm.pdf(z) - z * ndtr(-z)) / stretches  # integrals of the tails from `quantile` on
+    beyond = (
+        np.exp(-(z**2) / 2) / math.sqrt(2 * math.pi) - z * ndtr(-z)
+    ) / stretches  # integrals of the tails from `quantile` on
     shortfall = quantile + float(beyond.sum()) / delta
     return min(projected, change.terms * change.term_l2 * shortfall)

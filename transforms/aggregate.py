@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterable
 
-import apache_beam as beam
 import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.transforms.encode import Comparisons
+from hushrank.transforms.engine import beam
 from hushrank.transforms.schema import Ties
 
 Counts = NDArray[np.int64]

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-import apache_beam as beam
 import numpy as np
 
 from hushrank.estimation.differential import Counts, item_tiles, measurements_of_answers
 from hushrank.transforms.answer_sheets import Answers
+from hushrank.transforms.engine import beam
 
 
 class MeasurementsFn(beam.CombineFn):

@@ -14,7 +14,6 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-import apache_beam as beam
 import numpy as np
 from numpy.typing import NDArray
 
@@ -29,6 +28,7 @@ from hushrank.privacy.laplace_response import add_laplace
 from hushrank.privacy.randomized_response import randomize
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.answers import Answers
+from hushrank.transforms.engine import beam
 from hushrank.transforms.epsilons import Epsilons
 from hushrank.transforms.randomisation import Randomisation
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-import apache_beam as beam
 import numpy as np
 from numpy.typing import NDArray
 
@@ -21,6 +20,7 @@ from hushrank.estimation.randomized_measurements import (
 )
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.answer_sheets import Answers
+from hushrank.transforms.engine import beam
 from hushrank.transforms.local_answers import LocalAnswers
 
 PARTS = 16

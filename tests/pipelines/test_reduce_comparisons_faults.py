@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 
 from hushrank.pipelines import reduce_comparisons
-from hushrank.pipelines.options import Runner, pipeline_options
+from hushrank.pipelines.options import pipeline_options
+from hushrank.pipelines.runner import Runner
 from hushrank.transforms.shuffle import unpack
 from hushrank.transforms.spill_file import SpillFile
 from tests.pipelines.test_reduce_comparisons import SETTINGS, a_job, a_log, counts_of, write
@@ -67,8 +68,8 @@ def test_a_full_disk_while_rows_wait_stops_the_run_and_leaves_nothing(
 def test_rows_that_the_engine_loses_or_repeats_on_their_way_are_missed(
     tmp_path, one_file, monkeypatch, times
 ):
-    def unreliable(parcels, spill):
-        *others, last = unpack(parcels, spill)
+    def unreliable(parcels, spill, most):
+        *others, last = unpack(parcels, spill, most)
         return [*others, *[last] * times]
 
     monkeypatch.setattr(reduce_comparisons, "unpack", unreliable)

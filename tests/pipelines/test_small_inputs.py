@@ -1,0 +1,113 @@
+"""Small inputs do without Beam: the same files in the confidential area, bit for bit."""
+
+from __future__ import annotations
+
+import dataclasses
+import multiprocessing
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hushrank.pipelines import reduce
+from hushrank.pipelines.reduction_job import Statistic
+from hushrank.pipelines.runner import SMALL_BYTES, is_small
+from hushrank.transforms import in_process
+from hushrank.transforms.epsilons import Shares
+from hushrank.transforms.schema import InputError, Ties
+from tests.pipelines import test_reduce_comparisons as comparisons
+from tests.pipelines import test_reduce_private as private
+from tests.pipelines import test_reduce_responses as responses
+
+HUGE_EPSILON = 50.0  # nothing flips
+
+
+def run_without_beam(jobs: list, results: multiprocessing.Queue) -> None:
+    """In a process of its own: whether Beam stayed away, and the jobs that broke a rule."""
+    in_process.choose()
+    from hushrank.pipelines import reduce as reduce_small
+
+    broke = []
+    for number, job in enumerate(jobs):
+        try:
+            reduce_small.run(job)
+        except InputError as error:
+            broke.append((number, str(error)))
+    results.put(("apache_beam" in sys.modules, broke))
+
+
+def jobs_on(folder: Path, work: Path) -> list:
+    """One job of each kind and branch, on files that are written here."""
+    log = comparisons.a_log().slice(0, 300)
+    bad = log.set_column(1, "a", pa.array([99, *log["a"].to_pylist()[1:]]))
+    answers = private.a_log().set_column(4, "eps", pa.array([HUGE_EPSILON] * private.N_ROWS))
+    for name, table in {
+        "log": bad, "answers": answers, "sheets": responses.a_log(), "none": log.slice(0, 0),
+    }.items():  # fmt: skip
+        (folder / name).mkdir(parents=True)
+        pq.write_table(table, folder / name / "0.parquet", row_group_size=100)
+    sure, bounded = {"already_private": True}, Shares(max_contributions=7)
+    return [
+        comparisons.a_job(folder / "log", work / "wins"),
+        comparisons.a_job(folder / "log", work / "pairs", statistic=Statistic.PAIR_COUNTS,
+                          event="id", ties=Ties.RANDOM, distinct_pairs=True),
+        comparisons.a_job(folder / "log", work / "rows", user=None, max_contributions=None),
+        comparisons.a_job(folder / "none", work / "none"),
+        comparisons.a_job(folder / "log", work / "fail", fail_on_bad_rows=True),
+        private.a_job(folder / "answers", work / "private", **sure),
+        private.a_job(folder / "answers", work / "shared", shares=bounded, **sure),
+        responses.a_job(folder / "sheets", work / "sheets"),
+    ]  # fmt: skip
+
+
+def contents(work: Path) -> dict[str, object]:
+    """Every file below `work` by its name: arrays, bytes or, of Parquet, rows."""
+    found: dict[str, object] = {}
+    for path in sorted(work.rglob("*")):
+        name = str(path.relative_to(work))
+        if path.suffix == ".npz":
+            with np.load(path) as arrays:
+                found[name] = {key: arrays[key].tolist() for key in arrays}
+        elif path.suffix == ".parquet":
+            found[name] = pq.read_table(path).to_pylist()
+        elif path.is_file():
+            found[name] = path.read_bytes()
+    return found
+
+
+def test_results_are_those_of_beam(tmp_path):
+    jobs = jobs_on(tmp_path / "input", tmp_path / "small")
+    assert all(map(is_small, jobs))
+    context = multiprocessing.get_context("spawn")
+    results = context.Queue()
+    child = context.Process(target=run_without_beam, args=(jobs, results))
+    child.start()
+    loaded, broke = results.get(timeout=120)
+    child.join()
+    assert not loaded
+    assert [number for number, _ in broke] == [4]
+    for job in jobs:
+        on_beam = Path(job.confidential.replace("/small/", "/beam/"))
+        on_beam.parent.mkdir(exist_ok=True)
+        twin = dataclasses.replace(job, confidential=str(on_beam))
+        if getattr(job, "fail_on_bad_rows", False):
+            with pytest.raises(InputError, match="break a rule"):
+                reduce.run(twin)
+        else:
+            reduce.run(twin)
+        small = contents(Path(job.confidential))
+        assert "exact.npz" in small
+        assert small == contents(on_beam)
+
+
+def test_large_and_remote_inputs_are_not_small(tmp_path):
+    (job, *_) = jobs_on(tmp_path / "input", tmp_path / "work")
+    (file,) = job.files
+    large = dataclasses.replace(file, size=SMALL_BYTES + 1)
+    remote = dataclasses.replace(file, path="gs://bucket/0.parquet")
+    for files in ((large,), (remote,)):
+        assert not is_small(dataclasses.replace(job, files=files))
+    assert not is_small(dataclasses.replace(job, confidential="gs://bucket/work"))
