@@ -25,6 +25,11 @@ from hushrank.flows.config_privacy import PrivacyConfig
 from hushrank.flows.config_rankings import RankingsConfig
 from hushrank.flows.config_responses import ResponsesConfig
 from hushrank.flows.config_section import Section
+from hushrank.flows.config_schedule import (
+    ScheduleConfig,
+    problems_of_paths,
+    selects_nights,
+)
 from hushrank.flows.config_spectral import SpectralConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.locations import FOLDER, LocalPath
@@ -107,6 +112,9 @@ class SurveyConfig(Section):
     ledger: LedgerConfig = Field(examples=["{path: .hushrank/ledger.jsonl, epsilon: 10}"])
     runner: Literal["local"] = "local"
 
+    schedule: ScheduleConfig = Field(
+        default_factory=ScheduleConfig, examples=["{window: answered_at, timezone: Europe/Berlin}"]
+    )
     @field_validator("name")
     @classmethod
     def _check_name(cls, name: str) -> str:
@@ -123,6 +131,7 @@ class SurveyConfig(Section):
             *self._problems_of_items(),
             *self._problems_of_method(),
             *problems_of_job(self),
+            *((f"input.{key}", rule) for key, rule in problems_of_paths(self.input.paths)),
         ]
         if problems:
             refuse(*problems)
@@ -282,11 +291,16 @@ class SurveyConfig(Section):
     def job_hash(self) -> str:
         """SHA-256, in hex, of everything here that can change the released result.
 
+    @property
+    def nightly(self) -> bool:
+        """Whether a night's date decides which rows are ranked."""
+        return selects_nights(self.input.paths, self.schedule)
+
         In it: name, input (with absolute paths, in any order), the names of the catalogue in their
         order (so a changed items file is another job), privacy, method, model and top_k, with
-        defaults as if written out. Not in it: output, confidential, ledger and runner, which decide
-        where and under which budget but not what; nor the content of the input files, whose
-        identity the release key adds.
+        defaults as if written out, and how a night's rows are told from others. Not in it: which
+        night; output, confidential, ledger and runner, which decide where and under which budget
+        but not what; nor the content of the input files, whose identity the release key adds.
         """
         dumped = self.model_dump_json(
             include={"name", "input", "privacy", "method", "model", "top_k"}
@@ -299,6 +313,8 @@ class SurveyConfig(Section):
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
+        if chosen := self.schedule.identity():
+            content["schedule"] = chosen
 
 def load_config(path: Path) -> SurveyConfig:
     """The job that the YAML file at `path` describes.

@@ -24,6 +24,10 @@ class ConfigError(HushrankError):
     exit_code = 2
 
 
+class NightWithoutFiles(ConfigError):  # noqa: N818 - often nobody's fault
+    """There are no files for a night. Nothing was read or spent."""
+
+
 class BudgetRefused(HushrankError):  # noqa: N818 - a refusal is a right outcome, not a fault
     """The ledger does not hold what the run needs. Raised before any row is read."""
 

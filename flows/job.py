@@ -5,17 +5,19 @@ from __future__ import annotations
 import hashlib
 import json
 import stat
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import date
 from functools import cached_property
 from pathlib import Path
 
 from hushrank.flows.code_version import code_version
 from hushrank.flows.config import SurveyConfig, load_config
-from hushrank.flows.errors import ConfigError
+from hushrank.flows.config_schedule import path_on
+from hushrank.flows.errors import ConfigError, NightWithoutFiles
 from hushrank.flows.methods import METHODS
 from hushrank.flows.publish import check_output
 from hushrank.privacy.randomness import RandomBits, seeded_bits, system_bits
-from hushrank.transforms.files import InputFile, check_files, list_files
+from hushrank.transforms.files import InputFile, NoFilesError, check_files, list_files
 from hushrank.transforms.schema import InputError
 from hushrank.transforms.write import OWNER_ONLY_FOLDER
 
@@ -32,12 +34,16 @@ class Job:
         tables: files besides that decide the result: that of the epsilons, where there is one.
         seed: injected for a test or simulation: the release is then unsafe; None in earnest.
     """
+        night: whose rows are ranked; None where the configuration selects no nights.
+        known_id: key of the release of that night or run, where the ledger knows it already.
 
     config: SurveyConfig
     files: tuple[InputFile, ...]
     tables: tuple[InputFile, ...] = ()
     seed: int | None = None
 
+    night: date | None = None
+    known_id: str | None = None
     @property
     def safe(self) -> bool:
         """Whether the release is private: noise is added, and nobody can replay it."""
@@ -45,7 +51,12 @@ class Job:
 
     @cached_property
     def release_id(self) -> str:
-        """Release key: hash of the configuration, the code's version and the input's identity."""
+        """Release key: hash of configuration, night, the code's version and the input's identity.
+
+        A night that was released before keeps its key, though rows came late: see `known_id`.
+        """
+        if self.known_id is not None:
+            return self.known_id
         key = {
             "job": self.config.job_hash(),
             "code": code_version(),
@@ -55,6 +66,8 @@ class Job:
         if self.tables:
             key["tables"] = [file.identity() for file in self.tables]
         text = json.dumps(key, sort_keys=True)
+        if self.night is not None:
+            key["night"] = self.night.isoformat()
         return hashlib.sha256(text.encode()).hexdigest()[:RELEASE_ID_DIGITS]
 
     @property
@@ -67,18 +80,43 @@ class Job:
         return system_bits() if self.seed is None else seeded_bits(self.seed)
 
 
-def prepare_job(path: Path, *, no_privacy: bool = False, seed: int | None = None) -> Job:
+def prepare_job(
+    path: Path, *, no_privacy: bool = False, seed: int | None = None, night: date | None = None
+) -> Job:
     """Load and check everything that can be checked without reading a row or spending budget.
 
     Args:
         path: the YAML file.
         no_privacy: the operator insists on `epsilon: inf`.
-        seed: see `Job`.
+        seed, night: see `Job`.
 
     Raises:
         ConfigError: the configuration, an input file or the output folder breaks a rule.
+        NightWithoutFiles: an input path names no file of that night.
     """
     config = load_config(path)
+    config = checked_config(path, no_privacy=no_privacy)
+    _check_night(path, config, night)
+    try:
+        files = files_of(config, night)
+        check_files(files, config.columns())
+        tables = _tables(path, config)
+    except NoFilesError as error:
+        if night is not None:
+            raise NightWithoutFiles(f"Night {night}: {error}") from None
+        raise ConfigError(str(error)) from None
+    except InputError as error:
+        raise ConfigError(str(error)) from None
+    check_places(config)
+    return Job(config=config, files=files, tables=tables, seed=seed, night=night)
+
+
+def checked_config(path: Path, *, no_privacy: bool = False) -> SurveyConfig:
+    """The configuration at `path`, which suits its method and says what the operator insists on.
+
+    Raises:
+        ConfigError: it breaks a rule.
+    """
     if not config.privacy.private and not no_privacy:
         raise ConfigError(
             f"{path}: privacy.epsilon: inf adds no noise, so it protects nobody. Set a finite"
@@ -88,16 +126,46 @@ def prepare_job(path: Path, *, no_privacy: bool = False, seed: int | None = None
         raise ConfigError(
             f"{path}: --no-privacy goes with privacy.epsilon: inf only; leave one of them out."
         )
-    try:
-        files = tuple(list_files(config.input.paths, config.input.format))
-        check_files(files, config.columns())
-        tables = _tables(path, config)
-    except InputError as error:
-        raise ConfigError(str(error)) from None
     _check_method(path, config)
     check_output(config.output, config.job_hash())
+    return config
+
+
+def check_places(config: SurveyConfig) -> None:
+    """Refuse an output folder or a confidential folder that a run could not use.
+
+    Raises:
+        ConfigError: one of them breaks a rule.
+    """
     _check_confidential(config.confidential)
-    return Job(config=config, files=files, tables=tables, seed=seed)
+
+
+def files_of(config: SurveyConfig, night: date | None) -> tuple[InputFile, ...]:
+    """What to read, and which rows of it; of `night` where the configuration selects nights.
+
+    Raises:
+        NoFilesError: a path names no file.
+        InputError: a file is empty, or of an unknown format.
+    """
+    if night is None:
+        return tuple(list_files(config.input.paths, config.input.format))
+    paths = [path_on(path, night) for path in config.input.paths]
+    partition, window = (config.schedule.partition_on(night), config.schedule.window_on(night))
+    files = list_files(paths, config.input.format, partition)
+    return tuple(replace(file, window=window) for file in files)
+
+
+def _check_night(path: Path, config: SurveyConfig, night: date | None) -> None:
+    if config.nightly and night is None:
+        raise ConfigError(
+            f"{path}: ranks one night at a time. Say which: --date 2026-11-20; or run hushrank"
+            " catch-up, which ranks every night that is due."
+        )
+    if night is not None and not config.nightly:
+        raise ConfigError(
+            f"{path}: nothing selects the rows of {night}. Write {{date}} into input.paths, or set"
+            " schedule.partition or schedule.window; or leave the date out."
+        )
 
 
 def _tables(path: Path, config: SurveyConfig) -> tuple[InputFile, ...]:

@@ -63,6 +63,7 @@ class Release(Record):
 
     release_id: str
     created: AwareDatetime
+    night: date | None = None
     name: str
     job: str
     method: str
@@ -77,14 +78,15 @@ class Release(Record):
     released: Released
 
     def to_json(self) -> str:
-        """Strict JSON with keys in a fixed order; `top_k` is left out where nobody asked."""
-        content = self.model_dump(mode="json", exclude={"top_k"} if self.top_k is None else None)
+        """Strict JSON with keys in a fixed order; `top_k` and `night` are left out where none is."""
+        absent = {name for name in ("top_k", "night") if getattr(self, name) is None}
+        content = self.model_dump(mode="json", exclude=absent)
         return json_text(content) + "\n"
 
     @property
     def day(self) -> date:
-        """The day that the release is of: that of its making, UTC."""
-        return self.created.astimezone(UTC).date()
+        """The day that the release is of: its night, or else that of its making, UTC."""
+        return self.night or self.created.astimezone(UTC).date()
 
     @property
     def moment(self) -> tuple[date, datetime]:
@@ -109,6 +111,7 @@ class Provenance:
     Attributes:
         release_id: unique to this release.
         created: with a time zone.
+        night: whose rows are ranked; None where the configuration selects no nights.
         name: of the job and its population.
         job: identity of the job's configuration.
         method: as in the configuration.
@@ -118,6 +121,7 @@ class Provenance:
 
     release_id: str
     created: datetime
+    night: date | None = None
     name: str
     job: str
     method: str
@@ -170,6 +174,7 @@ def build_release(
     return Release(
         release_id=provenance.release_id,
         created=provenance.created,
+        night=provenance.night,
         name=provenance.name,
         job=provenance.job,
         method=provenance.method,

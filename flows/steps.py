@@ -90,6 +90,7 @@ def reserve(job: Job, ledger: Ledger) -> Standing:
         config_hash=job.config.job_hash(),
         noise_lost=paid,  # and its result is not in the confidential area
     )
+        night=job.night,
     return Standing.RESERVED
 
 
@@ -145,6 +146,7 @@ def estimate(job: Job) -> Release:
         code_version=code_version(),
         safe_bits=job.seed is None,
     )
+        night=job.night,
     return build_release(
         provenance,
         config.items.catalogue().names,

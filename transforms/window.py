@@ -172,5 +172,5 @@ def _offset(zone: pa.Array) -> NDArray[np.int64]:
     """Seconds east of UTC, of `Z`, `+01:00`, `-0330` or nothing."""
     digits = pc.replace_substring_regex(zone, "[^0-9]", "")
     hours, minutes = (_whole(pc.utf8_slice_codeunits(digits, *span)) for span in ((0, 2), (2, 4)))
-    sign = np.where(to_numpy(pc.starts_with(zone, "-")), -1, 1)
-    return sign * (hours * 3600 + minutes * 60)
+    seconds = hours * 3600 + minutes * 60
+    return np.where(to_numpy(pc.starts_with(zone, "-")), -seconds, seconds)

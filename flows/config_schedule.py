@@ -1,0 +1,156 @@
+"""The `schedule` section: which rows a night ranks, which nights are due, how the budget is split.
+
+A configuration selects nights where an input path holds `{date}`, or where `schedule.partition` or
+`schedule.window` is set; every night is then a release of its own. Otherwise a run ranks all there
+is, and the section only says when.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime, timedelta
+from enum import StrEnum
+from typing import Annotated, Self
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import Field, StringConstraints, field_validator, model_validator
+
+from hushrank.flows.config_errors import refuse
+from hushrank.flows.config_section import Section, Text
+from hushrank.transforms.window import Epoch, Window
+
+MOST_NIGHTS = 31  # of a month
+TELLING_DAYS = (date(2026, 1, 2), date(2026, 1, 3), date(2026, 2, 2), date(2027, 1, 2))
+
+_DATE = re.compile(r"\{date(?::([^{}]+))?\}")
+
+Partition = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]+$")]
+
+
+class EmptyNights(StrEnum):
+    """What becomes of a night without files."""
+
+    SKIP = "skip"
+    FAIL = "fail"
+
+
+class CatchUp(StrEnum):
+    """Which of several missed nights is ranked first; it matters where the budget runs out."""
+
+    OLDEST_FIRST = "oldest-first"
+    NEWEST_FIRST = "newest-first"
+
+
+class NightlyBudget(StrEnum):
+    """Who says what a night costs."""
+
+    PER_NIGHT = "per-night"  # section privacy
+    PER_MONTH = "per-month"  # the ledger's total, shared by the nights of a month
+
+
+class ScheduleConfig(Section):
+    """Nights.
+
+    Attributes:
+        cron: when `hushrank serve` and `hushrank deploy` run, in `timezone`.
+        timezone: of the nights' dates, an IANA name.
+        lag_days: a run on a day ranks the night this many days before it.
+        partition: name of a folder level `<partition>=<date>`, of which only the night's is read.
+        window: column of times; only rows whose time is in the night are read.
+        epoch: what integers in it count since 1970.
+        empty: of a night without files.
+        catch_up: order of missed nights.
+        catch_up_days: how many days before the last night are looked at for missed ones.
+        budget: who says what a night costs.
+        nights: in a month at most, among which `per-month` shares the budget.
+    """
+
+    cron: Text | None = Field(default=None, examples=['"0 2 * * *"'])
+    timezone: str = Field(default="UTC", examples=["Europe/Berlin"])
+    lag_days: int = Field(default=1, ge=0, le=366, examples=["1"])
+    partition: Partition | None = Field(default=None, examples=["date"])
+    window: Text | None = Field(default=None, examples=["answered_at"])
+    epoch: Epoch | None = Field(default=None, examples=["ms"])
+    empty: Annotated[EmptyNights, Field(strict=False)] = EmptyNights.FAIL
+    catch_up: Annotated[CatchUp, Field(strict=False)] = CatchUp.OLDEST_FIRST
+    catch_up_days: int = Field(default=7, ge=0, le=366, examples=["7"])
+    budget: Annotated[NightlyBudget, Field(strict=False)] = NightlyBudget.PER_NIGHT
+    nights: int = Field(default=MOST_NIGHTS, ge=1, le=MOST_NIGHTS, examples=["31"])
+
+    @field_validator("timezone")
+    @classmethod
+    def _check_timezone(cls, name: str) -> str:
+        try:
+            ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            refuse(("", f"must be the name of a time zone such as Europe/Berlin, got {name!r}"))
+        return name
+
+    @field_validator("budget", mode="before")
+    @classmethod
+    def _either_spelling(cls, value: object) -> object:
+        return value.replace("_", "-") if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        if self.epoch is not None and self.window is None:
+            refuse(("epoch", "is about the column schedule.window; name that, or remove this"))
+        return self
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The time zone of the nights' dates."""
+        return ZoneInfo(self.timezone)
+
+    def selects_rows(self) -> bool:
+        """Whether this section alone makes a night's rows others than all rows."""
+        return self.partition is not None or self.window is not None
+
+    def last_night(self, now: datetime) -> date:
+        """The latest night that may be ranked at the moment `now`, which has a time zone."""
+        return now.astimezone(self.zone).date() - timedelta(days=self.lag_days)
+
+    def window_on(self, night: date) -> Window | None:
+        """The rows of `night`; None: all rows of its files."""
+        if self.window is None:
+            return None
+        return Window.of(self.window, night, self.zone, self.epoch)
+
+    def partition_on(self, night: date) -> str | None:
+        """The folder that holds the files of `night`; None: any."""
+        return None if self.partition is None else f"{self.partition}={night.isoformat()}"
+
+    def identity(self) -> dict[str, str]:
+        """Everything here that can change a released result."""
+        chosen = {"partition": self.partition, "window": self.window, "epoch": self.epoch}
+        if self.window is not None:
+            chosen["timezone"] = self.timezone
+        return {key: value for key, value in chosen.items() if value is not None}
+
+
+def selects_nights(paths: Sequence[str], schedule: ScheduleConfig) -> bool:
+    """Whether a night's date decides which rows are ranked."""
+    return schedule.selects_rows() or any(_DATE.search(path) for path in paths)
+
+
+def path_on(path: str, night: date) -> str:
+    """`path` with `{date}` as 2026-11-20, and `{date:%Y/%m/%d}` by its own format."""
+    return _DATE.sub(
+        lambda found: night.strftime(found[1]) if found[1] else night.isoformat(), path
+    )
+
+
+def problems_of_paths(paths: Sequence[str]) -> Iterable[tuple[str, str]]:
+    """Key and rule of what is wrong with the dates in input paths."""
+    for path in paths:
+        if not _DATE.search(path):
+            if "{date" in path:
+                yield "paths", f"{path}: write {{date}}, or for example {{date:%Y%m%d}}"
+            continue
+        if len({path_on(path, day) for day in TELLING_DAYS}) < len(TELLING_DAYS):
+            yield (
+                "paths",
+                f"{path}: two nights would read the same file; write {{date}}, or name year, month"
+                " and day as in {date:%Y/%m/%d}",
+            )
