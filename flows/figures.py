@@ -22,6 +22,7 @@ from hushrank.flows.released import (
     ReleasedMeasurements,
     ReleasedPairs,
     ReleasedRandomized,
+    ReleasedRankings,
     ReleasedScores,
     ReleasedSums,
 )
@@ -45,12 +46,15 @@ class ReportFigure:
         title: its heading.
         svg: the drawing.
         caption: how to read it.
+        table: the same numbers for those who do not see it, the first row the header; empty where
+            another table of the page has them.
     """
 
     identifier: str
     title: str
     svg: Markup
     caption: str
+    table: tuple[tuple[str, ...], ...] = ()
 
 
 def figures_of(release: Release) -> list[ReportFigure]:
@@ -113,8 +117,8 @@ def heatmap_figure(release: Release) -> ReportFigure:
     counted = "as counted" if exact else "noise included"
     description = (
         f"Heatmap of the matrix of wins{which}, best first: how often the item of the row beat the"
-        f" item of the column, {counted}, from {shown[0]} to {shown[-1]}. The file release.json"
-        " has all the numbers."
+        f" item of the column, {counted}, from {shown[0]} to {shown[-1]}. The table below it has"
+        " the same numbers."
     )
     negative = "" if exact else " Noise can make a count negative; such cells stay blank."
     return ReportFigure(
@@ -124,6 +128,41 @@ def heatmap_figure(release: Release) -> ReportFigure:
         caption=(
             f"The matrix that was released{which}, best first. The darker a cell, the more often"
             f" the item of its row beat the item of its column.{negative} The whole matrix is in"
+            " release.json."
+        ),
+        table=_matrix_table(pairs, shown),
+    )
+
+
+def _matrix_table(pairs: ReleasedPairs, shown: list[str]) -> tuple[tuple[str, ...], ...]:
+    position, wins = {name: i for i, name in enumerate(pairs.items)}, pairs.matrix()
+    decimals = pairs.row_weight - 1  # half wins
+    rows = (
+        (row, *(f"{wins[position[row], position[column]]:,.{decimals}f}" for column in shown))
+        for row in shown
+    )
+    return (("Wins of … over", *shown), *rows)
+
+
+def above_figure(release: Release) -> ReportFigure:
+    """Who is ranked above whom in the private rankings."""
+    pairs = release.released
+    if not isinstance(pairs, ReleasedRankings):
+        raise ValueError(f"a release of {pairs.kind} has no rankings to draw")
+    shown = shown_items(release)
+    which = "" if len(shown) == len(release.ranking) else f" of the best {len(shown)} items"
+    description = (
+        f"Heatmap{which}, best first: in how many private rankings the item of the row is above the"
+        f" item of the column, from {shown[0]} to {shown[-1]}. The file release.json has all the"
+        " numbers."
+    )
+    return ReportFigure(
+        identifier="matrix",
+        title="Who is above whom, in private rankings",
+        svg=Markup(heatmap_svg(release, pairs, description)),
+        caption=(
+            f"Counted in private rankings{which}, best first. The darker a cell, the more of them"
+            " have the item of its row above the item of its column. All counts are in"
             " release.json."
         ),
     )
@@ -188,5 +227,6 @@ FIGURES: dict[type[Any], tuple[Callable[[Release], ReportFigure], ...]] = {
     ReleasedSums: (scores_figure,),
     ReleasedMeasurements: (item_map_figure,),
     ReleasedRandomized: (item_map_figure,),
+    ReleasedRankings: (scores_figure, above_figure),
     ReleasedList: (),
 }

@@ -21,7 +21,7 @@ from hushrank.flows.plot_style import (
     short_name,
 )
 from hushrank.flows.release import Release
-from hushrank.flows.released import ReleasedPairs
+from hushrank.flows.released import ReleasedPairs, ReleasedRankings
 
 MOST = 25  # items shown: of a longer ranking the best
 MOST_WITH_NUMBERS = 10  # items up to which each cell says its count
@@ -29,7 +29,7 @@ LIGHT_ON_DARK = 0.55  # strength of a cell's colour from which its number takes 
 COLUMN_NAME = 14
 
 
-def heatmap_svg(release: Release, pairs: ReleasedPairs, description: str) -> str:
+def heatmap_svg(release: Release, pairs: ReleasedPairs | ReleasedRankings, description: str) -> str:
     """Rows and columns by rank; the darker a cell, the more often its row's item beat its column's.
 
     Args:

@@ -48,11 +48,12 @@ class LocalGuarantee:
     def of(cls, config: SurveyConfig) -> LocalGuarantee:
         """The guarantee of a job under `unit: local`."""
         privacy, epsilons = config.privacy, config.privacy.local_epsilons()
+        most = 1 if config.input.kind == "rankings" else None  # where nothing else is said
         return cls(
             low=epsilons.low,
             high=epsilons.high,
             budget=privacy.budget,
-            max_contributions=privacy.max_contributions,
+            max_contributions=privacy.max_contributions or most,
             already_private=privacy.already_private,
         )
 

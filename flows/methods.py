@@ -9,6 +9,7 @@ from hushrank.flows.noisy_counts import NoisyCounts
 from hushrank.flows.noisy_pairs import NoisyPairs
 from hushrank.flows.one_shot import OneShot
 from hushrank.flows.perturbed_mle import PerturbedLikelihood
+from hushrank.flows.private_rankings import PrivateRankings
 from hushrank.flows.spectral import Spectral
 from hushrank.flows.spectral_rr import SpectralRandomized
 from hushrank.transforms.randomisation import Randomisation
@@ -25,4 +26,7 @@ METHODS: dict[Method, RankingMethod] = {
     Method.RR_COUNTS: LocalResponses(Randomisation.COUNTED, by_counts=True, remark=COUNTS),
     Method.SPECTRAL: Spectral(),
     Method.SPECTRAL_RR: SpectralRandomized(),
+    Method.KEMENY: PrivateRankings(),
+    Method.BORDA: PrivateRankings(),
+    Method.BRADLEY_TERRY: PrivateRankings(),
 }

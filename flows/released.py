@@ -18,6 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from hushrank.estimation.differential import DifferentialMeasurements
 from hushrank.estimation.matrices import PairCounts, WinCounts
 from hushrank.estimation.randomized_measurements import RandomizedMeasurements
+from hushrank.estimation.ranking_counts import RankingCounts
 from hushrank.estimation.weighted_pairs import UNITS, WeightedPairs
 
 MOST_MEASURED = 2000  # items whose matrix of measurements is published: 20 to 30 MB
@@ -269,6 +270,58 @@ class ReleasedRandomized(Record):
         return None
 
 
+class ReleasedRankings(Record):
+    """Counts of private rankings, from which all the rest is computed.
+
+    Attributes:
+        items: in catalogue order; rows and columns are in this order.
+        rankings: entry k is how many rankings had k items, which no mechanism hides.
+        wins: entry b of row a counts the private rankings with a above b.
+        places: entry p of row a counts the private rankings with a at place p, 0 = best.
+        moments: entry b of row a sums, over private rankings, the product of the two items' nets:
+            items below less items above.
+        by_place: a row for each pair of places of each length of list (`ranking_counts`), with the
+            matrix of the pairs of items that stood there, row by row; null: not kept.
+    """
+
+    kind: Literal["private-rankings"] = "private-rankings"
+    items: tuple[str, ...]
+    rankings: tuple[int, ...]
+    wins: tuple[tuple[int, ...], ...]
+    places: tuple[tuple[int, ...], ...]
+    moments: tuple[tuple[int, ...], ...]
+    by_place: tuple[tuple[int, ...], ...] | None
+
+    @classmethod
+    def of(cls, counts: RankingCounts, items: Sequence[str]) -> Self:
+        """The record of `counts`, which are private since each ranking was.
+
+        Raises:
+            ValueError: they are of another number of items.
+        """
+        if len(items) != counts.n_items:
+            raise ValueError(f"got {len(items)} items, but counts of {counts.n_items}")
+        by_place = counts.by_place
+        return cls.model_construct(  # checked above: millions of entries are not checked again
+            items=tuple(items),
+            rankings=tuple(counts.lengths.tolist()),
+            wins=tuple(map(tuple, counts.wins.tolist())),
+            places=tuple(map(tuple, counts.places.tolist())),
+            moments=tuple(map(tuple, counts.moments.tolist())),
+            by_place=None
+            if by_place is None
+            else tuple(map(tuple, by_place.reshape(len(by_place), -1).tolist())),
+        )
+
+    def matrix(self) -> NDArray[np.float64]:
+        """Private rankings with the row's item above the column's, shape (n, n)."""
+        return np.array(self.wins, np.float64)
+
+    def wins_by_item(self) -> dict[str, int | float] | None:
+        """None: how often an item is above others depends on how many there are in a list."""
+        return None
+
+
 Released = Annotated[
     ReleasedCounts
     | ReleasedPairs
@@ -276,7 +329,8 @@ Released = Annotated[
     | ReleasedMeasurements
     | ReleasedRandomized
     | ReleasedList
-    | ReleasedSums,
+    | ReleasedSums
+    | ReleasedRankings,
     Field(discriminator="kind"),
 ]  # what a method publishes beside the ranking
 

@@ -20,6 +20,7 @@ class Scale(StrEnum):
     LAPLACE = "laplace"  # Laplace link
     PROBIT = "probit"  # probit link
     DIFFICULTY = "difficulty"  # of a test's items, in log odds of a right answer: larger is harder
+    ABOVE_MIDDLE = "above-middle"  # places above the middle of a list
     PLACE = "place"  # mean rank less rank: only the order was released
 
 
@@ -40,6 +41,7 @@ class ScaleWords:
         leads: what is said of the first item, and of several.
         behind: what is said of the next ones, before who is ahead of them.
         comes_last: what is said of the last item.
+        up_and_down: what an item is whose score rose or fell since the last release.
     """
 
     heading: str
@@ -51,6 +53,7 @@ class ScaleWords:
     leads: tuple[str, str] = ("leads", "lead")
     behind: str = "behind"
     comes_last: str = "comes last"
+    up_and_down: tuple[str, str] = ("up", "down")
 
 
 def _fitted(chance_at_one: str) -> ScaleWords:
@@ -94,6 +97,17 @@ WORDS = {
         leads=("is the hardest", "are the hardest"),
         behind="easier than",
         comes_last="is the easiest",
+        up_and_down=("harder than it was", "easier than it was"),
+    ),
+    Scale.ABOVE_MIDDLE: ScaleWords(
+        heading="Above middle",
+        unit="",
+        explanation=(
+            "How many places an item stands above the middle: of the consensus order where the"
+            " method is kemeny, of the rankings on average where it is borda (a ranking without the"
+            " item counts as 0). 0 is the middle; below 0 is the lower half."
+        ),
+        plot="places above the middle",
     ),
     Scale.PLACE: ScaleWords(
         heading="Score",

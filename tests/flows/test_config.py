@@ -255,7 +255,8 @@ WRONG_VALUES = [
     (
         {"method": "noisy-count"},
         "method: must be noisy-counts, noisy-pairs, perturbed-mle, noisy-objective, one-shot,"
-        " debiased-rr, classic-rr, laplace-rr, rr-counts, spectral or spectral-rr,"
+        " debiased-rr, classic-rr, laplace-rr, rr-counts, spectral, spectral-rr, kemeny, borda or"
+        " bradley-terry,"
         " got 'noisy-count'. Did you mean noisy-counts?",
     ),
     (
@@ -268,11 +269,11 @@ WRONG_VALUES = [
     ),
     (
         {"input.format": "xlsx"},
-        "input.format: must be parquet, csv or jsonl, got 'xlsx'",
+        "input.format: must be parquet, csv, jsonl or preflib, got 'xlsx'",
     ),
     (
-        {"input.kind": "rankings"},
-        "input.kind: must be comparisons or responses, got 'rankings'",
+        {"input.kind": "ballots"},
+        "input.kind: must be comparisons or responses or rankings, got 'ballots'",
     ),
     (
         {"input.paths": "survey.csv"},

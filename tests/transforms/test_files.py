@@ -116,8 +116,8 @@ def test_an_empty_file(tmp_path):
 def test_an_unknown_ending(tmp_path, name, ending):
     path = put(tmp_path / name)
     assert refusal(list_files, [str(path)]) == (
-        f"{path}: unknown ending {ending}. Known: .parquet, .pq, .csv, .jsonl, .ndjson;"
-        " or set input.format: parquet, csv or jsonl."
+        f"{path}: unknown ending {ending}. Known: .parquet, .pq, .csv, .jsonl, .ndjson, .soc, .soi,"
+        " .toc, .toi; or set input.format: parquet, csv, jsonl, preflib."
     )
 
 
@@ -194,7 +194,7 @@ def test_json_columns_have_the_type_of_their_first_value(tmp_path):
         "t": pa.bool_(),
         "w": pa.float64(),
         "n": pa.string(),
-        "l": pa.string(),
+        "l": pa.list_(pa.int64()),
     }
 
 
