@@ -20,20 +20,22 @@ from hushrank.flows.config_errors import config_error, refuse
 from hushrank.flows.config_input import InputConfig
 from hushrank.flows.config_items import ItemsConfig
 from hushrank.flows.config_local import problems_of_job
+from hushrank.flows.config_memory import MemorySize
 from hushrank.flows.config_model import ModelConfig
 from hushrank.flows.config_privacy import PrivacyConfig
 from hushrank.flows.config_rankings import RankingsConfig
 from hushrank.flows.config_responses import ResponsesConfig
-from hushrank.flows.config_section import Section
 from hushrank.flows.config_schedule import (
     ScheduleConfig,
     problems_of_paths,
     selects_nights,
 )
+from hushrank.flows.config_section import Section
 from hushrank.flows.config_spectral import SpectralConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.locations import FOLDER, LocalPath
 from hushrank.flows.yaml_file import read_yaml
+from hushrank.pipelines.memory_plan import DEFAULT_MEMORY
 from hushrank.privacy.units import Adjacency, NoiseKind, Unit
 from hushrank.transforms.encode import TIE_WORD
 from hushrank.transforms.epsilons import AnswerColumns
@@ -110,11 +112,12 @@ class SurveyConfig(Section):
     output: LocalPath = Field(examples=["out/campus"])
     confidential: LocalPath = Field(examples=[".hushrank/work"])
     ledger: LedgerConfig = Field(examples=["{path: .hushrank/ledger.jsonl, epsilon: 10}"])
-    runner: Literal["local"] = "local"
-
     schedule: ScheduleConfig = Field(
         default_factory=ScheduleConfig, examples=["{window: answered_at, timezone: Europe/Berlin}"]
     )
+    runner: Literal["local"] = "local"
+    memory_limit: MemorySize = Field(default=DEFAULT_MEMORY, examples=["2 GiB"])
+
     @field_validator("name")
     @classmethod
     def _check_name(cls, name: str) -> str:
@@ -128,10 +131,10 @@ class SurveyConfig(Section):
     def _check(self) -> Self:
         problems = [
             *self._problems_of_places(),
+            *((f"input.{key}", rule) for key, rule in problems_of_paths(self.input.paths)),
             *self._problems_of_items(),
             *self._problems_of_method(),
             *problems_of_job(self),
-            *((f"input.{key}", rule) for key, rule in problems_of_paths(self.input.paths)),
         ]
         if problems:
             refuse(*problems)
@@ -288,19 +291,20 @@ class SurveyConfig(Section):
             epsilon=columns.epsilon,
         )
 
-    def job_hash(self) -> str:
-        """SHA-256, in hex, of everything here that can change the released result.
-
     @property
     def nightly(self) -> bool:
         """Whether a night's date decides which rows are ranked."""
         return selects_nights(self.input.paths, self.schedule)
 
+    def job_hash(self) -> str:
+        """SHA-256, in hex, of everything here that can change the released result.
+
         In it: name, input (with absolute paths, in any order), the names of the catalogue in their
         order (so a changed items file is another job), privacy, method, model and top_k, with
         defaults as if written out, and how a night's rows are told from others. Not in it: which
-        night; output, confidential, ledger and runner, which decide where and under which budget
-        but not what; nor the content of the input files, whose identity the release key adds.
+        night; output, confidential, ledger, runner and memory_limit, which decide where and under
+        which budget but not what; nor the content of the input files, whose identity the release
+        key adds.
         """
         dumped = self.model_dump_json(
             include={"name", "input", "privacy", "method", "model", "top_k"}
@@ -310,11 +314,11 @@ class SurveyConfig(Section):
         content["items"] = self.items.catalogue().names
         if self.spectral is not None:
             content["spectral"] = json.loads(self.spectral.model_dump_json())
+        if chosen := self.schedule.identity():
+            content["schedule"] = chosen
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
 
-        if chosen := self.schedule.identity():
-            content["schedule"] = chosen
 
 def load_config(path: Path) -> SurveyConfig:
     """The job that the YAML file at `path` describes.

@@ -19,6 +19,7 @@ from hushrank.flows.publish import check_output
 from hushrank.privacy.randomness import RandomBits, seeded_bits, system_bits
 from hushrank.transforms.files import InputFile, NoFilesError, check_files, list_files
 from hushrank.transforms.schema import InputError
+from hushrank.transforms.spill_file import SPILL_PREFIX
 from hushrank.transforms.write import OWNER_ONLY_FOLDER
 
 RELEASE_ID_DIGITS = 16  # 64 bits: no two of a population's releases meet
@@ -33,17 +34,17 @@ class Job:
         files: what to read.
         tables: files besides that decide the result: that of the epsilons, where there is one.
         seed: injected for a test or simulation: the release is then unsafe; None in earnest.
-    """
         night: whose rows are ranked; None where the configuration selects no nights.
         known_id: key of the release of that night or run, where the ledger knows it already.
+    """
 
     config: SurveyConfig
     files: tuple[InputFile, ...]
     tables: tuple[InputFile, ...] = ()
     seed: int | None = None
-
     night: date | None = None
     known_id: str | None = None
+
     @property
     def safe(self) -> bool:
         """Whether the release is private: noise is added, and nobody can replay it."""
@@ -65,9 +66,9 @@ class Job:
         }
         if self.tables:
             key["tables"] = [file.identity() for file in self.tables]
-        text = json.dumps(key, sort_keys=True)
         if self.night is not None:
             key["night"] = self.night.isoformat()
+        text = json.dumps(key, sort_keys=True)
         return hashlib.sha256(text.encode()).hexdigest()[:RELEASE_ID_DIGITS]
 
     @property
@@ -91,10 +92,9 @@ def prepare_job(
         seed, night: see `Job`.
 
     Raises:
-        ConfigError: the configuration, an input file or the output folder breaks a rule.
         NightWithoutFiles: an input path names no file of that night.
+        ConfigError: the configuration, an input file or the output folder breaks a rule.
     """
-    config = load_config(path)
     config = checked_config(path, no_privacy=no_privacy)
     _check_night(path, config, night)
     try:
@@ -117,6 +117,7 @@ def checked_config(path: Path, *, no_privacy: bool = False) -> SurveyConfig:
     Raises:
         ConfigError: it breaks a rule.
     """
+    config = load_config(path)
     if not config.privacy.private and not no_privacy:
         raise ConfigError(
             f"{path}: privacy.epsilon: inf adds no noise, so it protects nobody. Set a finite"
@@ -127,7 +128,6 @@ def checked_config(path: Path, *, no_privacy: bool = False) -> SurveyConfig:
             f"{path}: --no-privacy goes with privacy.epsilon: inf only; leave one of them out."
         )
     _check_method(path, config)
-    check_output(config.output, config.job_hash())
     return config
 
 
@@ -137,6 +137,7 @@ def check_places(config: SurveyConfig) -> None:
     Raises:
         ConfigError: one of them breaks a rule.
     """
+    check_output(config.output, config.job_hash())
     _check_confidential(config.confidential)
 
 
@@ -210,3 +211,5 @@ def make_confidential(job: Job) -> None:
     """Create the confidential area and this release's folder in it, for the owner only."""
     for folder in (job.config.confidential, job.work):
         folder.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
+    for left_by_a_crash in job.config.confidential.glob(f"*/{SPILL_PREFIX}*"):
+        left_by_a_crash.unlink(missing_ok=True)

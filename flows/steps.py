@@ -8,12 +8,14 @@ post-processing and may be repeated freely), then the published folder.
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
 from pathlib import Path
 
 import numpy as np
 
+from hushrank.flows.archive import release_before
 from hushrank.flows.budget import Balance, BudgetTerms, Protects
 from hushrank.flows.code_version import code_version
 from hushrank.flows.config import SurveyConfig
@@ -88,9 +90,9 @@ def reserve(job: Job, ledger: Ledger) -> Standing:
         job.release_id,
         METHODS[job.config.method].terms(job.config).spend,
         config_hash=job.config.job_hash(),
+        night=job.night,
         noise_lost=paid,  # and its result is not in the confidential area
     )
-        night=job.night,
     return Standing.RESERVED
 
 
@@ -104,7 +106,8 @@ def reduce(job: Job, reducer: Reducer) -> None:
     make_confidential(job)
     method = METHODS[job.config.method]
     key = job.bits().take(KEY_BYTES)
-    reducer.run(method.reduction(job.config, job.files, key, str(job.work)))
+    reduction = method.reduction(job.config, job.files, key, str(job.work))
+    reducer.run(replace(reduction, memory_limit=job.config.memory_limit))
 
 
 def draw(job: Job, ledger: Ledger) -> None:
@@ -143,10 +146,10 @@ def estimate(job: Job) -> Release:
         name=config.name,
         job=config.job_hash(),
         method=config.method,
+        night=job.night,
         code_version=code_version(),
         safe_bits=job.seed is None,
     )
-        night=job.night,
     return build_release(
         provenance,
         config.items.catalogue().names,
@@ -167,7 +170,8 @@ def publish_release(job: Job, release: Release, balance: Balance) -> Path:
     """
     from hushrank.flows.report import render_report  # draws plots: slow to load
 
-    report = render_report(release, balance)
+    before = release_before(release, job.config.output)
+    report = render_report(release, balance, before)
     return publish(release, report, job.config.output, allow_unsafe=not job.safe)
 
 

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import tempfile
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-import apache_beam as beam
-
 from hushrank.pipelines.confidential_area import has_rejects
-from hushrank.pipelines.options import Runner, pipeline_options
+from hushrank.pipelines.memory_plan import MemoryPlan
 from hushrank.pipelines.reduction_job import REJECTS_FOLDER
+from hushrank.pipelines.runner import Runner
+from hushrank.transforms import in_process
+from hushrank.transforms.engine import beam
 from hushrank.transforms.files import is_remote
 from hushrank.transforms.schema import InputError
-from hushrank.transforms.spill_file import SpillFile
+from hushrank.transforms.spill_file import SPILL_PREFIX, SpillFile
 from hushrank.transforms.write import OWNER_ONLY_FOLDER
 
 Build = Callable[[beam.Pipeline, SpillFile | None], None]
@@ -34,6 +36,11 @@ class Reduction(Protocol):
         """Whether a row that breaks a rule stops the run."""
         ...
 
+    @property
+    def memory_limit(self) -> int:
+        """Bytes that it may take on one machine."""
+        ...
+
 
 def execute(job: Reduction, runner: Runner, build: Build) -> None:
     """Build the graph of `job` with `build` and run it to its end.
@@ -48,8 +55,8 @@ def execute(job: Reduction, runner: Runner, build: Build) -> None:
     """
     try:
         with (
-            _spill_file(job.confidential, runner) as spill,
-            beam.Pipeline(options=pipeline_options(runner)) as pipeline,
+            _spill_file(job, runner) as spill,
+            _pipeline(runner) as pipeline,
         ):
             build(pipeline, spill)
     except InputError as error:  # Beam appends the name of the stage
@@ -61,12 +68,25 @@ def execute(job: Reduction, runner: Runner, build: Build) -> None:
         )
 
 
+def _pipeline(runner: Runner) -> beam.Pipeline:
+    if in_process.is_chosen():
+        return beam.Pipeline()
+    from hushrank.pipelines.options import pipeline_options  # loads Beam
+
+    return beam.Pipeline(options=pipeline_options(runner))
+
+
 @contextlib.contextmanager
-def _spill_file(folder: str, runner: Runner) -> Iterator[SpillFile | None]:
-    """A file for the shuffle in the confidential folder, where every worker can reach it."""
+def _spill_file(job: Reduction, runner: Runner) -> Iterator[SpillFile | None]:
+    """Memory and a file in the confidential folder for the shuffle, in reach of every worker."""
+    folder, room = job.confidential, MemoryPlan.of(job.memory_limit).waiting_bytes
     if runner is not Runner.LOCAL or is_remote(folder):
         yield None
         return
     Path(folder).mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=folder) as file:
-        yield SpillFile(file.fileno())
+    with tempfile.TemporaryFile(dir=folder, prefix=SPILL_PREFIX) as file:
+        if not hasattr(os, "memfd_create"):  # only Linux has it
+            yield SpillFile(file.fileno())
+            return
+        with os.fdopen(os.memfd_create(SPILL_PREFIX), "w+b") as memory:
+            yield SpillFile(file.fileno(), memory.fileno(), room)

@@ -1,21 +1,14 @@
-"""Where a pipeline runs."""
+"""Beam's options for each engine."""
 
 from __future__ import annotations
 
 import logging
-import os
-from enum import StrEnum
 
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import fn_runner
 
-MAX_LOCAL_WORKERS = 4  # each needs some 150 MB, and only what numpy and Arrow do runs at once
-
-
-class Runner(StrEnum):
-    """Engine that executes the pipeline graph."""
-
-    LOCAL = "local"  # in this process
+from hushrank.pipelines.memory_plan import local_workers
+from hushrank.pipelines.runner import Runner
 
 
 def pipeline_options(runner: Runner) -> PipelineOptions:
@@ -28,10 +21,9 @@ def pipeline_options(runner: Runner) -> PipelineOptions:
     being written to), and its mode `multi_processing` starts slowly and gains nothing.
     """
     logging.getLogger(fn_runner.__name__).setLevel(logging.ERROR)
-    workers = min(os.cpu_count() or 1, MAX_LOCAL_WORKERS)
     local = [
         "--runner=FnApiRunner",
-        f"--direct_num_workers={workers}",
+        f"--direct_num_workers={local_workers()}",
         "--no_pipeline_type_check",  # no transform declares types, and looking takes 30 ms
     ]
     return PipelineOptions({Runner.LOCAL: local}[runner])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hushrank.pipelines.memory_plan import DEFAULT_MEMORY
 from hushrank.transforms.catalogue import Catalogue
 from hushrank.transforms.epsilons import AnswerColumns, EpsilonSource, Shares
 from hushrank.transforms.files import InputFile
@@ -27,6 +28,7 @@ class ReduceAnswers:
         key: the run's secret, 32 random bytes; it decides which answers of a person stay.
         confidential: folder for everything that holds private data.
         fail_on_bad_rows: raise, before anything is released, if a row breaks a rule.
+        memory_limit: as in `ReduceComparisons`.
     """
 
     files: tuple[InputFile, ...]
@@ -40,3 +42,4 @@ class ReduceAnswers:
     key: bytes
     confidential: str
     fail_on_bad_rows: bool = False
+    memory_limit: int = DEFAULT_MEMORY

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hushrank.pipelines.memory_plan import DEFAULT_MEMORY
 from hushrank.transforms.catalogue import Catalogue
 from hushrank.transforms.epsilons import EpsilonSource
 from hushrank.transforms.files import InputFile
@@ -30,6 +31,7 @@ class ReduceRankings:
         key: the run's secret, 32 random bytes, for pseudonyms.
         confidential: folder for everything that holds private data.
         fail_on_bad_rows: raise, before anything is released, if a row breaks a rule.
+        memory_limit: as in `ReduceComparisons`.
     """
 
     files: tuple[InputFile, ...]
@@ -46,3 +48,4 @@ class ReduceRankings:
     key: bytes
     confidential: str
     fail_on_bad_rows: bool = False
+    memory_limit: int = DEFAULT_MEMORY

@@ -9,39 +9,41 @@ costs no budget.
 
 from __future__ import annotations
 
+import io
+import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import apache_beam as beam
 import numpy as np
 import pyarrow as pa
-from apache_beam.pvalue import TaggedOutput
-from apache_beam.transforms.window import GlobalWindows
 from numpy.typing import NDArray
 
 from hushrank.pipelines.confidential_area import read_tally, set_aside, write_tally
 from hushrank.pipelines.execution import execute
-from hushrank.pipelines.options import Runner
+from hushrank.pipelines.memory_plan import MemoryPlan
 from hushrank.pipelines.reduction_job import (
     EXACT_FILE,
     ReduceComparisons,
     Statistic,
 )
+from hushrank.pipelines.runner import Runner
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.aggregate import PairCountsFn, TallyFn, WinCountsFn
-from hushrank.transforms.bound import CONFLICT, bound_bucket
+from hushrank.transforms.bound import CONFLICT, Bounded, bound_bucket
+from hushrank.transforms.crowded import bound_crowded
 from hushrank.transforms.encode import (
     Encoded,
     encode_comparisons,
     text_of_rejects,
 )
+from hushrank.transforms.engine import GlobalWindows, TaggedOutput, beam
 from hushrank.transforms.files import check_files
 from hushrank.transforms.owned_rows import OwnedRows, own
 from hushrank.transforms.read import Split, plan_splits, read_batches
 from hushrank.transforms.schema import Ties, without_dictionaries
-from hushrank.transforms.shuffle import Parcel, Partitioning, pack, unpack
+from hushrank.transforms.shuffle import Bucket, Parcel, Partitioning, pack, unpack
 from hushrank.transforms.spill_file import SpillFile
-from hushrank.transforms.write import npz_bytes, write_whole
+from hushrank.transforms.write import npz_bytes, read_whole, write_whole
 
 ENCODE_ROWS = 1 << 16  # at a time: the columns of so many rows stay in a processor's cache
 CHUNK_ROWS = 1 << 19  # at least as many make the parcels of one reader
@@ -68,7 +70,8 @@ def _check_nothing_was_lost(job: ReduceComparisons) -> None:
     Engines promise that. Beam's own local one breaks it when it runs `multi_threading`.
     """
     tally = read_tally(job.confidential)
-    with np.load(f"{job.confidential}/{EXACT_FILE}") as arrays:
+    exact = io.BytesIO(read_whole(f"{job.confidential}/{EXACT_FILE}"))
+    with np.load(exact) as arrays:
         counted = int(arrays["counts"].sum())
     arrived = tally.get("rows_sent", 0) == tally.get("rows_with_owner", 0)
     if not arrived or counted != job.bounds.ties.row_weight * tally.get("rows_kept", 0):
@@ -119,7 +122,8 @@ def count(
     if not job.meets_owners:
         read = work | "ReadEncode" >> beam.ParDo(_ReadEncode(job)).with_outputs(TALLY, main=ROWS)
         return read[ROWS], read[TALLY]
-    partitioning = Partitioning.of_rows(sum(split.rows for split in splits))
+    most = MemoryPlan.of(job.memory_limit).partition_rows
+    partitioning = Partitioning.of_rows(sum(split.rows for split in splits), most)
     pack = _ReadEncodePack(job, partitioning, spill)
     read = work | "ReadEncode" >> beam.ParDo(pack).with_outputs(TALLY, main=PARCELS)
     bounded = (
@@ -225,9 +229,9 @@ class _Bound(beam.DoFn):
 
     def process(self, element: tuple[int, Iterable[Parcel]]) -> Iterator[Any]:
         job = self._job
-        keyed_hash = KeyedHash(job.key)
-        for rows in unpack(element[1], self._spill):
-            bounded = bound_bucket(rows, job.bounds, keyed_hash)
+        most = MemoryPlan.of(job.memory_limit).partition_rows
+        buckets = unpack(element[1], self._spill, most)
+        for bounded in itertools.chain.from_iterable(map(self._bounded, buckets)):
             yield bounded.kept
             yield TaggedOutput(TALLY, bounded.tally)
             if len(bounded.conflicts):
@@ -235,6 +239,13 @@ class _Bound(beam.DoFn):
                 for number in np.unique(place >> ROW_BITS).tolist():
                     mine = place[place >> ROW_BITS == number] - (number << ROW_BITS)
                     yield TaggedOutput(CONFLICTS, (number, mine))
+
+    def _bounded(self, bucket: Bucket) -> Iterable[Bounded]:
+        job, keyed_hash = self._job, KeyedHash(self._job.key)
+        most = MemoryPlan.of(job.memory_limit).rows_at_once
+        if bucket.n_rows > most:
+            return bound_crowded(bucket.pieces, bucket.n_rows, job.bounds, keyed_hash, most)
+        return [bound_bucket(bucket.rows(), job.bounds, keyed_hash)]
 
 
 class _SetConflictsAside(beam.DoFn):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from enum import StrEnum
 
+from hushrank.pipelines.memory_plan import DEFAULT_MEMORY
 from hushrank.transforms.bound import Bounds
 from hushrank.transforms.catalogue import Catalogue
 from hushrank.transforms.files import InputFile
@@ -33,6 +34,8 @@ class ReduceComparisons:
         key: the run's secret, 32 random bytes; it and the rows decide which rows are kept.
         confidential: folder for everything that holds private data.
         fail_on_bad_rows: raise, before any noise could be drawn, if a row breaks a rule.
+        memory_limit: bytes that the reduction may take on one machine, about; the rest of what it
+            must remember waits in a file in `confidential`.
     """
 
     files: tuple[InputFile, ...]
@@ -43,6 +46,7 @@ class ReduceComparisons:
     key: bytes
     confidential: str
     fail_on_bad_rows: bool = False
+    memory_limit: int = DEFAULT_MEMORY
 
     @property
     def meets_owners(self) -> bool:

@@ -83,30 +83,31 @@ def bound_bucket(rows: OwnedRows, bounds: Bounds, keyed_hash: KeyedHash) -> Boun
     """
     tally = {"rows_with_owner": len(rows)}
     rows = OwnedRows(bring_together(rows.words))
-    rows, conflicts = _one_row_an_event(rows, keyed_hash)
+    rows, conflicts = one_row_an_event(rows, keyed_hash)
     tally["conflicting_rows"] = len(conflicts)
     tally["duplicate_rows"] = tally["rows_with_owner"] - len(rows) - len(conflicts)
-    owner = _owner_numbers(rows)
+    owner = owner_numbers(rows)
     rows, priority = _prioritise(rows, owner, keyed_hash)
     if bounds.distinct_pairs:
-        rows, priority = _one_row_a_pair(rows, owner, priority, keyed_hash)
-        owner = _owner_numbers(rows)
+        rows, priority = one_row_a_pair(rows, owner, priority, keyed_hash)
+        owner = owner_numbers(rows)
     if bounds.per_item_cap is not None:
-        within = np.flatnonzero(_within_cap(rows, owner, bounds.n_items, bounds.per_item_cap))
+        among = among_first_of_items(rows, owner, bounds.n_items, bounds.per_item_cap)
+        within = np.flatnonzero(among.all(axis=1))
         rows, priority = rows.take(within), priority[within]
-        owner = _owner_numbers(rows)
+        owner = owner_numbers(rows)
     tally["owners"] = int(owner[-1]) + 1 if len(rows) else 0
     if bounds.max_contributions is not None:
-        first = np.flatnonzero(_among_first(owner, bounds.max_contributions))
+        first = np.flatnonzero(among_first(owner, bounds.max_contributions))
         rows, priority = rows.take(first), np.take(priority, first, axis=0)
     tally["rows_kept"] = len(rows)
     kept = rows.comparisons()
     if bounds.ties is Ties.RANDOM:
-        kept = Comparisons(kept.left, kept.right, _toss(kept.outcome, priority))
+        kept = Comparisons(kept.left, kept.right, toss(kept.outcome, priority))
     return Bounded(kept, conflicts, tally)
 
 
-def _one_row_an_event(rows: OwnedRows, keyed_hash: KeyedHash) -> tuple[OwnedRows, OwnedRows]:
+def one_row_an_event(rows: OwnedRows, keyed_hash: KeyedHash) -> tuple[OwnedRows, OwnedRows]:
     """Merge the copies of each event (owner, pair, event); where copies contradict, set all aside.
 
     Not just any copy may be kept: adding one row must never turn a win into a loss, which would
@@ -115,7 +116,7 @@ def _one_row_an_event(rows: OwnedRows, keyed_hash: KeyedHash) -> tuple[OwnedRows
     if rows.event is None:
         return rows, rows.take(np.empty(0, np.int64))
     identity = keyed_hash.of_tuples(_EVENT, rows.owner, _block(rows.pair), rows.event)
-    order = order_within(_owner_numbers(rows), identity)
+    order = order_within(owner_numbers(rows), identity)
     rows, identity = rows.take(order), np.take(identity, order, axis=0)
     first = new_run(identity[:, 0], identity[:, 1])
     run, outcome = number_runs(first), rows.outcome
@@ -129,16 +130,13 @@ def _prioritise(rows: OwnedRows, owner: Order, keyed_hash: KeyedHash) -> tuple[O
 
     Returns the rows, of each owner sorted by these bits, and the bits.
     """
-    content = [rows.owner, _block(rows.content)]
-    if rows.event is not None:
-        content.append(rows.event)
-    rows, priority = _sort(rows, keyed_hash.of_tuples(_ROW, *content), owner)
+    rows, priority = _sort(rows, priorities(rows, keyed_hash), owner)
     first = new_run(priority[:, 0], priority[:, 1])
     later = np.flatnonzero(~first)  # the same content again: copies 1, 2, ... of it
     if len(later) == 0:
         return rows, priority
     copy = (later - np.flatnonzero(first)[number_runs(first)[later]]).view(np.uint64)
-    priority[later] = keyed_hash.of_tuples(_COPY, priority[later], _block(copy))
+    priority[later] = priorities_of_copies(priority[later], copy, keyed_hash)
     # Only owners with copies are out of order now; they are few, or else this takes as long again.
     moved = np.zeros(int(owner[-1]) + 1, np.bool_)
     moved[owner[later]] = True
@@ -149,7 +147,20 @@ def _prioritise(rows: OwnedRows, owner: Order, keyed_hash: KeyedHash) -> tuple[O
     return rows, priority
 
 
-def _one_row_a_pair(
+def priorities(rows: OwnedRows, keyed_hash: KeyedHash) -> Hashes:
+    """128 secret bits for each row, made from its owner, content and event."""
+    content = [rows.owner, _block(rows.content)]
+    if rows.event is not None:
+        content.append(rows.event)
+    return keyed_hash.of_tuples(_ROW, *content)
+
+
+def priorities_of_copies(priority: Hashes, copy: Words, keyed_hash: KeyedHash) -> Hashes:
+    """Those of copies 1, 2, ... of contents with these priorities."""
+    return keyed_hash.of_tuples(_COPY, priority, _block(copy))
+
+
+def one_row_a_pair(
     rows: OwnedRows, owner: Order, priority: Hashes, keyed_hash: KeyedHash
 ) -> tuple[OwnedRows, Hashes]:
     """Keep the first row by priority of each (owner, pair); then sort by owner and the pair's hash.
@@ -165,18 +176,21 @@ def _one_row_a_pair(
     return rows.take(chosen), np.stack([pair[first, 0], priority[chosen, 1]], axis=1)
 
 
-def _within_cap(rows: OwnedRows, owner: Order, n_items: int, cap: int) -> Mask:
-    """Whether each row is among the first `cap` of its owner on both of its items."""
+def among_first_of_items(rows: OwnedRows, owner: Order, n_items: int, cap: int) -> Mask:
+    """Whether each row is among the first `cap` of its owner on either of its items: shape (m, 2).
+
+    Rows are sorted by owner, each owner's by priority.
+    """
     compared = rows.comparisons()
     ends = [owner * n_items + item for item in (compared.left, compared.right)]
     holder = np.stack(ends, axis=1).reshape(-1)  # row by row: both of a row's items, then the next
     order = np.argsort(holder, kind="stable")
-    within = np.ones(len(rows), np.bool_)
-    within[order[~_among_first(holder[order], cap)] // 2] = False
-    return within
+    among = np.ones(len(holder), np.bool_)
+    among[order[~among_first(holder[order], cap)]] = False
+    return among.reshape(-1, 2)
 
 
-def _toss(outcome: Outcomes, priority: Hashes) -> Outcomes:
+def toss(outcome: Outcomes, priority: Hashes) -> Outcomes:
     """Decide ties by a secret bit of the row that nothing else uses."""
     coin = np.where(priority[:, 1] & np.uint64(1), np.int8(1), np.int8(-1))
     return np.where(outcome == 0, coin, outcome)
@@ -187,12 +201,12 @@ def _sort(rows: OwnedRows, priority: Hashes, owner: Order) -> tuple[OwnedRows, H
     return rows.take(order), np.take(priority, order, axis=0)
 
 
-def _owner_numbers(rows: OwnedRows) -> Order:
+def owner_numbers(rows: OwnedRows) -> Order:
     """0, 1, 2, ... for each owner, of rows in which each owner's are neighbours."""
     return number_runs(new_run(rows.words[0], rows.words[1]))
 
 
-def _among_first(run: Order, most: int) -> Mask:
+def among_first(run: Order, most: int) -> Mask:
     """Whether each row is among the first `most` of its run: `most` before it is another's row."""
     first = np.ones(len(run), np.bool_)
     first[most:] = run[most:] != run[:-most]

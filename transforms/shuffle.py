@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
@@ -36,10 +37,12 @@ class Partitioning:
     bucket_bits: int
 
     @classmethod
-    def of_rows(cls, n_rows: int) -> Partitioning:
-        """Buckets of at most about `BUCKET_ROWS`, if no owner has that many."""
+    def of_rows(cls, n_rows: int, partition_rows: int = BUCKET_ROWS << MAX_BUCKET_BITS) -> Self:
+        """Buckets of about `BUCKET_ROWS` and partitions of `partition_rows` at most, if no owner
+        has that many."""
         bits = (n_rows // BUCKET_ROWS).bit_length()
-        bucket_bits = min(max(bits - MAX_LOCAL_PARTITION_BITS, 0), MAX_BUCKET_BITS)
+        most_bits = min(max(partition_rows // BUCKET_ROWS, 1).bit_length() - 1, MAX_BUCKET_BITS)
+        bucket_bits = min(max(bits - MAX_LOCAL_PARTITION_BITS, 0), most_bits)
         return cls(bits - bucket_bits, bucket_bits)
 
 
@@ -82,14 +85,76 @@ def pack(
             yield partition, Parcel(tuple((mine - mine[0]).tolist()), len(share), content)
 
 
-def unpack(parcels: Iterable[Parcel], spill: SpillFile | None) -> Iterator[OwnedRows]:
-    """The rows of one partition, bucket by bucket; empty buckets are left out."""
-    opened = [(parcel.edges, _words(parcel, spill)) for parcel in parcels]
-    for bucket in range(len(opened[0][0]) - 1):
-        shares = [words[:, edges[bucket] : edges[bucket + 1]] for edges, words in opened]
-        rows = OwnedRows(np.concatenate(shares, axis=1))
-        if len(rows):
-            yield rows
+@dataclass(frozen=True, slots=True)
+class Bucket:
+    """The rows of some owners, all of them.
+
+    Attributes:
+        shares: of each parcel: its rows of this bucket, or where they are.
+        n_rows: how many they are.
+    """
+
+    shares: tuple[Words | _Waiting, ...]
+    n_rows: int
+
+    def rows(self) -> OwnedRows:
+        """All rows at once."""
+        return OwnedRows(np.concatenate([_fetched(share) for share in self.shares], axis=1))
+
+    def pieces(self) -> Iterator[OwnedRows]:
+        """All rows, parcel by parcel."""
+        for share in self.shares:
+            yield OwnedRows(_fetched(share))
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiting:
+    """Rows in a spill file: the columns of a parcel from `first` to before `end`."""
+
+    spill: SpillFile
+    parcel: Parcel
+    first: int
+    end: int
+
+
+def unpack(
+    parcels: Iterable[Parcel], spill: SpillFile | None, rows_at_once: int | None = None
+) -> Iterator[Bucket]:
+    """One partition, bucket by bucket; empty buckets are left out.
+
+    Args:
+        parcels: all of the partition.
+        spill: where their rows are, if not in them.
+        rows_at_once: of a partition with more, only what a bucket is asked for is read.
+    """
+    parcels = list(parcels)
+    n_rows = sum(parcel.edges[-1] for parcel in parcels)
+    waiting = spill is not None and rows_at_once is not None and n_rows > rows_at_once
+    whole = [None if waiting else _words(parcel, spill) for parcel in parcels]
+    for bucket in range(len(parcels[0].edges) - 1):
+        shares: list[Words | _Waiting] = []
+        for parcel, words in zip(parcels, whole, strict=True):
+            first, end = parcel.edges[bucket : bucket + 2]
+            if words is not None:
+                shares.append(words[:, first:end])
+            elif spill is not None and end > first:
+                shares.append(_Waiting(spill, parcel, first, end))
+        size = sum(parcel.edges[bucket + 1] - parcel.edges[bucket] for parcel in parcels)
+        if size:
+            yield Bucket(tuple(shares), size)
+
+
+def _fetched(share: Words | _Waiting) -> Words:
+    if not isinstance(share, _Waiting):
+        return share
+    parcel = share.parcel
+    if not isinstance(parcel.content, int):
+        raise ValueError("the parcel holds its rows itself")
+    words = np.empty((parcel.words, share.end - share.first), np.uint64)
+    for number, row in enumerate(words):
+        place = number * parcel.edges[-1] + share.first
+        share.spill.read(row, parcel.content + place * words.itemsize)
+    return words
 
 
 def _words(parcel: Parcel, spill: SpillFile | None) -> Words:

@@ -1,4 +1,4 @@
-"""A file in which rows wait, during a reduction on one machine, for others of their owner."""
+"""Where rows wait, during a reduction on one machine, for others of their owner."""
 
 from __future__ import annotations
 
@@ -10,36 +10,62 @@ import numpy as np
 
 from hushrank.transforms.sorting import Words
 
+SPILL_PREFIX = ".spill-"  # of names of files that are to have none
+
 _APPENDING = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
 class SpillFile:
-    """An open file without a name: it is gone with the process, however that ends.
+    """Some memory, and past it an open file without a name: both are gone with the process.
+
+    Where a file system knows no files without names, the file has one, which starts with
+    `SPILL_PREFIX`, until it was opened; a crash just then leaves it, empty, for the next run.
 
     Attributes:
         descriptor: of the file; every thread of the process may use it.
+        memory: descriptor of a file in memory, which takes what comes first; None: there is none.
+        memory_bytes: how much that is.
     """
 
     descriptor: int
+    memory: int | None = None
+    memory_bytes: int = 0
 
     def append(self, words: Words) -> int:
         """Write `words`, which are contiguous, and return where they start."""
         rest = words.data.cast("B")
         with _APPENDING:
-            start = os.fstat(self.descriptor).st_size
-            os.ftruncate(self.descriptor, start + len(rest))
-        place = start
+            start = self._room_for(len(rest))
+        descriptor, place = self._behind(start)
         while rest:
-            written = os.pwrite(self.descriptor, rest, place)
+            written = os.pwrite(descriptor, rest, place)
             rest, place = rest[written:], place + written
         return start
+
+    def _room_for(self, size: int) -> int:
+        """Make the memory or the file longer, and return where the new part starts."""
+        if self.memory is not None:
+            start = os.fstat(self.memory).st_size
+            if start + size <= self.memory_bytes:
+                os.ftruncate(self.memory, start + size)
+                return start
+        start = os.fstat(self.descriptor).st_size
+        os.ftruncate(self.descriptor, start + size)
+        return self.memory_bytes + start
+
+    def _behind(self, place: int) -> tuple[int, int]:
+        """The descriptor that has `place`, and where."""
+        if self.memory is not None and place < self.memory_bytes:
+            return self.memory, place
+        return self.descriptor, place - self.memory_bytes
 
     def read(self, words: Words, place: int) -> None:
         """Fill `words`, which are contiguous, from `place` on."""
         rest = words.data.cast("B")
+        descriptor, place = self._behind(place)
         while rest:
-            found = os.preadv(self.descriptor, [rest], place)
+            found = os.preadv(descriptor, [rest], place)
             if not found:
                 raise OSError("the spill file is shorter than what was written to it")
             rest, place = rest[found:], place + found

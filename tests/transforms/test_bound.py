@@ -106,9 +106,9 @@ def test_what_is_kept_does_not_depend_on_order_shards_or_other_users(log, most, 
         for partition, parcel in pack(owned(part, bounds), Partitioning(1, 1), None):
             parcels.setdefault(partition, []).append(parcel)
     parts = [
-        as_rows(bound_bucket(rows, bounds, KeyedHash(KEY)).kept)
+        as_rows(bound_bucket(bucket.rows(), bounds, KeyedHash(KEY)).kept)
         for mine in parcels.values()
-        for rows in unpack(mine, None)
+        for bucket in unpack(mine, None)
     ]
     assert sum(parts, Counter()) == whole
 

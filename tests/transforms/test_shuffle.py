@@ -43,7 +43,7 @@ def met(made: list[OwnedRows], partitioning: Partitioning, spill: SpillFile | No
         for partition, parcel in pack(rows, partitioning, spill):
             sent = pickle.loads(pickle.dumps(parcel))
             partitions.setdefault(partition, []).append(sent)
-    return [bucket for parcels in partitions.values() for bucket in unpack(parcels, spill)]
+    return [bucket.rows() for mine in partitions.values() for bucket in unpack(mine, spill)]
 
 
 @given(chunks(), st.integers(0, 3), st.integers(0, 3))
