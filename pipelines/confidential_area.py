@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import hashlib
 import json
-from pathlib import Path
 
 import pyarrow as pa
 
 from hushrank.pipelines.reduction_job import REJECTS_FOLDER, TALLY_FILE
 from hushrank.transforms.schema import without_dictionaries
-from hushrank.transforms.write import parquet_bytes, write_whole
+from hushrank.transforms.write import parquet_bytes, read_whole, write_whole
 
 
 def set_aside(folder: str, source: str, table: pa.Table) -> None:
@@ -29,7 +28,7 @@ def write_tally(folder: str, tally: dict[str, int]) -> None:
 
 def read_tally(folder: str) -> dict[str, int]:
     """What `write_tally` kept."""
-    tally: dict[str, int] = json.loads(Path(folder, TALLY_FILE).read_bytes())
+    tally: dict[str, int] = json.loads(read_whole(f"{folder}/{TALLY_FILE}"))
     return tally
 
 

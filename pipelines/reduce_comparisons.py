@@ -10,6 +10,7 @@ costs no budget.
 from __future__ import annotations
 
 import io
+import io
 import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any

@@ -13,12 +13,14 @@ import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from pathlib import Path
-from typing import IO, Any
+from pathlib import Path, PurePath
+from typing import IO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hushrank.transforms.cloud_files import cloud_matches
+from hushrank.transforms.cloud_storage import CloudPath
 from hushrank.transforms.schema import Columns, InputError, check_schema, is_text
 from hushrank.transforms.window import Window
 
@@ -54,7 +56,7 @@ class InputFile:
 
     path: str
     size: int  # bytes
-    version: str  # local: modification time in ns; gs://: time of the last update
+    version: str  # local: modification time in ns; gs://: generation
     format: FileFormat
     window: Window | None = None  # which of its rows belong to the job; None: all
 
@@ -82,7 +84,7 @@ def list_files(
     found: dict[str, InputFile] = {}
     for path in paths:
         remote = path.startswith(REMOTE_PREFIX)
-        matches = list(_remote_matches(path) if remote else _local_matches(path))
+        matches = list(cloud_matches(path, _is_input) if remote else _local_matches(path))
         if partition is not None:
             matches = [match for match in matches if partition in match[0].split("/")[:-1]]
         if not matches:
@@ -160,23 +162,27 @@ def parquet_footer(path: str) -> pq.FileMetaData:
 
 
 def check_unchanged(file: InputFile) -> None:
-    """Raise `InputError` if a local file is no longer the one that `list_files` found."""
-    if not is_remote(file.path):
+    """Raise `InputError` if a file is no longer the one that `list_files` found."""
+    if is_remote(file.path):
+        same = str(CloudPath.parse(file.path).generation()) == file.version
+    else:
         status = Path(file.path).stat()
-        if (status.st_size, str(status.st_mtime_ns)) != (file.size, file.version):
-            raise InputError(f"{file.path}: changed during the run. Run again when it is complete.")
+        same = (status.st_size, str(status.st_mtime_ns)) == (file.size, file.version)
+    if not same:
+        raise InputError(f"{file.path}: changed during the run. Run again when it is complete.")
 
 
 @contextlib.contextmanager
 def open_bytes(path: str) -> Iterator[IO[bytes]]:
     """A readable, seekable stream of a local file or a gs:// object."""
-    try:
-        stream = _remote_filesystems().open(path) if is_remote(path) else pa.OSFile(path)
-    except PermissionError:
-        raise InputError(f"{path}: no permission to read it.") from None
-    except FileNotFoundError:
-        raise InputError(f"{path}: no such file.") from None
-    with stream:
+    with contextlib.ExitStack() as stack:
+        try:
+            opened = CloudPath.parse(path).open() if is_remote(path) else pa.OSFile(path)
+            stream = stack.enter_context(opened)
+        except PermissionError:
+            raise InputError(f"{path}: no permission to read it.") from None
+        except FileNotFoundError:
+            raise InputError(f"{path}: no such file.") from None
         yield stream
 
 
@@ -212,25 +218,12 @@ def _files_in(folder: Path) -> Iterator[Path]:
                 yield file
 
 
-def _remote_matches(path: str) -> Iterator[tuple[str, int, str]]:
-    folder = path.endswith("/")
-    for match in _remote_filesystems().match([f"{path}**" if folder else path])[0].metadata_list:
-        if not folder or _is_input(Path(match.path.removeprefix(path))):
-            yield match.path, match.size_in_bytes, repr(match.last_updated_in_seconds)
-
-
-def _remote_filesystems() -> Any:
-    from apache_beam.io.filesystems import FileSystems  # takes seconds: only where it is needed
-
-    return FileSystems
-
-
 def is_remote(path: str) -> bool:
     """Whether `path` is an object in Cloud Storage."""
     return path.startswith(REMOTE_PREFIX)
 
 
-def _is_input(relative: Path) -> bool:
+def _is_input(relative: PurePath) -> bool:
     hidden = any(part.startswith((".", "_")) for part in relative.parts)
     return not hidden and relative.suffix.lower() in ENDINGS
 

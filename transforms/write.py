@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from hushrank.transforms.files import REMOTE_PREFIX
+from hushrank.transforms.cloud_storage import CloudPath, is_cloud
 
 OWNER_ONLY_FILE, OWNER_ONLY_FOLDER = 0o600, 0o700
 
@@ -24,11 +24,8 @@ def write_whole(path: str, content: bytes) -> None:
     Raises:
         OSError: it cannot be written; then no temporary file is left behind.
     """
-    if path.startswith(REMOTE_PREFIX):  # an object appears whole or not at all
-        from apache_beam.io.filesystems import FileSystems  # takes seconds: only where it is needed
-
-        with FileSystems.create(path) as stream:
-            stream.write(content)
+    if is_cloud(path):  # an object appears whole or not at all
+        CloudPath.parse(path).write(content)
         return
     target = Path(path)
     target.parent.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
@@ -42,6 +39,15 @@ def write_whole(path: str, content: bytes) -> None:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def read_whole(path: str) -> bytes:
+    """Content of a local or gs:// file.
+
+    Raises:
+        OSError: it is not there, or cannot be read.
+    """
+    return (CloudPath.parse(path) if is_cloud(path) else Path(path)).read_bytes()
 
 
 def npz_bytes(**arrays: NDArray[Any]) -> bytes:
