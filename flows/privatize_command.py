@@ -127,15 +127,16 @@ def _write(
 ) -> tuple[str, ...]:
     """Write the new file; why rows were left out."""
     from hushrank.pipelines.privatize_file import privatize_file
+    from hushrank.pipelines.row_files import WRITTEN_ENDINGS
     from hushrank.privacy.randomness import system_bits
-    from hushrank.transforms.files import ENDINGS, list_files
+    from hushrank.transforms.files import list_files
     from hushrank.transforms.schema import InputError
 
-    if out.suffix.lower() not in ENDINGS:
-        raise ConfigError(f"--out must end in {', '.join(ENDINGS)}, got {out}")
+    if out.suffix.lower() not in WRITTEN_ENDINGS:
+        raise ConfigError(f"--out must end in {', '.join(WRITTEN_ENDINGS)}, got {out}")
     try:
         (file,) = list_files([str(answers.absolute())])
-        format_ = ENDINGS[out.suffix.lower()]
+        format_ = WRITTEN_ENDINGS[out.suffix.lower()]
         return privatize_file(file, out, format_, columns, source, shares, system_bits())
     except FileExistsError:
         raise ConfigError(f"{out} exists already; name a new file.") from None

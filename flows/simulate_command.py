@@ -80,11 +80,12 @@ def simulate(
     seed: Seed = 0,
 ) -> None:
     """Write a survey of invented people, with the true scores and a job file that ranks it."""
+    from hushrank.pipelines.row_files import WRITTEN
     from hushrank.transforms.files import FileFormat
 
     if kind not in KINDS:
         raise ConfigError(f"kind must be {' or '.join(KINDS)}, got {kind!r}")
-    if file_format not in list(FileFormat):
+    if file_format not in WRITTEN:
         raise ConfigError(f"format must be parquet, csv or jsonl, got {file_format!r}")
     _refuse_options_of_other_kind(context, kind)
     fields = dict(context.params)

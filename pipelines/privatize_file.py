@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from hushrank.pipelines.row_files import open_row_file
+from hushrank.pipelines.row_files import new_row_file
 from hushrank.privacy.keyed_hash import KEY_BYTES, KeyedHash
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.answers import Answers, encode_answers, share_epsilons
@@ -64,6 +64,8 @@ def privatize_file(
         InputError: the file cannot be read, or holds no answer.
         FileExistsError: `target` is there already.
     """
+    if target.exists():  # before the work
+        raise FileExistsError(target)
     schema = check_files([source], columns)[source.path]
     splits = plan_splits(source, schema, columns)
     catalogue, as_text = _items(splits, columns)
@@ -73,9 +75,7 @@ def privatize_file(
         answers, _ = share_epsilons(answers, shares, keyed_hash)
     answers = answers.take(np.argsort(bits.words(len(answers))))
     table = _table(answers, columns, catalogue, as_text=as_text, bits=bits)
-    with target.open("xb"):  # nothing is overwritten
-        pass
-    with open_row_file(target, table.schema, format_) as write:
+    with new_row_file(target, table.schema, format_) as write:
         write(table)
     return tuple(sorted(reasons))
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
+import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
@@ -12,9 +14,33 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from hushrank.transforms.files import FileFormat
+from hushrank.transforms.files import ENDINGS, FileFormat
 
 WriteTable = Callable[[pa.Table], None]
+WRITTEN = (FileFormat.PARQUET, FileFormat.CSV, FileFormat.JSONL)
+WRITTEN_ENDINGS = {ending: format_ for ending, format_ in ENDINGS.items() if format_ in WRITTEN}
+
+
+@contextlib.contextmanager
+def new_row_file(path: Path, schema: pa.Schema, format_: FileFormat) -> Iterator[WriteTable]:
+    """As `open_row_file`; the file is there when it is whole, and nothing is overwritten.
+
+    Raises:
+        FileExistsError: `path` is there already.
+    """
+    if path.exists():
+        raise FileExistsError(path)
+    part = path.with_name(f".{path.name}.{uuid.uuid4().hex}")
+    try:
+        with open_row_file(part, schema, format_) as write:
+            yield write
+        with part.open("rb+") as stream:
+            os.fsync(stream.fileno())
+        with path.open("xb"):  # claims the name, if nobody else has by now
+            pass
+        part.replace(path)
+    finally:
+        part.unlink(missing_ok=True)
 
 
 @contextlib.contextmanager

@@ -27,6 +27,7 @@ from hushrank.transforms.files import (
     open_bytes,
     parquet_footer,
 )
+from hushrank.transforms.preflib import read_rows
 from hushrank.transforms.schema import Columns, InputError, is_list, is_text
 from hushrank.transforms.window import Window
 
@@ -146,6 +147,7 @@ def read_batches(split: Split) -> Iterator[ReadBatch]:
         FileFormat.PARQUET: _read_parquet,
         FileFormat.CSV: _read_csv,
         FileFormat.JSONL: _read_json_lines,
+        FileFormat.PREFLIB: _read_preflib,
     }
     try:
         with open_bytes(split.file.path) as stream:
@@ -282,6 +284,11 @@ def _parse_json(text: bytes, schema: pa.Schema) -> pa.RecordBatch:
         pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
     )
     return table.combine_chunks().to_batches()[0]
+
+
+def _read_preflib(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
+    for rows in read_rows(split.file.path, stream):
+        yield ReadBatch(rows.select(split.schema.names))
 
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:

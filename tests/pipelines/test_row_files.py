@@ -28,7 +28,7 @@ READERS = {
 }
 
 
-@pytest.mark.parametrize("format_", FileFormat)
+@pytest.mark.parametrize("format_", READERS)
 def test_pieces_come_back_in_order(format_, tmp_path):
     path = tmp_path / f"rows.{format_.value}"
     with open_row_file(path, TABLE.schema, format_) as append:

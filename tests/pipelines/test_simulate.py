@@ -49,7 +49,7 @@ def expected(small_blocks):
     return sorted(row for block in blocks for row in block)
 
 
-@pytest.mark.parametrize("format_", FileFormat)
+@pytest.mark.parametrize("format_", READERS)
 @pytest.mark.parametrize("files", [1, 3, 20])
 def test_rows_depend_on_neither_files_nor_format(format_, files, expected, tmp_path):
     written = simulate_comparisons(SPEC, tmp_path / "out", files=files, format_=format_)
@@ -83,7 +83,7 @@ def test_side_files_agree_with_the_specification(tmp_path):
 
 
 @pytest.mark.parametrize("named", [False, True])
-@pytest.mark.parametrize("format_", FileFormat)
+@pytest.mark.parametrize("format_", READERS)
 def test_the_job_file_reads_the_log(format_, named, tmp_path):
     spec = SimulationSpec(items=12, people=20, comparisons=6, named=named, events=True)
     written = simulate_comparisons(spec, tmp_path / "out", format_=format_)
@@ -121,7 +121,7 @@ def test_a_folder_in_use_is_left_alone(tmp_path):
     assert (tmp_path / "mine.txt").read_text() == "keep"
 
 
-@pytest.mark.parametrize("format_", FileFormat)
+@pytest.mark.parametrize("format_", READERS)
 def test_an_interrupted_simulation_leaves_nothing(format_, small_blocks, tmp_path):
     def interrupt(share):
         if share > 0.5:
