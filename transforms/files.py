@@ -19,6 +19,7 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hushrank.transforms import preflib
 from hushrank.transforms.cloud_files import cloud_matches
 from hushrank.transforms.cloud_storage import CloudPath
 from hushrank.transforms.schema import Columns, InputError, check_schema, is_text
@@ -35,6 +36,7 @@ class FileFormat(StrEnum):
     PARQUET = "parquet"
     CSV = "csv"
     JSONL = "jsonl"
+    PREFLIB = "preflib"
 
 
 ENDINGS = {
@@ -43,6 +45,7 @@ ENDINGS = {
     ".csv": FileFormat.CSV,
     ".jsonl": FileFormat.JSONL,
     ".ndjson": FileFormat.JSONL,
+    **dict.fromkeys((f".{kind}" for kind in preflib.KINDS), FileFormat.PREFLIB),
 }
 
 
@@ -139,6 +142,9 @@ def read_schema(file: InputFile) -> pa.Schema:
         return parquet_footer(file.path).schema.to_arrow_schema()
     with open_bytes(file.path) as stream:
         head = stream.read(HEADER_BYTES)
+    if file.format is FileFormat.PREFLIB:
+        preflib.read_header(file.path, head)
+        return preflib.SCHEMA
     lines = head.removeprefix(BYTE_ORDER_MARK).splitlines(keepends=True)
     if file.format is FileFormat.CSV:
         return _csv_schema(file.path, lines)
@@ -233,7 +239,7 @@ def _format_of(path: str) -> FileFormat:
     if ending not in ENDINGS:
         raise InputError(
             f"{path}: unknown ending {ending or '(none)'}. Known: {', '.join(ENDINGS)};"
-            " or set input.format: parquet, csv or jsonl."
+            f" or set input.format: {', '.join(FileFormat)}."
         )
     return ENDINGS[ending]
 
