@@ -9,7 +9,7 @@ from itertools import permutations
 
 from hushrank.transforms.encode import OUTCOME_TEXTS, TIE_WORD
 
-_PERSON = re.compile(
+PERSON = re.compile(
     "user|person|student|participant|respondent|annotator|rater|judge|voter|worker|subject|customer"
     "|member|assessor|evaluator|uid"
 )
@@ -58,16 +58,16 @@ def guess_columns(columns: Sequence[str], rows: Sequence[Row]) -> ColumnGuess:
         columns: names, in the order of the file.
         rows: the first few rows; values as text, numbers or None.
     """
-    sides = _sides(columns)
+    sides = sides_of(columns)
     outcome, winner = _result(columns, rows, sides)
     left, right = sides or (None, None)
     return ColumnGuess(
-        user=_only_with_meaning(columns, _PERSON),
+        user=only_with_meaning(columns, PERSON),
         left=left,
         right=right,
         outcome=outcome,
         winner=winner,
-        event=_only_with_meaning(columns, _EVENT),
+        event=only_with_meaning(columns, _EVENT),
     )
 
 
@@ -90,7 +90,8 @@ def _meaning(column: str) -> str:
     return words[0] if len(words) == 1 else ""
 
 
-def _only_with_meaning(columns: Sequence[str], meaning: re.Pattern[str]) -> str | None:
+def only_with_meaning(columns: Sequence[str], meaning: re.Pattern[str]) -> str | None:
+    """The column whose name, apart from `id`, is a word of that meaning; None: none, or several."""
     found = [column for column in columns if meaning.fullmatch(_meaning(column))]
     return found[0] if len(found) == 1 else None
 
@@ -115,7 +116,7 @@ def _result(
     return None, None
 
 
-def _sides(columns: Sequence[str]) -> tuple[str, str] | None:
+def sides_of(columns: Sequence[str]) -> tuple[str, str] | None:
     """The two columns whose names differ in one word of `_SIDES`; of several, the shortest pair."""
     pairs = [pair for pair in permutations(columns, 2) if _are_sides(*map(_words, pair))]
     shortest = min((len(_words(left)) for left, _ in pairs), default=0)

@@ -17,17 +17,17 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-import yaml
 
 from hushrank.flows.column_guess import ColumnGuess, Row, guess_columns, items_seen
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.proposal_text import choose, line, scalar
+from hushrank.flows.ranking_guess import RankingGuess, guess_rankings
 from hushrank.transforms.encode import TIE_WORD
 from hushrank.transforms.files import FileFormat, InputFile, list_files, read_schema
 from hushrank.transforms.schema import InputError
 
 HEAD_ROWS = 5
 
-_COMMENT_COLUMN = 32
 _ROLES = {
     "user": "whose answer it is",
     "left": "one of the two items compared",
@@ -35,6 +35,13 @@ _ROLES = {
     "outcome": "1: left won, -1: right won, 0: a tie",
     "winner": f"the item that won, or the word {TIE_WORD}",
     "event": "identity of the answer: a second copy is not counted",
+}
+_RANKING_ROLES = {
+    "user": "whose ranking it is",
+    "item": "what was ranked",
+    "rank": "a number; the smallest is the best",
+    "ranking": "a list of items, best first",
+    "contest": "which of a person's rankings it is",
 }
 
 
@@ -53,6 +60,27 @@ class ConfigProposal:
     choices: tuple[str, ...]
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Lines:
+    """What of a proposed file is own to a kind of input.
+
+    Attributes:
+        kind: of the input.
+        input: further lines of the section `input`.
+        done: what happens to items.
+        privacy: lines of that section.
+        method: the name of one.
+        budget: total epsilon of the ledger.
+    """
+
+    kind: str
+    input: tuple[str, ...]
+    done: str
+    privacy: tuple[str, ...]
+    method: str
+    budget: str
+
+
 def propose_config(source: Path, target: Path) -> ConfigProposal:
     """Propose a configuration for the log `source`, to be written to `target`.
 
@@ -66,9 +94,13 @@ def propose_config(source: Path, target: Path) -> ConfigProposal:
         ConfigError: `source` cannot be read.
     """
     columns, rows = _read_head(source)
-    guess = guess_columns(columns, rows)
+    guess, rankings = guess_columns(columns, rows), guess_rankings(columns, rows)
+    if rankings is not None:
+        text = "\n".join(_file_lines(source, target, _rankings_lines(rankings))) + "\n"
+        summary = _told(len(rows), "rankings", rankings.known(), rankings.items_seen(rows))
+        return ConfigProposal(text, summary, ("the items", "epsilon"))
     choices = (*(f"the column {role}" for role in guess.unknown()), "the items", "epsilon")
-    text = "\n".join(_config_lines(source, target, columns, guess)) + "\n"
+    text = "\n".join(_file_lines(source, target, _comparisons_lines(columns, guess))) + "\n"
     return ConfigProposal(text, _summary(columns, rows, guess), choices)
 
 
@@ -133,92 +165,123 @@ def _json_row(line: str) -> Row:
 
 
 def _summary(columns: list[str], rows: list[Row], guess: ColumnGuess) -> str:
-    known = ", ".join(f"{role}={column}" for role, column in guess.known().items())
-    looks = f" Looks like comparisons: {known}." if known else ""
-    sentences = [f"I read the header and {len(rows)} row{'s' * (len(rows) != 1)} only.{looks}"]
+    missing = ""
     if guess.unknown():
         keys = " and ".join(f"input.columns.{role}" for role in guess.unknown())
-        sentences.append(
+        missing = (
             f"Could not tell which column is {' or '.join(guess.unknown())}."
-            f" Columns: {', '.join(columns)}. Set {keys}."
+            f" Columns: {', '.join(columns)}. Set {keys}.\n"
         )
-    seen = items_seen(rows, guess)
+    return _told(len(rows), "comparisons", guess.known(), items_seen(rows, guess), missing)
+
+
+def _told(
+    n_rows: int, kind: str, roles: dict[str, str], seen: int | None, missing: str = ""
+) -> str:
+    known = ", ".join(f"{role}={column}" for role, column in roles.items())
+    looks = f" Looks like {kind}: {known}." if known else ""
     found = "" if seen is None else f"{seen} items found in those rows; "
-    sentences.append(
+    return (
+        f"I read the header and {n_rows} row{'s' * (n_rows != 1)} only.{looks}\n{missing}"
         f"{found}the full list of items must come from you,"
         " because it must not depend on the answers."
     )
-    return "\n".join(sentences)
 
 
-def _config_lines(
-    source: Path, target: Path, columns: list[str], guess: ColumnGuess
-) -> Iterator[str]:
+def _file_lines(source: Path, target: Path, own: _Lines) -> Iterator[str]:
+    """The whole file: what every job has, around what is `own` to a kind of input."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", source.stem).strip("._-")[:100] or "survey"
     path = str(source) if source.is_absolute() else os.path.relpath(source, target.parent)
     yield f"# Proposed by hushrank init from the header and the first {HEAD_ROWS} rows of a file."
     yield "# The lines marked CHOOSE need a value from you. Paths start at the folder of this file."
     yield ""
-    yield _line("name", _scalar(name), "the people whose privacy budget is counted together")
+    yield line("name", scalar(name), "the people whose privacy budget is counted together")
     yield ""
     yield "input:"
-    yield _line("  kind", "comparisons")
-    yield _line("  paths", f"[{_scalar(path)}]", "files, folders, or patterns: survey/*.parquet")
-    yield "  columns:"
-    yield from _column_lines(columns, guess)
-    yield _line("  ties", "drop", "or split (half a win each), or random (a fair coin)")
-    yield _line("  on_bad_rows", "set-aside", "or fail; such rows go to the confidential folder")
+    yield line("  kind", own.kind)
+    yield line("  paths", f"[{scalar(path)}]", "files, folders, or patterns: survey/*.parquet")
+    yield from own.input
+    yield line("  on_bad_rows", "set-aside", "or fail; such rows go to the confidential folder")
     yield ""
-    yield _choose(
+    yield choose(
         "items",
-        "all that can be compared, for example {names: [London, Paris]} or {file: items.txt}",
+        f"all that can be {own.done}, for example {{names: [London, Paris]}} or {{file:"
+        " items.txt}",
     )
     yield ""
     yield "privacy:"
-    yield _line("  unit", "user", "protects all answers of one person")
-    yield _line(
-        "  adjacency", "replace-one", "hides what a person answered; add-remove: also whether"
-    )
-    yield _choose("  epsilon", "smaller protects more; 1 is strong, 2 to 4 is usual")
-    yield _line("  max_contributions", "10", "the most answers of one person that count")
+    yield from own.privacy
     yield ""
-    yield _line("method", "noisy-counts")
-    yield _line("output", _scalar(f"out/{name}"), "what may be shown, and nothing else")
-    yield _line("confidential", ".hushrank/work", "what must not be shown: keep it private")
+    yield line("method", own.method)
+    yield line("output", scalar(f"out/{name}"), "what may be shown, and nothing else")
+    yield line("confidential", ".hushrank/work", "what must not be shown: keep it private")
     yield "ledger:"
-    yield _line("  path", ".hushrank/ledger.jsonl", "what was spent; never delete it")
-    yield _line("  epsilon", "10", "the most that may ever be spent on these people")
-    yield _line("runner", "local")
+    yield line("  path", ".hushrank/ledger.jsonl", "what was spent; never delete it")
+    yield line("  epsilon", own.budget, "the most that may ever be spent on these people")
+    yield line("runner", "local")
+
+
+def _comparisons_lines(columns: list[str], guess: ColumnGuess) -> _Lines:
+    return _Lines(
+        kind="comparisons",
+        input=(
+            "  columns:",
+            *_column_lines(columns, guess),
+            line("  ties", "drop", "or split (half a win each), or random (a fair coin)"),
+        ),
+        done="compared",
+        privacy=(
+            line("  unit", "user", "protects all answers of one person"),
+            line(
+                "  adjacency",
+                "replace-one",
+                "hides what a person answered; add-remove: also whether",
+            ),
+            choose("  epsilon", "smaller protects more; 1 is strong, 2 to 4 is usual"),
+            line("  max_contributions", "10", "the most answers of one person that count"),
+        ),
+        method="noisy-counts",
+        budget="10",
+    )
+
+
+def _rankings_lines(guess: RankingGuess) -> _Lines:
+    ties = line("  ties", "refuse", "or random: a secret coin puts tied items in order")
+    bound = line("  max_contributions", "1", "the most rankings of one person that count")
+    return _Lines(
+        kind="rankings",
+        input=(
+            line("  layout", guess.layout, "long: a row a ranked item; list: a row a ranking"),
+            "  columns:",
+            *(
+                line(f"    {role}", scalar(column), _RANKING_ROLES[role])
+                for role, column in guess.known().items()
+            ),
+            *((ties,) if guess.layout == "long" else ()),
+        ),
+        done="ranked",
+        privacy=(
+            line("  unit", "local", "each ranking is privatised before it is counted"),
+            line("  mechanism", "mallows"),
+            choose(
+                "  epsilon",
+                "for one moved item; a whole ranking of m items costs m / 2 times as much",
+            ),
+            *((bound,) if guess.user is not None else ()),
+        ),
+        method="borda",
+        budget="50",
+    )
 
 
 def _column_lines(columns: list[str], guess: ColumnGuess) -> Iterator[str]:
     known, unknown = guess.known(), guess.unknown()
     for role, meaning in _ROLES.items():
         if role in known:
-            yield _line(f"    {role}", _scalar(known[role]), meaning)
+            yield line(f"    {role}", scalar(known[role]), meaning)
         elif role in unknown:
             other = " (or write winner: and the column of the winning item)"
-            one_of = ", ".join(map(_scalar, columns))
-            yield _choose(
+            one_of = ", ".join(map(scalar, columns))
+            yield choose(
                 f"    {role}", f"{meaning}{other if role == 'outcome' else ''}; one of {one_of}"
             )
-
-
-def _choose(key: str, what: str) -> str:
-    return _line(key, "", f"CHOOSE: {what}")
-
-
-def _line(key: str, value: str, comment: str = "") -> str:
-    setting = f"{key}: {value}".rstrip()
-    return f"{setting:<{_COMMENT_COLUMN}} # {comment}" if comment else setting
-
-
-def _scalar(text: str) -> str:
-    """`text` as YAML reads it back: plain if there can be no doubt, else quoted."""
-    if re.fullmatch(r"[A-Za-z/][\w./-]*", text, re.ASCII) and text.lower() not in _YAML_WORDS:
-        return text
-    quoted: str = yaml.safe_dump(text, default_style='"', allow_unicode=True, width=len(text) * 10)
-    return quoted.strip()
-
-
-_YAML_WORDS = frozenset({"true", "false", "null", "yes", "no", "on", "off", "y", "n"})

@@ -173,8 +173,8 @@ def _doubt(chosen: _Chosen, method: Method) -> tuple[str, ...]:
     if method is Method.KEMENY:
         effect = "close items are harder to tell apart"
     return (
-        f"Private rankings are counted as they are: that draws every pair towards 50 %, so {effect}."
-        f" It was not undone: {chosen.reason}.",
+        f"Private rankings are counted as they are: that draws every pair towards 50 %, so {effect}"
+        f". It was not undone: {chosen.reason}.",
     )
 
 
