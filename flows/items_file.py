@@ -2,6 +2,7 @@
 
     .txt            one name a line, no header; blank lines are skipped
     .csv, .parquet  a column `item` or `name`; other columns are ignored
+    .soc and so on  the alternatives in the header of a PrefLib file; no ballot is read
 
 The names are public, so messages may show them.
 """
@@ -14,7 +15,10 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-ENDINGS = (".txt", ".csv", ".parquet")
+from hushrank.transforms import preflib
+
+PREFLIB_ENDINGS = tuple(f".{kind}" for kind in preflib.KINDS)
+ENDINGS = (".txt", ".csv", ".parquet", *PREFLIB_ENDINGS)
 
 _COLUMNS = ("item", "name")
 
@@ -30,6 +34,7 @@ def read_item_names(path: Path) -> tuple[str, ...]:
             that is not a name. The text gives the rule and the fix.
     """
     readers = {".txt": _read_text, ".csv": _read_csv, ".parquet": _read_parquet}
+    readers |= dict.fromkeys(PREFLIB_ENDINGS, _read_preflib)
     reader = readers.get(path.suffix.lower())
     if reader is None:
         raise ValueError(f"{path} must end in {', '.join(ENDINGS)}; rename it")
@@ -70,6 +75,11 @@ def _read_parquet(path: Path) -> list[str]:
     ):
         raise ValueError(f"{path}: column {column} must hold text or integers, not {values.type}")
     return [str(value) for value in values.to_pylist()]
+
+
+def _read_preflib(path: Path) -> list[str]:
+    with path.open("rb") as stream:
+        return list(preflib.read_header(str(path), stream.read(preflib.HEADER_BYTES)).names)
 
 
 def _item_column(path: Path, columns: list[str]) -> str:

@@ -35,6 +35,13 @@ def test_names_come_in_the_order_of_the_file(name, content):
     assert read(name, content) == ("London", "Sao Paulo", "item")
 
 
+def test_a_preflib_file_names_its_alternatives_by_number():
+    header = b"# DATA TYPE: soi\n# ALTERNATIVE NAME 10: Sao Paulo \n# ALTERNATIVE NAME 2: London\n"
+    assert read("votes.soi", header + b"3: 10,2\n") == ("London", "Sao Paulo")
+    with pytest.raises(ValueError, match=r"votes.soi: not a PrefLib file of rankings: it does not"):
+        read("votes.soi", b"3: 10,2\n")
+
+
 def test_item_wins_over_name_as_the_column():
     assert read("items.csv", b"name,item\nx,London\ny,Paris\n") == ("London", "Paris")
 
@@ -63,7 +70,11 @@ def test_parquet_holds_text_or_integers(values, names):
             "items.csv has no column item or name; add the header line `item`,"
             " or use a .txt file with one name a line",
         ),
-        ("items.xlsx", b"", "items.xlsx must end in .txt, .csv, .parquet; rename it"),
+        (
+            "items.xlsx",
+            b"",
+            "items.xlsx must end in .txt, .csv, .parquet, .soc, .soi, .toc, .toi; rename it",
+        ),
         ("items.txt", b"\xff", "items.txt is not UTF-8 text; save it as UTF-8"),
         ("items.parquet", b"PAR1PAR1", "items.parquet is damaged; write it again"),
     ],
