@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import sys
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -12,16 +13,21 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from hushrank.flows.errors import HushrankError
+from hushrank.flows.errors import ConfigError, HushrankError
+from hushrank.flows.night_commands import (
+    AFTER_FAILURE,
+    ConfigPath,
+    Direct,
+    backfill,
+    catch_up,
+    day_of,
+    execution,
+    resume,
+)
 from hushrank.flows.plan_command import plan
 from hushrank.flows.privatize_command import privatize
 from hushrank.flows.reproduce_command import reproduce
 from hushrank.flows.simulate_command import simulate
-
-AFTER_FAILURE = (
-    "What was reserved but not drawn is given back; if noise was drawn already, the same command"
-    " publishes that release without spending again."
-)
 
 app = typer.Typer(
     name="hushrank",
@@ -36,9 +42,14 @@ app.command()(plan)
 app.command()(privatize)
 app.command()(simulate)
 app.command()(reproduce)
+app.command()(backfill)
+app.command("catch-up")(catch_up)
+app.command()(resume)
 
-ConfigPath = Annotated[Path, typer.Argument(metavar="SURVEY.YAML", help="The job's YAML file.")]
-
+Night = Annotated[
+    str | None,
+    typer.Option("--date", metavar="DATE", help="The night to rank, such as 2026-11-20."),
+]
 NO_PRIVACY = typer.Option("--no-privacy", help="Allow epsilon: inf; the release is marked unsafe.")
 
 
@@ -72,11 +83,14 @@ def init(
 
 
 @app.command()
-def validate(config: ConfigPath, no_privacy: Annotated[bool, NO_PRIVACY] = False) -> None:
+def validate(
+    config: ConfigPath, day: Night = None, no_privacy: Annotated[bool, NO_PRIVACY] = False
+) -> None:
     """Check everything that can be checked without reading a row or spending budget."""
     from hushrank.flows.job import prepare_job
 
-    job = prepare_job(config, no_privacy=no_privacy)
+    night = None if day is None else day_of(day, "--date")
+    job = prepare_job(config, no_privacy=no_privacy, night=night)
     from hushrank.flows.display import show_checks
     from hushrank.flows.methods import METHODS
     from hushrank.flows.steps import ledger_of
@@ -90,8 +104,11 @@ def validate(config: ConfigPath, no_privacy: Annotated[bool, NO_PRIVACY] = False
 @app.command()
 def run(
     config: ConfigPath,
-    direct: Annotated[
-        bool, typer.Option("--direct", help="Run the steps without Prefect: faster to start.")
+    direct: Direct = False,
+    day: Night = None,
+    again: Annotated[
+        bool,
+        typer.Option("--again", help="With --date: pay again if rows of that night came late."),
     ] = False,
     no_privacy: Annotated[bool, NO_PRIVACY] = False,
     unsafe_seed: Annotated[
@@ -100,26 +117,20 @@ def run(
     ] = None,
 ) -> None:
     """Rank privately: check, reserve budget, reduce, draw noise, estimate, publish."""
-    from hushrank.flows.reduction import Reducer
+    if again and day is None:
+        raise ConfigError("--again goes with --date; leave one out or add the other.")
+    night = None if day is None else day_of(day, "--date")
+    with execution(direct) as execute:
+        from hushrank.flows.display import show_outcome
+        from hushrank.flows.job import prepare_job
+        from hushrank.flows.nights import run_night
 
-    console = Console()
-    try:
-        with Reducer() as reducer:  # at once: it takes as long to load as all that follows
-            from hushrank.flows.display import StepDisplay, show_outcome
-            from hushrank.flows.job import prepare_job
-            from hushrank.flows.nightly import run_job
-
-            job = prepare_job(config, no_privacy=no_privacy, seed=unsafe_seed)
-            display = StepDisplay(console, job)
-            if direct:
-                outcome = run_job(job, reducer, display.perform)
-            else:
-                from hushrank.flows.prefect_flow import run_in_flow
-
-                outcome = run_in_flow(job, reducer, display.perform)
-    except KeyboardInterrupt:
-        raise HushrankError(f"Interrupted. {AFTER_FAILURE}") from None
-    show_outcome(console, outcome)
+        if night is None or unsafe_seed is not None or no_privacy:
+            job = prepare_job(config, no_privacy=no_privacy, seed=unsafe_seed, night=night)
+            outcome = execute(job)
+        else:
+            outcome = run_night(config, night, datetime.now(UTC), execute, again=again)
+    show_outcome(Console(), outcome)
 
 
 @ledger_app.command("show")

@@ -18,6 +18,7 @@ from hushrank.flows.budget_text import day_text, left_text, spend_text
 from hushrank.flows.job import Job
 from hushrank.flows.methods import METHODS
 from hushrank.flows.nightly import Outcome, Step
+from hushrank.flows.nights import NightResult
 from hushrank.flows.release import RankedItem, Release
 from hushrank.flows.scale import WORDS, Scale, interval_text, score_decimals, score_text
 from hushrank.flows.wording import rank_interval, verdict
@@ -83,8 +84,33 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
         console.print(Text(expected), soft_wrap=True)
     for warning in release.warnings:
         console.print(Text(f"Note: {warning}", style="yellow"))
+    show_alerts(console, outcome)
     console.print(Text(f"Report: {outcome.folder / REPORT}"), soft_wrap=True)
     console.print(Text(_cost_of(outcome)), soft_wrap=True)
+
+
+def show_alerts(console: Console, outcome: Outcome) -> None:
+    """Warn of each fraction of the budget that this run was the first to reach."""
+    for fraction in outcome.alerts:
+        console.print(Text(alert_text(outcome.balance, fraction), style="yellow"), soft_wrap=True)
+
+
+def alert_text(balance: Balance, fraction: float) -> str:
+    """A warning that a fraction of the budget is used."""
+    left = balance_text(balance, datetime.now(UTC).date())
+    if fraction == 1:
+        return f"Budget alert: one more release at this cost does not fit. {left}"
+    return f"Budget alert: {fraction:.0%} of the budget is used. {left}"
+
+
+def night_text(result: NightResult) -> str:
+    """A line about one night, or about a run of a schedule without nights."""
+    name = f"{result.night or 'run'}  {result.status}"
+    if result.outcome is None:
+        return f"{name}. {result.text}" if result.text else f"{name}; nothing was spent"
+    spent = result.outcome.spent
+    cost = "nothing was spent now" if spent is None else f"spent {spend_text(spent)}"
+    return f"{name}; {cost}. {verdict(result.outcome.release)} {result.outcome.folder}"
 
 
 def expected_error(release: Release) -> str:
@@ -109,8 +135,16 @@ def show_checks(console: Console, job: Job, balance: Balance) -> None:
 
 
 def show_balance(console: Console, balance: Balance) -> None:
-    """Print what is left of a population's budget, and what no budget covers."""
+    """Print what is left of a population's budget, and what needs somebody's attention."""
     console.print(Text(balance_text(balance, datetime.now(UTC).date())), soft_wrap=True)
+    if balance.alert is not None:
+        console.print(Text(alert_text(balance, balance.alert), style="yellow"), soft_wrap=True)
+    for release_id in balance.unpublished:
+        waiting = (
+            f"Release {release_id} is paid for and not published, unless its run still goes on:"
+            f" hushrank resume {release_id}"
+        )
+        console.print(Text(waiting, style="yellow"), soft_wrap=True)
     if balance.unsafe:
         warning = f"{balance.unsafe} unsafe releases bypassed the guarantee; no budget covers them."
         console.print(Text(warning, style="red"), soft_wrap=True)

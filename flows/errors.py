@@ -40,6 +40,10 @@ class LedgerError(HushrankError):
     exit_code = 2
 
 
+class RunInProgress(LedgerError):  # noqa: N818 - the other run is as it should be
+    """Another run holds what this one needs. Nothing was spent."""
+
+
 class PublishError(HushrankError):
     """The release could not be written in full; the output folder is as it was before."""
 

@@ -223,6 +223,10 @@ class Ledger:
         unsafe = Unsafe(release_id=release_id, why=why)
         self._record(lambda book: ([*self._terms_events(book), unsafe], None))
 
+    def attempt(self, release_id: str) -> Attempt | None:
+        """The last attempt at a release; None where the ledger does not know it."""
+        return self._read().account.attempt(release_id)
+
     def state(self, release_id: str) -> ReleaseState:
         """How far a release got."""
         return self._read().account.state(release_id)

@@ -25,7 +25,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from hushrank.flows.errors import LedgerError
+from hushrank.flows.errors import LedgerError, RunInProgress
 from hushrank.flows.ledger_backend import Snapshot
 from hushrank.flows.ledger_entries import LINE_START
 
@@ -100,7 +100,7 @@ class LedgerFile:
             self._runs.mkdir(mode=0o700, exist_ok=True)
             lock.acquire(timeout=0)
         except Timeout:
-            raise LedgerError(
+            raise RunInProgress(
                 f"Another run of release {release_id} is in progress. Wait until it ends;"
                 " then run again, which will cost nothing if it succeeded."
             ) from None

@@ -16,7 +16,7 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from hushrank.flows.errors import LedgerError
+from hushrank.flows.errors import LedgerError, RunInProgress
 from hushrank.flows.lease import LEASE_SECONDS, Lease, LeaseLost, LeaseTaken
 from hushrank.flows.ledger_backend import Snapshot
 from hushrank.transforms.cloud_storage import (
@@ -108,7 +108,7 @@ class LedgerObject:
         try:
             lease.take()
         except LeaseTaken as error:
-            raise LedgerError(
+            raise RunInProgress(
                 f"Another run of release {release_id} is in progress ({error}). Wait until it ends;"
                 " then run again, which will cost nothing if it succeeded. A run that died lets go"
                 f" within {self._lease_seconds:g} s; to end that wait, make sure that it is dead"

@@ -82,12 +82,14 @@ class Outcome:
         spent: what the ledger was charged; None where the release had been drawn before.
         balance: of the population's budget, afterwards.
     """
+        alerts: fractions of the budget that are used and of which nobody was told before.
 
     release: Release
     folder: Path
     spent: Spend | None
     balance: Balance
 
+    alerts: tuple[float, ...] = ()
 
 def run_job(job: Job, reducer: Reducer, perform: Perform = directly) -> Outcome:
     """Release the job once, or publish again what it released before.
@@ -122,6 +124,21 @@ def _draw_once(job: Job, reducer: Reducer, ledger: Ledger, perform: Perform) -> 
         standing = perform(RESERVE, lambda: reserve(job, ledger))
         if standing is Standing.RESERVED:
             # The report's libraries take a second to load: use the time in which the child works.
+def publish_drawn(job: Job, perform: Perform = directly) -> Outcome:
+    """Publish what was drawn for the job before; nothing is read, drawn or spent.
+
+    Raises:
+        RunInProgress: a run of the release is still going on.
+        HushrankError: it could not be published.
+    """
+    ledger = ledger_of(job.config)
+    if (done := published(job.config.output, job.release_id)) is not None:
+        commit(job, ledger)
+        return Outcome(*done, spent=None, balance=ledger.balance())
+    with ledger.run_lock(job.release_id):
+        return _publish(job, ledger, perform, spent=None)
+
+
             load = threading.Thread(target=importlib.import_module, args=(FIGURES_MODULE,))
             load.start()
             perform(REDUCE, lambda: reduce(job, reducer))
@@ -137,4 +154,5 @@ def _publish(job: Job, ledger: Ledger, perform: Perform, *, spent: Spend | None)
     balance = ledger.balance()
     folder = perform(PUBLISH, lambda: publish_release(job, release, balance))
     perform(COMMIT, lambda: commit(job, ledger))
-    return Outcome(release, folder, spent, balance)
+    alerts = ledger.alert() if job.safe and job.config.ledger.alerts else ()
+    return Outcome(release, folder, spent, balance, alerts)

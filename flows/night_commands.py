@@ -1,0 +1,143 @@
+"""`hushrank backfill`, `catch-up` and `resume`: nights, and what earlier runs left to be published.
+
+Each runs in this process, as `hushrank run` does; `flows.schedule_commands` has those that Prefect
+starts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from hushrank.flows.errors import ConfigError, HushrankError
+
+if TYPE_CHECKING:
+    from hushrank.flows.job import Job
+    from hushrank.flows.nightly import Outcome
+    from hushrank.flows.nights import NightResult
+
+AFTER_FAILURE = (
+    "What was reserved but not drawn is given back; if noise was drawn already, the same command"
+    " publishes that release without spending again."
+)
+
+ConfigPath = Annotated[Path, typer.Argument(metavar="SURVEY.YAML", help="The job's YAML file.")]
+Direct = Annotated[
+    bool, typer.Option("--direct", help="Run the steps without Prefect: faster to start.")
+]
+
+
+def backfill(
+    config: ConfigPath,
+    first: Annotated[str, typer.Option("--from", metavar="DATE", help="The first night.")],
+    last: Annotated[str, typer.Option("--to", metavar="DATE", help="The last night.")],
+    direct: Direct = False,
+) -> None:
+    """Rank every night of a span, the oldest first; nights released before cost nothing.
+
+    Stops with exit code 3 where the budget does not hold the next night.
+    """
+    from hushrank.flows.nights import rank_nights
+
+    start, end = day_of(first, "--from"), day_of(last, "--to")
+    if end < start:
+        raise ConfigError(f"--to {end} is before --from {start}; name the earlier night first.")
+    nights = [start + timedelta(days=days) for days in range((end - start).days + 1)]
+    with execution(direct) as execute:
+        show_nights(rank_nights(config, nights, datetime.now(UTC), execute))
+
+
+def catch_up(config: ConfigPath, direct: Direct = False) -> None:
+    """Rank the nights that are due: the last one, and any that were missed before it.
+
+    What a schedule runs; for cron or a systemd timer, where there is no Prefect server.
+    """
+    from hushrank.flows.nights import rank_due
+
+    with execution(direct) as execute:
+        show_nights(rank_due(config, datetime.now(UTC), execute))
+
+
+def resume(
+    release_id: Annotated[str, typer.Argument(help="As `hushrank ledger show` prints it.")],
+    config: Annotated[
+        Path, typer.Argument(metavar="[SURVEY.YAML]", help="The job's YAML file.")
+    ] = Path("survey.yaml"),
+) -> None:
+    """Publish a release that is paid for and was never published; spends nothing."""
+    from hushrank.flows.display import StepDisplay, show_outcome
+    from hushrank.flows.nightly import publish_drawn
+    from hushrank.flows.nights import drawn_job
+
+    job = drawn_job(config, release_id)
+    console = Console()
+    show_outcome(console, publish_drawn(job, StepDisplay(console, job).perform))
+
+
+def day_of(text: str, option: str) -> date:
+    """The date that an option gives.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(
+            f"{option}: must be a date such as 2026-11-20, got {text!r}. Nothing was read or spent."
+        ) from None
+
+
+@contextmanager
+def execution(direct: bool) -> Iterator[Callable[[Job], Outcome]]:
+    """A function that runs jobs, each shown at the terminal, with one child process for all.
+
+    Args:
+        direct: without Prefect.
+
+    Raises:
+        HushrankError: it was interrupted.
+    """
+    from hushrank.flows.reduction import Reducer
+
+    try:
+        with Reducer() as reducer:  # at once: it takes as long to load as all that follows
+            from hushrank.flows.display import StepDisplay
+            from hushrank.flows.nightly import run_job
+
+            def execute(job: Job) -> Outcome:
+                console = Console()
+                if job.night is not None:
+                    console.print(Text(f"Night {job.night}", style="bold"))
+                display = StepDisplay(console, job)
+                if direct:
+                    return run_job(job, reducer, display.perform)
+                from hushrank.flows.prefect_flow import run_in_flow
+
+                return run_in_flow(job, reducer, display.perform)
+
+            yield execute
+    except KeyboardInterrupt:
+        raise HushrankError(f"Interrupted. {AFTER_FAILURE}") from None
+
+
+def show_nights(results: Iterable[NightResult]) -> None:
+    """Print what became of each night as soon as it is known."""
+    from hushrank.flows.display import night_text, show_alerts
+
+    console = Console()
+    done = False
+    for result in results:
+        done = True
+        console.print(Text(night_text(result)), soft_wrap=True)
+        if result.outcome is not None:
+            show_alerts(console, result.outcome)
+    if not done:
+        console.print("No night is due. Nothing was read or spent.")

@@ -1,0 +1,291 @@
+"""Nights: what a date selects, backfill, catching up, and what is never spent twice."""
+
+from __future__ import annotations
+
+import json
+import os
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv as pacsv
+import pyarrow.parquet as pq
+import pytest
+
+from hushrank.flows.archive import archived
+from hushrank.flows.errors import BudgetRefused, ConfigError, NightWithoutFiles, RunInProgress
+from hushrank.flows.job import prepare_job
+from hushrank.flows.nightly import run_job
+from hushrank.flows.nights import due_nights, one_at_a_time, prepare_night, rank_due, rank_nights
+from hushrank.flows.steps import ledger_of
+from tests.flows.conftest import InProcessReducer, answers
+
+FIRST = date(2026, 11, 16)
+DAYS = [FIRST + timedelta(days=days) for days in range(5)]
+NOW = datetime(2026, 11, 21, 2, tzinfo=UTC)  # the last night is that of the 20th
+
+
+def execute(job):
+    return run_job(job, InProcessReducer())
+
+
+def events(survey) -> list[dict]:
+    return [json.loads(line) for line in survey.ledger.read_text().splitlines()]
+
+
+def nights_drawn(survey) -> list[str]:
+    """Nights in the order in which noise was drawn for them."""
+    reserved = {e["release_id"]: e["night"] for e in events(survey) if e["event"] == "reserve"}
+    return [reserved[e["release_id"]] for e in events(survey) if e["event"] == "draw"]
+
+
+@pytest.fixture
+def nightly(survey):
+    """A folder for each night, the third of them without files; epsilon 2 a night of 20."""
+    for seed, day in enumerate(DAYS):
+        if seed != 2:
+            folder = survey.folder / "log" / f"date={day}"
+            folder.mkdir(parents=True)
+            pq.write_table(answers(50, seed), folder / "part-0.parquet")
+    return survey.set(
+        input__paths=["log/date={date}/*.parquet"],
+        schedule={"empty": "skip"},
+        ledger__epsilon=20,
+        ledger__refresh=None,
+    )
+
+
+def test_the_date_selects_files_by_path_or_partition_and_rows_by_time(nightly, command):
+    by_path = prepare_job(nightly.config, night=DAYS[1])
+    assert [Path(file.path).parent.name for file in by_path.files] == ["date=2026-11-17"]
+    nightly.set(input__paths=["log"], schedule={"partition": "date"})
+    by_partition = prepare_job(nightly.config, night=DAYS[1])
+    assert [file.path for file in by_partition.files] == [by_path.files[0].path]
+    nightly.set(input__paths=["log/{date:%Y}/{date:%m%d}.csv"], schedule={})
+    with pytest.raises(NightWithoutFiles, match=r"Night 2026-11-17: .*log/2026/1117.csv: no such"):
+        prepare_job(nightly.config, night=DAYS[1])
+    nightly.set(input__paths=["answers.parquet"])
+    with pytest.raises(ConfigError, match="nothing selects the rows of 2026-11-17"):
+        prepare_job(nightly.config, night=DAYS[1])
+    nightly.set(schedule={"window": "outcome", "epoch": "s"})
+    with pytest.raises(ConfigError, match=r"ranks one night at a time. Say which: --date"):
+        prepare_job(nightly.config)
+    assert not nightly.ledger.exists()
+
+
+def test_rows_of_the_night_alone_are_counted(nightly, command):
+    """Everybody prefers dogs in the night, and ants at any other time."""
+    rows = answers(400)
+    dogs = pa.array([-1] * len(rows), pa.int8())
+    ants = pa.array([1] * len(rows), pa.int8())
+    logs = []
+    for day, outcome in zip(DAYS, (ants, dogs, ants, ants, ants), strict=True):
+        at = pa.array([f"{day}T00:30:00+01:00"] * len(rows))  # the day before, in UTC
+        logs.append(rows.set_column(3, "outcome", outcome).append_column("at", at))
+    pacsv.write_csv(pa.concat_tables(logs), nightly.folder / "log.csv")
+    nightly.set(input__paths=["log.csv"], schedule={"window": "at", "timezone": "Europe/Berlin"})
+    code, printed = command("run", nightly.config, "--direct", "--date", DAYS[1])
+    assert code == 0, printed
+    release = json.loads((nightly.output / "release.json").read_text())
+    assert release["night"] == "2026-11-17"
+    assert release["ranking"][0]["item"] == "dogs"
+    (tally,) = nightly.work.rglob("diagnostics.json")
+    assert json.loads(tally.read_text())["rows_sent"] == len(rows)
+    (folder,) = archived(nightly.output)
+    assert folder.name.startswith("2026-11-17-")
+
+
+def test_backfill_ranks_each_night_once_and_stops_when_the_budget_is_out(nightly, command):
+    nightly.set(ledger__epsilon=5)
+    code, printed = command(
+        "backfill", nightly.config, "--from", DAYS[0], "--to", DAYS[4], "--direct"
+    )
+    assert code == 3
+    assert "2026-11-16  released; spent epsilon 2.00." in printed
+    assert "2026-11-18  skipped. Night 2026-11-18:" in printed
+    assert "this run needs epsilon 2.00; zoo has 1.00 left." in printed
+    assert "2 nights were not ranked: 2026-11-19 to 2026-11-20." in printed
+    assert nights_drawn(nightly) == ["2026-11-16", "2026-11-17"]
+    before = nightly.ledger.read_bytes()
+    code, printed = command(
+        "backfill", nightly.config, "--from", DAYS[0], "--to", DAYS[1], "--direct"
+    )
+    assert code == 0
+    assert "2026-11-17  released before; nothing was spent" in printed
+    assert nightly.ledger.read_bytes() == before
+    assert len(archived(nightly.output)) == 2
+
+
+def test_an_older_night_is_kept_and_the_newest_is_shown(nightly):
+    list(rank_nights(nightly.config, [DAYS[4], DAYS[0]], NOW, execute))
+    shown = json.loads((nightly.output / "release.json").read_text())
+    assert shown["night"] == "2026-11-20"
+    assert [path.name[:10] for path in archived(nightly.output)] == ["2026-11-16", "2026-11-20"]
+
+
+def test_a_night_is_released_once_though_rows_come_late(nightly, command):
+    run = ("run", nightly.config, "--direct", "--date", DAYS[0])
+    command(*run)
+    late = nightly.folder / "log" / f"date={DAYS[0]}" / "late.parquet"
+    pq.write_table(answers(10, 9), late)
+    code, printed = command(*run)
+    assert code == 0
+    assert "nothing was spent now" in printed
+    assert nights_drawn(nightly) == ["2026-11-16"]
+    code, printed = command(*run, "--again")
+    assert code == 0
+    assert "Spent epsilon 2.00" in printed
+    assert nights_drawn(nightly) == ["2026-11-16"] * 2
+    code, printed = command("run", nightly.config, "--direct", "--again")
+    assert code == 2
+    assert "--again goes with --date" in printed
+
+
+def test_a_night_without_files_is_skipped_or_fails_and_costs_nothing(nightly, command):
+    empty = ("backfill", nightly.config, "--from", DAYS[2], "--to", DAYS[3], "--direct")
+    nightly.set(schedule={"empty": "fail"})
+    code, printed = command(*empty)
+    assert code == 2
+    assert "2026-11-18  failed." in printed
+    assert "2026-11-19  released" in printed  # it keeps no other night from being ranked
+    assert nights_drawn(nightly) == ["2026-11-19"]
+    nightly.set(schedule={"empty": "skip"})
+    code, printed = command(*empty)
+    assert code == 0
+    assert "2026-11-18  skipped." in printed
+    assert nights_drawn(nightly) == ["2026-11-19"]
+
+
+def test_after_downtime_missed_nights_are_ranked_in_the_configured_order(nightly):
+    assert [r.night for r in rank_due(nightly.config, NOW - 4 * timedelta(days=1), execute)] == [
+        DAYS[0]
+    ]
+    for order, due in (("oldest-first", DAYS[1:]), ("newest-first", DAYS[:0:-1])):
+        nightly.set(schedule={"empty": "skip", "catch_up": order})
+        job = prepare_job(nightly.config, night=DAYS[1])
+        assert due_nights(job.config, DAYS[4]) == due
+    results = list(rank_due(nightly.config, NOW, execute))
+    assert [(r.night, str(r.status)) for r in results] == [
+        (DAYS[4], "released"),
+        (DAYS[3], "released"),
+        (DAYS[2], "skipped"),
+        (DAYS[1], "released"),
+    ]
+    assert [r.night for r in rank_due(nightly.config, NOW, execute)] == [DAYS[2]]
+    nightly.set(schedule={"empty": "skip", "catch_up_days": 1})
+    assert due_nights(job.config, DAYS[4] + timedelta(days=2)) == [
+        DAYS[4] + timedelta(days=2),
+        DAYS[4] + timedelta(days=1),
+        DAYS[2],
+    ]
+
+
+def test_catching_up_stops_when_the_budget_is_out(nightly):
+    list(rank_nights(nightly.config, DAYS[:1], NOW, execute))
+    nightly.set(ledger__epsilon=6)
+    with pytest.raises(BudgetRefused, match="Night 2026-11-20 was not ranked"):
+        list(rank_due(nightly.config, NOW, execute))
+    assert nights_drawn(nightly) == ["2026-11-16", "2026-11-17", "2026-11-19"]
+
+
+def test_a_night_that_is_not_over_is_refused(nightly):
+    with pytest.raises(ConfigError, match="the last one that can be ranked is 2026-11-20"):
+        prepare_night(nightly.config, date(2026, 11, 21), NOW)
+    nightly.set(schedule={"timezone": "America/Los_Angeles"})
+    with pytest.raises(ConfigError, match="the last one that can be ranked is 2026-11-19"):
+        prepare_night(nightly.config, date(2026, 11, 20), NOW)  # there it is the 20th, 18:00
+
+
+def test_two_nights_do_not_overlap(nightly):
+    ledger = ledger_of(prepare_job(nightly.config, night=DAYS[0]).config)
+    with one_at_a_time(ledger, "zoo"), pytest.raises(RunInProgress, match="Another night of zoo"):
+        list(rank_nights(nightly.config, DAYS[:1], NOW, execute))
+    assert not nightly.ledger.exists()
+    (result,) = rank_nights(nightly.config, DAYS[:1], NOW, execute)
+    assert result.outcome is not None
+
+
+def test_what_a_killed_run_reserved_for_files_that_changed_is_given_back(nightly):
+    stale = prepare_job(nightly.config, night=DAYS[0])
+    ledger = ledger_of(stale.config)
+    ledger.reserve(
+        stale.release_id,
+        execute_spend(stale),
+        config_hash=stale.config.job_hash(),
+        night=stale.night,
+    )
+    os.utime(stale.files[0].path, ns=(1, 1))
+    list(rank_nights(nightly.config, DAYS[:1], NOW, execute))
+    assert ledger.state(stale.release_id) == "cancelled"
+    assert ledger.balance().spent_epsilon == 2
+
+
+def execute_spend(job):
+    from hushrank.flows.methods import METHODS
+
+    return METHODS[job.config.method].terms(job.config).spend
+
+
+def test_resume_publishes_what_is_paid_for(nightly, command, monkeypatch):
+    job = prepare_job(nightly.config, night=DAYS[0])
+
+    def fail(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("hushrank.flows.archive.write_file", fail)
+        code, _ = command("run", nightly.config, "--direct", "--date", DAYS[0])
+    assert code == 1
+    for path in (nightly.folder / "log").rglob("*.parquet"):
+        path.unlink()  # nothing is read again
+    code, printed = command("ledger", "show", nightly.config)
+    assert f"hushrank resume {job.release_id}" in printed
+    code, printed = command("resume", job.release_id, nightly.config)
+    assert code == 0, printed
+    assert "nothing was spent now" in printed
+    assert json.loads((nightly.output / "release.json").read_text())["night"] == "2026-11-16"
+    assert [e["event"] for e in events(nightly)] == ["open", "reserve", "draw", "commit"]
+    assert "hushrank resume" not in command("ledger", "show", nightly.config)[1]
+
+
+def test_resume_refuses_what_it_cannot_publish(nightly, command):
+    code, printed = command("resume", "0123456789abcdef", nightly.config)
+    assert code == 2
+    assert "is not in the ledger" in printed
+    command("run", nightly.config, "--direct", "--date", DAYS[0])
+    job = prepare_job(nightly.config, night=DAYS[0])
+    nightly.set(top_k=1)
+    code, printed = command("resume", job.release_id, nightly.config)
+    assert code == 2
+    assert "is another configuration than the one that release" in printed
+    nightly.set(top_k=None)
+    (noisy,) = nightly.work.rglob("drawn.npz")
+    noisy.unlink()
+    code, printed = command("resume", job.release_id, nightly.config)
+    assert code == 2
+    assert "holds no drawn.npz" in printed
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"schedule": {"timezone": "Mars"}}, "schedule.timezone: must be the name of a time zone"),
+        ({"schedule": {"epoch": "s"}}, "schedule.epoch: is about the column schedule.window"),
+        ({"schedule": {"empty": "skp"}}, "schedule.empty: must be skip or fail, got 'skp'. Did"),
+        ({"input__paths": ["a/{date:%m%d}"]}, "input.paths: .*two nights would read the same"),
+        ({"input__paths": ["a/{dat}/{date:}"]}, "input.paths: .*write {date}, or for example"),
+    ],
+)
+def test_a_mistake_in_the_schedule_is_named_with_its_fix(nightly, command, changes, message):
+    nightly.set(**changes)
+    with pytest.raises(ConfigError, match=message):
+        prepare_job(nightly.config, night=DAYS[0])
+
+
+def test_dates_on_the_command_line_are_checked(nightly, command):
+    code, printed = command("run", nightly.config, "--direct", "--date", "20.11.2026")
+    assert code == 2
+    assert "--date: must be a date such as 2026-11-20, got '20.11.2026'" in printed
+    code, printed = command("backfill", nightly.config, "--from", DAYS[1], "--to", DAYS[0])
+    assert code == 2
+    assert "--to 2026-11-16 is before --from 2026-11-17" in printed
