@@ -21,7 +21,7 @@ ifdef PIP_INDEX_URL  # uv does not read pip's own setting
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 
-.PHONY: help setup demo test lint types wheel-test lock bench clean
+.PHONY: help setup demo test lint types wheel-test docs lock bench clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## ?/\1|/' | column -t -s '|'
@@ -68,9 +68,12 @@ wheel-test: setup  ## Build the wheel, install it away from the tree and run the
 	cp -r tests pyproject.toml "$$away"; \
 	cd "$$away"; venv/bin/python -m pytest $(PYTEST_FLAGS) $(ARGS)
 
+docs: setup  ## Build the documentation site in build/site; a broken link stops it
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
 lock: setup  ## Rewrite requirements.lock from pyproject.toml (ARGS=--upgrade for the newest versions)
 	$(UV) pip compile --quiet --universal --python-version 3.11 --no-emit-index-url \
-	  --group test --group dev --group bench $(ARGS) pyproject.toml -o requirements.lock
+	  --group test --group dev --group bench --group docs $(ARGS) pyproject.toml -o requirements.lock
 
 bench: setup  ## Measure the speed and accuracy that the README claims
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done

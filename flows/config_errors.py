@@ -74,7 +74,7 @@ def _worded(
 ) -> Iterator[tuple[str, str]]:
     kind = details["type"]
     if kind in ("union_tag_invalid", "union_tag_not_found"):
-        tags = [_tag(each) for each in _nested_models(_annotation(location, model))]
+        tags = [kind_of(each) for each in nested_models(_annotation(location, model))]
         location = (*location, TAG)
         if kind == "union_tag_not_found":
             yield _dotted(location), f"missing; add for example {TAG}: {tags[0]}"
@@ -140,7 +140,7 @@ def _advice_on_key(location: Location, model: type[BaseModel]) -> str:
 def _dotted_keys(model: type[BaseModel], prefix: str) -> Iterator[str]:
     for key, field in model.model_fields.items():
         yield f"{prefix}{key}"
-        for nested in _nested_models(field.annotation):
+        for nested in nested_models(field.annotation):
             yield from _dotted_keys(nested, f"{prefix}{key}.")
 
 
@@ -148,18 +148,20 @@ def _model_at(location: Location, model: type[BaseModel]) -> type[BaseModel]:
     """The model that a location leads to; a section that has kinds is followed by its tag."""
     parts = iter(location)
     for part in parts:
-        nested = _nested_models(model.model_fields[str(part)].annotation)
+        nested = nested_models(model.model_fields[str(part)].annotation)
         if not nested:
             raise KeyError(part)
         tag = next(parts, None) if len(nested) > 1 else None
-        model = next((each for each in nested if tag is not None and _tag(each) == tag), nested[0])
+        model = next(
+            (each for each in nested if tag is not None and kind_of(each) == tag), nested[0]
+        )
     return model
 
 
 def _without_tags(location: Location, model: type[BaseModel]) -> Location:
     """The location as the person wrote it: pydantic adds the tag of a section that has kinds."""
     for place, part in enumerate(location[:-1]):
-        nested = _nested_models(_annotation((part,), model)) if isinstance(part, str) else []
+        nested = nested_models(_annotation((part,), model)) if isinstance(part, str) else []
         if not nested:
             break
         if len(nested) > 1:
@@ -173,13 +175,14 @@ def _annotation(location: Location, model: type[BaseModel]) -> Any:
     return _model_at(location[:-1], model).model_fields[str(location[-1])].annotation
 
 
-def _nested_models(annotation: Any) -> list[type[BaseModel]]:
+def nested_models(annotation: Any) -> list[type[BaseModel]]:
     """The models that a key may hold; several where their `kind` tells them apart."""
     candidates = (annotation, *get_args(annotation))
     return [each for each in candidates if isinstance(each, type) and issubclass(each, BaseModel)]
 
 
-def _tag(model: type[BaseModel]) -> str:
+def kind_of(model: type[BaseModel]) -> str:
+    """The value of `kind` that chooses `model` among those that a section may follow."""
     (tag,) = get_args(model.model_fields[TAG].annotation)
     return str(tag)
 
