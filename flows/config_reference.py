@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from hushrank.flows.config import SurveyConfig
-from hushrank.flows.config_errors import TAG, kind_of, nested_models
+from hushrank.flows.config_errors import kind_of, nested_models
 
 _TYPES = {
     str: "text",
