@@ -12,6 +12,8 @@ from markupsafe import Markup, escape
 
 from hushrank.flows.budget import Balance
 from hushrank.flows.budget_text import left_text, needed_text
+from hushrank.flows.changes import changes_between
+from hushrank.flows.downloads import downloads_of
 from hushrank.flows.privacy_record import Parameter, PrivacyRecord
 from hushrank.flows.release import Release
 from hushrank.flows.scale import WORDS, axis_of, interval_text, score_decimals, score_text
@@ -22,8 +24,9 @@ from hushrank.transforms.schema import Ties
 
 LONG = 100  # rankings beyond this show their best and worst, the rest on request
 SHOWN_BEST, SHOWN_WORST = 50, 10
-FULL_TABLE_BYTES = 850_000  # of the table on request; a page stays under 1 MB, ranking.csv has all
-ROW_BYTES = 120  # of one of its rows, but for the item's name
+ROOM = 850_000  # bytes for files to download and the table on request; a page stays under 1 MB
+ROW_BYTES = 120  # of a row of that table, but for the item's name
+ROUNDING = 1e-9  # 0.3 / 0.1 is three
 
 UNIT_WORDS = {
     Unit.USER: "one person, all their answers",
@@ -63,12 +66,15 @@ class Row:
     starts_group: bool
 
 
-def render_report(release: Release, balance: Balance | None = None) -> str:
-    """The page, as text. It shows nothing that is not in `release` or `balance`.
+def render_report(
+    release: Release, balance: Balance | None = None, before: Release | None = None
+) -> str:
+    """The page, as text. It shows nothing that is not in `release`, `balance` or `before`.
 
     Args:
         release: what to report on.
         balance: the budget after this release; None leaves that section out.
+        before: the release before this one, to say what changed; None leaves that out.
     """
     from hushrank.flows.figures import figures_of  # matplotlib takes a second
 
@@ -81,6 +87,8 @@ def render_report(release: Release, balance: Balance | None = None) -> str:
         resources.joinpath("report.html.jinja").read_text(encoding="utf-8")
     )
     shown = rows if len(rows) <= LONG else rows[:SHOWN_BEST] + rows[-SHOWN_WORST:]
+    downloads = downloads_of(release)
+    room = ROOM - sum(len(download.address) for download in downloads)
     return template.render(
         release=release,
         privacy=release.privacy,
@@ -94,10 +102,13 @@ def render_report(release: Release, balance: Balance | None = None) -> str:
         protected=PROTECTED[release.privacy.unit] if release.safe else "nobody",
         shown=shown,
         gap=SHOWN_BEST if len(shown) < len(rows) else None,
-        full=_that_fit(rows) if len(shown) < len(rows) else [],
+        full=_that_fit(rows, room) if len(shown) < len(rows) else [],
+        downloads=downloads,
+        changes=None if before is None else changes_between(before, release),
         n_items=len(rows),
         facts=_privacy_facts(release),
         balance=balance,
+        runs_left=None if balance is None else runs_left(release, balance),
         number=number,
         needed=needed_text,
         left=left_text,
@@ -129,9 +140,17 @@ def _rows(release: Release) -> list[Row]:
     return rows
 
 
-def _that_fit(rows: list[Row]) -> list[Row]:
-    """The first rows, as many as stay within `FULL_TABLE_BYTES`."""
-    left = FULL_TABLE_BYTES
+def runs_left(release: Release, balance: Balance) -> int | None:
+    """At least so many more runs at the cost of this one; None where they do not simply add up."""
+    privacy = release.privacy
+    pure = privacy.delta == 0 and privacy.rho is None and math.isfinite(privacy.epsilon)
+    if not (pure and release.safe and privacy.unit is not Unit.LOCAL):
+        return None
+    return math.floor(balance.remaining_epsilon / privacy.epsilon + ROUNDING)
+
+
+def _that_fit(rows: list[Row], left: int) -> list[Row]:
+    """The first rows, as many as stay within `left` bytes."""
     for position, row in enumerate(rows):
         left -= ROW_BYTES + len(str(escape(row.item)).encode())
         if left < 0:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import base64
 import math
 import re
 import subprocess
 import sys
-from datetime import date
+from datetime import UTC, date, datetime
 from html.parser import HTMLParser
 
 import numpy as np
@@ -14,8 +15,9 @@ import pytest
 
 from hushrank.flows.budget import Balance
 from hushrank.flows.plots import noise_half_width
+from hushrank.flows.publish import ranking_csv
 from hushrank.flows.release import Release
-from hushrank.flows.report import render_report
+from hushrank.flows.report import render_report, runs_left
 from hushrank.flows.scale import WORDS, Scale, axis_of, interval_text, score_text
 from hushrank.flows.wording import rank_interval, verdict
 from hushrank.privacy.units import NoiseKind
@@ -29,6 +31,7 @@ from tests.releases import (
 )
 
 VOID = {"meta", "link", "br", "hr", "img", "input"}
+EARLIER = datetime(2026, 11, 19, 2, 0, 4, tzinfo=UTC)
 BALANCE = Balance(
     population="campus-choice",
     total=10.0,
@@ -112,7 +115,7 @@ def test_every_tag_is_closed_and_the_page_has_its_parts(case):
     page = Page(case[1])
     assert {"main", "header", "footer", "h1", "h2", "caption", "figure", "svg"} <= page.tags
     assert ("lang", "en") in page.attributes
-    alternatives = [value for name, value in page.attributes if name == "aria-label"][1:]
+    alternatives = re.findall(r'role="img" aria-label="([^"]*)"', case[1])
     shown = {
         "win-counts": ["Plot of the win counts"],
         "pair-counts": ["Plot of the scores", "Heatmap of the matrix of wins"],
@@ -127,13 +130,25 @@ def test_nothing_is_fetched_from_outside_and_nothing_runs(case):
     assert "@import" not in html
     assert not {"script", "link", "img", "iframe", "object"} & page.tags
     references = {value for name, value in page.attributes if name.endswith("href")}
-    assert {value for value in references if not value.startswith("#")} == {
-        "ranking.csv",
-        "release.json",
-    }
+    outside = sorted(value.partition(",")[0] for value in references if not value.startswith("#"))
+    assert outside == [
+        "data:application/json;charset=utf-8;base64",
+        "data:text/csv;charset=utf-8;base64",
+    ]
     assert all(address.startswith("#") for address in re.findall(r"url\(([^)]*)\)", html))
     assert not [name for name, _ in page.attributes if name.startswith("on") or name == "src"]
     assert any(value.startswith("default-src 'none'") for _, value in page.attributes)
+
+
+def test_the_page_holds_the_published_files(case):
+    release, html = case
+    texts = {
+        kind: base64.b64decode(content).decode()
+        for kind, content in re.findall(r'href="data:([a-z/]*);charset=utf-8;base64,([^"]*)"', html)
+    }
+    assert texts == {"text/csv": ranking_csv(release), "application/json": release.to_json()}
+    names = re.findall(r'download="([^"]*)"', html)
+    assert names == ["campus-choice-ranking.csv", "campus-choice-release.json"]
 
 
 def test_identifiers_are_unique_and_references_resolve(case):
@@ -193,6 +208,7 @@ def numbers_allowed(release: Release) -> set[str]:
         *axis_of(release.scale, release.ranking).ticks,
         "20 November 2026, 02:00",
         "3.13 of 10.00 at 1e-06, 4 releases, 6.87 until 1 December 2026",
+        f"{runs_left(release, BALANCE)}",
     )
     return numbers_in(" ".join(shown))
 
@@ -286,7 +302,13 @@ def test_the_guarantee_is_a_table_and_sentences():
 def test_the_budget_is_rounded_so_that_it_promises_nothing():
     words = Page(render_report(RELEASES["plain"], BALANCE)).words()
     assert "epsilon 3.13 of 10.00 is spent (at delta 1e-06) by 4 releases" in words
-    assert "may cost up to 6.87 before the budget is renewed on 1 December 2026." in words
+    assert (
+        "may cost up to 6.87 before the budget is renewed on 1 December 2026: that is enough for 3"
+        " more runs like this one." in words
+    )
+    dear = make_release(params=user_params(epsilon=7.0))
+    assert "not enough for one more run like" in Page(render_report(dear, BALANCE)).words()
+    assert runs_left(RELEASES["gaussian, split"], BALANCE) is None  # rho does not add up like that
     assert "Privacy budget" not in Page(render_report(RELEASES["plain"])).words()
 
 
@@ -320,6 +342,49 @@ def test_thousands_of_items_stay_below_one_megabyte():
     html = render_report(make_release(items=names, wins=wins), BALANCE)
     assert 500_000 < len(html.encode()) < 1_000_000
     assert "; the rest is in ranking.csv." in html
+    assert re.findall(r'<a href="([^"#]*)"', html) == ["ranking.csv", "release.json"]
+
+
+def test_hundreds_of_items_have_their_table_and_one_file_in_the_page():
+    names = [f"a video with a name of some length, number {i}" for i in range(1500)]
+    wins = np.linspace(0, 40_000, len(names)).astype(int).tolist()
+    html = render_report(make_release(items=names, wins=wins), BALANCE)
+    assert len(html.encode()) < 1_000_000
+    assert html.count("a video with a name of some length, number 777") == 1
+    assert re.findall(r'<a href="(data:text/csv|[^"#]*)', html) == ["data:text/csv", "release.json"]
+
+
+def test_the_matrix_is_a_table_too():
+    release = RELEASES["pairs"]
+    header, *rows = Page(render_report(release)).tables[1]
+    assert header == ["Wins of … over", *(line.item for line in release.ranking)]
+    position = {item: i for i, item in enumerate(release.released.items)}
+    for name, *cells in rows:
+        for other, cell in zip(header[1:], cells, strict=True):
+            won = release.released.wins[position[name]][position[other]]
+            assert cell == ("" if name == other else f"{won:,}")
+
+
+def test_what_changed_is_told_with_numbers_of_both_releases_only():
+    before = make_release(release_id="before", seed=6, created=EARLIER)
+    release = RELEASES["plain"]
+    html = render_report(release, BALANCE, before)
+    page = Page(html)
+    assert "Since the release of 19 November 2026" in page.words()
+    assert "No change is larger than noise and chance explain." in page.words()
+    header, *rows = page.tables[1]
+    assert header[0] == "Item"
+    was = {line.item: line for line in before.ranking}
+    now = {line.item: line for line in release.ranking}
+    assert {row[0] for row in rows} == set(now)
+    for item, score_before, score_now, change, _, ranks, beyond in rows:
+        assert score_before == f"{score_text(Scale.WIN_SHARE, was[item].score, 0)} %"
+        assert score_now == f"{score_text(Scale.WIN_SHARE, now[item].score, 0)} %"
+        moved = 100 * (now[item].score - was[item].score)
+        assert float(change) == pytest.approx(moved, abs=0.501)
+        assert rank_interval(now[item]) == ranks.split(" → ")[-1]
+        assert beyond == "no"
+    assert "Since the release" not in Page(render_report(release, BALANCE)).words()
 
 
 def test_only_drawing_a_plot_imports_matplotlib():
