@@ -81,15 +81,15 @@ class Outcome:
         folder: where.
         spent: what the ledger was charged; None where the release had been drawn before.
         balance: of the population's budget, afterwards.
-    """
         alerts: fractions of the budget that are used and of which nobody was told before.
+    """
 
     release: Release
     folder: Path
     spent: Spend | None
     balance: Balance
-
     alerts: tuple[float, ...] = ()
+
 
 def run_job(job: Job, reducer: Reducer, perform: Perform = directly) -> Outcome:
     """Release the job once, or publish again what it released before.
@@ -115,15 +115,6 @@ def run_job(job: Job, reducer: Reducer, perform: Perform = directly) -> Outcome:
         return _publish(job, ledger, perform, spent=spent if drawn_now else None)
 
 
-def _draw_once(job: Job, reducer: Reducer, ledger: Ledger, perform: Perform) -> Standing:
-    """Reserve, read, count, draw, unless it was drawn before.
-
-    Until noise is drawn, whatever stops the run, from the reservation on, gives the budget back.
-    """
-    try:
-        standing = perform(RESERVE, lambda: reserve(job, ledger))
-        if standing is Standing.RESERVED:
-            # The report's libraries take a second to load: use the time in which the child works.
 def publish_drawn(job: Job, perform: Perform = directly) -> Outcome:
     """Publish what was drawn for the job before; nothing is read, drawn or spent.
 
@@ -139,6 +130,15 @@ def publish_drawn(job: Job, perform: Perform = directly) -> Outcome:
         return _publish(job, ledger, perform, spent=None)
 
 
+def _draw_once(job: Job, reducer: Reducer, ledger: Ledger, perform: Perform) -> Standing:
+    """Reserve, read, count, draw, unless it was drawn before.
+
+    Until noise is drawn, whatever stops the run, from the reservation on, gives the budget back.
+    """
+    try:
+        standing = perform(RESERVE, lambda: reserve(job, ledger))
+        if standing is Standing.RESERVED:
+            # The report's libraries take a second to load: use the time in which the child works.
             load = threading.Thread(target=importlib.import_module, args=(FIGURES_MODULE,))
             load.start()
             perform(REDUCE, lambda: reduce(job, reducer))
