@@ -105,7 +105,7 @@ def pipelinedp(path: Path) -> Callable[[], float]:
     import pipeline_dp
     from pipeline_dp.beam_backend import BeamBackend
 
-    from hushrank.pipelines.options import Runner, pipeline_options
+    from hushrank.pipelines.options import pipeline_options
 
     pairs = list(itertools.permutations(range(N_ITEMS), 2))
     params = pipeline_dp.AggregateParams(
@@ -124,7 +124,7 @@ def pipelinedp(path: Path) -> Callable[[], float]:
     def work() -> float:
         with tempfile.TemporaryDirectory(dir=path.parent) as folder:
             accountant = pipeline_dp.NaiveBudgetAccountant(total_epsilon=EPSILON, total_delta=0.0)
-            with beam.Pipeline(options=pipeline_options(Runner.LOCAL)) as pipeline:
+            with beam.Pipeline(options=pipeline_options()) as pipeline:
                 rows = pipeline | beam.io.ReadFromParquet(str(path))
                 engine = pipeline_dp.DPEngine(accountant, BeamBackend())
                 counts = engine.aggregate(rows, params, extractors, public_partitions=pairs)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import tempfile
+import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
@@ -12,7 +14,7 @@ from typing import Protocol
 from hushrank.pipelines.confidential_area import has_rejects
 from hushrank.pipelines.memory_plan import MemoryPlan
 from hushrank.pipelines.reduction_job import REJECTS_FOLDER
-from hushrank.pipelines.runner import Runner
+from hushrank.pipelines.runner import Engine, Runner
 from hushrank.transforms import in_process
 from hushrank.transforms.engine import beam
 from hushrank.transforms.files import is_remote
@@ -41,26 +43,27 @@ class Reduction(Protocol):
         """Bytes that it may take on one machine."""
         ...
 
+    @property
+    def engine(self) -> Engine:
+        """Where its graph runs."""
+        ...
 
-def execute(job: Reduction, runner: Runner, build: Build) -> None:
+
+def execute(job: Reduction, build: Build) -> None:
     """Build the graph of `job` with `build` and run it to its end.
 
     Args:
         job: the reduction.
-        runner: the engine.
         build: adds the graph to a pipeline, given a spill file if all workers can reach one.
 
     Raises:
         InputError: a file cannot be read, or a row broke a rule under `fail_on_bad_rows`.
+        RuntimeError: the engine gave up.
     """
-    try:
-        with (
-            _spill_file(job, runner) as spill,
-            _pipeline(runner) as pipeline,
-        ):
-            build(pipeline, spill)
-    except InputError as error:  # Beam appends the name of the stage
-        raise InputError(str(error).partition(" [while running")[0]) from None
+    if job.engine.runner is Runner.LOCAL:
+        _run_here(job, build)
+    else:
+        _run_elsewhere(job, build)
     if job.fail_on_bad_rows and has_rejects(job.confidential):
         raise InputError(
             "input: some rows break a rule (on_bad_rows: fail). They are in"
@@ -68,19 +71,58 @@ def execute(job: Reduction, runner: Runner, build: Build) -> None:
         )
 
 
-def _pipeline(runner: Runner) -> beam.Pipeline:
+def _run_here(job: Reduction, build: Build) -> None:
+    try:
+        with _spill_file(job) as spill, _pipeline(job) as pipeline:
+            build(pipeline, spill)
+    except InputError as error:  # Beam appends the name of the stage
+        raise InputError(str(error).partition(" [while running")[0]) from None
+
+
+def _run_elsewhere(job: Reduction, build: Build) -> None:
+    """As `_run_here` on another engine, whose job ends with this process if that is ended.
+
+    The shuffle is the engine's, for its workers share no memory and no file.
+    """
+    pipeline = _pipeline(job)
+    build(pipeline, None)
+    result = pipeline.run()
+    with _interrupted_by_termination():
+        try:
+            state = result.wait_until_finish()
+        except KeyboardInterrupt:
+            result.cancel()
+            raise
+    if state != "DONE":
+        raise RuntimeError(f"the engine stopped the job: {state}")
+
+
+@contextlib.contextmanager
+def _interrupted_by_termination() -> Iterator[None]:
+    """Let SIGTERM end what is going on, as Ctrl-C does, so that it can be tidied up."""
+    if threading.current_thread() is not threading.main_thread():
+        yield  # signals are for the main thread alone
+        return
+    before = signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def _pipeline(job: Reduction) -> beam.Pipeline:
     if in_process.is_chosen():
         return beam.Pipeline()
     from hushrank.pipelines.options import pipeline_options  # loads Beam
 
-    return beam.Pipeline(options=pipeline_options(runner))
+    return beam.Pipeline(options=pipeline_options(job.engine))
 
 
 @contextlib.contextmanager
-def _spill_file(job: Reduction, runner: Runner) -> Iterator[SpillFile | None]:
+def _spill_file(job: Reduction) -> Iterator[SpillFile | None]:
     """Memory and a file in the confidential folder for the shuffle, in reach of every worker."""
     folder, room = job.confidential, MemoryPlan.of(job.memory_limit).waiting_bytes
-    if runner is not Runner.LOCAL or is_remote(folder):
+    if is_remote(folder):
         yield None
         return
     Path(folder).mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hushrank.pipelines.memory_plan import DEFAULT_MEMORY
+from hushrank.pipelines.runner import HERE, Engine
 from hushrank.transforms.catalogue import Catalogue
 from hushrank.transforms.epsilons import EpsilonSource
 from hushrank.transforms.files import InputFile
@@ -31,7 +32,7 @@ class ReduceRankings:
         key: the run's secret, 32 random bytes, for pseudonyms.
         confidential: folder for everything that holds private data.
         fail_on_bad_rows: raise, before anything is released, if a row breaks a rule.
-        memory_limit: as in `ReduceComparisons`.
+        memory_limit, engine: as in `ReduceComparisons`.
     """
 
     files: tuple[InputFile, ...]
@@ -49,3 +50,4 @@ class ReduceRankings:
     confidential: str
     fail_on_bad_rows: bool = False
     memory_limit: int = DEFAULT_MEMORY
+    engine: Engine = HERE

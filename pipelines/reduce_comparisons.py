@@ -27,7 +27,6 @@ from hushrank.pipelines.reduction_job import (
     ReduceComparisons,
     Statistic,
 )
-from hushrank.pipelines.runner import Runner
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.aggregate import PairCountsFn, TallyFn, WinCountsFn
 from hushrank.transforms.bound import CONFLICT, Bounded, bound_bucket
@@ -54,14 +53,14 @@ ROWS, PARCELS, CONFLICTS, TALLY = "rows", "parcels", "conflicts", "tally"
 COMBINE = {Statistic.WIN_COUNTS: WinCountsFn, Statistic.PAIR_COUNTS: PairCountsFn}
 
 
-def run(job: ReduceComparisons, runner: Runner = Runner.LOCAL) -> None:
+def run(job: ReduceComparisons) -> None:
     """Execute `job`; afterwards `job.confidential` holds its counts, tallies and rejects.
 
     Raises:
         InputError: a file cannot be read, or a row broke a rule under `fail_on_bad_rows`.
     """
     splits = plan(job)
-    execute(job, runner, lambda pipeline, spill: build(pipeline, job, splits, spill))
+    execute(job, lambda pipeline, spill: build(pipeline, job, splits, spill))
     _check_nothing_was_lost(job)
 
 

@@ -17,7 +17,6 @@ from hushrank.pipelines.confidential_area import set_aside, write_tally
 from hushrank.pipelines.execution import execute
 from hushrank.pipelines.private_job import ReduceAnswers
 from hushrank.pipelines.reduction_job import EXACT_FILE
-from hushrank.pipelines.runner import Runner
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.aggregate import TallyFn
@@ -41,14 +40,14 @@ MAX_PARTITIONS = 1 << 15
 TALLY, ANSWERS = "tally", "answers"
 
 
-def run(job: ReduceAnswers, runner: Runner = Runner.LOCAL) -> None:
+def run(job: ReduceAnswers) -> None:
     """Execute `job`; afterwards `job.confidential` holds its sums, tallies and rejects.
 
     Raises:
         InputError: a file cannot be read, or a row broke a rule under `fail_on_bad_rows`.
     """
     splits = plan(job)
-    execute(job, runner, lambda pipeline, _: build(pipeline, job, splits))
+    execute(job, lambda pipeline, _: build(pipeline, job, splits))
 
 
 def plan(job: ReduceAnswers) -> list[Split]:

@@ -18,7 +18,6 @@ from hushrank.pipelines.confidential_area import set_aside, write_tally
 from hushrank.pipelines.execution import execute
 from hushrank.pipelines.rankings_job import ReduceRankings
 from hushrank.pipelines.reduction_job import EXACT_FILE
-from hushrank.pipelines.runner import Runner
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.aggregate import TallyFn
@@ -58,14 +57,14 @@ BLOCK_RANKINGS = 1 << 16  # privatised and counted at a time
 TALLY, RANKINGS = "tally", "rankings"
 
 
-def run(job: ReduceRankings, runner: Runner = Runner.LOCAL) -> None:
+def run(job: ReduceRankings) -> None:
     """Execute `job`; afterwards `job.confidential` holds its counts, tallies and rejects.
 
     Raises:
         InputError: a file cannot be read, or a row broke a rule under `fail_on_bad_rows`.
     """
     splits = plan(job)
-    execute(job, runner, lambda pipeline, spill: build(pipeline, job, splits, spill))
+    execute(job, lambda pipeline, spill: build(pipeline, job, splits, spill))
 
 
 def plan(job: ReduceRankings) -> list[Split]:

@@ -17,7 +17,6 @@ from hushrank.pipelines.confidential_area import set_aside, write_tally
 from hushrank.pipelines.execution import execute
 from hushrank.pipelines.reduction_job import EXACT_FILE
 from hushrank.pipelines.responses_job import ReduceResponses
-from hushrank.pipelines.runner import Runner
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.aggregate import TallyFn
 from hushrank.transforms.answer_sheets import Answers, blobs_by_person, sheets_of_partition
@@ -45,14 +44,14 @@ TALLY, SHEETS = "tally", "sheets"
 REPEATED = "the same person answered this item again, and it is not clear which answer counts"
 
 
-def run(job: ReduceResponses, runner: Runner = Runner.LOCAL) -> None:
+def run(job: ReduceResponses) -> None:
     """Execute `job`; afterwards `job.confidential` holds its measurements, tallies and rejects.
 
     Raises:
         InputError: a file cannot be read, or a row broke a rule under `fail_on_bad_rows`.
     """
     splits = plan(job)
-    execute(job, runner, lambda pipeline, spill: build(pipeline, job, splits, spill))
+    execute(job, lambda pipeline, spill: build(pipeline, job, splits, spill))
 
 
 def plan(job: ReduceResponses) -> list[Split]:

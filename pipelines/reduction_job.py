@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from hushrank.pipelines.memory_plan import DEFAULT_MEMORY
+from hushrank.pipelines.runner import HERE, Engine
 from hushrank.transforms.bound import Bounds
 from hushrank.transforms.catalogue import Catalogue
 from hushrank.transforms.files import InputFile
@@ -36,6 +37,7 @@ class ReduceComparisons:
         fail_on_bad_rows: raise, before any noise could be drawn, if a row breaks a rule.
         memory_limit: bytes that the reduction may take on one machine, about; the rest of what it
             must remember waits in a file in `confidential`.
+        engine: where the graph runs.
     """
 
     files: tuple[InputFile, ...]
@@ -47,6 +49,7 @@ class ReduceComparisons:
     confidential: str
     fail_on_bad_rows: bool = False
     memory_limit: int = DEFAULT_MEMORY
+    engine: Engine = HERE
 
     @property
     def meets_owners(self) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hushrank.pipelines.memory_plan import DEFAULT_MEMORY
+from hushrank.pipelines.runner import HERE, Engine
 from hushrank.transforms.answer_sheets import Duplicates
 from hushrank.transforms.catalogue import Catalogue
 from hushrank.transforms.files import InputFile
@@ -26,7 +27,7 @@ class ReduceResponses:
         confidential: folder for everything that holds private data.
         fail_on_bad_rows: raise, before any noise could be drawn, if a row breaks a rule.
         local: randomise answers before they are counted; None: count them exactly.
-        memory_limit: as in `ReduceComparisons`.
+        memory_limit, engine: as in `ReduceComparisons`.
     """
 
     files: tuple[InputFile, ...]
@@ -39,3 +40,4 @@ class ReduceResponses:
     fail_on_bad_rows: bool = False
     local: LocalAnswers | None = None
     memory_limit: int = DEFAULT_MEMORY
+    engine: Engine = HERE

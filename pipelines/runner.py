@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
@@ -12,7 +13,25 @@ class Runner(StrEnum):
     """Engine that executes the pipeline graph."""
 
     LOCAL = "local"  # in this process
+    FLINK = "flink"
+    SPARK = "spark"
+    DATAFLOW = "dataflow"
 
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """An engine, and how to reach it.
+
+    Attributes:
+        runner: which one.
+        arguments: Beam's own options for it, as at a command line.
+    """
+
+    runner: Runner = Runner.LOCAL
+    arguments: tuple[str, ...] = ()
+
+
+HERE = Engine()
 
 SMALL_BYTES = 16 << 20  # some million rows; reading more takes longer than loading Beam
 
@@ -30,9 +49,15 @@ class HasInput(Protocol):
         """Where it writes."""
         ...
 
+    @property
+    def engine(self) -> Engine:
+        """Where it runs."""
+        ...
+
 
 def is_small(job: HasInput) -> bool:
-    """Whether Beam's stand-in should run the job: few local bytes, wherever Beam would run it."""
+    """Whether Beam's stand-in should run the job: few local bytes, and no other engine named."""
     paths = [job.confidential, *(file.path for file in job.files)]
     few = sum(file.size for file in job.files) <= SMALL_BYTES
-    return few and not any(map(is_remote, paths))
+    here = job.engine.runner is Runner.LOCAL
+    return here and few and not any(map(is_remote, paths))

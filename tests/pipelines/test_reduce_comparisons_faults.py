@@ -11,7 +11,6 @@ import pytest
 
 from hushrank.pipelines import reduce_comparisons
 from hushrank.pipelines.options import pipeline_options
-from hushrank.pipelines.runner import Runner
 from hushrank.transforms.shuffle import unpack
 from hushrank.transforms.spill_file import SpillFile
 from tests.pipelines.test_reduce_comparisons import SETTINGS, a_job, a_log, counts_of, write
@@ -33,7 +32,7 @@ def names(folder) -> list[str]:
 def test_rows_travel_inside_the_engine_where_workers_share_no_disk(tmp_path, one_file, setting):
     expected = counts_of(one_file, tmp_path / "w", **SETTINGS[setting])
     job = a_job(one_file, tmp_path / "inline", **SETTINGS[setting])
-    with beam.Pipeline(options=pipeline_options(Runner.LOCAL)) as pipeline:
+    with beam.Pipeline(options=pipeline_options()) as pipeline:
         reduce_comparisons.build(pipeline, job, reduce_comparisons.plan(job), spill=None)
     np.testing.assert_array_equal(np.load(tmp_path / "inline" / "exact.npz")["counts"], expected)
 
