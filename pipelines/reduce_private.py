@@ -7,7 +7,8 @@ nobody has seen them. Nothing is logged and no Beam metrics are kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +16,7 @@ import numpy as np
 from hushrank.estimation.weighted_pairs import PairSums
 from hushrank.pipelines.confidential_area import set_aside, write_tally
 from hushrank.pipelines.execution import execute
+from hushrank.pipelines.memory_plan import MemoryPlan
 from hushrank.pipelines.private_job import ReduceAnswers
 from hushrank.pipelines.reduction_job import EXACT_FILE
 from hushrank.privacy.keyed_hash import KeyedHash
@@ -22,9 +24,11 @@ from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.aggregate import TallyFn
 from hushrank.transforms.answers import (
     Answers,
+    People,
     encode_answers,
     share_epsilons,
     split_by_owner,
+    thin_crowds,
 )
 from hushrank.transforms.encode import text_of_rejects
 from hushrank.transforms.engine import TaggedOutput, beam
@@ -32,6 +36,7 @@ from hushrank.transforms.epsilons import read_epsilon_table
 from hushrank.transforms.files import check_files
 from hushrank.transforms.privatize import PrivatePairsFn, privatize
 from hushrank.transforms.read import Split, plan_splits, read_batches
+from hushrank.transforms.spill_file import Parcel, SpillFile, fetch, park
 from hushrank.transforms.write import npz_bytes, write_whole
 
 PARTITION_ROWS = 1_250_000  # sorted in memory at once: tens of megabytes
@@ -47,7 +52,7 @@ def run(job: ReduceAnswers) -> None:
         InputError: a file cannot be read, or a row broke a rule under `fail_on_bad_rows`.
     """
     splits = plan(job)
-    execute(job, lambda pipeline, _: build(pipeline, job, splits))
+    execute(job, lambda pipeline, spill: build(pipeline, job, splits, spill))
 
 
 def plan(job: ReduceAnswers) -> list[Split]:
@@ -57,23 +62,37 @@ def plan(job: ReduceAnswers) -> list[Split]:
     return [split for share in shares for split in share]
 
 
-def build(pipeline: beam.Pipeline, job: ReduceAnswers, splits: list[Split]) -> None:
-    """Add the whole graph of `job` to `pipeline`."""
+def build(
+    pipeline: beam.Pipeline,
+    job: ReduceAnswers,
+    splits: list[Split],
+    spill: SpillFile | None = None,
+) -> None:
+    """Add the whole graph of `job` to `pipeline`.
+
+    Args:
+        pipeline: of any engine.
+        job: what to reduce.
+        splits: of `plan`.
+        spill: where answers wait for the others of their person, if all workers are in this
+            process; None: the engine carries them.
+    """
     n_rows = sum(split.rows for split in splits)
-    n_partitions = min(max(n_rows // PARTITION_ROWS, 1), MAX_PARTITIONS)
+    wanted = min(PARTITION_ROWS, MemoryPlan.of(job.memory_limit).rows_at_once)
+    n_partitions = min(max(n_rows // wanted, 1), MAX_PARTITIONS)
     read = (
         pipeline
         | "Splits" >> beam.Create(splits)
         | beam.Reshuffle()
         | "ReadEncode"
-        >> beam.ParDo(_ReadEncode(job, n_partitions)).with_outputs(TALLY, main=ANSWERS)
+        >> beam.ParDo(_ReadEncode(job, n_partitions, spill)).with_outputs(TALLY, main=ANSWERS)
     )
     answers, tallies = read[ANSWERS], [read[TALLY]]
     if job.shares.meet:
         shared = (
             answers
             | "MeetOwners" >> beam.GroupByKey()
-            | "Share" >> beam.ParDo(_Share(job)).with_outputs(TALLY, main=ANSWERS)
+            | "Share" >> beam.ParDo(_Share(job, spill)).with_outputs(TALLY, main=ANSWERS)
         )
         answers = shared[ANSWERS]
         tallies.append(shared[TALLY])
@@ -86,11 +105,12 @@ def build(pipeline: beam.Pipeline, job: ReduceAnswers, splits: list[Split]) -> N
 
 
 class _ReadEncode(beam.DoFn):
-    """Split -> PrivateAnswers, or (partition, blob of true answers) where owners must meet."""
+    """Split -> PrivateAnswers, or (partition, (answers, parcel of them)) where owners must meet."""
 
-    def __init__(self, job: ReduceAnswers, n_partitions: int) -> None:
+    def __init__(self, job: ReduceAnswers, n_partitions: int, spill: SpillFile | None) -> None:
         self._job = job
         self._n_partitions = n_partitions
+        self._spill = spill
 
     def setup(self) -> None:
         path = self._job.epsilons.table
@@ -99,7 +119,8 @@ class _ReadEncode(beam.DoFn):
 
     def process(self, split: Split) -> Iterator[Any]:
         job, bits = self._job, system_bits()
-        tally = {"rows_read": 0, "rows_rejected": 0}
+        n_partitions = self._n_partitions
+        tally = Counter({"rows_read": 0, "rows_rejected": 0})
         for number, batch in enumerate(read_batches(split)):
             encoded = encode_answers(
                 batch.rows, job.columns, job.catalogue, job.epsilons, self._table, self._hash,
@@ -117,30 +138,56 @@ class _ReadEncode(beam.DoFn):
                     encoded.answers, job.randomisation, bits, already_private=job.already_private
                 )
                 continue
-            for partition, rows in split_by_owner(encoded.answers, self._n_partitions):
-                yield partition, rows.to_blob()
+            tally["rows_with_owner"] += len(encoded.answers)
+            for partition, rows in split_by_owner(self._thinned(encoded.answers), n_partitions):
+                yield partition, (len(rows), park(rows.to_blob(), self._spill))
         yield TaggedOutput(TALLY, tally)
+
+    def _thinned(self, rows: Answers) -> Answers:
+        most = self._job.shares.max_contributions
+        if most is None or self._hash is None:
+            return rows
+        return thin_crowds(rows, most, self._hash)
 
 
 class _Share(beam.DoFn):
-    """(partition, blobs of true answers) -> PrivateAnswers, each with its share of the epsilon."""
+    """(partition, parcels of true answers) -> PrivateAnswers, each with its share of epsilon."""
 
-    def __init__(self, job: ReduceAnswers) -> None:
+    def __init__(self, job: ReduceAnswers, spill: SpillFile | None) -> None:
         self._job = job
+        self._spill = spill
 
-    def process(self, element: tuple[int, Any]) -> Iterator[Any]:
+    def process(self, element: tuple[int, Iterable[tuple[int, Parcel]]]) -> Iterator[Any]:
         job = self._job
-        rows = Answers.of_blobs(element[1])
-        shared, information = share_epsilons(rows, job.shares, KeyedHash(job.key))
-        tally = {"rows_with_owner": len(rows), "rows_kept": len(shared)}
-        yield privatize(
-            shared,
-            job.randomisation,
-            system_bits(),
-            already_private=job.already_private,
-            information=information,
-        )
-        yield TaggedOutput(TALLY, tally)
+        sizes, parcels = zip(*element[1], strict=True)
+        crowded = sum(sizes) > MemoryPlan.of(job.memory_limit).rows_at_once
+        in_parts = crowded and job.shares.max_contributions is None
+        kept = 0
+        for rows, information in (self._streamed if in_parts else self._at_once)(parcels):
+            kept += len(rows)
+            yield privatize(
+                rows,
+                job.randomisation,
+                system_bits(),
+                already_private=job.already_private,
+                information=information,
+            )
+        yield TaggedOutput(TALLY, {"rows_kept": kept})
+
+    def _at_once(self, parcels: Sequence[Parcel]) -> Iterator[tuple[Answers, int]]:
+        rows = Answers.of_blobs(fetch(parcel, self._spill) for parcel in parcels)
+        yield share_epsilons(rows, self._job.shares, KeyedHash(self._job.key))
+
+    def _streamed(self, parcels: Sequence[Parcel]) -> Iterator[tuple[Answers, int]]:
+        """Twice through the parcels: nobody's answers need to be in memory together."""
+        people = People.of(self._parts(parcels))
+        information = people.information
+        for rows in self._parts(parcels):
+            yield people.share(rows), information
+            information = 0  # it was passed on
+
+    def _parts(self, parcels: Sequence[Parcel]) -> Iterator[Answers]:
+        return (Answers.of_blobs([fetch(parcel, self._spill)]) for parcel in parcels)
 
 
 class _WriteSums(beam.DoFn):

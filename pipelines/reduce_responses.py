@@ -6,7 +6,7 @@ goes to the confidential folder and nowhere else, and noise is drawn afterwards,
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -15,11 +15,19 @@ from numpy.typing import NDArray
 
 from hushrank.pipelines.confidential_area import set_aside, write_tally
 from hushrank.pipelines.execution import execute
+from hushrank.pipelines.memory_plan import MemoryPlan
 from hushrank.pipelines.reduction_job import EXACT_FILE
 from hushrank.pipelines.responses_job import ReduceResponses
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.aggregate import TallyFn
-from hushrank.transforms.answer_sheets import Answers, blobs_by_person, sheets_of_partition
+from hushrank.transforms.answer_sheets import (
+    Answers,
+    Sheets,
+    answers_in,
+    blobs_by_person,
+    sheets_of_crowd,
+    sheets_of_partition,
+)
 from hushrank.transforms.catalogue import Catalogue
 from hushrank.transforms.encode import text_of_rejects
 from hushrank.transforms.engine import TaggedOutput, beam
@@ -34,12 +42,12 @@ from hushrank.transforms.read import Split, plan_splits, read_batches
 from hushrank.transforms.response_columns import ResponseColumns, WideColumns
 from hushrank.transforms.responses import encode_answers
 from hushrank.transforms.schema import is_text
-from hushrank.transforms.spill_file import SpillFile
+from hushrank.transforms.spill_file import Parcel, SpillFile, fetch, park
 from hushrank.transforms.write import npz_bytes, write_whole
 
 PARTITION_ANSWERS = 2_500_000  # sorted in memory at once: about 200 MB
 MAX_PARTITIONS = 1 << 12
-Parcel = bytes | tuple[int, int]  # a blob, or its place and its words in the spill file
+CROWD = 2  # times as many answers as a partition should have are not bounded at once
 TALLY, SHEETS = "tally", "sheets"
 REPEATED = "the same person answered this item again, and it is not clear which answer counts"
 
@@ -103,7 +111,7 @@ def reduce(
     """Arrays by name and tallies, one dict each, both confidential."""
     cells = len(job.catalogue) if isinstance(job.columns, WideColumns) else 1
     n_answers = cells * sum(split.rows for split in splits)
-    n_partitions = min(max(n_answers // PARTITION_ANSWERS, 1), MAX_PARTITIONS)
+    n_partitions = min(max(n_answers // _partition_answers(job), 1), MAX_PARTITIONS)
     read = (
         pipeline
         | "Splits" >> beam.Create(splits)
@@ -164,7 +172,7 @@ class _ReadEncode(beam.DoFn):
             tally["rows_read"] += len(batch.rows) + len(batch.malformed)
             blobs = blobs_by_person(encoded.answers, len(job.catalogue), self._n_partitions)
             for partition, blob in blobs:
-                yield partition, _parcel(blob, self._spill)
+                yield partition, (answers_in(blob), park(blob, self._spill))
         yield TaggedOutput(TALLY, tally)
 
 
@@ -175,43 +183,36 @@ class _Bound(beam.DoFn):
         self._job = job
         self._spill = spill
 
-    def process(self, element: tuple[int, Any]) -> Iterator[Any]:
-        partition, parcels = element
+    def process(self, element: tuple[int, Iterable[tuple[int, Parcel]]]) -> Iterator[Any]:
+        partition, parcels = element[0], list(element[1])
+        for part, sheets in enumerate(self._sheets(parcels)):
+            tally = dict(sheets.tally)
+            if len(sheets.refused):
+                table = _refused_table(sheets.refused, self._job.catalogue)
+                set_aside(self._job.confidential, f"partition {partition}.{part}", table)
+                tally["rows_rejected"] = len(table)
+            if len(sheets.kept):
+                yield sheets.kept
+            yield TaggedOutput(TALLY, tally)
+
+    def _sheets(self, parcels: list[tuple[int, Parcel]]) -> Iterator[Sheets]:
         job = self._job
-        blobs = [_blob(parcel, self._spill) for parcel in parcels]
-        sheets = sheets_of_partition(
-            blobs,
-            len(job.catalogue),
-            job.max_answers,
-            job.duplicates,
-            KeyedHash(job.key),
-            blind=job.local is not None,
-        )
-        tally = dict(sheets.tally)
-        if len(sheets.refused):
-            table = _refused_table(sheets.refused, job.catalogue)
-            set_aside(job.confidential, f"partition {partition}", table)
-            tally["rows_rejected"] = len(table)
-        yield sheets.kept
-        yield TaggedOutput(TALLY, tally)
+        rules = (len(job.catalogue), job.max_answers, job.duplicates, KeyedHash(job.key))
+        blind = job.local is not None
+
+        def blobs() -> Iterator[bytes]:
+            return (fetch(parcel, self._spill) for _, parcel in parcels)
+
+        n_shares = -(-sum(n for n, _ in parcels) // (CROWD * _partition_answers(job)))
+        if n_shares > 1:
+            yield from sheets_of_crowd(blobs, n_shares, *rules, blind=blind)
+        else:
+            yield sheets_of_partition(list(blobs()), *rules, blind=blind)
 
 
-def _parcel(blob: bytes, spill: SpillFile | None) -> Parcel:
-    if spill is None:
-        return blob
-    words = np.frombuffer(blob, np.uint64)  # Arrow's streams are multiples of 8 bytes
-    return spill.append(words), len(words)
-
-
-def _blob(parcel: Parcel, spill: SpillFile | None) -> bytes:
-    if isinstance(parcel, bytes):
-        return parcel
-    if spill is None:
-        raise ValueError("the answers are in a spill file, and none is given")
-    place, n_words = parcel
-    words = np.empty(n_words, np.uint64)
-    spill.read(words, place)
-    return words.tobytes()
+def _partition_answers(job: ReduceResponses) -> int:
+    """Answers that are bounded at once, about."""
+    return min(PARTITION_ANSWERS, MemoryPlan.of(job.memory_limit).rows_at_once)
 
 
 class _WriteMeasurements(beam.DoFn):

@@ -9,7 +9,7 @@ a time.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -147,6 +147,69 @@ def sheets_of_partition(
     return Sheets(sample, _take(answers, refused), tally)
 
 
+def sheets_of_crowd(
+    blobs: Callable[[], Iterable[bytes]],
+    n_shares: int,
+    n_items: int,
+    max_answers: int,
+    duplicates: Duplicates,
+    keyed_hash: KeyedHash,
+    *,
+    blind: bool = False,
+) -> Iterator[Sheets]:
+    """As `sheets_of_partition`, for a partition too large to be held at once.
+
+    Which of several answers to an item counts is decided for a share of the items at a time; what
+    then counts is at most an answer to each item of each person.
+
+    Args:
+        blobs: all of one partition, anew each time; at least one.
+        n_shares: into which the items are divided.
+        n_items, max_answers, duplicates, keyed_hash, blind: as `sheets_of_partition`.
+
+    Returns:
+        What was set aside of each share, and last what is kept; the tallies add up.
+    """
+    counting: list[Answers] = []
+    for share in range(n_shares):
+        parts = [_of_share(_of_blobs([blob]), share, n_shares) for blob in blobs()]
+        answers = _by_person(_joined(parts), n_items)
+        kept, refused = _one_answer_an_item(answers, n_items, duplicates, blind=blind)
+        counting.append(_take(answers, kept))
+        tally = {
+            "answers_with_person": len(answers),
+            "repeated_answers": len(answers) - int(kept.sum()) - int(refused.sum()),
+            "refused_answers": int(refused.sum()),
+        }
+        yield Sheets(_take(answers, np.zeros_like(kept)), _take(answers, refused), tally)
+    unique = _by_person(_joined(counting), n_items)
+    sample = _take(unique, _sample(unique, max_answers, keyed_hash))
+    tally = {"people": int(_starts(sample.person).sum()), "answers_kept": len(sample)}
+    yield Sheets(sample, _take(sample, np.zeros(len(sample), np.bool_)), tally)
+
+
+def _of_share(answers: Answers, share: int, n_shares: int) -> Answers:
+    """The answers to a share of the items, with only the people that gave them."""
+    mine = _take(answers, answers.item % n_shares == share)
+    present, person = np.unique(mine.person, return_inverse=True)
+    return Answers(answers.owner[present], person, mine.item, mine.correct, mine.order)
+
+
+def _joined(parts: Sequence[Answers]) -> Answers:
+    """The answers of several parts; there is at least one."""
+    firsts = np.cumsum([0, *(len(part.owner) for part in parts)])
+    orders = [part.order for part in parts if part.order is not None]
+    return Answers(
+        np.concatenate([part.owner for part in parts]),
+        np.concatenate(
+            [part.person + first for part, first in zip(parts, firsts[:-1], strict=True)]
+        ),
+        np.concatenate([part.item for part in parts]),
+        np.concatenate([part.correct for part in parts]),
+        np.concatenate(orders) if orders else None,
+    )
+
+
 def _by_person(answers: Answers, n_items: int) -> Answers:
     """The same answers with each person once in `owner`, in ascending order; sorted by person,
     item, order, answer."""
@@ -229,6 +292,12 @@ def _starts(values: Integers) -> Mask:
     first = np.ones(len(values), np.bool_)
     first[1:] = values[1:] != values[:-1]
     return first
+
+
+def answers_in(blob: bytes) -> int:
+    """How many answers a blob holds."""
+    codes = pa.ipc.open_stream(blob).read_all()["code"]
+    return sum(len(chunk.flatten()) for chunk in codes.chunks)
 
 
 def _blob(batch: pa.RecordBatch) -> bytes:

@@ -29,9 +29,11 @@ from hushrank.transforms.epsilons import (
     epsilons_of,
 )
 from hushrank.transforms.schema import Ties, to_numpy
-from hushrank.transforms.sorting import sort_by
+from hushrank.transforms.sorting import new_run, sort_by
 
 _SLOT, _CHOICE = 16, 17  # labels of the hashes; `transforms.bound` has those from 0
+CROWD = 4096  # answers of one batch, from which on a person's are bounded before they meet
+_CROWD_BITS = np.uint64(16)  # of a pseudonym: people are told apart that far for it
 _ROW = "#row"  # a column of row numbers, while rows are being encoded
 
 
@@ -147,6 +149,90 @@ def split_by_owner(rows: Answers, n_partitions: int) -> Iterator[tuple[int, Answ
         yield partition, rows.take(order[edges[partition] : edges[partition + 1]])
 
 
+def bound_answers(rows: Answers, most: int, keyed_hash: KeyedHash) -> Answers:
+    """At most `most` answers of each person, sorted by person.
+
+    Bounding parts of the rows first changes nothing: copies of an answer are all alike.
+
+    Args:
+        rows: answers with owners.
+        most: L.
+        keyed_hash: the run's secret hash: see `share_epsilons`.
+    """
+    rows = _by_person(rows, keyed_hash)
+    starts, sizes = _runs(_owner(rows))
+    return rows.take(np.arange(len(rows)) - np.repeat(starts, sizes) < most)
+
+
+def thin_crowds(rows: Answers, most: int, keyed_hash: KeyedHash) -> Answers:
+    """Leave out answers that `bound_answers` would leave out, of people with very many of them.
+
+    So no more than max(most, `CROWD`) of one person come from one batch.
+    """
+    bins = (_owner(rows)[:, 0] >> (np.uint64(64) - _CROWD_BITS)).astype(np.int64)
+    crowded = np.bincount(bins, minlength=1 << int(_CROWD_BITS))[bins] > max(CROWD, most)
+    if not crowded.any():
+        return rows
+    thinned = bound_answers(rows.take(crowded), most, keyed_hash)
+    return Answers.concatenated([rows.take(~crowded), thinned])
+
+
+@dataclass(frozen=True, slots=True)
+class People:
+    """How much each person answered.
+
+    Attributes:
+        owner: shape (people,), ascending: the first word of the pseudonym. Two people who share it
+            count as one, who then has the smaller share of epsilon for it.
+        answers: shape (people,), how many.
+        least: shape (people,), their smallest epsilon.
+    """
+
+    owner: NDArray[np.uint64]
+    answers: NDArray[np.int64]
+    least: Epsilons
+
+    @classmethod
+    def of(cls, parts: Iterable[Answers]) -> People:
+        """The people of several parts; there is at least one."""
+        total: People | None = None
+        for rows in parts:
+            here = cls(_owner(rows)[:, 0], np.ones(len(rows), np.int64), rows.epsilon)
+            total = here._merged() if total is None else total._and(here._merged())._merged()
+        if total is None:
+            raise ValueError("people of no parts")
+        return total
+
+    @property
+    def information(self) -> int:
+        """G of them, in units, if each divides their epsilon by their answers."""
+        return information_units(share_of_answer(self.least, self.answers))
+
+    def share(self, rows: Answers) -> Answers:
+        """Rows of these people, each with its share of the epsilon."""
+        place = np.searchsorted(self.owner, _owner(rows)[:, 0])
+        epsilon = share_of_answer(rows.epsilon, self.answers[place])
+        return Answers(rows.cell, rows.outcome, epsilon, rows.owner)
+
+    def _and(self, other: People) -> People:
+        return People(
+            np.concatenate([self.owner, other.owner]),
+            np.concatenate([self.answers, other.answers]),
+            np.concatenate([self.least, other.least]),
+        )
+
+    def _merged(self) -> People:
+        order = np.argsort(self.owner)
+        first = np.flatnonzero(new_run(self.owner[order]))
+        if not len(first):
+            return self
+        return People(
+            self.owner[order][first],
+            np.add.reduceat(self.answers[order], first),
+            np.minimum.reduceat(self.least[order], first),
+        )
+
+
 def share_epsilons(rows: Answers, shares: Shares, keyed_hash: KeyedHash) -> tuple[Answers, int]:
     """Bound the answers of each person and divide their epsilon among them.
 
@@ -163,25 +249,32 @@ def share_epsilons(rows: Answers, shares: Shares, keyed_hash: KeyedHash) -> tupl
         The answers that stay, with the epsilon of each; G of these people, in units, from each
         person's smallest epsilon of an answer.
     """
-    if rows.owner is None:
-        raise ValueError("only answers with owners can be bounded")
-    person = np.column_stack([rows.cell.view(np.uint64), rows.epsilon.view(np.uint64)])
-    slot = keyed_hash.of_tuples(_SLOT, rows.owner, person)
-    outcome = np.column_stack([rows.outcome, rows.outcome]).astype(np.uint64)
-    choice = keyed_hash.of_tuples(_CHOICE, slot, outcome)
-    order = sort_by(rows.owner, np.column_stack([slot[:, 0], choice[:, 0]]))
-    starts, sizes = _runs(rows.owner[order])
-    rows = rows.take(order)
     if shares.max_contributions is not None:
-        position = np.arange(len(rows)) - np.repeat(starts, sizes)
-        rows = rows.take(position < shares.max_contributions)
-        sizes = np.minimum(sizes, shares.max_contributions)
-        starts = np.append(0, np.cumsum(sizes)[:-1])
+        rows = bound_answers(rows, shares.max_contributions, keyed_hash)
+    else:
+        rows = _by_person(rows, keyed_hash)
+    starts, sizes = _runs(_owner(rows))
     epsilon = rows.epsilon
     if shares.per_user:
         epsilon = share_of_answer(epsilon, np.repeat(sizes, sizes))
     information = information_units(np.minimum.reduceat(epsilon, starts)) if len(rows) else 0
     return Answers(rows.cell, rows.outcome, epsilon, rows.owner), information
+
+
+def _by_person(rows: Answers, keyed_hash: KeyedHash) -> Answers:
+    """The rows, each person's together, in their secret order."""
+    owner = _owner(rows)
+    person = np.column_stack([rows.cell.view(np.uint64), rows.epsilon.view(np.uint64)])
+    slot = keyed_hash.of_tuples(_SLOT, owner, person)
+    outcome = np.column_stack([rows.outcome, rows.outcome]).astype(np.uint64)
+    choice = keyed_hash.of_tuples(_CHOICE, slot, outcome)
+    return rows.take(sort_by(owner, np.column_stack([slot[:, 0], choice[:, 0]])))
+
+
+def _owner(rows: Answers) -> Hashes:
+    if rows.owner is None:
+        raise ValueError("only answers with owners can be bounded")
+    return rows.owner
 
 
 def _canonical(

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -13,7 +15,9 @@ from hushrank.transforms.answer_sheets import (
     MAX_ITEMS,
     Answers,
     Duplicates,
+    answers_in,
     blobs_by_person,
+    sheets_of_crowd,
     sheets_of_partition,
 )
 
@@ -159,3 +163,24 @@ def test_blind_to_who_was_right_the_same_items_count(duplicates):
 
     assert items_kept(1, blind=True) == items_kept(0, blind=True) == [1]
     assert items_kept(1, blind=False) == [0, 1] != items_kept(0, blind=False)
+
+
+@given(
+    st.lists(ROWS, min_size=1, max_size=4),
+    st.integers(1, 4),
+    st.integers(1, 6),
+    st.sampled_from(Duplicates),
+    st.booleans(),
+)
+def test_a_crowd_that_is_bounded_in_shares_keeps_and_refuses_the_same(
+    parts, n_shares, max_answers, duplicates, blind
+):
+    blobs = [blob for rows in parts for _, blob in blobs_by_person(answers_of(rows), N_ITEMS, 1)]
+    assert sum(map(answers_in, blobs)) == sum(map(len, parts))
+    rules = (N_ITEMS, max_answers, duplicates, HASH)
+    whole = sheets_of_partition(blobs, *rules, blind=blind)
+    found = list(sheets_of_crowd(lambda: blobs, n_shares, *rules, blind=blind))
+    assert [len(part.kept) for part in found[:-1]] == [0] * n_shares
+    assert _as_set(found[-1].kept) == _as_set(whole.kept)
+    assert set().union(*(_as_set(part.refused) for part in found)) == _as_set(whole.refused)
+    assert sum((Counter(part.tally) for part in found), Counter()) == +Counter(whole.tally)

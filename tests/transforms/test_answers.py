@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import Counter
 
 import numpy as np
 import pyarrow as pa
@@ -13,7 +14,16 @@ from hypothesis import strategies as st
 from hushrank.estimation.weighted_pairs import information_units
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.privacy.randomness import seeded_bits, system_bits
-from hushrank.transforms.answers import Answers, encode_answers, share_epsilons, split_by_owner
+from hushrank.transforms.answers import (
+    CROWD,
+    Answers,
+    People,
+    bound_answers,
+    encode_answers,
+    share_epsilons,
+    split_by_owner,
+    thin_crowds,
+)
 from hushrank.transforms.catalogue import Catalogue
 from hushrank.transforms.epsilons import AnswerColumns, EpsilonSource, Shares
 from hushrank.transforms.schema import Ties
@@ -153,3 +163,60 @@ def test_coins_come_from_the_bits_that_were_given():
         return encode_answers(*args).answers.outcome
 
     np.testing.assert_array_equal(decided(), decided())
+
+
+@st.composite
+def people_who_answered(draw) -> Answers:
+    """Answers of few people to few pairs with few epsilons, so that copies abound."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    m = draw(st.integers(1, 80))
+    return Answers(
+        rng.integers(0, 4, m),
+        rng.integers(0, 2, m).astype(np.uint8),
+        rng.choice([0.5, 1.0], m),
+        KeyedHash(bytes(32)).of_integers(rng.integers(0, 5, m)),
+    )
+
+
+def as_counter(rows: Answers) -> Counter:
+    columns = (rows.cell, rows.outcome, rows.epsilon, rows.owner[:, 0])
+    return Counter(zip(*(column.tolist() for column in columns), strict=True))
+
+
+def parts_of(rows: Answers, size: int) -> list[Answers]:
+    places = np.arange(len(rows))
+    return [rows.take(places[start : start + size]) for start in range(0, len(rows), size)]
+
+
+@given(people_who_answered(), st.integers(1, 20), st.integers(1, 80))
+def test_bounding_parts_first_changes_nothing(rows, most, size):
+    keyed_hash = KeyedHash(bytes(range(32)))
+    whole = bound_answers(rows, most, keyed_hash)
+    parts = [bound_answers(part, most, keyed_hash) for part in parts_of(rows, size)]
+    again = bound_answers(Answers.concatenated(parts), most, keyed_hash)
+    assert as_counter(again) == as_counter(whole)
+
+
+def test_only_crowds_are_thinned_and_what_is_kept_stays_the_same():
+    keyed_hash = KeyedHash(bytes(range(32)))
+    rng = np.random.default_rng(1)
+    who = np.append(np.zeros(3 * CROWD, np.int64), rng.integers(1, 1000, 5000))
+    m = len(who)
+    owner = keyed_hash.of_integers(who)
+    rows = Answers(rng.integers(0, 40, m), np.ones(m, np.uint8), np.ones(m), owner)
+    thin = thin_crowds(rows, 7, keyed_hash)
+    assert len(thin) == 5000 + 7
+    assert as_counter(bound_answers(thin, 7, keyed_hash)) == as_counter(
+        bound_answers(rows, 7, keyed_hash)
+    )
+
+
+@given(people_who_answered(), st.integers(1, 80))
+def test_shares_by_counts_are_those_of_people_who_met(rows, size):
+    together, information = share_epsilons(rows, Shares(per_user=True), KeyedHash(bytes(32)))
+    parts = parts_of(rows, size)
+    people = People.of(parts)
+    assert people.information == information
+    assert as_counter(Answers.concatenated([people.share(part) for part in parts])) == as_counter(
+        together
+    )

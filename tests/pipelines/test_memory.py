@@ -1,0 +1,139 @@
+"""One person with millions of rows: bounded memory, whatever the unit and the kind of the input."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hushrank.pipelines import reduce_comparisons, reduce_private, reduce_responses
+from hushrank.pipelines.memory_plan import LEAST_MEMORY, MemoryPlan
+from hushrank.transforms.epsilons import Shares
+from hushrank.transforms.schema import Ties
+from hushrank.transforms.spill_file import SPILL_PREFIX
+from tests.pipelines import test_reduce_comparisons as comparisons
+from tests.pipelines import test_reduce_private as private
+from tests.pipelines import test_reduce_responses as responses
+
+HEAVY_ROWS, OTHER_ROWS, N_ITEMS = 10_000_000, 1_000_000, 50
+
+# Run in a process of its own, whose peak memory is then the job's.
+REDUCE = """
+import json, resource, sys
+from pathlib import Path
+from hushrank.pipelines import reduce_comparisons
+from tests.pipelines.test_memory import a_heavy_job
+job = a_heavy_job(Path(sys.argv[1]), Path(sys.argv[2]), **json.loads(sys.argv[3]))
+reduce_comparisons.run(job)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+
+def a_heavy_job(folder: Path, work: Path, **changes):
+    changes = {"ties": Ties.RANDOM, "n_items": N_ITEMS, **changes}
+    return comparisons.a_job(folder, work, **changes)
+
+
+def small_plan(_: int) -> MemoryPlan:
+    return MemoryPlan(waiting_bytes=1 << 14, rows_at_once=150)
+
+
+@pytest.fixture(scope="module")
+def a_heavy_log(tmp_path_factory) -> Path:
+    """One person with ten million rows among a hundred thousand with ten; some rows are ties."""
+    folder = tmp_path_factory.mktemp("heavy")
+    rng = np.random.default_rng(5)
+    for part in range(11):
+        m = (HEAVY_ROWS + OTHER_ROWS) // 11
+        heavy = rng.random(m) < HEAVY_ROWS / (HEAVY_ROWS + OTHER_ROWS)
+        left = rng.integers(0, N_ITEMS, m)
+        columns = {
+            "who": np.where(heavy, 0, rng.integers(1, 100_000, m)),
+            "a": left,
+            "b": (left + rng.integers(1, N_ITEMS, m)) % N_ITEMS,
+            "y": rng.integers(-1, 2, m).astype(np.int8),
+            "id": rng.integers(0, 1 << 40, m),
+        }
+        pq.write_table(pa.table(columns), folder / f"{part}.parquet", compression="none")
+    return folder
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"max_contributions": 5},
+        {"max_contributions": 5, "distinct_pairs": True},
+        {"max_contributions": 5, "per_item_cap": 2},
+        {"max_contributions": None, "user": None},  # ties decided by the pair: its rows meet
+        {"max_contributions": 5, "event": "id"},
+    ],
+    ids=["bounded", "distinct pairs", "cap", "unit comparison", "events"],
+)
+def test_a_person_with_ten_million_rows_does_not_blow_a_partition(a_heavy_log, tmp_path, changes):
+    command = [sys.executable, "-c", REDUCE, a_heavy_log, tmp_path / "w", json.dumps(changes)]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert int(done.stdout) < 1.2e9  # bounded at once, these rows alone take more than that
+    tally = json.loads((tmp_path / "w" / "diagnostics.json").read_text())
+    counted = int(np.load(tmp_path / "w" / "exact.npz")["counts"].sum())
+    assert tally["rows_with_owner"] == 11_000_000
+    assert tally["rows_kept"] == counted
+    if changes["max_contributions"] is not None:
+        assert tally["owners"] <= counted <= 5 * tally["owners"]
+
+
+CENTRAL = [
+    {"max_contributions": 5},
+    {"max_contributions": 5, "per_item_cap": 2, "distinct_pairs": True},
+    {"max_contributions": 5, "event": "id"},
+    {"max_contributions": None, "ties": Ties.RANDOM},
+]
+
+
+@pytest.mark.parametrize("changes", CENTRAL, ids=map(str, range(len(CENTRAL))))
+def test_counts_do_not_depend_on_the_memory(tmp_path, monkeypatch, changes):
+    comparisons.write(comparisons.a_log(), tmp_path / "log", files=3, row_group=200, seed=1)
+    plenty = comparisons.counts_of(tmp_path / "log", tmp_path / "plenty", **changes)
+    monkeypatch.setattr(MemoryPlan, "of", small_plan)
+    scarce = comparisons.counts_of(tmp_path / "log", tmp_path / "scarce", **changes)
+    assert (scarce == plenty).all()
+    assert comparisons.tally_of(tmp_path / "scarce") == comparisons.tally_of(tmp_path / "plenty")
+
+
+@pytest.mark.parametrize("shares", [Shares(per_user=True), Shares(max_contributions=4)])
+def test_sums_of_privatised_answers_do_not_depend_on_the_memory(tmp_path, monkeypatch, shares):
+    pq.write_table(private.a_log(), tmp_path / "log.parquet", row_group_size=500)
+    fixed = {"shares": shares, "already_private": True, "ties": Ties.DROP}  # so nothing is drawn
+    plenty = private.sums_of(tmp_path / "log.parquet", tmp_path / "plenty", **fixed)
+    monkeypatch.setattr(MemoryPlan, "of", small_plan)
+    scarce = private.sums_of(tmp_path / "log.parquet", tmp_path / "scarce", **fixed)
+    for name, array in plenty.items():
+        assert (scarce[name] == array).all(), name
+
+
+def test_a_limit_below_the_engine_is_refused():
+    with pytest.raises(ValueError, match="at least"):
+        MemoryPlan.of(LEAST_MEMORY - 1)
+
+
+@pytest.mark.parametrize("reduction", [reduce_comparisons, reduce_private, reduce_responses])
+def test_nothing_that_waited_in_a_file_is_left(tmp_path, monkeypatch, reduction):
+    jobs = {
+        reduce_comparisons: lambda: comparisons.a_job(log, tmp_path / "w"),
+        reduce_private: lambda: private.a_job(log, tmp_path / "w", Shares(per_user=True)),
+        reduce_responses: lambda: responses.a_job(log, tmp_path / "w"),
+    }
+    monkeypatch.setattr(MemoryPlan, "of", small_plan)
+    log = tmp_path / "log.parquet"
+    make = {reduce_comparisons: comparisons.a_log, reduce_private: private.a_log}
+    pq.write_table(make.get(reduction, responses.a_log)(), log)
+    reduction.run(jobs[reduction]())
+    left = {path.name for path in (tmp_path / "w").iterdir()}
+    assert left >= {"exact.npz", "diagnostics.json"}
+    assert not [name for name in left if name.startswith(SPILL_PREFIX)]
