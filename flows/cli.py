@@ -28,6 +28,7 @@ from hushrank.flows.plan_command import plan
 from hushrank.flows.privatize_command import privatize
 from hushrank.flows.reproduce_command import reproduce
 from hushrank.flows.simulate_command import simulate
+from hushrank.flows.support_command import support
 
 app = typer.Typer(
     name="hushrank",
@@ -42,6 +43,7 @@ app.command()(plan)
 app.command()(privatize)
 app.command()(simulate)
 app.command()(reproduce)
+app.command()(support)
 app.command()(backfill)
 app.command("catch-up")(catch_up)
 app.command()(resume)

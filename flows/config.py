@@ -22,6 +22,7 @@ from hushrank.flows.config_items import ItemsConfig
 from hushrank.flows.config_local import problems_of_job
 from hushrank.flows.config_memory import MemorySize
 from hushrank.flows.config_model import ModelConfig
+from hushrank.flows.config_observability import ObservabilityConfig
 from hushrank.flows.config_privacy import PrivacyConfig
 from hushrank.flows.config_rankings import RankingsConfig
 from hushrank.flows.config_responses import ResponsesConfig
@@ -115,7 +116,12 @@ class SurveyConfig(Section):
     schedule: ScheduleConfig = Field(
         default_factory=ScheduleConfig, examples=["{window: answered_at, timezone: Europe/Berlin}"]
     )
-    runner: Literal["local"] = "local"
+    observability: ObservabilityConfig = Field(
+        default_factory=ObservabilityConfig, examples=["{log: hushrank.log.jsonl}"]
+    )
+    runner: RunnerConfig = Field(
+        default_factory=LocalRunner, discriminator="kind", examples=["local"]
+    )
     memory_limit: MemorySize = Field(default=DEFAULT_MEMORY, examples=["2 GiB"])
 
     @field_validator("name")

@@ -18,6 +18,7 @@ from hushrank.flows.budget import Balance
 from hushrank.flows.job import Job
 from hushrank.flows.ledger import Ledger
 from hushrank.flows.methods import METHODS
+from hushrank.flows.observe import observer_of
 from hushrank.flows.publish import published
 from hushrank.flows.reduction import Reducer
 from hushrank.flows.release import Release
@@ -104,6 +105,14 @@ def run_job(job: Job, reducer: Reducer, perform: Perform = directly) -> Outcome:
         HushrankError: anything else that a person can act on; the text says whether budget was
             spent.
     """
+    observer = observer_of(job)
+    with observer.run() as ended:
+        outcome = _run(job, reducer, observer.watch(perform))
+        ended(outcome)
+    return outcome
+
+
+def _run(job: Job, reducer: Reducer, perform: Perform) -> Outcome:
     ledger = ledger_of(job.config)
     if (done := published(job.config.output, job.release_id)) is not None:
         commit(job, ledger)  # a run may have died just before it
