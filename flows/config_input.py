@@ -22,7 +22,19 @@ class BadRows(StrEnum):
 
 
 class ColumnsConfig(Section):
-    """Which column of the input plays which role."""
+    """Which column of the input plays which role.
+
+    Attributes:
+        user: whose answer it is, an integer or text. Not read where neither bounds, events nor
+            shares of epsilon need it.
+        left: one of the two items compared, by name or by position in the catalogue.
+        right: the other item.
+        outcome: 1, left won; -1, right won; 0, a tie. The default where there is no `winner`.
+        winner: the item that won, or the word tie; instead of `outcome`.
+        event: identity of an answer. Rows of one user, pair and event count once; where they
+            contradict each other, none counts.
+        epsilon: of unit `local`: the epsilon of this answer.
+    """
 
     user: Text = Field(default="user", examples=["user"])
     left: Text = Field(default="left", examples=["left"])
@@ -54,7 +66,20 @@ class ColumnsConfig(Section):
 
 
 class InputConfig(Section):
-    """The log of answers."""
+    """The log of comparisons.
+
+    Attributes:
+        kind: what the rows are: two items and which of them won.
+        paths: files, folders or patterns, local or gs://. Where a path holds {date}, every night
+            reads its own files.
+        columns: names of the columns.
+        ties: `drop` leaves ties out; `split` gives half a win each, and counts every win twice so
+            that halves stay whole, which doubles the sensitivity too; `random` lets a fair secret
+            coin decide.
+        on_bad_rows: `set-aside` moves rows that break a rule to the confidential folder, with the
+            reason; `fail` stops the run, which spends nothing but tells that there are such rows.
+        format: of all files; None: by each file's ending.
+    """
 
     kind: Literal["comparisons"] = Field(examples=["comparisons"])
     paths: Annotated[tuple[InputPath, ...], Field(strict=False)] = Field(

@@ -27,7 +27,14 @@ ItemName = Annotated[
 
 
 class ItemsConfig(Section):
-    """The public catalogue: a list of names, a count (items 0 to count - 1) or a file."""
+    """The public catalogue, in one of three forms. It must not be made from the answers.
+
+    Attributes:
+        names: the items.
+        count: how many items there are; their names are 0 to count - 1.
+        file: a text file with one name a line, a CSV or Parquet file with a column `item` or
+            `name`, or a PrefLib file, of which only the header is read.
+    """
 
     names: Annotated[tuple[ItemName, ...], Field(strict=False)] | None = Field(
         default=None, examples=["[London, Paris]"]

@@ -31,14 +31,37 @@ def _infinity(value: object) -> object:
 
 
 class PrivacyConfig(Section):
-    """The guarantee: see `PrivacyParams`.
+    """The guarantee and the bounds that it rests on.
 
     Attributes:
-        public_graph: anybody may know who compared what; then only who won is protected.
+        unit: what is protected. `user`: a person with all their rows; `comparison`: one row;
+            `local`: one answer or ranking, privatised before it is counted.
+        adjacency: `replace-one` hides what a person answered; `add-remove` hides also whether they
+            took part. Unit `local` is always `replace-one`.
+        epsilon: the privacy loss in nats; smaller protects more. With `gaussian` noise together
+            with `delta`. inf, with the option --no-privacy, adds no noise and is marked unsafe.
+            Under unit `local` that of every answer, the same for all.
+        delta: chance that the loss is larger, for `gaussian` noise; leave it out for `laplace`.
+        rho: zCDP, for `gaussian` noise, instead of `epsilon` and `delta`.
+        noise: `laplace` gives pure epsilon; `gaussian` gives (epsilon, delta) or rho and adds up
+            better over many releases.
+        max_contributions: the most rows of one person that count (L; of test answers K); required
+            for unit `user`, refused for `comparison`; under `local` it bounds a person's total.
+        per_item_cap: of a person's rows, the most in which the same item occurs; for unit `user`,
+            at most `max_contributions`.
+        distinct_pairs: of a person's rows, at most one on each pair of items; for unit `user`.
+        public_graph: anybody may know who compared what; then only who won is protected. Of methods
+            `perturbed-mle` and `noisy-objective`; needs ties `split` or `random`, `replace-one`
+            and no event column.
         public_graph_statement: why that is so, in the operator's words; the release quotes it.
-        budget, epsilon_range, epsilon_table, already_private: of unit `local`; see
-            `flows.config_local`. There `epsilon` is that of everybody's answers.
-        mechanism: how rankings are privatised.
+        budget: of unit `local`: `per_comparison`, epsilon is for each answer; `per_user`, it is
+            divided by the number of the person's answers.
+        epsilon_range: of unit `local`: public bounds of epsilons that come with the answers; rows
+            outside are set aside.
+        epsilon_table: of unit `local`: a CSV or Parquet file with the columns user and epsilon.
+        already_private: of unit `local`: the answers were privatised at the source.
+        mechanism: how rankings are privatised: `mallows`, or the baseline `laplace-ranks`, which
+            takes one epsilon for all. Required for input kind `rankings`.
     """
 
     unit: Annotated[Unit, Field(strict=False)] = Field(examples=["user"])

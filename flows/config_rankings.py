@@ -42,7 +42,16 @@ def _as_text(value: object) -> object:
 
 
 class RankingColumnsConfig(Section):
-    """Which column of the input plays which role; list form has neither item nor rank."""
+    """Which column of the input plays which role; list form has neither item nor rank.
+
+    Attributes:
+        user: whose ranking it is. In list form only needed where people's rankings must meet.
+        item: of layout `long`: the item, by name or by position in the catalogue.
+        rank: of layout `long`: its rank in the person's ranking, 1 for the best.
+        ranking: of layout `list`: the items, best first.
+        contest: which contest a ranking belongs to; rankings of different contests are different.
+        epsilon: the epsilon of this ranking.
+    """
 
     user: Text | None = Field(default=None, examples=["user"])
     item: Text | None = Field(default=None, examples=["item"])
@@ -64,9 +73,18 @@ class RankingsConfig(Section):
     """The log of rankings.
 
     Attributes:
+        kind: what the rows are: whole or partial rankings.
+        paths: files, folders or patterns, local or gs://. Where a path holds {date}, every night
+            reads its own files.
         layout: `long`, a row is one ranked item; `list`, a row is a ranking.
+        columns: names of the columns.
         contest: only rankings of this contest count.
+        ties: of layout `long`: `refuse` sets a ranking with ties aside; `random` puts tied items
+            in a random order by a secret coin.
         max_length: the most items of a ranking; None: all items of the catalogue.
+        on_bad_rows: `set-aside` moves rows that break a rule to the confidential folder, with the
+            reason; `fail` stops the run, which spends nothing but tells that there are such rows.
+        format: of all files; None: by each file's ending.
     """
 
     kind: Literal["rankings"] = Field(examples=["rankings"])

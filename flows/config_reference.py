@@ -20,6 +20,7 @@ from pydantic.fields import FieldInfo
 
 from hushrank.flows.config import SurveyConfig
 from hushrank.flows.config_errors import kind_of, nested_models
+from hushrank.transforms.cloud_storage import CloudPath
 
 _TYPES = {
     str: "text",
@@ -27,7 +28,9 @@ _TYPES = {
     float: "number",
     bool: "`true` or `false`",
     Path: "path",
+    CloudPath: "`gs://` path",
 }
+_ATTRIBUTE = re.compile(r"^    (\w[\w, ]*): (.*(?:\n {8}.*)*)", flags=re.MULTILINE)
 _BOUNDS = {"gt": "> {:.15g}", "ge": "≥ {:.15g}", "lt": "< {:.15g}", "le": "≤ {:.15g}"}
 
 
@@ -99,17 +102,18 @@ def sections_of(
 
 
 def documented(model: type[BaseModel]) -> tuple[str, dict[str, str]]:
-    """First paragraph of a model's docstring, and the text on each name in its `Attributes`."""
-    paragraphs = inspect.cleandoc(model.__doc__ or "").split("\n\n")
+    """First paragraph of a model's docstring, and the text on each name in its `Attributes`.
+
+    A model that extends another one need only document what it adds.
+    """
     meanings: dict[str, str] = {}
-    for paragraph in paragraphs:
-        heading, _, entries = paragraph.partition("\n")
-        if heading == "Attributes:":
-            for names, text in re.findall(
-                r"^    (\w[\w, ]*): (.*(?:\n {8}.*)*)", entries, flags=re.MULTILINE
-            ):
-                meanings |= dict.fromkeys(names.split(", "), " ".join(text.split()))
-    return " ".join(paragraphs[0].split()), meanings
+    for each in reversed(model.__mro__):
+        _, _, attributes = inspect.cleandoc(each.__doc__ or "").partition("\nAttributes:\n")
+        for names, text in _ATTRIBUTE.findall(attributes.partition("\n\n")[0]):
+            worded = re.sub(r"\bNone\b", "left out", " ".join(text.split()))
+            meanings |= dict.fromkeys(names.split(", "), worded)
+    summary, _, _ = inspect.cleandoc(model.__doc__ or "").partition("\n\n")
+    return " ".join(summary.split()), meanings
 
 
 def config_reference() -> str:

@@ -23,7 +23,14 @@ _NO_ORDER = (
 
 
 class ResponseColumnsConfig(Section):
-    """Which column of the input plays which role; a wide table has neither item nor correct."""
+    """Which column of the input plays which role; a wide table has neither item nor correct.
+
+    Attributes:
+        user: whose answer it is.
+        item: of layout `long`: the test item, by name or by position in the catalogue.
+        correct: of layout `long`: 1, right; 0, wrong.
+        order: time or number of the attempt, by which `duplicates` chooses.
+    """
 
     user: Text = Field(default="user", examples=["user"])
     item: Text | None = Field(default=None, examples=["item"])
@@ -40,7 +47,21 @@ class ResponseColumnsConfig(Section):
 
 
 class ResponsesConfig(Section):
-    """The log of test answers."""
+    """The log of test answers.
+
+    Attributes:
+        kind: what the rows are: answers that are right or wrong.
+        paths: files, folders or patterns, local or gs://. Where a path holds {date}, every night
+            reads its own files.
+        layout: `long`, a row is an answer; `wide`, a row is a person and each item has a column,
+            empty where it was not answered.
+        columns: names of the columns.
+        duplicates: of several answers of one person to one item `first` or `last` counts, by
+            `columns.order`; `refuse` sets all of them aside.
+        on_bad_rows: `set-aside` moves rows that break a rule to the confidential folder, with the
+            reason; `fail` stops the run, which spends nothing but tells that there are such rows.
+        format: of all files; None: by each file's ending.
+    """
 
     kind: Literal["responses"] = Field(examples=["responses"])
     paths: Annotated[tuple[InputPath, ...], Field(strict=False)] = Field(

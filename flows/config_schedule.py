@@ -50,7 +50,7 @@ class NightlyBudget(StrEnum):
 
 
 class ScheduleConfig(Section):
-    """Nights.
+    """Which rows a night ranks, and when.
 
     Attributes:
         cron: when `hushrank serve` and `hushrank deploy` run, in `timezone`.
@@ -59,10 +59,12 @@ class ScheduleConfig(Section):
         partition: name of a folder level `<partition>=<date>`, of which only the night's is read.
         window: column of times; only rows whose time is in the night are read.
         epoch: what integers in it count since 1970.
-        empty: of a night without files.
-        catch_up: order of missed nights.
+        empty: a night without files is skipped (`skip`) or is an error (`fail`); either way
+            nothing is spent.
+        catch_up: which missed night is ranked first; it matters where the budget runs out.
         catch_up_days: how many days before the last night are looked at for missed ones.
-        budget: who says what a night costs.
+        budget: `per-night`, section `privacy` says what a night costs; `per-month`, the ledger's
+            total is shared by the nights of a month.
         nights: in a month at most, among which `per-month` shares the budget.
     """
 

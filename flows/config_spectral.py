@@ -22,7 +22,8 @@ class SpectralConfig(Section):
     """Settings of the methods `spectral` and `spectral-rr`.
 
     Attributes:
-        graph: which pairs of items are compared.
+        graph: which pairs of items are compared: all (`dense`), or an Erdős–Rényi graph that is
+            drawn without looking at an answer (`sparse`).
         debiased: of `spectral-rr`: undo the flips; false is the paper's baseline.
         edge_probability: of a sparse graph; by default log(m) / m for m items.
     """
