@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -26,6 +26,12 @@ from hushrank.flows.config_observability import ObservabilityConfig
 from hushrank.flows.config_privacy import PrivacyConfig
 from hushrank.flows.config_rankings import RankingsConfig
 from hushrank.flows.config_responses import ResponsesConfig
+from hushrank.flows.config_runner import (
+    LocalRunner,
+    RunnerConfig,
+    problems_of_runner,
+    spelled_out,
+)
 from hushrank.flows.config_schedule import (
     ScheduleConfig,
     problems_of_paths,
@@ -133,6 +139,11 @@ class SurveyConfig(Section):
             )
         return name
 
+    @field_validator("runner", mode="before")
+    @classmethod
+    def _spell_out(cls, value: Any) -> Any:
+        return spelled_out(value)
+
     @model_validator(mode="after")
     def _check(self) -> Self:
         problems = [
@@ -141,6 +152,7 @@ class SurveyConfig(Section):
             *self._problems_of_items(),
             *self._problems_of_method(),
             *problems_of_job(self),
+            *problems_of_runner(self),
         ]
         if problems:
             refuse(*problems)

@@ -107,7 +107,10 @@ def reduce(job: Job, reducer: Reducer) -> None:
     method = METHODS[job.config.method]
     key = job.bits().take(KEY_BYTES)
     reduction = method.reduction(job.config, job.files, key, str(job.work))
-    reducer.run(replace(reduction, memory_limit=job.config.memory_limit))
+    config = job.config
+    reducer.run(
+        replace(reduction, memory_limit=config.memory_limit, engine=config.runner.engine())
+    )
 
 
 def draw(job: Job, ledger: Ledger) -> None:
