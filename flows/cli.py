@@ -24,6 +24,7 @@ from hushrank.flows.night_commands import (
     execution,
     resume,
 )
+from hushrank.flows.history_commands import export, history
 from hushrank.flows.plan_command import plan
 from hushrank.flows.privatize_command import privatize
 from hushrank.flows.reproduce_command import reproduce
@@ -40,6 +41,8 @@ app = typer.Typer(
 ledger_app = typer.Typer(help="Look at a population's privacy budget.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger")
 app.command()(plan)
+app.command()(history)
+app.command()(export)
 app.command()(privatize)
 app.command()(simulate)
 app.command()(reproduce)
