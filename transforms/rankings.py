@@ -28,7 +28,7 @@ from hushrank.transforms.epsilons import (
     numbers_of,
 )
 from hushrank.transforms.ranking_columns import ListColumns, RankColumns
-from hushrank.transforms.schema import to_numpy
+from hushrank.transforms.schema import is_text, to_numpy, to_text
 from hushrank.transforms.sorting import Words, new_run, number_runs, sort_by
 
 MOST_BIT_ITEMS = 64  # items whose set is one word
@@ -208,7 +208,7 @@ def encode_ranks(
     whose = whose.take(pa.array(starts))
     contest = np.zeros(len(starts), np.uint64)
     if columns.contest is not None:
-        contest = pseudonyms(whose[columns.contest], keyed_hash)[:, 0]
+        contest = pseudonyms(_contest_names(whose[columns.contest]), keyed_hash)[:, 0]
     owner = pseudonyms(whose[columns.user], keyed_hash)
     lengths = np.diff(np.append(starts, len(rows)))
     rankings = Rankings(item[rows], lengths, epsilon[rows][starts], owner)
@@ -217,11 +217,8 @@ def encode_ranks(
 
 def of_contest(batch: pa.RecordBatch, name: str, contest: str) -> pa.RecordBatch:
     """The rows of one contest, named as text."""
-    column = batch[name]
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    text = pc.utf8_trim_whitespace(column.cast(pa.large_string()))
-    return batch.filter(pc.fill_null(pc.equal(text, contest), False))
+    names = _contest_names(batch[name])
+    return batch.filter(pc.fill_null(pc.equal(names, contest), False))
 
 
 @dataclass(frozen=True, slots=True)
@@ -329,6 +326,13 @@ def cells_of(lengths: Integers, rows: Integers) -> Integers:
     chosen = lengths[rows]
     before = np.cumsum(chosen) - chosen
     return np.repeat(starts - before, chosen) + np.arange(int(chosen.sum()))
+
+
+def _contest_names(column: pa.Array) -> pa.Array:
+    """Contests as text, so that files which name them by integers and by text agree."""
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    return to_text(column) if is_text(column.type) else column.cast(pa.large_string())
 
 
 def _owners(rankings: Rankings) -> Hashes:
