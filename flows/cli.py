@@ -27,6 +27,7 @@ from hushrank.flows.night_commands import (
 from hushrank.flows.history_commands import export, history
 from hushrank.flows.plan_command import plan
 from hushrank.flows.privatize_command import privatize
+from hushrank.flows.reference_command import reference
 from hushrank.flows.reproduce_command import reproduce
 from hushrank.flows.simulate_command import simulate
 from hushrank.flows.support_command import support
@@ -46,6 +47,7 @@ app.command()(export)
 app.command()(privatize)
 app.command()(simulate)
 app.command()(reproduce)
+app.command()(reference)
 app.command()(support)
 app.command()(backfill)
 app.command("catch-up")(catch_up)

@@ -19,7 +19,7 @@ from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
 from hushrank.flows.config import SurveyConfig
-from hushrank.flows.config_errors import kind_of, nested_models
+from hushrank.flows.config_errors import TAG, kind_of, nested_models
 from hushrank.transforms.cloud_storage import CloudPath
 
 _TYPES = {
@@ -134,6 +134,8 @@ def _section_lines(section: SectionReference) -> Iterator[str]:
 
 def _key(name: str, field: FieldInfo, meaning: str) -> KeyReference:
     sentence = meaning[:1].upper() + meaning[1:]
+    if name == TAG and not sentence:
+        sentence = "Decides which other keys the section has"
     if sentence and not sentence.endswith("."):
         sentence += "."
     return KeyReference(
