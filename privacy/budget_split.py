@@ -1,0 +1,118 @@
+"""A budget over many releases: the equal share of each, and how many more fit. Pure.
+
+Both rest on `accounting.composed_epsilon`, so that what is planned here is what a ledger that adds
+up by it lets pass. The same people take part in every release: losses compose, they do not overlap.
+
+References:
+    [KOV15] Kairouz, Oh, Viswanath. The composition theorem for differential privacy. 2015.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from decimal import ROUND_FLOOR, Decimal
+
+import numpy as np
+
+from hushrank.privacy.accounting import Spend, composed_epsilon, fits, rho_for
+from hushrank.privacy.units import NoiseKind
+
+DIGITS = 3  # of a share: one that people can read, and that a better accountant seldom changes
+
+
+def even_share(noise: NoiseKind, releases: int, epsilon: float, delta: float) -> Spend:
+    """The largest equal spend of which `releases` stay within (epsilon, delta) together.
+
+    `laplace`: pure epsilons, composed by privacy-loss distributions where delta > 0, else summed.
+    `gaussian`: zCDP parameters, which add up.
+
+    Args:
+        noise: of every release.
+        releases: how many; at least 1.
+        epsilon: of all together, finite and > 0.
+        delta: of all together; > 0 for `gaussian`.
+
+    Returns:
+        A spend of three significant digits, rounded down.
+
+    Raises:
+        ValueError: an argument breaks one of these rules.
+    """
+    if releases < 1:
+        raise ValueError(f"releases must be >= 1, got {releases!r}")
+    if not (math.isfinite(epsilon) and epsilon > 0 and 0 <= delta < 1):
+        raise ValueError(
+            f"need a finite epsilon > 0 and 0 <= delta < 1, got {epsilon!r}, {delta!r}"
+        )
+    if noise is NoiseKind.GAUSSIAN:
+        if delta == 0:
+            raise ValueError("gaussian noise needs a delta > 0, got 0")
+        return Spend(rho=_rounded_down(rho_for(epsilon, delta) / releases))
+    least = _rounded_down(epsilon / releases)  # which fits by the plain sum
+    low, high = least, epsilon
+    while delta > 0 and (middle := _rounded_down(math.sqrt(low * high))) > low:
+        if delta_of_repeated(middle, releases, epsilon) <= delta:
+            low = middle
+        else:
+            high = middle
+    # The ledger's accountant rounds up a little: what it adds up decides.
+    while low > least and composed_epsilon([Spend(epsilon=low)] * releases, delta) > epsilon:
+        low = _rounded_down(low * (1 - 10.0**-DIGITS))
+    return Spend(epsilon=max(low, least))
+
+
+def delta_of_repeated(epsilon: float, releases: int, total: float) -> float:
+    """Smallest delta at which `releases` epsilon-DP mechanisms are (total, delta)-DP together.
+
+    [KOV15] Theorem 3.3, as a sum over how often randomised response, the worst mechanism, lies:
+    with l of k lies the loss is (k - 2 l) epsilon.
+    """
+    from scipy.stats import binom  # takes a while to load, and few need it
+
+    lies = np.arange(releases + 1)
+    loss = (releases - 2 * lies) * epsilon
+    chance = binom.pmf(lies, releases, 1 / (1 + math.exp(epsilon)))
+    return float(np.sum(chance * -np.expm1(np.minimum(total - loss, 0.0))))
+
+
+def releases_left(
+    spends: Sequence[Spend], spend: Spend, epsilon: float, delta: float, most: int
+) -> int:
+    """How many more releases of `spend` fit, on top of `spends`, within (epsilon, delta).
+
+    Args:
+        spends: what counts already.
+        spend: of each further release.
+        epsilon, delta: of all together.
+        most: where to stop counting.
+
+    Returns:
+        A number from 0 to `most`.
+
+    Raises:
+        ValueError: `delta` is not at least 0 and below 1, or `most` is negative.
+    """
+    if most < 0:
+        raise ValueError(f"most must be >= 0, got {most!r}")
+
+    def fit(count: int) -> bool:
+        return count == 0 or fits([*spends, *[spend] * (count - 1)], spend, epsilon, delta)
+
+    low, high = 0, 1
+    while high <= most and fit(high):
+        low, high = high, 2 * high
+    high = min(high, most + 1)
+    while high - low > 1:
+        middle = (low + high) // 2
+        if fit(middle):
+            low = middle
+        else:
+            high = middle
+    return low
+
+
+def _rounded_down(value: float) -> float:
+    exact = Decimal(f"{value:.12g}")  # 0.3 / 3 is 0.1, whatever floats make of it
+    step = Decimal(1).scaleb(exact.adjusted() + 1 - DIGITS)
+    return float(exact.quantize(step, ROUND_FLOOR))
