@@ -14,6 +14,8 @@ from rich.console import Console
 from rich.text import Text
 
 from hushrank.flows.errors import ConfigError, HushrankError
+from hushrank.flows.forecast_command import forecast
+from hushrank.flows.history_commands import export, history
 from hushrank.flows.night_commands import (
     AFTER_FAILURE,
     ConfigPath,
@@ -24,7 +26,6 @@ from hushrank.flows.night_commands import (
     execution,
     resume,
 )
-from hushrank.flows.history_commands import export, history
 from hushrank.flows.plan_command import plan
 from hushrank.flows.privatize_command import privatize
 from hushrank.flows.reference_command import reference
@@ -49,6 +50,7 @@ app.command()(simulate)
 app.command()(reproduce)
 app.command()(reference)
 app.command()(support)
+ledger_app.command()(forecast)
 app.command()(backfill)
 app.command("catch-up")(catch_up)
 app.command()(resume)
