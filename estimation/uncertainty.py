@@ -24,7 +24,9 @@ from hushrank.privacy.units import NoiseKind
 
 LEVEL = 0.05  # intervals miss this often
 KNOTS = 65  # of the table of quantiles; the spline between them is right to 1 part in 10^5
-LOG_GAMMA_STEP = 0.1  # trapezoid rule in log G: converges geometrically, here past 10^-15
+GRID_STEP = 0.1  # trapezoid rule in log G, whose spread is 1 / sqrt(k): converges geometrically,
+GRID_SPREADS = 0.5  # here past 10^-15
+GRID_BELOW, GRID_ABOVE = 40.0, 6.0  # its ends, from log k, for k = 1
 
 # margin(x, y), elementwise: a value x that exceeds y by more is surely the larger one.
 Margin = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
@@ -77,11 +79,15 @@ def log_tail(x: float, noise_share: float, n_draws: int) -> float:
         noise_share: the Laplace variables' share of the variance, in [0, 1].
         n_draws: how many Laplace variables, of equal scale.
     """
-    log_gamma = np.arange(-40, 6, LOG_GAMMA_STEP)
+    spread = 1 / math.sqrt(n_draws)
+    step = min(GRID_STEP, GRID_SPREADS * spread)
+    lowest = math.log(n_draws) - GRID_BELOW * spread
+    highest = math.log(n_draws) + min(GRID_ABOVE, GRID_BELOW * spread)
+    log_gamma = np.arange(lowest, highest, step)
     log_density = n_draws * log_gamma - np.exp(log_gamma) - math.lgamma(n_draws)
     variance = (1 - noise_share) + noise_share / n_draws * np.exp(log_gamma)
     log_integrand = log_density + log_ndtr(-x / np.sqrt(variance))
-    return float(logsumexp(log_integrand) + math.log(LOG_GAMMA_STEP))
+    return float(logsumexp(log_integrand) + math.log(step))
 
 
 @dataclass(frozen=True, slots=True)

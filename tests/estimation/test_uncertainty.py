@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from scipy.stats import binomtest, norm
+from scipy.integrate import quad
+from scipy.stats import binomtest, gamma, norm
 
 from hushrank.estimation.uncertainty import log_tail, pair_tail, quantile, separate_ranks
 from hushrank.privacy.noise import NoiseLaw, add_noise
@@ -42,6 +43,22 @@ def test_quantile_is_exact_at_both_ends(tail):
 def test_tail_is_the_closed_form(x, noise_share):
     closed = normal_plus_laplace_tail(x, noise_share)
     assert math.exp(log_tail(x, noise_share, 1)) == pytest.approx(closed, rel=1e-8)
+
+
+@pytest.mark.parametrize("x", [0.5, 3.0, 6.0])
+@pytest.mark.parametrize("n_draws", [3, 30, 1000, 3000])
+def test_tail_of_many_draws_is_the_integral_over_their_scale(x, n_draws):
+    def integrand(g):
+        return gamma.pdf(g, n_draws) * norm.sf(x / math.sqrt(0.3 + 0.7 * g / n_draws))
+
+    ends = (max(0.0, n_draws - 60 * math.sqrt(n_draws)), n_draws + 80 * math.sqrt(n_draws) + 50)
+    exact, _ = quad(integrand, *ends, limit=500, epsabs=0, epsrel=1e-9, points=[n_draws])
+    assert math.exp(log_tail(x, 0.7, n_draws)) == pytest.approx(exact, rel=1e-8)
+
+
+def test_quantile_of_very_many_draws_is_nearly_normal():
+    (share_alone,) = quantile(np.array([1.0]), 1e-6, NoiseKind.LAPLACE, 100_000)
+    assert norm.isf(1e-6) < share_alone < norm.isf(1e-6) * 1.0001
 
 
 @pytest.mark.parametrize("tail", TAILS)
