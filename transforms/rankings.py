@@ -27,11 +27,11 @@ from hushrank.transforms.epsilons import (
     epsilons_of,
     numbers_of,
 )
+from hushrank.transforms.flat_lists import any_in_list, cells_of, repeats_item
 from hushrank.transforms.ranking_columns import ListColumns, RankColumns
 from hushrank.transforms.schema import is_text, to_numpy, to_text
 from hushrank.transforms.sorting import Words, new_run, number_runs, sort_by
 
-MOST_BIT_ITEMS = 64  # items whose set is one word
 REPEATED = "the ranking holds an item twice"
 TOO_LONG = "the ranking has more items than max_length"
 TIED = "the ranking puts two items at the same rank"
@@ -154,7 +154,7 @@ def encode_lists(
         *_rules_of_owner(batch, columns.user),
         ("null ranking", null),
         ("empty ranking", (lengths == 0) & ~null),
-        ("an item of the ranking is not in the catalogue", _any(items == UNKNOWN, lengths)),
+        ("an item of the ranking is not in the catalogue", any_in_list(items == UNKNOWN, lengths)),
         (REPEATED, repeats_item(np.maximum(items, 0), lengths, len(catalogue))),
         (TOO_LONG, lengths > max_length),
         *_rules_of_epsilon(broken),
@@ -289,25 +289,6 @@ def bound_rankings(rankings: Rankings, most: int, bits: RandomBits) -> Rankings:
     return rankings if len(kept) == len(rankings) else rankings.take(kept)
 
 
-def repeats_item(items: Integers, lengths: Integers, n_items: int) -> Mask:
-    """Whether each ranking holds an item twice; shape of `lengths`."""
-    repeats = np.zeros(len(lengths), np.bool_)
-    held = np.flatnonzero(lengths)
-    if not len(held):
-        return repeats
-    if n_items <= MOST_BIT_ITEMS:
-        # A sum of k powers of two has k bits set exactly where they are distinct: a carry loses
-        # one at least, and so does one out of the word.
-        bits = np.left_shift(np.uint64(1), items.astype(np.uint64))
-        total = np.add.reduceat(bits, (np.cumsum(lengths) - lengths)[held])
-        repeats[held] = np.bitwise_count(total) != lengths[held]
-        return repeats
-    ranking = np.repeat(np.arange(len(lengths)), lengths)
-    cells = np.sort(ranking * n_items + items)
-    repeats[cells[1:][cells[1:] == cells[:-1]] // n_items] = True
-    return repeats
-
-
 def split_rankings(rankings: Rankings, n_partitions: int) -> Iterator[tuple[int, Rankings]]:
     """Cut rankings into partitions, all of one person in the same; empty ones are left out."""
     for partition, rows in _by_partition(_owners(rankings), n_partitions):
@@ -318,14 +299,6 @@ def split_pieces(pieces: Pieces, n_partitions: int) -> Iterator[tuple[int, Piece
     """Cut pieces into partitions, all of one person in the same; empty ones are left out."""
     for partition, rows in _by_partition(_owners(pieces.rankings), n_partitions):
         yield partition, pieces if len(rows) == len(pieces.contest) else pieces.take(rows)
-
-
-def cells_of(lengths: Integers, rows: Integers) -> Integers:
-    """Places of the items of the chosen rankings, ranking by ranking."""
-    starts = (np.cumsum(lengths) - lengths)[rows]
-    chosen = lengths[rows]
-    before = np.cumsum(chosen) - chosen
-    return np.repeat(starts - before, chosen) + np.arange(int(chosen.sum()))
 
 
 def _contest_names(column: pa.Array) -> pa.Array:
@@ -353,15 +326,6 @@ def _flat(column: pa.Array) -> pa.Array:
     """Items of all lists, one after the other."""
     items = column.flatten()
     return items.cast(pa.string()) if pa.types.is_null(items.type) else items
-
-
-def _any(broken: Mask, lengths: Integers) -> Mask:
-    """Whether any item of each ranking is broken."""
-    found = np.zeros(len(lengths), np.bool_)
-    places = np.flatnonzero(broken)
-    if len(places):
-        found[np.searchsorted(np.cumsum(lengths), places, side="right")] = True
-    return found
 
 
 def _rules_of_owner(batch: pa.RecordBatch, name: str | None) -> Rules:

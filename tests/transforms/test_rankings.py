@@ -15,6 +15,7 @@ from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.transforms.catalogue import Catalogue
 from hushrank.transforms.epsilons import EpsilonSource, EpsilonTable
+from hushrank.transforms.flat_lists import repeats_item
 from hushrank.transforms.ranking_blobs import (
     blob_of_pieces,
     blob_of_rankings,
@@ -32,7 +33,6 @@ from hushrank.transforms.rankings import (
     encode_lists,
     encode_ranks,
     of_contest,
-    repeats_item,
     split_pieces,
     split_rankings,
 )

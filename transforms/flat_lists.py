@@ -1,0 +1,47 @@
+"""Lists that lie one after the other in an array, with their lengths. Pure."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+MOST_BIT_ITEMS = 64  # items whose set is one word
+
+Integers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+def cells_of(lengths: Integers, rows: Integers) -> Integers:
+    """Places of the items of the chosen lists, list by list."""
+    starts = (np.cumsum(lengths) - lengths)[rows]
+    chosen = lengths[rows]
+    before = np.cumsum(chosen) - chosen
+    return np.repeat(starts - before, chosen) + np.arange(int(chosen.sum()))
+
+
+def any_in_list(broken: Mask, lengths: Integers) -> Mask:
+    """Whether any item of each list is broken."""
+    found = np.zeros(len(lengths), np.bool_)
+    places = np.flatnonzero(broken)
+    if len(places):
+        found[np.searchsorted(np.cumsum(lengths), places, side="right")] = True
+    return found
+
+
+def repeats_item(items: Integers, lengths: Integers, n_items: int) -> Mask:
+    """Whether each list holds an item twice; shape of `lengths`."""
+    repeats = np.zeros(len(lengths), np.bool_)
+    held = np.flatnonzero(lengths)
+    if not len(held):
+        return repeats
+    if n_items <= MOST_BIT_ITEMS:
+        # A sum of k powers of two has k bits set exactly where they are distinct: a carry loses
+        # one at least, and so does one out of the word.
+        bits = np.left_shift(np.uint64(1), items.astype(np.uint64))
+        total = np.add.reduceat(bits, (np.cumsum(lengths) - lengths)[held])
+        repeats[held] = np.bitwise_count(total) != lengths[held]
+        return repeats
+    ranking = np.repeat(np.arange(len(lengths)), lengths)
+    cells = np.sort(ranking * n_items + items)
+    repeats[cells[1:][cells[1:] == cells[:-1]] // n_items] = True
+    return repeats
