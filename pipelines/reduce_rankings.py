@@ -22,11 +22,12 @@ from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.aggregate import TallyFn
 from hushrank.transforms.catalogue import Catalogue
+from hushrank.transforms.count_rankings import RankingCountsFn
 from hushrank.transforms.encode import text_of_rejects
 from hushrank.transforms.engine import TaggedOutput, beam
 from hushrank.transforms.epsilons import read_epsilon_table
 from hushrank.transforms.files import check_files
-from hushrank.transforms.private_rankings import RankingCountsFn, privatize_rankings
+from hushrank.transforms.private_rankings import privatize_rankings
 from hushrank.transforms.ranking_blobs import (
     blob_of_pieces,
     blob_of_rankings,

@@ -1,4 +1,4 @@
-"""Privatise rankings one by one, and count what comes out: the local trust boundary.
+"""Privatise rankings one by one: the local trust boundary.
 
 `privatize_rankings` is the only step from `Rankings`, which are true, to `PrivateRankings`, which
 anyone may see. As for single answers (`transforms.privatize`), a ranking is privatised and counted
@@ -10,7 +10,6 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,16 +17,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hushrank.estimation.ranking_counts import (
-    RankingCounts,
-    count_rankings,
-    merge_counts,
-    no_rankings,
-)
 from hushrank.privacy.laplace_ranks import laplace_rankings
 from hushrank.privacy.mallows import synthetic_rankings
 from hushrank.privacy.randomness import RandomBits
-from hushrank.transforms.engine import beam
 from hushrank.transforms.epsilons import Epsilons
 from hushrank.transforms.randomisation import RankingMechanism
 from hushrank.transforms.rankings import Rankings
@@ -121,27 +113,3 @@ def _synthetic(
     if not alike:
         raise ValueError("laplace-ranks takes one epsilon for all rankings")
     return laplace_rankings(items, lengths, float(epsilon[0]), bits)
-
-
-class RankingCountsFn(beam.CombineFn):
-    """PCollection[PrivateRankings] -> RankingCounts: integers, exact in any order of merging."""
-
-    def __init__(self, n_items: int, max_length: int, *, by_place: bool) -> None:
-        self._n_items = n_items
-        self._max_length = max_length
-        self._by_place = by_place
-
-    def create_accumulator(self) -> RankingCounts:
-        return no_rankings(self._n_items, self._max_length, by_place=self._by_place)
-
-    def add_input(self, total: RankingCounts, rows: PrivateRankings) -> RankingCounts:
-        own = count_rankings(
-            rows.items, rows.lengths, self._n_items, self._max_length, by_place=self._by_place
-        )
-        return merge_counts([total, own])
-
-    def merge_accumulators(self, parts: Iterable[RankingCounts]) -> RankingCounts:
-        return merge_counts(parts)
-
-    def extract_output(self, total: RankingCounts) -> RankingCounts:
-        return total

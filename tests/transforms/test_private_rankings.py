@@ -8,10 +8,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from hushrank.privacy.mallows import synthetic_rankings
 from hushrank.privacy.randomness import seeded_bits, system_bits
 from hushrank.transforms.private_rankings import (
-    RankingCountsFn,
     privatize_lists,
     privatize_rankings,
 )
@@ -98,29 +96,3 @@ def test_what_came_privatised_passes_as_it_is():
     np.testing.assert_array_equal(private.items, rankings.items)
     nobody = Rankings(np.empty(0, np.int64), np.empty(0, np.int64), np.empty(0))
     assert len(privatize_rankings(nobody, MALLOWS, system_bits()).items) == 0
-
-
-def test_sums_do_not_depend_on_how_rankings_are_split():
-    items = synthetic_rankings(np.tile([2, 0, 1], 300), np.full(300, 3), 1.0, seeded_bits(3))
-    rankings = Rankings(items, np.full(300, 3), np.full(300, 1.0))
-    private = [
-        privatize_rankings(
-            rankings.take(np.arange(start, stop)), MALLOWS, system_bits(), already_private=True
-        )
-        for start, stop in ((0, 10), (10, 10), (10, 250), (250, 300))
-    ]
-    combine = RankingCountsFn(4, 3, by_place=True)
-    total = combine.create_accumulator()
-    for part in private[:2]:
-        total = combine.add_input(total, part)
-    other = combine.create_accumulator()
-    for part in private[2:]:
-        other = combine.add_input(other, part)
-    merged = combine.extract_output(combine.merge_accumulators([other, total]))
-    whole = combine.add_input(
-        combine.create_accumulator(),
-        privatize_rankings(rankings, MALLOWS, system_bits(), already_private=True),
-    )
-    for name, array in whole.arrays().items():
-        np.testing.assert_array_equal(merged.arrays()[name], array)
-    assert whole.wins.sum() == 900
