@@ -187,8 +187,8 @@ def not_protected(params: PrivacyParams, guarantee: Guarantee) -> Iterator[str]:
 def never_protected() -> Iterator[str]:
     """What no mechanism covers."""
     yield (
-        "What holds for people in general: if most prefer one item, that says something about"
-        " those who did not take part as well."
+        "What holds for people in general: what most people answer says something about those who"
+        " did not take part as well."
     )
     yield (
         "Other releases from answers of the same people, other nights of this job among them:"
