@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal, Self
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
+from hushrank.flows.config_budget import with_nightly_share
 from hushrank.flows.config_errors import config_error, refuse
 from hushrank.flows.config_input import InputConfig
 from hushrank.flows.config_items import ItemsConfig
@@ -129,6 +130,11 @@ class SurveyConfig(Section):
         default_factory=LocalRunner, discriminator="kind", examples=["local"]
     )
     memory_limit: MemorySize = Field(default=DEFAULT_MEMORY, examples=["2 GiB"])
+
+    @model_validator(mode="before")
+    @classmethod
+    def _share_of_the_month(cls, content: Any) -> Any:
+        return with_nightly_share(content)
 
     @field_validator("name")
     @classmethod

@@ -124,7 +124,7 @@ class Ledger:
         operator: str | None = None,
     ) -> None:
         self._backend = LedgerFile(place) if isinstance(place, Path) else place
-        self._terms = terms
+        self.terms = terms
         self._clock = clock
         self._operator = operator_name() if operator is None else operator
 
@@ -233,7 +233,7 @@ class Ledger:
 
     def balance(self) -> Balance:
         """What the current period has spent and has left."""
-        book, terms = self._read(), self._terms
+        book, terms = self._read(), self.terms
         counted = book.account.counted(book.period)
         spends = [attempt.spend for attempt in counted]
         return Balance(
@@ -263,8 +263,8 @@ class Ledger:
         """Fractions of the budget that are used and of which nobody was told yet; now they were."""
 
         def decide(book: _Book) -> tuple[list[Event], tuple[float, ...]]:
-            new = new_alerts(self._terms, book.account, book.period)
-            return [Alert(fraction=each, epsilon=self._terms.epsilon) for each in new], new
+            new = new_alerts(self.terms, book.account, book.period)
+            return [Alert(fraction=each, epsilon=self.terms.epsilon) for each in new], new
 
         return self._record(decide)
 
@@ -278,12 +278,12 @@ class Ledger:
         chain = read_chain(snapshot.content, self._backend.place)
         if snapshot.loss is not None:
             raise LedgerError(snapshot.loss)
-        account = account_of(chain.entries, self._terms.population, self._backend.place)
+        account = account_of(chain.entries, self.terms.population, self._backend.place)
         self._check_unit(account)
         now = self._clock().astimezone(UTC).replace(microsecond=0)
         if chain.entries:
             now = max(now, chain.entries[-1].time)
-        return _Book(snapshot, chain, account, now, period_at(now, self._terms.refresh))
+        return _Book(snapshot, chain, account, now, period_at(now, self.terms.refresh))
 
     def _record(self, decide: Callable[[_Book], tuple[Sequence[Event], _Result]]) -> _Result:
         """Append what `decide` says; decide again whenever somebody else wrote in between."""
@@ -295,7 +295,7 @@ class Ledger:
             lines = write_lines(
                 book.chain,
                 events,
-                population=self._terms.population,
+                population=self.terms.population,
                 operator=self._operator,
                 time=book.now,
             )
@@ -321,7 +321,7 @@ class Ledger:
 
     def _terms_events(self, book: _Book) -> list[Event]:
         """What to record before the first release under these terms."""
-        terms, known = self._terms, book.account.terms
+        terms, known = self.terms, book.account.terms
         if known is None:
             return [
                 Open(
@@ -339,7 +339,7 @@ class Ledger:
         return [ChangeTerms(epsilon=terms.epsilon, delta=terms.delta, refresh=terms.refresh)]
 
     def _check_unit(self, account: Account) -> None:
-        opened, terms = account.opened, self._terms
+        opened, terms = account.opened, self.terms
         if opened is None:
             return
         for name, known, asked in (
@@ -357,13 +357,13 @@ class Ledger:
 
     def _check_clock(self, book: _Book) -> None:
         clock = self._clock().astimezone(UTC)
-        if self._terms.refresh is not None and book.now - clock > MAX_CLOCK_LAG:
+        if self.terms.refresh is not None and book.now - clock > MAX_CLOCK_LAG:
             raise LedgerError(clock_text(self._backend.place, book.now, clock))
 
     def _check_fits(self, book: _Book, spend: Spend) -> None:
         if math.isinf(spend.epsilon) or spend.rho == math.inf:
             raise ValueError("a release without privacy has no cost: record it as unsafe")
-        terms = self._terms
+        terms = self.terms
         counted = book.account.counted(book.period)
         spends = [attempt.spend for attempt in counted]
         if fits(spends, spend, terms.epsilon, terms.delta):

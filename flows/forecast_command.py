@@ -1,0 +1,55 @@
+"""`hushrank ledger forecast`: how many nights are left, and the day the budget runs out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+ConfigPath = Annotated[Path, typer.Argument(metavar="SURVEY.YAML", help="The job's YAML file.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def forecast(config: ConfigPath, as_json: AsJson = False) -> None:
+    """Say how many more nights fit into the budget, and the day on which it runs out.
+
+    Takes one night a day, at the cost that the configuration states. Reads and spends nothing.
+    """
+    from hushrank.flows.budget_forecast import forecast as forecast_of
+    from hushrank.flows.budget_forecast import forecast_text
+    from hushrank.flows.budget_text import spend_text
+    from hushrank.flows.display import show_balance
+    from hushrank.flows.job import checked_config
+    from hushrank.flows.methods import METHODS
+    from hushrank.flows.nights import due_nights
+    from hushrank.flows.steps import ledger_of
+
+    now = datetime.now(UTC)
+    checked = checked_config(config)
+    ledger = ledger_of(checked)
+    balance = ledger.balance()
+    spend = METHODS[checked.method].terms(checked).spend
+    due = 0
+    if checked.nightly:
+        due = len(due_nights(checked, checked.schedule.last_night(now)))
+    found = forecast_of(
+        ledger.terms,
+        ledger.spends(),
+        spend,
+        today=now.date(),
+        due=due,
+        renews_on=balance.renews_on,
+    )
+    console = Console()
+    if as_json:
+        print_json = {"population": checked.name, "spend": spend.to_dict(), **asdict(found)}
+        console.print(json.dumps(print_json, default=str), soft_wrap=True, markup=False)
+        return
+    console.print(Text(forecast_text(checked.name, spend_text(spend), found)), soft_wrap=True)
+    show_balance(console, balance)
