@@ -17,6 +17,7 @@ from pathlib import Path
 
 from hushrank.flows.errors import ArchiveError, ConfigError
 from hushrank.flows.release import Release, load_release
+from hushrank.transforms.cloud_storage import CloudPath, ObjectChanged, Place
 
 RELEASE, RANKING, REPORT = "release.json", "ranking.csv", "report.html"
 FILES = (REPORT, RANKING, RELEASE)  # the last one says which release the others are of
@@ -32,21 +33,25 @@ def folder_name(release: Release) -> str:
     return f"{release.day}-{release.release_id}"
 
 
-def archived(output: Path) -> list[Path]:
+def archived(output: Place) -> list[Place]:
     """Folders of all releases that `output` keeps, the earliest day first."""
     folder = output / RELEASES
+    if isinstance(folder, CloudPath):  # what has no digests yet is not whole
+        objects = (found.path for found in folder.objects())
+        found = (path.parent for path in objects if path.name == SUMS)
+        return sorted((path for path in found if NAME.fullmatch(path.name)), key=str)
     if not folder.is_dir():
         return []
     kept = (path for path in folder.iterdir() if NAME.fullmatch(path.name) and path.is_dir())
     return sorted(kept)
 
 
-def find_archived(output: Path, release_id: str) -> Path | None:
+def find_archived(output: Place, release_id: str) -> Place | None:
     """The folder of one release in `output`; None where it was not published there."""
     return next((path for path in archived(output) if path.name[11:] == release_id), None)
 
 
-def load_archived(folder: Path) -> Release:
+def load_archived(folder: Place) -> Release:
     """The release in a folder of the archive.
 
     Raises:
@@ -56,7 +61,7 @@ def load_archived(folder: Path) -> Release:
     return load_release(folder / RELEASE)
 
 
-def check_intact(folder: Path) -> None:
+def check_intact(folder: Place) -> None:
     """Compare every file of a release with the digests from when it was published.
 
     Raises:
@@ -75,7 +80,7 @@ def check_intact(folder: Path) -> None:
             raise ArchiveError(f"{path}: was changed after it was published. {_way_out(folder)}")
 
 
-def release_before(release: Release, output: Path) -> Release | None:
+def release_before(release: Release, output: Place) -> Release | None:
     """The release that `output` keeps from just before `release`; None for the first one.
 
     Releases that protect nobody are compared with their like only. One that cannot be read or was
@@ -91,20 +96,25 @@ def release_before(release: Release, output: Path) -> Release | None:
     return None
 
 
-def keep(folder: Path, contents: dict[str, bytes]) -> None:
+def keep(folder: Place, contents: dict[str, bytes]) -> None:
     """Make `folder` with these files and their digests: whole and on disk, or not at all.
+
+    In Cloud Storage its objects are created, none is ever replaced, and the digests come last:
+    without them it is not whole, and another run completes it.
 
     Raises:
         OSError: it cannot be written; then nothing is left behind.
     """
+    if isinstance(folder, CloudPath):
+        kept = {name: _created(folder / name, content) for name, content in contents.items()}
+        (folder / SUMS).create(_digests(kept))
+        return
     partial = folder.with_name(f".{folder.name}{PARTIAL}")
-    sums = "".join(
-        f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents)
-    )
+    sums = _digests(contents)
     try:
         shutil.rmtree(partial, ignore_errors=True)  # left by a run that was killed
         partial.mkdir(parents=True)
-        for name, content in {**contents, SUMS: sums.encode()}.items():
+        for name, content in {**contents, SUMS: sums}.items():
             write_file(partial / name, content)
             (partial / name).chmod(READ_ONLY)
         flush(partial)
@@ -112,6 +122,20 @@ def keep(folder: Path, contents: dict[str, bytes]) -> None:
         flush(folder.parent)
     finally:
         shutil.rmtree(partial, ignore_errors=True)
+
+
+def _created(path: CloudPath, content: bytes) -> bytes:
+    """Create an object; what a run that was killed has left there stays, and is returned."""
+    try:
+        path.create(content)
+    except ObjectChanged:
+        return path.read_bytes()
+    return content
+
+
+def _digests(contents: dict[str, bytes]) -> bytes:
+    lines = (f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents))
+    return "".join(lines).encode()
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -130,7 +154,7 @@ def flush(folder: Path) -> None:
     os.close(descriptor)
 
 
-def damages(output: Path) -> Iterator[str]:
+def damages(output: Place) -> Iterator[str]:
     """What of the archive is not as it was published: a sentence for each release concerned."""
     for folder in archived(output):
         try:
@@ -143,7 +167,7 @@ def damages(output: Path) -> Iterator[str]:
             yield f"{folder}: holds release {folder_name(release)}. {_way_out(folder)}"
 
 
-def _recorded(folder: Path) -> dict[str, str]:
+def _recorded(folder: Place) -> dict[str, str]:
     """Digest by file name, as recorded at publication."""
     path = folder / SUMS
     try:
@@ -156,7 +180,7 @@ def _recorded(folder: Path) -> dict[str, str]:
     return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
 
 
-def _way_out(folder: Path) -> str:
+def _way_out(folder: Place) -> str:
     return (
         f"Move {folder} away; running its job again publishes it anew and spends nothing, as long"
         " as the confidential folder is there."

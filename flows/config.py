@@ -41,7 +41,7 @@ from hushrank.flows.config_schedule import (
 from hushrank.flows.config_section import Section
 from hushrank.flows.config_spectral import SpectralConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.locations import FOLDER, LocalPath
+from hushrank.flows.locations import FOLDER, AnyPlace, contains
 from hushrank.flows.yaml_file import read_yaml
 from hushrank.pipelines.memory_plan import DEFAULT_MEMORY
 from hushrank.privacy.units import Adjacency, NoiseKind, Unit
@@ -90,12 +90,13 @@ class LedgerConfig(Section):
     Attributes:
         path: the file of the ledger.
         epsilon: the most that one unit may lose altogether in a period, at `delta`.
+        delta: at which totals are stated; more than 0 where a release has a delta or a rho.
         refresh: when the total renews; None: never.
         alerts: fractions of the total at which people are warned, once a period; 1.0 warns when one
             more release does not fit.
     """
 
-    path: LocalPath = Field(examples=[".hushrank/ledger.jsonl"])
+    path: AnyPlace = Field(examples=[".hushrank/ledger.jsonl"])
     epsilon: float = Field(gt=0, allow_inf_nan=False, examples=["10"])
     delta: float = Field(default=0.0, ge=0, lt=1, examples=["1.0e-6"])
     refresh: Literal["daily", "weekly", "monthly", "yearly"] | None = None
@@ -105,7 +106,25 @@ class LedgerConfig(Section):
 
 
 class SurveyConfig(Section):
-    """One job."""
+    """One job.
+
+    Attributes:
+        name: the population, the people whose budget is counted together.
+        input: which rows are read, and what they mean.
+        items: the public catalogue, all that can be ranked.
+        privacy: the guarantee.
+        method: how the ranking is computed; see the page on choosing.
+        model: of methods that fit scores.
+        spectral: of `spectral` and `spectral-rr`.
+        top_k: how many of the best items to name; `one-shot` requires it.
+        output: folder for what may be shown, and nothing else.
+        confidential: folder for what must not be shown; made for its owner only.
+        ledger: the privacy budget.
+        schedule: which rows a night ranks, and when.
+        observability: where runs are told of.
+        runner: the engine that reads the rows; `local` is short for `{kind: local}`.
+        memory_limit: bytes, or a size such as 2 GiB, that reading rows may take.
+    """
 
     name: str = Field(examples=["campus-choice"])
     input: InputConfig | ResponsesConfig | RankingsConfig = Field(
@@ -117,8 +136,8 @@ class SurveyConfig(Section):
     model: ModelConfig = Field(default_factory=ModelConfig, examples=["{link: logistic}"])
     spectral: SpectralConfig | None = None
     top_k: int | None = Field(default=None, ge=1, examples=["3"])
-    output: LocalPath = Field(examples=["out/campus"])
-    confidential: LocalPath = Field(examples=[".hushrank/work"])
+    output: AnyPlace = Field(examples=["out/campus"])
+    confidential: AnyPlace = Field(examples=[".hushrank/work"])
     ledger: LedgerConfig = Field(examples=["{path: .hushrank/ledger.jsonl, epsilon: 10}"])
     schedule: ScheduleConfig = Field(
         default_factory=ScheduleConfig, examples=["{window: answered_at, timezone: Europe/Berlin}"]
@@ -165,13 +184,12 @@ class SurveyConfig(Section):
         return self
 
     def _problems_of_places(self) -> Iterable[tuple[str, str]]:
-        output, confidential = self.output.resolve(), self.confidential.resolve()
-        ledger = self.ledger.path.resolve()
-        if confidential.is_relative_to(output) or output.is_relative_to(confidential):
+        output, confidential, ledger = self.output, self.confidential, self.ledger.path
+        if contains(output, confidential) or contains(confidential, output):
             yield "confidential", "and output must not contain each other; name separate folders"
-        if ledger.is_relative_to(output):
+        if contains(output, ledger):
             yield "ledger.path", "must not be in output, which holds what may be shown; move it"
-        if ledger.is_relative_to(confidential):
+        if contains(confidential, ledger):
             yield (
                 "ledger.path",
                 "must not be in confidential: clearing that folder would forget what was spent;"

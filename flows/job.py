@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import stat
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
@@ -16,11 +15,11 @@ from hushrank.flows.config_schedule import path_on
 from hushrank.flows.errors import ConfigError, NightWithoutFiles
 from hushrank.flows.methods import METHODS
 from hushrank.flows.publish import check_output
+from hushrank.flows.work_folder import check_confidential
 from hushrank.privacy.randomness import RandomBits, seeded_bits, system_bits
+from hushrank.transforms.cloud_storage import Place
 from hushrank.transforms.files import InputFile, NoFilesError, check_files, list_files
 from hushrank.transforms.schema import InputError
-from hushrank.transforms.spill_file import SPILL_PREFIX
-from hushrank.transforms.write import OWNER_ONLY_FOLDER
 
 RELEASE_ID_DIGITS = 16  # 64 bits: no two of a population's releases meet
 
@@ -72,7 +71,7 @@ class Job:
         return hashlib.sha256(text.encode()).hexdigest()[:RELEASE_ID_DIGITS]
 
     @property
-    def work(self) -> Path:
+    def work(self) -> Place:
         """This release's folder in the confidential area."""
         return self.config.confidential / self.release_id
 
@@ -138,7 +137,7 @@ def check_places(config: SurveyConfig) -> None:
         ConfigError: one of them breaks a rule.
     """
     check_output(config.output, config.job_hash())
-    _check_confidential(config.confidential)
+    check_confidential(config.confidential)
 
 
 def files_of(config: SurveyConfig, night: date | None) -> tuple[InputFile, ...]:
@@ -194,22 +193,3 @@ def _check_method(path: Path, config: SurveyConfig) -> None:
     except ConfigError as error:
         lines = (f"{path}: {line}" for line in str(error).splitlines())
         raise ConfigError("\n".join(lines)) from None
-
-
-def _check_confidential(folder: Path) -> None:
-    """Refuse a confidential folder that others can open."""
-    if folder.exists() and not folder.is_dir():
-        raise ConfigError(f"confidential: {folder} is a file; name a folder.")
-    if folder.exists() and folder.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
-        raise ConfigError(
-            f"confidential: {folder} is open to other users of this machine, and exact counts and"
-            f" rejected rows are kept there. Run: chmod 700 {folder}"
-        )
-
-
-def make_confidential(job: Job) -> None:
-    """Create the confidential area and this release's folder in it, for the owner only."""
-    for folder in (job.config.confidential, job.work):
-        folder.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
-    for left_by_a_crash in job.config.confidential.glob(f"*/{SPILL_PREFIX}*"):
-        left_by_a_crash.unlink(missing_ok=True)

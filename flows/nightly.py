@@ -11,7 +11,6 @@ import importlib
 import threading
 from collections.abc import Callable
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Protocol, TypeVar
 
 from hushrank.flows.budget import Balance
@@ -34,6 +33,7 @@ from hushrank.flows.steps import (
     reserve,
 )
 from hushrank.privacy.accounting import Spend
+from hushrank.transforms.cloud_storage import Place
 
 T = TypeVar("T")
 
@@ -86,7 +86,7 @@ class Outcome:
     """
 
     release: Release
-    folder: Path
+    folder: Place
     spent: Spend | None
     balance: Balance
     alerts: tuple[float, ...] = ()

@@ -32,9 +32,10 @@ from hushrank.flows.archive import (
 )
 from hushrank.flows.errors import ConfigError, PublishError
 from hushrank.flows.release import Release, load_release
+from hushrank.transforms.cloud_storage import CloudPath, Place
 
 
-def check_output(output: Path, job: str) -> None:
+def check_output(output: Place, job: str) -> None:
     """Refuse an output folder in which this job must not or cannot publish. Writes nothing.
 
     For a run to call before it reads or spends anything.
@@ -47,6 +48,9 @@ def check_output(output: Path, job: str) -> None:
         ConfigError: the folder is a file, holds something other than releases of this job, or
             cannot be written.
     """
+    if isinstance(output, CloudPath):
+        _check_objects(output, job)
+        return
     output = output.resolve()
     if output.exists():
         _check_content(output, job)
@@ -59,8 +63,8 @@ def check_output(output: Path, job: str) -> None:
 
 
 def publish(
-    release: Release, report_html: str, output: Path, *, allow_unsafe: bool = False
-) -> Path:
+    release: Release, report_html: str, output: Place, *, allow_unsafe: bool = False
+) -> Place:
     """Keep `release.json`, `ranking.csv` and `report.html` in `output`, and show them there.
 
     A release that is kept already is never written again. One run at a time may publish a release;
@@ -85,7 +89,7 @@ def publish(
             f"release {release.release_id} protects nobody and was not published:"
             f" {' '.join(release.warnings)}"
         )
-    output = output.resolve()
+    output = _resolved(output)
     check_output(output, release.job)
     kept = find_archived(output, release.release_id)
     folder = kept or output / RELEASES / folder_name(release)
@@ -94,32 +98,34 @@ def publish(
             keep(folder, contents_of(release, report_html))
         return show(folder, output)
     except BaseException as error:
-        if kept is None:
-            _take_back(folder, output)
+        if kept is None and not isinstance(folder, CloudPath):
+            _take_back(folder)
         if isinstance(error, OSError):
             raise _not_published(output, error) from error
         raise
 
 
-def published(output: Path, release_id: str) -> tuple[Release, Path] | None:
+def published(output: Place, release_id: str) -> tuple[Release, Place] | None:
     """A release that was published to `output`, and where it is shown; None where it was not.
 
     Raises:
         ArchiveError: it was changed since.
         PublishError: it is kept but not shown, since an earlier run was killed, and cannot be.
     """
-    output = output.resolve()
-    folder = find_archived(output, release_id)
-    if folder is None:
-        return None
+    output = _resolved(output)
     try:
+        folder = find_archived(output, release_id)
+        if folder is None:
+            return None
         return load_archived(folder), show(folder, output)
     except OSError as error:
         raise _not_published(output, error) from error
 
 
-def show(folder: Path, output: Path) -> Path:
+def show(folder: Place, output: Place) -> Place:
     """Put copies of an archived release on top of `output`, unless a later day is shown there.
+
+    In Cloud Storage nothing stands on top, so that a bucket can forbid to replace what is public.
 
     Returns:
         Where the release is to be seen.
@@ -129,6 +135,8 @@ def show(folder: Path, output: Path) -> Path:
         OSError: it could not be copied; what was shown before is shown still.
     """
     check_intact(folder)
+    if isinstance(output, CloudPath):
+        return folder
     shown = _shown(output)
     if shown is not None and str(shown.day) > folder.name[:10]:
         return folder
@@ -183,15 +191,39 @@ def _check_content(output: Path, job: str) -> None:
         )
     shown = _shown(output)
     if shown is not None and shown.job != job:
+        raise _of_another_job(output)
+
+
+def _check_objects(output: CloudPath, job: str) -> None:
+    try:
+        names = {found.path.key.removeprefix(f"{output.key}/") for found in output.objects()}
+        shown = _shown(output)
+    except OSError as error:
+        raise ConfigError(f"output {output}: cannot be listed: {error.strerror}") from None
+    foreign = sorted(name for name in names if not name.startswith(f"{RELEASES}/"))
+    if foreign:
         raise ConfigError(
-            f"output {output}: holds the release of another job, or of this one as it was"
-            " configured before; name another output, or move that release away"
+            f"output {output}: holds {foreign[0]}, which is not part of a release. Releases are"
+            " kept in a folder of their own: name an empty or a new one"
         )
+    if shown is not None and shown.job != job:
+        raise _of_another_job(output)
 
 
-def _shown(output: Path) -> Release | None:
+def _of_another_job(output: Place) -> ConfigError:
+    return ConfigError(
+        f"output {output}: holds the release of another job, or of this one as it was"
+        " configured before; name another output, or move that release away"
+    )
+
+
+def _resolved(output: Place) -> Place:
+    return output if isinstance(output, CloudPath) else output.resolve()
+
+
+def _shown(output: Place) -> Release | None:
     """The release on top of `output`, or else the last one in its archive."""
-    if (output / RELEASE).exists():
+    if not isinstance(output, CloudPath) and (output / RELEASE).exists():
         return load_release(output / RELEASE)
     kept = archived(output)
     return load_release(kept[-1] / RELEASE) if kept else None
@@ -216,15 +248,15 @@ def _replace(output: Path, contents: dict[str, bytes]) -> None:
             path.unlink(missing_ok=True)
 
 
-def _take_back(folder: Path, output: Path) -> None:
+def _take_back(folder: Path) -> None:
     """Undo what a failed publication has left: then nothing was published."""
     shutil.rmtree(folder, ignore_errors=True)
-    for left in (folder.parent, output):
+    for left in (folder.parent, folder.parent.parent):
         with suppress(OSError):  # it holds other releases, or never was
             left.rmdir()
 
 
-def _not_published(output: Path, error: OSError) -> PublishError:
+def _not_published(output: Place, error: OSError) -> PublishError:
     return PublishError(
         f"output {output}: nothing was published: {error.strerror or error}. Put this"
         " right and run again: that publishes the same release and spends nothing"

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from pathlib import Path
 from typing import Any
 
 from pydantic import AwareDatetime, Field, ValidationError
@@ -22,6 +21,7 @@ from hushrank.flows.json_text import json_text
 from hushrank.flows.privacy_record import Extended, PrivacyRecord
 from hushrank.flows.released import Record, Released
 from hushrank.flows.scale import Scale
+from hushrank.transforms.cloud_storage import Place
 
 NOT_INFORMATIVE = (
     "Nothing useful can be learned from this release: the noise that protects people is as large"
@@ -78,7 +78,7 @@ class Release(Record):
     released: Released
 
     def to_json(self) -> str:
-        """Strict JSON with keys in a fixed order; `top_k` and `night` are left out where none is."""
+        """Strict JSON with keys in a fixed order; `top_k` and `night` go where none is."""
         absent = {name for name in ("top_k", "night") if getattr(self, name) is None}
         content = self.model_dump(mode="json", exclude=absent)
         return json_text(content) + "\n"
@@ -129,7 +129,7 @@ class Provenance:
     safe_bits: bool
 
 
-def load_release(path: Path) -> Release:
+def load_release(path: Place) -> Release:
     """The release in the file at `path`.
 
     Raises:

@@ -7,11 +7,9 @@ post-processing and may be repeated freely), then the published folder.
 
 from __future__ import annotations
 
-import os
 from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
-from pathlib import Path
 
 import numpy as np
 
@@ -20,21 +18,30 @@ from hushrank.flows.budget import Balance, BudgetTerms, Protects
 from hushrank.flows.code_version import code_version
 from hushrank.flows.config import SurveyConfig
 from hushrank.flows.errors import LedgerError
-from hushrank.flows.job import Job, make_confidential
+from hushrank.flows.job import Job
 from hushrank.flows.ledger import Ledger
 from hushrank.flows.ledger_account import ReleaseState
+from hushrank.flows.ledger_gcs import LedgerObject
 from hushrank.flows.local_statement import LocalGuarantee
 from hushrank.flows.method import Arrays
 from hushrank.flows.methods import METHODS
 from hushrank.flows.publish import publish
 from hushrank.flows.reduction import Reducer
 from hushrank.flows.release import Provenance, Release, build_release
+from hushrank.flows.work_folder import (
+    DRAWN_FILE,
+    forget_exact,
+    load_arrays,
+    make_confidential,
+    store_drawn,
+    take_space,
+)
 from hushrank.pipelines.reduction_job import EXACT_FILE
 from hushrank.privacy.keyed_hash import KEY_BYTES
 from hushrank.privacy.units import Unit
-from hushrank.transforms.write import npz_bytes, write_whole
+from hushrank.transforms.cloud_storage import CloudPath, Place
+from hushrank.transforms.write import npz_bytes
 
-DRAWN_FILE, SPACE_FILE = "drawn.npz", ".space"
 CREATED = "created"  # beside the arrays in `DRAWN_FILE`
 
 
@@ -57,7 +64,8 @@ def ledger_of(config: SurveyConfig) -> Ledger:
         protects=protects(config),
         alerts=config.ledger.alerts,
     )
-    return Ledger(config.ledger.path, terms)
+    place = config.ledger.path
+    return Ledger(LedgerObject(place) if isinstance(place, CloudPath) else place, terms)
 
 
 def protects(config: SurveyConfig) -> Protects:
@@ -103,14 +111,12 @@ def reduce(job: Job, reducer: Reducer) -> None:
         ConfigError: the input breaks a rule.
         ReductionError: anything else went wrong.
     """
-    make_confidential(job)
+    make_confidential(job.config.confidential, job.release_id)
     method = METHODS[job.config.method]
     key = job.bits().take(KEY_BYTES)
     reduction = method.reduction(job.config, job.files, key, str(job.work))
     config = job.config
-    reducer.run(
-        replace(reduction, memory_limit=config.memory_limit, engine=config.runner.engine())
-    )
+    reducer.run(replace(reduction, memory_limit=config.memory_limit, engine=config.runner.engine()))
 
 
 def draw(job: Job, ledger: Ledger) -> None:
@@ -119,23 +125,16 @@ def draw(job: Job, ledger: Ledger) -> None:
     Space for the result is taken first, so that a full disk is met before the point of no return.
     After `mark_drawn` the budget is spent whatever happens.
     """
-    with np.load(job.work / EXACT_FILE) as stored:
-        exact = dict(stored)
+    exact = load_arrays(job.work / EXACT_FILE)
     created = np.array(datetime.now(UTC).isoformat(timespec="seconds"))
-    space = job.work / SPACE_FILE
-    write_whole(str(space), npz_bytes(**exact, created=created))
+    take_space(job.work, npz_bytes(**exact, created=created))
     if job.safe:
         ledger.mark_drawn(job.release_id)
     else:
         ledger.record_unsafe(job.release_id, _why_unsafe(job))
     drawn = METHODS[job.config.method].draw(exact, job.config, job.bits())
-    with space.open("r+b") as stream:
-        stream.write(npz_bytes(**drawn, created=created))
-        stream.truncate()
-        stream.flush()
-        os.fsync(stream.fileno())
-    space.replace(job.work / DRAWN_FILE)
-    forget_exact(job)
+    store_drawn(job.work, npz_bytes(**drawn, created=created))
+    forget_exact(job.work)
 
 
 def estimate(job: Job) -> Release:
@@ -165,7 +164,7 @@ def estimate(job: Job) -> Release:
     )
 
 
-def publish_release(job: Job, release: Release, balance: Balance) -> Path:
+def publish_release(job: Job, release: Release, balance: Balance) -> Place:
     """Write the release and its report into the output folder.
 
     Raises:
@@ -180,27 +179,20 @@ def publish_release(job: Job, release: Release, balance: Balance) -> Path:
 
 def commit(job: Job, ledger: Ledger) -> None:
     """Record that the release is published."""
-    forget_exact(job)
+    forget_exact(job.work)
     if job.safe:
         ledger.commit(job.release_id)
 
 
 def give_back(job: Job, ledger: Ledger) -> None:
     """Cancel the reservation if no noise was drawn for it."""
-    forget_exact(job)
+    forget_exact(job.work)
     if job.safe and ledger.state(job.release_id) is ReleaseState.RESERVED:
         ledger.cancel(job.release_id)
 
 
-def forget_exact(job: Job) -> None:
-    """Delete the exact arrays, which nothing needs once noise was drawn."""
-    for name in (EXACT_FILE, SPACE_FILE):
-        (job.work / name).unlink(missing_ok=True)
-
-
 def _load_drawn(job: Job) -> tuple[Arrays, datetime]:
-    with np.load(job.work / DRAWN_FILE) as stored:
-        drawn = dict(stored)
+    drawn = load_arrays(job.work / DRAWN_FILE)
     return drawn, datetime.fromisoformat(str(drawn.pop(CREATED)))
 
 

@@ -44,9 +44,9 @@ def _find(url: str, is_input: Callable[[PurePosixPath], bool]) -> Iterator[Liste
     if magic is not None:
         folder, _, start = url[: magic.start()].rpartition("/")
         place, wanted = CloudPath.parse(folder), re.compile(_as_regex(url[len(folder) + 1 :]))
-        below = len(f"{place.key}/") if place.key else 0
+        start_of_name = len(f"{place.key}/") if place.key else 0
         for found in place.objects(start):
-            if wanted.fullmatch(found.path.key[below:]):
+            if wanted.fullmatch(found.path.key[start_of_name:]):
                 yield found
         return
     place = CloudPath.parse(url)

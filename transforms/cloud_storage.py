@@ -15,6 +15,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
+from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -220,6 +221,9 @@ class CloudPath:
         how = _how(PATIENCE)
         with blob.open("rb", chunk_size=CHUNK_BYTES, **how) as stream, _explained(self):
             yield stream
+
+
+Place = Path | CloudPath  # of files or objects alike
 
 
 def is_cloud(path: str) -> bool:

@@ -301,8 +301,24 @@ WRONG_VALUES = [
         "name: must be 1 to 100 letters, digits, '.', '_' or '-', got '../other'; rename it",
     ),
     (
-        {"output": "gs://bucket/out"},
-        "output: must be a local path, got 'gs://bucket/out'; only input.paths may be remote",
+        {"output": "s3://bucket/out"},
+        "output: must be a local path or start with gs://, got 's3://bucket/out'",
+    ),
+    (
+        {"output": "gs://bucket"},
+        "output: must name something in the bucket, for example gs://bucket/campus",
+    ),
+    (
+        {"ledger.path": "gs://bucket//l"},
+        "ledger.path: must not have an empty part, '.' or '..' between slashes: 'gs://bucket//l'",
+    ),
+    (
+        {"output": "gs://bucket/a", "confidential": "gs://bucket/a/b"},
+        "confidential: and output must not contain each other; name separate folders",
+    ),
+    (
+        {"output": "gs://bucket/a", "ledger.path": "gs://bucket/a/ledger.jsonl"},
+        "ledger.path: must not be in output, which holds what may be shown; move it",
     ),
     ({"output": ""}, "output: must not be empty"),
     (

@@ -73,7 +73,7 @@ def test_ctrl_c_after_the_noise_keeps_it_and_the_next_run_publishes_it(
 def test_a_disk_that_is_full_before_the_noise_costs_nothing(survey, command, monkeypatch):
     full = OSError(errno.ENOSPC, "No space left on device", "work")
     with monkeypatch.context() as patch:
-        patch.setattr("hushrank.flows.steps.write_whole", raising(full))
+        patch.setattr("hushrank.flows.work_folder.write_whole", raising(full))
         code, printed = command("run", survey.config, "--direct")
     assert code == 1
     assert "work: No space left on device." in printed
