@@ -1,4 +1,4 @@
-"""`hushrank privatize`: a file of answers in, a file of privatised answers out."""
+"""`hushrank privatize`: answers or rankings in, a file of privatised ones out."""
 
 from __future__ import annotations
 
@@ -9,17 +9,30 @@ import typer
 from rich.console import Console
 
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.privatize_rankings import RankingOptions, privatize_rankings
 
 if TYPE_CHECKING:
     from hushrank.transforms.epsilons import AnswerColumns, EpsilonSource, Shares
 
+KINDS = ("comparisons", "rankings")
+# Options that only one kind of file has.
+OF_COMPARISONS = ("budget", "left", "right", "outcome", "winner")
+OF_RANKINGS = ("item", "rank", "ranking", "contest", "mechanism", "ties")
 SMALLEST_SHARE = 0.001  # of a person's epsilon: for people with very many answers
 
 Answers = Annotated[
-    Path, typer.Argument(metavar="ANSWERS", help="A Parquet, CSV or JSONL file of answers.")
+    Path,
+    typer.Argument(
+        metavar="ANSWERS",
+        help="A Parquet, CSV or JSONL file of answers, or with --kind rankings of rankings; or a"
+        " PrefLib file.",
+    ),
 ]
 Out = Annotated[Path, typer.Option(help="The new file; its ending decides its format.")]
-Epsilon = Annotated[float | None, typer.Option(help="Of every answer (or person: --budget).")]
+Kind = Annotated[str, typer.Option(help="comparisons or rankings.")]
+Epsilon = Annotated[
+    float | None, typer.Option(help="Of every answer (or person: --budget) or ranking.")
+]
 EpsilonColumn = Annotated[
     str | None, typer.Option(help="The column that holds each row's epsilon.")
 ]
@@ -40,11 +53,29 @@ Outcome = Annotated[
 ]
 Winner = Annotated[str | None, typer.Option(help="Instead: the column that names the winner.")]
 User = Annotated[str, typer.Option(help="The column of the person.")]
+Item = Annotated[str, typer.Option(help="Of rankings: the column of the item.")]
+Rank = Annotated[str, typer.Option(help="Of rankings: the column of its rank, 1 = best.")]
+Ranking = Annotated[
+    str | None,
+    typer.Option(help="Of rankings: instead, the column with a list of items, best first."),
+]
+Contest = Annotated[
+    str | None, typer.Option(help="Of rankings: which of a person's it is, if they have several.")
+]
+Mechanism = Annotated[str, typer.Option(help="Of rankings: mallows or laplace-ranks.")]
+Ties = Annotated[
+    str,
+    typer.Option(
+        help="Of rankings with items at one rank: refuse leaves them out, random decides."
+    ),
+]
 
 
 def privatize(
+    context: typer.Context,
     answers: Answers,
     out: Out,
+    kind: Kind = "comparisons",
     epsilon: Epsilon = None,
     epsilon_column: EpsilonColumn = None,
     epsilon_table: EpsilonTable = None,
@@ -55,18 +86,34 @@ def privatize(
     outcome: Outcome = None,
     winner: Winner = None,
     user: User = "user",
+    item: Item = "item",
+    rank: Rank = "rank",
+    ranking: Ranking = None,
+    contest: Contest = None,
+    mechanism: Mechanism = "mallows",
+    ties: Ties = "refuse",
 ) -> None:
-    """Privatise every answer of a file at the source, so that true answers never leave it.
+    """Privatise every answer or ranking of a file at the source, so that no true one leaves it.
 
-    The new file holds items, privatised outcome and epsilon, in random order, and nobody's name.
+    The new file holds items, privatised outcome or synthetic ranking, and epsilon, in random order,
+    and nobody's name.
     """
-    from hushrank.pipelines.privatize_file import EPSILON, OUTCOME
-    from hushrank.transforms.epsilons import AnswerColumns, Shares
-
     if sum(given is not None for given in (epsilon, epsilon_column, epsilon_table)) != 1:
         raise ConfigError("Give exactly one of --epsilon, --epsilon-column and --epsilon-table.")
+    source = _source(epsilon, epsilon_range, epsilon_table)
+    kind = _kind(context, kind, answers)
+    if kind == "rankings":
+        options = RankingOptions(
+            user=user, item=item, rank=rank, ranking=ranking, contest=contest,
+            epsilon=epsilon_column, mechanism=mechanism, ties=ties,
+        )  # fmt: skip
+        privatize_rankings(answers, out, options, source)
+        return
     if outcome is not None and winner is not None:
         raise ConfigError("Give one of --outcome and --winner, not both.")
+    from hushrank.pipelines.privatize_file import OUTCOME
+    from hushrank.transforms.epsilons import AnswerColumns, Shares
+
     shares = Shares(per_user=_is_per_user(budget))
     columns = AnswerColumns(
         left=left,
@@ -77,23 +124,51 @@ def privatize(
         event=None,
         epsilon=epsilon_column,
     )
-    source = _source(epsilon, epsilon_range, epsilon_table)
     reasons = _write(answers, out, columns, source, shares)
+    _show(out, columns, source, shares, reasons)
+
+
+def _show(
+    out: Path,
+    columns: AnswerColumns,
+    source: EpsilonSource,
+    shares: Shares,
+    reasons: tuple[str, ...],
+) -> None:
+    from hushrank.pipelines.privatize_file import EPSILON, OUTCOME
+
     low = min(source.low, SMALLEST_SHARE) if shares.per_user else source.low
-    result, attached = columns.outcome or OUTCOME, epsilon_column or EPSILON
+    named = (
+        f"left: {columns.left}, right: {columns.right}, outcome: {columns.outcome or OUTCOME},"
+        f" epsilon: {columns.epsilon or EPSILON}"
+    )
     Console().print(
         "".join(f"Left out: rows with {reason}.\n" for reason in reasons)
         + f"Wrote {out}: items, privatised outcomes and their epsilon, in random order, without"
         " names.\nPrivatising the same answers again costs their epsilon again: keep this file."
         "\nIn the job that ranks it:"
-        f"\n  input:   {{columns: {{left: {left}, right: {right}, outcome: {result},"
-        f" epsilon: {attached}}}}}"
+        f"\n  input:   {{columns: {{{named}}}}}"
         "\n  privacy: {unit: local, already_private: true, epsilon_range: ["
         f"{low:g}, {source.high:g}]}}",
         markup=False,
         highlight=False,
         soft_wrap=True,
     )
+
+
+def _kind(context: typer.Context, kind: str, answers: Path) -> str:
+    """Which kind the file is of; no option of the other may be given."""
+    from hushrank.transforms.files import ENDINGS, FileFormat
+
+    if kind not in KINDS:
+        raise ConfigError(f"--kind must be {' or '.join(KINDS)}, got {kind!r}")
+    if ENDINGS.get(answers.suffix.lower()) is FileFormat.PREFLIB:
+        kind = "rankings"
+    for name in OF_COMPARISONS if kind == "rankings" else OF_RANKINGS:
+        given = context.get_parameter_source(name)
+        if given is not None and given.name == "COMMANDLINE":
+            raise ConfigError(f"--{name} is not for --kind {kind}; leave it out.")
+    return kind
 
 
 def _is_per_user(budget: str) -> bool:

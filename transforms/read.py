@@ -27,7 +27,7 @@ from hushrank.transforms.files import (
     open_bytes,
     parquet_footer,
 )
-from hushrank.transforms.preflib import read_rows
+from hushrank.transforms.preflib import read_header, read_rows
 from hushrank.transforms.schema import Columns, InputError, is_list, is_text
 from hushrank.transforms.window import Window
 
@@ -97,7 +97,7 @@ def plan_splits(file: InputFile, schema: pa.Schema, columns: Columns) -> list[Sp
     window = file.window
     times = schema.field(window.column) if window and window.column not in needed.names else None
     if file.format is not FileFormat.PARQUET:
-        return [Split(file, needed, items, (), file.size // CSV_BYTES_PER_ROW, times)]
+        return [Split(file, needed, items, (), _rows_of_text(file), times)]
     footer = parquet_footer(file.path)
     if footer.num_row_groups == 0:
         return [Split(file, needed, items, (), 0, times)]
@@ -114,6 +114,16 @@ def plan_splits(file: InputFile, schema: pa.Schema, columns: Columns) -> list[Sp
             splits.append(Split(file, needed, items, tuple(groups), rows, times))
             groups, rows = [], 0
     return splits
+
+
+def _rows_of_text(file: InputFile) -> int:
+    """About how many rows a text file has."""
+    if file.format is FileFormat.PREFLIB:  # a line may stand for any number of people
+        with open_bytes(file.path) as stream:
+            header = read_header(file.path, stream.read(HEADER_BYTES))
+        if header.voters is not None:
+            return header.voters * len(header.names)
+    return file.size // CSV_BYTES_PER_ROW
 
 
 def _misses(footer: pq.FileMetaData, group: int, window: Window) -> bool:
