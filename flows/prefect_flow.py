@@ -18,6 +18,7 @@ from hushrank.flows.reduction import Reducer
 T = TypeVar("T")
 
 RETRY_DELAY_SECONDS = 1
+ALERT_EVENT = "hushrank.budget.alert"
 
 SETTINGS = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
@@ -43,9 +44,11 @@ def run_in_flow(job: Job, reducer: Reducer, watch: Perform) -> Outcome:
         os.environ.setdefault(name, value)
     from prefect import flow  # after the environment is set: Prefect reads it when loaded
 
-    @flow(name="rank", flow_run_name=f"{job.config.name}-{job.release_id}", persist_result=False)
+    @flow(name="rank", flow_run_name=_run_name(job), persist_result=False)
     def rank() -> Outcome:
-        return run_job(job, reducer, lambda step, action: watch(step, _as_task(step, action)))
+        outcome = run_job(job, reducer, lambda step, action: watch(step, _as_task(step, action)))
+        _alert(outcome)
+        return outcome
 
     try:
         return rank()
@@ -55,6 +58,28 @@ def run_in_flow(job: Job, reducer: Reducer, watch: Perform) -> Outcome:
         raise HushrankError(
             f"Prefect: {error} Check PREFECT_API_URL, or run with --direct, which needs no server."
         ) from None
+
+
+def _run_name(job: Job) -> str:
+    night = "" if job.night is None else f"{job.night}-"
+    return f"{job.config.name}-{night}{job.release_id}"
+
+
+def _alert(outcome: Outcome) -> None:
+    """Log and emit an event for each fraction of the budget that was reached just now."""
+    from prefect import get_run_logger
+    from prefect.events import emit_event
+
+    population = outcome.balance.population
+    for fraction in outcome.alerts:
+        get_run_logger().warning(
+            "Budget alert: %.0f %% of the budget of %s is used.", 100 * fraction, population
+        )
+        emit_event(
+            event=ALERT_EVENT,
+            resource={"prefect.resource.id": f"hushrank.population.{population}"},
+            payload={"fraction": fraction, "remaining_epsilon": outcome.balance.remaining_epsilon},
+        )
 
 
 def _as_task(step: Step, action: Callable[[], T]) -> Callable[[], T]:

@@ -141,7 +141,7 @@ def test_an_alert_is_shown_where_the_budget_is_and_does_not_fail_the_run(survey,
     assert "Budget alert" not in printed
     assert "Budget alert" in command("ledger", "show", survey.config)[1]
     survey.set(ledger__alerts=[1.5])
-    assert "ledger.alerts.0: must be <= 1, got 1.5" in command("ledger", "show", survey.config)[1]
+    assert "ledger.alerts[0]: must be <= 1, got 1.5" in command("ledger", "show", survey.config)[1]
 
 
 def test_releases_that_hide_another_part_of_a_person_are_kept_apart(survey, command):
@@ -154,7 +154,7 @@ def test_releases_that_hide_another_part_of_a_person_are_kept_apart(survey, comm
     public = {"public_graph": True, "public_graph_statement": "assigned"}
     settings = {"unit": "user", "epsilon": 1.0, "max_contributions": 6, **public}
     mle = {"method": "perturbed-mle", "model": {"expected_comparisons": 300}}
-    assert hidden(privacy=settings, input__ties="random", **mle) == "outcomes"
+    assert hidden(privacy=settings, input__ties="random", output="out2", **mle) == "outcomes"
     code, printed = command("run", survey.config, "--direct")
     assert code == 2
     assert "counts its budget for releases that hide everything, who compared what" in printed

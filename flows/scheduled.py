@@ -1,0 +1,68 @@
+"""The flow that a schedule starts: every night that is due, one after the other.
+
+Prefect finds it under the name `hushrank.flows.scheduled.nights`, in whatever process or container
+a worker starts, so this module loads Prefect at once; nothing else imports it early.
+"""
+
+from __future__ import annotations
+
+import logging
+from datetime import UTC, date, datetime
+from pathlib import Path
+
+from prefect import flow, get_run_logger, runtime
+
+from hushrank.flows.display import night_text
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.job import Job
+from hushrank.flows.nightly import Outcome, directly
+from hushrank.flows.nights import NightStatus, rank_due, rank_nights
+from hushrank.flows.prefect_flow import run_in_flow
+from hushrank.flows.reduction import Reducer
+
+FLOW, ENTRYPOINT = "nights", "hushrank.flows.scheduled.nights"
+
+
+@flow(name=FLOW, persist_result=False, retries=0)
+def nights(survey: str, night: str | None = None) -> None:
+    """Rank what is due at the time for which this run was scheduled, however late it starts.
+
+    Args:
+        survey: absolute path of the YAML file, where the run takes place.
+        night: a date such as 2026-11-20; only this night then.
+
+    Raises:
+        HushrankError: the run fails with a text that a person can act on.
+    """
+    logger = get_run_logger()
+    path = Path(survey)
+    with Reducer() as reducer:
+
+        def execute(job: Job) -> Outcome:
+            return run_in_flow(job, reducer, directly)
+
+        if night is None:
+            results = rank_due(path, _scheduled_for(), execute)
+        else:
+            results = rank_nights(path, [_day(night)], datetime.now(UTC), execute)
+        found = None
+        for found in results:
+            failed = found.status is NightStatus.FAILED
+            logger.log(logging.WARNING if failed else logging.INFO, night_text(found))
+        if found is None:
+            logger.info("No night is due. Nothing was read or spent.")
+
+
+def _scheduled_for() -> datetime:
+    """When this run was to start; a run that nobody scheduled was to start now."""
+    planned = runtime.flow_run.scheduled_start_time
+    return datetime.now(UTC) if planned is None else planned
+
+
+def _day(text: str) -> date:
+    try:
+        return date.fromisoformat(text)
+    except ValueError:
+        raise ConfigError(
+            f"parameter night: must be a date such as 2026-11-20, got {text!r}"
+        ) from None
