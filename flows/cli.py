@@ -30,6 +30,7 @@ from hushrank.flows.plan_command import plan
 from hushrank.flows.privatize_command import privatize
 from hushrank.flows.reference_command import reference
 from hushrank.flows.reproduce_command import reproduce
+from hushrank.flows.schedule_commands import deploy, serve
 from hushrank.flows.simulate_command import simulate
 from hushrank.flows.support_command import support
 
@@ -46,6 +47,7 @@ app.command()(plan)
 app.command()(history)
 app.command()(export)
 app.command()(privatize)
+app.command()(attack)
 app.command()(simulate)
 app.command()(reproduce)
 app.command()(reference)
@@ -54,6 +56,8 @@ ledger_app.command()(forecast)
 app.command()(backfill)
 app.command("catch-up")(catch_up)
 app.command()(resume)
+app.command()(serve)
+app.command()(deploy)
 
 Night = Annotated[
     str | None,
