@@ -16,9 +16,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.estimation.ranking_pairs import position_counts, tables_by_length
+from hushrank.estimation.ranking_pairs import tables_by_length
 
 BLOCK_CELLS = 1 << 18  # pairs at a time: the intermediates stay in the processor's cache
+BLOCK_ROWS = 1 << 14  # rankings at a time, for the same reason
 MOST_BY_PLACE = 1 << 21  # cells of `by_place`: 16 MB
 
 Integers = NDArray[np.int64]
@@ -101,19 +102,16 @@ def count_rankings(
     if len(lengths) and lengths.max() > max_length:
         raise ValueError(f"a ranking has more than {max_length} items")
     counts = no_rankings(n_items, max_length, by_place=by_place)
-    counts.places[:] = position_counts(items, lengths, n_items)[:, :max_length]
     counts.lengths[:] = np.bincount(lengths, minlength=max_length + 1)
     for table in tables_by_length(items, lengths, n_items):
         length = table.shape[1]
-        net = nets(length)
+        columns = np.ascontiguousarray(table.T)
+        _add_places(counts.places, counts.moments, columns)
         if counts.by_place is not None:
             start = n_place_pairs(length - 1)
-            _add_by_place(counts.by_place[start : start + length * (length - 1) // 2], table)
+            _add_by_place(counts.by_place[start : start + length * (length - 1) // 2], columns)
         else:
-            _add_pairs(counts.wins, counts.moments, table)
-        for place in range(length):
-            own = np.bincount(table[:, place], minlength=n_items)
-            np.einsum("ii->i", counts.moments)[:] += net[place] ** 2 * own
+            _add_pairs(counts.wins, counts.moments, columns)
     if counts.by_place is not None:
         _derive(counts.wins, counts.moments, counts.by_place, max_length)
     if np.diagonal(counts.wins).any():
@@ -163,29 +161,51 @@ def nets(length: int) -> Integers:
     return length - 1 - 2 * np.arange(length)
 
 
-def _cells(table: Integers, n_items: int) -> Iterator[Integers]:
+def _add_places(places: Integers, moments: Integers, columns: Integers) -> None:
+    """Count items at each place, and the squares of their nets."""
+    diagonal = np.einsum("ii->i", moments)
+    for place, (net, column) in enumerate(zip(nets(len(columns)), columns, strict=True)):
+        own = np.bincount(column, minlength=len(places))
+        places[:, place] += own
+        diagonal[:] += net**2 * own
+
+
+def _cells(columns: Integers, n_items: int) -> Iterator[Integers]:
     """Cell a * n + b of every pair of places, shape (pairs, rankings), some rankings at a time."""
-    above, below = np.triu_indices(table.shape[1], 1)
+    above, below = np.triu_indices(len(columns), 1)
     size = max(max(BLOCK_CELLS, n_items**2) // max(len(above), 1), 1)
-    for start in range(0, len(table), size):
-        columns = np.ascontiguousarray(table[start : start + size].T)
-        yield columns[above] * n_items + columns[below]
+    for start in range(0, columns.shape[1], size):
+        block = columns[:, start : start + size]
+        yield block[above] * n_items + block[below]
 
 
-def _add_by_place(counts: Integers, table: Integers) -> None:
+def _add_by_place(counts: Integers, columns: Integers) -> None:
+    """Pair by pair where a histogram of all cells is the lesser part of that, else at once."""
     pairs, n_items, _ = counts.shape
-    offset = n_items**2 * np.arange(pairs)[:, None]
-    for cells in _cells(table, n_items):
-        cells += offset
-        counts += np.bincount(cells.ravel(), minlength=counts.size).reshape(counts.shape)
+    if n_items**2 > columns.shape[1]:
+        offset = n_items**2 * np.arange(pairs)[:, None]
+        for cells in _cells(columns, n_items):
+            cells += offset
+            counts += np.bincount(cells.ravel(), minlength=counts.size).reshape(counts.shape)
+        return
+    size = max(BLOCK_ROWS, n_items**2)
+    for start in range(0, columns.shape[1], size):
+        block = columns[:, start : start + size]
+        position = 0
+        for place, column in enumerate(block):
+            row = column * n_items
+            for other in block[place + 1 :]:
+                own = np.bincount(row + other, minlength=n_items**2)
+                counts[position] += own.reshape(n_items, n_items)
+                position += 1
 
 
-def _add_pairs(wins: Integers, moments: Integers, table: Integers) -> None:
-    n_items, length = len(wins), table.shape[1]
+def _add_pairs(wins: Integers, moments: Integers, columns: Integers) -> None:
+    n_items, length = len(wins), len(columns)
     net = nets(length)
     above, below = np.triu_indices(length, 1)
     products = (net[above] * net[below]).astype(np.float64)  # sums stay exact far below 2^53
-    for cells in _cells(table, n_items):
+    for cells in _cells(columns, n_items):
         wins += np.bincount(cells.ravel(), minlength=n_items**2).reshape(wins.shape)
         weights = np.repeat(products, cells.shape[1])
         summed = np.bincount(cells.ravel(), weights, n_items**2).reshape(wins.shape)

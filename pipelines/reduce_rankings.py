@@ -196,9 +196,7 @@ class _Meet(beam.DoFn):
 def _private(rankings: Rankings, job: ReduceRankings) -> Iterator[Any]:
     """Private rankings, some at a time, so that what is between stays small."""
     bits = system_bits()
-    for start in range(0, len(rankings), BLOCK_RANKINGS):
-        rows = np.arange(start, min(start + BLOCK_RANKINGS, len(rankings)))
-        block = rankings if len(rows) == len(rankings) else rankings.take(rows)
+    for block in rankings.blocks(BLOCK_RANKINGS):
         yield privatize_rankings(block, job.mechanism, bits, already_private=job.already_private)
 
 

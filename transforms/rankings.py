@@ -67,6 +67,18 @@ class Rankings:
         cells = cells_of(self.lengths, chosen)
         return Rankings(self.items[cells], self.lengths[chosen], self.epsilon[chosen], owner)
 
+    def blocks(self, size: int) -> Iterator[Rankings]:
+        """The rankings in order, at most `size` at a time, without copying them."""
+        ends = np.append(0, np.cumsum(self.lengths))
+        for start in range(0, len(self), size):
+            rows = slice(start, min(start + size, len(self)))
+            yield Rankings(
+                self.items[ends[rows.start] : ends[rows.stop]],
+                self.lengths[rows],
+                self.epsilon[rows],
+                None if self.owner is None else self.owner[rows],
+            )
+
     @classmethod
     def concatenated(cls, parts: Sequence[Rankings]) -> Rankings:
         """The rankings of several parts, at least one; all of them have owners, or none."""
@@ -280,8 +292,12 @@ def bound_rankings(rankings: Rankings, most: int, bits: RandomBits) -> Rankings:
         most: of one person.
         bits: decide which.
     """
-    order = sort_by(_owners(rankings), bits.words((len(rankings), 2)))
-    owner = _owners(rankings)[order]
+    owner = _owners(rankings)
+    leading = np.sort(owner[:, 0])
+    if (leading[1:] != leading[:-1]).all():  # nobody has two
+        return rankings
+    order = sort_by(owner, bits.words((len(rankings), 2)))
+    owner = owner[order]
     first = new_run(owner[:, 0], owner[:, 1])
     starts = np.flatnonzero(first)
     position = np.arange(len(order)) - starts[number_runs(first)]
