@@ -1,0 +1,136 @@
+"""The documentation: its site builds alone, and what it quotes from the program is there."""
+
+from __future__ import annotations
+
+import ast
+import logging
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+PACKAGES = ("flows", "pipelines", "transforms")
+EXPLAINED = {
+    "ArchiveError",
+    "BudgetRefused",
+    "LedgerError",
+    "PublishError",
+    "ReductionError",
+    "RunInProgress",
+}
+FETCHED = re.compile(
+    r"""<(?:script|img|iframe|source|video)\b[^>]*\bsrc=["']?(?:https?:)?//"""
+    r"""|<link\b(?![^>]*rel=["']?canonical)[^>]*\bhref=["']?(?:https?:)?//"""
+)
+
+
+def quoted(page: str) -> list[str]:
+    """What the first column of the page's tables quotes."""
+    return re.findall(r"^\| `([^`]+)` \|", page, flags=re.MULTILINE)
+
+
+def texts(node: ast.AST) -> Iterator[str]:
+    """Every text below `node`; of one with values in it, the parts between them."""
+    for part in ast.walk(node):
+        if isinstance(part, ast.Constant) and isinstance(part.value, str) and part.value.strip():
+            yield part.value
+
+
+def raised(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
+    """Class and call of every error that is raised with a text of its own."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name) and list(texts(node)):
+            yield node.func.id, node
+
+
+def sources(checkout: Path) -> dict[Path, ast.Module]:
+    paths = [path for package in PACKAGES for path in sorted((checkout / package).glob("*.py"))]
+    return {path: ast.parse(path.read_text()) for path in paths}
+
+
+def unexplained(tree: ast.AST, words: list[str]) -> list[str]:
+    """Texts of errors in `tree` of which `words` quote nothing."""
+    return [
+        " ".join(texts(call))
+        for name, call in raised(tree)
+        if name in EXPLAINED and not any(word in text for word in words for text in texts(call))
+    ]
+
+
+def test_every_quoted_message_is_one_of_the_program(checkout: Path):
+    words = quoted((checkout / "docs" / "troubleshooting.md").read_text())
+    known = [text for tree in sources(checkout).values() for text in texts(tree)]
+    assert len(words) > 50
+    assert [word for word in words if not any(word in text for text in known)] == []
+
+
+def test_every_error_about_a_run_or_its_ledger_is_explained(checkout: Path):
+    words = quoted((checkout / "docs" / "troubleshooting.md").read_text())
+    trees = sources(checkout)
+    found = {path.name: unexplained(tree, words) for path, tree in trees.items()}
+    assert {name: missing for name, missing in found.items() if missing} == {}
+    explained = [name for tree in trees.values() for name, _ in raised(tree) if name in EXPLAINED]
+    assert len(explained) > 15
+
+
+def test_an_error_without_an_explanation_is_found():
+    tree = ast.parse("raise LedgerError(f'{path}: the moon is full.' f' Wait {days} days.')")
+    assert unexplained(tree, ["the moon is full"]) == []
+    assert unexplained(tree, ["the sun is full"]) == [": the moon is full. Wait   days."]
+
+
+@pytest.fixture(scope="module")
+def site(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The site, built as `make docs` does."""
+    pytest.importorskip("mkdocs", reason="the dependency group `docs` is not installed")
+    from mkdocs.commands.build import build
+    from mkdocs.config import load_config
+
+    folder = tmp_path_factory.mktemp("site")
+    warnings: list[str] = []
+
+    class Listener(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            warnings.append(record.getMessage())
+
+    listener = Listener(logging.WARNING)
+    logging.getLogger("mkdocs").addHandler(listener)
+    try:
+        build(load_config(str(checkout / "mkdocs.yml"), site_dir=str(folder)))
+    finally:
+        logging.getLogger("mkdocs").removeHandler(listener)
+    assert warnings == []
+    return folder
+
+
+def test_the_site_asks_no_other_host_for_anything(site: Path):
+    pages = {path: path.read_text() for path in site.rglob("*.html")}
+    assert len(pages) > 10
+    assert [path.name for path, text in pages.items() if FETCHED.search(text)] == []
+    styles = [path.read_text() for path in site.rglob("*.css")]
+    assert styles
+    assert not any(re.search(r"@import|url\((?:https?:)?//", text) for text in styles)
+
+
+def test_a_fetched_file_is_found():
+    assert FETCHED.search('<script async src="https://example.org/a.js">')
+    assert FETCHED.search('<link rel="stylesheet" href="//example.org/a.css">')
+    assert not FETCHED.search(
+        '<link rel="canonical" href="https://example.org/"><a href="https://b">'
+    )
+
+
+def test_generated_parts_are_in_their_pages(site: Path):
+    reference, commands = ((site / name).read_text() for name in ("reference.html", "cli.html"))
+    for key in ("max_contributions", "expected_comparisons", "edge_probability"):
+        assert f"<code>{key}</code>" in reference
+    for command in ("hushrank run", "hushrank ledger show"):
+        assert f"<code>{command}</code>" in commands
+    assert "<!--" not in reference.partition("<article")[2].partition("</article>")[0]
+
+
+def test_every_page_is_in_the_navigation(site: Path, checkout: Path):
+    page = (site / "index.html").read_text()
+    names = [path.with_suffix(".html").name for path in (checkout / "docs").glob("*.md")]
+    assert [name for name in names if f'href="{name}"' not in page and name != "index.html"] == []
