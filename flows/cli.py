@@ -13,6 +13,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from hushrank.flows.attack_command import attack
 from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.forecast_command import forecast
 from hushrank.flows.history_commands import export, history
