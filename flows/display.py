@@ -63,7 +63,7 @@ def step_facts(job: Job) -> dict[str, str]:
     n_files = len(job.files)
     reads = f"{n_files} file{'' if n_files == 1 else 's'}"
     if privacy.max_contributions is not None:
-        reads += f"; at most {privacy.max_contributions} answers a person count"
+        reads += f"; {_bound_text(privacy.max_contributions, job.config.input.kind)}"
     return {
         "reserve": f"{_cost(job)} of the budget of {job.config.name}",
         "reduce": reads,
@@ -72,6 +72,12 @@ def step_facts(job: Job) -> dict[str, str]:
         "publish": str(job.config.output),
         "commit": "the ledger records the release",
     }
+
+
+def _bound_text(most: int, kind: str) -> str:
+    """What one person may contribute."""
+    what = "ranking" if kind == "rankings" else "answer"
+    return f"one {what} a person counts" if most == 1 else f"at most {most} {what}s a person count"
 
 
 def show_outcome(console: Console, outcome: Outcome) -> None:
