@@ -41,7 +41,8 @@ class KeyReference:
     Attributes:
         name: as it stands in the file, without its section.
         type: what a value is.
-        default: value of a key that is left out; "required" where it may not be.
+        required: whether it may not be left out.
+        default: value of a key that is left out.
         rule: bounds that the value has on its own; may be empty.
         meaning: what it does, with the rules between it and other keys.
         example: a value as it may stand in the file; None: no example is given.
@@ -49,6 +50,7 @@ class KeyReference:
 
     name: str
     type: str
+    required: bool
     default: str
     rule: str
     meaning: str
@@ -123,11 +125,13 @@ def config_reference() -> str:
 
 def _section_lines(section: SectionReference) -> Iterator[str]:
     yield from (f"## {section.title}", "", section.summary, "")
-    yield "| key | type | default | rule | meaning |"
-    yield "|---|---|---|---|---|"
+    yield "| key | value | meaning |"
+    yield "|---|---|---|"
     for key in section.keys:
+        required = "**required**" if key.required else f"default: {key.default}"
+        value = "; ".join(part for part in (key.type, key.rule, required) if part)
         example = f" Example: `{key.name}: {key.example}`" if key.example else ""
-        cells = (f"`{key.name}`", key.type, key.default, key.rule, f"{key.meaning}{example}")
+        cells = (f"`{key.name}`", value, f"{key.meaning}{example}")
         yield f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"
     yield ""
 
@@ -141,6 +145,7 @@ def _key(name: str, field: FieldInfo, meaning: str) -> KeyReference:
     return KeyReference(
         name=name,
         type=_type(field.annotation),
+        required=field.is_required(),
         default=_default(field),
         rule=", ".join(dict.fromkeys(_rules(field))),
         meaning=sentence,
@@ -173,9 +178,7 @@ def _choice(values: list[str]) -> str:
 
 
 def _default(field: FieldInfo) -> str:
-    if field.is_required():
-        return "**required**"
-    value = field.get_default(call_default_factory=True)
+    value = None if field.is_required() else field.get_default(call_default_factory=True)
     if value is None or value == ():
         return "none"
     if isinstance(value, BaseModel):
