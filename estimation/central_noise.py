@@ -103,6 +103,7 @@ def release_pair_counts(
         raise ValueError("counts have noise already: adding it again would not protect more")
     calibration = calibrate_pair_counts(params, counts.n_items, counts.row_weight)
     pairs = ~np.eye(counts.n_items, dtype=bool)
-    noisy = np.zeros_like(counts.wins)
-    noisy[pairs] = add_noise(counts.wins[pairs], calibration.law, bits)
+    wins = counts.dense()
+    noisy = np.zeros_like(wins)
+    noisy[pairs] = add_noise(wins[pairs], calibration.law, bits)
     return PairCounts(noisy, counts.row_weight, confidential=False), calibration

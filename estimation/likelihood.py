@@ -188,7 +188,8 @@ class _SparseParts:
     @property
     def summation_depth(self) -> int:
         in_row, in_column = np.diff(self.matrix.indptr), np.bincount(self.matrix.indices)
-        return int(max(in_row.max(), in_column.max(initial=0)))
+        n_blocks = -(-len(self.rows) // SPARSE_BLOCK)
+        return int(max(in_row.max(), in_column.max(initial=0))) + n_blocks
 
     def differences(self, theta: Floats) -> Iterator[tuple[slice, Floats]]:
         """As `_DenseParts.differences`."""

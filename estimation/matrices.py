@@ -6,10 +6,14 @@ shards were merged. `confidential` marks a matrix without noise: the publisher r
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+MOST_DENSE_ITEMS = 3_000  # a dense matrix of them takes 72 MB; of more, pair counts are sparse
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,16 +54,17 @@ class PairCounts:
     """Times each item beat each other.
 
     Attributes:
-        wins: shape (n, n), int64, zero diagonal; wins[a, b] = times a beat b.
+        wins: shape (n, n), int64, zero diagonal; wins[a, b] = times a beat b. CSR only while
+            confidential: which pairs are stored says who compared what.
         row_weight: what one win adds: 1, or 2 where ties were split into two halves.
         confidential: True until noise was added.
 
     Raises:
-        ValueError: the array has another shape or type, its diagonal is not zero, or a confidential
-        count is negative.
+        ValueError: the array has another shape or type, its diagonal is not zero, a confidential
+        count is negative, or noisy counts are sparse.
     """
 
-    wins: NDArray[np.int64]
+    wins: NDArray[np.int64] | csr_array
     row_weight: int = 1
     confidential: bool = True
 
@@ -74,16 +79,62 @@ class PairCounts:
             )
         if self.row_weight not in (1, 2):
             raise ValueError(f"row_weight must be 1 or 2, got {self.row_weight}")
-        if np.diagonal(self.wins).any():
+        if self.wins.diagonal().any():
             raise ValueError("the diagonal of wins must be zero: no item meets itself")
-        if self.confidential and (self.wins < 0).any():
+        if self.confidential and (self.entries < 0).any():
             raise ValueError("wins without noise cannot be negative")
+        if not self.confidential and isinstance(self.wins, csr_array):
+            raise ValueError("noisy wins must be dense: noise goes on every pair, zeros too")
 
     @property
     def n_items(self) -> int:
         """Size of the public catalogue."""
-        return len(self.wins)
+        return int(self.wins.shape[0])
+
+    @property
+    def entries(self) -> NDArray[np.int64]:
+        """All counts that are stored."""
+        return np.asarray(self.wins.data if isinstance(self.wins, csr_array) else self.wins)
+
+    def dense(self) -> NDArray[np.int64]:
+        """The matrix where it is dense.
+
+        Raises:
+            ValueError: it is sparse.
+        """
+        if isinstance(self.wins, csr_array):
+            raise ValueError(f"counts of {self.n_items} items are sparse: dense ones are needed")
+        return self.wins
+
+    def in_comparisons(self) -> NDArray[np.float64] | csr_array:
+        """Wins as numbers of comparisons, dense or CSR as they are."""
+        if not isinstance(self.wins, csr_array):
+            return np.asarray(self.wins / self.row_weight)
+        places = (self.wins.data / self.row_weight, self.wins.indices, self.wins.indptr)
+        return csr_array(places, shape=self.wins.shape)
 
     def win_counts(self) -> WinCounts:
         """Comparisons won by each item: the row sums."""
         return WinCounts(self.wins.sum(axis=1), self.row_weight, self.confidential)
+
+
+def arrays_of_sparse(wins: csr_array) -> dict[str, NDArray[np.int64]]:
+    """A sparse matrix as arrays by name; `pair_counts_of` reads them."""
+    return {
+        "counts": wins.data,
+        "columns": wins.indices.astype(np.int64),
+        "row_ends": wins.indptr.astype(np.int64),
+    }
+
+
+def pair_counts_of(arrays: Mapping[str, NDArray[np.int64]], row_weight: int) -> PairCounts:
+    """Confidential pair counts, dense from `counts` alone or sparse from `arrays_of_sparse`.
+
+    Raises:
+        ValueError: they are no pair counts.
+    """
+    if "row_ends" not in arrays:
+        return PairCounts(arrays["counts"], row_weight)
+    places = (arrays["counts"], arrays["columns"], arrays["row_ends"])
+    n_items = len(arrays["row_ends"]) - 1
+    return PairCounts(csr_array(places, shape=(n_items, n_items)), row_weight)

@@ -84,8 +84,8 @@ def rank_by_scores(
     Raises:
         ValueError: the shapes do not fit.
     """
-    if _hopeless(mechanism):
-        return _nothing_learned(scores)
+    if hopeless(mechanism):
+        return nothing_learned(scores)
     errors = mle_errors(scores, mechanism, design)
     separation = _separation(scores, errors, mechanism, pair_tail(len(scores)))
     return Estimate(
@@ -100,7 +100,7 @@ def rank_by_scores(
     )
 
 
-def _hopeless(mechanism: PerturbedMle) -> bool:
+def hopeless(mechanism: PerturbedMle) -> bool:
     """Whether w alone moves a score further than scores lie apart; from public numbers.
 
     The expansion below would then be taken far out where the likelihood is flat.
@@ -108,7 +108,8 @@ def _hopeless(mechanism: PerturbedMle) -> bool:
     return mechanism.noise.standard_deviation > HOPELESS * information(mechanism.settings)
 
 
-def _nothing_learned(scores: Floats) -> Estimate:
+def nothing_learned(scores: Floats) -> Estimate:
+    """Scores that say nothing: no interval has an end, and any item may have any rank."""
     n = len(scores)
     return Estimate(
         scores=scores,
@@ -134,8 +135,8 @@ def simultaneous_ranks(
         ValueError: the shapes do not fit.
     """
     n = len(scores)
-    if _hopeless(mechanism):
-        nothing = _nothing_learned(scores)
+    if hopeless(mechanism):
+        nothing = nothing_learned(scores)
         return RankSeparation(nothing.rank_low, nothing.rank_high, nothing.groups)
     errors = mle_errors(scores, mechanism, design)
     return _separation(scores, errors, mechanism, LEVEL / (n * (n - 1)))
@@ -167,7 +168,7 @@ def mle_errors(scores: Floats, mechanism: PerturbedMle, design: Floats | None = 
     noise = mechanism.noise.variance * inverse @ inverse
     if mechanism.cover is not None:
         noise += mechanism.cover.noise.variance * (np.eye(n) - 1 / n)
-    reach = _reach(np.diagonal(sampling), np.diagonal(noise), LEVEL / 2, mechanism, n_draws=1)
+    reach = error_reach(np.diagonal(sampling), np.diagonal(noise), LEVEL / 2, mechanism, n_draws=1)
     reach = reach * np.diagonal(stiffness)
     pull = (comparisons * force * link.cdf(d)).sum(axis=1) + ridge * scores
     low, high = (
@@ -211,7 +212,7 @@ def _separation(
     scores: Floats, errors: MleErrors, mechanism: PerturbedMle, tail: float
 ) -> RankSeparation:
     """The pairs whose order is sure, and agreed on by the released and the unbiased scores."""
-    margin = _reach(
+    margin = error_reach(
         difference_variance(errors.sampling),
         difference_variance(errors.noise),
         tail,
@@ -222,7 +223,7 @@ def _separation(
     return separate_pairs(scores, sure & (score_differences(scores) > 0))
 
 
-def _reach(
+def error_reach(
     sampling: Floats, noise: Floats, tail: float, mechanism: PerturbedMle, n_draws: int
 ) -> Floats:
     """What an error of these variances exceeds with chance `tail`."""

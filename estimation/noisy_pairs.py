@@ -90,7 +90,7 @@ def fit_noisy_pairs(
         raise ValueError(f"a ranking needs at least 2 items, got {counts.n_items}")
     if not (math.isfinite(ridge) and ridge > 0):
         raise ValueError(f"ridge must be finite and > 0, got {ridge!r}")
-    wins = counts.wins / counts.row_weight  # in comparisons, and so is all that follows
+    wins = counts.dense() / counts.row_weight  # in comparisons, and so is all that follows
     variance = law.variance / counts.row_weight**2
     totals = wins + wins.T
     pairs = _pair_weights(totals, variance)

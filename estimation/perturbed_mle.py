@@ -25,7 +25,7 @@ import numpy as np
 from hushrank.estimation.convergence import ConvergenceError
 from hushrank.estimation.likelihood import UNIT_ROUNDOFF, Objective, summation_depth
 from hushrank.estimation.links import LOGISTIC, Floats, Link
-from hushrank.estimation.matrices import PairCounts
+from hushrank.estimation.matrices import MOST_DENSE_ITEMS, PairCounts
 from hushrank.estimation.solve import minimise
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.exact_minimiser import (
@@ -165,7 +165,7 @@ def perturbed_mle(
         )
     mechanism = calibrate_mle(params, settings, pair_counts.n_items)
     objective = Objective(
-        pair_counts.wins / pair_counts.row_weight,
+        pair_counts.in_comparisons(),
         settings.link,
         mechanism.objective.ridge,
         mechanism.noise.draw(pair_counts.n_items, bits),
@@ -294,6 +294,9 @@ def _tolerance(settings: MleSettings, n_items: int, noise_scale: float) -> float
     """
     if settings.tolerance is not None:
         return settings.tolerance
-    pulls = CROWDED * (40 + summation_depth(n_items)) * settings.expected_comparisons
+    crowd = CROWDED * settings.expected_comparisons
+    # Of a sparse gradient, a term goes through as many additions as its item has opponents.
+    depth = summation_depth(n_items) if n_items <= MOST_DENSE_ITEMS else min(n_items, crowd)
+    pulls = (40 + depth) * crowd
     rounding = UNIT_ROUNDOFF * (pulls + 64 * LARGEST_DRAW * noise_scale) * math.sqrt(n_items)
     return max(LEAST_TOLERANCE, rounding)

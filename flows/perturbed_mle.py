@@ -6,7 +6,8 @@ import math
 
 from hushrank.estimation.convergence import ConvergenceError
 from hushrank.estimation.links import link_named
-from hushrank.estimation.matrices import PairCounts
+from hushrank.estimation.matrices import MOST_DENSE_ITEMS, pair_counts_of
+from hushrank.estimation.mle_many_items import rank_many_by_scores
 from hushrank.estimation.mle_uncertainty import rank_by_scores
 from hushrank.estimation.perturbed_mle import (
     MleSettings,
@@ -27,7 +28,7 @@ from hushrank.pipelines.reduction_job import ReduceComparisons, Statistic
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.files import InputFile
 
-MOST_ITEMS = 3_000  # dense matrices: 72 MB each
+MOST_ITEMS = 100_000  # above `MOST_DENSE_ITEMS` counts are sparse and intervals take O(items)
 COVER_MATTERS = (
     "The noise that covers rounding is a noticeable part of the error of these scores: a larger"
     " epsilon, or fewer items, would help."
@@ -59,7 +60,7 @@ class PerturbedLikelihood:
         Raises:
             HushrankError: the solver missed its tolerance; nothing is released.
         """
-        counts = PairCounts(exact["counts"], config.comparisons.ties.row_weight)
+        counts = pair_counts_of(exact, config.comparisons.ties.row_weight)
         mechanism = _mechanism(config)
         try:
             drawn = perturbed_mle(counts, mechanism.params, mechanism.settings, bits)
@@ -73,7 +74,8 @@ class PerturbedLikelihood:
     def conclude(self, drawn: Arrays, config: SurveyConfig) -> Conclusion:
         """Ranking and intervals, from the scores and public numbers."""
         mechanism = _mechanism(config)
-        estimate = rank_by_scores(drawn["scores"], mechanism)
+        many = mechanism.n_items > MOST_DENSE_ITEMS
+        estimate = (rank_many_by_scores if many else rank_by_scores)(drawn["scores"], mechanism)
         warnings = []
         if not estimate.informative:
             warnings.append(NOT_INFORMATIVE if config.privacy.private else NO_COMPARISONS)

@@ -10,7 +10,6 @@ costs no budget.
 from __future__ import annotations
 
 import io
-import io
 import itertools
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -19,6 +18,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hushrank.estimation.matrices import MOST_DENSE_ITEMS, arrays_of_sparse
+from hushrank.estimation.sparse_counts import CellCounts
 from hushrank.pipelines.confidential_area import read_tally, set_aside, write_tally
 from hushrank.pipelines.execution import execute
 from hushrank.pipelines.memory_plan import MemoryPlan
@@ -28,7 +29,12 @@ from hushrank.pipelines.reduction_job import (
     Statistic,
 )
 from hushrank.privacy.keyed_hash import KeyedHash
-from hushrank.transforms.aggregate import PairCountsFn, TallyFn, WinCountsFn
+from hushrank.transforms.aggregate import (
+    PairCountsFn,
+    SparsePairCountsFn,
+    TallyFn,
+    WinCountsFn,
+)
 from hushrank.transforms.bound import CONFLICT, Bounded, bound_bucket
 from hushrank.transforms.crowded import bound_crowded
 from hushrank.transforms.encode import (
@@ -78,6 +84,14 @@ def _check_nothing_was_lost(job: ReduceComparisons) -> None:
         raise RuntimeError("the engine lost or repeated rows; nothing was released: run it again")
 
 
+def _combine(job: ReduceComparisons) -> beam.CombineFn:
+    """How comparisons are summed: pairs of many items to sparse counts."""
+    n_items, combine = len(job.catalogue), COMBINE[job.statistic]
+    if job.statistic is Statistic.PAIR_COUNTS and n_items > MOST_DENSE_ITEMS:
+        combine = SparsePairCountsFn
+    return combine(n_items, job.bounds.ties)
+
+
 def plan(job: ReduceComparisons) -> list[Split]:
     """The shares of the input that are read apart, from footers and headers only."""
     schemas = check_files(job.files, job.columns)
@@ -101,11 +115,11 @@ def build(
             None: the engine carries them.
     """
     rows, tallies = count(pipeline, job, splits, spill)
-    combine = COMBINE[job.statistic](len(job.catalogue), job.bounds.ties)
+    combine = _combine(job)
     _ = (
         rows
         | "Count" >> beam.CombineGlobally(combine)
-        | "WriteCounts" >> beam.ParDo(_WriteCounts(job.confidential))
+        | "WriteCounts" >> beam.ParDo(_WriteCounts(job.confidential, len(job.catalogue)))
     )
     _ = (
         tallies
@@ -270,11 +284,15 @@ class _SetConflictsAside(beam.DoFn):
 
 
 class _WriteCounts(beam.DoFn):
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, n_items: int) -> None:
         self._folder = folder
+        self._n_items = n_items
 
-    def process(self, counts: NDArray[np.int64]) -> None:
-        write_whole(f"{self._folder}/{EXACT_FILE}", npz_bytes(counts=counts))
+    def process(self, counts: NDArray[np.int64] | CellCounts) -> None:
+        arrays = {"counts": counts}
+        if isinstance(counts, CellCounts):
+            arrays = arrays_of_sparse(counts.matrix(self._n_items))
+        write_whole(f"{self._folder}/{EXACT_FILE}", npz_bytes(**arrays))
 
 
 class _WriteTally(beam.DoFn):

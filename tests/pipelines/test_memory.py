@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import subprocess
 import sys
@@ -12,8 +13,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hushrank.estimation.matrices import pair_counts_of
+from hushrank.estimation.sparse_counts import CellCounts
 from hushrank.pipelines import reduce_comparisons, reduce_private, reduce_responses
 from hushrank.pipelines.memory_plan import LEAST_MEMORY, MemoryPlan
+from hushrank.pipelines.reduction_job import Statistic
+from hushrank.transforms.catalogue import Catalogue
 from hushrank.transforms.epsilons import Shares
 from hushrank.transforms.schema import Ties
 from hushrank.transforms.spill_file import SPILL_PREFIX
@@ -37,7 +42,8 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 
 def a_heavy_job(folder: Path, work: Path, **changes):
     changes = {"ties": Ties.RANDOM, "n_items": N_ITEMS, **changes}
-    return comparisons.a_job(folder, work, **changes)
+    job = comparisons.a_job(folder, work, **changes)
+    return dataclasses.replace(job, catalogue=Catalogue.of_count(changes["n_items"]))
 
 
 def small_plan(_: int) -> MemoryPlan:
@@ -88,6 +94,32 @@ def test_a_person_with_ten_million_rows_does_not_blow_a_partition(a_heavy_log, t
         assert tally["owners"] <= counted <= 5 * tally["owners"]
 
 
+@pytest.mark.slow
+def test_pairs_of_a_hundred_thousand_items_take_memory_by_the_pairs_met(tmp_path):
+    n_items, m = 100_000, 3_000_000  # a dense matrix would take 80 GB
+    rng = np.random.default_rng(6)
+    left = rng.integers(0, n_items, m)
+    right = (left + rng.integers(1, n_items, m)) % n_items
+    columns = {"who": rng.integers(0, m // 5, m), "a": left, "b": right}
+    columns["y"] = rng.choice(np.array([-1, 1], np.int8), m)
+    for name, row_group in (("one", 1 << 20), ("other", 300_000)):
+        (tmp_path / name).mkdir()
+        pq.write_table(pa.table(columns), tmp_path / name / "log.parquet", row_group_size=row_group)
+        changes = {"n_items": n_items, "statistic": "pair-counts", "max_contributions": 50}
+        command = [sys.executable, "-c", REDUCE, tmp_path / name, tmp_path / f"{name}-work"]
+        command.append(json.dumps(changes))
+        done = subprocess.run(command, check=True, capture_output=True, text=True)
+        assert int(done.stdout) < 1e9
+    one, other = (np.load(tmp_path / f"{name}-work" / "exact.npz") for name in ("one", "other"))
+    for name in ("counts", "columns", "row_ends"):
+        assert (one[name] == other[name]).all()
+    winner, loser = np.where(columns["y"] > 0, (left, right), (right, left))
+    counts = pair_counts_of(one, row_weight=1)
+    cells = CellCounts.of(winner * n_items + loser)
+    assert (counts.wins.data == cells.counts).all()
+    assert (counts.wins.indices == cells.cells % n_items).all()
+
+
 CENTRAL = [
     {"max_contributions": 5},
     {"max_contributions": 5, "per_item_cap": 2, "distinct_pairs": True},
@@ -115,6 +147,18 @@ def test_sums_of_privatised_answers_do_not_depend_on_the_memory(tmp_path, monkey
     scarce = private.sums_of(tmp_path / "log.parquet", tmp_path / "scarce", **fixed)
     for name, array in plenty.items():
         assert (scarce[name] == array).all(), name
+
+
+@pytest.mark.parametrize("ties", [Ties.DROP, Ties.SPLIT])
+def test_sparse_pair_counts_are_the_dense_ones(tmp_path, monkeypatch, ties):
+    comparisons.write(comparisons.a_log(), tmp_path / "log", files=3, row_group=200, seed=1)
+    how = {"statistic": Statistic.PAIR_COUNTS, "ties": ties}
+    dense = comparisons.counts_of(tmp_path / "log", tmp_path / "dense", **how)
+    monkeypatch.setattr(reduce_comparisons, "MOST_DENSE_ITEMS", 2)
+    reduce_comparisons.run(comparisons.a_job(tmp_path / "log", tmp_path / "sparse", **how))
+    with np.load(tmp_path / "sparse" / "exact.npz") as stored:
+        sparse = pair_counts_of(stored, ties.row_weight)
+    assert (sparse.wins.toarray() == dense).all()
 
 
 def test_a_limit_below_the_engine_is_refused():

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from hushrank.transforms import aggregate
 from hushrank.transforms.aggregate import (
     PairCountsFn,
+    SparsePairCountsFn,
     TallyFn,
     WinCountsFn,
     add_pairs,
@@ -124,3 +125,16 @@ def test_tallies_add_up_by_name_in_any_order(a, b, c):
         assert combine.extract_output(merged(combine, *parts)) == expected
     nested = merged(combine, merged(combine, one, two), three)
     assert combine.extract_output(nested) == expected
+
+
+@given(comparisons(), st.sampled_from(TIES), st.integers(0, 12))
+def test_sparse_pair_counts_are_the_dense_ones_however_they_are_merged(log, ties, cut):
+    dense, sparse = PairCountsFn(N_ITEMS, ties), SparsePairCountsFn(N_ITEMS, ties)
+    parts = []
+    for rows in (slice(0, cut), slice(cut, None)):
+        places = np.arange(len(log))[rows]
+        parts.append(sparse.add_input(sparse.create_accumulator(), log.take(places[::2])))
+        parts[-1] = sparse.add_input(parts[-1], log.take(places[1::2]))
+    merged = sparse.extract_output(sparse.merge_accumulators([parts[1], parts[0]]))
+    whole = dense.extract_output(dense.add_input(dense.create_accumulator(), log))
+    assert (merged.matrix(N_ITEMS).toarray() == whole).all()
