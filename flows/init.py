@@ -11,7 +11,7 @@ import json
 import os
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -20,8 +20,10 @@ import pyarrow.parquet as pq
 
 from hushrank.flows.column_guess import ColumnGuess, Row, guess_columns, items_seen
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.items_file import PREFLIB_ENDINGS, read_item_names
 from hushrank.flows.proposal_text import choose, line, scalar
 from hushrank.flows.ranking_guess import RankingGuess, guess_rankings
+from hushrank.transforms import preflib
 from hushrank.transforms.encode import TIE_WORD
 from hushrank.transforms.files import FileFormat, InputFile, list_files, read_schema
 from hushrank.transforms.schema import InputError
@@ -68,6 +70,7 @@ class _Lines:
         kind: of the input.
         input: further lines of the section `input`.
         done: what happens to items.
+        items: the file that names them; None: the person has to choose.
         privacy: lines of that section.
         method: the name of one.
         budget: total epsilon of the ledger.
@@ -79,6 +82,7 @@ class _Lines:
     privacy: tuple[str, ...]
     method: str
     budget: str
+    items: str | None = None
 
 
 def propose_config(source: Path, target: Path) -> ConfigProposal:
@@ -87,13 +91,15 @@ def propose_config(source: Path, target: Path) -> ConfigProposal:
     Reads the header and at most `HEAD_ROWS` rows.
 
     Args:
-        source: a local Parquet, CSV or JSON Lines file.
+        source: a local Parquet, CSV, JSON Lines or PrefLib file.
         target: where the YAML file will be: relative paths in it start there.
 
     Raises:
         ConfigError: `source` cannot be read.
     """
     columns, rows = _read_head(source)
+    if source.suffix.lower() in PREFLIB_ENDINGS:
+        return _preflib_proposal(source, target)
     guess, rankings = guess_columns(columns, rows), guess_rankings(columns, rows)
     if rankings is not None:
         text = "\n".join(_file_lines(source, target, _rankings_lines(rankings))) + "\n"
@@ -102,6 +108,19 @@ def propose_config(source: Path, target: Path) -> ConfigProposal:
     choices = (*(f"the column {role}" for role in guess.unknown()), "the items", "epsilon")
     text = "\n".join(_file_lines(source, target, _comparisons_lines(columns, guess))) + "\n"
     return ConfigProposal(text, _summary(columns, rows, guess), choices)
+
+
+def _preflib_proposal(source: Path, target: Path) -> ConfigProposal:
+    """A file whose header names the items; strict kinds have no ties to decide about."""
+    ties = "random" if source.suffix.lower().startswith(".t") else "refuse"
+    guess = RankingGuess(layout="long", user="user", item="item", rank="rank")
+    own = replace(_rankings_lines(guess, ties), items=_path(source, target))
+    summary = (
+        "I read the header and the first ballots only. A PrefLib file of rankings: each ballot"
+        f" counts as another person's.\n{len(read_item_names(source))} items found in the header,"
+        " which does not depend on the ballots."
+    )
+    return ConfigProposal("\n".join(_file_lines(source, target, own)) + "\n", summary, ("epsilon",))
 
 
 def write_proposal(proposal: ConfigProposal, target: Path) -> str:
@@ -119,8 +138,13 @@ def write_proposal(proposal: ConfigProposal, target: Path) -> str:
         ) from None
     except OSError as error:
         raise ConfigError(f"{target}: cannot be written ({error.strerror})") from None
+    marked = (
+        "1 line in it is"
+        if len(proposal.choices) == 1
+        else (f"{len(proposal.choices)} lines in it are")
+    )
     return (
-        f"{proposal.summary}\nWrote {target}; {len(proposal.choices)} lines in it are marked CHOOSE"
+        f"{proposal.summary}\nWrote {target}; {marked} marked CHOOSE"
         f" ({', '.join(proposal.choices)}). Next: hushrank validate {target}"
     )
 
@@ -139,6 +163,8 @@ def _read_head(source: Path) -> tuple[list[str], list[Row]]:
         raise ConfigError(f"{source}: columns are separated by semicolons; save it with commas")
     try:
         rows = list(islice(_rows(file), HEAD_ROWS))
+    except InputError as error:
+        raise ConfigError(str(error)) from None
     except (pa.ArrowException, OSError, ValueError, csv.Error):  # their texts may quote a row
         raise ConfigError(f"{source}: damaged, not readable as {file.format}") from None
     return columns, rows
@@ -149,6 +175,10 @@ def _rows(file: InputFile) -> Iterator[Row]:
         with pq.ParquetFile(file.path) as parquet:
             for batch in parquet.iter_batches(HEAD_ROWS):
                 yield from batch.to_pylist()
+    elif file.format is FileFormat.PREFLIB:
+        with open(file.path, "rb") as stream:
+            for batch in preflib.read_rows(file.path, stream):
+                yield from batch.slice(0, HEAD_ROWS).to_pylist()
     else:
         with open(file.path, encoding="utf-8-sig", errors="replace", newline="") as lines:
             if file.format is FileFormat.CSV:
@@ -191,7 +221,7 @@ def _told(
 def _file_lines(source: Path, target: Path, own: _Lines) -> Iterator[str]:
     """The whole file: what every job has, around what is `own` to a kind of input."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", source.stem).strip("._-")[:100] or "survey"
-    path = str(source) if source.is_absolute() else os.path.relpath(source, target.parent)
+    path = _path(source, target)
     yield f"# Proposed by hushrank init from the header and the first {HEAD_ROWS} rows of a file."
     yield "# The lines marked CHOOSE need a value from you. Paths start at the folder of this file."
     yield ""
@@ -203,11 +233,14 @@ def _file_lines(source: Path, target: Path, own: _Lines) -> Iterator[str]:
     yield from own.input
     yield line("  on_bad_rows", "set-aside", "or fail; such rows go to the confidential folder")
     yield ""
-    yield choose(
-        "items",
-        f"all that can be {own.done}, for example {{names: [London, Paris]}} or {{file:"
-        " items.txt}",
-    )
+    if own.items is None:
+        yield choose(
+            "items",
+            f"all that can be {own.done}, for example {{names: [London, Paris]}} or {{file:"
+            " items.txt}",
+        )
+    else:
+        yield line("items", f"{{file: {scalar(own.items)}}}", "as its header names them")
     yield ""
     yield "privacy:"
     yield from own.privacy
@@ -219,6 +252,10 @@ def _file_lines(source: Path, target: Path, own: _Lines) -> Iterator[str]:
     yield line("  path", ".hushrank/ledger.jsonl", "what was spent; never delete it")
     yield line("  epsilon", own.budget, "the most that may ever be spent on these people")
     yield line("runner", "local")
+
+
+def _path(source: Path, target: Path) -> str:
+    return str(source) if source.is_absolute() else os.path.relpath(source, target.parent)
 
 
 def _comparisons_lines(columns: list[str], guess: ColumnGuess) -> _Lines:
@@ -245,8 +282,8 @@ def _comparisons_lines(columns: list[str], guess: ColumnGuess) -> _Lines:
     )
 
 
-def _rankings_lines(guess: RankingGuess) -> _Lines:
-    ties = line("  ties", "refuse", "or random: a secret coin puts tied items in order")
+def _rankings_lines(guess: RankingGuess, ties: str = "refuse") -> _Lines:
+    meaning = "refuse: set aside; random: a secret coin puts tied items in order"
     bound = line("  max_contributions", "1", "the most rankings of one person that count")
     return _Lines(
         kind="rankings",
@@ -257,7 +294,7 @@ def _rankings_lines(guess: RankingGuess) -> _Lines:
                 line(f"    {role}", scalar(column), _RANKING_ROLES[role])
                 for role, column in guess.known().items()
             ),
-            *((ties,) if guess.layout == "long" else ()),
+            *((line("  ties", ties, meaning),) if guess.layout == "long" else ()),
         ),
         done="ranked",
         privacy=(
