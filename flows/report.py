@@ -16,6 +16,7 @@ from hushrank.flows.changes import changes_between
 from hushrank.flows.downloads import downloads_of
 from hushrank.flows.privacy_record import Parameter, PrivacyRecord
 from hushrank.flows.release import Release
+from hushrank.flows.released import ReleasedRankings
 from hushrank.flows.scale import WORDS, axis_of, interval_text, score_decimals, score_text
 from hushrank.flows.statement import number
 from hushrank.flows.wording import rank_interval, verdict
@@ -99,7 +100,7 @@ def render_report(
         words=WORDS[release.scale],
         ticks=axis_of(release.scale, release.ranking).ticks,
         counts=release.released.wins_by_item() is not None,
-        protected=PROTECTED[release.privacy.unit] if release.safe else "nobody",
+        protected=_of_kind(release, PROTECTED[release.privacy.unit]) if release.safe else "nobody",
         shown=shown,
         gap=SHOWN_BEST if len(shown) < len(rows) else None,
         full=_that_fit(rows, room) if len(shown) < len(rows) else [],
@@ -162,7 +163,7 @@ def _privacy_facts(release: Release) -> list[tuple[str, str]]:
     """What the table of the guarantee says: name and value."""
     privacy = release.privacy
     facts = [
-        ("Protected unit", f"{privacy.unit}: {UNIT_WORDS[privacy.unit]}"),
+        ("Protected unit", f"{privacy.unit}: {_of_kind(release, UNIT_WORDS[privacy.unit])}"),
         ("Adjacency", _named(privacy.adjacency, ADJACENCY_WORDS)),
         ("Epsilon", number(privacy.epsilon)),
         ("Delta", number(privacy.delta)),
@@ -171,7 +172,7 @@ def _privacy_facts(release: Release) -> list[tuple[str, str]]:
         ("Noise scale", _number(privacy.noise_scale)),
         ("Noise standard deviation", _root(privacy.noise_variance)),
         ("Sensitivity", _sensitivity(privacy)),
-        ("Answers used per person, at most", privacy.max_contributions),
+        (_of_kind(release, "Answers used per person, at most"), privacy.max_contributions),
         ("Answers per person on one item, at most", privacy.per_item_cap),
         ("Answers per person on one pair, at most", 1 if privacy.distinct_pairs else None),
         ("Ties", None if privacy.ties is None else TIES_WORDS[privacy.ties]),
@@ -179,6 +180,13 @@ def _privacy_facts(release: Release) -> list[tuple[str, str]]:
         *((_heading(name), _value(value)) for name, value in privacy.parameters.items()),
     ]
     return [(name, str(value)) for name, value in facts if value is not None]
+
+
+def _of_kind(release: Release, words: str) -> str:
+    """The words for answers, or where rankings were asked for, for rankings."""
+    if not isinstance(release.released, ReleasedRankings):
+        return words
+    return words.replace("answer", "ranking").replace("Answer", "Ranking")
 
 
 def _named(adjacency: Adjacency | None, words: dict[Adjacency, str]) -> str | None:

@@ -7,7 +7,12 @@ from itertools import permutations
 import numpy as np
 import pytest
 
-from hushrank.privacy.laplace_ranks import GRID, laplace_rankings, rank_sensitivity
+from hushrank.privacy.laplace_ranks import (
+    GRID,
+    laplace_rankings,
+    rank_sensitivity,
+    whole_ranking_epsilon,
+)
 from hushrank.privacy.mallows import expected_concordance
 from hushrank.privacy.randomness import seeded_bits, system_bits
 from tests.statistics import FALSE_POSITIVE_RATE, mean_p_value
@@ -73,3 +78,11 @@ def test_arguments_that_do_not_fit_are_refused() -> None:
         laplace_rankings(np.arange(3), np.array([2]), 1.0, system_bits())
     with pytest.raises(ValueError, match="epsilon must be > 0"):
         laplace_rankings(np.arange(3), np.array([3]), 0.0, system_bits())
+
+
+@pytest.mark.parametrize("m", [1, 2, 3, 4, 5])
+def test_the_whole_ranking_bound_is_the_largest_distance_over_the_scale(m: int) -> None:
+    ranks = np.array(list(permutations(range(m))))
+    largest = np.abs(ranks[:, None] - ranks).sum(axis=2).max()
+    steps = max(2 * (m - 1), 1)  # l1 change of one moved item, which costs epsilon
+    assert whole_ranking_epsilon(1.5, m) == pytest.approx(1.5 * largest / steps)

@@ -11,7 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
-from hushrank.transforms.spill_file import SpillFile
+from hushrank.transforms.spill_file import SpillFile, fetch, park
 
 
 @pytest.fixture
@@ -62,3 +62,13 @@ def test_reading_past_the_end_is_an_error(spill):
     spill.append(np.zeros(3, np.uint64))
     with pytest.raises(OSError, match="the spill file is shorter than what was written to it"):
         read(spill, 8, (3,))
+
+
+def test_a_blob_waits_in_the_file_or_travels(spill):
+    blobs = [bytes(range(16)), bytes(8)]
+    parcels = [park(blob, spill) for blob in blobs]
+    assert not any(isinstance(parcel, bytes) for parcel in parcels)
+    assert [fetch(parcel, spill) for parcel in parcels] == blobs
+    assert fetch(park(blobs[0], None), None) == blobs[0]
+    with pytest.raises(ValueError, match="none is given"):
+        fetch(parcels[0], None)
