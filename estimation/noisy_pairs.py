@@ -96,7 +96,8 @@ def fit_noisy_pairs(
     pairs = _pair_weights(totals, variance)
     weights = (pairs.used + pairs.kept * (wins - wins.T)) / 2
     objective = Objective(weights, link, 2 * ridge, np.zeros(counts.n_items))
-    solve = minimise if link.outcome_free_curvature else minimise_nonconvex
+    convex = link.outcome_free_curvature and bool((pairs.used >= 0).all())
+    solve = minimise if convex else minimise_nonconvex
     solution = solve(objective)
     scores = solution.theta
     curvature, noise = _expected_moments(totals, pairs, variance, scores, link)

@@ -145,3 +145,13 @@ def test_what_cannot_be_fitted_is_refused():
         fit_noisy_pairs(noisy, law, LOGISTIC, ridge=0.0)
     with pytest.raises(ValueError, match="at least 2 items"):
         fit_noisy_pairs(PairCounts(exact.wins[:1, :1], confidential=False), law, LOGISTIC)
+
+
+def test_pairs_that_count_less_than_nothing_do_not_stop_the_fit():
+    """A pair barely clear of its noise can enter with a weight below zero: no longer convex."""
+    wins = [[0, -29, 72, 27], [-19, 0, 24, 51], [150, 73, 0, 9], [-12, 20, 20, 0]]
+    counts = PairCounts(np.array(wins, np.int64), confidential=False)
+    fitted = fit_noisy_pairs(counts, NoiseLaw(NoiseKind.LAPLACE, 24.0), LOGISTIC)
+    assert fitted.fit.gradient_norm < 1e-6
+    assert fitted.fit.is_minimum
+    assert np.isfinite(fitted.fit.scores).all()
