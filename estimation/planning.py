@@ -60,6 +60,52 @@ def mean_pair_weight(pairs: WeightedPairs) -> float:
     return float(pairs.pair_values()[1].sum()) / (pairs.n_items * (pairs.n_items - 1) / 2)
 
 
+def weight_under_noise(pair_weight: float, noise_variance: float) -> float:
+    """Mean weight of pairs without noise that say as much as noisy ones of `pair_weight`.
+
+    Noise of variance v on both counts of a pair adds 2 v to the variance w of what w comparisons
+    say of it, so w^2 / (w + 2 v) comparisons say as much.
+
+    Args:
+        pair_weight: w, comparisons of a pair to expect, > 0.
+        noise_variance: v, of the noise on one entry of the matrix of wins, in comparisons.
+    """
+    return pair_weight**2 / (pair_weight + 2 * noise_variance)
+
+
+def weight_under_perturbation(
+    n_items: int, pair_weight: float, noise_variance: float, link: Link
+) -> float:
+    """The same for noise of variance v on each entry of the gradient of the likelihood.
+
+    The information of an item is h = n w I, and its score has variance (h + v) / h^2.
+    """
+    h = n_items * pair_weight * float(link.information(np.zeros(1))[0])
+    return pair_weight * h / (h + noise_variance)
+
+
+def predicted_share_error(
+    n_items: int, pair_weight: float, pair_share: float, noise_variance: float
+) -> PredictedError:
+    """Error of win shares from noisy win counts.
+
+    An item takes part in c = (n - 1) w comparisons and wins half of them: who wins adds c / 4 to
+    the variance of its count, how often it was asked about c (1 - p) / 4, the noise v.
+
+    Args:
+        n_items: n, at least 2.
+        pair_weight: w, comparisons of a pair to expect, > 0.
+        pair_share: p, the share of the pairs that a person is asked, in (0, 1]; 0: pairs are drawn
+            independently.
+        noise_variance: v, of the noise on one count, in comparisons.
+    """
+    _require(n_items, pair_weight=pair_weight)
+    c = (n_items - 1) * pair_weight
+    variance = c / 4 + c * (1 - pair_share) / 4 + noise_variance
+    typical = math.sqrt((1 - 1 / n_items) * variance) / c
+    return PredictedError(typical, _largest_of_normals(n_items) * typical)
+
+
 def information_needed(target_error: float, n_items: int, pair_share: float, link: Link) -> float:
     """The stopping rule's alpha: collect answers until G reaches it ([XSC] §S.1.4).
 

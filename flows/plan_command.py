@@ -1,8 +1,9 @@
-"""`hushrank plan`: how many people at which epsilons a survey of privatised answers needs."""
+"""`hushrank plan`: what a job would find out, or how many people privatised answers need."""
 
 from __future__ import annotations
 
 import math
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -11,22 +12,50 @@ from rich.table import Table
 
 from hushrank.flows.errors import ConfigError
 
+FILE_WIDTH = 110  # characters, where no terminal says how many
 DEFAULT_MIX = ("0.5", "1", "2", "4")  # shown one by one where no mix is given
 
-TargetError = Annotated[
-    float, typer.Option(help="Largest error of a score that is fine, in mean: 0.1, for example.")
+SurveyPath = Annotated[
+    Path | None,
+    typer.Argument(metavar="[SURVEY.YAML]", help="The job; its epsilon may be open yet."),
 ]
-Items = Annotated[int, typer.Option(help="How many items are ranked.")]
-Answers = Annotated[int, typer.Option(help="How many different pairs each person is asked.")]
-Mix = Annotated[
+People = Annotated[
+    list[int] | None, typer.Option(help="How many people answer; several times to compare.")
+]
+Epsilons = Annotated[
     list[str] | None,
     typer.Option(
         "--epsilon",
         metavar="EPSILON[:SHARE]",
-        help="What people choose for an answer, and how many of them; several times for a mix.",
+        help="To try; several times. Without a YAML file a mix: what people choose for an answer,"
+        " and how many of them.",
     ),
 ]
-People = Annotated[int | None, typer.Option(help="Say instead what so many people give.")]
+MostAnswers = Annotated[
+    list[int] | None,
+    typer.Option("--max-contributions", help="Answers of a person to try; several times."),
+]
+TargetOf = Annotated[
+    str | None,
+    typer.Option(
+        help="Wanted: top=0.9 (the best item first), best, order, error, largest or width."
+    ),
+]
+Plot = Annotated[Path | None, typer.Option(help="Draw it into this file, .svg or .png.")]
+Items = Annotated[
+    int | None, typer.Option(help="How many items are ranked, if no file lists them yet.")
+]
+Spread = Annotated[
+    float, typer.Option(help="Standard deviation of the true scores of the invented items.")
+]
+Seed = Annotated[int, typer.Option(help="The same seed invents the same surveys.")]
+Answers = Annotated[
+    int | None, typer.Option(help="Without a YAML file: different pairs each person is asked.")
+]
+TargetError = Annotated[
+    float,
+    typer.Option(help="Without a YAML file: largest error of a score that is fine, in mean."),
+]
 PerUser = Annotated[
     bool, typer.Option("--per-user", help="The epsilon is for all answers of a person together.")
 ]
@@ -34,21 +63,81 @@ LinkName = Annotated[str, typer.Option(help="logistic, probit or laplace.")]
 
 
 def plan(
-    items: Items,
-    answers: Answers,
-    target_error: TargetError = 0.1,
-    mix: Mix = None,
+    survey: SurveyPath = None,
     people: People = None,
+    epsilons: Epsilons = None,
+    max_contributions: MostAnswers = None,
+    target: TargetOf = None,
+    plot: Plot = None,
+    items: Items = None,
+    spread: Spread = 1.0,
+    seed: Seed = 0,
+    answers: Answers = None,
+    target_error: TargetError = 0.1,
     per_user: PerUser = False,
     link: LinkName = "logistic",
 ) -> None:
-    """Say how many people are needed for scores of a wanted precision, before anybody is asked.
+    """Say what a job would find out, before any answer is read and any budget is spent.
 
-    For methods on privatised answers (privacy.unit: local). No answer is read; nothing is spent.
+    With a YAML file: the accuracy that its survey reaches at several epsilons, by method, on
+    invented people. Without one: how many people are needed for scores of a wanted precision from
+    privatised answers (privacy.unit: local), of --items and --answers.
     """
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=FILE_WIDTH)
+    if survey is None:
+        _refuse_without_survey(max_contributions, target, plot)
+        _people_needed(console, items, answers, target_error, epsilons, people, per_user, link)
+        return
+    if answers is not None or per_user:
+        raise ConfigError(
+            "--answers and --per-user go without a YAML file; with one, name --max-contributions"
+        )
+    from hushrank.flows.survey_plan import World
+    from hushrank.flows.survey_plan_display import DEFAULT_TARGET, PlanRequest, plan_survey
+
+    request = PlanRequest(
+        people=tuple(people or ()),
+        answers=tuple(max_contributions or ()),
+        epsilons=tuple(_mix_of_one(level) for level in epsilons or ()),
+        target=target or DEFAULT_TARGET,
+        plot=plot,
+        n_items=items,
+    )
+    plan_survey(survey, request, World(spread=spread, seed=seed), console)
+
+
+def _refuse_without_survey(*given: object) -> None:
+    if any(each is not None for each in given):
+        raise ConfigError(
+            "--max-contributions, --target and --plot need a job: hushrank plan survey.yaml"
+        )
+
+
+def _mix_of_one(level: str) -> float:
+    mix = _mix([level])
+    if ":" in level:
+        raise ConfigError(f"--epsilon {level}: with a YAML file, name single values")
+    return next(iter(mix))
+
+
+def _people_needed(
+    console: Console,
+    items: int | None,
+    answers: int | None,
+    target_error: float,
+    mix: list[str] | None,
+    people: list[int] | None,
+    per_user: bool,
+    link: str,
+) -> None:
+    """The plan for privatised answers, by formula."""
     from hushrank.estimation.links import link_named
     from hushrank.estimation.planning import information_needed
 
+    if items is None or answers is None:
+        raise ConfigError("plan: name a YAML file, or --items and --answers")
     n_pairs = items * (items - 1) // 2
     if items < 2 or not 1 <= answers <= n_pairs:
         raise ConfigError(
@@ -59,7 +148,6 @@ def plan(
         needed = information_needed(target_error, items, answers / n_pairs, link_named(link))
     except ValueError as error:
         raise ConfigError(f"{error}") from None
-    console = Console()
     console.print(
         f"Scores of {items} items, each person asked {answers} of {n_pairs} pairs, link {link}:",
         markup=False,
@@ -67,7 +155,8 @@ def plan(
         soft_wrap=True,
     )
     mixes = [_mix(mix)] if mix else [_mix([level]) for level in DEFAULT_MIX]
-    console.print(_table(mixes, needed, target_error, answers if per_user else 1, people))
+    count = people[0] if people else None
+    console.print(_table(mixes, needed, target_error, answers if per_user else 1, count))
     console.print(
         f"Stop asking when G, the sum of tanh(epsilon of an answer / 2)^2 over people, reaches"
         f" {needed:.4g}.\nNo answer was read; nothing was spent.",

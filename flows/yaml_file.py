@@ -9,7 +9,7 @@ keep the last, is refused.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -54,8 +54,12 @@ class _Key:
     value: yaml.Node
 
 
-def read_yaml(path: Path) -> dict[object, object]:
+def read_yaml(path: Path, open_keys: Collection[str] = ()) -> dict[object, object]:
     """The mapping that `path` holds.
+
+    Args:
+        path: of the file.
+        open_keys: dotted keys that may be marked CHOOSE and have no value.
 
     Raises:
         ConfigError: the file cannot be read, is empty, is not YAML, holds a key twice, is no
@@ -76,7 +80,7 @@ def read_yaml(path: Path) -> dict[object, object]:
         raise ConfigError(f"{path}: must hold lines such as `name: my-survey`, one key each")
     keys = list(_keys(root, "", set()))
     _refuse_duplicates(path, keys)
-    _refuse_unchosen(path, keys, text.splitlines())
+    _refuse_unchosen(path, keys, text.splitlines(), open_keys)
     return content
 
 
@@ -120,11 +124,13 @@ def _refuse_duplicates(path: Path, keys: list[_Key]) -> None:
         raise ConfigError("\n".join(problems))
 
 
-def _refuse_unchosen(path: Path, keys: list[_Key], lines: list[str]) -> None:
+def _refuse_unchosen(
+    path: Path, keys: list[_Key], lines: list[str], open_keys: Collection[str]
+) -> None:
     problems = []
     for key in keys:
         mark = _CHOOSE.search(lines[key.line - 1])
-        if mark and key.value.tag == _NULL_TAG:
+        if mark and key.value.tag == _NULL_TAG and key.name not in open_keys:
             problems.append(
                 f"{path}: {key.name}: line {key.line} is marked CHOOSE and has no value yet;"
                 f" {mark['what']}"
