@@ -59,8 +59,7 @@ def serve(config: ConfigPath, cron: CronText = None) -> None:
                 schedule=schedule,
                 parameters=_parameters(config),
                 tags=["hushrank"],
-                limit=1,
-                global_limit=_one_at_a_time(),
+                limit=1,  # and no limit of the server's: see `_one_at_a_time`
                 entrypoint_type=EntrypointType.MODULE_PATH,
             )
         except Exception as error:  # whatever Prefect's client lets through when it is cut off
@@ -147,7 +146,12 @@ def _parameters(config: Path) -> dict[str, Any]:
 
 
 def _one_at_a_time() -> ConcurrencyLimitConfig:
-    """The server's part of it; the ledger's lock is what cannot be got round."""
+    """The server's part of it; the ledger's lock is what cannot be got round.
+
+    A run that dies while the server is down keeps its slot. A server frees it after some minutes if
+    it keeps leases in files (docs/nightly.md), but never if it keeps them in memory, as it does by
+    default. So `serve`, which can count its own runs, does without.
+    """
     from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
 
     return ConcurrencyLimitConfig(limit=1, collision_strategy=ConcurrencyLimitStrategy.ENQUEUE)
