@@ -78,6 +78,10 @@ def tables_by_length(items: Integers, lengths: Integers, n_items: int) -> Iterat
         raise ValueError(f"item codes must be 0 to {n_items - 1}")
     if len(lengths) and lengths.max() > n_items:
         raise ValueError("a ranking holds an item twice")
+    found = np.flatnonzero(np.bincount(lengths)[1:]) + 1
+    if len(found) == 1 and len(items) == found[0] * len(lengths):
+        yield items.reshape(len(lengths), -1)
+        return
     starts = np.cumsum(lengths) - lengths
-    for length in np.unique(lengths[lengths > 0]):
+    for length in found:
         yield items[starts[lengths == length][:, None] + np.arange(length)]

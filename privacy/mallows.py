@@ -159,7 +159,7 @@ def rankings_by_length(
 ) -> Iterator[tuple[int, NDArray[np.int64], NDArray[np.int64]]]:
     """Rankings of two items or more by length: the length, which they are, where each starts."""
     starts = np.cumsum(lengths) - lengths
-    for n_items in np.unique(lengths[lengths > 1]):
+    for n_items in np.flatnonzero(np.bincount(lengths)[2:]) + 2:
         chosen = np.flatnonzero(lengths == n_items)
         yield int(n_items), chosen, starts[chosen]
 

@@ -27,7 +27,7 @@ from hushrank.transforms.epsilons import (
     epsilons_of,
     numbers_of,
 )
-from hushrank.transforms.flat_lists import any_in_list, cells_of, repeats_item
+from hushrank.transforms.flat_lists import any_in_list, repeats_item, take_lists
 from hushrank.transforms.ranking_columns import ListColumns, RankColumns
 from hushrank.transforms.schema import is_text, to_numpy, to_text
 from hushrank.transforms.sorting import Words, new_run, number_runs, sort_by
@@ -64,8 +64,8 @@ class Rankings:
         """The chosen rankings, in that order."""
         chosen = np.arange(len(self))[rows]
         owner = None if self.owner is None else self.owner[chosen]
-        cells = cells_of(self.lengths, chosen)
-        return Rankings(self.items[cells], self.lengths[chosen], self.epsilon[chosen], owner)
+        items = take_lists(self.items, self.lengths, chosen)
+        return Rankings(items, self.lengths[chosen], self.epsilon[chosen], owner)
 
     def blocks(self, size: int) -> Iterator[Rankings]:
         """The rankings in order, at most `size` at a time, without copying them."""
@@ -108,7 +108,7 @@ class Pieces:
 
     def take(self, rows: Integers) -> Pieces:
         """The chosen pieces, in that order."""
-        rank = self.rank[cells_of(self.rankings.lengths, rows)]
+        rank = take_lists(self.rank, self.rankings.lengths, rows)
         return Pieces(self.rankings.take(rows), rank, self.contest[rows])
 
     @classmethod
@@ -386,6 +386,6 @@ def _sorted_out(whole: Rankings, rank: Floats, rules: Rules) -> Assembled:
     return Assembled(
         whole if len(refused) == 0 else whole.take(valid),
         whole.take(refused),
-        rank[cells_of(whole.lengths, refused)],
+        take_lists(rank, whole.lengths, refused),
         tuple(rules[k][0] for k in reasons.tolist()),
     )

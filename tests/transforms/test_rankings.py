@@ -15,7 +15,6 @@ from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.transforms.catalogue import Catalogue
 from hushrank.transforms.epsilons import EpsilonSource, EpsilonTable
-from hushrank.transforms.flat_lists import repeats_item
 from hushrank.transforms.ranking_blobs import (
     blob_of_pieces,
     blob_of_rankings,
@@ -144,21 +143,6 @@ def test_epsilons_of_lists_come_from_a_column_or_a_table():
     found = encoded(ranking, source=RANGE, table=table)
     assert found.rankings.epsilon.tolist() == [0.5, 2.0]
     assert found.rejects["reason"].to_pylist() == ["user is not in the table of epsilons"]
-
-
-@given(st.lists(st.lists(st.integers(0, 69), max_size=6), min_size=1, max_size=8))
-def test_repeated_items_are_found(rankings):
-    items = np.array([item for ranking in rankings for item in ranking], np.int64)
-    lengths = np.array([len(ranking) for ranking in rankings])
-    expected = [len(set(ranking)) < len(ranking) for ranking in rankings]
-    assert repeats_item(items, lengths, 70).tolist() == expected
-    few = [[item % 64 for item in ranking] for ranking in rankings]
-    expected = [len(set(ranking)) < len(ranking) for ranking in few]
-    assert repeats_item(items % 64, lengths, 64).tolist() == expected
-
-
-def test_an_item_that_fills_the_whole_word_is_found_too():
-    assert repeats_item(np.full(4, 63), np.array([4]), 64).tolist() == [True]
 
 
 rows_of_people = st.lists(
