@@ -129,11 +129,22 @@ def run(
         int | None,
         typer.Option(help="Draw all noise from this seed, for a test; marks the release unsafe."),
     ] = None,
+    plan_only: Annotated[
+        bool,
+        typer.Option("--plan", help="Print the stages and what each reads and writes; run none."),
+    ] = False,
 ) -> None:
     """Rank privately: check, reserve budget, reduce, draw noise, estimate, publish."""
     if again and day is None:
         raise ConfigError("--again goes with --date; leave one out or add the other.")
     night = None if day is None else day_of(day, "--date")
+    if plan_only:
+        from hushrank.flows.job import prepare_job
+        from hushrank.flows.stage_table import show_stages
+
+        job = prepare_job(config, no_privacy=no_privacy, seed=unsafe_seed, night=night)
+        show_stages(Console(), job)
+        return
     with execution(direct) as execute:
         from hushrank.flows.display import show_outcome
         from hushrank.flows.job import prepare_job

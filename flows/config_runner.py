@@ -7,6 +7,7 @@ environment they were started in, never from a source tree.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
@@ -25,6 +26,9 @@ from hushrank.transforms.files import REMOTE_PREFIX, is_remote
 if TYPE_CHECKING:
     from hushrank.flows.config import SurveyConfig
 
+WORKER_REST_MILLISECONDS = (
+    60_000  # a worker waits for its next step, for starting one takes seconds
+)
 ADDRESS = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}")
 BUCKET = re.compile(r"gs://[a-z0-9][a-z0-9._-]+(/.*)?")
 NOT_FOR_SPARK = (
@@ -46,6 +50,7 @@ def _bucket(value: object) -> object:
     return value
 
 
+Hours = Annotated[float, Field(gt=0, allow_inf_nan=False, examples=["24"])]
 Address = Annotated[Text, BeforeValidator(_address)]
 Bucket = Annotated[Text, BeforeValidator(_bucket)]
 
@@ -79,6 +84,8 @@ class _PortableRunner(Section):
         workers: of `external`: the pool's address as the engine's machines see it.
         image: of `docker`: a container image that holds our package.
         workers_per_machine: Python processes that each of the engine's own workers uses.
+        max_hours: after which a job that has not ended is stopped. (An engine waits for good for a
+            worker that died while it was starting.)
     """
 
     job_server: Address | None = Field(default=None, examples=["localhost:8099"])
@@ -88,6 +95,7 @@ class _PortableRunner(Section):
     workers: Address | None = Field(default=None, examples=["localhost:50000"])
     image: Text | None = Field(default=None, examples=["example.org/hushrank:0.1.0"])
     workers_per_machine: int = Field(default=1, ge=1, le=256)
+    max_hours: Hours = 24.0
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -120,6 +128,7 @@ class _PortableRunner(Section):
         if self.workers or self.image:
             yield f"--environment_config={self.workers or self.image}"
         yield f"--sdk_worker_parallelism={self.workers_per_machine}"
+        yield f"--environment_cache_millis={WORKER_REST_MILLISECONDS}"
 
 
 class FlinkRunner(_PortableRunner):
@@ -142,7 +151,8 @@ class FlinkRunner(_PortableRunner):
             "flink_job_server_jar": self.job_server_jar,
             "parallelism": self.parallelism,
         }
-        return Engine(Runner.FLINK, (*self._arguments(), *_options(given)))
+        arguments = (*self._arguments(), *_options(given))
+        return Engine(Runner.FLINK, arguments, _seconds(self.max_hours))
 
     def _problems(self) -> Iterator[tuple[str, str]]:
         yield from super()._problems()
@@ -158,7 +168,8 @@ class SparkRunner(_PortableRunner):
     def engine(self) -> Engine:
         """The engine that this section names."""
         given = {"spark_master_url": self.master, "spark_job_server_jar": self.job_server_jar}
-        return Engine(Runner.SPARK, (*self._arguments(), *_options(given)))
+        arguments = (*self._arguments(), *_options(given))
+        return Engine(Runner.SPARK, arguments, _seconds(self.max_hours))
 
 
 class DataflowRunner(Section):
@@ -174,6 +185,7 @@ class DataflowRunner(Section):
         machine_type, max_workers: what a worker is, and how many there may be.
         subnetwork, public_ips: the workers' network; without public addresses it needs Private
             Google Access.
+        max_hours: after which a job that has not ended is stopped.
     """
 
     kind: Literal["dataflow"] = Field(examples=["dataflow"])
@@ -192,6 +204,7 @@ class DataflowRunner(Section):
         default=None, examples=["regions/europe-west4/subnetworks/default"]
     )
     public_ips: bool = False
+    max_hours: Hours = 24.0
 
     @model_validator(mode="after")
     def _check(self) -> Self:
@@ -220,7 +233,8 @@ class DataflowRunner(Section):
         }
         addresses = () if self.public_ips else ("--no_use_public_ips",)
         image = ("--sdk_location=container",) if self.image else ()  # which has Beam already
-        return Engine(Runner.DATAFLOW, (*_options(given), *image, *addresses))
+        arguments = (*_options(given), *image, *addresses)
+        return Engine(Runner.DATAFLOW, arguments, _seconds(self.max_hours))
 
 
 RunnerConfig = LocalRunner | FlinkRunner | SparkRunner | DataflowRunner
@@ -256,6 +270,10 @@ def _must_be_remote(path: str) -> str:
         f"must start with {REMOTE_PREFIX} with kind: dataflow, whose workers cannot reach a local"
         f" path, got {path!r}; copy it to Cloud Storage"
     )
+
+
+def _seconds(hours: float) -> int:
+    return math.ceil(3600 * hours)
 
 
 def _options(given: Mapping[str, str | int | Path | None]) -> Iterator[str]:

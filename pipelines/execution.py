@@ -89,12 +89,14 @@ def _run_elsewhere(job: Reduction, build: Build) -> None:
     result = pipeline.run()
     with _interrupted_by_termination():
         try:
-            state = result.wait_until_finish()
+            state = result.wait_until_finish(1000 * job.engine.most_seconds)
         except KeyboardInterrupt:
             result.cancel()
             raise
+    if state == "RUNNING":
+        result.cancel()
     if state != "DONE":
-        raise RuntimeError(f"the engine stopped the job: {state}")
+        raise RuntimeError(f"the job has not ended, or the engine stopped it: {state}")
 
 
 @contextlib.contextmanager

@@ -2,20 +2,38 @@
 
 from __future__ import annotations
 
+from types import ModuleType
+
 from hushrank.pipelines import reduce_comparisons, reduce_private, reduce_rankings, reduce_responses
 from hushrank.pipelines.private_job import ReduceAnswers
 from hushrank.pipelines.rankings_job import ReduceRankings
 from hushrank.pipelines.reduction_job import ReduceComparisons
 from hushrank.pipelines.responses_job import ReduceResponses
+from hushrank.transforms.engine import beam
+
+Job = ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings
 
 
-def run(job: ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings) -> None:
+def run(job: Job) -> None:
     """Execute `job`: see the module that is named after it."""
+    _module(job).run(job)
+
+
+def build(pipeline: beam.Pipeline, job: Job) -> None:
+    """Add the graph of `job` to `pipeline`, for an engine whose workers share nothing.
+
+    Raises:
+        InputError: an input file cannot be read.
+    """
+    module = _module(job)
+    module.build(pipeline, job, module.plan(job))
+
+
+def _module(job: Job) -> ModuleType:
     if isinstance(job, ReduceRankings):
-        reduce_rankings.run(job)
-    elif isinstance(job, ReduceResponses):
-        reduce_responses.run(job)
-    elif isinstance(job, ReduceAnswers):
-        reduce_private.run(job)
-    else:
-        reduce_comparisons.run(job)
+        return reduce_rankings
+    if isinstance(job, ReduceResponses):
+        return reduce_responses
+    if isinstance(job, ReduceAnswers):
+        return reduce_private
+    return reduce_comparisons

@@ -25,10 +25,12 @@ class Engine:
     Attributes:
         runner: which one.
         arguments: Beam's own options for it, as at a command line.
+        most_seconds: after which a job that has not ended is stopped; for engines elsewhere.
     """
 
     runner: Runner = Runner.LOCAL
     arguments: tuple[str, ...] = ()
+    most_seconds: int = 86_400
 
 
 HERE = Engine()
