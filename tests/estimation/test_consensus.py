@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+import tracemalloc
 from itertools import permutations, product
 
 import numpy as np
@@ -63,6 +65,19 @@ def test_twenty_items_in_a_cycle_of_cycles_are_solved_exactly() -> None:
     rotated = np.roll(np.arange(n), 7)
     assert disagreements(wins, rotated) == found.disagreements
     assert disagreements(wins, np.arange(n)[::-1]) > found.disagreements
+
+
+def test_twenty_items_stay_within_their_time_and_memory() -> None:
+    """Random counts split into no groups, so nothing is saved: 20 s of processor time and 1 GB."""
+    cost = np.random.default_rng(0).integers(0, 1000, (20, 20)).astype(np.float64)
+    tracemalloc.start()
+    started = time.process_time()
+    order = cheapest_order(cost)
+    seconds, (_, peak) = time.process_time() - started, tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert sorted(order) == list(range(20))
+    assert seconds < 20
+    assert peak < 1e9
 
 
 @pytest.mark.parametrize("seed", range(4))
