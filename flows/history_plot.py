@@ -8,16 +8,18 @@ from __future__ import annotations
 import io
 import warnings
 from collections.abc import Sequence
+from datetime import date
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.dates import AutoDateLocator, ConciseDateFormatter, date2num
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 
 from hushrank.flows.plot_style import short_name
 from hushrank.flows.release import Release
 
+EPOCH = date(1970, 1, 1)  # of the axis of days
 MOST_LINES = 10  # items drawn: those that lead the last release
 
 
@@ -34,7 +36,7 @@ def ranks_over_time(releases: Sequence[Release], format_: str) -> bytes:
         figure = Figure(figsize=(8.0, 1.2 + 0.36 * len(items)), layout="constrained")
         axes = figure.add_subplot()
         for position, item in enumerate(items):
-            _draw(axes, releases, item, mpl.color_sequences["tab10"][position % 10])
+            _draw(axes, releases, item, f"C{position}")
         _frame(axes, releases, len(items))
         content = io.BytesIO()
         metadata = {"Date": None} if format_ == "svg" else {}
@@ -42,9 +44,7 @@ def ranks_over_time(releases: Sequence[Release], format_: str) -> bytes:
         return content.getvalue()
 
 
-def _draw(
-    axes: Axes, releases: Sequence[Release], item: str, color: tuple[float, float, float]
-) -> None:
+def _draw(axes: Axes, releases: Sequence[Release], item: str, color: str) -> None:
     lines = [
         (release.release_id, line)
         for release in releases
@@ -87,7 +87,7 @@ def _positions(releases: Sequence[Release], release_ids: Sequence[str]) -> np.nd
     for index, release in enumerate(releases):
         same = [i for i, day in enumerate(days) if day == release.day]
         shift = same.index(index) / len(same)
-        place[release.release_id] = float(date2num(release.day)) + shift
+        place[release.release_id] = (release.day - EPOCH).days + shift
     return np.array([place[release_id] for release_id in release_ids])
 
 
@@ -96,9 +96,10 @@ def _frame(axes: Axes, releases: Sequence[Release], n_drawn: int) -> None:
     axes.set_ylim(max(lowest, n_drawn) + 0.5, 0.5)
     axes.yaxis.set_major_locator(mpl.ticker.MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
     axes.set_ylabel("rank, with 95 % interval")
-    locator = AutoDateLocator(minticks=2, maxticks=8)
+    locator = AutoDateLocator(minticks=2, maxticks=8)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_locator(locator)
-    axes.xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    form = ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_formatter(form)
     axes.grid(axis="y", linewidth=0.5, color="#dddddd")
     axes.set_title(f"{releases[-1].name}: {len(releases)} releases", loc="left", fontsize=10.5)
     for side in ("top", "right"):

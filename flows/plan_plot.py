@@ -33,7 +33,7 @@ def accuracy_plot(name: str, curves: Curves, formula: Sequence[float | None], su
         figure = Figure(figsize=(8.0, 3.6), layout="constrained")
         left, right = figure.subplots(1, 2)
         for position, (method, tried) in enumerate(curves.items()):
-            _draw_shares(left, method, tried, mpl.color_sequences["tab10"][position % 10])
+            _draw_shares(left, method, tried, f"C{position}")
         _draw_error(right, next(iter(curves.values())), formula)
         for axes in (left, right):
             axes.set_xscale("log")
@@ -55,7 +55,7 @@ def _draw_shares(
     axes: Axes,
     method: str,
     tried: Sequence[tuple[Setting, Accuracy]],
-    color: tuple[float, float, float],
+    color: str,
 ) -> None:
     epsilon = np.array([setting.epsilon for setting, _ in tried])
     top = np.array([100 * found.top for _, found in tried])

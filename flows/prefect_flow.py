@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from hushrank.flows.errors import HushrankError
 from hushrank.flows.job import Job
 from hushrank.flows.nightly import Outcome, Perform, Step, run_job
+from hushrank.flows.prefect_artifacts import leave_artifacts
 from hushrank.flows.reduction import Reducer
 
 T = TypeVar("T")
@@ -48,6 +49,7 @@ def run_in_flow(job: Job, reducer: Reducer, watch: Perform) -> Outcome:
     def rank() -> Outcome:
         outcome = run_job(job, reducer, lambda step, action: watch(step, _as_task(step, action)))
         _alert(outcome)
+        leave_artifacts(outcome)
         return outcome
 
     try:

@@ -133,7 +133,7 @@ def _open_size(content: dict[object, object]) -> bool:
     methods = [str(method) for method in PERTURBED_OBJECTIVE]
     if content.get("method") not in methods or not isinstance(model, dict):
         return False
-    return model.setdefault("expected_comparisons", 1.0) == 1.0
+    return bool(model.setdefault("expected_comparisons", 1.0) == 1.0)
 
 
 def methods_to_compare(config: SurveyConfig) -> tuple[Method, ...]:

@@ -136,10 +136,9 @@ class PlannedSurvey:
         for first in range(0, self.people, at_once):
             people = min(at_once, self.people - first)
             keys = draw_distinct(np.full(people, self.answers), self.n_items, rng)
-            answered = np.zeros(people * self.n_items, bool)
-            answered[keys] = True
+            answered = np.zeros((people, self.n_items), bool)
+            answered.flat[keys] = True
             ability = rng.normal(0.0, self.ability_spread, people)
-            answered = answered.reshape(people, self.n_items)
             right = answered & (rng.random(answered.shape) < expit(ability[:, None] - truth))
             counts += right.T.astype(np.float32) @ (answered & ~right).astype(np.float32)
         return np.rint(counts).astype(np.int64)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import shutil
+import sqlite3
 import subprocess
 import sys
 from pathlib import Path
@@ -222,12 +223,25 @@ def test_the_real_command_releases_directly(survey):
     assert survey.published() == FILES
 
 
+def artifacts_of(prefect_home: Path) -> dict[str, str]:
+    """What the server keeps for people, by key."""
+    with sqlite3.connect(prefect_home / "prefect.db") as database:
+        return dict(database.execute("select key, data from artifact where key is not null"))
+
+
 @pytest.mark.slow
 def test_the_real_command_releases_through_prefects_ephemeral_server(survey):
     done = hushrank("run", "survey.yaml", cwd=survey.folder)
     assert done.returncode == 0, done.stderr
     assert survey.published() == FILES
     assert "Spent epsilon 2" in done.stdout
+    kept = artifacts_of(survey.folder / "prefect")
+    assert sorted(kept) == [
+        f"hushrank-zoo-{what}" for what in ("plot", "ranking", "report", "summary")
+    ]
+    assert "ants" in kept["hushrank-zoo-ranking"]
+    assert "Budget left" in kept["hushrank-zoo-summary"]
+    assert (survey.output / "report.html").as_uri() in kept["hushrank-zoo-report"]
     again = hushrank("run", "survey.yaml", cwd=survey.folder)
     assert "nothing was spent now" in again.stdout
     refused = hushrank(
