@@ -1,0 +1,280 @@
+"""On a real Flink with two task managers: the same results, and what a killed worker leaves.
+
+The cluster is the one of `infra/flink/cluster.py`, which needs Java, Maven and, the first time, the
+network. Where it cannot be had the tests are skipped and say why.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from hushrank.flows.config_runner import FlinkRunner
+from hushrank.pipelines import reduce
+from hushrank.pipelines.reduction_job import Statistic
+from hushrank.transforms.answer_sheets import Duplicates
+from hushrank.transforms.epsilons import EpsilonSource, Shares
+from hushrank.transforms.local_answers import LocalAnswers
+from hushrank.transforms.schema import Ties
+from tests.pipelines import test_reduce_comparisons as comparisons
+from tests.pipelines import test_reduce_private as private
+from tests.pipelines import test_reduce_rankings as rankings
+from tests.pipelines import test_reduce_responses as responses
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1500)]  # the first time jars are fetched
+
+CANNOT = 69  # exit code of the cluster: there is no Java, or no jars
+HUGE_EPSILON = 100.0  # of an answer: e^-100 is the chance that one of them flips
+PATIENCE = 300  # seconds; a job takes some ten
+
+
+@dataclasses.dataclass(frozen=True)
+class Flink:
+    """A running cluster."""
+
+    job_server: str
+    workers: str
+    worker_pool: int
+
+    def runner(self, workers: str | None = None) -> dict[str, Any]:
+        """The `runner` section of a job on it."""
+        return {
+            "kind": "flink", "job_server": self.job_server, "environment": "external",
+            "workers": workers or self.workers, "parallelism": 2, "max_hours": PATIENCE / 3600,
+        }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def flink(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flink]:
+    folder = tmp_path_factory.mktemp("flink")
+    script = checkout / "infra" / "flink" / "cluster.py"
+    command = [sys.executable, str(script), "--folder", str(folder)]
+    with (folder / "stderr").open("w+") as errors:
+        cluster = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        try:
+            line = cluster.stdout.readline()
+            if not line and cluster.wait(60) == CANNOT:
+                pytest.skip((folder / "stderr").read_text().strip())
+            found = json.loads(line)
+            yield Flink(found["job_server"], found["workers"], found["worker_pool"])
+        finally:
+            cluster.terminate()
+            cluster.wait(60)
+
+
+def on(flink: Flink, job: Any, work: Path) -> Any:
+    """The same reduction on the cluster, into another folder."""
+    engine = FlinkRunner.model_validate(flink.runner()).engine()
+    return dataclasses.replace(job, engine=engine, confidential=str(work))
+
+
+def exact(job: Any) -> dict[str, Any]:
+    with np.load(f"{job.confidential}/exact.npz") as arrays:
+        return {name: arrays[name].tolist() for name in arrays}
+
+
+def tally(job: Any) -> dict[str, int]:
+    return json.loads(Path(job.confidential, "diagnostics.json").read_text())
+
+
+def a_log(folder: Path) -> Path:
+    comparisons.write(comparisons.a_log(), folder, files=3, row_group=100, seed=2)
+    return folder
+
+
+def wins(folder: Path, work: Path) -> Any:
+    return comparisons.a_job(a_log(folder), work)
+
+
+def pairs(folder: Path, work: Path) -> Any:
+    """With everything that needs a meeting: events, random ties, one row a pair."""
+    changes = {"statistic": Statistic.PAIR_COUNTS, "event": "id", "ties": Ties.RANDOM}
+    return comparisons.a_job(a_log(folder), work, **changes, distinct_pairs=True)
+
+
+def local_answers(folder: Path, work: Path) -> Any:
+    log = private.a_log()
+    folder.mkdir()
+    pq.write_table(log, folder / "0.parquet", row_group_size=500)
+    epsilons = EpsilonSource(low=HUGE_EPSILON, high=HUGE_EPSILON, value=HUGE_EPSILON)
+    shares = Shares(max_contributions=7)
+    job = private.a_job(folder, work, shares=shares, epsilons=epsilons)
+    return dataclasses.replace(job, columns=dataclasses.replace(job.columns, epsilon=None))
+
+
+def test_answers(folder: Path, work: Path) -> Any:
+    responses.write(responses.a_log(repeated=True), folder, files=3)
+    return responses.a_job(folder, work, duplicates=Duplicates.LAST, order="time")
+
+
+test_answers.__test__ = False  # type: ignore[attr-defined]
+
+
+def local_test_answers(folder: Path, work: Path) -> Any:
+    responses.write(responses.a_log(), folder, files=3)
+    local = LocalAnswers(HUGE_EPSILON * responses.K, debiased=False)
+    return responses.a_job(folder, work, local=local)
+
+
+def local_rankings(folder: Path, work: Path) -> Any:
+    rankings.write(rankings.long_form(rankings.true_rankings()), folder, files=2)
+    epsilons = EpsilonSource(low=HUGE_EPSILON, high=HUGE_EPSILON, value=HUGE_EPSILON)
+    return rankings.a_job(folder, work, already_private=False, epsilons=epsilons)
+
+
+KINDS = (wins, pairs, local_answers, test_answers, local_test_answers, local_rankings)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_results_are_those_of_the_local_runner(flink, tmp_path, kind):
+    here = kind(tmp_path / "in", tmp_path / "here")
+    there = on(flink, here, tmp_path / "there")
+    reduce.run(here)
+    reduce.run(there)
+    assert exact(there) == exact(here)
+    assert tally(there) == tally(here)
+    rejects = [
+        sorted(str(row) for path in Path(job.confidential).glob("rejects/*")
+               for row in pq.read_table(path).to_pylist())
+        for job in (here, there)
+    ]  # fmt: skip
+    assert rejects[0] == rejects[1]
+
+
+def children(process: int) -> set[int]:
+    """Of a process that starts some from any of its threads."""
+    lists = Path(f"/proc/{process}/task").glob("*/children")
+    return {int(child) for threads in lists for child in threads.read_text().split()}
+
+
+def wait_for(condition: Callable[[], Any]) -> Any:
+    """What `condition` finds."""
+    deadline = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.05)
+    return found
+
+
+def write_large(folder: Path) -> None:
+    """Rows for some seconds of work; the first is bad, so that its reader leaves a trace."""
+    random = np.random.default_rng(5)
+    n_rows, n_items = 3_000_000, comparisons.N_ITEMS
+    left = random.integers(0, n_items, n_rows)
+    columns = {
+        "who": random.integers(0, 300_000, n_rows),
+        "a": np.append(99, left[1:]),
+        "b": (left + random.integers(1, n_items, n_rows)) % n_items,
+        "y": random.choice([-1, 1], n_rows).astype(np.int8),
+    }
+    folder.mkdir(exist_ok=True)
+    pq.write_table(pa.table(columns), folder / "0.parquet", row_group_size=500_000)
+
+
+def is_reading(work: Path) -> bool:
+    """Whether a worker has set the bad row of `write_large` aside."""
+    return any(work.glob("**/rejects/*.parquet"))
+
+
+def test_a_killed_worker_is_replaced_and_nothing_counts_twice(flink, tmp_path):
+    write_large(tmp_path / "in")
+    here = comparisons.a_job(tmp_path / "in", tmp_path / "here")
+    there = on(flink, here, tmp_path / "there")
+    before = children(flink.worker_pool)
+    killed = []
+
+    def kill_one() -> None:
+        wait_for(lambda: is_reading(tmp_path / "there"))
+        killed.append(min(children(flink.worker_pool) - before))
+        os.kill(killed[0], signal.SIGKILL)
+
+    killer = threading.Thread(target=kill_one)
+    killer.start()
+    reduce.run(there)  # Flink starts the job again, two times at most
+    killer.join()
+    assert len(killed) == 1
+    reduce.run(here)
+    assert exact(there) == exact(here)
+    assert tally(there) == tally(here)
+
+
+@pytest.fixture
+def pool(tmp_path: Path) -> Iterator[Callable[[], tuple[str, subprocess.Popen[bytes]]]]:
+    """Start what starts workers; it and they are gone afterwards."""
+    started = []
+
+    def start() -> tuple[str, subprocess.Popen[bytes]]:
+        port = 20_000 + os.getpid() % 10_000
+        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+        module = "apache_beam.runners.worker.worker_pool_main"
+        command = [sys.executable, "-m", module, f"--service_port={port}"]
+        environment = {**os.environ, "PATH": path}
+        silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
+        process = subprocess.Popen(command, env=environment, start_new_session=True, **silent)
+        started.append(process)
+        return f"localhost:{port}", process
+
+    yield start
+    for process in started:
+        kill_all(process)
+
+
+def kill_all(process: subprocess.Popen[bytes]) -> None:
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+
+
+def hushrank(*arguments: object) -> subprocess.Popen[str]:
+    command = [sys.executable, "-m", "hushrank.flows.cli", *map(str, arguments)]
+    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+
+
+def test_without_workers_a_run_fails_cleanly_and_the_next_one_releases(flink, pool, tmp_path):
+    write_large(tmp_path / "in")
+    workers, process = pool()
+    survey = {
+        "name": "zoo",
+        "input": {
+            "kind": "comparisons", "paths": ["in"],
+            "columns": {"user": "who", "left": "a", "right": "b", "outcome": "y"},
+        },
+        "items": {"names": [str(item) for item in range(comparisons.N_ITEMS)]},
+        "privacy": {"unit": "user", "epsilon": 1.0, "max_contributions": 5},
+        "method": "noisy-counts", "output": "out", "confidential": "work",
+        "ledger": {"path": "ledger.jsonl", "epsilon": 1.0}, "runner": flink.runner(workers),
+    }  # fmt: skip
+    config = tmp_path / "survey.yaml"
+    config.write_text(yaml.safe_dump(survey))
+    failing = hushrank("run", config, "--direct")
+    wait_for(lambda: is_reading(tmp_path / "work"))
+    kill_all(process)
+    printed = failing.communicate(timeout=PATIENCE)[0]
+    assert failing.returncode == 1, printed
+    assert "No budget was spent" in printed
+    assert "Traceback" not in printed
+    assert not (tmp_path / "out").exists()
+    assert not list(tmp_path.glob("work/*/exact.npz"))
+    pool()
+    again = hushrank("run", config, "--direct")
+    printed = again.communicate(timeout=PATIENCE)[0]
+    assert again.returncode == 0, printed
+    assert "0 left of 1" in printed  # the whole budget bought one release
+    release = json.loads((tmp_path / "out" / "release.json").read_text())
+    assert release["privacy"]["epsilon"] == 1.0
+    assert not list(tmp_path.glob("work/*/exact.npz"))
