@@ -56,7 +56,7 @@ class NoisyPairs:
         """Add noise to every entry."""
         counts = PairCounts(exact["counts"], config.comparisons.ties.row_weight)
         noisy, _ = release_pair_counts(counts, config.privacy.params(), bits)
-        return {"wins": noisy.wins}
+        return {"wins": noisy.dense()}
 
     def conclude(self, drawn: Arrays, config: SurveyConfig) -> Conclusion:
         """Fit scores to the noisy matrix."""

@@ -53,6 +53,7 @@ from hushrank.transforms.write import npz_bytes, read_whole, write_whole
 
 ENCODE_ROWS = 1 << 16  # at a time: the columns of so many rows stay in a processor's cache
 CHUNK_ROWS = 1 << 19  # at least as many make the parcels of one reader
+CHUNK_BITS = 9  # 2^this times as many rows: more make larger parcels, as each has a cost of its own
 ROW_BITS = 40  # of the place where a row was read; the others are the number of its split
 
 ROWS, PARCELS, CONFLICTS, TALLY = "rows", "parcels", "conflicts", "tally"
@@ -136,9 +137,10 @@ def count(
     if not job.meets_owners:
         read = work | "ReadEncode" >> beam.ParDo(_ReadEncode(job)).with_outputs(TALLY, main=ROWS)
         return read[ROWS], read[TALLY]
-    most = MemoryPlan.of(job.memory_limit).partition_rows
-    partitioning = Partitioning.of_rows(sum(split.rows for split in splits), most)
-    pack = _ReadEncodePack(job, partitioning, spill)
+    n_rows, memory = sum(split.rows for split in splits), MemoryPlan.of(job.memory_limit)
+    partitioning = Partitioning.of_rows(n_rows, memory.partition_rows)
+    chunk_rows = max(CHUNK_ROWS, min(n_rows >> CHUNK_BITS, memory.rows_at_once))
+    pack = _ReadEncodePack(job, partitioning, spill, chunk_rows)
     read = work | "ReadEncode" >> beam.ParDo(pack).with_outputs(TALLY, main=PARCELS)
     bounded = (
         read[PARCELS]
@@ -201,11 +203,16 @@ class _ReadEncodePack(_Reader):
     """(number, Split) -> (partition, Parcel), and a tally."""
 
     def __init__(
-        self, job: ReduceComparisons, partitioning: Partitioning, spill: SpillFile | None
+        self,
+        job: ReduceComparisons,
+        partitioning: Partitioning,
+        spill: SpillFile | None,
+        chunk_rows: int,
     ) -> None:
         super().__init__(job)
         self._partitioning = partitioning
         self._spill = spill
+        self._chunk_rows = chunk_rows
 
     def start_bundle(self) -> None:
         self._waiting: list[OwnedRows] = []  # of several splits: many small files, large parcels
@@ -221,7 +228,7 @@ class _ReadEncodePack(_Reader):
             rows = own(encoded.comparisons, self._job.bounds.ties, keyed_hash, place)
             self._waiting.append(rows)
             tally["rows_sent"] += len(rows)
-            if sum(map(len, self._waiting)) >= CHUNK_ROWS:
+            if sum(map(len, self._waiting)) >= self._chunk_rows:
                 yield from self._parcels()
         yield TaggedOutput(TALLY, tally)
 
@@ -289,10 +296,11 @@ class _WriteCounts(beam.DoFn):
         self._n_items = n_items
 
     def process(self, counts: NDArray[np.int64] | CellCounts) -> None:
-        arrays = {"counts": counts}
         if isinstance(counts, CellCounts):
-            arrays = arrays_of_sparse(counts.matrix(self._n_items))
-        write_whole(f"{self._folder}/{EXACT_FILE}", npz_bytes(**arrays))
+            content = npz_bytes(**arrays_of_sparse(counts.matrix(self._n_items)))
+        else:
+            content = npz_bytes(counts=counts)
+        write_whole(f"{self._folder}/{EXACT_FILE}", content)
 
 
 class _WriteTally(beam.DoFn):

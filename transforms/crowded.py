@@ -168,11 +168,9 @@ def _hopeful(ranked: _Ranked, bounds: Bounds) -> _Ranked:
     """
     owner = owner_numbers(ranked.rows)
     if bounds.per_item_cap is not None:
-        return ranked.where(
-            among_first_of_items(
-                ranked.rows, owner, bounds.n_items, bounds.per_item_cap
-            ).any(axis=1)
-        )  # fmt: skip
+        among = among_first_of_items(ranked.rows, owner, bounds.n_items, bounds.per_item_cap)
+        on_either: Mask = among.any(axis=1)
+        return ranked.where(on_either)
     if bounds.max_contributions is None:
         return ranked
     return ranked.where(among_first(owner, bounds.max_contributions))
@@ -183,7 +181,8 @@ def _within(ranked: _Ranked, bounds: Bounds) -> _Ranked:
     if bounds.per_item_cap is not None:
         owner = owner_numbers(ranked.rows)
         among = among_first_of_items(ranked.rows, owner, bounds.n_items, bounds.per_item_cap)
-        ranked = ranked.where(among.all(axis=1))
+        on_both: Mask = among.all(axis=1)
+        ranked = ranked.where(on_both)
     if bounds.max_contributions is not None:
         ranked = ranked.where(among_first(owner_numbers(ranked.rows), bounds.max_contributions))
     return ranked
