@@ -7,7 +7,7 @@ import json
 
 import pyarrow as pa
 
-from hushrank.pipelines.reduction_job import REJECTS_FOLDER, TALLY_FILE
+from hushrank.pipelines.reduction_job import EXACT_FILE, REJECTS_FOLDER, TALLY_FILE
 from hushrank.transforms.schema import without_dictionaries
 from hushrank.transforms.write import parquet_bytes, read_whole, write_whole
 
@@ -30,6 +30,14 @@ def read_tally(folder: str) -> dict[str, int]:
     """What `write_tally` kept."""
     tally: dict[str, int] = json.loads(read_whole(f"{folder}/{TALLY_FILE}"))
     return tally
+
+
+def is_reduced(folder: str) -> bool:
+    """Whether a reduction is done: each of its two results is written whole and at its end."""
+    try:
+        return all(read_whole(f"{folder}/{name}") for name in (EXACT_FILE, TALLY_FILE))
+    except FileNotFoundError:
+        return False
 
 
 def has_rejects(folder: str) -> bool:

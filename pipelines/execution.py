@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Protocol
 
-from hushrank.pipelines.confidential_area import has_rejects
+from hushrank.pipelines.confidential_area import has_rejects, is_reduced
 from hushrank.pipelines.memory_plan import MemoryPlan
 from hushrank.pipelines.reduction_job import REJECTS_FOLDER
 from hushrank.pipelines.runner import Engine, Runner
@@ -82,8 +82,12 @@ def _run_here(job: Reduction, build: Build) -> None:
 def _run_elsewhere(job: Reduction, build: Build) -> None:
     """As `_run_here` on another engine, whose job ends with this process if that is ended.
 
-    The shuffle is the engine's, for its workers share no memory and no file.
+    The shuffle is the engine's, for its workers share no memory and no file. Where a job of the
+    same release is done already, left by a process that died or that did not wait, its results are
+    taken.
     """
+    if is_reduced(job.confidential):
+        return
     pipeline = _pipeline(job)
     build(pipeline, None)
     result = pipeline.run()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from gcp_storage_emulator.server import create_server
 
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.method import ReductionJob
@@ -120,6 +122,19 @@ def survey(tmp_path: Path) -> Survey:
         "runner": "local",
     }
     return Survey(tmp_path, settings).set()
+
+
+@pytest.fixture
+def emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """An emulator of Cloud Storage, with a bucket `survey`."""
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        port = probe.getsockname()[1]
+    server = create_server("localhost", port, in_memory=True, default_bucket="survey")
+    server.start()
+    monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://localhost:{port}")
+    yield
+    server.stop()
 
 
 @pytest.fixture

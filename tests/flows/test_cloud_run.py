@@ -5,14 +5,12 @@ from __future__ import annotations
 import io
 import json
 import os
-import socket
 import subprocess
 import sys
 from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from gcp_storage_emulator.server import create_server
 from google.cloud import storage
 
 from hushrank.flows.errors import LedgerError
@@ -184,19 +182,6 @@ def test_noise_that_another_run_has_stored_is_not_replaced(store):
     with pytest.raises(LedgerError, match=r"drawn.npz: another run took this release over"):
         store_drawn(work, b"other noise")
     assert store.content("confidential", "zoo/a/drawn.npz") == b"noise"
-
-
-@pytest.fixture
-def emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        port = probe.getsockname()[1]
-    server = create_server("localhost", port, in_memory=True, default_bucket="survey")
-    server.start()
-    url = f"http://localhost:{port}"
-    monkeypatch.setenv("STORAGE_EMULATOR_HOST", url)
-    yield url
-    server.stop()
 
 
 @pytest.mark.slow

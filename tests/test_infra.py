@@ -1,0 +1,139 @@
+"""What `infra/` promises: read as text, for neither Terraform's providers nor Docker are at hand.
+
+Syntax and policy are the business of `make infra`.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import re
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+
+@pytest.fixture
+def terraform(checkout: Path) -> dict[str, str]:
+    """The resources by `type.name`, each with its text."""
+    blocks: dict[str, str] = {}
+    for path in sorted((checkout / "infra" / "terraform").glob("*.tf")):
+        text = path.read_text()
+        for match in re.finditer(r'^resource "(\w+)" "(\w+)" \{\n(.*?)^\}', text, re.M | re.S):
+            blocks[f"{match[1]}.{match[2]}"] = match[3]
+    return blocks
+
+
+@pytest.fixture
+def policy(checkout: Path) -> ModuleType:
+    spec = importlib.util.spec_from_file_location("policy", checkout / "infra" / "policy.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+BUCKETS = ("input", "config", "confidential", "released", "ledger")
+
+
+@pytest.mark.parametrize("name", BUCKETS)
+def test_no_bucket_can_be_made_public(terraform, name):
+    bucket = terraform[f"google_storage_bucket.{name}"]
+    assert re.search(r"uniform_bucket_level_access += true", bucket)
+    assert re.search(r'public_access_prevention += "enforced"', bucket)
+
+
+def test_there_are_no_other_buckets(terraform):
+    kinds = {name for name in terraform if name.startswith("google_storage_bucket.")}
+    assert kinds == {f"google_storage_bucket.{name}" for name in BUCKETS}
+
+
+def test_what_is_confidential_goes_and_what_is_released_stays(terraform):
+    confidential = terraform["google_storage_bucket.confidential"]
+    assert re.search(
+        r"age = var.confidential_days\n    }\n    action {\n      type = \"Delete\"", confidential
+    )
+    assert "retention_duration_seconds = 0" in confidential  # deleted means gone
+    assert re.search(r"versioning {\n    enabled = false", confidential)
+    released = terraform["google_storage_bucket.released"]
+    assert "retention_policy" in released
+    assert "Delete" not in released
+    ledger = terraform["google_storage_bucket.ledger"]
+    assert re.search(r"versioning {\n    enabled = true", ledger)
+    assert "retention_policy" not in ledger  # its object is replaced at every entry
+
+
+def test_each_identity_has_the_buckets_it_needs_and_no_more(checkout):
+    text = (checkout / "infra" / "terraform" / "accounts.tf").read_text()
+    grants = re.findall(
+        r"bucket = google_storage_bucket\.(\w+)\.name, role = \"roles/storage\.(\w+)\","
+        r" member = local\.(\w+)",
+        text,
+    )
+    assert sorted(grants) == [
+        ("confidential", "objectUser", "launcher"),
+        ("confidential", "objectUser", "worker"),
+        ("config", "objectViewer", "launcher"),
+        ("input", "objectViewer", "launcher"),
+        ("input", "objectViewer", "worker"),
+        ("ledger", "objectUser", "launcher"),
+        ("released", "objectCreator", "launcher"),
+        ("released", "objectViewer", "launcher"),
+        ("released", "objectViewer", "reader"),
+    ]
+    everywhere = re.findall(r'role += +"(roles/[\w.]+)"', text)
+    assert not {"roles/owner", "roles/editor", "roles/storage.admin", "roles/dataflow.admin"} & {
+        *everywhere
+    }
+
+
+def test_the_schedule_starts_the_command(terraform):
+    job = terraform["google_cloud_run_v2_job.launcher"]
+    assert re.search(r'command = \["hushrank"\]\n +args += \["run", "--direct", "/survey/', job)
+    assert re.search(r"max_retries += 0", job)
+    assert (
+        "google_cloud_run_v2_job.launcher.id}:run"
+        in terraform["google_cloud_scheduler_job.nightly"]
+    )
+
+
+def report(kind: str, passed: int, **results: object) -> dict[str, object]:
+    empty = {"failed_checks": [], "skipped_checks": [], "parsing_errors": []}
+    return {
+        "check_type": kind,
+        "results": {**empty, **results},
+        "summary": {"passed": passed, "parsing_errors": len(results.get("parsing_errors", []))},  # type: ignore[arg-type]
+    }
+
+
+def test_a_clean_scan_passes(policy):
+    assert policy.problems([report("terraform", 48), report("dockerfile", 53)]) == []
+
+
+def test_a_finding_an_unread_file_and_an_empty_scan_fail(policy):
+    finding = {
+        "file_path": "/buckets.tf",
+        "file_line_range": [7, 9],
+        "check_id": "CKV_GCP_114",
+        "check_name": "public access",
+    }
+    skipped = {"resource": "a.b", "check_id": "CKV_1", "check_result": {"result": "SKIPPED"}}
+    found = policy.problems(
+        [
+            report(
+                "terraform",
+                3,
+                failed_checks=[finding],
+                skipped_checks=[skipped],
+                parsing_errors=["/broken.tf"],
+            )
+        ]
+    )
+    assert found == [
+        "/broken.tf: cannot be read",
+        "terraform/buckets.tf:7: CKV_GCP_114 public access",
+        "a.b: CKV_1 is skipped without a reason",
+        "terraform: only 3 checks passed, of at least 40",
+        "dockerfile: nothing was scanned",
+    ]
