@@ -170,6 +170,7 @@ def ledger_show(config: ConfigPath) -> None:
 
     ledger = ledger_of(load_config(config))
     table = Table(*HISTORY_COLUMNS, box=None, header_style="dim", pad_edge=False)
+    table.columns[1].overflow = "fold"  # a release is known by its whole name
     for row in ledger.history():
         table.add_row(*row.cells())
     console = Console()
