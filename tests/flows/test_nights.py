@@ -20,9 +20,9 @@ from hushrank.flows.nights import due_nights, one_at_a_time, prepare_night, rank
 from hushrank.flows.steps import ledger_of
 from tests.flows.conftest import InProcessReducer, answers
 
-FIRST = date(2026, 11, 16)
+FIRST = date(2024, 11, 16)
 DAYS = [FIRST + timedelta(days=days) for days in range(5)]
-NOW = datetime(2026, 11, 21, 2, tzinfo=UTC)  # the last night is that of the 20th
+NOW = datetime(2024, 11, 21, 2, tzinfo=UTC)  # the last night is that of the 20th
 
 
 def execute(job):
@@ -57,15 +57,15 @@ def nightly(survey):
 
 def test_the_date_selects_files_by_path_or_partition_and_rows_by_time(nightly, command):
     by_path = prepare_job(nightly.config, night=DAYS[1])
-    assert [Path(file.path).parent.name for file in by_path.files] == ["date=2026-11-17"]
+    assert [Path(file.path).parent.name for file in by_path.files] == ["date=2024-11-17"]
     nightly.set(input__paths=["log"], schedule={"partition": "date"})
     by_partition = prepare_job(nightly.config, night=DAYS[1])
     assert [file.path for file in by_partition.files] == [by_path.files[0].path]
     nightly.set(input__paths=["log/{date:%Y}/{date:%m%d}.csv"], schedule={})
-    with pytest.raises(NightWithoutFiles, match=r"Night 2026-11-17: .*log/2026/1117.csv: no such"):
+    with pytest.raises(NightWithoutFiles, match=r"Night 2024-11-17: .*log/2024/1117.csv: no such"):
         prepare_job(nightly.config, night=DAYS[1])
     nightly.set(input__paths=["answers.parquet"])
-    with pytest.raises(ConfigError, match="nothing selects the rows of 2026-11-17"):
+    with pytest.raises(ConfigError, match="nothing selects the rows of 2024-11-17"):
         prepare_job(nightly.config, night=DAYS[1])
     nightly.set(schedule={"window": "outcome", "epoch": "s"})
     with pytest.raises(ConfigError, match=r"ranks one night at a time. Say which: --date"):
@@ -87,12 +87,12 @@ def test_rows_of_the_night_alone_are_counted(nightly, command):
     code, printed = command("run", nightly.config, "--direct", "--date", DAYS[1])
     assert code == 0, printed
     release = json.loads((nightly.output / "release.json").read_text())
-    assert release["night"] == "2026-11-17"
+    assert release["night"] == "2024-11-17"
     assert release["ranking"][0]["item"] == "dogs"
     (tally,) = nightly.work.rglob("diagnostics.json")
     assert json.loads(tally.read_text())["rows_sent"] == len(rows)
     (folder,) = archived(nightly.output)
-    assert folder.name.startswith("2026-11-17-")
+    assert folder.name.startswith("2024-11-17-")
 
 
 def test_backfill_ranks_each_night_once_and_stops_when_the_budget_is_out(nightly, command):
@@ -101,17 +101,17 @@ def test_backfill_ranks_each_night_once_and_stops_when_the_budget_is_out(nightly
         "backfill", nightly.config, "--from", DAYS[0], "--to", DAYS[4], "--direct"
     )
     assert code == 3
-    assert "2026-11-16  released; spent epsilon 2.00." in printed
-    assert "2026-11-18  skipped. Night 2026-11-18:" in printed
+    assert "2024-11-16  released; spent epsilon 2.00." in printed
+    assert "2024-11-18  skipped. Night 2024-11-18:" in printed
     assert "this run needs epsilon 2.00; zoo has 1.00 left." in printed
-    assert "2 nights were not ranked: 2026-11-19 to 2026-11-20." in printed
-    assert nights_drawn(nightly) == ["2026-11-16", "2026-11-17"]
+    assert "2 nights were not ranked: 2024-11-19 to 2024-11-20." in printed
+    assert nights_drawn(nightly) == ["2024-11-16", "2024-11-17"]
     before = nightly.ledger.read_bytes()
     code, printed = command(
         "backfill", nightly.config, "--from", DAYS[0], "--to", DAYS[1], "--direct"
     )
     assert code == 0
-    assert "2026-11-17  released before; nothing was spent" in printed
+    assert "2024-11-17  released before; nothing was spent" in printed
     assert nightly.ledger.read_bytes() == before
     assert len(archived(nightly.output)) == 2
 
@@ -119,8 +119,8 @@ def test_backfill_ranks_each_night_once_and_stops_when_the_budget_is_out(nightly
 def test_an_older_night_is_kept_and_the_newest_is_shown(nightly):
     list(rank_nights(nightly.config, [DAYS[4], DAYS[0]], NOW, execute))
     shown = json.loads((nightly.output / "release.json").read_text())
-    assert shown["night"] == "2026-11-20"
-    assert [path.name[:10] for path in archived(nightly.output)] == ["2026-11-16", "2026-11-20"]
+    assert shown["night"] == "2024-11-20"
+    assert [path.name[:10] for path in archived(nightly.output)] == ["2024-11-16", "2024-11-20"]
 
 
 def test_a_night_is_released_once_though_rows_come_late(nightly, command):
@@ -131,11 +131,11 @@ def test_a_night_is_released_once_though_rows_come_late(nightly, command):
     code, printed = command(*run)
     assert code == 0
     assert "nothing was spent now" in printed
-    assert nights_drawn(nightly) == ["2026-11-16"]
+    assert nights_drawn(nightly) == ["2024-11-16"]
     code, printed = command(*run, "--again")
     assert code == 0
     assert "Spent epsilon 2.00" in printed
-    assert nights_drawn(nightly) == ["2026-11-16"] * 2
+    assert nights_drawn(nightly) == ["2024-11-16"] * 2
     code, printed = command("run", nightly.config, "--direct", "--again")
     assert code == 2
     assert "--again goes with --date" in printed
@@ -146,14 +146,14 @@ def test_a_night_without_files_is_skipped_or_fails_and_costs_nothing(nightly, co
     nightly.set(schedule={"empty": "fail"})
     code, printed = command(*empty)
     assert code == 2
-    assert "2026-11-18  failed." in printed
-    assert "2026-11-19  released" in printed  # it keeps no other night from being ranked
-    assert nights_drawn(nightly) == ["2026-11-19"]
+    assert "2024-11-18  failed." in printed
+    assert "2024-11-19  released" in printed  # it keeps no other night from being ranked
+    assert nights_drawn(nightly) == ["2024-11-19"]
     nightly.set(schedule={"empty": "skip"})
     code, printed = command(*empty)
     assert code == 0
-    assert "2026-11-18  skipped." in printed
-    assert nights_drawn(nightly) == ["2026-11-19"]
+    assert "2024-11-18  skipped." in printed
+    assert nights_drawn(nightly) == ["2024-11-19"]
 
 
 def test_after_downtime_missed_nights_are_ranked_in_the_configured_order(nightly):
@@ -183,17 +183,17 @@ def test_after_downtime_missed_nights_are_ranked_in_the_configured_order(nightly
 def test_catching_up_stops_when_the_budget_is_out(nightly):
     list(rank_nights(nightly.config, DAYS[:1], NOW, execute))
     nightly.set(ledger__epsilon=6)
-    with pytest.raises(BudgetRefused, match="Night 2026-11-20 was not ranked"):
+    with pytest.raises(BudgetRefused, match="Night 2024-11-20 was not ranked"):
         list(rank_due(nightly.config, NOW, execute))
-    assert nights_drawn(nightly) == ["2026-11-16", "2026-11-17", "2026-11-19"]
+    assert nights_drawn(nightly) == ["2024-11-16", "2024-11-17", "2024-11-19"]
 
 
 def test_a_night_that_is_not_over_is_refused(nightly):
-    with pytest.raises(ConfigError, match="the last one that can be ranked is 2026-11-20"):
-        prepare_night(nightly.config, date(2026, 11, 21), NOW)
+    with pytest.raises(ConfigError, match="the last one that can be ranked is 2024-11-20"):
+        prepare_night(nightly.config, date(2024, 11, 21), NOW)
     nightly.set(schedule={"timezone": "America/Los_Angeles"})
-    with pytest.raises(ConfigError, match="the last one that can be ranked is 2026-11-19"):
-        prepare_night(nightly.config, date(2026, 11, 20), NOW)  # there it is the 20th, 18:00
+    with pytest.raises(ConfigError, match="the last one that can be ranked is 2024-11-19"):
+        prepare_night(nightly.config, date(2024, 11, 20), NOW)  # there it is the 20th, 18:00
 
 
 def test_two_nights_do_not_overlap(nightly):
@@ -243,7 +243,7 @@ def test_resume_publishes_what_is_paid_for(nightly, command, monkeypatch):
     code, printed = command("resume", job.release_id, nightly.config)
     assert code == 0, printed
     assert "nothing was spent now" in printed
-    assert json.loads((nightly.output / "release.json").read_text())["night"] == "2026-11-16"
+    assert json.loads((nightly.output / "release.json").read_text())["night"] == "2024-11-16"
     assert [e["event"] for e in events(nightly)] == ["open", "reserve", "draw", "commit"]
     assert "hushrank resume" not in command("ledger", "show", nightly.config)[1]
 
@@ -288,4 +288,4 @@ def test_dates_on_the_command_line_are_checked(nightly, command):
     assert "--date: must be a date such as 2026-11-20, got '20.11.2026'" in printed
     code, printed = command("backfill", nightly.config, "--from", DAYS[1], "--to", DAYS[0])
     assert code == 2
-    assert "--to 2026-11-16 is before --from 2026-11-17" in printed
+    assert "--to 2024-11-16 is before --from 2024-11-17" in printed
