@@ -169,8 +169,7 @@ def _hopeful(ranked: _Ranked, bounds: Bounds) -> _Ranked:
     owner = owner_numbers(ranked.rows)
     if bounds.per_item_cap is not None:
         among = among_first_of_items(ranked.rows, owner, bounds.n_items, bounds.per_item_cap)
-        on_either: Mask = among.any(axis=1)
-        return ranked.where(on_either)
+        return ranked.where(np.asarray(among.any(axis=1)))
     if bounds.max_contributions is None:
         return ranked
     return ranked.where(among_first(owner, bounds.max_contributions))
@@ -181,8 +180,7 @@ def _within(ranked: _Ranked, bounds: Bounds) -> _Ranked:
     if bounds.per_item_cap is not None:
         owner = owner_numbers(ranked.rows)
         among = among_first_of_items(ranked.rows, owner, bounds.n_items, bounds.per_item_cap)
-        on_both: Mask = among.all(axis=1)
-        ranked = ranked.where(on_both)
+        ranked = ranked.where(np.asarray(among.all(axis=1)))
     if bounds.max_contributions is not None:
         ranked = ranked.where(among_first(owner_numbers(ranked.rows), bounds.max_contributions))
     return ranked

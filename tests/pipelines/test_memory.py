@@ -108,7 +108,7 @@ def test_pairs_of_a_hundred_thousand_items_take_memory_by_the_pairs_met(tmp_path
         command = [sys.executable, "-c", REDUCE, tmp_path / name, tmp_path / f"{name}-work"]
         command.append(json.dumps(changes))
         done = subprocess.run(command, check=True, capture_output=True, text=True)
-        assert int(done.stdout) < 1e9
+        assert int(done.stdout) < 1.5e9
     one, other = (np.load(tmp_path / f"{name}-work" / "exact.npz") for name in ("one", "other"))
     for name in ("counts", "columns", "row_ends"):
         assert (one[name] == other[name]).all()
