@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import dataclasses
 import multiprocessing
-import sys
 from pathlib import Path
 
 import numpy as np
@@ -15,37 +14,26 @@ import pytest
 from hushrank.pipelines import reduce
 from hushrank.pipelines.reduction_job import Statistic
 from hushrank.pipelines.runner import SMALL_BYTES, is_small
-from hushrank.transforms import in_process
 from hushrank.transforms.epsilons import Shares
 from hushrank.transforms.schema import InputError, Ties
 from tests.pipelines import test_reduce_comparisons as comparisons
 from tests.pipelines import test_reduce_private as private
+from tests.pipelines import test_reduce_rankings as rankings
 from tests.pipelines import test_reduce_responses as responses
+from tests.pipelines.without_beam import run_without_beam
 
 HUGE_EPSILON = 50.0  # nothing flips
-
-
-def run_without_beam(jobs: list, results: multiprocessing.Queue) -> None:
-    """In a process of its own: whether Beam stayed away, and the jobs that broke a rule."""
-    in_process.choose()
-    from hushrank.pipelines import reduce as reduce_small
-
-    broke = []
-    for number, job in enumerate(jobs):
-        try:
-            reduce_small.run(job)
-        except InputError as error:
-            broke.append((number, str(error)))
-    results.put(("apache_beam" in sys.modules, broke))
 
 
 def jobs_on(folder: Path, work: Path) -> list:
     """One job of each kind and branch, on files that are written here."""
     log = comparisons.a_log().slice(0, 300)
     bad = log.set_column(1, "a", pa.array([99, *log["a"].to_pylist()[1:]]))
+    ballots = rankings.true_rankings(90)
     answers = private.a_log().set_column(4, "eps", pa.array([HUGE_EPSILON] * private.N_ROWS))
     for name, table in {
         "log": bad, "answers": answers, "sheets": responses.a_log(), "none": log.slice(0, 0),
+        "ranks": rankings.long_form([*ballots, [1, 1]]), "lists": rankings.list_form(ballots),
     }.items():  # fmt: skip
         (folder / name).mkdir(parents=True)
         pq.write_table(table, folder / name / "0.parquet", row_group_size=100)
@@ -60,6 +48,8 @@ def jobs_on(folder: Path, work: Path) -> list:
         private.a_job(folder / "answers", work / "private", **sure),
         private.a_job(folder / "answers", work / "shared", shares=bounded, **sure),
         responses.a_job(folder / "sheets", work / "sheets"),
+        rankings.a_job(folder / "ranks", work / "ranks", contest=None),
+        rankings.a_job(folder / "lists", work / "lists", columns=rankings.LISTS),
     ]  # fmt: skip
 
 
