@@ -100,6 +100,8 @@ def privatize(
     """
     if sum(given is not None for given in (epsilon, epsilon_column, epsilon_table)) != 1:
         raise ConfigError("Give exactly one of --epsilon, --epsilon-column and --epsilon-table.")
+    if not out.parent.is_dir():
+        raise ConfigError(f"--out: {out.parent}: no such folder. Make it, or name another.")
     source = _source(epsilon, epsilon_range, epsilon_table)
     kind = _kind(context, kind, answers)
     if kind == "rankings":

@@ -121,6 +121,12 @@ def test_files_and_columns_are_checked(tmp_path, command, ballots):
         f"--out must end in .parquet, .pq, because the new file has a list in each row, got"
         f" {tmp_path}/x.csv",
     )
+    nowhere = tmp_path / "new" / "x.parquet"
+    code, printed = command("privatize", ballots, *KIND, *COLUMNS, *EPSILON, "--out", nowhere)
+    assert (code, printed.strip()) == (
+        2,
+        f"--out: {tmp_path}/new: no such folder. Make it, or name another.",
+    )
     out.write_text("mine")
     code, printed = command("privatize", ballots, *KIND, *COLUMNS, *EPSILON, "--out", out)
     assert (code, printed.strip()) == (2, f"{out} exists already; name a new file.")
