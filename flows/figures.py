@@ -126,9 +126,9 @@ def heatmap_figure(release: Release) -> ReportFigure:
         title="Who beat whom" if exact else "Who beat whom, with noise",
         svg=Markup(heatmap_svg(release, pairs, description)),
         caption=(
-            f"The matrix that was released{which}, best first. The darker a cell, the more often"
-            f" the item of its row beat the item of its column.{negative} The whole matrix is in"
-            " release.json."
+            f"The matrix that was released{which}, best first. The stronger the colour of a cell,"
+            " the more often the item of its row beat the item of its column."
+            f"{negative} The whole matrix is in release.json."
         ),
         table=_matrix_table(pairs, shown),
     )
@@ -161,7 +161,7 @@ def above_figure(release: Release) -> ReportFigure:
         title="Who is above whom, in private rankings",
         svg=Markup(heatmap_svg(release, pairs, description)),
         caption=(
-            f"Counted in private rankings{which}, best first. The darker a cell, the more of them"
+            f"Counted in private rankings{which}, best first. The stronger a cell, the more of them"
             " have the item of its row above the item of its column. All counts are in"
             " release.json."
         ),

@@ -30,7 +30,7 @@ COLUMN_NAME = 14
 
 
 def heatmap_svg(release: Release, pairs: ReleasedPairs | ReleasedRankings, description: str) -> str:
-    """Rows and columns by rank; the darker a cell, the more often its row's item beat its column's.
+    """Rows and columns by rank; a cell is the stronger the more often its row beat its column.
 
     Args:
         release: says the order.
