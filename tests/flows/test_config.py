@@ -431,6 +431,10 @@ BROKEN_RULES = [
         "items: an item is named tie, which means a tie in column winner; rename it",
     ),
     ({"top_k": 0}, "top_k: must be >= 1, got 0; write for example top_k: 3"),
+    (
+        {"memory_limit": "2 gigs"},
+        "memory_limit: must be bytes, or a size such as 2 GiB or 1500 MB, got '2 gigs'",
+    ),
     ({"top_k": 6}, "top_k: must be below the number of items (6), got 6"),
     (
         {"confidential": "out/campus/work"},
