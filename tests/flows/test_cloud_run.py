@@ -71,6 +71,11 @@ def test_a_run_publishes_once_and_leaves_nothing_here(cloud, command, store):
     assert [line["item"] for line in release["ranking"]] == ITEMS
     assert folder == f"zoo/releases/{release['created'][:10]}-{release['release_id']}"
     assert sorted(cloud.folder.iterdir()) == here
+    code, printed = command("ledger", "verify", cloud.config)
+    assert "gs://budget/zoo/ledger.jsonl: every line is as it was written." in printed
+    code, printed = command("history", cloud.config)
+    assert code == 0, printed
+    assert release["release_id"] in printed
 
     code, printed = command("run", cloud.config, "--direct")
     assert code == 0, printed
