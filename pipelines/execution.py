@@ -73,7 +73,7 @@ def execute(job: Reduction, build: Build) -> None:
 
 def _run_here(job: Reduction, build: Build) -> None:
     try:
-        with _spill_file(job) as spill, _pipeline(job) as pipeline:
+        with _spill_file(job) as spill, _pipeline(job.engine) as pipeline:
             build(pipeline, spill)
     except InputError as error:  # Beam appends the name of the stage
         raise InputError(str(error).partition(" [while running")[0]) from None
@@ -88,17 +88,19 @@ def _run_elsewhere(job: Reduction, build: Build) -> None:
     """
     if is_reduced(job.confidential):
         return
-    pipeline = _pipeline(job)
-    build(pipeline, None)
-    result = pipeline.run()
-    with _interrupted_by_termination():
+    from hushrank.pipelines.job_server import reachable  # loads Beam
+
+    with _interrupted_by_termination(), reachable(job.engine) as engine:
+        pipeline = _pipeline(engine)
+        build(pipeline, None)
+        result = pipeline.run()
         try:
-            state = result.wait_until_finish(1000 * job.engine.most_seconds)
+            state = result.wait_until_finish(1000 * engine.most_seconds)
         except KeyboardInterrupt:
             result.cancel()
             raise
-    if state == "RUNNING":
-        result.cancel()
+        if state == "RUNNING":
+            result.cancel()
     if state != "DONE":
         raise RuntimeError(f"the job has not ended, or the engine stopped it: {state}")
 
@@ -116,12 +118,12 @@ def _interrupted_by_termination() -> Iterator[None]:
         signal.signal(signal.SIGTERM, before)
 
 
-def _pipeline(job: Reduction) -> beam.Pipeline:
+def _pipeline(engine: Engine) -> beam.Pipeline:
     if in_process.is_chosen():
         return beam.Pipeline()
     from hushrank.pipelines.options import pipeline_options  # loads Beam
 
-    return beam.Pipeline(options=pipeline_options(job.engine))
+    return beam.Pipeline(options=pipeline_options(engine))
 
 
 @contextlib.contextmanager

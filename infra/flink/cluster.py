@@ -17,6 +17,7 @@ import contextlib
 import importlib.metadata
 import json
 import os
+import re
 import shutil
 import signal
 import socket
@@ -24,6 +25,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -50,7 +52,8 @@ rest.bind-address: 127.0.0.1
 rest.port: {rest}
 taskmanager.host: 127.0.0.1
 taskmanager.bind-host: 127.0.0.1
-taskmanager.numberOfTaskSlots: 1
+taskmanager.numberOfTaskSlots: 2
+cluster.evenly-spread-out-slots: true
 taskmanager.cpu.cores: 1.0
 taskmanager.memory.task.heap.size: 256m
 taskmanager.memory.task.off-heap.size: 0m
@@ -69,7 +72,7 @@ heartbeat.timeout: 8000
 cluster.registration.error-delay: 1000
 cluster.registration.refused-registration-delay: 1000
 restart-strategy.type: fixed-delay
-restart-strategy.fixed-delay.attempts: 2
+restart-strategy.fixed-delay.attempts: 1
 restart-strategy.fixed-delay.delay: 1 s
 io.tmp.dirs: {folder}
 """
@@ -165,7 +168,8 @@ class Cluster:
             "beam": version,
             "job_server": f"localhost:{server}",
             "workers": f"localhost:{workers}",
-            "web": f"http://localhost:{rest}",
+            "job_server_jar": str(_write_jar(self._folder / "job-server.jar", jars)),
+            "master": f"localhost:{rest}",
             "task_managers": managers,
             "worker_pool": pool,
         }
@@ -210,7 +214,7 @@ class Cluster:
             CannotStartError: that takes too long, or a process has ended.
         """
         deadline = time.monotonic() + START_SECONDS
-        while not (_slots(rest) == self._task_managers and all(map(_listens, ports))):
+        while not (_registered(rest) == self._task_managers and all(map(_listens, ports))):
             if any(process.poll() is not None for process in self._processes):
                 raise CannotStartError(f"a process ended; see the logs in {self._folder}")
             if time.monotonic() > deadline:
@@ -218,10 +222,20 @@ class Cluster:
             time.sleep(0.25)
 
 
-def _slots(rest: int) -> int:
+def _write_jar(path: Path, jars: str) -> Path:
+    """A jar that `java -jar` runs as Beam's job server, with all others where they are."""
+    places = " ".join(Path(jar).as_uri() for jar in jars.split(os.pathsep))
+    manifest = ["Manifest-Version: 1.0", f"Main-Class: {JOB_SERVER}", f"Class-Path: {places}"]
+    folded = ("\n ".join(re.findall(".{1,70}", line)) for line in manifest)
+    with zipfile.ZipFile(path, "w") as jar:
+        jar.writestr("META-INF/MANIFEST.MF", "\n".join(folded) + "\n")
+    return path
+
+
+def _registered(rest: int) -> int:
     try:
         with urllib.request.urlopen(f"http://127.0.0.1:{rest}/overview", timeout=5) as answer:
-            return int(json.load(answer)["slots-total"])
+            return int(json.load(answer)["taskmanagers"])
     except OSError:
         return 0
 

@@ -50,12 +50,22 @@ class Flink:
     job_server: str
     workers: str
     worker_pool: int
+    task_managers: list[int]
+    master: str
+    job_server_jar: str
 
-    def runner(self, workers: str | None = None) -> dict[str, Any]:
+    def runner(self) -> dict[str, Any]:
         """The `runner` section of a job on it."""
         return {
             "kind": "flink", "job_server": self.job_server, "environment": "external",
-            "workers": workers or self.workers, "parallelism": 2, "max_hours": PATIENCE / 3600,
+            "workers": self.workers, "parallelism": 2, "max_hours": PATIENCE / 3600,
+        }  # fmt: skip
+
+    def runner_by_master(self) -> dict[str, Any]:
+        """Another: a job server is started for it, and workers are in the process that submits."""
+        return {
+            "kind": "flink", "master": self.master, "job_server_jar": Path(self.job_server_jar),
+            "environment": "loopback", "parallelism": 2, "max_hours": PATIENCE / 3600,
         }  # fmt: skip
 
 
@@ -71,15 +81,15 @@ def flink(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             if not line and cluster.wait(60) == CANNOT:
                 pytest.skip((folder / "stderr").read_text().strip())
             found = json.loads(line)
-            yield Flink(found["job_server"], found["workers"], found["worker_pool"])
+            yield Flink(**{field.name: found[field.name] for field in dataclasses.fields(Flink)})
         finally:
             cluster.terminate()
             cluster.wait(60)
 
 
-def on(flink: Flink, job: Any, work: Path) -> Any:
-    """The same reduction on the cluster, into another folder."""
-    engine = FlinkRunner.model_validate(flink.runner()).engine()
+def on(runner: dict[str, Any], job: Any, work: Path) -> Any:
+    """The same reduction on a cluster, into another folder."""
+    engine = FlinkRunner.model_validate(runner).engine()
     return dataclasses.replace(job, engine=engine, confidential=str(work))
 
 
@@ -137,13 +147,15 @@ def local_rankings(folder: Path, work: Path) -> Any:
     return rankings.a_job(folder, work, already_private=False, epsilons=epsilons)
 
 
-KINDS = (wins, pairs, local_answers, test_answers, local_test_answers, local_rankings)
+KINDS = (wins, pairs, local_answers, local_rankings, test_answers, local_test_answers)
+BY_MASTER = (test_answers, local_test_answers)
 
 
 @pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
 def test_results_are_those_of_the_local_runner(flink, tmp_path, kind):
     here = kind(tmp_path / "in", tmp_path / "here")
-    there = on(flink, here, tmp_path / "there")
+    runner = flink.runner_by_master() if kind in BY_MASTER else flink.runner()
+    there = on(runner, here, tmp_path / "there")
     reduce.run(here)
     reduce.run(there)
     assert exact(there) == exact(here)
@@ -191,63 +203,27 @@ def is_reading(work: Path) -> bool:
     return any(work.glob("**/rejects/*.parquet"))
 
 
-def test_a_killed_worker_is_replaced_and_nothing_counts_twice(flink, tmp_path):
-    write_large(tmp_path / "in")
-    here = comparisons.a_job(tmp_path / "in", tmp_path / "here")
-    there = on(flink, here, tmp_path / "there")
-    before = children(flink.worker_pool)
-    killed = []
+def in_the_middle(work: Path, kill: Callable[[], int]) -> threading.Thread:
+    """Once rows are being read, end the process that `kill` chooses."""
 
-    def kill_one() -> None:
-        wait_for(lambda: is_reading(tmp_path / "there"))
-        killed.append(min(children(flink.worker_pool) - before))
-        os.kill(killed[0], signal.SIGKILL)
+    def wait_and_kill() -> None:
+        wait_for(lambda: is_reading(work))
+        os.kill(kill(), signal.SIGKILL)
 
-    killer = threading.Thread(target=kill_one)
-    killer.start()
-    reduce.run(there)  # Flink starts the job again, two times at most
-    killer.join()
-    assert len(killed) == 1
-    reduce.run(here)
-    assert exact(there) == exact(here)
-    assert tally(there) == tally(here)
+    thread = threading.Thread(target=wait_and_kill)
+    thread.start()
+    return thread
 
 
-@pytest.fixture
-def pool(tmp_path: Path) -> Iterator[Callable[[], tuple[str, subprocess.Popen[bytes]]]]:
-    """Start what starts workers; it and they are gone afterwards."""
-    started = []
-
-    def start() -> tuple[str, subprocess.Popen[bytes]]:
-        port = 20_000 + os.getpid() % 10_000
-        path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        module = "apache_beam.runners.worker.worker_pool_main"
-        command = [sys.executable, "-m", module, f"--service_port={port}"]
-        environment = {**os.environ, "PATH": path}
-        silent = {"stdout": subprocess.DEVNULL, "stderr": subprocess.DEVNULL}
-        process = subprocess.Popen(command, env=environment, start_new_session=True, **silent)
-        started.append(process)
-        return f"localhost:{port}", process
-
-    yield start
-    for process in started:
-        kill_all(process)
-
-
-def kill_all(process: subprocess.Popen[bytes]) -> None:
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
-    process.wait()
-
-
-def hushrank(*arguments: object) -> subprocess.Popen[str]:
+def hushrank(*arguments: object) -> tuple[int, str]:
+    """Exit code of a command, and what it printed."""
     command = [sys.executable, "-m", "hushrank.flows.cli", *map(str, arguments)]
-    return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=2 * PATIENCE)
+    return ended.returncode, ended.stdout + ended.stderr
 
 
-def test_without_workers_a_run_fails_cleanly_and_the_next_one_releases(flink, pool, tmp_path):
+def test_a_killed_worker_costs_a_run_but_no_budget(flink, tmp_path):
     write_large(tmp_path / "in")
-    workers, process = pool()
     survey = {
         "name": "zoo",
         "input": {
@@ -257,24 +233,35 @@ def test_without_workers_a_run_fails_cleanly_and_the_next_one_releases(flink, po
         "items": {"names": [str(item) for item in range(comparisons.N_ITEMS)]},
         "privacy": {"unit": "user", "epsilon": 1.0, "max_contributions": 5},
         "method": "noisy-counts", "output": "out", "confidential": "work",
-        "ledger": {"path": "ledger.jsonl", "epsilon": 1.0}, "runner": flink.runner(workers),
+        "ledger": {"path": "ledger.jsonl", "epsilon": 1.0}, "runner": flink.runner(),
     }  # fmt: skip
     config = tmp_path / "survey.yaml"
     config.write_text(yaml.safe_dump(survey))
-    failing = hushrank("run", config, "--direct")
-    wait_for(lambda: is_reading(tmp_path / "work"))
-    kill_all(process)
-    printed = failing.communicate(timeout=PATIENCE)[0]
-    assert failing.returncode == 1, printed
+    before = children(flink.worker_pool)
+    killer = in_the_middle(tmp_path / "work", lambda: min(children(flink.worker_pool) - before))
+    code, printed = hushrank("run", config, "--direct")
+    killer.join()
+    assert code == 1, printed
     assert "No budget was spent" in printed
     assert "Traceback" not in printed
     assert not (tmp_path / "out").exists()
     assert not list(tmp_path.glob("work/*/exact.npz"))
-    pool()
-    again = hushrank("run", config, "--direct")
-    printed = again.communicate(timeout=PATIENCE)[0]
-    assert again.returncode == 0, printed
+    code, printed = hushrank("run", config, "--direct")
+    assert code == 0, printed
     assert "0 left of 1" in printed  # the whole budget bought one release
     release = json.loads((tmp_path / "out" / "release.json").read_text())
     assert release["privacy"]["epsilon"] == 1.0
     assert not list(tmp_path.glob("work/*/exact.npz"))
+
+
+def test_a_killed_task_manager_is_made_up_for_and_nothing_counts_twice(flink, tmp_path):
+    """The last test: it leaves a cluster of one task manager."""
+    write_large(tmp_path / "in")
+    here = comparisons.a_job(tmp_path / "in", tmp_path / "here")
+    there = on(flink.runner(), here, tmp_path / "there")
+    killer = in_the_middle(tmp_path / "there", lambda: flink.task_managers[0])
+    reduce.run(there)  # Flink starts the job again, once
+    killer.join()
+    reduce.run(here)
+    assert exact(there) == exact(here)
+    assert tally(there) == tally(here)
