@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import fcntl
 import importlib.metadata
 import json
 import os
@@ -93,16 +94,16 @@ def classpath() -> tuple[str, str]:
             raise CannotStartError(f"there is no {tool} on this machine")
     installed = importlib.metadata.version("apache-beam")
     FOLDER.mkdir(parents=True, exist_ok=True)
-    told = ""
-    for version in (installed, OLDER_BEAM):
-        found = FOLDER / f"classpath-{FLINK}-{version}"
-        if _is_complete(found):
-            return found.read_text(), version
-    for version in (installed, OLDER_BEAM):
-        found = FOLDER / f"classpath-{FLINK}-{version}"
-        told = _fetch(version, found)
-        if _is_complete(found):
-            return found.read_text(), version
+    places = {each: FOLDER / f"classpath-{FLINK}-{each}" for each in (installed, OLDER_BEAM)}
+    with (FOLDER / "lock").open("w") as lock:  # Maven's cache is not for two at once
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        for version, found in places.items():
+            if _is_complete(found):
+                return found.read_text(), version
+        for version, found in places.items():
+            told = _fetch(version, found)
+            if _is_complete(found):
+                return found.read_text(), version
     raise CannotStartError(f"Maven cannot fetch Flink {FLINK} and Beam's runner for it: {told}")
 
 
