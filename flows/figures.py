@@ -130,18 +130,19 @@ def heatmap_figure(release: Release) -> ReportFigure:
             " the more often the item of its row beat the item of its column."
             f"{negative} The whole matrix is in release.json."
         ),
-        table=_matrix_table(pairs, shown),
+        table=_matrix_table(pairs, shown, "Wins of … over", pairs.row_weight - 1),  # half wins
     )
 
 
-def _matrix_table(pairs: ReleasedPairs, shown: list[str]) -> tuple[tuple[str, ...], ...]:
+def _matrix_table(
+    pairs: ReleasedPairs | ReleasedRankings, shown: list[str], corner: str, decimals: int = 0
+) -> tuple[tuple[str, ...], ...]:
     position, wins = {name: i for i, name in enumerate(pairs.items)}, pairs.matrix()
-    decimals = pairs.row_weight - 1  # half wins
     rows = (
         (row, *(f"{wins[position[row], position[column]]:,.{decimals}f}" for column in shown))
         for row in shown
     )
-    return (("Wins of … over", *shown), *rows)
+    return ((corner, *shown), *rows)
 
 
 def above_figure(release: Release) -> ReportFigure:
@@ -153,7 +154,7 @@ def above_figure(release: Release) -> ReportFigure:
     which = "" if len(shown) == len(release.ranking) else f" of the best {len(shown)} items"
     description = (
         f"Heatmap{which}, best first: in how many private rankings the item of the row is above the"
-        f" item of the column, from {shown[0]} to {shown[-1]}. The file release.json has all the"
+        f" item of the column, from {shown[0]} to {shown[-1]}. The table below it has the same"
         " numbers."
     )
     return ReportFigure(
@@ -165,6 +166,7 @@ def above_figure(release: Release) -> ReportFigure:
             " have the item of its row above the item of its column. All counts are in"
             " release.json."
         ),
+        table=_matrix_table(pairs, shown, "Rankings with … above"),
     )
 
 

@@ -43,8 +43,8 @@ from hushrank.transforms.randomisation import RankingMechanism
 
 MOST_KEMENY_ITEMS = 500  # above that the local search takes minutes
 NOT_INFORMATIVE = (
-    "Nothing can be learned from this release: no ranking puts one item of the catalogue above"
-    " another."
+    "Nothing useful can be learned from this release: too few rankings put items of the catalogue"
+    " above each other."
 )
 
 

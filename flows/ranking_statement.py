@@ -119,8 +119,8 @@ def _sentences(guarantee: RankingGuarantee) -> Iterator[str]:
         )
     yield (
         "If somebody had put one item of their ranking at another place, nothing here would become"
-        f" more than {odds_factor(guarantee.high)} times as likely (e^epsilon; the ranking epsilon"
-        f" {_is(guarantee)})."
+        f" more than {odds_factor(guarantee.high)} times as likely (e^epsilon; the epsilon of a"
+        f" ranking {_is(guarantee)})."
     )
     yield _whole(guarantee)
     yield REACH

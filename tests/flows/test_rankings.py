@@ -79,6 +79,7 @@ def test_every_method_finds_the_order(ballots, command, method):
     assert "Spent epsilon 5.00; zoo has epsilon 45.00 left" in printed
     report = (ballots.output / "report.html").read_text()
     assert "Who is above whom, in private rankings" in report
+    assert "Rankings with … above" in report
     again, printed = run(ballots, command)
     assert "nothing was spent now" in printed
     assert again == release
