@@ -20,9 +20,8 @@ from hushrank.transforms.ranking_columns import ListColumns, RankColumns
 if TYPE_CHECKING:
     from hushrank.flows.config import SurveyConfig
 
-MAX_ITEMS = 2_000  # three dense matrices of this size take 96 MB wherever counts are merged
-MAX_LENGTH = 2_000
-RANKING_METHODS = ("kemeny", "borda", "bradley-terry")
+MAX_ITEMS = 1_000  # three matrices of this size are released: 20 MB of JSON
+MAX_LENGTH = 1_000
 
 _ONE_EPSILON = (
     "needs exactly one of privacy.epsilon (a number for all), privacy.epsilon_table (a file with"

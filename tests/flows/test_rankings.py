@@ -257,7 +257,7 @@ MISTAKES = [
     ({"method": "noisy-counts"}, "method: noisy-counts is not for input.kind: rankings; write"),
     ({"model": {"link": "probit"}}, "model.link: is not used by method: kemeny"),
     ({"items": {"count": 501}}, "items: must be at most 500 with method: kemeny"),
-    ({"items": {"count": 2001}, "method": "borda"}, "items: must be at most 2000 with input.kind"),
+    ({"items": {"count": 1001}, "method": "borda"}, "items: must be at most 1000 with input.kind"),
     (
         {"privacy__mechanism": "laplace-ranks", "model": {"debiased": True}},
         "model.debiased: needs mechanism: mallows",
