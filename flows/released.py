@@ -89,7 +89,7 @@ class ReleasedPairs(Record):
         return cls.model_construct(  # checked above: millions of entries are not checked again
             row_weight=counts.row_weight,
             items=tuple(items),
-            wins=tuple(map(tuple, counts.wins.tolist())),
+            wins=tuple(map(tuple, counts.dense().tolist())),
         )
 
     def matrix(self) -> NDArray[np.float64]:
