@@ -13,6 +13,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import traceback
 from collections.abc import Callable
@@ -23,8 +24,9 @@ from typing import Any, NoReturn
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.flows import noisy_counts
+from hushrank.flows import noisy_counts, reduction, report
 from hushrank.flows.archive import archived
+from hushrank.flows.cli import main
 from hushrank.flows.errors import LedgerError
 from hushrank.flows.job import prepare_job
 from hushrank.flows.ledger import Ledger
@@ -32,11 +34,13 @@ from hushrank.flows.nightly import run_job
 from hushrank.flows.nights import rank_due
 from hushrank.flows.steps import ledger_of
 from hushrank.privacy.accounting import Spend
-from tests.flows.conftest import InProcessReducer, answers
+from hushrank.transforms import in_process
+from tests.flows.conftest import InProcessReducer, Survey, answers
 from tests.ledgers import Clock
 
 NIGHT = date(2024, 11, 20)
 COST, TOTAL = 2.0, 20.0
+STRIDE = {"none": 6, "reserved": 3, "drawn": 1, "committed": 3}  # where less can go wrong, fewer
 WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
 
 
@@ -132,9 +136,8 @@ def _work_and_exit(work: Callable[[], int], printed: Path) -> NoReturn:
         os._exit(code)
 
 
-def note_every_draw(nightly, monkeypatch) -> Path:
-    """A file beside the survey that gets a line for every noise that is drawn, at once."""
-    notes = nightly.folder / "drawn"
+def note_every_draw(notes: Path) -> None:
+    """Have every noise that is drawn leave a line in `notes`, at once."""
     draw = noisy_counts.release_win_counts
     unharmed = io.open  # taken before any fault is installed
 
@@ -144,57 +147,81 @@ def note_every_draw(nightly, monkeypatch) -> Path:
             stream.write("drawn\n")
         return noisy
 
-    monkeypatch.setattr(noisy_counts, "release_win_counts", noted)
-    return notes
+    noisy_counts.release_win_counts = noted
 
 
-def drawn_by(notes: Path) -> list[str]:
-    return notes.read_text().split() if notes.exists() else []
+def exit_code(nightly, *faults: Fault) -> int:
+    """Of a whole run in this process."""
+    for fault in faults:
+        fault.install()
+    try:
+        main([str(argument) for argument in run(nightly)])
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    return 0
+
+
+def strike_at_every_write(config: str, kills: bool) -> None:
+    """The test below, in a process without threads: only such a one can be forked at will."""
+    in_process.choose()  # an engine without threads
+    nightly = Survey(Path(config).parent, {})
+    report.render_report = lambda *_: "<html></html>"
+    reduction.Reducer = InProcessReducer
+    notes, printed = nightly.folder / "drawn", nightly.folder / "printed"
+    note_every_draw(notes)
+    assert exit_code(nightly) == 0  # and everything is loaded
+    stopped_after, step, struck = set(), 1, 0
+    while True:
+        start_anew(nightly)
+        fault = Fault(step, kills=kills)
+        code = in_child(lambda fault=fault: exit_code(nightly, fault), printed)
+        if code == 0:
+            break
+        told = printed.read_text()
+        assert code in ((-signal.SIGKILL,) if kills else (1, 2)), (step, code, told)
+        assert "Traceback" not in told, (step, told)
+        state = check_then_go_on(nightly, printed, notes)
+        stopped_after.add(state)
+        step, struck = step + STRIDE[state], struck + 1
+    assert stopped_after >= {"none", "reserved", "drawn"}, stopped_after
+    sys.stdout.write(f"{struck} faults")
+
+
+def check_then_go_on(nightly, printed: Path, notes: Path) -> str:
+    """What must hold after a fault, and after the next run; how far the release had got."""
+    job = prepare_job(nightly.config, night=NIGHT)
+    ledger = ledger_of(job.config)
+    assert ledger.balance().spent_epsilon >= COST * lines(notes), "an unrecorded spend"
+    state = str(ledger.state(job.release_id))
+    code = in_child(lambda: exit_code(nightly), printed)
+    assert code == 0, printed.read_text()
+    draws = events(nightly).count("draw")
+    assert 1 <= lines(notes) <= draws <= 2
+    assert ledger.balance().spent_epsilon == pytest.approx(COST * draws)
+    assert len(archived(nightly.output)) == 1, "a second noisy copy"
+    shown = json.loads((nightly.output / "release.json").read_text())
+    assert shown["night"] == str(NIGHT)
+    return state
+
+
+def lines(notes: Path) -> int:
+    return len(notes.read_text().split()) if notes.exists() else 0
+
+
+STRIKE = "from tests.flows.test_night_faults import strike_at_every_write as s; s({!r}, {})"
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kills", [False, True], ids=["full-disk", "killed"])
-def test_at_every_write_a_night_may_stop_and_the_next_run_goes_on(
-    nightly, command, monkeypatch, kills
-):
-    from hushrank.flows.cli import main
-
-    notes = note_every_draw(nightly, monkeypatch)
-    assert command(*run(nightly))[0] == 0  # and everything is loaded
-    printed = nightly.folder / "printed"
-
-    def struck(step: int) -> int:
-        Fault(step, kills=kills).install()
-        try:
-            main([str(argument) for argument in run(nightly)])
-        except SystemExit as stop:
-            return int(stop.code or 0)
-        return 0
-
-    stopped_after = set()
-    for step in range(1, 1000):
-        start_anew(nightly)
-        code = in_child(lambda step=step: struck(step), printed)
-        if code == 0:
-            break
-        told = printed.read_text()
-        assert code == (-signal.SIGKILL if kills else 1) or (not kills and code == 2), told
-        assert "Traceback" not in told, told
-        job = prepare_job(nightly.config, night=NIGHT)
-        ledger = ledger_of(job.config)
-        assert ledger.balance().spent_epsilon >= COST * len(drawn_by(notes)), "an unrecorded spend"
-        stopped_after.add(str(ledger.state(job.release_id)))
-        code, told = command(*run(nightly))
-        assert code == 0, told
-        draws = drawn_by(notes)
-        assert len(draws) in (1, 2)
-        assert ledger.balance().spent_epsilon == pytest.approx(COST * events(nightly).count("draw"))
-        assert len(draws) <= events(nightly).count("draw")
-        assert len(archived(nightly.output)) == 1, "a second noisy copy"
-        shown = json.loads((nightly.output / "release.json").read_text())
-        assert shown["night"] == str(NIGHT)
-    assert step > 30  # it did strike
-    assert stopped_after >= {"none", "reserved", "drawn"}
+def test_at_every_write_a_night_may_stop_and_the_next_run_goes_on(nightly, kills):
+    struck = subprocess.run(
+        [sys.executable, "-c", STRIKE.format(str(nightly.config), kills)],
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert struck.returncode == 0, struck.stderr
+    assert "faults" in struck.stdout
 
 
 def events(nightly) -> list[str]:

@@ -21,7 +21,8 @@ from hushrank.flows.archive import archived
 from tests.flows.conftest import answers
 
 HUSHRANK = [sys.executable, "-m", "hushrank.flows.cli"]
-PATIENCE = 120.0  # seconds; a server starts in 10, but in a minute on a very busy machine
+pytestmark = pytest.mark.timeout(900)
+PATIENCE = 240.0  # seconds; a server starts in 10, but in a minute on a very busy machine
 
 
 def free_port() -> int:
