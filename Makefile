@@ -78,7 +78,7 @@ lock: setup  ## Rewrite requirements.lock from pyproject.toml (ARGS=--upgrade fo
 	$(UV) pip compile --quiet --universal --python-version 3.11 --no-emit-index-url \
 	  --group test --group dev --group bench --group docs $(ARGS) pyproject.toml -o requirements.lock
 
-bench: setup  ## Measure the speed and accuracy that the README claims
+bench: setup  ## Measure the speed and accuracy that the README claims (hours; 10 GB of disk)
 	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
 
 clean:  ## Remove everything that the other targets made
