@@ -33,6 +33,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hushrank.estimation.convergence import ConvergenceError
 from hushrank.estimation.debiased import (
     RIDGE,
     DebiasedFit,
@@ -43,7 +44,7 @@ from hushrank.estimation.debiased import (
 from hushrank.estimation.likelihood import Objective
 from hushrank.estimation.links import Floats, Link
 from hushrank.estimation.matrices import PairCounts
-from hushrank.estimation.solve import minimise
+from hushrank.estimation.solve import Solution, minimise
 from hushrank.estimation.trust_region import minimise_nonconvex, smallest_curvature
 from hushrank.privacy.noise import NoiseLaw
 
@@ -94,11 +95,7 @@ def fit_noisy_pairs(
     variance = law.variance / counts.row_weight**2
     totals = wins + wins.T
     pairs = _pair_weights(totals, variance)
-    weights = (pairs.used + pairs.kept * (wins - wins.T)) / 2
-    objective = Objective(weights, link, 2 * ridge, np.zeros(counts.n_items))
-    convex = link.outcome_free_curvature and bool((pairs.used >= 0).all())
-    solve = minimise if convex else minimise_nonconvex
-    solution = solve(objective)
+    objective, solution = _solved(pairs, wins - wins.T, link, ridge)
     scores = solution.theta
     curvature, noise = _expected_moments(totals, pairs, variance, scores, link)
     n_pairs = counts.n_items * (counts.n_items - 1) // 2
@@ -116,6 +113,30 @@ def fit_noisy_pairs(
         n_pairs=n_pairs,
         n_left_out=n_pairs - int((pairs.kept > 0).sum()) // 2,
     )
+
+
+def _solved(
+    pairs: _PairWeights, gap: Floats, link: Link, ridge: float
+) -> tuple[Objective, Solution]:
+    """The objective and where its gradient vanishes.
+
+    Noise can leave a pair with a weight below zero. Then not even the logistic link makes the
+    objective convex, and it may fall without end: such weights are taken as zero where it does.
+    """
+
+    def objective_of(used: Floats) -> Objective:
+        return Objective((used + pairs.kept * gap) / 2, link, 2 * ridge, np.zeros(len(gap)))
+
+    objective = objective_of(pairs.used)
+    if not link.outcome_free_curvature:
+        return objective, minimise_nonconvex(objective)
+    if (pairs.used >= 0).all():
+        return objective, minimise(objective)
+    try:
+        return objective, minimise_nonconvex(objective)
+    except ConvergenceError:
+        convex = objective_of(np.maximum(pairs.used, 0))
+        return convex, minimise(convex)
 
 
 @dataclass(frozen=True, slots=True)

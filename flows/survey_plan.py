@@ -14,11 +14,12 @@ from pathlib import Path
 import numpy as np
 from pydantic import ValidationError
 
+from hushrank.estimation.convergence import ConvergenceError
 from hushrank.estimation.links import link_named
 from hushrank.estimation.metrics import kendall_distance, linf_error, rms_error, top_k_distance
 from hushrank.flows.config import PERTURBED_OBJECTIVE, Method, SurveyConfig
 from hushrank.flows.config_errors import config_error
-from hushrank.flows.errors import ConfigError
+from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.locations import FOLDER
 from hushrank.flows.method import Arrays, Conclusion
 from hushrank.flows.methods import METHODS
@@ -255,7 +256,12 @@ def _one(
     except ValueError as error:
         raise ConfigError(f"plan: {error}") from None
     bits = seeded_bits(survey.seed * 1_000_003 + replicate)  # of an invented survey: no release
-    conclusion = method.conclude(method.draw(exact, config, bits), config)
+    try:
+        conclusion = method.conclude(method.draw(exact, config, bits), config)
+    except (ConvergenceError, HushrankError) as error:
+        raise ConfigError(
+            f"plan: {config.method} fails at epsilon {config.privacy.epsilon:g}: {error}"
+        ) from None
     truth = survey.truth(replicate)
     return conclusion.scale, _measured(conclusion, truth, survey, config.top_k)
 

@@ -155,3 +155,14 @@ def test_pairs_that_count_less_than_nothing_do_not_stop_the_fit():
     assert fitted.fit.gradient_norm < 1e-6
     assert fitted.fit.is_minimum
     assert np.isfinite(fitted.fit.scores).all()
+
+
+def test_noise_far_above_the_counts_never_stops_a_logistic_fit():
+    """About half of these matrices have pairs that enter with a weight below zero."""
+    law = NoiseLaw(NoiseKind.LAPLACE, 100.0)
+    for seed in range(60):
+        exact = np.full((6, 6), 20, np.int64) - 20 * np.eye(6, dtype=np.int64)
+        noise = np.random.default_rng(seed).laplace(0, 100, (6, 6))
+        wins = exact + np.rint(noise).astype(np.int64) * (1 - np.eye(6, dtype=np.int64))
+        fitted = fit_noisy_pairs(PairCounts(wins, confidential=False), law, LOGISTIC)
+        assert np.isfinite(fitted.fit.scores).all()
