@@ -93,12 +93,24 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
     show_alerts(console, outcome)
     console.print(Text(f"Report: {outcome.folder / REPORT}"), soft_wrap=True)
     console.print(Text(_cost_of(outcome)), soft_wrap=True)
+    show_unpublished(console, outcome.balance, shown=release.release_id)
 
 
 def show_alerts(console: Console, outcome: Outcome) -> None:
     """Warn of each fraction of the budget that this run was the first to reach."""
     for fraction in outcome.alerts:
         console.print(Text(alert_text(outcome.balance, fraction), style="yellow"), soft_wrap=True)
+
+
+def show_unpublished(console: Console, balance: Balance, shown: str = "") -> None:
+    """Name what is paid for and waits to be published, besides the release `shown`."""
+    for release_id in balance.unpublished:
+        if release_id != shown:  # a balance from just before its publication lists it too
+            waiting = (
+                f"Release {release_id} is paid for and not published, unless its run still goes"
+                f" on: hushrank resume {release_id}"
+            )
+            console.print(Text(waiting, style="yellow"), soft_wrap=True)
 
 
 def alert_text(balance: Balance, fraction: float) -> str:
@@ -145,12 +157,7 @@ def show_balance(console: Console, balance: Balance) -> None:
     console.print(Text(balance_text(balance, datetime.now(UTC).date())), soft_wrap=True)
     if balance.alert is not None:
         console.print(Text(alert_text(balance, balance.alert), style="yellow"), soft_wrap=True)
-    for release_id in balance.unpublished:
-        waiting = (
-            f"Release {release_id} is paid for and not published, unless its run still goes on:"
-            f" hushrank resume {release_id}"
-        )
-        console.print(Text(waiting, style="yellow"), soft_wrap=True)
+    show_unpublished(console, balance)
     if balance.unsafe:
         warning = f"{balance.unsafe} unsafe releases bypassed the guarantee; no budget covers them."
         console.print(Text(warning, style="red"), soft_wrap=True)

@@ -243,6 +243,7 @@ def test_resume_publishes_what_is_paid_for(nightly, command, monkeypatch):
     code, printed = command("resume", job.release_id, nightly.config)
     assert code == 0, printed
     assert "nothing was spent now" in printed
+    assert "hushrank resume" not in printed
     assert json.loads((nightly.output / "release.json").read_text())["night"] == "2024-11-16"
     assert [e["event"] for e in events(nightly)] == ["open", "reserve", "draw", "commit"]
     assert "hushrank resume" not in command("ledger", "show", nightly.config)[1]
