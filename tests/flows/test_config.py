@@ -85,7 +85,7 @@ def test_the_contract_example_means_what_it_says(tmp_path):
     assert config.confidential == tmp_path / ".hushrank/work"
     assert config.ledger.path == tmp_path / ".hushrank/ledger.jsonl"
     assert (config.ledger.epsilon, config.ledger.delta) == (10.0, 1e-6)
-    assert (config.ledger.refresh, config.runner) == ("monthly", "local")
+    assert (config.ledger.refresh, config.runner.kind) == ("monthly", "local")
 
 
 def test_the_defaults():
@@ -103,7 +103,7 @@ def test_the_defaults():
     assert config.privacy.params().adjacency is Adjacency.REPLACE_ONE
     assert config.privacy.params().max_contributions == 1
     assert (config.ledger.delta, config.ledger.refresh) == (0.0, None)
-    assert (config.top_k, config.runner) == (None, "local")
+    assert (config.top_k, config.runner.kind) == (None, "local")
 
 
 @pytest.mark.parametrize(
@@ -333,7 +333,7 @@ WRONG_VALUES = [
         {"ledger.refresh": "hourly"},
         "ledger.refresh: must be daily, weekly, monthly or yearly, got 'hourly'",
     ),
-    ({"runner": "flink"}, "runner: must be local, got 'flink'"),
+    ({"runner": "storm"}, "runner.kind: must be local or flink or spark or dataflow, got 'storm'"),
     (
         {"ledger": ["path"]},
         "ledger: must hold keys, got a list;"
