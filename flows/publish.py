@@ -149,7 +149,7 @@ def show(folder: Place, output: Place) -> Place:
             if before is not None:
                 with suppress(OSError):
                     _replace(output, {name: (before / name).read_bytes() for name in FILES})
-            if shown is None:  # nothing was there before: half of a release is none
+            if not (output / RELEASE).exists():  # half of a release is none
                 for name in FILES:
                     (output / name).unlink(missing_ok=True)
             raise
