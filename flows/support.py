@@ -25,10 +25,10 @@ from hushrank.flows.reduction import ERROR_FILE
 from hushrank.flows.run_events import RunEvent, software_versions
 from hushrank.flows.steps import ledger_of
 from hushrank.flows.work_folder import DRAWN_FILE, SPACE_FILE
-from hushrank.pipelines.reduction_job import EXACT_FILE, REJECTS_FOLDER, TALLY_FILE
+from hushrank.pipelines.reduction_job import EXACT_FILE, TALLY_FILE
 from hushrank.transforms.write import write_whole
 
-OUR_FILES = (EXACT_FILE, DRAWN_FILE, SPACE_FILE, TALLY_FILE, REJECTS_FOLDER, ERROR_FILE)
+OUR_FILES = (EXACT_FILE, DRAWN_FILE, SPACE_FILE, TALLY_FILE, ERROR_FILE)
 LOG_LINES = 200
 MISTAKES = ("BudgetRefused", "ConfigError", "NightWithoutFiles", "KeyboardInterrupt")
 EXPLANATION = """\
@@ -120,7 +120,10 @@ def _ledger(config: SurveyConfig) -> str:
 
 
 def _files(confidential: Path) -> dict[str, list[str]]:
-    """By release: which of our files there are. Not how large: a size tells of rows."""
+    """By release: which of our files there are. Not how large: a size tells of rows.
+
+    Nor whether there are rejects: one person's row decides that.
+    """
     if not confidential.is_dir():
         return {}
     releases = sorted(path for path in confidential.iterdir() if _RELEASE.fullmatch(path.name))

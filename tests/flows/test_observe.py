@@ -215,7 +215,10 @@ def test_a_support_bundle_holds_no_data(survey, command, monkeypatch):
     assert not [name for name, text in contents.items() if '"ants"' in text or "bees" in text]
     assert "reserve" in contents["log-tail.txt"]
     assert json.loads(contents["configuration.json"])["items"] == {"count": 4}
-    assert "error.txt" in json.loads(contents["confidential-files.json"])[release.name]
+    assert (release / "rejects").is_dir()
+    assert set(json.loads(contents["confidential-files.json"])[release.name]) == {
+        "drawn.npz", "diagnostics.json", "error.txt",
+    }  # fmt: skip
     assert json.loads(contents["code-places.json"])[release.name] == [
         f"{'/'.join(os.path.abspath(json.__file__).split('/')[-3:])}:7 loads"
     ]
