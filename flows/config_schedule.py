@@ -21,7 +21,7 @@ from hushrank.flows.config_section import Section, Text
 from hushrank.transforms.window import Epoch, Window
 
 MOST_NIGHTS = 31  # of a month
-TELLING_DAYS = (date(2026, 1, 2), date(2026, 1, 3), date(2026, 2, 2), date(2027, 1, 2))
+TELLING_DAYS = tuple(date(2026, 1, 1) + timedelta(days) for days in range(3 * 365))
 
 _DATE = re.compile(r"\{date(?::([^{}]+))?\}")
 

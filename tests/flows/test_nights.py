@@ -274,6 +274,7 @@ def test_resume_refuses_what_it_cannot_publish(nightly, command):
         ({"schedule": {"epoch": "s"}}, "schedule.epoch: is about the column schedule.window"),
         ({"schedule": {"empty": "skp"}}, "schedule.empty: must be skip or fail, got 'skp'. Did"),
         ({"input__paths": ["a/{date:%m%d}"]}, "input.paths: .*two nights would read the same"),
+        ({"input__paths": ["a/{date:%Y%-m%-d}"]}, "input.paths: .*two nights would read the same"),
         ({"input__paths": ["a/{dat}/{date:}"]}, "input.paths: .*write {date}, or for example"),
     ],
 )
