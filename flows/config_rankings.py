@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
+from pathlib import PurePath
 from typing import TYPE_CHECKING, Annotated, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
@@ -13,7 +14,7 @@ from hushrank.flows.config_input import BadRows
 from hushrank.flows.config_section import Section, Text
 from hushrank.flows.locations import InputPath
 from hushrank.privacy.units import Unit
-from hushrank.transforms.files import FileFormat
+from hushrank.transforms.files import ENDINGS, FileFormat
 from hushrank.transforms.randomisation import RankingMechanism
 from hushrank.transforms.ranking_columns import ListColumns, RankColumns
 
@@ -128,6 +129,15 @@ class RankingsConfig(Section):
                 "changes nothing in layout: list, where each row is a ranking of its own; remove"
                 " it, or choose one by contest",
             )
+
+    @property
+    def names_people(self) -> bool:
+        """Whether the input says which rankings are one person's; PrefLib files never do.
+
+        Of a folder of such files that is not known before it is listed, if `format` is left out.
+        """
+        formats = {self.format or ENDINGS.get(PurePath(path).suffix.lower()) for path in self.paths}
+        return self.ranking_columns().user is not None and FileFormat.PREFLIB not in formats
 
     def ranking_columns(self) -> RankColumns | ListColumns:
         """The columns to read."""

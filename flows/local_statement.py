@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from hushrank.flows.config import SurveyConfig
 from hushrank.flows.config_local import Budget
+from hushrank.flows.config_rankings import RankingsConfig
 from hushrank.flows.privacy_record import Parameter, PrivacyRecord
 from hushrank.flows.statement import REACH, large_loss, never_protected, number, odds_factor
 from hushrank.privacy.amplification import shuffled_epsilon
@@ -48,12 +49,14 @@ class LocalGuarantee:
     def of(cls, config: SurveyConfig) -> LocalGuarantee:
         """The guarantee of a job under `unit: local`."""
         privacy, epsilons = config.privacy, config.privacy.local_epsilons()
-        most = 1 if config.input.kind == "rankings" else None  # where nothing else is said
+        most = privacy.max_contributions
+        if isinstance(config.input, RankingsConfig):
+            most = (most or 1) if config.input.names_people else None
         return cls(
             low=epsilons.low,
             high=epsilons.high,
             budget=privacy.budget,
-            max_contributions=privacy.max_contributions or most,
+            max_contributions=most,
             already_private=privacy.already_private,
         )
 

@@ -84,9 +84,10 @@ class PrivateRankings:
         noise = "each ranking replaced by a synthetic one, before counting"
         if guarantee.already_private:
             noise = "none is added: the rankings were privatised where they were given"
+        whole = "one ranking" if guarantee.unnamed else "all rankings of one person"
         noise += (
-            f" (protects one moved item at epsilon {guarantee.high:g}, or less; all rankings of one"
-            f" person at epsilon {guarantee.person:g}, or less)"
+            f" (protects one moved item at epsilon {guarantee.high:g}, or less; {whole} at epsilon"
+            f" {guarantee.person:g}, or less)"
         )
         return Terms(spend=Spend(epsilon=guarantee.person), noise=noise)
 

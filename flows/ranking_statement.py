@@ -35,7 +35,7 @@ class RankingGuarantee:
         max_rankings: the most rankings of one person that count.
         mechanism: how a ranking was privatised.
         already_private: at the source.
-        by_row: each row is taken for another person's.
+        unnamed: nothing says whose a ranking is, so each is taken for another person's.
     """
 
     low: float
@@ -44,7 +44,7 @@ class RankingGuarantee:
     max_rankings: int
     mechanism: RankingMechanism
     already_private: bool
-    by_row: bool
+    unnamed: bool
 
     @classmethod
     def of(cls, config: SurveyConfig) -> RankingGuarantee:
@@ -58,7 +58,7 @@ class RankingGuarantee:
             max_rankings=privacy.max_contributions or 1,
             mechanism=privacy.mechanism or RankingMechanism.MALLOWS,
             already_private=privacy.already_private,
-            by_row=config.columns().user is None,
+            unnamed=not config.rankings.names_people,
         )
 
     @property
@@ -72,7 +72,10 @@ class RankingGuarantee:
 
     @property
     def person(self) -> float:
-        """Most that all rankings of one person lose together: what the ledger is charged."""
+        """Most that the rankings of one person that count lose: what the ledger is charged.
+
+        Where they are unnamed nothing bounds how many those are; it is then the loss of one.
+        """
         return self.max_rankings * self.whole_ranking
 
 
@@ -88,9 +91,10 @@ def ranking_record(config: SurveyConfig, parameters: dict[str, Parameter]) -> Pr
     facts: dict[str, Parameter] = {
         "epsilon_of_a_ranking": _interval(guarantee),
         "epsilon_of_a_whole_ranking_at_most": guarantee.whole_ranking,
-        "epsilon_of_a_person_at_most": guarantee.person,
         "longest_ranking": guarantee.max_length,
     }
+    if not guarantee.unnamed:
+        facts["epsilon_of_a_person_at_most"] = guarantee.person
     return PrivacyRecord(
         unit=Unit.LOCAL,
         adjacency=Adjacency.REPLACE_ONE,
@@ -125,8 +129,8 @@ def _sentences(guarantee: RankingGuarantee) -> Iterator[str]:
     yield _whole(guarantee)
     yield REACH
     yield _how(guarantee.mechanism)
-    if guarantee.by_row:
-        yield "Each row of the input counts as the one ranking of another person."
+    if guarantee.unnamed:
+        yield "Each ranking in the input counts as the one ranking of another person."
     elif guarantee.max_rankings == 1:
         yield "One ranking of each person counts; of several, one was chosen at random."
     else:
@@ -173,8 +177,8 @@ def _not_protected(config: SurveyConfig, guarantee: RankingGuarantee) -> Iterato
     long_form = config.rankings.layout == "long"
     if long_form and config.rankings.ties is RankingTies.REFUSE and not guarantee.already_private:
         yield "Whether somebody put two items at the same rank: such rankings were left out."
-    if guarantee.by_row:
-        yield "A person with several rows in the input: their losses add up, unbounded."
+    if guarantee.unnamed:
+        yield "A person with several rankings in the input: their losses add up, unbounded."
     yield from never_protected()
     yield from large_loss(guarantee.person)
 

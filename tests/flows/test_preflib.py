@@ -34,7 +34,10 @@ def test_what_init_proposes_runs_and_ranks(tmp_path, command, election):
     code, printed = command("run", job, "--direct")
     assert code == 0, printed
     (release,) = tmp_path.glob("out/board/release.json")
-    assert "Cy" in json.dumps(json.loads(release.read_text()))
+    published = json.loads(release.read_text())
+    assert "Cy" in json.dumps(published["ranking"])
+    assert "epsilon_of_a_person_at_most" not in published["privacy"]["parameters"]
+    assert any("several rankings" in text for text in published["privacy"]["not_protected"])
     assert printed.index("Cy") < printed.index("Ada") < printed.index("Bo")
     assert "board.toi#" not in "".join(
         path.read_text(errors="replace") for path in tmp_path.glob("out/**/*") if path.is_file()

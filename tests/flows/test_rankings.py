@@ -146,12 +146,28 @@ def test_lists_in_json_lines_give_a_ranking_too(ballots, command):
     release, _ = run(ballots, command)
     assert [line["item"] for line in release["ranking"]] == BEST_FIRST
     assert release["released"]["rankings"][5] == PEOPLE
-    ballots.set(input__columns={"ranking": "order"})
-    release, _ = run(ballots, command, "by-row")
+
+
+def test_rankings_without_people_promise_nothing_about_all_of_a_person(ballots, command):
+    lines = [json.dumps({"order": [NAMES[item] for item in each]}) for each in true_rankings(300)]
+    (ballots.folder / "ballots.jsonl").write_text("\n".join(lines))
+    by_people, _ = run(ballots.set(), command)
+    assert "epsilon_of_a_person_at_most" in by_people["privacy"]["parameters"]
+    unnamed = {"input__paths": ["ballots.jsonl"], "input__layout": "list"}
+    ballots.set(**unnamed, input__columns={"ranking": "order"}, output="unnamed")
+    code, printed = command("run", ballots.config, "--direct")
+    assert code == 2
+    assert "this one hides one answer of a person, however many there are." in printed
+    release, printed = run(ballots.set(name="unnamed"), command, "unnamed")
+    privacy = release["privacy"]
+    assert "one ranking at epsilon 5, or less" in printed
+    assert privacy["epsilon"] == 5.0
+    assert "epsilon_of_a_person_at_most" not in privacy["parameters"]
     assert (
-        "Each row of the input counts as the one ranking of another person."
-        in (release["privacy"]["statement"])
+        "Each ranking in the input counts as the one ranking of another person."
+        in privacy["statement"]
     )
+    assert any("losses add up, unbounded" in text for text in privacy["not_protected"])
 
 
 def test_a_csv_in_long_form_with_ties_needs_a_decision(ballots, command):
