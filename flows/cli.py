@@ -199,10 +199,11 @@ def ledger_cancel(
     """Give back what a run reserved that died before it drew any noise."""
     from hushrank.flows.config import load_config
     from hushrank.flows.display import show_balance
-    from hushrank.flows.steps import ledger_of
+    from hushrank.flows.steps import abandon, ledger_of
 
-    ledger = ledger_of(load_config(config))
-    ledger.cancel(release_id)
+    checked = load_config(config)
+    ledger = ledger_of(checked)
+    abandon(checked, ledger, release_id)
     show_balance(Console(), ledger.balance())
 
 

@@ -29,7 +29,7 @@ from hushrank.flows.job import Job, check_places, checked_config, prepare_job
 from hushrank.flows.ledger import Ledger
 from hushrank.flows.ledger_account import Attempt, ReleaseState
 from hushrank.flows.nightly import Outcome
-from hushrank.flows.steps import ledger_of
+from hushrank.flows.steps import abandon, ledger_of
 from hushrank.flows.work_folder import DRAWN_FILE
 
 DAY = timedelta(days=1)
@@ -259,7 +259,7 @@ def _give_back_stale(ledger: Ledger, job: Job, attempt: Attempt | None) -> None:
         return
     if attempt.state is ReleaseState.RESERVED:
         with ledger.run_lock(attempt.release_id):
-            ledger.cancel(attempt.release_id)
+            abandon(job.config, ledger, attempt.release_id)
 
 
 def _not_ranked(nights: Sequence[date]) -> str:

@@ -191,6 +191,16 @@ def give_back(job: Job, ledger: Ledger) -> None:
         ledger.cancel(job.release_id)
 
 
+def abandon(config: SurveyConfig, ledger: Ledger, release_id: str) -> None:
+    """Give back what a run reserved that died before it drew noise; its exact counts are deleted.
+
+    Raises:
+        LedgerError: the release is not reserved, or its noise was drawn.
+    """
+    ledger.cancel(release_id)
+    forget_exact(config.confidential / release_id)
+
+
 def _load_drawn(job: Job) -> tuple[Arrays, datetime]:
     drawn = load_arrays(job.work / DRAWN_FILE)
     return drawn, datetime.fromisoformat(str(drawn.pop(CREATED)))

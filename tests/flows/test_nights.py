@@ -18,6 +18,7 @@ from hushrank.flows.job import prepare_job
 from hushrank.flows.nightly import run_job
 from hushrank.flows.nights import due_nights, one_at_a_time, prepare_night, rank_due, rank_nights
 from hushrank.flows.steps import ledger_of
+from hushrank.flows.work_folder import make_confidential
 from tests.flows.conftest import InProcessReducer, answers
 
 FIRST = date(2024, 11, 16)
@@ -214,10 +215,35 @@ def test_what_a_killed_run_reserved_for_files_that_changed_is_given_back(nightly
         config_hash=stale.config.job_hash(),
         night=stale.night,
     )
+    left = [make_exact(stale, name) for name in ("exact.npz", ".space")]
     os.utime(stale.files[0].path, ns=(1, 1))
     list(rank_nights(nightly.config, DAYS[:1], NOW, execute))
     assert ledger.state(stale.release_id) == "cancelled"
     assert ledger.balance().releases == 1
+    assert not any(path.exists() for path in left)
+
+
+def test_cancelling_what_a_killed_run_reserved_deletes_what_it_counted(nightly, command):
+    stale = prepare_job(nightly.config, night=DAYS[0])
+    ledger = ledger_of(stale.config)
+    ledger.reserve(stale.release_id, execute_spend(stale))
+    left = make_exact(stale, "exact.npz")
+    code, printed = command("ledger", "cancel", nightly.config, stale.release_id)
+    assert code == 0, printed
+    assert not left.exists()
+    ledger.reserve(stale.release_id, execute_spend(stale))
+    ledger.mark_drawn(stale.release_id)
+    left = make_exact(stale, "exact.npz")
+    assert command("ledger", "cancel", nightly.config, stale.release_id)[0] != 0
+    assert left.exists()
+
+
+def make_exact(job, name: str) -> Path:
+    """A file of counts without noise, as a run that died has left it."""
+    make_confidential(job.config.confidential, job.release_id)
+    path = job.work / name
+    path.write_bytes(b"counts without noise")
+    return path
 
 
 def execute_spend(job):
