@@ -44,6 +44,10 @@ class RunInProgress(LedgerError):  # noqa: N818 - the other run is as it should 
     """Another run holds what this one needs. Nothing was spent."""
 
 
+class EstimateError(HushrankError):
+    """What was drawn cannot be ranked. It is paid for and kept, and nothing was published."""
+
+
 class PublishError(HushrankError):
     """The release could not be written in full; the output folder is as it was before."""
 

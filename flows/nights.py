@@ -21,6 +21,7 @@ from hushrank.flows.config_schedule import CatchUp, EmptyNights
 from hushrank.flows.errors import (
     BudgetRefused,
     ConfigError,
+    EstimateError,
     LedgerError,
     NightWithoutFiles,
     RunInProgress,
@@ -166,8 +167,8 @@ def rank_nights(
 ) -> Iterator[NightResult]:
     """Rank `nights` one after the other; what became of each as soon as it is known.
 
-    A night whose input is to blame does not keep the others from being ranked; everything else
-    stops at once, and what was ranked until then stays.
+    A night whose own rows or noise are to blame does not keep the others from being ranked;
+    everything else stops at once, and what was ranked until then stays.
 
     Raises:
         BudgetRefused: the budget does not hold the next night.
@@ -189,7 +190,7 @@ def rank_nights(
             failures += [] if skipped else [str(error)]
             status = NightStatus.SKIPPED if skipped else NightStatus.FAILED
             yield NightResult(night, status, text=str(error))
-        except ConfigError as error:
+        except (ConfigError, EstimateError) as error:
             failures.append(f"Night {night}: {error}")
             yield NightResult(night, NightStatus.FAILED, text=str(error))
         except BudgetRefused as error:

@@ -13,11 +13,12 @@ from enum import StrEnum
 
 import numpy as np
 
+from hushrank.estimation.convergence import ConvergenceError
 from hushrank.flows.archive import release_before
 from hushrank.flows.budget import Balance, BudgetTerms, Protects
 from hushrank.flows.code_version import code_version
 from hushrank.flows.config import SurveyConfig
-from hushrank.flows.errors import LedgerError
+from hushrank.flows.errors import EstimateError, LedgerError
 from hushrank.flows.job import Job
 from hushrank.flows.ledger import Ledger
 from hushrank.flows.ledger_account import ReleaseState
@@ -138,10 +139,21 @@ def draw(job: Job, ledger: Ledger) -> None:
 
 
 def estimate(job: Job) -> Release:
-    """Rank what was drawn. Post-processing: it may be repeated freely."""
+    """Rank what was drawn. Post-processing: it may be repeated freely.
+
+    Raises:
+        EstimateError: the fit to it failed, as it would again.
+    """
     config = job.config
     drawn, created = _load_drawn(job)
-    conclusion = METHODS[config.method].conclude(drawn, config)
+    try:
+        conclusion = METHODS[config.method].conclude(drawn, config)
+    except ConvergenceError as error:
+        raise EstimateError(
+            f"estimate: {error}. The noise is drawn and paid for, and nothing is published. It is"
+            f" kept: hushrank resume {job.release_id} publishes it if another version of hushrank"
+            " can fit it; another model in the YAML file makes another release."
+        ) from None
     provenance = Provenance(
         release_id=job.release_id,
         created=created,

@@ -12,6 +12,8 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
+from hushrank.estimation.convergence import ConvergenceError
+from hushrank.flows import noisy_counts
 from hushrank.flows.archive import archived
 from hushrank.flows.errors import BudgetRefused, ConfigError, NightWithoutFiles, RunInProgress
 from hushrank.flows.job import prepare_job
@@ -195,6 +197,26 @@ def test_a_night_that_is_not_over_is_refused(nightly):
     nightly.set(schedule={"timezone": "America/Los_Angeles"})
     with pytest.raises(ConfigError, match="the last one that can be ranked is 2024-11-19"):
         prepare_night(nightly.config, date(2024, 11, 20), NOW)  # there it is the 20th, 18:00
+
+
+def test_a_night_whose_noise_cannot_be_fitted_does_not_hold_up_the_others(nightly, monkeypatch):
+    rank = noisy_counts.rank_by_win_counts
+    broken = []
+
+    def fail_once(*arguments, **named):
+        if not broken:
+            broken.append(True)
+            raise ConvergenceError("the fit did not converge")
+        return rank(*arguments, **named)
+
+    monkeypatch.setattr(noisy_counts, "rank_by_win_counts", fail_once)
+    with pytest.raises(ConfigError, match=r"Night 2024-11-16: estimate: .* hushrank resume"):
+        list(rank_nights(nightly.config, DAYS[:2], NOW, execute))
+    drawn = ["2024-11-16", "2024-11-17"]
+    assert nights_drawn(nightly) == drawn
+    (first,) = rank_nights(nightly.config, DAYS[:1], NOW, execute)  # it is published after all
+    assert str(first.status) == "released"
+    assert nights_drawn(nightly) == drawn
 
 
 def test_two_nights_do_not_overlap(nightly):
