@@ -195,6 +195,13 @@ class SurveyConfig(Section):
                 "must not be in confidential: clearing that folder would forget what was spent;"
                 " move it",
             )
+        for key, path in self.observability.places().items():
+            if contains(output, path) or contains(ledger, path):
+                yield (
+                    f"observability.{key}",
+                    "must be neither in output nor the ledger, which nothing else may write;"
+                    " name another place",
+                )
 
     def _problems_of_items(self) -> Iterable[tuple[str, str]]:
         catalogue = self.items.catalogue()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Literal
 
 from pydantic import Field
@@ -26,3 +27,8 @@ class ObservabilityConfig(Section):
     metrics: LocalPath | None = Field(default=None, examples=["metrics/hushrank.prom"])
     traces: bool = False
     support: LocalPath | None = Field(default=None, examples=["support"])
+
+    def places(self) -> dict[str, Path]:
+        """What is written to, by key."""
+        named = {"log": self.log, "metrics": self.metrics, "support": self.support}
+        return {key: path for key, path in named.items() if path is not None}

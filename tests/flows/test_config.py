@@ -453,6 +453,18 @@ BROKEN_RULES = [
         "ledger.path: must not be in confidential: clearing that folder would forget what was"
         " spent; move it",
     ),
+    *(
+        (
+            {"observability": {key: place}},
+            f"observability.{key}: must be neither in output nor the ledger, which nothing else may"
+            " write; name another place",
+        )
+        for key, place in (
+            ("metrics", ".hushrank/ledger.jsonl"),
+            ("log", ".hushrank/ledger.jsonl"),
+            ("support", "out/campus/support"),
+        )
+    ),
 ]
 
 
