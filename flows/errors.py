@@ -44,6 +44,10 @@ class RunInProgress(LedgerError):  # noqa: N818 - the other run is as it should 
     """Another run holds what this one needs. Nothing was spent."""
 
 
+class DrawError(HushrankError):
+    """The mechanism failed after the ledger counted it. Trying again pays again."""
+
+
 class EstimateError(HushrankError):
     """What was drawn cannot be ranked. It is paid for and kept, and nothing was published."""
 

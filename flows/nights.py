@@ -21,6 +21,7 @@ from hushrank.flows.config_schedule import CatchUp, EmptyNights
 from hushrank.flows.errors import (
     BudgetRefused,
     ConfigError,
+    DrawError,
     EstimateError,
     LedgerError,
     NightWithoutFiles,
@@ -31,7 +32,7 @@ from hushrank.flows.ledger import Ledger
 from hushrank.flows.ledger_account import Attempt, ReleaseState
 from hushrank.flows.nightly import Outcome
 from hushrank.flows.steps import abandon, ledger_of
-from hushrank.flows.work_folder import DRAWN_FILE
+from hushrank.flows.work_folder import DRAWN_FILE, FAILED_FILE
 
 DAY = timedelta(days=1)
 
@@ -167,6 +168,8 @@ def rank_nights(
 ) -> Iterator[NightResult]:
     """Rank `nights` one after the other; what became of each as soon as it is known.
 
+    One whose mechanism failed after it was paid for is not paid for again: `run_night` does that.
+
     A night whose own rows or noise are to blame does not keep the others from being ranked;
     everything else stops at once, and what was ranked until then stays.
 
@@ -180,17 +183,19 @@ def rank_nights(
         prepare_job(path, night=nights[0])  # says what is missing
     failures = []
     for place, night in enumerate(nights):
-        if _is_published(ledger_of(config).nights(config.job_hash()).get(night)):
+        attempt = ledger_of(config).nights(config.job_hash()).get(night)
+        if _is_published(attempt):
             yield NightResult(night, NightStatus.BEFORE)
             continue
         try:
+            _refuse_failed(config, attempt)
             outcome = run_night(path, night, now, execute)
         except NightWithoutFiles as error:
             skipped = config.schedule.empty is EmptyNights.SKIP
             failures += [] if skipped else [str(error)]
             status = NightStatus.SKIPPED if skipped else NightStatus.FAILED
             yield NightResult(night, status, text=str(error))
-        except (ConfigError, EstimateError) as error:
+        except (ConfigError, DrawError, EstimateError) as error:
             failures.append(f"Night {night}: {error}")
             yield NightResult(night, NightStatus.FAILED, text=str(error))
         except BudgetRefused as error:
@@ -252,6 +257,18 @@ def drawn_job(path: Path, release_id: str) -> Job:
 
 def _is_published(attempt: Attempt | None) -> bool:
     return attempt is not None and attempt.state is ReleaseState.COMMITTED
+
+
+def _refuse_failed(config: SurveyConfig, attempt: Attempt | None) -> None:
+    """Raise DrawError for a night that was paid for in vain, as it probably would be again."""
+    if attempt is None or attempt.state is not ReleaseState.DRAWN:
+        return
+    work = config.confidential / attempt.release_id
+    if (work / FAILED_FILE).exists() and not (work / DRAWN_FILE).exists():
+        raise DrawError(
+            "draw: failed before, after it was paid for. hushrank run --date"
+            f" {attempt.night} tries again and pays again. {NOTHING_SPENT}"
+        )
 
 
 def _give_back_stale(ledger: Ledger, job: Job, attempt: Attempt | None) -> None:

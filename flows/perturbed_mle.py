@@ -17,7 +17,7 @@ from hushrank.estimation.perturbed_mle import (
 )
 from hushrank.flows.config import SurveyConfig
 from hushrank.flows.config_model import NO_SIZE
-from hushrank.flows.errors import ConfigError, HushrankError
+from hushrank.flows.errors import ConfigError, DrawError
 from hushrank.flows.method import Arrays, Conclusion, Terms
 from hushrank.flows.mle_statement import mle_record
 from hushrank.flows.release import NO_COMPARISONS, NOT_INFORMATIVE
@@ -58,14 +58,14 @@ class PerturbedLikelihood:
         """Fit with noise. The scores are all that leaves.
 
         Raises:
-            HushrankError: the solver missed its tolerance; nothing is released.
+            DrawError: the solver missed its tolerance; nothing is released.
         """
         counts = pair_counts_of(exact, config.comparisons.ties.row_weight)
         mechanism = _mechanism(config)
         try:
             drawn = perturbed_mle(counts, mechanism.params, mechanism.settings, bits)
         except ConvergenceError as error:
-            raise HushrankError(
+            raise DrawError(
                 f"draw: {error}. The noise was drawn, so the budget is spent, and nothing is"
                 " released: a change of model.gamma or of the input makes another release"
             ) from None

@@ -18,7 +18,7 @@ from hushrank.flows.archive import release_before
 from hushrank.flows.budget import Balance, BudgetTerms, Protects
 from hushrank.flows.code_version import code_version
 from hushrank.flows.config import SurveyConfig
-from hushrank.flows.errors import EstimateError, LedgerError
+from hushrank.flows.errors import DrawError, EstimateError, LedgerError
 from hushrank.flows.job import Job
 from hushrank.flows.ledger import Ledger
 from hushrank.flows.ledger_account import ReleaseState
@@ -31,6 +31,7 @@ from hushrank.flows.reduction import Reducer
 from hushrank.flows.release import Provenance, Release, build_release
 from hushrank.flows.work_folder import (
     DRAWN_FILE,
+    FAILED_FILE,
     forget_exact,
     load_arrays,
     make_confidential,
@@ -41,7 +42,7 @@ from hushrank.pipelines.reduction_job import EXACT_FILE
 from hushrank.privacy.keyed_hash import KEY_BYTES
 from hushrank.privacy.units import Unit
 from hushrank.transforms.cloud_storage import CloudPath, Place
-from hushrank.transforms.write import npz_bytes
+from hushrank.transforms.write import npz_bytes, write_whole
 
 CREATED = "created"  # beside the arrays in `DRAWN_FILE`
 
@@ -125,6 +126,9 @@ def draw(job: Job, ledger: Ledger) -> None:
 
     Space for the result is taken first, so that a full disk is met before the point of no return.
     After `mark_drawn` the budget is spent whatever happens.
+
+    Raises:
+        DrawError: the mechanism failed; `FAILED_FILE` says so to whoever would try again unasked.
     """
     exact = load_arrays(job.work / EXACT_FILE)
     created = np.array(datetime.now(UTC).isoformat(timespec="seconds"))
@@ -133,7 +137,11 @@ def draw(job: Job, ledger: Ledger) -> None:
         ledger.mark_drawn(job.release_id)
     else:
         ledger.record_unsafe(job.release_id, _why_unsafe(job))
-    drawn = METHODS[job.config.method].draw(exact, job.config, job.bits())
+    try:
+        drawn = METHODS[job.config.method].draw(exact, job.config, job.bits())
+    except DrawError:
+        write_whole(str(job.work / FAILED_FILE), b"")
+        raise
     store_drawn(job.work, npz_bytes(**drawn, created=created))
     forget_exact(job.work)
 

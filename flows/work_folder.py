@@ -21,6 +21,7 @@ from hushrank.transforms.spill_file import SPILL_PREFIX
 from hushrank.transforms.write import OWNER_ONLY_FOLDER, write_whole
 
 DRAWN_FILE, SPACE_FILE = "drawn.npz", ".space"
+FAILED_FILE = "draw-failed"  # left by a mechanism that failed once the ledger had counted it
 
 
 def check_confidential(folder: Place) -> None:

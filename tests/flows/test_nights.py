@@ -15,7 +15,13 @@ import pytest
 from hushrank.estimation.convergence import ConvergenceError
 from hushrank.flows import noisy_counts
 from hushrank.flows.archive import archived
-from hushrank.flows.errors import BudgetRefused, ConfigError, NightWithoutFiles, RunInProgress
+from hushrank.flows.errors import (
+    BudgetRefused,
+    ConfigError,
+    DrawError,
+    NightWithoutFiles,
+    RunInProgress,
+)
 from hushrank.flows.job import prepare_job
 from hushrank.flows.nightly import run_job
 from hushrank.flows.nights import due_nights, one_at_a_time, prepare_night, rank_due, rank_nights
@@ -217,6 +223,27 @@ def test_a_night_whose_noise_cannot_be_fitted_does_not_hold_up_the_others(nightl
     (first,) = rank_nights(nightly.config, DAYS[:1], NOW, execute)  # it is published after all
     assert str(first.status) == "released"
     assert nights_drawn(nightly) == drawn
+
+
+def test_a_mechanism_that_fails_is_not_paid_for_every_night(nightly, command, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(noisy_counts, "release_win_counts", failing_draw)
+        for _ in range(3):  # scheduled runs
+            with pytest.raises(ConfigError, match=r"Night 2024-11-16: draw: "):
+                list(rank_nights(nightly.config, DAYS[:1], NOW, execute))
+    assert nights_drawn(nightly) == ["2024-11-16"]
+    with pytest.raises(ConfigError, match=r"hushrank run --date 2024-11-16 tries again and pays"):
+        list(rank_nights(nightly.config, DAYS[:2], NOW, execute))
+    assert nights_drawn(nightly) == ["2024-11-16", "2024-11-17"]  # it holds up no other
+    code, printed = command("run", nightly.config, "--direct", "--date", DAYS[0])
+    assert code == 0, printed
+    assert nights_drawn(nightly) == ["2024-11-16", "2024-11-17", "2024-11-16"]
+    (result,) = rank_nights(nightly.config, DAYS[:1], NOW, execute)
+    assert str(result.status) == "released before"
+
+
+def failing_draw(*_, **__):
+    raise DrawError("draw: the fit did not converge")
 
 
 def test_two_nights_do_not_overlap(nightly):
