@@ -220,8 +220,18 @@ def test_ctrl_c_of_the_real_command_ends_its_child_and_gives_the_budget_back(sur
 
 @pytest.mark.slow
 def test_the_child_process_keeps_unforeseen_texts_in_the_confidential_area(survey):
+    with Reducer() as reducer, pytest.raises(HushrankError) as failure:
+        reducer.run(broken_reduction(survey))
+    assert str(failure.value) == (
+        "reduce: failed (AttributeError). No budget was spent. The details may hold private values,"
+        f" so they are in {survey.work}/error.txt only."
+    )
+    assert "Traceback" in (survey.work / "error.txt").read_text()
+
+
+def broken_reduction(survey) -> ReduceComparisons:
     job = prepare_job(survey.config)
-    broken = ReduceComparisons(
+    return ReduceComparisons(
         files=job.files,
         columns=job.config.comparison_columns(),
         catalogue=job.config.items.catalogue(),
@@ -230,18 +240,17 @@ def test_the_child_process_keeps_unforeseen_texts_in_the_confidential_area(surve
         key=bytes(32),
         confidential=str(survey.work),
     )
-    with Reducer() as reducer, pytest.raises(HushrankError) as failure:
-        reducer.run(broken)
-    assert str(failure.value) == (
-        "reduce: failed (AttributeError). No budget was spent. The details may hold private values,"
-        f" so they are in {survey.work}/error.txt only."
-    )
-    assert "Traceback" in (survey.work / "error.txt").read_text()
 
 
 @pytest.mark.slow
-def test_a_child_that_is_killed_is_told_apart_and_replaced(survey):
+def test_a_child_that_is_killed_is_told_apart_and_replaced(survey, monkeypatch):
+    broken = broken_reduction(survey)
     with Reducer() as reducer:
         os.kill(reducer._process.pid, signal.SIGKILL)
-        with pytest.raises(HushrankError, match="ended without an answer"):
-            reducer.run(None)  # type: ignore[arg-type]
+        with monkeypatch.context() as patch:  # it dies once the job is on its way
+            patch.setattr(reducer._process, "is_alive", lambda: True)
+            with pytest.raises(HushrankError, match="ended without an answer"):
+                reducer.run(broken)
+        reducer._process.join()
+        with pytest.raises(HushrankError, match="reduce: failed"):  # by a child that lives
+            reducer.run(broken)
