@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -68,7 +70,7 @@ def test_reasons_for_leaving_out_are_told_without_counts(tmp_path, command):
     code, printed = command("privatize", source, "--out", out, "--epsilon", 1)
     assert code == 0, printed
     assert "Left out: the ranking puts two items at the same rank.\n" in printed
-    assert "40" not in printed
+    assert not re.search(r"\b40\b", printed.replace(str(tmp_path), ""))
     assert len(pq.read_table(out)) == 3
 
 

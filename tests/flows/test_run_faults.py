@@ -130,6 +130,8 @@ def test_lost_noise_is_paid_for_again_and_never_silently(survey, command):
 KILLED_RUN = """
 import os, signal, sys
 from pathlib import Path
+from hushrank.transforms import in_process
+in_process.choose()  # before anything loads Beam, which takes longer than the run
 from hushrank.flows import nightly, noisy_counts
 from hushrank.flows.job import prepare_job
 from tests.flows.conftest import InProcessReducer

@@ -194,7 +194,8 @@ REFUSED = [
     ({"input__kind": None}, "input.kind: missing; add for example kind: comparisons"),
     (
         {"input__kind": "response"},
-        "input.kind: must be comparisons or responses, got 'response'. Did you mean responses?",
+        "input.kind: must be comparisons or responses or rankings, got 'response'."
+        " Did you mean responses?",
     ),
     (
         {"method": "noisy-counts"},
