@@ -13,7 +13,7 @@ SHELL := /bin/bash
 BIN := .venv/bin
 UV := $(BIN)/uv
 STAMP := .venv/.installed-from-the-lock
-PYTEST_FLAGS := -n $(WORKERS) --maxprocesses=8 --dist=worksteal
+PYTEST_FLAGS := --durations=30 -n $(WORKERS) --maxprocesses=8 --dist=worksteal
 
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export DO_NOT_TRACK := 1
