@@ -17,6 +17,7 @@ PYTEST_FLAGS := --durations=30 -n $(WORKERS) --maxprocesses=8 --dist=worksteal
 
 export PREFECT_SERVER_ANALYTICS_ENABLED := false
 export DO_NOT_TRACK := 1
+unexport PYTHONDONTWRITEBYTECODE  # where it is set, every process compiles every library again: seconds each
 ifdef PIP_INDEX_URL  # uv does not read pip's own setting
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
