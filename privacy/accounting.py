@@ -10,6 +10,8 @@ spends at hand:
     PLD   privacy-loss distributions on a grid, rounded up; without zCDP spends. Nearly optimal.
     RDP   Renyi divergences; pure and zCDP spends.
 
+The accountants are asked only where they can gain something over the sum (`_most_gain`).
+
 The bounds hold for mechanisms chosen one after the other, each in view of the earlier outputs, as
 long as what each may *spend* is fixed beforehand. The sum holds even where it is not.
 
@@ -40,6 +42,7 @@ PLD_FINE_EPSILON = 15.0  # ... this, which keeps convolutions below half a milli
 PLD_MAX_EPSILON = 480.0  # above it a total means little and exp(loss) nears the end of the floats
 PLD_MIN_DELTA = 1e-10  # below it the rounding of the convolutions would be felt
 RDP_ORDERS = tuple(1 + 2 ** (k / 4) for k in range(-24, 65))  # zCDP within 0.4 % of the best order
+REMAINING_ACCURACY = 1e-3  # of what is left, as a share of the whole budget
 SMALL_EPSILON = 1e-4  # below it the divergence of randomised response drowns in rounding
 CONVOLUTION_ERROR = 1e-12  # of a delta that was read off a composed PLD; measured below 1e-13
 
@@ -128,13 +131,17 @@ def epsilon_of(spend: Spend, delta: float) -> float:
 def composed_epsilon(spends: Sequence[Spend], delta: float) -> float:
     """Epsilon such that all `spends` together are (epsilon, delta)-DP.
 
-    Zero-concentrated spends need delta > 0, (epsilon, delta) spends at least the sum of their
-    deltas; `inf` where no bound exists at this delta.
+    The smallest that is known, or one at most `PLD_GRID` above it. Zero-concentrated spends need
+    delta > 0, (epsilon, delta) spends at least the sum of their deltas; `inf` where no bound exists
+    at this delta.
 
     Raises:
         ValueError: `delta` is not at least 0 and below 1.
     """
-    return min(_summed_epsilon(spends, delta), _accountant(spends, delta)(0.0))
+    summed = _summed_epsilon(spends, delta)
+    if _most_gain(spends, delta) <= PLD_GRID:
+        return summed
+    return min(summed, _accountant(spends, delta)(0.0))
 
 
 def fits(spends: Sequence[Spend], new: Spend, epsilon: float, delta: float) -> bool:
@@ -143,7 +150,12 @@ def fits(spends: Sequence[Spend], new: Spend, epsilon: float, delta: float) -> b
     Raises:
         ValueError: `delta` is not at least 0 and below 1.
     """
-    return composed_epsilon([*spends, new], delta) <= epsilon
+    together = [*spends, new]
+    summed = _summed_epsilon(together, delta)
+    if summed <= epsilon:
+        return True
+    within_reach = math.isinf(summed) or summed - _most_gain(together, delta) <= epsilon
+    return within_reach and _accountant(together, delta)(0.0) <= epsilon
 
 
 def remaining_epsilon(spends: Sequence[Spend], epsilon: float, delta: float) -> float:
@@ -157,11 +169,11 @@ def remaining_epsilon(spends: Sequence[Spend], epsilon: float, delta: float) -> 
     """
     total, allowed = _sum(spends, delta), decimal_value(epsilon)
     left = 0.0 if total is None or total > allowed else float_at_most(allowed - total)
-    if not spends:
+    if _most_gain([*spends, Spend()], delta) <= REMAINING_ACCURACY * epsilon:
         return left
     total_with = _accountant(spends, delta, most=epsilon)
     low, high = left, epsilon
-    while high - low > 1e-3 * epsilon:
+    while high - low > REMAINING_ACCURACY * epsilon:
         middle = (low + high) / 2
         if total_with(middle) <= epsilon:
             low = middle
@@ -188,6 +200,20 @@ def _sum(spends: Sequence[Spend], delta: float) -> Fraction | None:
         return total
     converted = float(_rdp(concentrated).get_epsilon(float_at_most(left)))
     return total + decimal_value(converted) if math.isfinite(converted) else None
+
+
+def _most_gain(spends: Sequence[Spend], delta: float) -> float:
+    """By how much any accountant's epsilon can be below the plain sum; `inf` where that is unknown.
+
+    Pure releases may be randomised responses, which all tell the truth with probability p, the
+    product of the 1 / (1 + exp(-epsilon)); their likelihood ratio is then exp(sum). What is
+    (epsilon', delta)-DP bounds that event: p (1 - exp(epsilon' - sum)) <= delta. So no valid
+    epsilon' is below sum + log(1 - delta / p).
+    """
+    if any(spend.rho is not None or spend.delta > 0 for spend in spends):
+        return math.inf
+    share = delta * math.prod(1 + math.exp(-spend.epsilon) for spend in spends)
+    return -math.log1p(-share) if share < 1 else math.inf
 
 
 def _accountant(

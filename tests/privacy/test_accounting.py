@@ -5,6 +5,8 @@ from __future__ import annotations
 import itertools
 import math
 import re
+import subprocess
+import sys
 from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
@@ -14,6 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
+from hushrank.privacy import accounting
 from hushrank.privacy.accounting import (
     RDP_ORDERS,
     Spend,
@@ -66,6 +69,36 @@ def gaussian_delta(rho: float, epsilon: float) -> float:
 
 
 # --- Pure and (epsilon, delta) spends
+
+
+@settings(max_examples=60, deadline=None)
+@given(SMALL_LISTS, deltas())
+def test_no_accountant_gets_further_below_the_sum_than_is_possible(
+    values: list[float], delta: float
+) -> None:
+    spends, total = pure(*values), math.fsum(values)
+    gain = total - accounting._accountant(spends, delta)(0.0)
+    most = accounting._most_gain(spends, delta)
+    assert gain <= most + 1e-9
+    alone = values[0] - accounting._most_gain(spends[:1], delta)
+    if alone >= 0:  # of one release the bound is reached, by randomised response
+        assert response_delta(values[:1], alone) == pytest.approx(delta, rel=1e-6)
+
+
+def test_the_first_releases_of_a_ledger_need_no_accountant() -> None:
+    """It takes a second to load, which is the most of a small run."""
+    command = (
+        "import sys; from hushrank.privacy.accounting import *\n"
+        "spends = [Spend(epsilon=2.0)] * 3\n"
+        "assert fits(spends, Spend(epsilon=2.0), 10.0, 1e-6)\n"
+        "assert not fits(spends, Spend(epsilon=4.1), 10.0, 1e-6)\n"
+        "assert composed_epsilon(spends, 1e-6) == 6.0\n"
+        "assert remaining_epsilon(spends, 10.0, 1e-6) == 4.0\n"
+        "assert 'dp_accounting' not in sys.modules\n"
+        "assert composed_epsilon([Spend(epsilon=0.1)] * 100, 1e-6) < 10.0\n"
+        "assert 'dp_accounting' in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", command], check=True)
 
 
 @settings(deadline=None)
@@ -205,9 +238,9 @@ def test_one_more_spend_never_lowers_the_total(
     values: list[float], extra: float, delta: float
 ) -> None:
     spends = pure(*values)
-    assert composed_epsilon([*spends, Spend(epsilon=extra)], delta) * FLOAT >= composed_epsilon(
-        spends, delta
-    )
+    more = composed_epsilon([*spends, Spend(epsilon=extra)], delta)
+    # Of the shorter list the accountant may not have been asked; of the longer it gained more.
+    assert more * FLOAT + 3 * GRID >= composed_epsilon(spends, delta)
 
 
 @settings(max_examples=40, deadline=None)
