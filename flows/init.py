@@ -177,7 +177,7 @@ def _rows(file: InputFile) -> Iterator[Row]:
                 yield from batch.to_pylist()
     elif file.format is FileFormat.PREFLIB:
         with open(file.path, "rb") as stream:
-            for batch in preflib.read_rows(file.path, stream):
+            for batch, _ in preflib.read_rows(file.path, stream):
                 yield from batch.slice(0, HEAD_ROWS).to_pylist()
     else:
         with open(file.path, encoding="utf-8-sig", errors="replace", newline="") as lines:

@@ -6,7 +6,8 @@ after the file and a running number, because PrefLib names nobody: what one pers
 is taken for two people's.
 
 The orders are parsed by preflibtools, which overlooks what it does not understand; so every line is
-held against the format first. The items come from the header alone, so they do not depend on
+held against the format first, and those that break a rule come back apart: which ones they are is
+private, like the rest of a ballot. The items come from the header alone, so they do not depend on
 anybody's ballot: they are public, as a catalogue must be.
 
 References:
@@ -16,7 +17,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain, takewhile
 from typing import IO, TYPE_CHECKING
 
@@ -39,6 +40,7 @@ BATCH_ROWS = 1 << 20
 
 _GROUP = r"(\d{1,9}|\{\s*(\d{1,9}(\s*,\s*\d{1,9})*)?\s*\})"
 _LINE = rf"^\s*\d{{1,9}}\s*:\s*({_GROUP}(\s*,\s*{_GROUP})*)?\s*,?\s*$"
+_MALFORMED = "it is not `count: order`, as in 3: 2,{1,4}"
 _KNOWN = "# ALTERNATIVE NAME 1: ..., as PrefLib writes it since 2022"
 
 Integers = NDArray[np.int64]
@@ -72,12 +74,14 @@ class Ballots:
         ranks: shape of the items; 1 is best, tied items share a rank.
         lengths: shape (n,), how many items each ballot ranks.
         people: shape (n,), how many people cast it.
+        refused: lines that are none, each with its number and the rule that it breaks.
     """
 
     items: Integers
     ranks: Integers
     lengths: Integers
     people: Integers
+    refused: tuple[str, ...] = ()
 
 
 def read_header(path: str, head: bytes) -> Header:
@@ -112,7 +116,7 @@ def read_header(path: str, head: bytes) -> Header:
     )
 
 
-def read_rows(path: str, stream: IO[bytes]) -> Iterator[pa.RecordBatch]:
+def read_rows(path: str, stream: IO[bytes]) -> Iterator[tuple[pa.RecordBatch, tuple[str, ...]]]:
     """A row for each item that a person ranks, in batches of about `BATCH_ROWS` rows.
 
     Rows of one person stand together, best first, and share a rank where items are tied. A person
@@ -123,21 +127,24 @@ def read_rows(path: str, stream: IO[bytes]) -> Iterator[pa.RecordBatch]:
         stream: the file from its beginning.
 
     Returns:
-        Batches of `SCHEMA`; people and items as dictionaries.
+        Batches of `SCHEMA`, people and items as dictionaries; each with lines that break a rule of
+        the format or contradict the header, their numbers and the rules: all of that is private.
 
     Raises:
-        InputError: a line breaks a rule of the format or contradicts the header, or the header
-            counts other people.
+        InputError: the header counts other people, in a file whose lines are all as they should be.
     """
     head = stream.read(HEADER_BYTES)
     header = read_header(path, head)
     stream.seek(0)
-    before = 0
+    before, whole = 0, True
     for ballots in _ballots(path, stream, header):
+        if ballots.refused:
+            whole = False
+            yield pa.RecordBatch.from_pylist([], SCHEMA), ballots.refused
         for batch, people in _rows(path, header, ballots, before):
-            yield batch
+            yield batch, ()
             before += people
-    if header.voters is not None and before != header.voters:
+    if whole and header.voters is not None and before != header.voters:
         raise _error(path, "NUMBER VOTERS is not the number of ballots; it may be cut short")
 
 
@@ -148,37 +155,45 @@ def _ballots(path: str, stream: IO[bytes], header: Header) -> Iterator[Ballots]:
         if newline:
             lines = _text(path, whole).split("\n")
             skipped = min(max(header.lines - number, 0), len(lines))
-            yield parse_ballots(path, lines[skipped:], header, number + skipped)
+            yield parse_ballots(lines[skipped:], header, number + skipped)
             number += len(lines)
     if number >= header.lines:
-        yield parse_ballots(path, [_text(path, rest)], header, number)
+        yield parse_ballots([_text(path, rest)], header, number)
 
 
-def parse_ballots(path: str, lines: Sequence[str], header: Header, before: int = 0) -> Ballots:
+def parse_ballots(lines: Sequence[str], header: Header, before: int = 0) -> Ballots:
     """Parse lines with a ballot each; blank ones are skipped.
 
     Args:
-        path: for messages.
         lines: text after the header.
         header: of the file.
         before: how many lines of the file stand in front of them.
-
-    Raises:
-        InputError: a line breaks a rule; the text says which line, and not what it holds.
     """
     texts = pa.array(lines, pa.large_string())
     filled = np.flatnonzero(to_numpy(pc.match_substring_regex(texts, r"\S")))
     texts, number = texts.take(pa.array(filled)), before + 1 + filled
-    wrong = np.flatnonzero(~to_numpy(pc.match_substring_regex(texts, _LINE)))
-    _refuse(path, number, wrong, "it is not `count: order`, as in 3: 2,{1,4}")
+    formed = to_numpy(pc.match_substring_regex(texts, _LINE))
+    rules = dict.fromkeys(np.flatnonzero(~formed).tolist(), _MALFORMED)
+    place = np.flatnonzero(formed)
+    ballots = _parsed(texts.take(pa.array(place)), header)
+    for found, rule in _broken(ballots, header):
+        rules = dict.fromkeys(place[found].tolist(), rule) | rules  # the first rule is told
+    if not rules:
+        return ballots
+    wrong = sorted(rules)
+    if len(wrong) > len(formed) - len(place):  # the others once more: this is rare
+        ballots = _parsed(texts.take(pa.array(np.delete(np.arange(len(texts)), wrong))), header)
+    named = (f"line {number[at]}: {rules[at]}: {texts[at].as_py().strip()}" for at in wrong)
+    return replace(ballots, refused=tuple(named))
+
+
+def _parsed(texts: pa.Array, header: Header) -> Ballots:
+    """Lines of the form of a ballot."""
     instance = _instance(header.kind)
     instance.parse(texts.to_pylist())
     # Not from the instance, which forgets a count where two lines hold the same order.
     counts = pc.utf8_trim_whitespace(pc.list_element(pc.split_pattern(texts, ":"), 0))
-    ballots = _ballots_of(instance.orders, to_numpy(counts.cast(pa.int64())), header)
-    for found, rule in _broken(ballots, header):
-        _refuse(path, number, found, rule)
-    return ballots
+    return _ballots_of(instance.orders, to_numpy(counts.cast(pa.int64())), header)
 
 
 def _ballots_of(
@@ -207,8 +222,8 @@ def _broken(ballots: Ballots, header: Header) -> Iterator[tuple[Integers, str]]:
     ballot = np.repeat(np.arange(len(ballots.lengths)), ballots.lengths)
     yield np.flatnonzero(ballots.people < 1), "the count of people must be at least 1"
     yield ballot[ballots.items == n_items], "an item is not in the header"
-    cells = np.sort(ballot * n_items + ballots.items)
-    yield cells[1:][cells[1:] == cells[:-1]] // n_items, "an item stands there twice"
+    cells = np.sort(ballot * (n_items + 1) + ballots.items)  # unknown items have a code of theirs
+    yield cells[1:][cells[1:] == cells[:-1]] // (n_items + 1), "an item stands there twice"
     if kind in ("soc", "toc"):
         missing = np.flatnonzero(ballots.lengths < n_items)
         yield missing, f"an item is missing, and {kind} is the kind that ranks all of them"
@@ -274,12 +289,6 @@ def _text(path: str, content: bytes) -> str:
         return content.decode("utf-8-sig")
     except UnicodeDecodeError:
         raise InputError(f"{path}: not UTF-8 text. Save the file as UTF-8.") from None
-
-
-def _refuse(path: str, number: Integers, found: Integers, rule: str) -> None:
-    """Raise `InputError` with the first of the lines that break a rule, if there is one."""
-    if len(found):
-        raise _error(path, f"line {number[found].min()}: {rule}")
 
 
 def _error(path: str, rule: str) -> InputError:

@@ -297,8 +297,8 @@ def _parse_json(text: bytes, schema: pa.Schema) -> pa.RecordBatch:
 
 
 def _read_preflib(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
-    for rows in read_rows(split.file.path, stream):
-        yield ReadBatch(rows.select(split.schema.names))
+    for rows, refused in read_rows(split.file.path, stream):
+        yield ReadBatch(rows.select(split.schema.names), refused)
 
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:

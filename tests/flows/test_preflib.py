@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 
+import pyarrow.parquet as pq
 import pytest
 
 HEADER = "# DATA TYPE: {kind}\n# NUMBER VOTERS: {voters}\n" + "".join(
@@ -44,25 +45,51 @@ def test_what_init_proposes_runs_and_ranks(tmp_path, command, election):
     )
 
 
-@pytest.mark.parametrize(
-    ("more", "voters", "rule"),
-    [
-        (("5: 1,4",), 305, "line 9: an item is not in the header"),
-        (("five: 1",), 305, "line 9: it is not `count: order`, as in 3: 2,{1,4}"),
-        ((), 301, "NUMBER VOTERS is not the number of ballots; it may be cut short"),
-    ],
-)
-def test_a_wrong_file_is_refused_and_nothing_is_spent(
-    tmp_path, command, election, more, voters, rule
-):
+@pytest.fixture
+def job(tmp_path, command, election):
+    """What init proposes for the election, with an epsilon."""
     election()
     command("init", "board.toi", "--out", "job.yaml")
-    job = tmp_path / "job.yaml"
-    job.write_text(job.read_text().replace("  epsilon:  ", "  epsilon: 8", 1))
-    election(*more, voters=voters)
+    path = tmp_path / "job.yaml"
+    path.write_text(path.read_text().replace("  epsilon:  ", "  epsilon: 8", 1))
+    return path
+
+
+def test_a_file_that_was_cut_is_refused_and_nothing_is_spent(tmp_path, command, election, job):
+    election(voters=301)
     code, printed = command("run", job, "--direct")
     assert code == 2
+    rule = "NUMBER VOTERS is not the number of ballots; it may be cut short"
     assert f"board.toi: not a PrefLib file of rankings: {rule}. Correct the file." in printed
+    assert not list(tmp_path.glob("out/**/release.json"))
+    code, printed = command("ledger", "show", job)
+    assert "50.00 left of 50.00" in printed
+
+
+@pytest.mark.parametrize(
+    ("line", "rule"),
+    [
+        ("5: 1,4", "an item is not in the header"),
+        ("five: 1", "it is not `count: order`, as in 3: 2,{1,4}"),
+    ],
+)
+def test_no_message_names_a_ballot_that_breaks_a_rule(tmp_path, command, election, job, line, rule):
+    election(line, voters=305)
+    code, printed = command("run", job, "--direct")
+    assert code == 0, printed
+    assert "line 9" not in printed
+    assert rule not in printed
+    (rejects,) = tmp_path.glob("**/rejects/*.parquet")
+    assert pq.read_table(rejects)["line"].to_pylist() == [f"line 9: {rule}: {line}"]
+
+
+def test_a_ballot_that_breaks_a_rule_can_stop_the_run(tmp_path, command, election, job):
+    election("5: 1,4", voters=305)
+    job.write_text(job.read_text().replace("on_bad_rows: set-aside", "on_bad_rows: fail"))
+    code, printed = command("run", job, "--direct")
+    assert code == 2
+    assert "some rows break a rule (on_bad_rows: fail)" in printed
+    assert "line 9" not in printed
     assert not list(tmp_path.glob("out/**/release.json"))
     code, printed = command("ledger", "show", job)
     assert "50.00 left of 50.00" in printed

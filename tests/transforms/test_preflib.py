@@ -44,16 +44,22 @@ def put(tmp_path: Path) -> Callable[..., Path]:
     return write
 
 
-def rows(path: Path) -> list[tuple[str, str, int]]:
+def rows_and_refused(path: Path) -> tuple[list[tuple[str, str, int]], list[str]]:
     """As a job reads them."""
     files = list_files([str(path)])
     schemas = check_files(files, COLUMNS)
-    found = []
+    found, refused = [], []
     for split in plan_splits(files[0], schemas[files[0].path], COLUMNS):
         for batch in read_batches(split):
-            assert not batch.malformed
+            refused += batch.malformed
             columns = (batch.rows[name].to_pylist() for name in ("user", "item", "rank"))
             found += list(zip(*columns, strict=True))
+    return found, refused
+
+
+def rows(path: Path) -> list[tuple[str, str, int]]:
+    found, refused = rows_and_refused(path)
+    assert not refused
     return found
 
 
@@ -86,7 +92,7 @@ def test_a_file_is_read_the_same_in_small_pieces(put, monkeypatch) -> None:
     monkeypatch.setattr(preflib, "BATCH_ROWS", 10)
     assert rows(path) == whole
     assert len(whole) == 2 * sum(1 + k % 3 for k in range(200))
-    sizes = [len(batch) for batch in read_rows(str(path), io.BytesIO(path.read_bytes()))]
+    sizes = [len(batch) for batch, _ in read_rows(str(path), io.BytesIO(path.read_bytes()))]
     assert max(sizes) <= 10
 
 
@@ -94,7 +100,7 @@ def test_millions_of_people_of_one_line_come_in_batches(monkeypatch) -> None:
     monkeypatch.setattr(preflib, "BATCH_ROWS", 1 << 16)
     content = text("soc", ["300000: 4,3,2,1"]).encode()
     people = set()
-    for batch in read_rows("big.soc", io.BytesIO(content)):
+    for batch, _ in read_rows("big.soc", io.BytesIO(content)):
         assert len(batch) <= 1 << 16
         assert batch["item"].to_pylist()[:4] == [NAMES[3], NAMES[2], NAMES[1], NAMES[0]]
         assert len(batch["user"].dictionary) == len(batch) // 4
@@ -132,7 +138,7 @@ def test_orders_of_preflibtools_are_what_comes_out() -> None:
         lines.append(f"{random.integers(1, 9)}: {', '.join(groups)}")
     lines = sorted({line.split(": ")[1]: line for line in lines}.values())  # orders that differ
     header = read_header("x.toi", text("toi", []).encode())
-    ballots = parse_ballots("x.toi", lines, header)
+    ballots = parse_ballots(lines, header)
     instance = OrdinalInstance()
     instance.parse_str(text("toi", lines), "toi")
     assert ballots.people.tolist() == [instance.multiplicity[order] for order in instance.orders]
@@ -162,13 +168,23 @@ WRONG_LINES = [
 
 
 @pytest.mark.parametrize(("kind", "line", "rule"), WRONG_LINES)
-def test_a_line_that_breaks_a_rule_is_named_by_its_number(put, kind, line, rule) -> None:
-    path = put(text(kind, ["5: 1,2,3,4", "", "1: 4,3,2,1", line], voters=8), kind)
-    with pytest.raises(InputError) as refused:
-        rows(path)
-    assert str(refused.value) == (
-        f"{path}: {START}line {HEADER_LINES + 4}: {rule}. Correct the file."
-    )
+def test_a_line_that_breaks_a_rule_comes_back_apart(put, kind, line, rule) -> None:
+    before, after = ["5: 1,2,3,4", "", "1: 4,3,2,1"], ["2: 1,2,4,3"]
+    found, refused = rows_and_refused(put(text(kind, [*before, line, *after], voters=8), kind))
+    assert refused == [f"line {HEADER_LINES + 4}: {rule}: {line}"]
+    assert found == rows(put(text(kind, [*before, *after]), kind))
+
+
+def test_lines_that_break_several_rules_are_told_apart(put, monkeypatch) -> None:
+    lines = [line for kind, line, _ in WRONG_LINES if kind == "toi"] * 2
+    good = [f"{1 + k}: {1 + k % 4},{1 + (k + 1) % 4}" for k in range(len(lines))]
+    mixed = [line for pair in zip(lines, good, strict=True) for line in pair]
+    path = put(text("toi", mixed, voters=1))
+    whole = rows_and_refused(path)
+    assert all(told.endswith(f": {line}") for told, line in zip(whole[1], lines, strict=True))
+    assert whole[0] == rows(put(text("toi", good)))
+    monkeypatch.setattr(preflib, "BLOCK_BYTES", 64)
+    assert rows_and_refused(put(text("toi", mixed, voters=1))) == whole
 
 
 KNOWN = "lines `# ALTERNATIVE NAME 1: ..., as PrefLib writes it since 2022`"
