@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from hushrank.flows.budget import Balance
+from hushrank.flows.errors import HushrankError
 from hushrank.flows.job import Job
 from hushrank.flows.ledger import Ledger
 from hushrank.flows.methods import METHODS
@@ -31,7 +32,9 @@ from hushrank.flows.steps import (
     publish_release,
     reduce,
     reserve,
+    sweep,
 )
+from hushrank.flows.work_folder import forget_exact
 from hushrank.privacy.accounting import Spend
 from hushrank.transforms.cloud_storage import Place
 
@@ -114,6 +117,7 @@ def run_job(job: Job, reducer: Reducer, perform: Perform = directly) -> Outcome:
 
 def _run(job: Job, reducer: Reducer, perform: Perform) -> Outcome:
     ledger = ledger_of(job.config)
+    sweep(job.config, ledger)
     if (done := published(job.config.output, job.release_id)) is not None:
         commit(job, ledger)  # a run may have died just before it
         return Outcome(*done, spent=None, balance=ledger.balance())
@@ -132,6 +136,7 @@ def publish_drawn(job: Job, perform: Perform = directly) -> Outcome:
         HushrankError: it could not be published.
     """
     ledger = ledger_of(job.config)
+    sweep(job.config, ledger)
     if (done := published(job.config.output, job.release_id)) is not None:
         commit(job, ledger)
         return Outcome(*done, spent=None, balance=ledger.balance())
@@ -143,18 +148,26 @@ def _draw_once(job: Job, reducer: Reducer, ledger: Ledger, perform: Perform) -> 
     """Reserve, read, count, draw, unless it was drawn before.
 
     Until noise is drawn, whatever stops the run, from the reservation on, gives the budget back.
+    A reservation that is refused leaves counts that another process has prepared.
     """
     try:
         standing = perform(RESERVE, lambda: reserve(job, ledger))
-        if standing is Standing.RESERVED:
+    except HushrankError:
+        raise
+    except BaseException:  # it may be in the ledger already
+        give_back(job, ledger)
+        raise
+    if standing is Standing.RESERVED:
+        try:
             # The report's libraries take a second to load: use the time in which the child works.
             load = threading.Thread(target=importlib.import_module, args=(FIGURES_MODULE,))
             load.start()
             perform(REDUCE, lambda: reduce(job, reducer))
             perform(DRAW, lambda: draw(job, ledger))
-    except BaseException:
-        give_back(job, ledger)
-        raise
+        except BaseException:
+            forget_exact(job.work)
+            give_back(job, ledger)
+            raise
     return standing
 
 

@@ -7,6 +7,7 @@ post-processing and may be repeated freely), then the published folder.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
@@ -18,7 +19,7 @@ from hushrank.flows.archive import release_before
 from hushrank.flows.budget import Balance, BudgetTerms, Protects
 from hushrank.flows.code_version import code_version
 from hushrank.flows.config import SurveyConfig
-from hushrank.flows.errors import DrawError, EstimateError, LedgerError
+from hushrank.flows.errors import DrawError, EstimateError, LedgerError, RunInProgress
 from hushrank.flows.job import Job
 from hushrank.flows.ledger import Ledger
 from hushrank.flows.ledger_account import ReleaseState
@@ -32,10 +33,12 @@ from hushrank.flows.release import Provenance, Release, build_release
 from hushrank.flows.work_folder import (
     DRAWN_FILE,
     FAILED_FILE,
+    delete_strays,
     forget_exact,
     load_arrays,
     make_confidential,
     store_drawn,
+    stray_exact,
     take_space,
 )
 from hushrank.pipelines.reduction_job import EXACT_FILE
@@ -204,9 +207,15 @@ def commit(job: Job, ledger: Ledger) -> None:
         ledger.commit(job.release_id)
 
 
+def sweep(config: SurveyConfig, ledger: Ledger) -> None:
+    """Delete exact arrays that came when their release was drawn or given up already."""
+    for release_id, strays in stray_exact(config.confidential):
+        with suppress(RunInProgress), ledger.run_lock(release_id):  # a run sees to its own
+            delete_strays(strays)
+
+
 def give_back(job: Job, ledger: Ledger) -> None:
     """Cancel the reservation if no noise was drawn for it."""
-    forget_exact(job.work)
     if job.safe and ledger.state(job.release_id) is ReleaseState.RESERVED:
         ledger.cancel(job.release_id)
 

@@ -8,20 +8,25 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import stat
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 
 from hushrank.flows.errors import ConfigError, LedgerError
 from hushrank.flows.method import Arrays
-from hushrank.pipelines.reduction_job import EXACT_FILE
+from hushrank.pipelines.reduction_job import EXACT_FILE, TALLY_FILE
 from hushrank.transforms.cloud_storage import CloudPath, ObjectChanged, Place
 from hushrank.transforms.spill_file import SPILL_PREFIX
-from hushrank.transforms.write import OWNER_ONLY_FOLDER, write_whole
+from hushrank.transforms.write import OWNER_ONLY_FOLDER, TEMPORARY_NAME, write_whole
 
 DRAWN_FILE, SPACE_FILE = "drawn.npz", ".space"
+COUNTING_FILE = ".counting"  # there while somebody makes exact arrays, or will need them
 FAILED_FILE = "draw-failed"  # left by a mechanism that failed once the ledger had counted it
+
+_RELEASE = re.compile(r"[0-9a-f]{16}")  # the folders of this area that are ours
 
 
 def check_confidential(folder: Place) -> None:
@@ -48,13 +53,21 @@ def check_confidential(folder: Place) -> None:
 
 
 def make_confidential(area: Place, release_id: str) -> None:
-    """Create the confidential area and a release's folder in it, for the owner only."""
-    if isinstance(area, CloudPath):  # objects need no folders
-        return
-    for folder in (area, area / release_id):
-        folder.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
-    for left_by_a_crash in area.glob(f"*/{SPILL_PREFIX}*"):
-        left_by_a_crash.unlink(missing_ok=True)
+    """Create the confidential area and a release's folder in it, for the owner only.
+
+    From now on the folder is where rows are counted, until `forget_exact`. What a run that died
+    has left of that is kept; what came after the folder was given up is deleted.
+    """
+    work = area / release_id
+    if not isinstance(area, CloudPath):  # objects need no folders
+        for folder in (area, area / release_id):
+            folder.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
+        for left_by_a_crash in area.glob(f"*/{SPILL_PREFIX}*"):
+            left_by_a_crash.unlink(missing_ok=True)
+    if not (work / COUNTING_FILE).exists():
+        forget_exact(work)
+        _delete(work / TALLY_FILE)  # or it would be taken for that of arrays that still come
+        write_whole(str(work / COUNTING_FILE), b"")
 
 
 def load_arrays(path: Place) -> Arrays:
@@ -99,10 +112,58 @@ def store_drawn(work: Place, content: bytes) -> None:
 
 
 def forget_exact(work: Place) -> None:
-    """Delete the exact arrays, which nothing needs once noise was drawn."""
-    for name in (EXACT_FILE, SPACE_FILE):
-        path = work / name
-        if isinstance(path, CloudPath):
-            path.delete()
-        else:
-            path.unlink(missing_ok=True)
+    """Delete the exact arrays, which nothing needs once noise was drawn or the run gave up."""
+    _delete(work / COUNTING_FILE)  # first: what is written from now on is a stray
+    for name in _names(work):
+        if _is_exact(name):
+            _delete(work / name)
+
+
+def stray_exact(area: Place) -> Iterator[tuple[str, list[Place]]]:
+    """Exact arrays that nobody needs, by release.
+
+    A job on an engine elsewhere may outlive the run that started it, and write its results when
+    the release is drawn or given up already.
+    """
+    for work in _works(area):
+        names = set(_names(work))
+        if DRAWN_FILE in names or COUNTING_FILE not in names:
+            strays = [work / name for name in sorted(names) if _is_exact(name)]
+            if strays:
+                yield work.name, strays
+
+
+def delete_strays(strays: list[Place]) -> None:
+    """Delete what `stray_exact` found."""
+    for path in strays:
+        _delete(path)
+
+
+def _works(area: Place) -> list[Place]:
+    """The folders of releases."""
+    if isinstance(area, CloudPath):
+        depth = len(area.key.split("/")) if area.key else 0
+        found = {listed.path.key.split("/")[depth] for listed in area.objects()}
+    else:
+        found = {path.name for path in area.iterdir()} if area.exists() else set()
+    return [area / name for name in sorted(found) if _RELEASE.fullmatch(name)]
+
+
+def _names(work: Place) -> list[str]:
+    """Of the files right in a folder."""
+    if isinstance(work, CloudPath):
+        return [each.path.name for each in work.objects() if each.path.parent == work]
+    return [path.name for path in work.iterdir()] if work.exists() else []
+
+
+def _is_exact(name: str) -> bool:
+    """Whether a file of this name holds exact arrays; a writer that was killed leaves the others"""
+    temporary = TEMPORARY_NAME.fullmatch(name)
+    return (temporary["name"] if temporary else name) in (EXACT_FILE, SPACE_FILE)
+
+
+def _delete(path: Place) -> None:
+    if isinstance(path, CloudPath):
+        path.delete()
+    else:
+        path.unlink(missing_ok=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import os
+import re
 import uuid
 from pathlib import Path
 from typing import Any
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from hushrank.transforms.cloud_storage import CloudPath, is_cloud
 
 OWNER_ONLY_FILE, OWNER_ONLY_FOLDER = 0o600, 0o700
+TEMPORARY_NAME = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{32}")  # of a file that is being written
 
 
 def write_whole(path: str, content: bytes) -> None:
