@@ -66,7 +66,7 @@ class Reducer:
             self._start()
         self._without_beam |= small
         try:
-            self._connection.send(job)
+            self._connection.send((job, small))
             kind, text = self._connection.recv()
         except (EOFError, OSError):
             raise ReductionError(
@@ -101,10 +101,10 @@ def _serve(connection: Connection) -> None:
         importlib.import_module(module)
     while True:
         try:
-            job = connection.recv()
+            job, small = connection.recv()
         except EOFError:  # the parent needs us no more
             return
-        if is_small(job) and BEAM not in sys.modules:
+        if small and BEAM not in sys.modules:
             in_process.choose()
         from hushrank.pipelines import reduce
 

@@ -6,7 +6,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
-from hushrank.transforms.files import InputFile, is_remote
+from hushrank.transforms import preflib
+from hushrank.transforms.files import (
+    HEADER_BYTES,
+    FileFormat,
+    InputFile,
+    is_remote,
+    open_bytes,
+    parquet_footer,
+)
+from hushrank.transforms.schema import InputError
 
 
 class Runner(StrEnum):
@@ -36,6 +45,7 @@ class Engine:
 HERE = Engine()
 
 SMALL_BYTES = 16 << 20  # some million rows; reading more takes longer than loading Beam
+SMALL_CELLS = 1 << 25  # as many millions of rows of eight columns, however well they compress
 
 
 class HasInput(Protocol):
@@ -58,8 +68,27 @@ class HasInput(Protocol):
 
 
 def is_small(job: HasInput) -> bool:
-    """Whether Beam's stand-in should run the job: few local bytes, and no other engine named."""
+    """Whether Beam's stand-in should run the job: few local rows, and no other engine named."""
     paths = [job.confidential, *(file.path for file in job.files)]
     few = sum(file.size for file in job.files) <= SMALL_BYTES
     here = job.engine.runner is Runner.LOCAL
-    return here and few and not any(map(is_remote, paths))
+    if not (here and few) or any(map(is_remote, paths)):
+        return False
+    try:
+        return sum(map(_cells, job.files)) <= SMALL_CELLS
+    except InputError:  # the reduction will say so
+        return False
+
+
+def _cells(file: InputFile) -> int:
+    """Values that a file holds, at most, from its footer or header."""
+    if file.format is FileFormat.PARQUET:
+        footer = parquet_footer(file.path)
+        groups = map(footer.row_group, range(footer.num_row_groups))
+        return sum(g.column(place).num_values for g in groups for place in range(g.num_columns))
+    if file.format is FileFormat.PREFLIB:  # a line may stand for any number of people
+        with open_bytes(file.path) as stream:
+            header = preflib.read_header(file.path, stream.read(HEADER_BYTES))
+        voters = SMALL_CELLS if header.voters is None else header.voters
+        return voters * len(header.names) * len(preflib.SCHEMA)
+    return file.size

@@ -13,8 +13,9 @@ import pytest
 
 from hushrank.pipelines import reduce
 from hushrank.pipelines.reduction_job import Statistic
-from hushrank.pipelines.runner import SMALL_BYTES, is_small
+from hushrank.pipelines.runner import SMALL_BYTES, SMALL_CELLS, is_small
 from hushrank.transforms.epsilons import Shares
+from hushrank.transforms.files import list_files
 from hushrank.transforms.schema import InputError, Ties
 from tests.pipelines import test_reduce_comparisons as comparisons
 from tests.pipelines import test_reduce_private as private
@@ -101,3 +102,25 @@ def test_large_and_remote_inputs_are_not_small(tmp_path):
     for files in ((large,), (remote,)):
         assert not is_small(dataclasses.replace(job, files=files))
     assert not is_small(dataclasses.replace(job, confidential="gs://bucket/work"))
+
+
+def test_many_rows_in_few_bytes_are_not_small(tmp_path):
+    (job, *_) = jobs_on(tmp_path / "input", tmp_path / "work")
+    same = pa.array(np.zeros(SMALL_CELLS // 4 + 1, np.int8))
+    pq.write_table(pa.table(dict.fromkeys("abcd", same)), tmp_path / "flat.parquet")
+    lists = pa.ListArray.from_arrays(pa.array([0, len(same)], pa.int32()), same)
+    pq.write_table(pa.table(dict.fromkeys("abcd", lists)), tmp_path / "lists.parquet")
+    header = "".join(f"# ALTERNATIVE NAME {k}: {k}\n" for k in (1, 2))
+    for voters in (3, SMALL_CELLS):
+        text = f"# DATA TYPE: soc\n# NUMBER VOTERS: {voters}\n{header}{voters}: 1,2\n"
+        (tmp_path / f"{voters}.soc").write_text(text)
+    for name, small in {
+        "flat.parquet": False, "lists.parquet": False, "3.soc": True, f"{SMALL_CELLS}.soc": False,
+    }.items():  # fmt: skip
+        files = tuple(list_files([str(tmp_path / name)]))
+        assert files[0].size < SMALL_BYTES
+        assert is_small(dataclasses.replace(job, files=files)) == small, name
+    (tmp_path / "flat.parquet").write_bytes(b"cut")
+    assert not is_small(
+        dataclasses.replace(job, files=list_files([str(tmp_path / "flat.parquet")]))
+    )
