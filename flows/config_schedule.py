@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
 from enum import StrEnum
+from itertools import chain, zip_longest
 from typing import Annotated, Self
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -22,8 +23,11 @@ from hushrank.transforms.window import Epoch, Window
 
 MOST_NIGHTS = 31  # of a month
 TELLING_DAYS = tuple(date(2026, 1, 1) + timedelta(days) for days in range(3 * 365))
+ONE_YEAR = TELLING_DAYS[:365]
 
 _DATE = re.compile(r"\{date(?::([^{}]+))?\}")
+_WILD = re.compile(r"\*\*|\*|\?|\[[^]]*\]")
+_ANY = {"**": ".*", "*": "[^/]*"}  # of one character: all others
 
 Partition = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]+$")]
 
@@ -55,7 +59,8 @@ class ScheduleConfig(Section):
     Attributes:
         cron: when `hushrank serve` and `hushrank deploy` run, in `timezone`.
         timezone: of the nights' dates, an IANA name.
-        lag_days: a run on a day ranks the night this many days before it.
+        lag_days: a run on a day ranks the night this many days before it. At least 1: a night is
+            released once, so its day must be over, in `timezone`.
         partition: name of a folder level `<partition>=<date>`, of which only the night's is read.
         window: column of times; only rows whose time is in the night are read.
         epoch: what integers in it count since 1970.
@@ -70,7 +75,7 @@ class ScheduleConfig(Section):
 
     cron: Text | None = Field(default=None, examples=['"0 2 * * *"'])
     timezone: str = Field(default="UTC", examples=["Europe/Berlin"])
-    lag_days: int = Field(default=1, ge=0, le=366, examples=["1"])
+    lag_days: int = Field(default=1, ge=1, le=366, examples=["1"])
     partition: Partition | None = Field(default=None, examples=["date"])
     window: Text | None = Field(default=None, examples=["answered_at"])
     epoch: Epoch | None = Field(default=None, examples=["ms"])
@@ -88,6 +93,13 @@ class ScheduleConfig(Section):
         except (ZoneInfoNotFoundError, ValueError, OSError):
             refuse(("", f"must be the name of a time zone such as Europe/Berlin, got {name!r}"))
         return name
+
+    @field_validator("lag_days", mode="before")
+    @classmethod
+    def _check_lag(cls, value: object) -> object:
+        if value == 0:
+            refuse(("", "must be at least 1: a night is released once, so its day must be over"))
+        return value
 
     @field_validator("budget", mode="before")
     @classmethod
@@ -156,3 +168,32 @@ def problems_of_paths(paths: Sequence[str]) -> Iterable[tuple[str, str]]:
                 f"{path}: two nights would read the same file; write {{date}}, or name year, month"
                 " and day as in {date:%Y/%m/%d}",
             )
+        elif _overlap(path):
+            yield (
+                "paths",
+                f"{path}: one night would read files of others too; give its date a fixed width, as"
+                " {date:%d} and {date:%m} do, or put text or a slash between it and the wildcard",
+            )
+
+
+def _overlap(path: str) -> bool:
+    """Whether the pattern of one night matches the shortest name of another's.
+
+    Dates of one width never do, as then no wildcard is left for what would be different.
+    """
+    dates = _DATE.findall(path)
+    if all(len({len(day.strftime(code or "%F")) for day in ONE_YEAR}) == 1 for code in dates):
+        return False
+    names = [path_on(path, day) for day in ONE_YEAR]
+    shortest = [_WILD.sub(lambda wild: "" if wild[0] in _ANY else "0", name) for name in names]
+    return any(
+        sum(pattern.fullmatch(other) is not None for other in shortest) > 1
+        for pattern in map(_pattern, names)
+    )
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    """What a path with wildcards matches."""
+    wilds = [_ANY.get(wild, "[^/]") for wild in _WILD.findall(path)]
+    literals = map(re.escape, _WILD.split(path))
+    return re.compile("".join(chain.from_iterable(zip_longest(literals, wilds, fillvalue=""))))

@@ -351,11 +351,25 @@ def test_resume_refuses_what_it_cannot_publish(nightly, command):
         ({"input__paths": ["a/{date:%m%d}"]}, "input.paths: .*two nights would read the same"),
         ({"input__paths": ["a/{date:%Y%-m%-d}"]}, "input.paths: .*two nights would read the same"),
         ({"input__paths": ["a/{dat}/{date:}"]}, "input.paths: .*write {date}, or for example"),
+        ({"input__paths": ["{date:%Y/%m}/{date:%-d}*"]}, "input.paths: .*files of others too; gi"),
+        ({"input__paths": ["{date:%Y/%m}/*{date:%-d}.csv"]}, "input.paths: .*files of others too"),
+        ({"input__paths": ["{date:%Y-%-j}**/x.csv"]}, "input.paths: .*files of others too; give"),
+        ({"schedule": {"lag_days": 0}}, "schedule.lag_days: must be at least 1: a night is releas"),
     ],
 )
 def test_a_mistake_in_the_schedule_is_named_with_its_fix(nightly, command, changes, message):
     nightly.set(**changes)
     with pytest.raises(ConfigError, match=message):
+        prepare_job(nightly.config, night=DAYS[0])
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["{date}*", "*{date:%d}*/{date:%Y%m}", "{date:%Y/%-m/%-d}/*", "{date:%Y-%-m-%-d}-part*.csv"],
+)
+def test_patterns_of_which_no_two_nights_match_the_same_files_are_taken(nightly, path):
+    nightly.set(input__paths=[path])
+    with pytest.raises(NightWithoutFiles):
         prepare_job(nightly.config, night=DAYS[0])
 
 
