@@ -113,10 +113,10 @@ def check_files(files: Iterable[InputFile], columns: Columns) -> dict[str, pa.Sc
     first: tuple[str, bool] | None = None
     for file in files:
         schema = read_schema(file)
-        by_line = file.format is FileFormat.CSV
-        check_schema(file.path, schema, columns, named_by_a_line=by_line)
+        by_line, by_rows = (file.format is each for each in (FileFormat.CSV, FileFormat.JSONL))
+        check_schema(file.path, schema, columns, named_by_a_line=by_line, named_by_rows=by_rows)
         if file.window is not None:
-            file.window.check(file.path, schema)
+            file.window.check(file.path, schema, named_by_rows=by_rows)
         schemas[file.path] = schema
         if columns.user is not None:
             kind = is_text(schema.field(columns.user).type)

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import errno
 import os
+from dataclasses import replace
+from datetime import date
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -20,6 +23,7 @@ from hushrank.transforms.files import (
     read_schema,
 )
 from hushrank.transforms.schema import ComparisonColumns, InputError
+from hushrank.transforms.window import Window
 
 COLUMNS = ComparisonColumns(user="user", left="a", right="b", outcome="y", winner=None, event=None)
 HEADER = b"user,a,b,y\n"
@@ -254,6 +258,21 @@ def test_a_csv_file_without_a_header_shows_no_row(tmp_path):
     message = refusal(check_files, list_files([str(path)]), COLUMNS)
     assert message.startswith(f"{path}: the first line names none of the columns a, b, y, user.")
     assert not {"alice", "London", "Paris"} & set(message.replace(",", " ").split())
+
+
+def test_keys_of_json_lines_are_not_shown(tmp_path):
+    row = b'{"user": 1, "a": 0, "b": 1, "yy": 1, "carol": 1}\n'
+    (file,) = list_files([str(put(tmp_path / "x.jsonl", row))])
+    hidden = "The keys of JSON Lines are part of the rows, so they are not shown."
+    assert refusal(check_files, [file], COLUMNS) == (
+        f"{file.path}: column y not found. {hidden} Set input.columns.outcome."
+    )
+    window = Window.of("when", date(2026, 11, 20), ZoneInfo("UTC"))
+    put(tmp_path / "x.jsonl", row.replace(b"yy", b"y"))
+    (file,) = list_files([str(tmp_path / "x.jsonl")])
+    assert refusal(check_files, [replace(file, window=window)], COLUMNS) == (
+        f"{file.path}: column when (schedule.window) not found. {hidden}"
+    )
 
 
 def test_a_file_that_changes_is_noticed(tmp_path):
