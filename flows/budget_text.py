@@ -47,6 +47,13 @@ def day_text(day: date, today: date) -> str:
     return text if day.year == today.year else f"{text} {day.year}"
 
 
+def alert_sentence(fraction: float) -> str:
+    """What it means that this fraction of a budget is reached; 1: used up."""
+    if fraction == 1:
+        return "one more release at this cost does not fit."
+    return f"{fraction:.0%} of the budget is used."
+
+
 def refusal_text(
     population: str,
     spends: Sequence[Spend],

@@ -14,7 +14,7 @@ from rich.text import Text
 
 from hushrank.flows.archive import RANKING, REPORT
 from hushrank.flows.budget import Balance
-from hushrank.flows.budget_text import day_text, left_text, spend_text
+from hushrank.flows.budget_text import alert_sentence, day_text, left_text, spend_text
 from hushrank.flows.job import Job
 from hushrank.flows.methods import METHODS
 from hushrank.flows.nightly import Outcome, Step
@@ -116,9 +116,7 @@ def show_unpublished(console: Console, balance: Balance, shown: str = "") -> Non
 def alert_text(balance: Balance, fraction: float) -> str:
     """A warning that a fraction of the budget is used."""
     left = balance_text(balance, datetime.now(UTC).date())
-    if fraction == 1:
-        return f"Budget alert: one more release at this cost does not fit. {left}"
-    return f"Budget alert: {fraction:.0%} of the budget is used. {left}"
+    return f"Budget alert: {alert_sentence(fraction)} {left}"
 
 
 def night_text(result: NightResult) -> str:

@@ -11,7 +11,7 @@ from jinja2 import Environment, StrictUndefined
 from markupsafe import Markup, escape
 
 from hushrank.flows.budget import Balance
-from hushrank.flows.budget_text import left_text, needed_text
+from hushrank.flows.budget_text import alert_sentence, left_text, needed_text
 from hushrank.flows.changes import changes_between
 from hushrank.flows.downloads import downloads_of
 from hushrank.flows.privacy_record import Parameter, PrivacyRecord
@@ -111,6 +111,7 @@ def render_report(
         balance=balance,
         runs_left=None if balance is None else runs_left(release, balance),
         number=number,
+        alert=alert_sentence,
         needed=needed_text,
         left=left_text,
     )

@@ -137,6 +137,8 @@ def test_an_alert_is_shown_where_the_budget_is_and_does_not_fail_the_run(survey,
     assert code == 0
     assert "Budget alert: 30% of the budget is used. zoo has epsilon 1.00 left of 3.00" in printed
     assert "Budget alert: one more release at this cost does not fit." in printed
+    told = "<strong>Budget alert</strong>: one more release at this cost does not fit."
+    assert told in (survey.output / "report.html").read_text()
     code, printed = command("run", survey.config, "--direct")
     assert "Budget alert" not in printed
     assert "Budget alert" in command("ledger", "show", survey.config)[1]

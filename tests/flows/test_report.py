@@ -7,6 +7,7 @@ import math
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from html.parser import HTMLParser
 
@@ -236,6 +237,19 @@ def test_dots_are_at_the_noisy_counts():
     assert slope > 0
     np.testing.assert_allclose(start + slope * won, x, atol=1e-3)
     assert (np.diff(y) > 0).all()  # best on top
+
+
+@pytest.mark.parametrize(
+    ("reached", "told"),
+    [
+        (None, []),
+        (0.8, ["80% of the budget is used."]),
+        (1.0, ["one more release at this cost does not fit."]),
+    ],
+)
+def test_a_budget_that_runs_out_is_told(reached, told):
+    page = render_report(RELEASES["plain"], replace(BALANCE, alert=reached))
+    assert re.findall(r"<strong>Budget alert</strong>: (.*)</p>", page) == told
 
 
 @pytest.mark.parametrize(
