@@ -256,8 +256,12 @@ class Ledger:
         return tuple(attempt.spend for attempt in book.account.counted(book.period))
 
     def nights(self, config_hash: str) -> dict[date, Attempt]:
-        """By night, the last attempt of this configuration that was not cancelled."""
+        """By night, the attempt of this configuration that stands for it: see `Account.nights`."""
         return self._read().account.nights(config_hash)
+
+    def undrawn(self, config_hash: str, night: date) -> tuple[str, ...]:
+        """Releases of a night that hold budget and have drawn no noise."""
+        return self._read().account.undrawn(config_hash, night)
 
     def alert(self) -> tuple[float, ...]:
         """Fractions of the budget that are used and of which nobody was told yet; now they were."""

@@ -13,7 +13,7 @@ its total.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime
 from enum import StrEnum
@@ -123,14 +123,24 @@ class Account:
         return ReleaseState.NONE if attempt is None else attempt.state
 
     def nights(self, config_hash: str) -> dict[date, Attempt]:
-        """By night, the last attempt of this configuration that was not cancelled."""
-        return {
-            attempt.night: attempt
-            for attempt in self.attempts
-            if attempt.night is not None
-            and attempt.config_hash == config_hash
-            and attempt.state is not ReleaseState.CANCELLED
+        """By night, the last attempt of this configuration that was published.
+
+        Where none was: the last one that was not cancelled. So a night that was published stays
+        published, whatever became of a run that was to rank it again.
+        """
+        by_night = [(each.night, each) for each in self._of(config_hash) if each.night is not None]
+        published = {
+            night: each for night, each in by_night if each.state is ReleaseState.COMMITTED
         }
+        return dict(by_night) | published
+
+    def undrawn(self, config_hash: str, night: date) -> tuple[str, ...]:
+        """Releases of a night that hold budget and have drawn no noise."""
+        return tuple(
+            attempt.release_id
+            for attempt in self._of(config_hash)
+            if attempt.night == night and attempt.state is ReleaseState.RESERVED
+        )
 
     def unpublished(self) -> tuple[str, ...]:
         """Releases whose noise was drawn and of which no publication is recorded."""
@@ -142,6 +152,11 @@ class Account:
     def counted(self, period: Period) -> list[Attempt]:
         """The attempts that the budget of `period` pays for."""
         return [attempt for attempt in self.attempts if attempt.counts_in(period)]
+
+    def _of(self, config_hash: str) -> Iterator[Attempt]:
+        for attempt in self.attempts:
+            if attempt.config_hash == config_hash and attempt.state is not ReleaseState.CANCELLED:
+                yield attempt
 
 
 def account_of(entries: Iterable[Entry], population: str, place: str) -> Account:

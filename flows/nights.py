@@ -102,8 +102,8 @@ def run_night(
 ) -> Outcome:
     """Rank a night, or all there is, while no other night of the population is being ranked.
 
-    What an earlier run of the same night reserved and never drew, for files that have changed
-    since, is given back.
+    What an earlier run of the same night reserved and never drew is given back, if this one has
+    another key: the files have changed since, or the earlier one was to rank the night again.
 
     Args:
         path: the YAML file.
@@ -122,7 +122,7 @@ def run_night(
         if night is None:
             return execute(prepare_job(path))
         job = prepare_night(path, night, now, again=again)
-        _give_back_stale(ledger, job, ledger.nights(config.job_hash()).get(night))
+        _give_back_stale(ledger, job, night)
         return execute(job)
 
 
@@ -271,13 +271,12 @@ def _refuse_failed(config: SurveyConfig, attempt: Attempt | None) -> None:
         )
 
 
-def _give_back_stale(ledger: Ledger, job: Job, attempt: Attempt | None) -> None:
-    """Cancel a reservation of the job's night under another key, if no run uses it."""
-    if attempt is None or attempt.release_id == job.release_id:
-        return
-    if attempt.state is ReleaseState.RESERVED:
-        with ledger.run_lock(attempt.release_id):
-            abandon(job.config, ledger, attempt.release_id)
+def _give_back_stale(ledger: Ledger, job: Job, night: date) -> None:
+    """Cancel reservations of the job's night under other keys, if no run uses them."""
+    for release_id in ledger.undrawn(job.config.job_hash(), night):
+        if release_id != job.release_id:
+            with ledger.run_lock(release_id):
+                abandon(job.config, ledger, release_id)
 
 
 def _not_ranked(nights: Sequence[date]) -> str:

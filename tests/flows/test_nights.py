@@ -272,6 +272,60 @@ def test_what_a_killed_run_reserved_for_files_that_changed_is_given_back(nightly
     assert not any(path.exists() for path in left)
 
 
+@pytest.fixture
+def killed_again(nightly, command):
+    """A job that was to rank a published night again, for late rows, and was killed."""
+    list(rank_nights(nightly.config, DAYS[:1], NOW, execute))
+    late = nightly.folder / "log" / f"date={DAYS[0]}" / "late.parquet"
+    pq.write_table(answers(10, 9), late)
+    job = prepare_night(nightly.config, DAYS[0], NOW, again=True)
+    ledger_of(job.config).reserve(
+        job.release_id,
+        execute_spend(job),
+        config_hash=job.config.job_hash(),
+        night=job.night,
+    )
+    make_exact(job, "exact.npz")
+    return job
+
+
+def test_no_schedule_finishes_a_killed_run_that_was_to_rank_a_night_again(nightly, killed_again):
+    assert DAYS[0] not in due_nights(killed_again.config, DAYS[4])
+    list(rank_due(nightly.config, NOW, execute))
+    list(rank_nights(nightly.config, DAYS[:1], NOW, execute))
+    assert nights_drawn(nightly).count("2024-11-16") == 1
+    ledger = ledger_of(killed_again.config)
+    assert ledger.state(killed_again.release_id) == "reserved"
+    assert killed_again.release_id in ledger.balance().undrawn
+
+
+def test_a_killed_run_of_a_night_again_is_finished_or_given_back_on_demand(
+    nightly, command, killed_again
+):
+    run = ("run", nightly.config, "--direct", "--date", DAYS[0])
+    ledger = ledger_of(killed_again.config)
+    code, printed = command(*run)  # not again: the night is published
+    assert code == 0
+    assert "nothing was spent now" in printed
+    assert ledger.state(killed_again.release_id) == "cancelled"
+    assert not (killed_again.work / "exact.npz").exists()
+    assert ledger.balance().releases == 1
+    code, printed = command(*run, "--again")
+    assert code == 0
+    assert ledger.state(killed_again.release_id) == "committed"
+    assert ledger.balance().releases == 2
+
+
+def test_a_killed_run_of_a_night_again_is_given_back_when_its_files_change(
+    nightly, command, killed_again
+):
+    os.utime(killed_again.files[0].path, ns=(1, 1))
+    ledger = ledger_of(killed_again.config)
+    assert command("run", nightly.config, "--direct", "--date", DAYS[0], "--again")[0] == 0
+    assert ledger.state(killed_again.release_id) == "cancelled"
+    assert ledger.balance().releases == 2
+
+
 def test_cancelling_what_a_killed_run_reserved_deletes_what_it_counted(nightly, command):
     stale = prepare_job(nightly.config, night=DAYS[0])
     ledger = ledger_of(stale.config)
