@@ -19,7 +19,8 @@ from hushrank.estimation.estimate import Estimate, top_k
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.json_text import json_text
 from hushrank.flows.privacy_record import Extended, PrivacyRecord
-from hushrank.flows.released import Record, Released
+from hushrank.flows.record import Record
+from hushrank.flows.released import Released
 from hushrank.flows.scale import Scale
 from hushrank.transforms.cloud_storage import Place
 
@@ -115,7 +116,7 @@ class Provenance:
         name: of the job and its population.
         job: identity of the job's configuration.
         method: as in the configuration.
-        code_version: of hushrank.
+        code_version: of the hushrank that drew the noise; a later one may have published it.
         safe_bits: `RandomBits.safe` of the bits that the noise was drawn from.
     """
 

@@ -25,7 +25,6 @@ from hushrank.flows.ledger import Ledger
 from hushrank.flows.ledger_account import ReleaseState
 from hushrank.flows.ledger_gcs import LedgerObject
 from hushrank.flows.local_statement import LocalGuarantee
-from hushrank.flows.method import Arrays
 from hushrank.flows.methods import METHODS
 from hushrank.flows.publish import publish
 from hushrank.flows.reduction import Reducer
@@ -47,7 +46,7 @@ from hushrank.privacy.units import Unit
 from hushrank.transforms.cloud_storage import CloudPath, Place
 from hushrank.transforms.write import npz_bytes, write_whole
 
-CREATED = "created"  # beside the arrays in `DRAWN_FILE`
+CREATED, CODE = "created", "code_version"  # of the noise, beside the arrays in `DRAWN_FILE`
 
 
 class Standing(StrEnum):
@@ -134,8 +133,9 @@ def draw(job: Job, ledger: Ledger) -> None:
         DrawError: the mechanism failed; `FAILED_FILE` says so to whoever would try again unasked.
     """
     exact = load_arrays(job.work / EXACT_FILE)
-    created = np.array(datetime.now(UTC).isoformat(timespec="seconds"))
-    take_space(job.work, npz_bytes(**exact, created=created))
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    origin = {CREATED: np.array(now), CODE: np.array(code_version())}
+    take_space(job.work, npz_bytes(**exact, **origin))
     if job.safe:
         ledger.mark_drawn(job.release_id)
     else:
@@ -145,7 +145,7 @@ def draw(job: Job, ledger: Ledger) -> None:
     except DrawError:
         write_whole(str(job.work / FAILED_FILE), b"")
         raise
-    store_drawn(job.work, npz_bytes(**drawn, created=created))
+    store_drawn(job.work, npz_bytes(**drawn, **origin))
     forget_exact(job.work)
 
 
@@ -156,7 +156,8 @@ def estimate(job: Job) -> Release:
         EstimateError: the fit to it failed, as it would again.
     """
     config = job.config
-    drawn, created = _load_drawn(job)
+    drawn = load_arrays(job.work / DRAWN_FILE)
+    created, code = (str(drawn.pop(name)) for name in (CREATED, CODE))
     try:
         conclusion = METHODS[config.method].conclude(drawn, config)
     except ConvergenceError as error:
@@ -167,12 +168,12 @@ def estimate(job: Job) -> Release:
         ) from None
     provenance = Provenance(
         release_id=job.release_id,
-        created=created,
+        created=datetime.fromisoformat(created),
         name=config.name,
         job=config.job_hash(),
         method=config.method,
         night=job.night,
-        code_version=code_version(),
+        code_version=code,
         safe_bits=job.seed is None,
     )
     return build_release(
@@ -228,11 +229,6 @@ def abandon(config: SurveyConfig, ledger: Ledger, release_id: str) -> None:
     """
     ledger.cancel(release_id)
     forget_exact(config.confidential / release_id)
-
-
-def _load_drawn(job: Job) -> tuple[Arrays, datetime]:
-    drawn = load_arrays(job.work / DRAWN_FILE)
-    return drawn, datetime.fromisoformat(str(drawn.pop(CREATED)))
 
 
 def _why_unsafe(job: Job) -> str:

@@ -15,6 +15,7 @@ import pytest
 from hushrank.estimation.convergence import ConvergenceError
 from hushrank.flows import noisy_counts
 from hushrank.flows.archive import archived
+from hushrank.flows.code_version import code_version
 from hushrank.flows.errors import (
     BudgetRefused,
     ConfigError,
@@ -369,11 +370,16 @@ def test_resume_publishes_what_is_paid_for(nightly, command, monkeypatch):
         path.unlink()  # nothing is read again
     code, printed = command("ledger", "show", nightly.config)
     assert f"hushrank resume {job.release_id}" in printed
+    drawn_by = code_version()
+    for module in ("code_version", "job", "steps"):  # an update before it is published
+        monkeypatch.setattr(f"hushrank.flows.{module}.code_version", lambda: "99.9.9")
     code, printed = command("resume", job.release_id, nightly.config)
     assert code == 0, printed
     assert "nothing was spent now" in printed
     assert "hushrank resume" not in printed
-    assert json.loads((nightly.output / "release.json").read_text())["night"] == "2024-11-16"
+    released = json.loads((nightly.output / "release.json").read_text())
+    assert released["night"] == "2024-11-16"
+    assert released["code_version"] == drawn_by
     assert [e["event"] for e in events(nightly)] == ["open", "reserve", "draw", "commit"]
     assert "hushrank resume" not in command("ledger", "show", nightly.config)[1]
 

@@ -50,7 +50,7 @@ def test_the_exact_counts_are_gone_once_the_noise_is_drawn(mle, command):
     assert "exact.npz" not in left
     (drawn,) = mle.work.rglob("drawn.npz")
     with np.load(drawn) as stored:
-        assert set(stored.files) == {"scores", "created"}
+        assert set(stored.files) == {"scores", "created", "code_version"}
         assert stored["scores"].shape == (N,)
 
 
