@@ -11,12 +11,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushrank.estimation.matrices import PairCounts, WinCounts
+from hushrank.estimation.matrices import OutcomeCounts, PairCounts, WinCounts, outcomes_of
 from hushrank.privacy.accounting import Spend, rho_of, spend_of
 from hushrank.privacy.noise import NoiseLaw, add_noise, gaussian_law, laplace_law
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.sensitivity import (
     Sensitivity,
+    outcomes_sensitivity,
     pair_counts_sensitivity,
     win_counts_sensitivity,
 )
@@ -46,6 +47,11 @@ def calibrate_win_counts(params: PrivacyParams, n_items: int, row_weight: int = 
 def calibrate_pair_counts(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Calibration:
     """Noise for the pair counts of `n_items` items; it depends on public parameters only."""
     return _calibrate(params, pair_counts_sensitivity(params, n_items, row_weight))
+
+
+def calibrate_outcomes(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Calibration:
+    """Noise for who won, of a public graph of `n_items` items; from public parameters only."""
+    return _calibrate(params, outcomes_sensitivity(params, n_items, row_weight))
 
 
 def _calibrate(params: PrivacyParams, sensitivity: Sensitivity) -> Calibration:
@@ -107,3 +113,28 @@ def release_pair_counts(
     noisy = np.zeros_like(wins)
     noisy[pairs] = add_noise(wins[pairs], calibration.law, bits)
     return PairCounts(noisy, counts.row_weight, confidential=False), calibration
+
+
+def release_outcomes(
+    counts: PairCounts, params: PrivacyParams, bits: RandomBits
+) -> tuple[OutcomeCounts, Calibration]:
+    """Where who compared what is public: totals as they are, noise on one item's wins a pair.
+
+    Guarantee: that of `params`, for two logs whose rows differ in the outcomes of one unit's
+    alone, and whose bounds were enforced, if `bits.safe`. Which pairs met, and how often, has the
+    same law for both logs, and given it `outcomes_sensitivity` bounds how far wins move.
+
+    Args:
+        counts: confidential pair counts, dense or sparse.
+        params: unit, budget and enforced bounds; adjacency `replace-one`.
+        bits: `system_bits()` in a release.
+
+    Returns:
+        Counts that may be published, and how they were made so.
+
+    Raises:
+        ValueError: `counts` had noise added already, or the adjacency hides who took part.
+    """
+    exact = outcomes_of(counts)
+    calibration = calibrate_outcomes(params, counts.n_items, counts.row_weight)
+    return exact.with_wins(add_noise(exact.wins.data, calibration.law, bits)), calibration

@@ -12,6 +12,8 @@ and the state of the Hessian at the end is part of the result.
 `debiased-rr` fits `weighted_sums`; the baselines `classic-rr` and `laplace-rr` fit `counted_sums`
 and `laplace_sums` by the same code, and `rr-counts` ranks by `win_totals`.
 
+Of many items S and W are sparse, and so is all that is done with them: see `simulated_errors`.
+
 References:
     [XSC] Xu, Sun, Cheng. Rate-optimal rank aggregation with private pairwise rankings.
 """
@@ -20,15 +22,22 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from scipy.linalg import solve
+from scipy.sparse import csr_array
 from scipy.special import ndtri
 
 from hushrank.estimation.estimate import Estimate, mean_ranks
-from hushrank.estimation.likelihood import Objective
+from hushrank.estimation.likelihood import Objective, Weights
 from hushrank.estimation.links import Floats, Link
-from hushrank.estimation.pair_separation import difference_variance, separate_pairs
+from hushrank.estimation.pair_separation import (
+    difference_variance,
+    separate_intervals,
+    separate_pairs,
+)
+from hushrank.estimation.simulated_errors import Edges, SimulatedVariances, simulated_variances
 from hushrank.estimation.solve import minimise
 from hushrank.estimation.trust_region import minimise_nonconvex, smallest_curvature
 from hushrank.estimation.uncertainty import LEVEL, pair_tail
@@ -46,18 +55,19 @@ class DebiasedFit:
         link: name of F.
         scores: shape (n,); higher is better; they sum to zero.
         covariance: shape (n, n), of the scores' errors: sampling error, privacy noise, and what the
-            ridge pulls.
+            ridge pulls; of many items their variances alone.
         information: shape (n,), expected curvature of the likelihood in each item's score.
         ridge: c.
         loss: minus the weighted log-likelihood at the scores, without the ridge.
         gradient_norm: of the objective at the scores.
         smallest_curvature: smallest eigenvalue of the objective's Hessian at the scores, on the
-            scores that sum to zero; the fit is a minimum only where it is above zero.
+            scores that sum to zero; the fit is a minimum only where it is above zero. Of many items
+            whose objective is convex, the ridge's 2c, below which it cannot be.
     """
 
     link: str
     scores: Floats
-    covariance: Floats
+    covariance: Floats | SimulatedVariances
     information: Floats
     ridge: float
     loss: float
@@ -68,6 +78,14 @@ class DebiasedFit:
     def is_minimum(self) -> bool:
         """The Hessian is positive definite on the scores that sum to zero."""
         return self.smallest_curvature > 0
+
+
+class SumsVariance(Protocol):
+    """What is known of the variance of the sums S."""
+
+    def of_sums(self, weights: Floats, win_chance: Floats) -> Floats:
+        """Variance of each S, in the shape of its weight W and its chance F."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,21 +138,40 @@ def fit_scores(
         raise ValueError(f"a ranking needs at least 2 items, got {pairs.n_items}")
     if not (math.isfinite(ridge) and ridge > 0):
         raise ValueError(f"ridge must be finite and > 0, got {ridge!r}")
-    objective = objective_of(pairs, link, ridge)
+    return fit_sums(*pairs.pair_values(), link, variance, ridge)
+
+
+def fit_sums(
+    s: Weights, w: Weights, link: Link, variance: SumsVariance, ridge: float
+) -> DebiasedFit:
+    """The same from S and W as real numbers.
+
+    Args:
+        s, w: shape (n, n), strictly upper triangle, both dense, or both CSR with the same places; w
+            is at least 0.
+        link: F.
+        variance: of the entries of s.
+        ridge: c, finite and > 0.
+
+    Raises:
+        ConvergenceError: no stationary point was reached.
+    """
+    objective = _objective(s, w, link, ridge)
     # A pair's curvature then holds W only, which noise does not touch: convex.
     convex = link.outcome_free_curvature
     solution = minimise(objective) if convex else minimise_nonconvex(objective)
     scores = solution.theta
-    curvature, noise = _expected_moments(pairs.pair_values()[1], scores, link, variance)
+    covariance, information = _errors(w, scores, link, variance, ridge)
+    surely_convex = convex and isinstance(w, csr_array)
     return DebiasedFit(
         link=link.name,
         scores=scores,
-        covariance=sandwich_covariance(curvature, noise, scores, ridge),
-        information=np.diagonal(curvature).copy(),
+        covariance=covariance,
+        information=information,
         ridge=ridge,
         loss=objective.value(scores) - ridge * float(scores @ scores),
         gradient_norm=solution.gradient_norm,
-        smallest_curvature=smallest_curvature(objective, scores),
+        smallest_curvature=2 * ridge if surely_convex else smallest_curvature(objective, scores),
     )
 
 
@@ -145,10 +182,17 @@ def estimate_from(fit: DebiasedFit) -> Estimate:
     mostly the ridge's: its interval is infinite and its rank open.
     """
     known = fit.information > LEAST_KNOWN * 2 * fit.ridge
-    half_width = np.where(known, -ndtri(LEVEL / 2) * np.sqrt(np.diagonal(fit.covariance)), np.inf)
-    margin = -ndtri(pair_tail(len(fit.scores))) * np.sqrt(difference_variance(fit.covariance))
-    margin[~(known[:, np.newaxis] & known)] = np.inf
-    separation = separate_pairs(fit.scores, score_differences(fit.scores) > margin)
+    if isinstance(fit.covariance, SimulatedVariances):
+        reach = fit.covariance.reach(LEVEL / 2)
+        # The intervals of two items that lie apart: either of them misses at half the chance.
+        wide = np.where(known, fit.covariance.reach(pair_tail(len(fit.scores)) / 2), np.inf)
+        separation = separate_intervals(fit.scores, fit.scores - wide, fit.scores + wide)
+    else:
+        reach = -ndtri(LEVEL / 2) * np.sqrt(np.diagonal(fit.covariance))
+        margin = -ndtri(pair_tail(len(fit.scores))) * np.sqrt(difference_variance(fit.covariance))
+        margin[~(known[:, np.newaxis] & known)] = np.inf
+        separation = separate_pairs(fit.scores, score_differences(fit.scores) > margin)
+    half_width = np.where(known, reach, np.inf)
     return Estimate(
         scores=fit.scores,
         low=fit.scores - half_width,
@@ -169,36 +213,65 @@ def win_totals(pairs: WeightedPairs) -> Floats:
 
 def objective_of(pairs: WeightedPairs, link: Link, ridge: float) -> Objective:
     """The objective above: i has won S_ij against j, and j W_ij - S_ij against i."""
-    s, w = pairs.pair_values()
-    return Objective(s + (w - s).T, link, 2 * ridge, np.zeros(pairs.n_items))
+    return _objective(*pairs.pair_values(), link, ridge)
 
 
-def _expected_moments(
-    weights: Floats, scores: Floats, link: Link, variance: AnswerVariance
+def _objective(s: Weights, w: Weights, link: Link, ridge: float) -> Objective:
+    whole = s + (w - s).T
+    weights = csr_array(whole) if isinstance(w, csr_array) else np.asarray(whole)
+    return Objective(weights, link, 2 * ridge, np.zeros(w.shape[0]))
+
+
+def _errors(
+    weights: Weights, scores: Floats, link: Link, variance: SumsVariance, ridge: float
+) -> tuple[Floats | SimulatedVariances, Floats]:
+    """Covariance of the scores, and what is known of each."""
+    if isinstance(weights, csr_array):
+        return _errors_of_many(weights, scores, link, variance, ridge)
+    information, noise = _moments(weights, score_differences(scores), link, variance)
+    curvature = laplacian(information + information.T)
+    covariance = sandwich_covariance(curvature, laplacian(noise + noise.T), scores, ridge)
+    return covariance, np.diagonal(curvature).copy()
+
+
+def _errors_of_many(
+    weights: csr_array, scores: Floats, link: Link, variance: SumsVariance, ridge: float
+) -> tuple[SimulatedVariances, Floats]:
+    """Variances of the scores, and what is known of each."""
+    edges = Edges.of(weights)
+    information, noise = _moments(weights.data, edges.differences(scores), link, variance)
+    pull = _pull(scores, ridge)
+    return simulated_variances(edges, information, noise, pull, ridge), edges.sums(information)
+
+
+def _moments(
+    weights: Floats, d: Floats, link: Link, variance: SumsVariance
 ) -> tuple[Floats, Floats]:
-    """A, the expected Hessian without ridge, and B, the covariance of the gradient.
+    """Of each pair: its weight in A, the expected Hessian, and in B, the gradient's covariance.
 
     S_ij moves the gradient by -(slope(d) + slope(-d)) along e_i - e_j, so B is the Laplacian of
     those squares times Var S_ij. In expectation S = W F, and the curvature of a pair is W times
     the information F'^2 / (F (1 - F)): never negative, unlike the observed one.
     """
-    d = score_differences(scores)
-    information = weights * link.information(d)
     noise = variance.of_sums(weights, link.cdf(d)) * (link.slope(d) + link.slope(-d)) ** 2
-    return laplacian(information + information.T), laplacian(noise + noise.T)
+    return np.asarray(weights * link.information(d)), np.asarray(noise)
 
 
 def sandwich_covariance(curvature: Floats, noise: Floats, scores: Floats, ridge: float) -> Floats:
-    """Covariance of a fit's errors, a sandwich: (A + 2c)^-1 (B + pull) (A + 2c)^-1.
-
-    The ridge pulls with 2c times the true scores. They are taken to be as large as the largest
-    fitted one, of any sign, and at least as the ridge expects them, 1 / (2c).
-    """
-    n = len(scores)
-    pull = (2 * ridge) ** 2 * max(float(np.square(scores).max()), 1 / (2 * ridge))
+    """Covariance of a fit's errors, a sandwich: (A + 2c)^-1 (B + pull) (A + 2c)^-1."""
+    n, pull = len(scores), _pull(scores, ridge)
     stiff = curvature + 2 * ridge * np.eye(n)
     half = solve(stiff, noise + pull * (np.eye(n) - 1 / n), assume_a="pos")
     return np.asarray(solve(stiff, half.T, assume_a="pos"))
+
+
+def _pull(scores: Floats, ridge: float) -> float:
+    """Variance of the ridge's pull, 2c times the true score.
+
+    They are taken to be as large as the largest fitted one, of any sign, and at least as the ridge
+    expects them, 1 / (2c).
+    """
+    return (2 * ridge) ** 2 * max(float(np.square(scores).max()), 1 / (2 * ridge))
 
 
 def score_differences(scores: Floats) -> Floats:

@@ -43,3 +43,29 @@ def separate_pairs(values: NDArray[np.float64], surely_better: NDArray[np.bool_]
             number, start = number + 1, position
         groups[item] = number
     return RankSeparation(1 + surely_better.sum(axis=0), n - surely_better.sum(axis=1), groups)
+
+
+def separate_intervals(
+    values: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
+) -> RankSeparation:
+    """The same where an item is surely better than those whose intervals lie below its own.
+
+    In O(n log n), for items too many for a matrix of pairs.
+
+    Args:
+        values: shape (n,), what items are ordered by; larger is better.
+        low, high: shape (n,), ends of an interval around each value; they may be infinite.
+    """
+    n = len(values)
+    surely_better = n - np.searchsorted(np.sort(low), high, side="right")
+    surely_worse = np.searchsorted(np.sort(high), low, side="left")
+    groups = np.empty(n, np.int64)
+    number, best = 0, -np.inf  # of the members of the current group, the largest lower end
+    for item in np.argsort(-values, kind="stable"):
+        if number == 0 or best > high[item]:
+            number, best = number + 1, -np.inf
+        groups[item] = number
+        best = max(best, low[item])
+    return RankSeparation(
+        (1 + surely_better).astype(np.int64), (n - surely_worse).astype(np.int64), groups
+    )

@@ -15,12 +15,16 @@ References:
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse import csr_array, triu
 
+from hushrank.estimation.likelihood import Weights
+from hushrank.estimation.links import Floats
+from hushrank.estimation.sparse_counts import CellSums
 from hushrank.privacy.laplace_response import GRID
 from hushrank.privacy.randomized_response import attenuation, flip_thresholds
 
@@ -36,15 +40,16 @@ class WeightedPairs:
 
     Attributes:
         s: shape (n, n), int64, strictly upper triangle, units of 2^-30; may lie outside [0, w].
-        w: as `s`, at least 0.
+        w: as `s`, at least 0. Of many items both are CSR and store the same pairs, all that met.
         g: sum of t^2 over the people (not the answers), in units of 2^-30; 0 where not known.
 
     Raises:
-        ValueError: an array has another shape or type, lies outside the triangle, or w is negative.
+        ValueError: an array has another shape or type, lies outside the triangle, w is negative, or
+        sparse ones store different pairs.
     """
 
-    s: NDArray[np.int64]
-    w: NDArray[np.int64]
+    s: NDArray[np.int64] | csr_array
+    w: NDArray[np.int64] | csr_array
     g: int = 0
 
     def __post_init__(self) -> None:
@@ -53,78 +58,182 @@ class WeightedPairs:
                 raise ValueError(
                     f"{name} must be a square int64 matrix, got {matrix.shape} {matrix.dtype}"
                 )
-            if np.tril(matrix).any():
+            if _below_triangle(matrix):
                 raise ValueError(f"{name} must be zero on and below the diagonal (pairs are i < j)")
         if self.s.shape != self.w.shape:
             raise ValueError(f"s has shape {self.s.shape}, w {self.w.shape}: they must agree")
-        if (self.w < 0).any() or self.g < 0:
+        if not _same_places(self.s, self.w):
+            raise ValueError("sparse s and w must store the same pairs")
+        if (_entries(self.w) < 0).any() or self.g < 0:
             raise ValueError("w and g cannot be negative")
 
     @property
     def n_items(self) -> int:
         """Size of the public catalogue."""
-        return len(self.w)
+        return int(self.w.shape[0])
 
-    def pair_values(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        """S and W as real numbers, shape (n, n), strictly upper triangle."""
-        return self.s / UNITS, self.w / UNITS
+    @property
+    def sparse(self) -> bool:
+        """Whether only pairs that met are stored."""
+        return isinstance(self.w, csr_array)
+
+    def met(self) -> NDArray[np.int64]:
+        """W of the pairs that met, in units."""
+        weights = _entries(self.w)
+        return weights[weights > 0]
+
+    def pair_values(self) -> tuple[Weights, Weights]:
+        """S and W as real numbers, shape (n, n), strictly upper triangle, dense or CSR."""
+        return _real(self.s), _real(self.w)
+
+    def arrays(self) -> dict[str, NDArray[np.int64]]:
+        """As arrays by name; `weighted_pairs_of` reads them."""
+        g = np.array(self.g, np.int64)
+        if isinstance(self.w, csr_array):
+            places = {"columns": self.w.indices, "row_ends": self.w.indptr}
+            of_places = {name: each.astype(np.int64) for name, each in places.items()}
+            return {"s": _entries(self.s), "w": _entries(self.w), **of_places, "g": g}
+        return {"s": _entries(self.s), "w": self.w, "g": g}
 
 
-def weighted_sums(
-    cells: NDArray[np.int64],
-    noisy: NDArray[np.uint8],
-    epsilon: float | NDArray[np.float64],
-    n_items: int,
-) -> PairSums:
-    """S and W of one batch of randomised answers.
-
-    Args:
-        cells: shape (m,), i * n_items + j of each answer's pair, i < j.
-        noisy: shape (m,), 1 where the randomised answer says that i won.
-        epsilon: with which it was randomised; one for all rows, or shape (m,).
-        n_items: n, size of the public catalogue.
-
-    Returns:
-        Sums of shape (2, n, n).
+def weighted_pairs_of(arrays: Mapping[str, NDArray[np.int64]]) -> WeightedPairs:
+    """What `WeightedPairs.arrays` made of it.
 
     Raises:
-        ValueError: a cell is outside the matrix, an answer is not 0 or 1, or an epsilon is bad.
+        ValueError: these are no such sums.
+    """
+    if "row_ends" not in arrays:
+        return WeightedPairs(arrays["s"], arrays["w"], int(arrays["g"]))
+    columns, ends = arrays["columns"], arrays["row_ends"]
+    shape = (len(ends) - 1, len(ends) - 1)
+    s, w = (csr_array((arrays[name], columns, ends), shape=shape) for name in ("s", "w"))
+    return WeightedPairs(s, w, int(arrays["g"]))
+
+
+def _entries(matrix: NDArray[np.int64] | csr_array) -> NDArray[np.int64]:
+    return np.asarray(matrix.data if isinstance(matrix, csr_array) else matrix)
+
+
+def _real(matrix: NDArray[np.int64] | csr_array) -> Weights:
+    if not isinstance(matrix, csr_array):
+        return np.asarray(matrix / UNITS)
+    return csr_array((matrix.data / UNITS, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _below_triangle(matrix: NDArray[np.int64] | csr_array) -> bool:
+    if isinstance(matrix, csr_array):
+        return bool(triu(matrix, 1).nnz < matrix.nnz)
+    return bool(np.tril(matrix).any())
+
+
+def _same_places(s: NDArray[np.int64] | csr_array, w: NDArray[np.int64] | csr_array) -> bool:
+    if not (isinstance(s, csr_array) and isinstance(w, csr_array)):
+        return isinstance(s, csr_array) == isinstance(w, csr_array)
+    return np.array_equal(s.indices, w.indices) and np.array_equal(s.indptr, w.indptr)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What each of m answers adds to its pair's sums, real numbers without a fraction.
+
+    Attributes:
+        s, w: shape (m,), below 2^53, in multiples of `unit`.
+        unit: of these numbers, in units of 2^-30.
+    """
+
+    s: Floats
+    w: Floats
+    unit: int = 1
+
+
+def weighted_terms(noisy: NDArray[np.uint8], epsilon: float | Floats) -> Terms:
+    """Terms of randomised answers.
+
+    Args:
+        noisy: shape (m,), 1 where the randomised answer says that i won.
+        epsilon: with which it was randomised; one for all rows, or shape (m,).
+
+    Raises:
+        ValueError: an answer is not 0 or 1, or an epsilon is bad.
     """
     _require_binary(noisy)
     if_one, if_zero = _terms(np.atleast_1d(np.asarray(epsilon, np.float64)))
     weight = np.broadcast_to(if_one + if_zero, noisy.shape)
-    return _sums(cells, np.where(noisy, if_one, if_zero), weight, n_items)
+    return Terms(np.where(noisy, if_one, if_zero), weight)
 
 
-def counted_sums(cells: NDArray[np.int64], outcomes: NDArray[np.uint8], n_items: int) -> PairSums:
-    """Wins of i and comparisons of each pair, in the place of S and W: `classic-rr`, `rr-counts`.
-
-    Args:
-        cells, outcomes, n_items: as `weighted_sums`.
+def counted_terms(outcomes: NDArray[np.uint8]) -> Terms:
+    """Wins of i and comparisons, in the place of S and W: `classic-rr`, `rr-counts`.
 
     Raises:
-        ValueError: a cell is outside the matrix, or an outcome is not 0 or 1.
+        ValueError: an outcome is not 0 or 1.
     """
     _require_binary(outcomes)
     ones = np.broadcast_to(np.float64(UNITS), outcomes.shape)
-    return _sums(cells, outcomes * np.float64(UNITS), ones, n_items)
+    return Terms(outcomes * np.float64(UNITS), ones)
 
 
-def laplace_sums(cells: NDArray[np.int64], noisy: NDArray[np.int64], n_items: int) -> PairSums:
-    """Sum of answers with Laplace noise, and comparisons, of each pair: `laplace-rr`.
+def laplace_terms(noisy: NDArray[np.int64]) -> Terms:
+    """Answers with Laplace noise, and comparisons: `laplace-rr`.
 
     Args:
-        cells, n_items: as `weighted_sums`.
         noisy: shape (m,), from `laplace_response.add_laplace`, in units of 1 / GRID.
 
     Raises:
-        ValueError: a cell is outside the matrix.
         OverflowError: a noisy answer is beyond 2^21.
     """
     if (np.abs(noisy) >= GRID << 21).any():
         raise OverflowError("a noisy answer is beyond 2^21: its epsilon is too small for the sums")
     ones = np.broadcast_to(np.float64(GRID), noisy.shape)
-    return _multiple(_sums(cells, noisy.astype(np.float64), ones, n_items), UNITS // GRID)
+    return Terms(noisy.astype(np.float64), ones, UNITS // GRID)
+
+
+def dense_sums(cells: NDArray[np.int64], terms: Terms, n_items: int) -> PairSums:
+    """S and W of one batch.
+
+    Args:
+        cells: shape (m,), i * n_items + j of each answer's pair, i < j.
+        terms: of the answers.
+        n_items: n, size of the public catalogue.
+
+    Raises:
+        ValueError: a cell is outside the matrix.
+        OverflowError: a sum does not fit into 64 bits.
+    """
+    _require_cells(cells, n_items)
+    n_cells = n_items * n_items
+    sums = np.zeros((2, n_cells), np.int64)
+    for start in range(0, len(cells), ROWS_AT_ONCE):
+        rows = slice(start, start + ROWS_AT_ONCE)
+        for total, each in zip(sums, (terms.s, terms.w), strict=True):
+            total += np.bincount(cells[rows], each[rows], n_cells).astype(np.int64)
+    if (np.abs(sums) > np.iinfo(np.int64).max // terms.unit).any():
+        raise OverflowError("a pair has too many answers for 64-bit sums")
+    return terms.unit * sums.reshape(2, n_items, n_items)
+
+
+def cell_sums(cells: NDArray[np.int64], terms: Terms, n_items: int) -> CellSums:
+    """The same for many items, of the pairs that met alone; arguments as `dense_sums`."""
+    _require_cells(cells, n_items)
+    whole = np.stack([terms.s, terms.w]).astype(np.int64)
+    return CellSums.of(cells, terms.unit * whole)
+
+
+def weighted_sums(
+    cells: NDArray[np.int64], noisy: NDArray[np.uint8], epsilon: float | Floats, n_items: int
+) -> PairSums:
+    """`dense_sums` of `weighted_terms`."""
+    return dense_sums(cells, weighted_terms(noisy, epsilon), n_items)
+
+
+def counted_sums(cells: NDArray[np.int64], outcomes: NDArray[np.uint8], n_items: int) -> PairSums:
+    """`dense_sums` of `counted_terms`."""
+    return dense_sums(cells, counted_terms(outcomes), n_items)
+
+
+def laplace_sums(cells: NDArray[np.int64], noisy: NDArray[np.int64], n_items: int) -> PairSums:
+    """`dense_sums` of `laplace_terms`."""
+    return dense_sums(cells, laplace_terms(noisy), n_items)
 
 
 def add_sums(parts: Iterable[PairSums], n_items: int) -> PairSums:
@@ -153,35 +262,16 @@ def information_units(epsilon_of_people: NDArray[np.float64]) -> int:
     return int((if_one + if_zero).astype(np.int64).sum())
 
 
-def _terms(
-    epsilon: NDArray[np.float64],
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def _terms(epsilon: Floats) -> tuple[Floats, Floats]:
     """t (1 - p) and -t p in units. Their sum, t^2, is the weight: the same with i and j swapped."""
     t = attenuation(flip_thresholds(epsilon))
     return np.rint(t * (1 + t) * (UNITS // 2)), np.rint(t * (t - 1) * (UNITS // 2))
 
 
-def _multiple(sums: PairSums, factor: int) -> PairSums:
-    if (np.abs(sums) > np.iinfo(np.int64).max // factor).any():
-        raise OverflowError("a pair has too many answers for 64-bit sums")
-    return sums * factor
-
-
-def _sums(
-    cells: NDArray[np.int64],
-    s_terms: NDArray[np.float64],
-    w_terms: NDArray[np.float64],
-    n_items: int,
-) -> PairSums:
+def _require_cells(cells: NDArray[np.int64], n_items: int) -> None:
     n_cells = n_items * n_items
     if len(cells) and not 0 <= int(cells.min()) <= int(cells.max()) < n_cells:
         raise ValueError(f"cells must be between 0 and {n_cells - 1}")
-    sums = np.zeros((2, n_cells), np.int64)
-    for start in range(0, len(cells), ROWS_AT_ONCE):
-        rows = slice(start, start + ROWS_AT_ONCE)
-        for total, terms in zip(sums, (s_terms, w_terms), strict=True):
-            total += np.bincount(cells[rows], terms[rows], n_cells).astype(np.int64)
-    return sums.reshape(2, n_items, n_items)
 
 
 def _require_binary(outcomes: NDArray[np.uint8]) -> None:

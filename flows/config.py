@@ -70,6 +70,7 @@ class Method(StrEnum):
 
 
 PERTURBED_OBJECTIVE = (Method.PERTURBED_MLE, Method.NOISY_OBJECTIVE)
+ON_PUBLIC_GRAPHS = (*PERTURBED_OBJECTIVE, Method.NOISY_PAIRS)
 METHODS_OF_RESPONSES = (Method.SPECTRAL, Method.SPECTRAL_RR)
 METHODS_OF_RANKINGS = (Method.KEMENY, Method.BORDA, Method.BRADLEY_TERRY)
 METHODS_OF_KIND = {
@@ -234,7 +235,7 @@ class SurveyConfig(Section):
                 "privacy.noise",
                 "must be gaussian with method: noisy-objective; write it, with a delta",
             )
-        if self.privacy.public_graph and self.method not in PERTURBED_OBJECTIVE:
+        if self.privacy.public_graph and self.method not in ON_PUBLIC_GRAPHS:
             yield "privacy.public_graph", f"changes nothing with method: {self.method}; remove it"
         if isinstance(self.input, InputConfig):
             yield from self._problems_of_adjacency(self.input)
@@ -247,7 +248,7 @@ class SurveyConfig(Section):
     def _problems_of_adjacency(self, rows: InputConfig) -> Iterable[tuple[str, str]]:
         """Inputs of which one changed unit moves more than the sensitivities count."""
         privacy = self.privacy
-        public = privacy.public_graph and self.method in PERTURBED_OBJECTIVE
+        public = privacy.public_graph and self.method in ON_PUBLIC_GRAPHS
         if public and rows.ties is Ties.DROP:
             yield (
                 "input.ties",

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from hushrank.flows.config import SurveyConfig
     from hushrank.flows.config_privacy import PrivacyConfig
 
-MAX_ITEMS = 2_000  # two dense matrices of this size take 64 MB wherever sums are merged
+MAX_ITEMS = 100_000  # of many, sums are kept for pairs that were compared alone
 LOCAL_METHODS = ("debiased-rr", "classic-rr", "laplace-rr", "rr-counts")
 
 _CENTRAL_KEYS = ("delta", "rho", "noise", "per_item_cap", "distinct_pairs", "public_graph")

@@ -51,8 +51,8 @@ class PrivacyConfig(Section):
             at most `max_contributions`.
         distinct_pairs: of a person's rows, at most one on each pair of items; for unit `user`.
         public_graph: anybody may know who compared what; then only who won is protected. Of methods
-            `perturbed-mle` and `noisy-objective`; needs ties `split` or `random`, `replace-one`
-            and no event column.
+            `perturbed-mle`, `noisy-objective` and `noisy-pairs`; needs ties `split` or `random`,
+            `replace-one` and no event column.
         public_graph_statement: why that is so, in the operator's words; the release quotes it.
         budget: of unit `local`: `per_comparison`, epsilon is for each answer; `per_user`, it is
             divided by the number of the person's answers.

@@ -6,6 +6,11 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from hushrank.flows.graph_statement import (
+    GRAPH_NOT_PROTECTED,
+    OUTCOMES_CHANGE,
+    graph_sentences,
+)
 from hushrank.flows.statement import (
     CCW,
     LAW_SOURCE,
@@ -57,6 +62,17 @@ PAIR_COUNTS = CountWords(
     computed="the scores, the ranking and all intervals are computed from the noisy matrix alone",
     algorithm=dict.fromkeys(Unit, _NOISE_ON_A_MATRIX),
 )
+OUTCOME_COUNTS = CountWords(
+    entry=(
+        "count of wins of a pair that was compared (how often the first of its two items beat the"
+        " second)"
+    ),
+    computed=(
+        "how often each pair was compared is public and released as it is, and the scores, the"
+        " ranking and all intervals are computed from these two alone"
+    ),
+    algorithm=dict.fromkeys(Unit, f"{_NOISE_ON_A_MATRIX}, of which one entry a pair is secret"),
+)
 
 
 def count_statement(
@@ -66,6 +82,7 @@ def count_statement(
     law: NoiseLaw,
     sensitivity: Sensitivity,
     ties: Ties | None,
+    graph_statement: str | None = None,
 ) -> PrivacyStatement:
     """Put the guarantee of noisy counts into words.
 
@@ -76,13 +93,21 @@ def count_statement(
         law: law of the noise in each count.
         sensitivity: of the counts as released.
         ties: what became of comparisons without a winner; None where there are no comparisons.
+        graph_statement: why who compared what is public, in the operator's words; None where it is
+            protected.
     """
+    public = graph_statement is not None
     return compose_statement(
         params,
         guarantee,
-        noise=_noise(words, guarantee, law, sensitivity, ties),
+        noise=(
+            *graph_sentences(graph_statement),
+            *_noise(words, guarantee, law, sensitivity, ties),
+        ),
         theorem=f"{words.algorithm[params.unit]}; {LAW_SOURCE[law.kind]}.",
+        change=OUTCOMES_CHANGE[params.unit] if public else None,
         erratum=_erratum(params, law, sensitivity) if words.erratum_e1 else words.errata,
+        also_not_protected=GRAPH_NOT_PROTECTED if public else (),
     )
 
 

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+import numpy as np
 from markupsafe import Markup
 
-from hushrank.flows.heatmap import heatmap_svg, shown_items
+from hushrank.flows.heatmap import Matrix, heatmap_svg, shown_items
 from hushrank.flows.item_map import item_map_svg
 from hushrank.flows.plots import drawn_lines, scores_svg, win_counts_svg
 from hushrank.flows.release import Release
@@ -26,6 +27,7 @@ from hushrank.flows.released import (
     ReleasedScores,
     ReleasedSums,
 )
+from hushrank.flows.released_outcomes import ReleasedOutcomes
 from hushrank.flows.scale import WORDS, score_text
 from hushrank.flows.wording import name_list
 
@@ -59,7 +61,19 @@ class ReportFigure:
 
 def figures_of(release: Release) -> list[ReportFigure]:
     """The figures of a release, in the order of the page."""
-    return [figure(release) for figure in FIGURES[type(release.released)]]
+    figures = FIGURES[type(release.released)]
+    return [figure(release) for figure in figures if figure is not heatmap_figure or _met(release)]
+
+
+def _met(release: Release) -> bool:
+    """Whether there is a pair to show in a heatmap."""
+    pairs = release.released
+    if not isinstance(pairs, ReleasedOutcomes):
+        return True
+    if pairs.pairs is None:
+        return False
+    shown = pairs.among(shown_items(release))
+    return bool(np.isfinite(shown).sum() > len(shown))
 
 
 def win_counts_figure(release: Release) -> ReportFigure:
@@ -110,7 +124,7 @@ def scores_figure(release: Release) -> ReportFigure:
 def heatmap_figure(release: Release) -> ReportFigure:
     """The noisy matrix of wins."""
     pairs = release.released
-    if not isinstance(pairs, ReleasedPairs):
+    if not isinstance(pairs, ReleasedPairs | ReleasedOutcomes):
         raise ValueError(f"a release of {pairs.kind} has no matrix to draw")
     exact, shown = release.privacy.mechanism == "none", shown_items(release)
     which = "" if len(shown) == len(release.ranking) else f" of the best {len(shown)} items"
@@ -121,6 +135,8 @@ def heatmap_figure(release: Release) -> ReportFigure:
         " the same numbers."
     )
     negative = "" if exact else " Noise can make a count negative; such cells stay blank."
+    if isinstance(pairs, ReleasedOutcomes):
+        negative += " So do pairs that nobody compared."
     return ReportFigure(
         identifier="matrix",
         title="Who beat whom" if exact else "Who beat whom, with noise",
@@ -135,12 +151,11 @@ def heatmap_figure(release: Release) -> ReportFigure:
 
 
 def _matrix_table(
-    pairs: ReleasedPairs | ReleasedRankings, shown: list[str], corner: str, decimals: int = 0
+    pairs: Matrix, shown: list[str], corner: str, decimals: int = 0
 ) -> tuple[tuple[str, ...], ...]:
-    position, wins = {name: i for i, name in enumerate(pairs.items)}, pairs.matrix()
     rows = (
-        (row, *(f"{wins[position[row], position[column]]:,.{decimals}f}" for column in shown))
-        for row in shown
+        (name, *("–" if math.isnan(won) else f"{won:,.{decimals}f}" for won in row))
+        for name, row in zip(shown, pairs.among(shown).tolist(), strict=True)
     )
     return ((corner, *shown), *rows)
 
@@ -225,6 +240,7 @@ def _left_out(release: Release) -> str:
 FIGURES: dict[type[Any], tuple[Callable[[Release], ReportFigure], ...]] = {
     ReleasedCounts: (win_counts_figure,),
     ReleasedPairs: (scores_figure, heatmap_figure),
+    ReleasedOutcomes: (scores_figure, heatmap_figure),
     ReleasedScores: (scores_figure,),
     ReleasedSums: (scores_figure,),
     ReleasedMeasurements: (item_map_figure,),

@@ -22,6 +22,7 @@ from hushrank.flows.plot_style import (
 )
 from hushrank.flows.release import Release
 from hushrank.flows.released import ReleasedPairs, ReleasedRankings
+from hushrank.flows.released_outcomes import ReleasedOutcomes
 
 MOST = 25  # items shown: of a longer ranking the best
 MOST_WITH_NUMBERS = 10  # items up to which each cell says its count
@@ -29,8 +30,13 @@ LIGHT_ON_DARK = 0.55  # strength of a cell's colour from which its number takes 
 COLUMN_NAME = 14
 
 
-def heatmap_svg(release: Release, pairs: ReleasedPairs | ReleasedRankings, description: str) -> str:
+Matrix = ReleasedPairs | ReleasedOutcomes | ReleasedRankings
+
+
+def heatmap_svg(release: Release, pairs: Matrix, description: str) -> str:
     """Rows and columns by rank; a cell is the stronger the more often its row beat its column.
+
+    Pairs that did not meet have no cell.
 
     Args:
         release: says the order.
@@ -41,9 +47,7 @@ def heatmap_svg(release: Release, pairs: ReleasedPairs | ReleasedRankings, descr
         An `svg` element without references to anything outside it.
     """
     names = shown_items(release)
-    position = {name: i for i, name in enumerate(pairs.items)}
-    order = [position[name] for name in names]
-    wins = pairs.matrix()[np.ix_(order, order)]
+    wins = pairs.among(names)
     with page_style(release):
         figure = Figure(figsize=(WIDTH, 0.9 + 0.3 * len(names)), layout="constrained")
         axes = figure.add_subplot()
@@ -58,10 +62,10 @@ def shown_items(release: Release) -> list[str]:
 
 
 def _draw_cells(axes: Axes, wins: NDArray[np.float64]) -> None:
-    n, most = len(wins), max(float(wins.max()), 1.0)
+    n, most = len(wins), max(float(np.nanmax(wins)), 1.0)
     for row in range(n):
         for column in range(n):
-            if row == column:
+            if row == column or np.isnan(wins[row, column]):
                 continue
             strength = min(max(float(wins[row, column]) / most, 0.0), 1.0)
             cell = Rectangle((column, row), 1, 1, facecolor=ACCENT, alpha=strength, linewidth=0)

@@ -25,7 +25,7 @@ from hushrank.estimation.matrices import WinCounts
 from hushrank.estimation.model_selection import select_link
 from hushrank.estimation.noisy_counts import rank_by_win_counts
 from hushrank.estimation.planning import mean_pair_weight, predicted_error
-from hushrank.estimation.weighted_pairs import UNITS, WeightedPairs
+from hushrank.estimation.weighted_pairs import UNITS, WeightedPairs, weighted_pairs_of
 from hushrank.flows.config import SurveyConfig
 from hushrank.flows.config_input import BadRows
 from hushrank.flows.config_local import Budget
@@ -115,7 +115,7 @@ class LocalResponses:
 
     def conclude(self, drawn: Arrays, config: SurveyConfig) -> Conclusion:
         """Fit scores to the sums, or rank by them."""
-        pairs = WeightedPairs(drawn["s"], drawn["w"], int(drawn["g"]))
+        pairs = weighted_pairs_of(drawn)
         estimate, scale, parameters, warnings = self._estimate(pairs, config)
         if self.remark:
             warnings = (self.remark, *warnings)
@@ -157,7 +157,7 @@ class LocalResponses:
         guarantee = LocalGuarantee.of(config)
         if guarantee.low != guarantee.high or guarantee.budget is Budget.PER_USER:
             return None
-        compared = pairs.w[pairs.w > 0]
+        compared = pairs.met()
         weight = _one_weight(config) if self.randomisation is Randomisation.WEIGHTED else 1.0
         if not len(compared) or not weight:
             return None

@@ -6,6 +6,11 @@ import math
 from collections.abc import Iterator
 
 from hushrank.estimation.perturbed_mle import PerturbedMle
+from hushrank.flows.graph_statement import (
+    GRAPH_NOT_PROTECTED,
+    OUTCOMES_CHANGE,
+    graph_sentences,
+)
 from hushrank.flows.privacy_record import Parameter, PrivacyRecord
 from hushrank.flows.statement import (
     CCW,
@@ -29,10 +34,6 @@ GAUSSIAN_THEOREM = (
 CONSTANTS_WORDS = {
     Constants.TIGHT: "with the constants that its proof needs",
     Constants.PAPER: "with the constants as published, or more noise where the proof needs it",
-}
-OUTCOMES_CHANGE = {
-    Unit.COMPARISON: "If one comparison had ended otherwise",
-    Unit.USER: "If one person had answered otherwise, about the same pairs of items",
 }
 ERRATUM = (
     "E3: the proof is about the exact minimiser under continuous noise, and a computer has"
@@ -82,24 +83,15 @@ def mle_statement(mechanism: PerturbedMle, graph_statement: str | None) -> Priva
     source = THEOREM[params.unit]
     if params.noise is NoiseKind.GAUSSIAN:
         source = f"{source}, with Gaussian noise after {GAUSSIAN_THEOREM}"
-    public = ("Which items each person compared: the operator states that this is public.",)
     return compose_statement(
         params,
         guarantee,
-        noise=(*_graph(graph_statement), *_noise(mechanism)),
+        noise=(*graph_sentences(graph_statement), *_noise(mechanism)),
         theorem=f"{source}, {CONSTANTS_WORDS[settings.constants]}.",
         change=OUTCOMES_CHANGE[params.unit] if settings.public_graph else None,
         erratum=ERRATUM,
-        also_not_protected=public if settings.public_graph else (),
+        also_not_protected=GRAPH_NOT_PROTECTED if settings.public_graph else (),
     )
-
-
-def _graph(graph_statement: str | None) -> Iterator[str]:
-    if graph_statement is not None:
-        yield (
-            "Only who won is protected, not who compared what. That this is public is stated by"
-            f" the operator: “{graph_statement}”."
-        )
 
 
 def _noise(mechanism: PerturbedMle) -> Iterator[str]:

@@ -6,20 +6,25 @@ from collections.abc import Iterator
 
 from hushrank.estimation.central_noise import (
     Calibration,
+    calibrate_outcomes,
     calibrate_pair_counts,
+    release_outcomes,
     release_pair_counts,
 )
+from hushrank.estimation.convergence import ConvergenceError
 from hushrank.estimation.debiased import estimate_from
 from hushrank.estimation.links import link_named
-from hushrank.estimation.matrices import PairCounts
+from hushrank.estimation.matrices import PairCounts, outcome_counts_of, pair_counts_of
 from hushrank.estimation.noisy_pairs import NoisyPairsFit, fit_noisy_pairs
+from hushrank.estimation.public_pairs import fit_public_pairs
 from hushrank.flows.config import SurveyConfig
-from hushrank.flows.count_statement import PAIR_COUNTS
+from hushrank.flows.count_statement import OUTCOME_COUNTS, PAIR_COUNTS, CountWords
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.method import Arrays, Conclusion, Terms
-from hushrank.flows.privacy_record import count_record
+from hushrank.flows.privacy_record import Parameter, PrivacyRecord, count_record
 from hushrank.flows.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.released import ReleasedPairs
+from hushrank.flows.released_outcomes import ReleasedOutcomes
 from hushrank.flows.scale import SCALE_OF_LINK
 from hushrank.flows.survey_reduction import reduce_survey
 from hushrank.pipelines.reduction_job import ReduceComparisons, Statistic
@@ -27,6 +32,7 @@ from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.files import InputFile
 
 MOST_ITEMS = 2_000  # four million noisy counts: 20 to 30 MB of JSON
+MOST_ITEMS_PUBLIC = 100_000  # on a public graph, where memory and noise go by pairs that met
 NOT_CONVEX = (
     "The fit ended where the likelihood is no maximum: with this much noise and this link several"
     " sets of scores fit almost equally well. Link logistic has one only."
@@ -34,16 +40,18 @@ NOT_CONVEX = (
 
 
 class NoisyPairs:
-    """See `estimation.noisy_pairs`."""
+    """See `estimation.noisy_pairs`, and `estimation.public_pairs` where the graph is public."""
 
     def terms(self, config: SurveyConfig) -> Terms:
         """Cost and noise."""
         calibration = _calibration(config)
         law = calibration.law
-        noise = (
-            f"discrete {law.kind.capitalize()} noise of scale {law.scale:.6g} on every entry of the"
-            " matrix of wins"
+        where = (
+            "on who won, in each pair that was compared"
+            if config.privacy.public_graph
+            else "on every entry of the matrix of wins"
         )
+        noise = f"discrete {law.kind.capitalize()} noise of scale {law.scale:.6g} {where}"
         return Terms(spend=calibration.spend, noise=noise)
 
     def reduction(
@@ -53,41 +61,88 @@ class NoisyPairs:
         return reduce_survey(config, files, key, folder, Statistic.PAIR_COUNTS)
 
     def draw(self, exact: Arrays, config: SurveyConfig, bits: RandomBits) -> Arrays:
-        """Add noise to every entry."""
-        counts = PairCounts(exact["counts"], config.comparisons.ties.row_weight)
+        """Add noise to every entry; on a public graph, to one entry of each pair that met."""
+        counts = pair_counts_of(exact, config.comparisons.ties.row_weight)
+        if config.privacy.public_graph:
+            outcomes, _ = release_outcomes(counts, config.privacy.params(), bits)
+            return outcomes.arrays()
         noisy, _ = release_pair_counts(counts, config.privacy.params(), bits)
         return {"wins": noisy.dense()}
 
     def conclude(self, drawn: Arrays, config: SurveyConfig) -> Conclusion:
-        """Fit scores to the noisy matrix."""
+        """Fit scores to the noisy counts."""
+        if config.privacy.public_graph:
+            return _conclude_public(drawn, config)
         ties = config.comparisons.ties
         counts = PairCounts(drawn["wins"], ties.row_weight, confidential=False)
         calibration, link = _calibration(config), link_named(config.model.link)
         fitted = fit_noisy_pairs(counts, calibration.law, link)
         estimate = estimate_from(fitted.fit)
+        parameters: dict[str, Parameter] = {
+            "link": link.name,
+            "pairs": fitted.n_pairs,
+            "pairs_left_out_of_the_fit": fitted.n_left_out,
+        }
         return Conclusion(
             estimate=estimate,
-            privacy=count_record(
-                PAIR_COUNTS,
-                config.privacy.params(),
-                calibration.law,
-                calibration.sensitivity,
-                ties,
-                {
-                    "link": link.name,
-                    "pairs": fitted.n_pairs,
-                    "pairs_left_out_of_the_fit": fitted.n_left_out,
-                },
-            ),
+            privacy=_record(config, PAIR_COUNTS, parameters),
             released=ReleasedPairs.of(counts, config.items.catalogue().names),
             scale=SCALE_OF_LINK[link.name],
             warnings=tuple(_warnings(fitted, estimate.informative, config.privacy.private)),
         )
 
 
+def _conclude_public(drawn: Arrays, config: SurveyConfig) -> Conclusion:
+    counts = outcome_counts_of(drawn, config.comparisons.ties.row_weight)
+    law, name = _calibration(config).law, config.model.link
+    warnings = []
+    try:
+        fit = fit_public_pairs(counts, law, link_named(name))
+    except ConvergenceError:
+        fit = fit_public_pairs(counts, law, link_named("logistic"))
+        warnings.append(f"No fit with link {name} was found: noise left none. This is logistic.")
+    estimate = estimate_from(fit)
+    parameters: dict[str, Parameter] = {
+        "link": fit.link,
+        "public_graph": True,
+        "public_graph_statement": config.privacy.public_graph_statement or "",
+        "pairs_compared": counts.n_pairs,
+    }
+    if not estimate.informative:
+        warnings.append(_nothing_learned(config.privacy.private))
+    if not fit.is_minimum:
+        warnings.append(NOT_CONVEX)
+    return Conclusion(
+        estimate=estimate,
+        privacy=_record(config, OUTCOME_COUNTS, parameters),
+        released=ReleasedOutcomes.of(counts, config.items.catalogue().names),
+        scale=SCALE_OF_LINK[fit.link],
+        warnings=tuple(warnings),
+    )
+
+
+def _record(
+    config: SurveyConfig, words: CountWords, parameters: dict[str, Parameter]
+) -> PrivacyRecord:
+    calibration = _calibration(config)
+    return count_record(
+        words,
+        config.privacy.params(),
+        calibration.law,
+        calibration.sensitivity,
+        config.comparisons.ties,
+        parameters,
+        config.privacy.public_graph_statement,
+    )
+
+
+def _nothing_learned(private: bool) -> str:
+    return NOT_INFORMATIVE if private else NO_COMPARISONS
+
+
 def _warnings(fitted: NoisyPairsFit, informative: bool, private: bool) -> Iterator[str]:
     if not informative:
-        yield NOT_INFORMATIVE if private else NO_COMPARISONS
+        yield _nothing_learned(private)
     if fitted.n_left_out > 0 and informative:
         why = (
             "their noisy totals do not stand clear of the noise, so they say next to nothing"
@@ -103,11 +158,18 @@ def _warnings(fitted: NoisyPairsFit, informative: bool, private: bool) -> Iterat
 
 
 def _calibration(config: SurveyConfig) -> Calibration:
-    n_items = len(config.items.catalogue())
-    if n_items > MOST_ITEMS:
+    n_items, public = len(config.items.catalogue()), config.privacy.public_graph
+    if public and n_items > MOST_ITEMS_PUBLIC:
         raise ConfigError(
-            f"items: method: noisy-pairs releases a count for every pair and takes at most"
-            f" {MOST_ITEMS} items, got {n_items}; set method: noisy-counts"
+            f"items: method: noisy-pairs takes at most {MOST_ITEMS_PUBLIC} items, got {n_items};"
+            " set method: noisy-counts"
         )
-    params = config.privacy.params()
-    return calibrate_pair_counts(params, n_items, config.comparisons.ties.row_weight)
+    if not public and n_items > MOST_ITEMS:
+        raise ConfigError(
+            f"items: method: noisy-pairs hides which pairs were compared, so it puts noise on a"
+            f" count for every pair and takes at most {MOST_ITEMS} items, got {n_items}. Where"
+            f" anybody may know who compared what, privacy.public_graph: true allows"
+            f" {MOST_ITEMS_PUBLIC}; else set method: perturbed-mle or noisy-counts"
+        )
+    calibrate = calibrate_outcomes if public else calibrate_pair_counts
+    return calibrate(config.privacy.params(), n_items, config.comparisons.ties.row_weight)

@@ -6,7 +6,11 @@ import math
 
 import numpy as np
 
-from hushrank.estimation.central_noise import calibrate_pair_counts, calibrate_win_counts
+from hushrank.estimation.central_noise import (
+    calibrate_outcomes,
+    calibrate_pair_counts,
+    calibrate_win_counts,
+)
 from hushrank.estimation.perturbed_mle import MleSettings, calibrate_mle
 from hushrank.estimation.planning import (
     predicted_error,
@@ -45,9 +49,11 @@ def _weight(config: SurveyConfig, survey: PlannedSurvey) -> float | None:
     """Comparisons of a pair without noise that say as much as this mechanism lets out."""
     weight, n_items = survey.pair_comparisons, survey.n_items
     if config.method is Method.NOISY_PAIRS:
-        rows = config.comparisons.ties.row_weight
-        law = calibrate_pair_counts(config.privacy.params(), n_items, rows).law
-        return weight_under_noise(weight, law.variance / rows**2)
+        rows, public = config.comparisons.ties.row_weight, config.privacy.public_graph
+        calibrate = calibrate_outcomes if public else calibrate_pair_counts
+        variance = calibrate(config.privacy.params(), n_items, rows).law.variance / rows**2
+        # Of a pair with a total that is public, noise moves one count up and the other one down.
+        return weight_under_noise(weight, 2 * variance if public else variance)
     if config.method in (Method.PERTURBED_MLE, Method.NOISY_OBJECTIVE):
         model = config.model
         settings = MleSettings(

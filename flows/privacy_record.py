@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import Field, PlainSerializer
 
 from hushrank.flows.count_statement import CountWords, count_statement
-from hushrank.flows.released import Record
+from hushrank.flows.record import Record
 from hushrank.flows.statement import Guarantee
 from hushrank.privacy.accounting import Spend, composed_epsilon, rho_of
 from hushrank.privacy.noise import NoiseLaw, gaussian_law, laplace_law
@@ -74,6 +74,7 @@ def count_record(
     sensitivity: Sensitivity,
     ties: Ties | None,
     parameters: dict[str, Parameter] | None = None,
+    graph_statement: str | None = None,
 ) -> PrivacyRecord:
     """The record of noisy counts under `params`.
 
@@ -84,13 +85,14 @@ def count_record(
         sensitivity: of the counts as released, doubled where ties are split.
         ties: what became of comparisons without a winner; None where there are no comparisons.
         parameters: see `PrivacyRecord`.
+        graph_statement: see `count_statement`.
 
     Raises:
         ValueError: `law` is not the noise that `params` needs, or less of it.
     """
     guarantee = _count_guarantee(params)
     _check_noise(params, guarantee, law, sensitivity)
-    statement = count_statement(words, params, guarantee, law, sensitivity, ties)
+    statement = count_statement(words, params, guarantee, law, sensitivity, ties, graph_statement)
     laplace = law.kind is NoiseKind.LAPLACE
     return PrivacyRecord(
         unit=params.unit,

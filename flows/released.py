@@ -13,22 +13,20 @@ from typing import Annotated, Any, Literal, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import Field
+from scipy.sparse import csr_array
 
 from hushrank.estimation.differential import DifferentialMeasurements
 from hushrank.estimation.matrices import PairCounts, WinCounts
 from hushrank.estimation.randomized_measurements import RandomizedMeasurements
 from hushrank.estimation.ranking_counts import RankingCounts
 from hushrank.estimation.weighted_pairs import UNITS, WeightedPairs
+from hushrank.flows.record import Record
+from hushrank.flows.released_outcomes import ReleasedOutcomes, Rows, rows_of
 
 MOST_MEASURED = 2000  # items whose matrix of measurements is published: 20 to 30 MB
+MOST_SUMS = 1_000_000  # pairs whose sums are published where items are more: 30 MB
 LARGEST_MEAN = 1e-6  # of released scores, which sum to zero but for rounding
-
-
-class Record(BaseModel):
-    """A part of `release.json`: frozen, and closed to unknown fields."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 class ReleasedCounts(Record):
@@ -92,9 +90,9 @@ class ReleasedPairs(Record):
             wins=tuple(map(tuple, counts.dense().tolist())),
         )
 
-    def matrix(self) -> NDArray[np.float64]:
-        """Noisy wins in comparisons, shape (n, n)."""
-        return np.array(self.wins, np.float64) / self.row_weight
+    def among(self, items: Sequence[str]) -> NDArray[np.float64]:
+        """Noisy wins of some items over each other, in comparisons."""
+        return _among(self.wins, self.items, items) / self.row_weight
 
     def wins_by_item(self) -> dict[str, int | float] | None:
         """Comparisons won by each item: the sums of the rows, noise included."""
@@ -199,16 +197,20 @@ class ReleasedSums(Record):
 
     Attributes:
         items: in catalogue order; rows and columns are in this order.
+        pairs: row i holds the items j > i that were compared with i; null: rows of s and w are
+            whole, one entry an item. Given for more than `MOST_MEASURED` items.
         unit: what 1 in the sums is worth.
-        s, w: entry j > i of row i is of that pair; zero elsewhere.
+        s, w: of each pair in row i of `pairs`; or entry j > i of row i, zero elsewhere. Null, as
+            `pairs` is then, for more than `MOST_SUMS` pairs.
         g: sum of t^2 over people, in units; 0 where it was not counted.
     """
 
     kind: Literal["private-sums"] = "private-sums"
     items: tuple[str, ...]
     unit: float
-    s: tuple[tuple[int, ...], ...]
-    w: tuple[tuple[int, ...], ...]
+    pairs: tuple[tuple[int, ...], ...] | None = None
+    s: tuple[tuple[int, ...], ...] | None
+    w: tuple[tuple[int, ...], ...] | None
     g: int
 
     @classmethod
@@ -220,12 +222,9 @@ class ReleasedSums(Record):
         """
         if len(items) != pairs.n_items:
             raise ValueError(f"got {len(items)} items, but sums of {pairs.n_items}")
+        met, s, w = _rows_of_sums(pairs)
         return cls.model_construct(  # checked above: millions of entries are not checked again
-            items=tuple(items),
-            unit=1 / UNITS,
-            s=tuple(map(tuple, pairs.s.tolist())),
-            w=tuple(map(tuple, pairs.w.tolist())),
-            g=pairs.g,
+            items=tuple(items), unit=1 / UNITS, pairs=met, s=s, w=w, g=pairs.g
         )
 
     def wins_by_item(self) -> dict[str, int | float] | None:
@@ -313,9 +312,9 @@ class ReleasedRankings(Record):
             else tuple(map(tuple, by_place.reshape(len(by_place), -1).tolist())),
         )
 
-    def matrix(self) -> NDArray[np.float64]:
-        """Private rankings with the row's item above the column's, shape (n, n)."""
-        return np.array(self.wins, np.float64)
+    def among(self, items: Sequence[str]) -> NDArray[np.float64]:
+        """Private rankings with the row's item above the column's, of some items."""
+        return _among(self.wins, self.items, items)
 
     def wins_by_item(self) -> dict[str, int | float] | None:
         """None: how often an item is above others depends on how many there are in a list."""
@@ -325,6 +324,7 @@ class ReleasedRankings(Record):
 Released = Annotated[
     ReleasedCounts
     | ReleasedPairs
+    | ReleasedOutcomes
     | ReleasedScores
     | ReleasedMeasurements
     | ReleasedRandomized
@@ -335,9 +335,34 @@ Released = Annotated[
 ]  # what a method publishes beside the ranking
 
 
+def _rows_of_sums(pairs: WeightedPairs) -> tuple[Rows | None, Rows | None, Rows | None]:
+    """What `ReleasedSums` shows as `pairs`, `s` and `w`."""
+    s, w = pairs.s, pairs.w
+    if pairs.n_items <= MOST_MEASURED and not (
+        isinstance(s, csr_array) or isinstance(w, csr_array)
+    ):
+        return None, tuple(map(tuple, s.tolist())), tuple(map(tuple, w.tolist()))
+    if len(pairs.met()) > MOST_SUMS:
+        return None, None, None
+    places = csr_array(w)
+    of_s = s.data if isinstance(s, csr_array) else s[places.nonzero()]
+    columns = (places.indices, np.asarray(of_s), np.asarray(places.data))
+    met, listed_s, listed_w = (rows_of(each, places.indptr) for each in columns)
+    return met, listed_s, listed_w
+
+
 def _require_noisy(counts: WinCounts | PairCounts | DifferentialMeasurements) -> None:
     if counts.confidential:
         raise ValueError("counts are confidential: only noisy counts can be released")
+
+
+def _among(
+    matrix: Sequence[Sequence[int]], catalogue: Sequence[str], items: Sequence[str]
+) -> NDArray[np.float64]:
+    """Rows and columns of these items, in their order."""
+    position = {name: i for i, name in enumerate(catalogue)}
+    places = [position[name] for name in items]
+    return np.array([[matrix[row][column] for column in places] for row in places], np.float64)
 
 
 def _in_comparisons(wins: dict[str, int], row_weight: int) -> dict[str, int | float]:

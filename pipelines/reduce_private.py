@@ -11,9 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-import numpy as np
-
-from hushrank.estimation.weighted_pairs import PairSums
+from hushrank.estimation.matrices import MOST_DENSE_ITEMS
+from hushrank.estimation.weighted_pairs import WeightedPairs
 from hushrank.pipelines.confidential_area import set_aside, write_tally
 from hushrank.pipelines.execution import execute
 from hushrank.pipelines.memory_plan import MemoryPlan
@@ -34,7 +33,7 @@ from hushrank.transforms.encode import text_of_rejects
 from hushrank.transforms.engine import TaggedOutput, beam
 from hushrank.transforms.epsilons import read_epsilon_table
 from hushrank.transforms.files import check_files
-from hushrank.transforms.privatize import PrivatePairsFn, privatize
+from hushrank.transforms.privatize import PrivatePairsFn, SparsePrivatePairsFn, privatize
 from hushrank.transforms.read import Split, plan_splits, read_batches
 from hushrank.transforms.spill_file import Parcel, SpillFile, fetch, park
 from hushrank.transforms.write import npz_bytes, write_whole
@@ -96,9 +95,9 @@ def build(
         )
         answers = shared[ANSWERS]
         tallies.append(shared[TALLY])
-    sums = answers | "Sum" >> beam.CombineGlobally(
-        PrivatePairsFn(job.randomisation, len(job.catalogue))
-    )
+    n_items = len(job.catalogue)
+    summed = SparsePrivatePairsFn if n_items > MOST_DENSE_ITEMS else PrivatePairsFn
+    sums = answers | "Sum" >> beam.CombineGlobally(summed(job.randomisation, n_items))
     tally = tuple(tallies) | beam.Flatten() | "Tally" >> beam.CombineGlobally(TallyFn())
     _ = sums | "WriteSums" >> beam.ParDo(_WriteSums(job.confidential))
     _ = tally | "WriteTally" >> beam.ParDo(_WriteTally(job.confidential))
@@ -194,10 +193,8 @@ class _WriteSums(beam.DoFn):
     def __init__(self, folder: str) -> None:
         self._folder = folder
 
-    def process(self, total: tuple[PairSums, int]) -> None:
-        (s, w), information = total
-        content = npz_bytes(s=s, w=w, g=np.array(information, np.int64))
-        write_whole(f"{self._folder}/{EXACT_FILE}", content)
+    def process(self, pairs: WeightedPairs) -> None:
+        write_whole(f"{self._folder}/{EXACT_FILE}", npz_bytes(**pairs.arrays()))
 
 
 class _WriteTally(beam.DoFn):

@@ -109,13 +109,48 @@ def pair_counts_sensitivity(
         ValueError: `n_items` or `row_weight` is too small.
     """
     _check_sizes(n_items, row_weight)
+    bundle = _bundle(params, n_items)
+    norms = 1 if params.adjacency is Adjacency.ADD_REMOVE else 2
+    return Sensitivity(norms * bundle.l1, norms * bundle.l2_squared).scaled(row_weight)
+
+
+def outcomes_sensitivity(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Sensitivity:
+    """Sensitivity of wins[a, b] over the pairs a < b, where only who won is protected.
+
+    Adjacent inputs then differ in the outcomes of one unit's rows, on the same pairs, so the
+    other entry of a pair follows from its total, which does not move. A row moves one entry by at
+    most `row_weight`, from a win of b to one of a or via a tie half of that; unit `comparison` is
+    L = 1. Unit `user`, at most L rows of which at most m are on one pair: entries move by at most
+    the numbers of rows on their pairs, so l1 <= L and l2^2 <= m L; m = 1 with `distinct_pairs`,
+    and at most c with `per_item_cap` c. All exact: every row of the person ends the other way.
+
+    It asks that which rows are kept does not depend on outcomes. They are a uniform choice among
+    the person's rows, however these ended (`transforms.bound`).
+
+    Args:
+        params: unit and enforced bounds; adjacency `replace-one`.
+        n_items: size of the public catalogue, n >= 2.
+        row_weight: what one win adds to its entry, >= 1.
+
+    Returns:
+        l1 and squared l2 sensitivity.
+
+    Raises:
+        ValueError: `n_items` or `row_weight` is too small, or the adjacency hides who took part.
+    """
+    _check_sizes(n_items, row_weight)
+    if params.adjacency is Adjacency.ADD_REMOVE:
+        raise ValueError("adjacency must be replace-one where who compared what is public")
+    return _bundle(params, n_items).scaled(row_weight)
+
+
+def _bundle(params: PrivacyParams, n_items: int) -> Sensitivity:
+    """Largest norms of the counts of one unit's rows by cell."""
     rows = _most_rows(params, n_items)
     most_in_cell = 1 if params.distinct_pairs else rows
     if params.per_item_cap is not None:
         most_in_cell = min(most_in_cell, params.per_item_cap)
-    bundle = Sensitivity(rows, rows * most_in_cell)
-    norms = 1 if params.adjacency is Adjacency.ADD_REMOVE else 2
-    return Sensitivity(norms * bundle.l1, norms * bundle.l2_squared).scaled(row_weight)
+    return Sensitivity(rows, rows * most_in_cell)
 
 
 def _most_rows(params: PrivacyParams, n_items: int) -> int:

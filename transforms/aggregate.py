@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.estimation.sparse_counts import CellCounts
+from hushrank.estimation.sparse_counts import CellCounts, push
 from hushrank.transforms.encode import Comparisons
 from hushrank.transforms.engine import beam
 from hushrank.transforms.schema import Ties
@@ -109,8 +109,7 @@ class PairCountsFn(_CountsFn):
 class SparsePairCountsFn(beam.CombineFn):
     """PCollection[Comparisons] -> CellCounts of wins[a, b], for many items: memory by pairs met.
 
-    An accumulator is a list of sums, each more than twice as long as the next, so that a cell is
-    merged only a logarithmic number of times.
+    An accumulator is a stack of sums: see `sparse_counts.push`.
     """
 
     def __init__(self, n_items: int, ties: Ties) -> None:
@@ -122,9 +121,7 @@ class SparsePairCountsFn(beam.CombineFn):
 
     def add_input(self, sums: list[CellCounts], rows: Comparisons) -> list[CellCounts]:
         for cells, weight in _counted(rows, self._ties, _cell_of_pair(self._n_items)):
-            sums.append(CellCounts.of(cells.astype(np.int64, copy=False), weight))
-            while len(sums) > 1 and 2 * len(sums[-1]) > len(sums[-2]):
-                sums[-2:] = [CellCounts.sum(sums[-2:])]
+            push(sums, CellCounts.of(cells.astype(np.int64, copy=False), weight))
         return sums
 
     def merge_accumulators(self, parts: Iterable[list[CellCounts]]) -> list[CellCounts]:

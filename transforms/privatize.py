@@ -17,12 +17,17 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hushrank.estimation.sparse_counts import CellSums, push
 from hushrank.estimation.weighted_pairs import (
     PairSums,
+    Terms,
+    WeightedPairs,
     add_sums,
-    counted_sums,
-    laplace_sums,
-    weighted_sums,
+    cell_sums,
+    counted_terms,
+    dense_sums,
+    laplace_terms,
+    weighted_terms,
 )
 from hushrank.privacy.laplace_response import add_laplace
 from hushrank.privacy.randomized_response import randomize
@@ -80,18 +85,23 @@ def privatize(
     return PrivateAnswers(rows.cell, value, rows.epsilon, information)
 
 
-def sums_of(rows: PrivateAnswers, randomisation: Randomisation, n_items: int) -> PairSums:
-    """S and W of privatised answers, shape (2, n, n)."""
+def terms_of(rows: PrivateAnswers, randomisation: Randomisation) -> Terms:
+    """What each privatised answer adds to S and W."""
     if randomisation is Randomisation.LAPLACE:
-        return laplace_sums(rows.cell, rows.value.astype(np.int64, copy=False), n_items)
+        return laplace_terms(rows.value.astype(np.int64, copy=False))
     value = rows.value.astype(np.uint8, copy=False)
     if randomisation is Randomisation.COUNTED:
-        return counted_sums(rows.cell, value, n_items)
-    return weighted_sums(rows.cell, value, rows.epsilon, n_items)
+        return counted_terms(value)
+    return weighted_terms(value, rows.epsilon)
+
+
+def sums_of(rows: PrivateAnswers, randomisation: Randomisation, n_items: int) -> PairSums:
+    """S and W of privatised answers, shape (2, n, n)."""
+    return dense_sums(rows.cell, terms_of(rows, randomisation), n_items)
 
 
 class PrivatePairsFn(beam.CombineFn):
-    """PCollection[PrivateAnswers] -> (S and W, shape (2, n, n); G), integers in units of 2^-30."""
+    """PCollection[PrivateAnswers] -> WeightedPairs, dense: integers in units of 2^-30."""
 
     def __init__(self, randomisation: Randomisation, n_items: int) -> None:
         self._randomisation = randomisation
@@ -110,5 +120,42 @@ class PrivatePairsFn(beam.CombineFn):
             sums, information = add_sums((sums, part), self._n_items), information + people
         return sums, information
 
-    def extract_output(self, total: tuple[PairSums, int]) -> tuple[PairSums, int]:
-        return total
+    def extract_output(self, total: tuple[PairSums, int]) -> WeightedPairs:
+        (s, w), information = total
+        return WeightedPairs(s, w, information)
+
+
+class SparsePrivatePairsFn(beam.CombineFn):
+    """PCollection[PrivateAnswers] -> WeightedPairs, sparse, for many items: memory by pairs met.
+
+    An accumulator is a stack of sums (see `sparse_counts.push`), and G.
+    """
+
+    def __init__(self, randomisation: Randomisation, n_items: int) -> None:
+        self._randomisation = randomisation
+        self._n_items = n_items
+
+    def create_accumulator(self) -> tuple[list[CellSums], int]:
+        return [], 0
+
+    def add_input(
+        self, total: tuple[list[CellSums], int], rows: PrivateAnswers
+    ) -> tuple[list[CellSums], int]:
+        sums, information = total
+        push(sums, cell_sums(rows.cell, terms_of(rows, self._randomisation), self._n_items))
+        return sums, information + rows.information
+
+    def merge_accumulators(
+        self, parts: Iterable[tuple[list[CellSums], int]]
+    ) -> tuple[list[CellSums], int]:
+        merged, information = self.create_accumulator()
+        for sums, people in parts:
+            for each in sums:
+                push(merged, each)
+            information += people
+        return merged, information
+
+    def extract_output(self, total: tuple[list[CellSums], int]) -> WeightedPairs:
+        sums, information = total
+        s, w = CellSums.sum(sums).matrices(self._n_items)
+        return WeightedPairs(s, w, information)

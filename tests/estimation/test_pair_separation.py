@@ -9,7 +9,11 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from hushrank.estimation.estimate import mean_ranks
-from hushrank.estimation.pair_separation import difference_variance, separate_pairs
+from hushrank.estimation.pair_separation import (
+    difference_variance,
+    separate_intervals,
+    separate_pairs,
+)
 from hushrank.estimation.uncertainty import separate_ranks
 
 VALUES = arrays(np.float64, st.integers(1, 8), elements=st.integers(-3, 3).map(float))
@@ -50,3 +54,14 @@ def test_variance_of_differences() -> None:
             assert difference_variance(covariance)[i, j] == pytest.approx(
                 contrast @ covariance @ contrast, abs=1e-12
             )
+
+
+@given(VALUES, st.integers(0, 2**32 - 1))
+def test_intervals_give_what_their_relation_of_pairs_gives(values: np.ndarray, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    below, above = (rng.choice([0.0, 0.5, 1.0, np.inf], len(values)) for _ in range(2))
+    low, high = values - below, values + above
+    expected = separate_pairs(values, low[:, np.newaxis] > high)
+    found = separate_intervals(values, low, high)
+    for name in ("rank_low", "rank_high", "groups"):
+        assert (getattr(found, name) == getattr(expected, name)).all()

@@ -155,6 +155,48 @@ def test_answers_privatised_at_the_source_pass_as_they_are(with_column, command)
     assert again["released"] == release["released"]
 
 
+@pytest.fixture
+def many_items(monkeypatch):
+    """Sums and fits without matrices, as of many items."""
+    few = len(ITEMS) - 1
+    monkeypatch.setattr("hushrank.pipelines.reduce_private.MOST_DENSE_ITEMS", few)
+    monkeypatch.setattr("hushrank.flows.released.MOST_MEASURED", few)
+
+
+@pytest.mark.usefixtures("many_items")
+@pytest.mark.parametrize("link", ["logistic", "laplace", "auto"])
+def test_many_items_are_ranked_by_the_pairs_that_met(local, command, link):
+    pq.write_table(answers(2000), local.folder / "answers.parquet")
+    release, _ = run(local.set(model={"link": link}), command)
+    assert [line["item"] for line in release["ranking"]] == ITEMS
+    assert all(line["low"] < line["score"] < line["high"] for line in release["ranking"])
+    assert release["privacy"]["parameters"]["is_minimum"] is True
+    released = release["released"]
+    assert released["pairs"] == [[1, 2, 3], [2, 3], [3], []]
+    s, w = (np.zeros((4, 4), np.int64) for _ in range(2))
+    for i, row in enumerate(released["pairs"]):
+        s[i, row], w[i, row] = released["s"][i], released["w"][i]
+    name = release["privacy"]["parameters"]["link"]
+    least = attenuation(flip_thresholds(np.array([2.0])))[0] ** 2
+    fit = fit_scores(WeightedPairs(s, w), link_named(name), AnswerVariance(least_weight=least))
+    by_name = {line["item"]: line["score"] for line in release["ranking"]}
+    np.testing.assert_allclose([by_name[item] for item in ITEMS], fit.scores, atol=1e-7)
+
+
+@pytest.mark.usefixtures("many_items")
+@pytest.mark.parametrize("method", ["classic-rr", "laplace-rr", "rr-counts"])
+def test_baselines_rank_many_items_too(local, command, method):
+    release, _ = run(local.set(method=method, privacy__epsilon=4.0), command)
+    assert [line["item"] for line in release["ranking"]] == ITEMS
+
+
+@pytest.mark.usefixtures("many_items")
+def test_sums_of_very_many_pairs_are_not_published(local, command, monkeypatch):
+    monkeypatch.setattr("hushrank.flows.released.MOST_SUMS", 5)
+    release, _ = run(local, command)
+    assert [release["released"][name] for name in ("pairs", "s", "w")] == [None] * 3
+
+
 @pytest.mark.parametrize("link", ["logistic", "probit", "laplace", "auto"])
 def test_every_link_fits_and_tells_the_state_of_its_hessian(local, command, link):
     release, _ = run(local.set(model={"link": link}), command)

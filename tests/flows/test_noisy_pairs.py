@@ -104,8 +104,10 @@ def test_without_privacy_the_matrix_is_exact_and_unsafe(pairs, command):
 def test_too_many_items_are_refused_before_anything_is_read(pairs, command):
     code, printed = command("run", pairs.set(items={"count": 2001}).config, "--direct")
     assert code == 2
-    assert "items: method: noisy-pairs releases a count for every pair and takes at most" in printed
-    assert "2000 items, got 2001; set method: noisy-counts" in " ".join(printed.split())
+    said = " ".join(printed.split())
+    assert "items: method: noisy-pairs hides which pairs were compared, so it puts noise" in said
+    assert "at most 2000 items, got 2001. Where anybody may know who compared what" in said
+    assert "privacy.public_graph: true allows 100000; else set method: perturbed-mle" in said
     assert not pairs.ledger.exists()
 
 

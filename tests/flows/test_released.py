@@ -66,7 +66,7 @@ def test_a_row_of_the_matrix_is_a_line():
 def test_wins_by_item_are_comparisons():
     halves = PairCounts(WINS, row_weight=2, confidential=False)
     assert ReleasedPairs.of(halves, ITEMS).wins_by_item() == {"a": 3.5, "b": -1.0, "c": 5.5}
-    assert ReleasedPairs.of(halves, ITEMS).matrix()[0, 1] == 2.5
+    assert ReleasedPairs.of(halves, ITEMS).among("ab")[0, 1] == 2.5
     assert ReleasedList(items=("a",)).wins_by_item() is None
     assert ReleasedScores.of(np.zeros(3), ITEMS).wins_by_item() is None
 

@@ -11,7 +11,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.estimation.weighted_pairs import weighted_sums
+from hushrank.estimation.weighted_pairs import weighted_pairs_of, weighted_sums
 from hushrank.pipelines import reduce_private
 from hushrank.pipelines.private_job import ReduceAnswers
 from hushrank.privacy.randomized_response import attenuation, flip_thresholds, share_of_answer
@@ -93,6 +93,20 @@ def test_privatised_answers_give_the_same_sums_for_any_sharding(tmp_path, shares
         np.testing.assert_array_equal(one[name], many[name])
     if not shares.meet:
         np.testing.assert_array_equal(np.stack([one["s"], one["w"]]), expected_sums(log))
+
+
+@pytest.mark.parametrize("shares", [Shares(), Shares(max_contributions=20)])
+def test_sums_of_many_items_are_those_of_the_matrices(tmp_path, monkeypatch, shares):
+    args = {"already_private": True, "ties": Ties.DROP, "shares": shares}
+    folder = write(a_log(), tmp_path / "log", 3, 500)
+    dense = sums_of(folder, tmp_path / "w1", **args)
+    monkeypatch.setattr(reduce_private, "MOST_DENSE_ITEMS", N_ITEMS - 1)
+    sparse = sums_of(folder, tmp_path / "w2", **args)
+    assert sorted(sparse) == ["columns", "g", "row_ends", "s", "w"]
+    pairs = weighted_pairs_of(sparse)
+    np.testing.assert_array_equal(pairs.s.toarray(), dense["s"])
+    np.testing.assert_array_equal(pairs.w.toarray(), dense["w"])
+    assert pairs.g == dense["g"]
 
 
 def test_true_answers_are_randomised_and_the_weights_are_not(tmp_path):

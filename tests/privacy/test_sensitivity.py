@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from hushrank.privacy.sensitivity import (
     Sensitivity,
+    outcomes_sensitivity,
     pair_counts_sensitivity,
     win_counts_sensitivity,
 )
@@ -210,3 +211,52 @@ def test_sizes_are_checked(sensitivity_of: Any) -> None:
         sensitivity_of(params, 1)
     with pytest.raises(ValueError, match="row_weight must be >= 1, got 0"):
         sensitivity_of(params, 4, 0)
+
+
+def largest_change_of_outcomes(
+    n_items: int, most: int, distinct: bool, ties: bool, cap: int | None
+) -> Sensitivity:
+    """Over every two bundles on the same pairs: of the entries a < b alone."""
+    wins = bundle_matrices(n_items, most, distinct, ties)
+    upper = np.triu_indices(n_items, 1)
+    totals = (wins + wins.transpose(0, 2, 1))[:, *upper]
+    if cap is not None:
+        occurrences = (wins + wins.transpose(0, 2, 1)).sum(axis=2)
+        within = (occurrences <= cap * (2 if ties else 1)).all(axis=1)
+        wins, totals = wins[within], totals[within]
+    _, graph = np.unique(totals, axis=0, return_inverse=True)
+    changes = [
+        largest_change(np.unique(wins[graph == same][:, *upper], axis=0), Adjacency.REPLACE_ONE)
+        for same in range(graph.max() + 1)
+    ]
+    return Sensitivity(max(one.l1 for one in changes), max(one.l2_squared for one in changes))
+
+
+@pytest.mark.parametrize("distinct", [False, True])
+@pytest.mark.parametrize(
+    ("n_items", "most", "ties"),
+    [(n, most, False) for n in (2, 3, 4) for most in (1, 2, 3, 4)]
+    + [(n, most, True) for n in (2, 3) for most in (1, 2, 3)],
+)
+def test_outcomes_on_a_public_graph_are_exact(
+    n_items: int, most: int, ties: bool, distinct: bool
+) -> None:
+    params = user_params(Adjacency.REPLACE_ONE, most, distinct_pairs=distinct)
+    bound = outcomes_sensitivity(params, n_items, 2 if ties else 1)
+    found = largest_change_of_outcomes(n_items, most, distinct, ties, None)
+    assert bound == found
+    assert 2 * bound.l1 == pair_counts_sensitivity(params, n_items, 2 if ties else 1).l1
+
+
+@pytest.mark.parametrize(("most", "cap"), [(2, 1), (3, 1), (3, 2), (4, 2)])
+def test_outcomes_under_a_cap_per_item(most: int, cap: int) -> None:
+    params = user_params(Adjacency.REPLACE_ONE, most, per_item_cap=cap)
+    bound = outcomes_sensitivity(params, 4)
+    found = largest_change_of_outcomes(4, most, False, False, cap)
+    assert found.l1 == bound.l1
+    assert found.l2_squared <= bound.l2_squared
+
+
+def test_outcomes_alone_cannot_hide_who_took_part() -> None:
+    with pytest.raises(ValueError, match="adjacency must be replace-one"):
+        outcomes_sensitivity(user_params(Adjacency.ADD_REMOVE, 3), 4)

@@ -10,11 +10,19 @@ import math
 import numpy as np
 import pytest
 
+from hushrank.estimation.sparse_counts import CellSums
+from hushrank.estimation.weighted_pairs import weighted_pairs_of
 from hushrank.privacy.audit import audit_epsilon
 from hushrank.privacy.laplace_response import GRID
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.answers import Answers
-from hushrank.transforms.privatize import PrivateAnswers, PrivatePairsFn, privatize, sums_of
+from hushrank.transforms.privatize import (
+    PrivateAnswers,
+    PrivatePairsFn,
+    SparsePrivatePairsFn,
+    privatize,
+    sums_of,
+)
 from hushrank.transforms.randomisation import Randomisation
 from tests.statistics import FALSE_POSITIVE_RATE, binomial_p_value
 
@@ -103,9 +111,26 @@ def test_sums_are_the_same_for_every_way_of_merging(randomisation):
     for share in np.array_split(rng.permutation(m), 7):
         part = PrivateAnswers(rows.cell[share], rows.value[share], rows.epsilon[share], 3)
         parts.append(combine.add_input(combine.create_accumulator(), part))
-    merged, information = combine.extract_output(combine.merge_accumulators(parts))
-    np.testing.assert_array_equal(merged, whole)
-    assert information == 21
+    merged = combine.extract_output(combine.merge_accumulators(parts))
+    np.testing.assert_array_equal([merged.s, merged.w], whole)
+    assert merged.g == 21
+    sparse = SparsePrivatePairsFn(randomisation, N_ITEMS)
+    parts = [
+        sparse.add_input(
+            sparse.create_accumulator(),
+            PrivateAnswers(rows.cell[share], rows.value[share], rows.epsilon[share], 3),
+        )
+        for share in np.array_split(rng.permutation(m), 5)
+    ]
+    parts.append(sparse.create_accumulator())
+    few = sparse.extract_output(sparse.merge_accumulators(parts))
+    np.testing.assert_array_equal([few.s.toarray(), few.w.toarray()], whole)
+    assert few.g == 15
+    again = weighted_pairs_of(few.arrays())
+    assert again.sparse
+    np.testing.assert_array_equal(again.s.toarray(), whole[0])
+    for one, other in zip(again.pair_values(), merged.pair_values(), strict=True):
+        np.testing.assert_array_equal(one.toarray(), other)
 
 
 def test_a_sum_that_does_not_fit_is_an_error():
@@ -114,3 +139,6 @@ def test_a_sum_that_does_not_fit_is_an_error():
     full[:, 0, 1] = np.iinfo(np.int64).max - 1
     with pytest.raises(OverflowError, match="too many answers"):
         combine.merge_accumulators([(full, 0), (full, 0)])
+    many = CellSums(np.array([1]), np.full((2, 1), np.iinfo(np.int64).max - 1))
+    with pytest.raises(OverflowError, match="too many answers"):
+        CellSums.sum([many, many])
