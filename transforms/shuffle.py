@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from typing import Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hushrank.transforms.owned_rows import OwnedRows
-from hushrank.transforms.sorting import Words, order_leading
+from hushrank.transforms.sorting import Words
 from hushrank.transforms.spill_file import SpillFile
 
 BUCKET_ROWS = 1 << 17  # 24 bytes each; of 1 << 20 rows, bounding takes twice the time a row
@@ -71,18 +72,25 @@ def pack(
         partitioning: the same for every reader.
         spill: where the rows go; None: into the parcels.
     """
-    _, order = order_leading(rows.words[0])
-    words = rows.take(order).words
-    buckets = 1 << partitioning.bucket_bits
     bits = partitioning.partition_bits + partitioning.bucket_bits
-    firsts = np.arange(1 << bits, dtype=np.uint64) << (64 - bits)
-    edges = np.append(np.searchsorted(words[0], firsts), len(rows))
+    bucket = _leading(rows.words[0], bits)
+    # No further than by bucket: rows then move in long runs, in a quarter of the time.
+    words = rows.take(np.argsort(bucket, kind="stable")).words
+    buckets = 1 << partitioning.bucket_bits
+    edges = np.append(0, np.cumsum(np.bincount(bucket, minlength=1 << bits)))
     for partition in range(1 << partitioning.partition_bits):
         mine = edges[partition * buckets : (partition + 1) * buckets + 1]
         if mine[-1] > mine[0]:
             share = np.ascontiguousarray(words[:, mine[0] : mine[-1]])
             content = share.tobytes() if spill is None else spill.append(share)
             yield partition, Parcel(tuple((mine - mine[0]).tolist()), len(share), content)
+
+
+def _leading(words: Words, bits: int) -> NDArray[np.unsignedinteger]:
+    """The leading `bits` of each word, in as few bytes as they need: numpy sorts these by radix."""
+    if bits == 0:
+        return np.zeros(len(words), np.uint8)
+    return (words >> np.uint64(64 - bits)).astype(np.min_scalar_type((1 << bits) - 1))
 
 
 @dataclass(frozen=True, slots=True)
