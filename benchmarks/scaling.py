@@ -140,7 +140,7 @@ def hushrank(max_contributions: int | None, folder: Path) -> Callable[[StageCloc
 
     from hushrank.estimation.central_noise import release_win_counts
     from hushrank.estimation.matrices import WinCounts
-    from hushrank.pipelines import reduce_comparisons
+    from hushrank.pipelines import options, reduce_comparisons
     from hushrank.pipelines.reduction_job import EXACT_FILE, ReduceComparisons, Statistic
     from hushrank.privacy.randomness import system_bits
     from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
@@ -164,6 +164,9 @@ def hushrank(max_contributions: int | None, folder: Path) -> Callable[[StageCloc
         user="user" if bounded else None,
         event=None,
     )
+
+    options.pipeline_options()  # loads the engine
+    release_win_counts(WinCounts(np.zeros(2, np.int64)), params, system_bits())  # and the sampler
 
     def work(clock: StageClock) -> int:
         with tempfile.TemporaryDirectory(dir=folder.parent) as confidential:

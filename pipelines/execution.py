@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
+import functools
+import gc
 import os
 import signal
 import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from hushrank.pipelines.confidential_area import has_rejects, is_reduced
 from hushrank.pipelines.memory_plan import MemoryPlan
@@ -21,6 +23,9 @@ from hushrank.transforms.files import is_remote
 from hushrank.transforms.schema import InputError
 from hushrank.transforms.spill_file import SPILL_PREFIX, SpillFile
 from hushrank.transforms.write import OWNER_ONLY_FOLDER
+
+if TYPE_CHECKING:
+    from apache_beam.options.pipeline_options import PipelineOptions
 
 Build = Callable[[beam.Pipeline, SpillFile | None], None]
 
@@ -121,9 +126,15 @@ def _interrupted_by_termination() -> Iterator[None]:
 def _pipeline(engine: Engine) -> beam.Pipeline:
     if in_process.is_chosen():
         return beam.Pipeline()
+    return beam.Pipeline(options=_beam_options()(engine))
+
+
+@functools.cache
+def _beam_options() -> Callable[[Engine], PipelineOptions]:
     from hushrank.pipelines.options import pipeline_options  # loads Beam
 
-    return beam.Pipeline(options=pipeline_options(engine))
+    gc.freeze()  # that stays: a full collection would look at all of it each time, for 0.1 s
+    return pipeline_options
 
 
 @contextlib.contextmanager
