@@ -19,10 +19,16 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs."
 def forecast(config: ConfigPath, as_json: AsJson = False) -> None:
     """Say how many more nights fit into the budget, and the day on which it runs out.
 
-    Takes one night a day, at the cost that the configuration states. Reads and spends nothing.
+    Takes the nights that schedule.cron comes to, or one a day, at the cost that the configuration
+    states. Reads and spends nothing.
     """
+    from hushrank.flows.budget_forecast import (
+        ONE_A_DAY,
+        demand_by_day,
+        demand_by_schedule,
+        forecast_text,
+    )
     from hushrank.flows.budget_forecast import forecast as forecast_of
-    from hushrank.flows.budget_forecast import forecast_text
     from hushrank.flows.budget_text import spend_text
     from hushrank.flows.display import show_balance
     from hushrank.flows.job import checked_config
@@ -38,13 +44,15 @@ def forecast(config: ConfigPath, as_json: AsJson = False) -> None:
     due = 0
     if checked.nightly:
         due = len(due_nights(checked, checked.schedule.last_night(now)))
+    calendar = (now, due, balance.renews_on)
+    scheduled = demand_by_schedule(checked.schedule, *calendar, nightly=checked.nightly)
     found = forecast_of(
         ledger.terms,
         ledger.spends(),
         spend,
-        today=now.date(),
-        due=due,
+        demand=demand_by_day(*calendar) if scheduled is None else scheduled,
         renews_on=balance.renews_on,
+        pace=ONE_A_DAY if scheduled is None else f'With cron "{checked.schedule.cron}"',
     )
     console = Console()
     if as_json:

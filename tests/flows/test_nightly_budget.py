@@ -8,8 +8,15 @@ from datetime import UTC, date, datetime
 import pytest
 
 from hushrank.flows.budget import Protects
-from hushrank.flows.budget_forecast import HORIZON, forecast, forecast_text
+from hushrank.flows.budget_forecast import (
+    HORIZON,
+    demand_by_day,
+    demand_by_schedule,
+    forecast,
+    forecast_text,
+)
 from hushrank.flows.config import load_config
+from hushrank.flows.config_schedule import ScheduleConfig
 from hushrank.flows.errors import BudgetRefused, ConfigError, LedgerError
 from hushrank.flows.ledger import Ledger
 from hushrank.flows.methods import METHODS
@@ -77,26 +84,68 @@ def test_a_month_that_cannot_be_shared_is_refused(survey, changes, message):
     assert message in str(refused.value)
 
 
+NOW, MONTH = datetime(2026, 11, 21, 12, tzinfo=UTC), date(2026, 12, 1)
+
+
+def by_day(terms, spends, spend, *, due: int, renews_on: date | None):
+    demand = demand_by_day(NOW, due, renews_on)
+    return forecast(terms, spends, spend, demand=demand, renews_on=renews_on)
+
+
 def test_the_forecast_names_the_day_of_the_first_refusal():
-    terms, today = terms_of(epsilon=10.0), date(2026, 11, 21)
-    spent, month = [pure(2.0)], date(2026, 12, 1)
-    found = forecast(terms, spent, pure(2.0), today=today, due=1, renews_on=month)
+    terms, spent = terms_of(epsilon=10.0), [pure(2.0)]
+    found = by_day(terms, spent, pure(2.0), due=1, renews_on=MONTH)
     assert (found.nights_left, found.nights_wanted) == (4, 10)
     assert found.runs_out_on == date(2026, 11, 25)  # ranked on the 21st, 22nd, 23rd and 24th
     assert forecast_text("zoo", "epsilon 2.00", found) == (
         "zoo: 4 more nights at epsilon 2.00 each fit into the budget. With one a day it runs out on"
         " 2026-11-25, 6 nights short of its renewal. It renews on 2026-12-01."
     )
-    assert forecast(
-        terms, spent, pure(2.0), today=today, due=0, renews_on=month
-    ).runs_out_on == date(2026, 11, 26)
-    used_up = forecast(terms, [pure(9.0)], pure(2.0), today=today, due=1, renews_on=None)
-    assert (used_up.nights_left, used_up.runs_out_on) == (0, today)
-    lasting = forecast(terms, [], pure(1.0), today=today, due=1, renews_on=month)
+    later = by_day(terms, spent, pure(2.0), due=0, renews_on=MONTH)
+    assert later.runs_out_on == date(2026, 11, 26)
+    used_up = by_day(terms, [pure(9.0)], pure(2.0), due=1, renews_on=None)
+    assert (used_up.nights_left, used_up.runs_out_on) == (0, NOW.date())
+    lasting = by_day(terms, [], pure(1.0), due=1, renews_on=MONTH)
     assert lasting.runs_out_on is None
-    assert "10 are wanted before it renews on 2026-12-01." in forecast_text("zoo", "x", lasting)
-    tiny = forecast(terms, [], pure(0.001), today=today, due=1, renews_on=None)
+    told = "With one a day 10 are wanted before it renews on 2026-12-01."
+    assert told in forecast_text("zoo", "x", lasting)
+    tiny = by_day(terms, [], pure(0.001), due=1, renews_on=None)
     assert tiny.nights_left == HORIZON
+
+
+@pytest.mark.parametrize(
+    ("schedule", "nightly", "due", "expected"),
+    [
+        ({"cron": "0 2 * * 1"}, True, 3, [(23, 5), (30, 7)]),  # Mondays: three, and those since
+        ({"cron": "0 2 * * 1", "catch_up_days": 1}, True, 3, [(23, 2), (30, 2)]),
+        ({"cron": "0 2 * * 1"}, False, 0, [(23, 1), (30, 1)]),
+        ({"cron": "0 */8 29 * *"}, False, 0, [(29, 1)] * 3),
+        ({"cron": "0 */8 29 * *"}, True, 0, [(29, 8)]),
+        ({"cron": "30 23 29,30 * *", "timezone": "America/Lima"}, False, 0, [(30, 1)]),
+    ],
+)
+def test_a_forecast_follows_the_schedule(schedule, nightly, due, expected):
+    config = ScheduleConfig.model_validate(schedule)
+    demand = demand_by_schedule(config, NOW, due, MONTH, nightly=nightly)
+    assert [(day.day, nights) for day, nights in demand] == expected
+
+
+@pytest.mark.parametrize("cron", [None, "every night", "0 2 * *", "0 2 30 2 *"])
+def test_without_a_schedule_that_can_be_read_there_is_no_cadence(cron):
+    config = ScheduleConfig(cron=cron)
+    assert demand_by_schedule(config, NOW, 1, MONTH, nightly=True) is None
+
+
+def test_the_command_says_which_cadence_it_took(survey, command):
+    survey.set(ledger__refresh=None, ledger__delta=0.0, schedule={"cron": "0 2 1 1 *"})
+    now = datetime.now(UTC)
+    code, printed = command("ledger", "forecast", survey.config)
+    assert code == 0
+    refused = f"{now.year + 3}-01-01"  # two years fit
+    told = f'each fit into the budget. With cron "0 2 1 1 *" it runs out on {refused}'
+    assert told in printed
+    survey.set(schedule={"cron": "at night"})
+    assert "With one a day it runs out on" in command("ledger", "forecast", survey.config)[1]
 
 
 def test_the_command_forecasts_and_reads_nothing(survey, command):
