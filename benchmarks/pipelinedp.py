@@ -63,6 +63,7 @@ def hushrank(path: Path) -> Callable[[], float]:
     if path.stat().st_size <= SMALL_BYTES:  # as `hushrank run` does: see `pipelines.runner`
         in_process.choose()
     import numpy as np
+    import pyarrow as pa
 
     from hushrank.estimation.central_noise import release_pair_counts
     from hushrank.estimation.matrices import PairCounts
@@ -86,7 +87,8 @@ def hushrank(path: Path) -> Callable[[], float]:
     )
 
     nothing = PairCounts(np.zeros((2, 2), np.int64))
-    release_pair_counts(nothing, params, system_bits())  # loads what is loaded when it is needed
+    release_pair_counts(nothing, params, system_bits())  # loads what is loaded when it is needed,
+    pa.array([0])  # and so does this: pandas, if that is installed
 
     def work() -> float:
         with tempfile.TemporaryDirectory(dir=path.parent) as confidential:
