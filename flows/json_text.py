@@ -6,6 +6,7 @@ import json
 from typing import Any
 
 INDENT = "  "
+ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
 
 
 def json_text(value: Any, margin: str = "") -> str:
@@ -25,4 +26,4 @@ def json_text(value: Any, margin: str = "") -> str:
 
 
 def _scalar(value: Any) -> str:
-    return json.dumps(value, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+    return ENCODER.encode(value)  # `json.dumps` would make an encoder for every line

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Literal, Self
 
 import numpy as np
@@ -90,7 +90,7 @@ class ReleasedOutcomes(Record):
         lengths = [len(row) for row in self.pairs]
         low = np.repeat(np.arange(len(lengths)), lengths)
         high, total, won = (
-            np.fromiter((each for row in rows for each in row), np.int64, sum(lengths))
+            np.fromiter(chain.from_iterable(rows), np.int64, sum(lengths))
             for rows in (self.pairs, self.compared, self.wins)
         )
         of_items = np.zeros(len(lengths), np.int64)
