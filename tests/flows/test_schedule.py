@@ -145,10 +145,13 @@ def test_deploy_registers_with_a_pool_and_a_worker_runs_the_night(nightly, serve
     start = {"state": {"type": "SCHEDULED"}}
     httpx.post(f"{server}/deployments/{found['id']}/create_flow_run", json=start)
     worker = [sys.executable, "-m", "prefect", "worker", "start", "--pool", "hushrank"]
-    subprocess.run(
-        [*worker, "--run-once", "--type", "process"], capture_output=True, timeout=PATIENCE
+    worked = subprocess.run(
+        [*worker, "--run-once", "--type", "process"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
     )
-    assert wait_for("completed run", lambda: runs_of(server, "farm", "COMPLETED"))
+    assert runs_of(server, "farm", "COMPLETED"), worked.stdout + worked.stderr
     assert len(archived(nightly.output)) == 1
 
 
