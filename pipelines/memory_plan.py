@@ -48,6 +48,11 @@ class MemoryPlan:
         """Rows that a worker may hold where they only wait for their turn, 24 to 48 bytes each."""
         return 4 * self.rows_at_once
 
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes of packed rankings that a worker may unpack together: they take 8 times as many."""
+        return max(self.rows_at_once * _WORK_BYTES // 8, 1)
+
 
 def local_workers() -> int:
     """Workers of the local engine."""

@@ -7,7 +7,7 @@ nobody has seen them. Nothing is logged and no Beam metrics are kept.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import pyarrow as pa
 from hushrank.estimation.ranking_counts import RankingCounts
 from hushrank.pipelines.confidential_area import set_aside, write_tally
 from hushrank.pipelines.execution import execute
+from hushrank.pipelines.memory_plan import MemoryPlan
 from hushrank.pipelines.rankings_job import ReduceRankings
 from hushrank.pipelines.reduction_job import EXACT_FILE
 from hushrank.privacy.keyed_hash import KeyedHash
@@ -23,6 +24,7 @@ from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.aggregate import TallyFn
 from hushrank.transforms.catalogue import Catalogue
 from hushrank.transforms.count_rankings import RankingCountsFn
+from hushrank.transforms.crowded_rankings import Kept, bound_in_turns, list_turns, long_turns
 from hushrank.transforms.encode import text_of_rejects
 from hushrank.transforms.engine import TaggedOutput, beam
 from hushrank.transforms.epsilons import read_epsilon_table
@@ -31,8 +33,6 @@ from hushrank.transforms.private_rankings import privatize_rankings
 from hushrank.transforms.ranking_blobs import (
     blob_of_pieces,
     blob_of_rankings,
-    pieces_of_blobs,
-    rankings_of_blobs,
 )
 from hushrank.transforms.ranking_columns import ListColumns, RankColumns
 from hushrank.transforms.rankings import (
@@ -47,7 +47,7 @@ from hushrank.transforms.rankings import (
     split_rankings,
 )
 from hushrank.transforms.read import Split, plan_splits, read_batches
-from hushrank.transforms.spill_file import Parcel, SpillFile, fetch, park
+from hushrank.transforms.spill_file import Parcel, SpillFile, fetch, park, size_of
 from hushrank.transforms.write import npz_bytes, write_whole
 
 PARTITION_RANKINGS = 250_000  # of ten items, sorted in memory at once: about 50 MB
@@ -173,24 +173,47 @@ class _Meet(beam.DoFn):
         self._job = job
         self._spill = spill
 
-    def process(self, element: tuple[int, list[Parcel]]) -> Iterator[Any]:
+    def process(self, element: tuple[int, Iterable[Parcel]]) -> Iterator[Any]:
         partition, parcels = element
-        job, tally = self._job, {"rows_rejected": 0}
-        blobs = [fetch(parcel, self._spill) for parcel in parcels]
-        if isinstance(job.columns, ListColumns):
-            rankings = rankings_of_blobs(blobs)
+        n_bytes = sum(map(size_of, parcels))
+        at_once = MemoryPlan.of(self._job.memory_limit).packed_bytes
+        rejected: list[int] = []
+        turns = self._turns(partition, parcels, n_bytes, at_once, rejected)
+        most, bits = self._job.max_rankings, system_bits()
+        if n_bytes <= at_once:
+            (rankings,) = turns
+            kept = Kept(bound_rankings(rankings, most, bits), len(rankings))
         else:
-            coins = system_bits() if job.break_ties else None
-            found = assemble(pieces_of_blobs(blobs), len(job.catalogue), job.max_length, coins)
+            kept = bound_in_turns(turns, most, bits)
+        yield from _private(kept.rankings, self._job)
+        tally = {"rankings_with_owner": kept.seen, "rankings_kept": len(kept.rankings)}
+        yield TaggedOutput(TALLY, {"rows_rejected": sum(rejected), **tally})
+
+    def _turns(
+        self,
+        partition: int,
+        parcels: Iterable[Parcel],
+        n_bytes: int,
+        at_once: int,
+        rejected: list[int],
+    ) -> Iterator[Rankings]:
+        """Valid rankings, in one turn where they fit; counts of refused rows go to `rejected`."""
+        job = self._job
+
+        def blobs() -> Iterator[bytes]:
+            return (fetch(parcel, self._spill) for parcel in parcels)
+
+        if isinstance(job.columns, ListColumns):
+            yield from list_turns(blobs, at_once)
+            return
+        coins = system_bits() if job.break_ties else None
+        for turn, pieces in enumerate(long_turns(blobs, n_bytes, at_once)):
+            found = assemble(pieces, len(job.catalogue), job.max_length, coins)
             if found.reason:
                 table = refused_table(found, job.catalogue)
-                set_aside(job.confidential, f"partition {partition}", table)
-                tally["rows_rejected"] += len(table)
-            rankings = found.rankings
-        kept = bound_rankings(rankings, job.max_rankings, system_bits())
-        tally |= {"rankings_with_owner": len(rankings), "rankings_kept": len(kept)}
-        yield from _private(kept, job)
-        yield TaggedOutput(TALLY, tally)
+                set_aside(job.confidential, f"partition {partition}.{turn}", table)
+                rejected.append(len(table))
+            yield found.rankings
 
 
 def _private(rankings: Rankings, job: ReduceRankings) -> Iterator[Any]:

@@ -296,13 +296,19 @@ def bound_rankings(rankings: Rankings, most: int, bits: RandomBits) -> Rankings:
     leading = np.sort(owner[:, 0])
     if (leading[1:] != leading[:-1]).all():  # nobody has two
         return rankings
-    order = sort_by(owner, bits.words((len(rankings), 2)))
+    kept = first_of_owners(rankings, most, bits.words((len(rankings), 2)))
+    return rankings if len(kept) == len(rankings) else rankings.take(kept)
+
+
+def first_of_owners(rankings: Rankings, most: int, priority: Hashes) -> Integers:
+    """Places, ascending, of each person's `most` rankings with the smallest `priority`."""
+    owner = _owners(rankings)
+    order = sort_by(owner, priority)
     owner = owner[order]
     first = new_run(owner[:, 0], owner[:, 1])
     starts = np.flatnonzero(first)
     position = np.arange(len(order)) - starts[number_runs(first)]
-    kept = np.sort(order[position < most])
-    return rankings if len(kept) == len(rankings) else rankings.take(kept)
+    return np.sort(order[position < most])
 
 
 def split_rankings(rankings: Rankings, n_partitions: int) -> Iterator[tuple[int, Rankings]]:

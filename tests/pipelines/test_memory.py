@@ -24,6 +24,7 @@ from hushrank.transforms.schema import Ties
 from hushrank.transforms.spill_file import SPILL_PREFIX
 from tests.pipelines import test_reduce_comparisons as comparisons
 from tests.pipelines import test_reduce_private as private
+from tests.pipelines import test_reduce_rankings as rankings
 from tests.pipelines import test_reduce_responses as responses
 
 HEAVY_ROWS, OTHER_ROWS, N_ITEMS = 10_000_000, 1_000_000, 50
@@ -36,6 +37,18 @@ from hushrank.pipelines import reduce_comparisons
 from tests.pipelines.test_memory import a_heavy_job
 job = a_heavy_job(Path(sys.argv[1]), Path(sys.argv[2]), **json.loads(sys.argv[3]))
 reduce_comparisons.run(job)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+"""
+
+REDUCE_RANKINGS = """
+import dataclasses, resource, sys
+from pathlib import Path
+from hushrank.pipelines import reduce_rankings
+from tests.pipelines.test_reduce_rankings import LISTS, RANKS, a_job
+contests = dataclasses.replace(RANKS, contest="contest")
+columns = LISTS if sys.argv[3] == "lists" else contests
+job = a_job(Path(sys.argv[1]), Path(sys.argv[2]), columns=columns, max_rankings=3)
+reduce_rankings.run(job)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
 """
 
@@ -146,6 +159,79 @@ def test_sums_of_privatised_answers_do_not_depend_on_the_memory(tmp_path, monkey
     scarce = private.sums_of(tmp_path / "log.parquet", tmp_path / "scarce", **fixed)
     for name, array in plenty.items():
         assert (scarce[name] == array).all(), name
+
+
+@pytest.mark.parametrize("form", ["lists", "ranks", "contests"])
+def test_counts_of_rankings_do_not_depend_on_the_memory(tmp_path, monkeypatch, form):
+    true = rankings.true_rankings()
+    users = [number % 40 for number in range(len(true))] if form != "ranks" else None
+    table = (rankings.list_form if form == "lists" else rankings.long_form)(true, users)
+    columns = rankings.LISTS if form == "lists" else rankings.RANKS
+    if form == "contests":
+        of_ranking = np.repeat(np.arange(len(true)), list(map(len, true)))
+        table = table.append_column("contest", pa.array(of_ranking))
+        columns = dataclasses.replace(columns, contest="contest")
+    folder = rankings.write(table, tmp_path / "log", 1 if form == "lists" else 2, 60)
+    every = {"columns": columns, "max_rankings": 10}  # nobody has more
+    plenty = rankings.reduced(folder, tmp_path / "plenty", **every)
+    bounded = {"columns": columns, "max_rankings": 2}
+    few = 80 if users else len(true)
+    assert rankings.reduced(folder, tmp_path / "few", **bounded)["lengths"].sum() == few
+    monkeypatch.setattr(MemoryPlan, "of", small_plan)
+    scarce = rankings.reduced(folder, tmp_path / "scarce", **every)
+    for name, array in plenty.items():
+        assert (scarce[name] == array).all(), name
+    kept = rankings.reduced(folder, tmp_path / "kept", **bounded)
+    assert kept["lengths"].sum() == few
+    tallies = [json.loads((tmp_path / name / "diagnostics.json").read_text()) for name in
+               ("plenty", "scarce")]  # fmt: skip
+    assert tallies[0] == tallies[1]
+
+
+def test_refused_rankings_do_not_depend_on_the_memory(tmp_path, monkeypatch):
+    true = [[0, 1, 0], [2, 3], [1, 1]] * 50  # two of three hold an item twice
+    folder = rankings.write(rankings.long_form(true), tmp_path / "log", 2, 60)
+    refused = []
+    for name, plan in (("plenty", MemoryPlan.of), ("scarce", small_plan)):
+        monkeypatch.setattr(MemoryPlan, "of", plan)
+        rankings.reduced(folder, tmp_path / name)
+        files = (tmp_path / name / "rejects").iterdir()
+        refused.append(sum(len(pq.read_table(path)) for path in files))
+        tally = json.loads((tmp_path / name / "diagnostics.json").read_text())
+        assert tally["rows_rejected"] == refused[-1]
+    assert refused == [250, 250]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("form", ["lists", "ranks"])
+def test_a_person_with_millions_of_rankings_does_not_blow_a_partition(tmp_path, form):
+    """Ten million rows of one person: rankings of three, or of five items in contests of five."""
+    rng = np.random.default_rng(7)
+    (tmp_path / "log").mkdir()
+    m = 1_000_000
+    for part in range(10):
+        if form == "lists":
+            lists = pa.FixedSizeListArray.from_arrays(
+                np.argsort(rng.random((m, 5)), axis=1)[:, :3].ravel(), 3
+            )
+            table = pa.table(
+                {"user": np.zeros(m, np.int64), "ranking": lists.cast(pa.list_(pa.int64()))}
+            )
+        else:
+            contest = np.tile(np.arange(part * m // 5, (part + 1) * m // 5), 5)  # rows lie apart
+            table = pa.table({
+                "user": np.zeros(m, np.int64),
+                "contest": contest,
+                "item": np.repeat(np.arange(5), m // 5),
+                "rank": rng.random(m),
+            })  # fmt: skip
+        pq.write_table(table, tmp_path / "log" / f"{part}.parquet", compression="none")
+    command = [sys.executable, "-c", REDUCE_RANKINGS, tmp_path / "log", tmp_path / "w", form]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert int(done.stdout) < 2e9  # the default memory_limit is 2 GiB, engine included
+    tally = json.loads((tmp_path / "w" / "diagnostics.json").read_text())
+    n_rankings = 10_000_000 if form == "lists" else 2_000_000
+    assert (tally["rankings_with_owner"], tally["rankings_kept"]) == (n_rankings, 3)
 
 
 @pytest.mark.parametrize("ties", [Ties.DROP, Ties.SPLIT])
