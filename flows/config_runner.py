@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from hushrank.flows.config_errors import refuse
 from hushrank.flows.config_section import Section, Text
-from hushrank.flows.locations import LocalPath
+from hushrank.flows.locations import LocalPath, contains
 from hushrank.pipelines.runner import HERE, Engine, Runner
 from hushrank.privacy.units import Unit
 from hushrank.transforms.files import REMOTE_PREFIX, is_remote
@@ -64,13 +64,20 @@ class Environment(StrEnum):
 
 
 class LocalRunner(Section):
-    """This machine, in one process."""
+    """This machine, in one process.
+
+    Attributes:
+        spill: a folder on a disk of this machine where rows may wait, in a file without a name, if
+            `confidential` is in Cloud Storage and memory_limit does not hold them; None: the run is
+            refused then. True rows touch that disk, so let it be an encrypted one.
+    """
 
     kind: Literal["local"] = Field(default="local", examples=["local"])
+    spill: LocalPath | None = Field(default=None, examples=["/var/tmp/hushrank"])
 
     def engine(self) -> Engine:
         """The engine that this section names."""
-        return HERE
+        return HERE if self.spill is None else Engine(spill=str(self.spill))
 
 
 class _PortableRunner(Section):
@@ -248,6 +255,15 @@ def spelled_out(value: Any) -> Any:
 def problems_of_runner(config: SurveyConfig) -> Iterable[tuple[str, str]]:
     """Rules between the engine and the rest of a job, broken by `config`."""
     runner = config.runner
+    if isinstance(runner, LocalRunner) and runner.spill is not None:
+        if not is_remote(str(config.confidential)):
+            yield (
+                "runner.spill",
+                "is for confidential in Cloud Storage; rows wait in a confidential folder of this"
+                " machine as it is. Remove it",
+            )
+        if contains(config.output, runner.spill):
+            yield "runner.spill", "must not be in output, which holds what may be shown; move it"
     if isinstance(runner, DataflowRunner):
         for place, path in enumerate(config.input.paths):
             if not is_remote(path):

@@ -11,7 +11,7 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING, Protocol
 
 from hushrank.pipelines.confidential_area import has_rejects, is_reduced
 from hushrank.pipelines.memory_plan import MemoryPlan
@@ -139,15 +139,41 @@ def _beam_options() -> Callable[[Engine], PipelineOptions]:
 
 @contextlib.contextmanager
 def _spill_file(job: Reduction) -> Iterator[SpillFile | None]:
-    """Memory and a file in the confidential folder for the shuffle, in reach of every worker."""
-    folder, room = job.confidential, MemoryPlan.of(job.memory_limit).waiting_bytes
-    if is_remote(folder):
-        yield None
-        return
-    Path(folder).mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=folder, prefix=SPILL_PREFIX) as file:
-        if not hasattr(os, "memfd_create"):  # only Linux has it
-            yield SpillFile(file.fileno())
+    """Memory and a file for the shuffle, in reach of every worker.
+
+    The file is in the confidential folder; if that is in Cloud Storage, in the engine's `spill`,
+    and where none is named there is memory only.
+
+    Raises:
+        InputError: `spill` cannot be used.
+    """
+    folder: str | None = job.confidential
+    if is_remote(job.confidential):
+        folder = job.engine.spill
+    room = MemoryPlan.of(job.memory_limit).waiting_bytes
+    in_memory = hasattr(os, "memfd_create")  # only Linux has it
+    with contextlib.ExitStack() as open_files:
+        descriptor = memory = None
+        if folder is not None:
+            descriptor = open_files.enter_context(_nameless(folder, job)).fileno()
+        if in_memory:
+            opened = os.fdopen(os.memfd_create(SPILL_PREFIX), "w+b")
+            memory = open_files.enter_context(opened).fileno()
+        if descriptor is None and memory is None:
+            yield None
             return
-        with os.fdopen(os.memfd_create(SPILL_PREFIX), "w+b") as memory:
-            yield SpillFile(file.fileno(), memory.fileno(), room)
+        yield SpillFile(descriptor, memory, room if in_memory else 0)
+
+
+def _nameless(folder: str, job: Reduction) -> IO[bytes]:
+    """A file without a name, for its owner only."""
+    try:
+        Path(folder).mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
+        return tempfile.TemporaryFile(dir=folder, prefix=SPILL_PREFIX)
+    except OSError as error:
+        if folder == job.confidential:
+            raise
+        raise InputError(
+            f"runner.spill: {folder}: rows cannot wait there: {error.strerror}; name a folder of"
+            " this machine that can be written"
+        ) from None

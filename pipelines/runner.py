@@ -35,11 +35,14 @@ class Engine:
         runner: which one.
         arguments: Beam's own options for it, as at a command line.
         most_seconds: after which a job that has not ended is stopped; for engines elsewhere.
+        spill: folder of this machine where rows may wait if the confidential area is elsewhere;
+            None: they wait in memory. Of the local engine.
     """
 
     runner: Runner = Runner.LOCAL
     arguments: tuple[str, ...] = ()
     most_seconds: int = 86_400
+    spill: str | None = None
 
 
 HERE = Engine()

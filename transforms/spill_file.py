@@ -8,9 +8,16 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hushrank.transforms.schema import InputError
 from hushrank.transforms.sorting import Words
 
 SPILL_PREFIX = ".spill-"  # of names of files that are to have none
+NO_ROOM = (
+    "memory_limit: rows that wait for the others of their person need more memory than it leaves"
+    " them, and with confidential in Cloud Storage they wait nowhere else. Raise memory_limit, or"
+    " name a folder on a disk of this machine where they may wait: runner: {kind: local, spill:"
+    " /a/folder}"
+)
 
 _APPENDING = threading.Lock()
 
@@ -23,17 +30,22 @@ class SpillFile:
     `SPILL_PREFIX`, until it was opened; a crash just then leaves it, empty, for the next run.
 
     Attributes:
-        descriptor: of the file; every thread of the process may use it.
+        descriptor: of the file; every thread of the process may use it. None: there is no file,
+            and what does not fit into memory is refused.
         memory: descriptor of a file in memory, which takes what comes first; None: there is none.
         memory_bytes: how much that is.
     """
 
-    descriptor: int
+    descriptor: int | None
     memory: int | None = None
     memory_bytes: int = 0
 
     def append(self, words: Words) -> int:
-        """Write `words`, which are contiguous, and return where they start."""
+        """Write `words`, which are contiguous, and return where they start.
+
+        Raises:
+            InputError: they do not fit into memory, and there is no file.
+        """
         rest = words.data.cast("B")
         with _APPENDING:
             start = self._room_for(len(rest))
@@ -50,14 +62,18 @@ class SpillFile:
             if start + size <= self.memory_bytes:
                 os.ftruncate(self.memory, start + size)
                 return start
+        if self.descriptor is None:
+            raise InputError(NO_ROOM)
         start = os.fstat(self.descriptor).st_size
         os.ftruncate(self.descriptor, start + size)
         return self.memory_bytes + start
 
     def _behind(self, place: int) -> tuple[int, int]:
         """The descriptor that has `place`, and where."""
-        if self.memory is not None and place < self.memory_bytes:
+        if self.memory is not None and (place < self.memory_bytes or self.descriptor is None):
             return self.memory, place
+        if self.descriptor is None:
+            raise ValueError("there is neither memory nor a file for rows to wait in")
         return self.descriptor, place - self.memory_bytes
 
     def read(self, words: Words, place: int) -> None:

@@ -7,6 +7,7 @@ import json
 import os
 import subprocess
 import sys
+import tempfile
 from collections.abc import Iterator
 
 import numpy as np
@@ -15,6 +16,7 @@ from google.cloud import storage
 
 from hushrank.flows.errors import LedgerError
 from hushrank.flows.work_folder import store_drawn
+from hushrank.pipelines.memory_plan import MemoryPlan
 from hushrank.transforms.cloud_storage import CloudPath
 from tests.fake_cloud_storage import Fault, Store, fake_cloud_storage
 from tests.flows.conftest import ITEMS, Survey, answers
@@ -205,3 +207,45 @@ def test_the_command_itself_against_the_emulator(survey, emulator):
     names = [blob.name for blob in storage.Client(project=None).list_blobs("survey")]
     assert sum(name.startswith("r/zoo/releases/") for name in names) == len(FILES)
     assert not [name for name in names if name.endswith(("exact.npz", ".lease", ".space"))]
+
+
+def little_memory(_: int) -> MemoryPlan:
+    return MemoryPlan(waiting_bytes=1 << 10, rows_at_once=150)
+
+
+def test_rows_that_do_not_fit_into_memory_wait_on_a_disk_that_was_named(
+    cloud, command, store, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(MemoryPlan, "of", little_memory)
+    code, printed = command("run", cloud.config, "--direct")
+    said = " ".join(printed.split())
+    assert code == 2
+    assert "memory_limit: rows that wait for the others of their person need more memory" in said
+    assert "runner: {kind: local, spill: /a/folder}" in said
+    assert "Traceback" not in printed
+    assert "draw" not in events(store)
+    scratch = tmp_path / "scratch" / "deep"
+    made = []
+    temporary_file = tempfile.TemporaryFile
+
+    def watched(*arguments, **options):
+        made.append(options["dir"])
+        return temporary_file(*arguments, **options)
+
+    monkeypatch.setattr("hushrank.pipelines.execution.tempfile.TemporaryFile", watched)
+    spilling = cloud.set(runner={"kind": "local", "spill": str(scratch)})
+    code, printed = command("run", spilling.config, "--direct")
+    assert code == 0, printed
+    assert events(store)[-2:] == ["draw", "commit"]
+    assert made == [str(scratch)]
+    assert list(scratch.iterdir()) == []
+    assert scratch.stat().st_mode & 0o077 == 0
+
+
+def test_a_disk_that_cannot_be_used_is_named(cloud, command, store, tmp_path):
+    (tmp_path / "file").write_bytes(b"")
+    spilling = cloud.set(runner={"kind": "local", "spill": str(tmp_path / "file")})
+    code, printed = command("run", spilling.config, "--direct")
+    assert code == 2
+    assert f"runner.spill: {tmp_path / 'file'}: rows cannot wait there" in " ".join(printed.split())
+    assert "draw" not in events(store)

@@ -46,6 +46,16 @@ def test_local_needs_nothing(survey, runner):
     assert loaded(survey, runner).runner.engine() == HERE
 
 
+def test_rows_may_wait_on_a_named_disk_where_the_confidential_area_is_remote(survey):
+    spilling, remote = {"kind": "local", "spill": "scratch"}, "gs://census-work/area"
+    engine = loaded(survey, spilling, confidential=remote).runner.engine()
+    assert engine.spill == str(survey.folder / "scratch")
+    said = refused(survey, {"kind": "local", "spill": "out/scratch"}, confidential=remote)
+    assert said.startswith("runner.spill: must not be in output")
+    said = refused(survey, spilling, confidential="work")
+    assert said.startswith("runner.spill: is for confidential in Cloud Storage; rows wait in")
+
+
 def test_the_engine_is_not_part_of_the_job(survey):
     here = loaded(survey, "local").job_hash()
     assert loaded(survey, FLINK).job_hash() == here

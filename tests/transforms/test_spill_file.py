@@ -11,6 +11,7 @@ from concurrent.futures import ThreadPoolExecutor
 import numpy as np
 import pytest
 
+from hushrank.transforms.schema import InputError
 from hushrank.transforms.spill_file import SpillFile, fetch, park
 
 
@@ -72,3 +73,19 @@ def test_a_blob_waits_in_the_file_or_travels(spill):
     assert fetch(park(blobs[0], None), None) == blobs[0]
     with pytest.raises(ValueError, match="none is given"):
         fetch(parcels[0], None)
+
+
+def test_memory_alone_is_used_up_to_its_end_and_no_further():
+    with os.fdopen(os.memfd_create("test"), "w+b") as memory:
+        only = SpillFile(None, memory.fileno(), 80)
+        first, second = only.append(np.arange(6, dtype=np.uint64)), None
+        with pytest.raises(
+            InputError, match=r"^memory_limit: rows that wait .* spill: /a/folder}$"
+        ):
+            only.append(np.zeros(5, np.uint64))
+        second = only.append(np.arange(4, dtype=np.uint64))
+        assert read(only, first, (6,)).tolist() == [0, 1, 2, 3, 4, 5]
+        assert read(only, second, (4,)).tolist() == [0, 1, 2, 3]
+        assert read(only, 80, (0,)).tolist() == []
+    with pytest.raises(ValueError, match="neither memory nor a file"):
+        read(SpillFile(None), 0, (1,))
