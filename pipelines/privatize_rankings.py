@@ -4,7 +4,8 @@ Each ranking becomes a synthetic one of the same items. With them stand their ep
 there are several, their contest; nothing else: no person, no time, no order of the rows. A job
 takes the file with `already_private: true`.
 
-Rows are read twice, the first time for the items that occur. The second time true rankings wait in
+Rows are read twice, the first time for the items that occur (ballots of PrefLib files once more, to
+name the line of one that breaks a rule). The second time true rankings wait in
 a file without a name, by contest and by a secret hash of their person, until all of a person have
 come; then one share after the other is privatised, put in random order and written. So memory holds
 a share and a batch at a time, whatever the size of the file.
@@ -32,7 +33,8 @@ from hushrank.privacy.keyed_hash import KEY_BYTES, KeyedHash
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.encode import MALFORMED, missing
 from hushrank.transforms.epsilons import EpsilonSource, EpsilonTable, read_epsilon_table
-from hushrank.transforms.files import FileFormat, InputFile, check_files
+from hushrank.transforms.files import FileFormat, InputFile, check_files, open_bytes
+from hushrank.transforms.preflib import check_ballots
 from hushrank.transforms.private_rankings import PrivateRankings, privatize_rankings
 from hushrank.transforms.randomisation import RankingMechanism
 from hushrank.transforms.ranking_blobs import (
@@ -107,12 +109,16 @@ def privatize_ranking_file(
         Why rows or rankings were left out, each reason once.
 
     Raises:
-        InputError: the file cannot be read, or holds no ranking.
+        InputError: the file cannot be read, a line of a PrefLib file is no ballot, or there is no
+            ranking.
         FileExistsError: `target` is there already.
     """
     if target.exists():  # before the work
         raise FileExistsError(target)
     schema = check_files([source], columns)[source.path]
+    if source.format is FileFormat.PREFLIB:
+        with open_bytes(source.path) as stream:
+            check_ballots(source.path, stream)
     splits = plan_splits(source, schema, columns)
     work = _Work(columns, epsilons, form, occurring(splits, columns), bits)
     with tempfile.TemporaryFile(dir=target.parent) as file:

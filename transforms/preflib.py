@@ -66,6 +66,18 @@ class Header:
 
 
 @dataclass(frozen=True, slots=True)
+class RefusedLine:
+    """A line that is no ballot: its number, the rule that it breaks, and what it holds."""
+
+    number: int
+    rule: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"line {self.number}: {self.rule}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
 class Ballots:
     """Different ballots of a file, one after the other.
 
@@ -74,14 +86,14 @@ class Ballots:
         ranks: shape of the items; 1 is best, tied items share a rank.
         lengths: shape (n,), how many items each ballot ranks.
         people: shape (n,), how many people cast it.
-        refused: lines that are none, each with its number and the rule that it breaks.
+        refused: lines that are none.
     """
 
     items: Integers
     ranks: Integers
     lengths: Integers
     people: Integers
-    refused: tuple[str, ...] = ()
+    refused: tuple[RefusedLine, ...] = ()
 
 
 def read_header(path: str, head: bytes) -> Header:
@@ -140,12 +152,25 @@ def read_rows(path: str, stream: IO[bytes]) -> Iterator[tuple[pa.RecordBatch, tu
     for ballots in _ballots(path, stream, header):
         if ballots.refused:
             whole = False
-            yield pa.RecordBatch.from_pylist([], SCHEMA), ballots.refused
+            yield pa.RecordBatch.from_pylist([], SCHEMA), tuple(map(str, ballots.refused))
         for batch, people in _rows(path, header, ballots, before):
             yield batch, ()
             before += people
     if whole and header.voters is not None and before != header.voters:
         raise _error(path, "NUMBER VOTERS is not the number of ballots; it may be cut short")
+
+
+def check_ballots(path: str, stream: IO[bytes]) -> None:
+    """Refuse a file with a line that breaks a rule: for whoever holds the ballots.
+
+    Raises:
+        InputError: there is one; the text has its number, and not what it holds.
+    """
+    header = read_header(path, stream.read(HEADER_BYTES))
+    stream.seek(0)
+    for ballots in _ballots(path, stream, header):
+        for line in ballots.refused:
+            raise _error(path, f"line {line.number}: {line.rule}")
 
 
 def _ballots(path: str, stream: IO[bytes], header: Header) -> Iterator[Ballots]:
@@ -183,8 +208,8 @@ def parse_ballots(lines: Sequence[str], header: Header, before: int = 0) -> Ball
     wrong = sorted(rules)
     if len(wrong) > len(formed) - len(place):  # the others once more: this is rare
         ballots = _parsed(texts.take(pa.array(np.delete(np.arange(len(texts)), wrong))), header)
-    named = (f"line {number[at]}: {rules[at]}: {texts[at].as_py().strip()}" for at in wrong)
-    return replace(ballots, refused=tuple(named))
+    told = (RefusedLine(int(number[at]), rules[at], texts[at].as_py().strip()) for at in wrong)
+    return replace(ballots, refused=tuple(told))
 
 
 def _parsed(texts: pa.Array, header: Header) -> Ballots:

@@ -11,7 +11,7 @@ import pytest
 
 from hushrank.transforms import preflib
 from hushrank.transforms.files import FileFormat, check_files, list_files
-from hushrank.transforms.preflib import parse_ballots, read_header, read_rows
+from hushrank.transforms.preflib import check_ballots, parse_ballots, read_header, read_rows
 from hushrank.transforms.ranking_columns import RankColumns
 from hushrank.transforms.read import plan_splits, read_batches
 from hushrank.transforms.schema import InputError
@@ -172,6 +172,10 @@ def test_a_line_that_breaks_a_rule_comes_back_apart(put, kind, line, rule) -> No
     before, after = ["5: 1,2,3,4", "", "1: 4,3,2,1"], ["2: 1,2,4,3"]
     found, refused = rows_and_refused(put(text(kind, [*before, line, *after], voters=8), kind))
     assert refused == [f"line {HEADER_LINES + 4}: {rule}: {line}"]
+    content = text(kind, [*before, line, *after], voters=8).encode()
+    with pytest.raises(InputError) as told:  # for whoever holds the file
+        check_ballots("x", io.BytesIO(content))
+    assert str(told.value) == f"x: {START}line {HEADER_LINES + 4}: {rule}. Correct the file."
     assert found == rows(put(text(kind, [*before, *after]), kind))
 
 
