@@ -51,7 +51,7 @@ from hushrank.transforms.shuffle import Bucket, Parcel, Partitioning, pack, unpa
 from hushrank.transforms.spill_file import SpillFile
 from hushrank.transforms.write import npz_bytes, read_whole, write_whole
 
-ENCODE_ROWS = 1 << 16  # at a time: the columns of so many rows stay in a processor's cache
+ENCODE_ROWS = 1 << 18  # at a time: near a processor's cache, and long between two threads' turns
 CHUNK_ROWS = 1 << 19  # at least as many make the parcels of one reader
 CHUNK_BITS = 9  # 2^this times as many rows: more make larger parcels, as each has a cost of its own
 ROW_BITS = 40  # of the place where a row was read; the others are the number of its split

@@ -193,8 +193,13 @@ def _read_parquet(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
     local = {"pre_buffer": False, "buffer_size": READ_BYTES}
     how = {"pre_buffer": True} if is_remote(split.file.path) else local
     with pq.ParquetFile(stream, read_dictionary=list(split.items), **how) as parquet:
+        # Without Arrow's threads: the engine reads other splits meanwhile, and they would only wait
+        # for each other.
         for rows in parquet.iter_batches(
-            batch_rows(split.schema), row_groups=list(split.row_groups), columns=split.to_read.names
+            batch_rows(split.schema),
+            row_groups=list(split.row_groups),
+            columns=split.to_read.names,
+            use_threads=False,
         ):
             yield ReadBatch(_plain(rows))
 
