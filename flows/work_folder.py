@@ -125,12 +125,11 @@ def stray_exact(area: Place) -> Iterator[tuple[str, list[Place]]]:
     A job on an engine elsewhere may outlive the run that started it, and write its results when
     the release is drawn or given up already.
     """
-    for work in _works(area):
-        names = set(_names(work))
+    for release_id, names in sorted(_names_by_release(area).items()):
         if DRAWN_FILE in names or COUNTING_FILE not in names:
-            strays = [work / name for name in sorted(names) if _is_exact(name)]
+            strays = [area / release_id / name for name in sorted(names) if _is_exact(name)]
             if strays:
-                yield work.name, strays
+                yield release_id, strays
 
 
 def delete_strays(strays: list[Place]) -> None:
@@ -139,25 +138,28 @@ def delete_strays(strays: list[Place]) -> None:
         _delete(path)
 
 
-def _works(area: Place) -> list[Place]:
-    """The folders of releases."""
-    if isinstance(area, CloudPath):
-        depth = len(area.key.split("/")) if area.key else 0
-        found = {listed.path.key.split("/")[depth] for listed in area.objects()}
-    else:
-        found = {path.name for path in area.iterdir()} if area.exists() else set()
-    return [area / name for name in sorted(found) if _RELEASE.fullmatch(name)]
+def _names_by_release(area: Place) -> dict[str, set[str]]:
+    """The files right in each release's folder."""
+    if not isinstance(area, CloudPath):
+        works = area.iterdir() if area.exists() else ()
+        return {work.name: set(_names(work)) for work in works if _RELEASE.fullmatch(work.name)}
+    found: dict[str, set[str]] = {}
+    for listed in area.objects():  # one listing, however many releases there are
+        work = listed.path.parent
+        if work.parent == area and _RELEASE.fullmatch(work.name):
+            found.setdefault(work.name, set()).add(listed.path.name)
+    return found
 
 
 def _names(work: Place) -> list[str]:
     """Of the files right in a folder."""
     if isinstance(work, CloudPath):
         return [each.path.name for each in work.objects() if each.path.parent == work]
-    return [path.name for path in work.iterdir()] if work.exists() else []
+    return [path.name for path in work.iterdir()] if work.is_dir() else []
 
 
 def _is_exact(name: str) -> bool:
-    """Whether a file of this name holds exact arrays; a writer that was killed leaves the others"""
+    """Whether a file of this name holds exact arrays, be it one that a killed writer left."""
     temporary = TEMPORARY_NAME.fullmatch(name)
     return (temporary["name"] if temporary else name) in (EXACT_FILE, SPACE_FILE)
 
