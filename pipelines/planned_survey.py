@@ -14,10 +14,12 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from hushrank.estimation.links import Link
+from hushrank.estimation.matrices import MOST_DENSE_ITEMS
 from hushrank.estimation.weighted_pairs import UNITS, weighted_sums
 from hushrank.pipelines.simulated_rows import draw_distinct
 
 Counts = NDArray[np.int64]
+MOST_INVENTED = MOST_DENSE_ITEMS  # items: a survey is invented as matrices of all pairs
 MOST_WORK = 2e10  # people times items squared of an invented test; a minute or so
 
 
@@ -51,6 +53,11 @@ class PlannedSurvey:
     def __post_init__(self) -> None:
         if self.n_items < 2:
             raise ValueError(f"items must be at least 2, got {self.n_items}")
+        if self.n_items > MOST_INVENTED:
+            raise ValueError(
+                f"items must be at most {MOST_INVENTED} to invent a survey, got {self.n_items};"
+                " plan one of fewer items in which an item is compared as often"
+            )
         for name in ("people", "answers"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")

@@ -46,6 +46,11 @@ def local(survey):
     )
 
 
+def public(survey):
+    stated = {"privacy__public_graph": True, "privacy__public_graph_statement": "all were asked"}
+    return survey.set(method="noisy-pairs", input__ties="split", **stated)
+
+
 def exam(survey):
     return survey.set(
         input={
@@ -148,6 +153,7 @@ def test_a_test_is_planned(survey):
     [
         (lambda survey: survey, Method.NOISY_COUNTS, 0.5, 400),
         (lambda survey: survey, Method.NOISY_PAIRS, 2.0, 4000),
+        (public, Method.NOISY_PAIRS, 1.0, 4000),
         (lambda survey: survey, Method.PERTURBED_MLE, 0.5, 4000),
         (local, Method.DEBIASED_RR, 1.0, 4000),
     ],
@@ -210,6 +216,7 @@ def test_the_method_is_the_best_or_the_plainest_of_equals(survey):
         ({}, ("--people", 9, "--answers", 3), "--answers and --per-user go without a YAML file"),
         ({}, ("--people", 9, "--spread", -1), "spread must be finite and >= 0, got -1.0"),
         ({}, ("--people", 9, "--plot", "plan.pdf"), "--plot plan.pdf: must end in .svg or .png"),
+        ({"items": {"count": 3001}}, ("--people", 9), "items must be at most 3000 to invent a"),
         ({"method": "nonsense"}, ("--people", 9), "method"),
     ],
 )
