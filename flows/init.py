@@ -177,7 +177,9 @@ def _rows(file: InputFile) -> Iterator[Row]:
                 yield from batch.to_pylist()
     elif file.format is FileFormat.PREFLIB:
         with open(file.path, "rb") as stream:
-            for batch, _ in preflib.read_rows(file.path, stream):
+            for batch, refused in preflib.read_rows(file.path, stream):
+                if refused:
+                    raise preflib.refusal(file.path, refused[0])
                 yield from batch.slice(0, HEAD_ROWS).to_pylist()
     else:
         with open(file.path, encoding="utf-8-sig", errors="replace", newline="") as lines:

@@ -128,7 +128,9 @@ def read_header(path: str, head: bytes) -> Header:
     )
 
 
-def read_rows(path: str, stream: IO[bytes]) -> Iterator[tuple[pa.RecordBatch, tuple[str, ...]]]:
+def read_rows(
+    path: str, stream: IO[bytes]
+) -> Iterator[tuple[pa.RecordBatch, tuple[RefusedLine, ...]]]:
     """A row for each item that a person ranks, in batches of about `BATCH_ROWS` rows.
 
     Rows of one person stand together, best first, and share a rank where items are tied. A person
@@ -140,7 +142,7 @@ def read_rows(path: str, stream: IO[bytes]) -> Iterator[tuple[pa.RecordBatch, tu
 
     Returns:
         Batches of `SCHEMA`, people and items as dictionaries; each with lines that break a rule of
-        the format or contradict the header, their numbers and the rules: all of that is private.
+        the format or contradict the header: which ones they are is private.
 
     Raises:
         InputError: the header counts other people, in a file whose lines are all as they should be.
@@ -152,7 +154,7 @@ def read_rows(path: str, stream: IO[bytes]) -> Iterator[tuple[pa.RecordBatch, tu
     for ballots in _ballots(path, stream, header):
         if ballots.refused:
             whole = False
-            yield pa.RecordBatch.from_pylist([], SCHEMA), tuple(map(str, ballots.refused))
+            yield pa.RecordBatch.from_pylist([], SCHEMA), ballots.refused
         for batch, people in _rows(path, header, ballots, before):
             yield batch, ()
             before += people
@@ -170,7 +172,12 @@ def check_ballots(path: str, stream: IO[bytes]) -> None:
     stream.seek(0)
     for ballots in _ballots(path, stream, header):
         for line in ballots.refused:
-            raise _error(path, f"line {line.number}: {line.rule}")
+            raise refusal(path, line)
+
+
+def refusal(path: str, line: RefusedLine) -> InputError:
+    """What to tell whoever holds the ballots of one that is none."""
+    return _error(path, f"line {line.number}: {line.rule}")
 
 
 def _ballots(path: str, stream: IO[bytes], header: Header) -> Iterator[Ballots]:

@@ -303,7 +303,7 @@ def _parse_json(text: bytes, schema: pa.Schema) -> pa.RecordBatch:
 
 def _read_preflib(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
     for rows, refused in read_rows(split.file.path, stream):
-        yield ReadBatch(rows.select(split.schema.names), refused)
+        yield ReadBatch(rows.select(split.schema.names), tuple(map(str, refused)))
 
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
