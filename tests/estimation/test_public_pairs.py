@@ -5,6 +5,8 @@ False-positive rate of each statistical assertion: 1e-6.
 
 from __future__ import annotations
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy.sparse import csr_array
@@ -181,3 +183,22 @@ def test_what_breaks_a_rule_is_refused():
         OutcomeCounts(csr_array(exact.wins.T), csr_array(exact.totals.T))
     with pytest.raises(ValueError, match="same pairs"):
         OutcomeCounts(exact.wins, csr_array((30, 30), dtype=np.int64))
+
+
+@pytest.mark.slow
+def test_a_hundred_thousand_items_are_ranked_by_the_pairs_that_met():
+    counts, truth = sampled(LOGISTIC, 100_000, 20_000_000)  # a dense matrix would take 80 GB
+    strong = dataclasses.replace(PARAMS, epsilon=4.0)
+    noisy, calibration = release_outcomes(counts, strong, seeded_bits(2))
+    fit = fit_public_pairs(noisy, calibration.law, LOGISTIC)
+    assert fit.gradient_norm < 1e-6
+    estimate = estimate_from(fit)
+    known = np.isfinite(estimate.low)
+    assert known.mean() > 0.95
+    within = (estimate.low <= truth) & (truth <= estimate.high)
+    assert within[known].mean() > 0.94
+    assert np.corrcoef(estimate.scores, truth)[0, 1] > 0.9
+    rank = np.empty(len(truth))
+    rank[np.argsort(-truth)] = np.arange(1, len(truth) + 1)
+    assert ((estimate.rank_low <= rank) & (rank <= estimate.rank_high)).mean() > 0.95
+    assert estimate.groups.max() > 1
