@@ -188,7 +188,9 @@ def estimate_from(fit: DebiasedFit) -> Estimate:
         wide = np.where(known, fit.covariance.reach(pair_tail(len(fit.scores)) / 2), np.inf)
         separation = separate_intervals(fit.scores, fit.scores - wide, fit.scores + wide)
     else:
-        reach = -ndtri(LEVEL / 2) * np.sqrt(np.diagonal(fit.covariance))
+        variance = np.diagonal(fit.covariance)
+        known = known & (variance > 0)  # which noise beyond all measure rounds to below
+        reach = -ndtri(LEVEL / 2) * np.sqrt(np.maximum(variance, 0))
         margin = -ndtri(pair_tail(len(fit.scores))) * np.sqrt(difference_variance(fit.covariance))
         margin[~(known[:, np.newaxis] & known)] = np.inf
         separation = separate_pairs(fit.scores, score_differences(fit.scores) > margin)

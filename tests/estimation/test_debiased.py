@@ -6,6 +6,7 @@ False-positive rate of each statistical assertion: 1e-6.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -212,6 +213,17 @@ def test_what_only_the_ridge_knows_is_left_open() -> None:
     assert estimate.rank_low[2] == 3
     little = estimate_from(fit_scores(pairs_of(0.9 * w, w / 400), LOGISTIC, AnswerVariance()))
     assert not little.informative
+
+
+def test_a_variance_that_was_rounded_to_below_zero_leaves_its_item_open() -> None:
+    w = np.triu(np.full((4, 4), 400.0), 1)
+    fit = fit_scores(pairs_of(0.9 * w, w), LOGISTIC, AnswerVariance())
+    covariance = np.array(fit.covariance)
+    covariance[2] = covariance[:, 2] = -1e-12
+    estimate = estimate_from(replace(fit, covariance=covariance))
+    assert np.isinf(estimate.high[2])
+    assert (estimate.rank_low[2], estimate.rank_high[2]) == (1, 4)
+    assert np.isfinite(np.delete(estimate.high, 2)).all()
 
 
 def test_intervals_allow_for_the_pull_of_the_ridge() -> None:
