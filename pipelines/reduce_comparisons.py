@@ -9,6 +9,7 @@ costs no budget.
 
 from __future__ import annotations
 
+import functools
 import io
 import itertools
 from collections.abc import Iterable, Iterator
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.matrices import MOST_DENSE_ITEMS, arrays_of_sparse
 from hushrank.estimation.sparse_counts import CellCounts
-from hushrank.pipelines.confidential_area import read_tally, set_aside, write_tally
+from hushrank.pipelines.confidential_area import read_tally, set_aside
 from hushrank.pipelines.execution import execute
 from hushrank.pipelines.memory_plan import MemoryPlan
 from hushrank.pipelines.reduction_job import (
@@ -28,6 +29,7 @@ from hushrank.pipelines.reduction_job import (
     ReduceComparisons,
     Statistic,
 )
+from hushrank.pipelines.results import Arrays, WriteArrays, WriteTally
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.aggregate import (
     PairCountsFn,
@@ -43,13 +45,12 @@ from hushrank.transforms.encode import (
     text_of_rejects,
 )
 from hushrank.transforms.engine import GlobalWindows, TaggedOutput, beam
-from hushrank.transforms.files import check_files
 from hushrank.transforms.owned_rows import OwnedRows, own
-from hushrank.transforms.read import Split, plan_splits, read_batches
+from hushrank.transforms.read import Split, plan_files, read_batches
 from hushrank.transforms.schema import Ties, without_dictionaries
 from hushrank.transforms.shuffle import Bucket, Parcel, Partitioning, pack, unpack
 from hushrank.transforms.spill_file import SpillFile
-from hushrank.transforms.write import npz_bytes, read_whole, write_whole
+from hushrank.transforms.write import read_whole
 
 ENCODE_ROWS = 1 << 18  # at a time: near a processor's cache, and long between two threads' turns
 CHUNK_ROWS = 1 << 19  # at least as many make the parcels of one reader
@@ -95,9 +96,7 @@ def _combine(job: ReduceComparisons) -> beam.CombineFn:
 
 def plan(job: ReduceComparisons) -> list[Split]:
     """The shares of the input that are read apart, from footers and headers only."""
-    schemas = check_files(job.files, job.columns)
-    shares = [plan_splits(file, schemas[file.path], job.columns) for file in job.files]
-    return [split for share in shares for split in share]
+    return plan_files(job.files, job.columns)
 
 
 def build(
@@ -116,16 +115,16 @@ def build(
             None: the engine carries them.
     """
     rows, tallies = count(pipeline, job, splits, spill)
-    combine = _combine(job)
+    combine, arrays_of = _combine(job), functools.partial(_arrays, len(job.catalogue))
     _ = (
         rows
         | "Count" >> beam.CombineGlobally(combine)
-        | "WriteCounts" >> beam.ParDo(_WriteCounts(job.confidential, len(job.catalogue)))
+        | "WriteCounts" >> beam.ParDo(WriteArrays(job.confidential, arrays_of))
     )
     _ = (
         tallies
         | "Tally" >> beam.CombineGlobally(TallyFn()).without_defaults()
-        | "WriteTally" >> beam.ParDo(_WriteTally(job.confidential))
+        | "WriteTally" >> beam.ParDo(WriteTally(job.confidential))
     )
 
 
@@ -290,25 +289,10 @@ class _SetConflictsAside(beam.DoFn):
         set_aside(self._job.confidential, f"{split.name}#conflicts", table)
 
 
-class _WriteCounts(beam.DoFn):
-    def __init__(self, folder: str, n_items: int) -> None:
-        self._folder = folder
-        self._n_items = n_items
-
-    def process(self, counts: NDArray[np.int64] | CellCounts) -> None:
-        if isinstance(counts, CellCounts):
-            content = npz_bytes(**arrays_of_sparse(counts.matrix(self._n_items)))
-        else:
-            content = npz_bytes(counts=counts)
-        write_whole(f"{self._folder}/{EXACT_FILE}", content)
-
-
-class _WriteTally(beam.DoFn):
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-
-    def process(self, tally: dict[str, int]) -> None:
-        write_tally(self._folder, tally)
+def _arrays(n_items: int, counts: NDArray[np.int64] | CellCounts) -> Arrays:
+    if isinstance(counts, CellCounts):
+        return arrays_of_sparse(counts.matrix(n_items))
+    return {"counts": counts}
 
 
 def _valid_rows(encoded: Encoded) -> NDArray[np.int64]:

@@ -13,11 +13,11 @@ from typing import Any
 
 from hushrank.estimation.matrices import MOST_DENSE_ITEMS
 from hushrank.estimation.weighted_pairs import WeightedPairs
-from hushrank.pipelines.confidential_area import set_aside, write_tally
+from hushrank.pipelines.confidential_area import set_aside
 from hushrank.pipelines.execution import execute
 from hushrank.pipelines.memory_plan import MemoryPlan
 from hushrank.pipelines.private_job import ReduceAnswers
-from hushrank.pipelines.reduction_job import EXACT_FILE
+from hushrank.pipelines.results import WriteArrays, WriteTally
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.aggregate import TallyFn
@@ -32,11 +32,9 @@ from hushrank.transforms.answers import (
 from hushrank.transforms.encode import text_of_rejects
 from hushrank.transforms.engine import TaggedOutput, beam
 from hushrank.transforms.epsilons import read_epsilon_table
-from hushrank.transforms.files import check_files
 from hushrank.transforms.privatize import PrivatePairsFn, SparsePrivatePairsFn, privatize
-from hushrank.transforms.read import Split, plan_splits, read_batches
+from hushrank.transforms.read import Split, plan_files, read_batches
 from hushrank.transforms.spill_file import Parcel, SpillFile, fetch, park
-from hushrank.transforms.write import npz_bytes, write_whole
 
 PARTITION_ROWS = 1_250_000  # sorted in memory at once: tens of megabytes
 MAX_PARTITIONS = 1 << 15
@@ -56,9 +54,7 @@ def run(job: ReduceAnswers) -> None:
 
 def plan(job: ReduceAnswers) -> list[Split]:
     """The shares of the input that are read apart, from footers and headers only."""
-    schemas = check_files(job.files, job.columns)
-    shares = [plan_splits(file, schemas[file.path], job.columns) for file in job.files]
-    return [split for share in shares for split in share]
+    return plan_files(job.files, job.columns)
 
 
 def build(
@@ -99,8 +95,8 @@ def build(
     summed = SparsePrivatePairsFn if n_items > MOST_DENSE_ITEMS else PrivatePairsFn
     sums = answers | "Sum" >> beam.CombineGlobally(summed(job.randomisation, n_items))
     tally = tuple(tallies) | beam.Flatten() | "Tally" >> beam.CombineGlobally(TallyFn())
-    _ = sums | "WriteSums" >> beam.ParDo(_WriteSums(job.confidential))
-    _ = tally | "WriteTally" >> beam.ParDo(_WriteTally(job.confidential))
+    _ = sums | "WriteSums" >> beam.ParDo(WriteArrays(job.confidential, WeightedPairs.arrays))
+    _ = tally | "WriteTally" >> beam.ParDo(WriteTally(job.confidential))
 
 
 class _ReadEncode(beam.DoFn):
@@ -187,19 +183,3 @@ class _Share(beam.DoFn):
 
     def _parts(self, parcels: Sequence[Parcel]) -> Iterator[Answers]:
         return (Answers.of_blobs([fetch(parcel, self._spill)]) for parcel in parcels)
-
-
-class _WriteSums(beam.DoFn):
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-
-    def process(self, pairs: WeightedPairs) -> None:
-        write_whole(f"{self._folder}/{EXACT_FILE}", npz_bytes(**pairs.arrays()))
-
-
-class _WriteTally(beam.DoFn):
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-
-    def process(self, tally: dict[str, int]) -> None:
-        write_tally(self._folder, tally)

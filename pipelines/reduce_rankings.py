@@ -14,11 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from hushrank.estimation.ranking_counts import RankingCounts
-from hushrank.pipelines.confidential_area import set_aside, write_tally
+from hushrank.pipelines.confidential_area import set_aside
 from hushrank.pipelines.execution import execute
 from hushrank.pipelines.memory_plan import MemoryPlan
 from hushrank.pipelines.rankings_job import ReduceRankings
-from hushrank.pipelines.reduction_job import EXACT_FILE
+from hushrank.pipelines.results import WriteArrays, WriteTally
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.aggregate import TallyFn
@@ -28,7 +28,6 @@ from hushrank.transforms.crowded_rankings import Kept, bound_in_turns, list_turn
 from hushrank.transforms.encode import text_of_rejects
 from hushrank.transforms.engine import TaggedOutput, beam
 from hushrank.transforms.epsilons import read_epsilon_table
-from hushrank.transforms.files import check_files
 from hushrank.transforms.private_rankings import privatize_rankings
 from hushrank.transforms.ranking_blobs import (
     blob_of_pieces,
@@ -46,9 +45,8 @@ from hushrank.transforms.rankings import (
     split_pieces,
     split_rankings,
 )
-from hushrank.transforms.read import Split, plan_splits, read_batches
+from hushrank.transforms.read import Split, plan_files, read_batches
 from hushrank.transforms.spill_file import Parcel, SpillFile, fetch, park, size_of
-from hushrank.transforms.write import npz_bytes, write_whole
 
 PARTITION_RANKINGS = 250_000  # of ten items, sorted in memory at once: about 50 MB
 PARTITION_ROWS = 2_500_000
@@ -70,9 +68,7 @@ def run(job: ReduceRankings) -> None:
 
 def plan(job: ReduceRankings) -> list[Split]:
     """The shares of the input that are read apart, from footers and headers only."""
-    schemas = check_files(job.files, job.columns)
-    shares = [plan_splits(file, schemas[file.path], job.columns) for file in job.files]
-    return [split for share in shares for split in share]
+    return plan_files(job.files, job.columns)
 
 
 def build(
@@ -112,8 +108,8 @@ def build(
         RankingCountsFn(len(job.catalogue), job.max_length, by_place=job.by_place)
     )
     tally = tuple(tallies) | beam.Flatten() | "Tally" >> beam.CombineGlobally(TallyFn())
-    _ = counts | "WriteCounts" >> beam.ParDo(_WriteCounts(job.confidential))
-    _ = tally | "WriteTally" >> beam.ParDo(_WriteTally(job.confidential))
+    _ = counts | "WriteCounts" >> beam.ParDo(WriteArrays(job.confidential, RankingCounts.arrays))
+    _ = tally | "WriteTally" >> beam.ParDo(WriteTally(job.confidential))
 
 
 class _ReadEncode(beam.DoFn):
@@ -236,19 +232,3 @@ def refused_table(found: Assembled, catalogue: Catalogue) -> pa.Table:
             "reason": reasons.take(pa.array(of_row)),
         }
     )
-
-
-class _WriteCounts(beam.DoFn):
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-
-    def process(self, counts: RankingCounts) -> None:
-        write_whole(f"{self._folder}/{EXACT_FILE}", npz_bytes(**counts.arrays()))
-
-
-class _WriteTally(beam.DoFn):
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-
-    def process(self, tally: dict[str, int]) -> None:
-        write_tally(self._folder, tally)

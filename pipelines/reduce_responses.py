@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushrank.pipelines.confidential_area import set_aside, write_tally
+from hushrank.pipelines.confidential_area import set_aside
 from hushrank.pipelines.execution import execute
 from hushrank.pipelines.memory_plan import MemoryPlan
-from hushrank.pipelines.reduction_job import EXACT_FILE
 from hushrank.pipelines.responses_job import ReduceResponses
+from hushrank.pipelines.results import WriteArrays, WriteTally
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.aggregate import TallyFn
 from hushrank.transforms.answer_sheets import (
@@ -43,7 +43,6 @@ from hushrank.transforms.response_columns import ResponseColumns, WideColumns
 from hushrank.transforms.responses import encode_answers
 from hushrank.transforms.schema import is_text
 from hushrank.transforms.spill_file import Parcel, SpillFile, fetch, park
-from hushrank.transforms.write import npz_bytes, write_whole
 
 PARTITION_ANSWERS = 2_500_000  # sorted in memory at once: about 200 MB
 MAX_PARTITIONS = 1 << 12
@@ -65,11 +64,13 @@ def run(job: ReduceResponses) -> None:
 def plan(job: ReduceResponses) -> list[Split]:
     """The shares of the input that are read apart, from footers and headers only."""
     schemas = check_files(job.files, job.columns)
-    shares = [
-        plan_splits(file, _with_cell_types(schemas[file.path], file, job.columns), job.columns)
+    return [
+        split
         for file in job.files
+        for split in plan_splits(
+            file, _with_cell_types(schemas[file.path], file, job.columns), job.columns
+        )
     ]
-    return [split for share in shares for split in share]
 
 
 def _with_cell_types(
@@ -101,8 +102,8 @@ def build(
             process; None: the engine carries them.
     """
     arrays, tally = reduce(pipeline, job, splits, spill)
-    _ = arrays | "WriteMeasurements" >> beam.ParDo(_WriteMeasurements(job.confidential))
-    _ = tally | "WriteTally" >> beam.ParDo(_WriteTally(job.confidential))
+    _ = arrays | "WriteMeasurements" >> beam.ParDo(WriteArrays(job.confidential, dict))
+    _ = tally | "WriteTally" >> beam.ParDo(WriteTally(job.confidential))
 
 
 def reduce(
@@ -213,22 +214,6 @@ class _Bound(beam.DoFn):
 def _partition_answers(job: ReduceResponses) -> int:
     """Answers that are bounded at once, about."""
     return min(PARTITION_ANSWERS, MemoryPlan.of(job.memory_limit).rows_at_once)
-
-
-class _WriteMeasurements(beam.DoFn):
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-
-    def process(self, arrays: dict[str, NDArray[np.int64]]) -> None:
-        write_whole(f"{self._folder}/{EXACT_FILE}", npz_bytes(**arrays))
-
-
-class _WriteTally(beam.DoFn):
-    def __init__(self, folder: str) -> None:
-        self._folder = folder
-
-    def process(self, tally: dict[str, int]) -> None:
-        write_tally(self._folder, tally)
 
 
 def _refused_table(rows: Answers, catalogue: Catalogue) -> pa.Table:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO
 
@@ -22,6 +22,7 @@ from hushrank.transforms.files import (
     HEADER_BYTES,
     FileFormat,
     InputFile,
+    check_files,
     check_unchanged,
     is_remote,
     open_bytes,
@@ -79,6 +80,16 @@ class ReadBatch:
 
     rows: pa.RecordBatch
     malformed: tuple[str, ...] = ()
+
+
+def plan_files(files: Sequence[InputFile], columns: Columns) -> list[Split]:
+    """The splits of all `files`, from footers and headers only.
+
+    Raises:
+        InputError: a column is missing or of another type, or a footer cannot be read.
+    """
+    schemas = check_files(files, columns)
+    return [split for file in files for split in plan_splits(file, schemas[file.path], columns)]
 
 
 def plan_splits(file: InputFile, schema: pa.Schema, columns: Columns) -> list[Split]:
