@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from enum import StrEnum
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal
 
 from pydantic import Field, model_validator
 
-from hushrank.flows.config_errors import refuse
-from hushrank.flows.config_section import Section, Text
+from hushrank.flows.config_section import ColumnRoles, Section, Text
 from hushrank.flows.locations import InputPath
 from hushrank.transforms.files import FileFormat
 from hushrank.transforms.schema import Ties
@@ -21,7 +21,7 @@ class BadRows(StrEnum):
     FAIL = "fail"
 
 
-class ColumnsConfig(Section):
+class ColumnsConfig(ColumnRoles):
     """Which column of the input plays which role.
 
     Attributes:
@@ -51,18 +51,10 @@ class ColumnsConfig(Section):
             return {**value, "outcome": "outcome"}
         return value
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        problems = []
+    def _problems(self) -> Iterator[tuple[str, str]]:
         if (self.outcome is None) == (self.winner is None):
-            problems.append(("", "needs exactly one of outcome and winner"))
-        roles: dict[str, str] = {}
-        for role, column in self.model_dump(exclude_none=True).items():
-            if roles.setdefault(column, role) != role:
-                problems.append((role, f"column {column} is {roles[column]} already; name another"))
-        if problems:
-            refuse(*problems)
-        return self
+            yield "", "needs exactly one of outcome and winner"
+        yield from super()._problems()
 
 
 class InputConfig(Section):

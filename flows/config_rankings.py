@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field, model_validator
 
 from hushrank.flows.config_errors import refuse
 from hushrank.flows.config_input import BadRows
-from hushrank.flows.config_section import Section, Text
+from hushrank.flows.config_section import ColumnRoles, Section, Text
 from hushrank.flows.locations import InputPath
 from hushrank.privacy.units import Unit
 from hushrank.transforms.files import ENDINGS, FileFormat
@@ -41,7 +41,7 @@ def _as_text(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-class RankingColumnsConfig(Section):
+class RankingColumnsConfig(ColumnRoles):
     """Which column of the input plays which role; list form has neither item nor rank.
 
     Attributes:
@@ -59,14 +59,6 @@ class RankingColumnsConfig(Section):
     ranking: Text | None = Field(default=None, examples=["ranking"])
     contest: Text | None = Field(default=None, examples=["contest"])
     epsilon: Text | None = Field(default=None, examples=["epsilon"])
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        roles: dict[str, str] = {}
-        for role, column in self.model_dump(exclude_none=True).items():
-            if roles.setdefault(column, role) != role:
-                refuse((role, f"column {column} is {roles[column]} already; name another"))
-        return self
 
 
 class RankingsConfig(Section):

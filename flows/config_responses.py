@@ -9,7 +9,7 @@ from pydantic import Field, model_validator
 
 from hushrank.flows.config_errors import refuse
 from hushrank.flows.config_input import BadRows
-from hushrank.flows.config_section import Section, Text
+from hushrank.flows.config_section import ColumnRoles, Section, Text
 from hushrank.flows.locations import InputPath
 from hushrank.transforms.answer_sheets import Duplicates
 from hushrank.transforms.catalogue import Catalogue
@@ -22,7 +22,7 @@ _NO_ORDER = (
 )
 
 
-class ResponseColumnsConfig(Section):
+class ResponseColumnsConfig(ColumnRoles):
     """Which column of the input plays which role; a wide table has neither item nor correct.
 
     Attributes:
@@ -36,14 +36,6 @@ class ResponseColumnsConfig(Section):
     item: Text | None = Field(default=None, examples=["item"])
     correct: Text | None = Field(default=None, examples=["correct"])
     order: Text | None = Field(default=None, examples=["time"])
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        roles: dict[str, str] = {}
-        for role, column in self.model_dump(exclude_none=True).items():
-            if roles.setdefault(column, role) != role:
-                refuse((role, f"column {column} is {roles[column]} already; name another"))
-        return self
 
 
 class ResponsesConfig(Section):
