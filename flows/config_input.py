@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Annotated, Any, Literal
 
@@ -51,7 +51,7 @@ class ColumnsConfig(ColumnRoles):
             return {**value, "outcome": "outcome"}
         return value
 
-    def _problems(self) -> Iterator[tuple[str, str]]:
+    def _problems(self) -> Iterable[tuple[str, str]]:
         if (self.outcome is None) == (self.winner is None):
             yield "", "needs exactly one of outcome and winner"
         yield from super()._problems()

@@ -6,12 +6,11 @@ Everything here is public: none of these numbers may be computed from the answer
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
 from hushrank.estimation.links import link_named
-from hushrank.flows.config_errors import refuse
 from hushrank.flows.config_section import Section
 from hushrank.privacy.objective_perturbation import Constants
 
@@ -68,11 +67,9 @@ class ModelConfig(Section):
     ridge: float = Field(default=1.0, gt=0, allow_inf_nan=False, examples=["1"])
     debiased: bool | Literal["auto"] = Field(default="auto", examples=["true"])
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _problems(self) -> Iterable[tuple[str, str]]:
         if self.gamma is not None and self.c0 is not None:
-            refuse(("c0", "chooses gamma, which is given; remove one of them"))
-        return self
+            yield "c0", "chooses gamma, which is given; remove one of them"
 
     def problems_with(self, method: str) -> Iterable[tuple[str, str]]:
         """Key and rule of what does not suit `method`."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
-from hushrank.flows.config_errors import refuse
 from hushrank.flows.config_input import BadRows
 from hushrank.flows.config_section import ColumnRoles, Section, Text
 from hushrank.flows.locations import InputPath
@@ -94,13 +93,6 @@ class RankingsConfig(Section):
     max_length: int | None = Field(default=None, ge=2, le=MAX_LENGTH, examples=["10"])
     on_bad_rows: Annotated[BadRows, Field(strict=False)] = BadRows.SET_ASIDE
     format: Annotated[FileFormat, Field(strict=False)] | None = None
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        problems = list(self._problems())
-        if problems:
-            refuse(*problems)
-        return self
 
     def _problems(self) -> Iterable[tuple[str, str]]:
         other = {"long": ("ranking",), "list": ("item", "rank")}[self.layout]

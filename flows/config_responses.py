@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from hushrank.flows.config_errors import refuse
 from hushrank.flows.config_input import BadRows
 from hushrank.flows.config_section import ColumnRoles, Section, Text
 from hushrank.flows.locations import InputPath
@@ -67,13 +66,6 @@ class ResponsesConfig(Section):
     duplicates: Annotated[Duplicates, Field(strict=False)] = Duplicates.REFUSE
     on_bad_rows: Annotated[BadRows, Field(strict=False)] = BadRows.SET_ASIDE
     format: Annotated[FileFormat, Field(strict=False)] | None = None
-
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        problems = list(self._problems())
-        if problems:
-            refuse(*problems)
-        return self
 
     def _problems(self) -> Iterable[tuple[str, str]]:
         if self.duplicates is not Duplicates.REFUSE and self.columns.order is None:

@@ -12,9 +12,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, Self
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import BeforeValidator, Field
 
 from hushrank.flows.config_errors import refuse
 from hushrank.flows.config_section import Section, Text
@@ -104,14 +104,7 @@ class _PortableRunner(Section):
     workers_per_machine: int = Field(default=1, ge=1, le=256)
     max_hours: Hours = 24.0
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        problems = list(self._problems())
-        if problems:
-            refuse(*problems)
-        return self
-
-    def _problems(self) -> Iterator[tuple[str, str]]:
+    def _problems(self) -> Iterable[tuple[str, str]]:
         if (self.job_server is None) == (self.master is None):
             yield "", "needs exactly one of job_server and master; add job_server: localhost:8099"
         if self.job_server_jar is not None and self.master is None:
@@ -213,16 +206,11 @@ class DataflowRunner(Section):
     public_ips: bool = False
     max_hours: Hours = 24.0
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
-        problems = []
+    def _problems(self) -> Iterable[tuple[str, str]]:
         if (self.image is None) == (self.wheel is None):
-            problems.append(("", "needs exactly one of image and wheel, which bring our package"))
+            yield "", "needs exactly one of image and wheel, which bring our package"
         if self.wheel is not None and not (self.wheel.suffix == ".whl" and self.wheel.is_file()):
-            problems.append(("wheel", f"no such wheel: {self.wheel}; build one with: uv build"))
-        if problems:
-            refuse(*problems)
-        return self
+            yield "wheel", f"no such wheel: {self.wheel}; build one with: uv build"
 
     def engine(self) -> Engine:
         """The engine that this section names."""

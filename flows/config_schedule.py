@@ -12,10 +12,10 @@ from collections.abc import Iterable, Sequence
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 from itertools import chain, zip_longest
-from typing import Annotated, Self
+from typing import Annotated
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import Field, StringConstraints, field_validator
 
 from hushrank.flows.config_errors import refuse
 from hushrank.flows.config_section import Section, Text
@@ -106,11 +106,9 @@ class ScheduleConfig(Section):
     def _either_spelling(cls, value: object) -> object:
         return value.replace("_", "-") if isinstance(value, str) else value
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _problems(self) -> Iterable[tuple[str, str]]:
         if self.epoch is not None and self.window is None:
-            refuse(("epoch", "is about the column schedule.window; name that, or remove this"))
-        return self
+            yield "epoch", "is about the column schedule.window; name that, or remove this"
 
     @property
     def zone(self) -> ZoneInfo:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable
 from typing import Annotated, Self
 
 from pydantic import BaseModel, ConfigDict, StringConstraints, model_validator
@@ -17,10 +17,6 @@ class Section(BaseModel):
 
     model_config = ConfigDict(frozen=True, extra="forbid", strict=True, ser_json_inf_nan="strings")
 
-
-class ColumnRoles(Section):
-    """Which column of the input plays which role; no column plays two."""
-
     @model_validator(mode="after")
     def _check(self) -> Self:
         problems = list(self._problems())
@@ -28,7 +24,15 @@ class ColumnRoles(Section):
             refuse(*problems)
         return self
 
-    def _problems(self) -> Iterator[tuple[str, str]]:
+    def _problems(self) -> Iterable[tuple[str, str]]:
+        """Key and rule of what keys of the section break together."""
+        return ()
+
+
+class ColumnRoles(Section):
+    """Which column of the input plays which role; no column plays two."""
+
+    def _problems(self) -> Iterable[tuple[str, str]]:
         roles: dict[str, str] = {}
         for role, column in self.model_dump(exclude_none=True).items():
             if roles.setdefault(column, role) != role:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated
 
-from pydantic import Field, model_validator
+from pydantic import Field
 
-from hushrank.flows.config_errors import refuse
 from hushrank.flows.config_section import Section
 
 
@@ -32,8 +32,6 @@ class SpectralConfig(Section):
     debiased: bool = True
     edge_probability: float | None = Field(default=None, gt=0, le=1, examples=["0.1"])
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def _problems(self) -> Iterable[tuple[str, str]]:
         if self.edge_probability is not None and self.graph is GraphKind.DENSE:
-            refuse(("edge_probability", "is for graph: sparse; remove it, or set graph: sparse"))
-        return self
+            yield "edge_probability", "is for graph: sparse; remove it, or set graph: sparse"
