@@ -125,14 +125,14 @@ class Account:
     def nights(self, config_hash: str) -> dict[date, Attempt]:
         """By night, the last attempt of this configuration that was published.
 
-        Where none was: the last one that was not cancelled. So a night that was published stays
-        published, whatever became of a run that was to rank it again.
+        Where none was: the last one whose noise was drawn, or else that is reserved. So what was
+        paid for stands, whatever became of a run that was to rank the night again.
         """
         by_night = [(each.night, each) for each in self._of(config_hash) if each.night is not None]
-        published = {
-            night: each for night, each in by_night if each.state is ReleaseState.COMMITTED
-        }
-        return dict(by_night) | published
+        standing: dict[date, Attempt] = {}
+        for state in (ReleaseState.RESERVED, ReleaseState.DRAWN, ReleaseState.COMMITTED):
+            standing |= {night: each for night, each in by_night if each.state is state}
+        return standing
 
     def undrawn(self, config_hash: str, night: date) -> tuple[str, ...]:
         """Releases of a night that hold budget and have drawn no noise."""

@@ -21,6 +21,7 @@ from hushrank.flows.errors import (
     ConfigError,
     DrawError,
     NightWithoutFiles,
+    PublishError,
     RunInProgress,
 )
 from hushrank.flows.job import prepare_job
@@ -298,6 +299,33 @@ def test_no_schedule_finishes_a_killed_run_that_was_to_rank_a_night_again(nightl
     ledger = ledger_of(killed_again.config)
     assert ledger.state(killed_again.release_id) == "reserved"
     assert killed_again.release_id in ledger.balance().undrawn
+
+
+def test_what_was_paid_for_is_published_though_a_run_to_rank_the_night_again_was_killed(
+    nightly, monkeypatch
+):
+    def fail(*_, **__):
+        raise OSError(28, "No space left on device")
+
+    drawn = prepare_job(nightly.config, night=DAYS[0])
+    with monkeypatch.context() as patch:
+        patch.setattr("hushrank.flows.archive.write_file", fail)
+        with pytest.raises(PublishError):
+            list(rank_nights(nightly.config, DAYS[:1], NOW, execute))
+    os.utime(drawn.files[0].path, ns=(1, 1))
+    killed = prepare_night(nightly.config, DAYS[0], NOW, again=True)
+    ledger = ledger_of(killed.config)
+    ledger.reserve(
+        killed.release_id,
+        execute_spend(killed),
+        config_hash=killed.config.job_hash(),
+        night=killed.night,
+    )
+    (result,) = rank_nights(nightly.config, DAYS[:1], NOW, execute)
+    assert result.outcome.spent is None
+    assert ledger.state(drawn.release_id) == "committed"
+    assert ledger.state(killed.release_id) == "cancelled"
+    assert nights_drawn(nightly) == ["2024-11-16"]
 
 
 def test_a_killed_run_of_a_night_again_is_finished_or_given_back_on_demand(
