@@ -11,8 +11,10 @@ OUTCOMES_CHANGE = {
     Unit.COMPARISON: "If one comparison had ended otherwise",
     Unit.USER: "If one person had answered otherwise, about the same pairs of items",
 }
+# Rows without a valid outcome are set aside, so they are missing in what is said to be public.
 GRAPH_NOT_PROTECTED = (
-    "Which items each person compared: the operator states that this is public.",
+    "Which items each person compared, and so which questions they left unanswered: the operator"
+    " states that this is public.",
 )
 
 

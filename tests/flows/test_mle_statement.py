@@ -81,7 +81,7 @@ def test_the_theorem_fits_the_unit_and_the_noise(unit, noise, constants):
 def test_a_public_graph_is_named_and_its_reason_quoted():
     public = words(mechanism(public_graph=True), STATED)
     assert f"stated by the operator: “{STATED}”." in public
-    assert "Which items each person compared: the operator states" in public
+    assert "which questions they left unanswered: the operator states that" in public
     assert "If one person had answered otherwise, about the same pairs of items, no" in public
     private = words(mechanism())
     assert "operator" not in private
