@@ -22,7 +22,7 @@ _NO_BOUND = (
 )
 _NO_STATEMENT = (
     "missing; with public_graph: true the release quotes why anybody may know who compared what."
-    " Add for example public_graph_statement: everybody was asked about all pairs"
+    " Add for example public_graph_statement: everybody answered about all pairs"
 )
 
 
@@ -77,7 +77,7 @@ class PrivacyConfig(Section):
     distinct_pairs: bool = Field(default=False, examples=["true"])
     public_graph: bool = Field(default=False, examples=["true"])
     public_graph_statement: Text | None = Field(
-        default=None, examples=["everybody was asked about all pairs"]
+        default=None, examples=["everybody answered about all pairs"]
     )
 
     budget: Annotated[Budget, Field(strict=False)] = Budget.PER_COMPARISON

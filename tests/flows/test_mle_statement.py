@@ -14,7 +14,7 @@ from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.schema import Ties
 
 CENTRAL = list(itertools.product((Unit.USER, Unit.COMPARISON), NoiseKind, Constants))
-STATED = "everybody was asked about all pairs"
+STATED = "everybody answered about all pairs"
 
 
 def mechanism(

@@ -25,7 +25,7 @@ from tests.flows.conftest import ITEMS, answers
 from tests.flows.test_noisy_pairs import exact_matrix, published
 from tests.statistics import FALSE_POSITIVE_RATE
 
-N, STATED = len(ITEMS), "everybody was asked about all pairs"
+N, STATED = len(ITEMS), "everybody answered about all pairs"
 ROWS = 6  # L
 PUBLIC = {"privacy__public_graph": True, "privacy__public_graph_statement": STATED}
 
