@@ -24,10 +24,12 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
+from hushrank.estimation.matrices import MOST_DENSE_ITEMS
 from hushrank.flows.config_runner import FlinkRunner
 from hushrank.pipelines import reduce
 from hushrank.pipelines.reduction_job import Statistic
 from hushrank.transforms.answer_sheets import Duplicates
+from hushrank.transforms.catalogue import Catalogue
 from hushrank.transforms.epsilons import EpsilonSource, Shares
 from hushrank.transforms.local_answers import LocalAnswers
 from hushrank.transforms.schema import Ties
@@ -147,7 +149,32 @@ def local_rankings(folder: Path, work: Path) -> Any:
     return rankings.a_job(folder, work, already_private=False, epsilons=epsilons)
 
 
-KINDS = (wins, pairs, local_answers, local_rankings, test_answers, local_test_answers)
+def of_many_items(job: Any) -> Any:
+    """The same job with a catalogue so large that counts and sums are sparse."""
+    names = (*job.catalogue.names, *(f"never met {place}" for place in range(MOST_DENSE_ITEMS)))
+    return dataclasses.replace(job, catalogue=Catalogue(names))
+
+
+def sparse_pairs(folder: Path, work: Path) -> Any:
+    job = of_many_items(pairs(folder, work))
+    bounds = dataclasses.replace(job.bounds, n_items=len(job.catalogue))
+    return dataclasses.replace(job, bounds=bounds)
+
+
+def sparse_local_answers(folder: Path, work: Path) -> Any:
+    return of_many_items(local_answers(folder, work))
+
+
+KINDS = (
+    wins,
+    pairs,
+    sparse_pairs,
+    local_answers,
+    sparse_local_answers,
+    local_rankings,
+    test_answers,
+    local_test_answers,
+)
 BY_MASTER = (test_answers, local_test_answers)
 
 
