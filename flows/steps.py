@@ -36,8 +36,8 @@ from hushrank.flows.work_folder import (
     forget_exact,
     load_arrays,
     make_confidential,
+    releases_with_strays,
     store_drawn,
-    stray_exact,
     take_space,
 )
 from hushrank.pipelines.reduction_job import EXACT_FILE
@@ -211,9 +211,9 @@ def commit(job: Job, ledger: Ledger) -> None:
 
 def sweep(config: SurveyConfig, ledger: Ledger) -> None:
     """Delete exact arrays that came when their release was drawn or given up already."""
-    for release_id, strays in stray_exact(config.confidential):
+    for release_id in releases_with_strays(config.confidential):
         with suppress(RunInProgress), ledger.run_lock(release_id):  # a run sees to its own
-            delete_strays(strays)
+            delete_strays(config.confidential / release_id)
 
 
 def give_back(job: Job, ledger: Ledger) -> None:

@@ -10,7 +10,6 @@ import io
 import os
 import re
 import stat
-from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -119,23 +118,25 @@ def forget_exact(work: Place) -> None:
             _delete(work / name)
 
 
-def stray_exact(area: Place) -> Iterator[tuple[str, list[Place]]]:
-    """Exact arrays that nobody needs, by release.
+def releases_with_strays(area: Place) -> list[str]:
+    """Releases in whose folders exact arrays are that nobody needs.
 
     A job on an engine elsewhere may outlive the run that started it, and write its results when
     the release is drawn or given up already.
     """
-    for release_id, names in sorted(_names_by_release(area).items()):
-        if DRAWN_FILE in names or COUNTING_FILE not in names:
-            strays = [area / release_id / name for name in sorted(names) if _is_exact(name)]
-            if strays:
-                yield release_id, strays
+    found = _names_by_release(area).items()
+    return sorted(release_id for release_id, names in found if _strays(names))
 
 
-def delete_strays(strays: list[Place]) -> None:
-    """Delete what `stray_exact` found."""
-    for path in strays:
-        _delete(path)
+def delete_strays(work: Place) -> None:
+    """Delete exact arrays that nobody needs; for whoever holds the release's lock."""
+    for name in _strays(set(_names(work))):  # looked up again: a run may have come in between
+        _delete(work / name)
+
+
+def _strays(names: set[str]) -> list[str]:
+    needed = COUNTING_FILE in names and DRAWN_FILE not in names
+    return [] if needed else [name for name in sorted(names) if _is_exact(name)]
 
 
 def _names_by_release(area: Place) -> dict[str, set[str]]:
