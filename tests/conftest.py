@@ -16,6 +16,17 @@ settings.register_profile(
 settings.load_profile("untimed")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Long tests first: at the end several workers have something left to share."""
+    items.sort(key=_turn)
+
+
+def _turn(item: pytest.Item) -> int:
+    if item.get_closest_marker("engine") is not None:
+        return 0
+    return 1 if item.get_closest_marker("slow") is not None else 2
+
+
 @pytest.fixture(scope="session")
 def checkout() -> Path:
     """Root of the source tree. The tests also run away from it, against the built wheel."""

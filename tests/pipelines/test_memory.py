@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,26 +32,33 @@ HEAVY_ROWS, OTHER_ROWS, N_ITEMS = 10_000_000, 1_000_000, 50
 
 # Run in a process of its own, whose peak memory is then the job's.
 REDUCE = """
-import json, resource, sys
+import json, sys
 from pathlib import Path
 from hushrank.pipelines import reduce_comparisons
-from tests.pipelines.test_memory import a_heavy_job
+from tests.pipelines.test_memory import a_heavy_job, own_peak
 job = a_heavy_job(Path(sys.argv[1]), Path(sys.argv[2]), **json.loads(sys.argv[3]))
 reduce_comparisons.run(job)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+print(own_peak())
 """
 
 REDUCE_RANKINGS = """
-import dataclasses, resource, sys
+import dataclasses, sys
 from pathlib import Path
 from hushrank.pipelines import reduce_rankings
+from tests.pipelines.test_memory import own_peak
 from tests.pipelines.test_reduce_rankings import LISTS, RANKS, a_job
 contests = dataclasses.replace(RANKS, contest="contest")
 columns = LISTS if sys.argv[3] == "lists" else contests
 job = a_job(Path(sys.argv[1]), Path(sys.argv[2]), columns=columns, max_rankings=3)
 reduce_rankings.run(job)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
+print(own_peak())
 """
+
+
+def own_peak() -> int:
+    """Bytes this program had in memory at most; `ru_maxrss` would count those of its parent."""
+    status = Path("/proc/self/status").read_text()
+    return 1024 * int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0])
 
 
 def a_heavy_job(folder: Path, work: Path, **changes):
