@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
+import absl.logging
 import pytest
 from hypothesis import HealthCheck, settings
 
@@ -14,6 +16,10 @@ settings.register_profile(
     "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("untimed")
+
+# absl, which comes with dp-accounting, holds the stderr it is loaded under and closes it when Prefect
+# sets up its own logging: pytest's, in the middle of a test, unless it is given one that stays.
+absl.logging.get_absl_handler().python_handler.setStream(sys.__stderr__)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
