@@ -17,8 +17,8 @@ settings.register_profile(
 )
 settings.load_profile("untimed")
 
-# absl, which comes with dp-accounting, holds the stderr it is loaded under and closes it when Prefect
-# sets up its own logging: pytest's, in the middle of a test, unless it is given one that stays.
+# absl, which dp-accounting loads, keeps the stderr it finds and closes it when Prefect sets up its
+# own logging: pytest's, in the middle of a test, unless it is given one that stays.
 absl.logging.get_absl_handler().python_handler.setStream(sys.__stderr__)
 
 
