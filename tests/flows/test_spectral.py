@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hushrank.estimation import spectral
 from hushrank.flows.config import load_config
 from hushrank.flows.release import load_release
 from hushrank.flows.report import render_report
@@ -120,7 +121,11 @@ def test_a_sparse_graph_is_public_connected_and_the_same_for_the_same_job(exam, 
     assert again["released"]["pairs"] == released["pairs"]
 
 
-def test_an_item_that_nobody_got_right_has_an_open_interval_and_a_warning(exam, command):
+def test_an_item_that_nobody_got_right_has_an_open_interval_and_a_warning(
+    exam, command, monkeypatch
+):
+    # At the usual limit noise passes for a right answer in 2.3 % of all runs; at 5 in 3e-7.
+    monkeypatch.setattr(spectral, "LIMIT", 5.0)
     table = sheets(3000)
     hard = np.array(table["item"].to_pylist()) == "hard"
     correct = np.where(hard, False, table["correct"].to_numpy(zero_copy_only=False))
