@@ -134,10 +134,7 @@ def fit_scores(
         ValueError: fewer than 2 items, or a bad ridge.
         ConvergenceError: no stationary point was reached.
     """
-    if pairs.n_items < 2:
-        raise ValueError(f"a ranking needs at least 2 items, got {pairs.n_items}")
-    if not (math.isfinite(ridge) and ridge > 0):
-        raise ValueError(f"ridge must be finite and > 0, got {ridge!r}")
+    require_fittable(pairs.n_items, ridge)
     return fit_sums(*pairs.pair_values(), link, variance, ridge)
 
 
@@ -173,6 +170,18 @@ def fit_sums(
         gradient_norm=solution.gradient_norm,
         smallest_curvature=2 * ridge if surely_convex else smallest_curvature(objective, scores),
     )
+
+
+def require_fittable(n_items: int, ridge: float) -> None:
+    """Refuse a fit that would rank nothing, or whose ridge would not carry an item without answers.
+
+    Raises:
+        ValueError: fewer than 2 items, or a ridge that is not finite and > 0.
+    """
+    if n_items < 2:
+        raise ValueError(f"a ranking needs at least 2 items, got {n_items}")
+    if not (math.isfinite(ridge) and ridge > 0):
+        raise ValueError(f"ridge must be finite and > 0, got {ridge!r}")
 
 
 def estimate_from(fit: DebiasedFit) -> Estimate:

@@ -38,6 +38,7 @@ from hushrank.estimation.debiased import (
     RIDGE,
     DebiasedFit,
     laplacian,
+    require_fittable,
     sandwich_covariance,
     score_differences,
 )
@@ -87,10 +88,7 @@ def fit_noisy_pairs(
     """
     if counts.confidential:
         raise ValueError("counts are confidential: only released counts may be fitted here")
-    if counts.n_items < 2:
-        raise ValueError(f"a ranking needs at least 2 items, got {counts.n_items}")
-    if not (math.isfinite(ridge) and ridge > 0):
-        raise ValueError(f"ridge must be finite and > 0, got {ridge!r}")
+    require_fittable(counts.n_items, ridge)
     wins = counts.dense() / counts.row_weight  # in comparisons, and so is all that follows
     variance = law.variance / counts.row_weight**2
     totals = wins + wins.T

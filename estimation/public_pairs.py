@@ -13,13 +13,12 @@ logistic link the objective is convex.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.sparse import csr_array
 
-from hushrank.estimation.debiased import RIDGE, DebiasedFit, fit_sums
+from hushrank.estimation.debiased import RIDGE, DebiasedFit, fit_sums, require_fittable
 from hushrank.estimation.links import Floats, Link
 from hushrank.estimation.matrices import MOST_DENSE_ITEMS, OutcomeCounts
 from hushrank.privacy.noise import NoiseLaw
@@ -60,10 +59,7 @@ def fit_public_pairs(
     """
     if counts.confidential:
         raise ValueError("counts are confidential: only released counts may be fitted here")
-    if counts.n_items < 2:
-        raise ValueError(f"a ranking needs at least 2 items, got {counts.n_items}")
-    if not (math.isfinite(ridge) and ridge > 0):
-        raise ValueError(f"ridge must be finite and > 0, got {ridge!r}")
+    require_fittable(counts.n_items, ridge)
     noise = law.variance / counts.row_weight**2
     totals = counts.totals.data / counts.row_weight
     share = totals / (totals + 4 * noise)

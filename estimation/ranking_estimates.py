@@ -12,8 +12,6 @@ References:
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from scipy.special import ndtri
 
@@ -22,6 +20,7 @@ from hushrank.estimation.debiased import (
     RIDGE,
     DebiasedFit,
     laplacian,
+    require_fittable,
     sandwich_covariance,
     score_differences,
 )
@@ -101,11 +100,10 @@ def fit_bradley_terry(evidence: RankingEvidence, ridge: float = RIDGE) -> Debias
         ridge: c, finite and > 0: it also carries items that nobody ranked.
 
     Raises:
-        ValueError: the ridge is bad.
+        ValueError: fewer than 2 items, or the ridge is bad.
         ConvergenceError: no minimum was reached.
     """
-    if not (math.isfinite(ridge) and ridge > 0):
-        raise ValueError(f"ridge must be finite and > 0, got {ridge!r}")
+    require_fittable(evidence.n_items, ridge)
     objective = Objective(evidence.wins, LOGISTIC, 2 * ridge, np.zeros(evidence.n_items))
     solution = minimise(objective)
     scores = solution.theta
