@@ -12,6 +12,7 @@ References:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 from scipy.linalg import eigh
@@ -45,9 +46,7 @@ def minimise_nonconvex(objective: Objective, tolerance: float = 1e-9) -> Solutio
         ConvergenceError: no such point was reached, perhaps since the objective falls without end,
             as that of a probit link with weights below zero may.
     """
-    near = (_near_sparse if isinstance(objective.weights, csr_array) else _near)(
-        objective, tolerance
-    )
+    near = _near(objective, tolerance)
     if not np.abs(near).max() < LARGEST_SCORE:
         raise ConvergenceError(
             "the objective falls without end: too few answers for this link at this privacy; "
@@ -58,6 +57,7 @@ def minimise_nonconvex(objective: Objective, tolerance: float = 1e-9) -> Solutio
 
 def _near(objective: Objective, tolerance: float) -> Floats:
     start = np.zeros(objective.n_items)
+    sparse = isinstance(objective.weights, csr_array)
 
     def gradient(scores: Floats) -> Floats:
         return objective.derivatives(scores)[0]
@@ -65,24 +65,23 @@ def _near(objective: Objective, tolerance: float) -> Floats:
     def hessian(scores: Floats) -> Floats:
         return _grounded(objective.derivatives(scores)[1])
 
-    visible = _visible(objective, start, float(np.abs(hessian(start)).max()))
+    curvatures = objective.derivatives(start)[1].diagonal if sparse else hessian(start)
+    visible = _visible(objective, start, float(np.abs(curvatures).max()))
     found = minimize(
         objective.value,
         start,
-        method="trust-exact",
+        method="trust-ncg" if sparse else "trust-exact",
         jac=gradient,
-        hess=hessian,
+        hess=None if sparse else hessian,
+        hessp=_products(objective) if sparse else None,
         options={"gtol": max(tolerance, visible), "maxiter": MOST_STEPS},
     )
-    return np.asarray(found.x)
+    return np.asarray(found.x - found.x.mean())
 
 
-def _near_sparse(objective: Objective, tolerance: float) -> Floats:
-    start = np.zeros(objective.n_items)
+def _products(objective: Objective) -> Callable[[Floats, Floats], Floats]:
+    """The Hessian at some scores times a vector."""
     held: dict[bytes, Hessian] = {}  # that of the last point: its products are asked for many times
-
-    def gradient(scores: Floats) -> Floats:
-        return objective.derivatives(scores)[0]
 
     def product(scores: Floats, vector: Floats) -> Floats:
         point = scores.tobytes()
@@ -91,17 +90,7 @@ def _near_sparse(objective: Objective, tolerance: float) -> Floats:
             held[point] = objective.derivatives(scores)[1]
         return held[point].times(vector)
 
-    largest = float(np.abs(objective.derivatives(start)[1].diagonal).max())
-    visible = _visible(objective, start, largest)
-    found = minimize(
-        objective.value,
-        start,
-        method="trust-ncg",
-        jac=gradient,
-        hessp=product,
-        options={"gtol": max(tolerance, visible), "maxiter": MOST_STEPS},
-    )
-    return np.asarray(found.x - found.x.mean())
+    return product
 
 
 def _visible(objective: Objective, start: Floats, curvature: float) -> float:
