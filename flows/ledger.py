@@ -14,33 +14,24 @@ drawn twice.
 Time. An entry is never dated before the one above it, so a clock that is set back cannot re-open a
 past period. With a clock set forward a period can be spent before it begins, but only once: it has
 nothing left when it comes. And it is noticed: where budget renews, `reserve` refuses while this
-machine's clock is more than `MAX_CLOCK_LAG` behind the ledger.
+machine's clock is far behind the ledger. `ledger_rules` has this rule and the others.
 """
 
 from __future__ import annotations
 
 import getpass
-import math
 import os
-import re
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TypeVar
 
 from hushrank.flows.budget import Balance, BudgetTerms, Reservation
 from hushrank.flows.budget_period import Period, period_at
-from hushrank.flows.budget_text import day_text, refusal_text
-from hushrank.flows.errors import BudgetRefused, LedgerError
-from hushrank.flows.ledger_account import (
-    MAY_FOLLOW,
-    Account,
-    Attempt,
-    ReleaseState,
-    account_of,
-)
+from hushrank.flows.errors import LedgerError
+from hushrank.flows.ledger_account import Account, Attempt, ReleaseState, account_of
 from hushrank.flows.ledger_alerts import new_alerts, reached
 from hushrank.flows.ledger_backend import LedgerBackend, Snapshot
 from hushrank.flows.ledger_entries import (
@@ -59,21 +50,18 @@ from hushrank.flows.ledger_entries import (
 )
 from hushrank.flows.ledger_file import LedgerFile
 from hushrank.flows.ledger_history import HistoryRow, history_of
-from hushrank.flows.ledger_text import (
-    clock_text,
-    drawn_before_text,
-    other_cost_text,
-    other_guarantee_text,
-    other_protection_text,
-    undrawn_text,
-    wrong_state_text,
+from hushrank.flows.ledger_rules import (
+    attempt_for,
+    require_clock,
+    require_fit,
+    require_release_id,
+    require_same_cost,
+    require_same_guarantee,
 )
-from hushrank.privacy.accounting import Spend, composed_epsilon, fits, remaining_epsilon
+from hushrank.flows.ledger_text import drawn_before_text
+from hushrank.privacy.accounting import Spend, composed_epsilon, remaining_epsilon
 
-MAX_CLOCK_LAG = timedelta(hours=1)  # machines that share a ledger may differ by this much
 MAX_TRIES = 200  # of one append; each failure means that somebody else's succeeded
-
-_RELEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # it also names a lock file
 
 _Result = TypeVar("_Result")
 
@@ -134,7 +122,7 @@ class Ledger:
         Raises:
             LedgerError: another run of the release is in progress.
         """
-        _check_release_id(release_id)
+        require_release_id(release_id)
         return self._backend.hold(release_id)
 
     def reserve(
@@ -160,7 +148,7 @@ class Ledger:
             BudgetRefused: the total would exceed the terms.
             LedgerError: noise was drawn already, or the clock is behind the ledger.
         """
-        _check_release_id(release_id)
+        require_release_id(release_id)
 
         def decide(book: _Book) -> tuple[list[Event], Reservation]:
             latest = book.account.attempt(release_id)
@@ -168,8 +156,7 @@ class Ledger:
                 return [], _repeated(latest, spend)
             if latest is not None and latest.drawn_at is not None and not noise_lost:
                 raise LedgerError(drawn_before_text(release_id, latest.drawn_at))
-            self._check_clock(book)
-            self._check_fits(book, spend)
+            self._require_room(book, spend)
             number = 1 if latest is None else latest.number + 1
             event = Reserve(
                 release_id=release_id,
@@ -185,9 +172,7 @@ class Ledger:
 
     def check(self, spend: Spend) -> None:
         """Raise what `reserve` of a new release would raise; record nothing."""
-        book = self._read()
-        self._check_clock(book)
-        self._check_fits(book, spend)
+        self._require_room(self._read(), spend)
 
     def mark_drawn(self, release_id: str) -> None:
         """Record that noise is about to be drawn; draw only after this has returned.
@@ -219,7 +204,7 @@ class Ledger:
 
     def record_unsafe(self, release_id: str, why: str) -> None:
         """Record a release that no budget covers: not counted, but in `history` for good."""
-        _check_release_id(release_id)
+        require_release_id(release_id)
         unsafe = Unsafe(release_id=release_id, why=why)
         self._record(lambda book: ([*self._terms_events(book), unsafe], None))
 
@@ -283,7 +268,7 @@ class Ledger:
         if snapshot.loss is not None:
             raise LedgerError(snapshot.loss)
         account = account_of(chain.entries, self.terms.population, self._backend.place)
-        self._check_unit(account)
+        require_same_guarantee(account, self.terms, self._backend.place)
         now = self._clock().astimezone(UTC).replace(microsecond=0)
         if chain.entries:
             now = max(now, chain.entries[-1].time)
@@ -313,15 +298,17 @@ class Ledger:
         self, release_id: str, step: type[Draw | Commit | Cancel], done: ReleaseState | None = None
     ) -> None:
         def decide(book: _Book) -> tuple[list[Event], None]:
-            latest = book.account.attempt(release_id)
-            state = book.account.state(release_id)
-            if state is done:
+            if book.account.state(release_id) is done:
                 return [], None
-            if latest is None or state not in MAY_FOLLOW[step]:
-                raise LedgerError(wrong_state_text(release_id, step, state))
+            latest = attempt_for(step, book.account, release_id)
             return [step(release_id=release_id, attempt=latest.number)], None
 
         self._record(decide)
+
+    def _require_room(self, book: _Book, spend: Spend) -> None:
+        clock = self._clock().astimezone(UTC)
+        require_clock(clock, book.now, self.terms, self._backend.place)
+        require_fit(spend, book.account, book.period, self.terms, book.now.date())
 
     def _terms_events(self, book: _Book) -> list[Event]:
         """What to record before the first release under these terms."""
@@ -342,59 +329,9 @@ class Ledger:
             return []
         return [ChangeTerms(epsilon=terms.epsilon, delta=terms.delta, refresh=terms.refresh)]
 
-    def _check_unit(self, account: Account) -> None:
-        opened, terms = account.opened, self.terms
-        if opened is None:
-            return
-        for name, known, asked in (
-            ("unit", opened.unit, terms.unit),
-            ("adjacency", opened.adjacency, terms.adjacency),
-        ):
-            if known is not asked:
-                where = f"{self._backend.place}: {terms.population}"
-                raise LedgerError(other_guarantee_text(where, name, known, asked))
-        if opened.protects is None or terms.protects is None:  # from before it was recorded
-            return
-        if opened.protects is not terms.protects:
-            where = f"{self._backend.place}: {terms.population}"
-            raise LedgerError(other_protection_text(where, opened.protects, terms.protects))
-
-    def _check_clock(self, book: _Book) -> None:
-        clock = self._clock().astimezone(UTC)
-        if self.terms.refresh is not None and book.now - clock > MAX_CLOCK_LAG:
-            raise LedgerError(clock_text(self._backend.place, book.now, clock))
-
-    def _check_fits(self, book: _Book, spend: Spend) -> None:
-        if math.isinf(spend.epsilon) or spend.rho == math.inf:
-            raise ValueError("a release without privacy has no cost: record it as unsafe")
-        terms = self.terms
-        counted = book.account.counted(book.period)
-        spends = [attempt.spend for attempt in counted]
-        if fits(spends, spend, terms.epsilon, terms.delta):
-            return
-        end = book.period.end
-        refusal = refusal_text(
-            terms.population,
-            spends,
-            spend,
-            epsilon=terms.epsilon,
-            delta=terms.delta,
-            until="" if end is None else day_text(end.date(), book.now.date()),
-        )
-        undrawn = [attempt.release_id for attempt in counted if attempt.drawn_at is None]
-        raise BudgetRefused(refusal + undrawn_text(undrawn))
-
 
 def _repeated(attempt: Attempt, spend: Spend) -> Reservation:
-    if attempt.spend != spend:
-        raise LedgerError(other_cost_text(attempt.release_id, attempt.spend, spend))
+    require_same_cost(attempt, spend)
     return Reservation(
         attempt.release_id, attempt.number, spend, attempt.reserved_at, repeated=True
     )
-
-
-def _check_release_id(release_id: str) -> None:
-    if not _RELEASE_ID.fullmatch(release_id):
-        raise ValueError(
-            f"release_id must be 1 to 128 letters, digits, '.', '_' or '-', got {release_id!r}"
-        )

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from hushrank.flows.errors import BudgetRefused, LedgerError
-from hushrank.flows.ledger import MAX_CLOCK_LAG, Ledger
+from hushrank.flows.ledger import Ledger
+from hushrank.flows.ledger_rules import MAX_CLOCK_LAG
 from tests.ledgers import NOW, Clock, pure, release, terms_of
 
 

@@ -16,8 +16,9 @@ from hypothesis.stateful import (
 
 from hushrank.flows.budget_period import period_at
 from hushrank.flows.errors import BudgetRefused, LedgerError
-from hushrank.flows.ledger import MAX_CLOCK_LAG, Ledger
+from hushrank.flows.ledger import Ledger
 from hushrank.flows.ledger_entries import LINE_START
+from hushrank.flows.ledger_rules import MAX_CLOCK_LAG
 from tests.ledgers import Clock, pure, terms_of
 
 TOTAL = 5
