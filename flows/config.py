@@ -12,7 +12,7 @@ import re
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, Literal, Self, TypeVar
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
@@ -83,6 +83,8 @@ METHODS_OF_KIND = {
 
 
 Fraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+
+_Input = TypeVar("_Input", InputConfig, ResponsesConfig, RankingsConfig)
 
 
 class LedgerConfig(Section):
@@ -273,35 +275,22 @@ class SurveyConfig(Section):
 
     @property
     def comparisons(self) -> InputConfig:
-        """The `input` section of a job on comparisons.
-
-        Raises:
-            ConfigError: the job is on something else.
-        """
-        if not isinstance(self.input, InputConfig):
-            raise ConfigError(f"input.kind: must be comparisons, got {self.input.kind}")
-        return self.input
+        """The `input` section of a job on comparisons; ConfigError on another job."""
+        return self._input_of(InputConfig, "comparisons")
 
     @property
     def responses(self) -> ResponsesConfig:
-        """The `input` section of a job on test answers.
-
-        Raises:
-            ConfigError: the job is on something else.
-        """
-        if not isinstance(self.input, ResponsesConfig):
-            raise ConfigError(f"input.kind: must be responses, got {self.input.kind}")
-        return self.input
+        """The `input` section of a job on test answers; ConfigError on another job."""
+        return self._input_of(ResponsesConfig, "responses")
 
     @property
     def rankings(self) -> RankingsConfig:
-        """The `input` section of a job on rankings.
+        """The `input` section of a job on rankings; ConfigError on another job."""
+        return self._input_of(RankingsConfig, "rankings")
 
-        Raises:
-            ConfigError: the job is on something else.
-        """
-        if not isinstance(self.input, RankingsConfig):
-            raise ConfigError(f"input.kind: must be rankings, got {self.input.kind}")
+    def _input_of(self, section: type[_Input], kind: str) -> _Input:
+        if not isinstance(self.input, section):
+            raise ConfigError(f"input.kind: must be {kind}, got {self.input.kind}")
         return self.input
 
     def columns(self) -> Columns:
