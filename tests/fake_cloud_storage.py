@@ -14,7 +14,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import parse_qs, unquote, urlsplit
@@ -47,10 +47,15 @@ class _Object:
 
 @dataclass
 class Store:
-    """Buckets of objects, what was asked of them, and what shall go wrong."""
+    """Buckets of objects, what was asked of them, and what shall go wrong.
+
+    `serving` is the number of requests that are being carried out.
+    """
 
     buckets: dict[str, dict[str, _Object]]
     url: str = ""
+    ahead: timedelta = timedelta(0)  # of this machine's clock
+    serving: int = 0
     faults: list[Fault] = field(default_factory=list)
     requests: list[tuple[str, str]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -64,10 +69,15 @@ class Store:
         return self.buckets[bucket][name].content
 
     def put(self, bucket: str, name: str, content: bytes, metadata: dict[str, str]) -> _Object:
-        now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+        now = (datetime.now(UTC) + self.ahead).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         made = _Object(content, next(self.numbers), metadata, now)
         self.buckets[bucket][name] = made
         return made
+
+    def pass_time(self, seconds: float) -> None:
+        """Have that time pass in the store, and nowhere else."""
+        with self.lock:
+            self.ahead += timedelta(seconds=seconds)
 
     def fault(self, method: str, name: str) -> int | str | None:
         """What is wrong with this request; counts it."""
@@ -106,6 +116,15 @@ class _Handler(BaseHTTPRequestHandler):
         self._serve()
 
     def _serve(self) -> None:
+        with self.store.lock:
+            self.store.serving += 1
+        try:
+            self._carry_out()
+        finally:
+            with self.store.lock:
+                self.store.serving -= 1
+
+    def _carry_out(self) -> None:
         length = int(self.headers.get("Content-Length") or 0)
         self.body = self.rfile.read(length)
         url = urlsplit(self.path)

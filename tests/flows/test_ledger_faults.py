@@ -26,7 +26,7 @@ from hushrank.flows.ledger_gcs import LedgerObject
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.cloud_storage import CloudPath
-from tests.fake_cloud_storage import fake_cloud_storage
+from tests.fake_cloud_storage import Store, fake_cloud_storage
 
 COST = 2.0
 TOTAL = 10.0
@@ -34,19 +34,24 @@ KILLED = -signal.SIGKILL
 FORK = multiprocessing.get_context("fork")  # a fresh interpreter would take 2 s to import hushrank
 
 
-LEASE_SECONDS = 1.5  # of a run whose ledger is in a store
+LEASE_SECONDS = 6.0  # of a run whose ledger is in a store
+
+
+@pytest.fixture
+def store(monkeypatch) -> Iterator[Store]:
+    with fake_cloud_storage("budget") as store:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", store.url)
+        yield store
+        assert not [name for name in store.names("budget") if name.endswith(".now")]
 
 
 @pytest.fixture(params=["file", "object"])
-def place(request, tmp_path, monkeypatch) -> Iterator[Path | CloudPath]:
+def place(request, tmp_path) -> Path | CloudPath:
     """Where a ledger is kept: a local file, or an object in a store."""
     if request.param == "file":
-        yield tmp_path / "ledger.jsonl"
-        return
-    with fake_cloud_storage("budget") as store:
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", store.url)
-        yield CloudPath.parse("gs://budget/ledger.jsonl")
-        assert not [name for name in store.names("budget") if name.endswith(".now")]
+        return tmp_path / "ledger.jsonl"
+    request.getfixturevalue("store")
+    return CloudPath.parse("gs://budget/ledger.jsonl")
 
 
 def ledger_at(place: Path | CloudPath) -> Ledger:
@@ -210,8 +215,11 @@ def test_a_disk_that_fills_up_under_the_ledger(tmp_path):
         check_then_go_on(run)
 
 
-def test_a_killed_run_lets_the_next_one_in(tmp_path, place):
-    run = Run(tmp_path, place)
+IN_PROGRESS = "Another run of release a is in progress"
+
+
+def holding(run: Run) -> multiprocessing.process.BaseProcess:
+    """A child process that has the run's lock and keeps it."""
     reader, writer = os.pipe()
 
     def work() -> None:
@@ -222,22 +230,50 @@ def test_a_killed_run_lets_the_next_one_in(tmp_path, place):
     child = FORK.Process(target=work)
     child.start()
     os.read(reader, 4)
-    with pytest.raises(LedgerError, match="Another run of release a is in progress"):
-        run.go()
-    assert not run.notes.exists()
-    time.sleep(2 * LEASE_SECONDS if isinstance(place, CloudPath) else 0)
-    with pytest.raises(LedgerError, match="Another run of release a is in progress"):
-        run.go()  # it is alive, however long it takes
+    return child
+
+
+def kill(child: multiprocessing.process.BaseProcess) -> None:
     child.kill()
     child.join()
-    for _ in range(100):
-        try:
-            run.go()
-            break
-        except LedgerError:  # a file is let go at once, an object when its lease is stale
-            assert isinstance(place, CloudPath)
-            time.sleep(0.1)
+
+
+def test_a_killed_run_lets_the_next_one_in(tmp_path):
+    run = Run(tmp_path)
+    child = holding(run)
+    with pytest.raises(LedgerError, match=IN_PROGRESS):
+        run.go()
+    assert not run.notes.exists()
+    kill(child)
+    run.go()
     assert run.ledger.balance().spent_epsilon == COST
+
+
+def test_a_run_that_lives_keeps_its_lease_and_a_killed_one_loses_it(tmp_path, store):
+    """However long a run takes. Time passes in the store, whose clock alone counts."""
+    run = Run(tmp_path, CloudPath.parse("gs://budget/ledger.jsonl"))
+    child = holding(run)
+    (lease,) = (name for name in store.names("budget") if name.endswith(".lease"))
+    for _ in range(2):
+        with pytest.raises(LedgerError, match=IN_PROGRESS):
+            run.go()
+        store.pass_time(LEASE_SECONDS)
+        wait_for_another(store, lease)
+    with pytest.raises(LedgerError, match=IN_PROGRESS):
+        run.go()
+    assert not run.notes.exists()
+    kill(child)
+    store.pass_time(LEASE_SECONDS)
+    run.go()
+    assert run.ledger.balance().spent_epsilon == COST
+
+
+def wait_for_another(store: Store, name: str) -> None:
+    """Until an object has been written anew."""
+    generation, deadline = store.buckets["budget"][name].generation, time.monotonic() + 60
+    while store.buckets["budget"][name].generation == generation:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
 
 
 # Several processes at once
