@@ -29,7 +29,7 @@ from scipy.linalg import solve
 from scipy.sparse import csr_array
 from scipy.special import ndtri
 
-from hushrank.estimation.estimate import Estimate, mean_ranks
+from hushrank.estimation.estimate import Estimate, estimate_of
 from hushrank.estimation.likelihood import Objective, Weights
 from hushrank.estimation.links import Floats, Link
 from hushrank.estimation.pair_separation import (
@@ -204,14 +204,11 @@ def estimate_from(fit: DebiasedFit) -> Estimate:
         margin[~(known[:, np.newaxis] & known)] = np.inf
         separation = separate_pairs(fit.scores, score_differences(fit.scores) > margin)
     half_width = np.where(known, reach, np.inf)
-    return Estimate(
-        scores=fit.scores,
-        low=fit.scores - half_width,
-        high=fit.scores + half_width,
-        rank=mean_ranks(fit.scores),
-        rank_low=separation.rank_low,
-        rank_high=separation.rank_high,
-        groups=separation.groups,
+    return estimate_of(
+        fit.scores,
+        fit.scores - half_width,
+        fit.scores + half_width,
+        separation,
         informative=bool(known.any()),
     )
 

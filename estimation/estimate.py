@@ -7,6 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hushrank.estimation.links import Floats
+from hushrank.estimation.uncertainty import RankSeparation
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:
@@ -63,6 +66,38 @@ def top_k(estimate: Estimate, k: int) -> NDArray[np.intp]:
     if not 1 <= k <= estimate.n_items:
         raise ValueError(f"top_k must be between 1 and {estimate.n_items} (the items), got {k!r}")
     return estimate.order[:k]
+
+
+def estimate_of(
+    scores: Floats,
+    low: Floats,
+    high: Floats,
+    separation: RankSeparation,
+    *,
+    rank: Floats | None = None,
+    informative: bool = True,
+) -> Estimate:
+    """Scores with intervals, and the ranks that items may have; `rank` None: by the scores."""
+    return Estimate(
+        scores=scores,
+        low=low,
+        high=high,
+        rank=mean_ranks(scores) if rank is None else rank,
+        rank_low=separation.rank_low,
+        rank_high=separation.rank_high,
+        groups=separation.groups,
+        informative=informative,
+    )
+
+
+def nothing_learned(
+    scores: Floats, *, rank: Floats | None = None, reach: float = np.inf
+) -> Estimate:
+    """Scores that say nothing: intervals from -reach to reach, and any item may have any rank."""
+    n = len(scores)
+    any_rank = RankSeparation(np.ones(n, np.int64), np.full(n, n), np.ones(n, np.int64))
+    low, high = np.full(n, -reach), np.full(n, reach)
+    return estimate_of(scores, low, high, any_rank, rank=rank, informative=False)
 
 
 def mean_ranks(values: NDArray[np.generic]) -> NDArray[np.float64]:

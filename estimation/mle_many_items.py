@@ -18,9 +18,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.estimation.estimate import Estimate, mean_ranks
+from hushrank.estimation.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.links import Floats, Link
-from hushrank.estimation.mle_uncertainty import FARTHEST, error_reach, hopeless, nothing_learned
+from hushrank.estimation.mle_uncertainty import FARTHEST, error_reach, hopeless
 from hushrank.estimation.perturbed_mle import PerturbedMle
 from hushrank.estimation.uncertainty import LEVEL, RankSeparation, pair_tail, separate_ranks
 
@@ -64,14 +64,11 @@ def rank_many_by_scores(scores: Floats, mechanism: PerturbedMle) -> Estimate:
         return nothing_learned(scores)
     errors = many_errors(scores, mechanism)
     separation = _separation(scores, errors, mechanism)
-    return Estimate(
-        scores=scores,
-        low=np.minimum(errors.low, scores),
-        high=np.maximum(errors.high, scores),
-        rank=mean_ranks(scores),
-        rank_low=separation.rank_low,
-        rank_high=separation.rank_high,
-        groups=separation.groups,
+    return estimate_of(
+        scores,
+        np.minimum(errors.low, scores),
+        np.maximum(errors.high, scores),
+        separation,
         informative=bool((separation.groups > 1).any()),
     )
 

@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.debiased import laplacian, score_differences
-from hushrank.estimation.estimate import Estimate, mean_ranks
+from hushrank.estimation.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.links import Floats, Link
 from hushrank.estimation.pair_separation import difference_variance, separate_pairs
 from hushrank.estimation.perturbed_mle import PerturbedMle, information
@@ -88,14 +88,11 @@ def rank_by_scores(
         return nothing_learned(scores)
     errors = mle_errors(scores, mechanism, design)
     separation = _separation(scores, errors, mechanism, pair_tail(len(scores)))
-    return Estimate(
-        scores=scores,
-        low=np.minimum(errors.low, scores),
-        high=np.maximum(errors.high, scores),
-        rank=mean_ranks(scores),
-        rank_low=separation.rank_low,
-        rank_high=separation.rank_high,
-        groups=separation.groups,
+    return estimate_of(
+        scores,
+        np.minimum(errors.low, scores),
+        np.maximum(errors.high, scores),
+        separation,
         informative=bool((separation.groups > 1).any()),
     )
 
@@ -106,21 +103,6 @@ def hopeless(mechanism: PerturbedMle) -> bool:
     The expansion below would then be taken far out where the likelihood is flat.
     """
     return mechanism.noise.standard_deviation > HOPELESS * information(mechanism.settings)
-
-
-def nothing_learned(scores: Floats) -> Estimate:
-    """Scores that say nothing: no interval has an end, and any item may have any rank."""
-    n = len(scores)
-    return Estimate(
-        scores=scores,
-        low=np.full(n, -np.inf),
-        high=np.full(n, np.inf),
-        rank=mean_ranks(scores),
-        rank_low=np.ones(n, np.int64),
-        rank_high=np.full(n, n),
-        groups=np.ones(n, np.int64),
-        informative=False,
-    )
 
 
 def simultaneous_ranks(

@@ -27,7 +27,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from hushrank.estimation.estimate import Estimate, mean_ranks
+from hushrank.estimation.estimate import Estimate, estimate_of, mean_ranks, nothing_learned
 from hushrank.estimation.matrices import WinCounts
 from hushrank.estimation.uncertainty import LEVEL, Margin, pair_tail, quantile, separate_ranks
 from hushrank.privacy.noise import NoiseLaw
@@ -60,32 +60,16 @@ def rank_by_win_counts(counts: WinCounts, law: NoiseLaw) -> Estimate:
     wins = counts.wins / counts.row_weight  # in comparisons, and so is all that follows
     noise_sd = math.sqrt(law.variance) / counts.row_weight
     if wins.sum() <= CLEAR_TOTAL * noise_sd * math.sqrt(counts.n_items):
-        return _nothing_learned(wins)
+        return nothing_learned(np.zeros(len(wins)), rank=mean_ranks(wins), reach=0.5)
     scores = _within_bounds(counts.n_items * wins / (2 * wins.sum()) - 0.5)
     low, high = _score_interval(wins, noise_sd, law)
     separation = separate_ranks(wins, _pair_margin(len(wins), noise_sd, law))
-    return Estimate(
-        scores=scores,
-        low=np.minimum(low, scores),
-        high=np.maximum(high, scores),
+    return estimate_of(
+        scores,
+        np.minimum(low, scores),
+        np.maximum(high, scores),
+        separation,
         rank=mean_ranks(wins),
-        rank_low=separation.rank_low,
-        rank_high=separation.rank_high,
-        groups=separation.groups,
-    )
-
-
-def _nothing_learned(wins: NDArray[np.float64]) -> Estimate:
-    n = len(wins)
-    return Estimate(
-        scores=np.zeros(n),
-        low=np.full(n, -0.5),
-        high=np.full(n, 0.5),
-        rank=mean_ranks(wins),
-        rank_low=np.ones(n, np.int64),
-        rank_high=np.full(n, n),
-        groups=np.ones(n, np.int64),
-        informative=False,
     )
 
 

@@ -24,7 +24,7 @@ from hushrank.estimation.debiased import (
     sandwich_covariance,
     score_differences,
 )
-from hushrank.estimation.estimate import Estimate, mean_ranks
+from hushrank.estimation.estimate import Estimate, estimate_of
 from hushrank.estimation.likelihood import Objective
 from hushrank.estimation.links import LOGISTIC, Floats
 from hushrank.estimation.pair_separation import difference_variance, separate_pairs
@@ -48,14 +48,12 @@ def kemeny_estimate(evidence: RankingEvidence) -> tuple[Estimate, Consensus]:
     scores = middle - rank
     sure = evidence.margins > -ndtri(pair_tail(n_items)) * np.sqrt(evidence.squares)
     separation = separate_pairs(scores, sure & (score_differences(scores) > 0))
-    estimate = Estimate(
-        scores=scores,
-        low=np.asarray(middle - separation.rank_high, np.float64),
-        high=np.asarray(middle - separation.rank_low, np.float64),
+    estimate = estimate_of(
+        scores,
+        np.asarray(middle - separation.rank_high, np.float64),
+        np.asarray(middle - separation.rank_low, np.float64),
+        separation,
         rank=rank,
-        rank_low=separation.rank_low,
-        rank_high=separation.rank_high,
-        groups=separation.groups,
         informative=bool(evidence.totals.any()),
     )
     return estimate, consensus
@@ -77,15 +75,8 @@ def borda_estimate(evidence: RankingEvidence) -> Estimate:
     margin = -ndtri(pair_tail(n_items)) * np.sqrt(variance)
     sure = (score_differences(scores) > margin) & known
     separation = separate_pairs(scores, sure)
-    return Estimate(
-        scores=scores,
-        low=scores - half_width,
-        high=scores + half_width,
-        rank=mean_ranks(scores),
-        rank_low=separation.rank_low,
-        rank_high=separation.rank_high,
-        groups=separation.groups,
-        informative=known,
+    return estimate_of(
+        scores, scores - half_width, scores + half_width, separation, informative=known
     )
 
 

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from hushrank.estimation.differential import DifferentialMeasurements
-from hushrank.estimation.estimate import Estimate, mean_ranks
+from hushrank.estimation.estimate import Estimate, estimate_of, mean_ranks, nothing_learned
 from hushrank.estimation.item_graph import ItemGraph
 from hushrank.estimation.pair_separation import difference_variance, separate_pairs
 from hushrank.estimation.randomized_measurements import (
@@ -187,7 +187,7 @@ def _with_intervals(
     total = chain.y.sum()
     if total <= CLEAR_TOTAL * entry_sd * math.sqrt(2 * chain.graph.n_edges):
         return SpectralEstimate(
-            estimate=_nothing_learned(scores),
+            estimate=nothing_learned(np.zeros(len(scores)), rank=mean_ranks(scores)),
             covariance=noise + sampling,
             connection=linked,
             n_clipped=chain.n_clipped,
@@ -202,20 +202,6 @@ def _with_intervals(
         covariance=covariance,
         connection=linked,
         n_clipped=chain.n_clipped,
-    )
-
-
-def _nothing_learned(scores: Vector) -> Estimate:
-    n = len(scores)
-    return Estimate(
-        scores=np.zeros(n),
-        low=np.full(n, -np.inf),
-        high=np.full(n, np.inf),
-        rank=mean_ranks(scores),
-        rank_low=np.ones(n, np.int64),
-        rank_high=np.full(n, n),
-        groups=np.ones(n, np.int64),
-        informative=False,
     )
 
 
@@ -236,14 +222,11 @@ def _informative(
     limited = ~linked.no_lower_limit[:, np.newaxis] & ~linked.no_upper_limit
     gap = scores[:, np.newaxis] - scores
     separation = separate_pairs(scores, (gap > margin) & (same_set | limited))
-    return Estimate(
-        scores=scores,
-        low=np.where(linked.no_lower_limit, -np.inf, scores - half),
-        high=np.where(linked.no_upper_limit, np.inf, scores + half),
-        rank=mean_ranks(scores),
-        rank_low=separation.rank_low,
-        rank_high=separation.rank_high,
-        groups=separation.groups,
+    return estimate_of(
+        scores,
+        np.where(linked.no_lower_limit, -np.inf, scores - half),
+        np.where(linked.no_upper_limit, np.inf, scores + half),
+        separation,
     )
 
 
