@@ -37,8 +37,8 @@ from tests.flows.conftest import ITEMS, Survey, answers
 NIGHT = "2026-11-20"
 ROLES = ("user", "left", "right", "outcome", "event", "at", "comment")
 CANARIES = tuple(f"canary-{role}-7391" for role in (*ROLES, "line", "key"))
-FACTOR = 1_000_003  # exact counts are planted as multiples of it
-EPSILON = 1e-6  # each of 20 counts stays as it was with probability eps / 24
+FACTOR = 1_000_000_007  # exact counts are planted as multiples of it
+EPSILON = 1e-9  # one of 12 released counts is one of 12 planted ones with probability 6 eps at most
 PLANTED = "planted.json"  # in the confidential area: the exact numbers
 
 
@@ -284,7 +284,7 @@ if __name__ == "__main__":
 @pytest.mark.slow
 def test_nothing_planted_is_in_prefects_database_or_told_by_the_child(canaries):
     """Of the real command: its child process, an ephemeral server, artifacts, events and logs."""
-    put(canaries.set(observability=None, ledger__alerts=[1e-9]), "csv")
+    put(canaries.set(observability=None, ledger__alerts=[1e-12]), "csv")
     home = canaries.folder / "prefect"
     done = subprocess.run(
         [sys.executable, "-c", PLANTED_RUN, "run", str(canaries.config), "--date", NIGHT],

@@ -41,7 +41,7 @@ def test_cems_without_privacy_ranks_london_first_and_stockholm_last(survey, comm
     assert "nobody is protected" in printed
 
 
-def test_cems_at_epsilon_2_still_tells_the_ends_apart(survey, command, real_data):
+def test_cems_at_epsilon_4_still_tells_the_ends_apart(survey, command, real_data):
     release, _ = run(
         survey,
         command,
@@ -49,10 +49,11 @@ def test_cems_at_epsilon_2_still_tells_the_ends_apart(survey, command, real_data
         "pair_cems",
         items={"names": CEMS},
         privacy__max_contributions=15,
+        privacy__epsilon=4.0,
     )
-    assert release["privacy"]["noise_scale"] == 12  # 24 / 2: every pair at most once a person
-    # London is 345 wins ahead, Stockholm 119 behind: noise of scale 12 turns neither round
-    # but with probability below 1e-4.
+    assert release["privacy"]["noise_scale"] == 6  # 24 / 4: every pair at most once a person
+    # London is 345 wins ahead, Stockholm 119 behind: noise of scale 6 turns neither round
+    # but with probability 1.3e-8.
     assert (names(release)[0], names(release)[-1]) == ("London", "Stockholm")
     assert release["ranking"][0]["rank_high"] == 1
 
