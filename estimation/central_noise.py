@@ -41,20 +41,25 @@ class Calibration:
 
 def calibrate_win_counts(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Calibration:
     """Noise for the win counts of `n_items` items; it depends on public parameters only."""
-    return _calibrate(params, win_counts_sensitivity(params, n_items, row_weight))
+    return calibrate(params, win_counts_sensitivity(params, n_items, row_weight))
 
 
 def calibrate_pair_counts(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Calibration:
     """Noise for the pair counts of `n_items` items; it depends on public parameters only."""
-    return _calibrate(params, pair_counts_sensitivity(params, n_items, row_weight))
+    return calibrate(params, pair_counts_sensitivity(params, n_items, row_weight))
 
 
 def calibrate_outcomes(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Calibration:
     """Noise for who won, of a public graph of `n_items` items; from public parameters only."""
-    return _calibrate(params, outcomes_sensitivity(params, n_items, row_weight))
+    return calibrate(params, outcomes_sensitivity(params, n_items, row_weight))
 
 
-def _calibrate(params: PrivacyParams, sensitivity: Sensitivity) -> Calibration:
+def calibrate(params: PrivacyParams, sensitivity: Sensitivity) -> Calibration:
+    """Noise for integers of this sensitivity, by the law that `params` name.
+
+    Discrete Gaussian of variance l2^2 / (2 rho) is rho-zCDP, discrete Laplace of scale l1 / epsilon
+    is epsilon-DP.
+    """
     if params.noise is NoiseKind.GAUSSIAN:
         law = gaussian_law(sensitivity, rho_of(params))
     else:

@@ -12,28 +12,21 @@ from __future__ import annotations
 
 import numpy as np
 
-from hushrank.estimation.central_noise import Calibration
+from hushrank.estimation.central_noise import Calibration, calibrate
 from hushrank.estimation.differential import DifferentialMeasurements
 from hushrank.estimation.item_graph import ItemGraph
-from hushrank.privacy.accounting import rho_of, spend_of
 from hushrank.privacy.differential import measurement_sensitivity
-from hushrank.privacy.noise import add_noise, gaussian_law, laplace_law
+from hushrank.privacy.noise import add_noise
 from hushrank.privacy.randomness import RandomBits
-from hushrank.privacy.units import NoiseKind, PrivacyParams
+from hushrank.privacy.units import PrivacyParams
 
 
 def calibrate_measurements(params: PrivacyParams, graph: ItemGraph) -> Calibration:
     """Noise for the measurements on `graph`; it depends on public parameters only.
 
-    Discrete Gaussian of variance l2^2 / (2 rho) is rho-zCDP, discrete Laplace of scale l1 / epsilon
-    is epsilon-DP ([NZ] Lemma 4.1 with erratum E6, see `privacy.differential`).
+    See [NZ] Lemma 4.1, with erratum E6 (`privacy.differential`).
     """
-    sensitivity = measurement_sensitivity(params, graph.n_items, graph.n_edges)
-    if params.noise is NoiseKind.GAUSSIAN:
-        law = gaussian_law(sensitivity, rho_of(params))
-    else:
-        law = laplace_law(sensitivity, params.epsilon)
-    return Calibration(sensitivity, law, spend_of(params))
+    return calibrate(params, measurement_sensitivity(params, graph.n_items, graph.n_edges))
 
 
 def release_measurements(
