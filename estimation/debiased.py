@@ -38,7 +38,7 @@ from hushrank.estimation.pair_separation import (
     separate_pairs,
 )
 from hushrank.estimation.simulated_errors import Edges, SimulatedVariances, simulated_variances
-from hushrank.estimation.solve import minimise
+from hushrank.estimation.solve import Solution, minimise
 from hushrank.estimation.trust_region import minimise_nonconvex, smallest_curvature
 from hushrank.estimation.uncertainty import LEVEL, pair_tail
 from hushrank.estimation.weighted_pairs import WeightedPairs
@@ -157,18 +157,63 @@ def fit_sums(
     # A pair's curvature then holds W only, which noise does not touch: convex.
     convex = link.outcome_free_curvature
     solution = minimise(objective) if convex else minimise_nonconvex(objective)
-    scores = solution.theta
-    covariance, information = _errors(w, scores, link, variance, ridge)
-    surely_convex = convex and isinstance(w, csr_array)
+    if isinstance(w, csr_array):
+        return _fit_of_many(w, objective, solution, variance)
+    information, noise = _moments(w, score_differences(solution.theta), link, variance)
+    curvature = laplacian(information + information.T)
+    return sandwich_fit(objective, solution, curvature, laplacian(noise + noise.T))
+
+
+def sandwich_fit(
+    objective: Objective, solution: Solution, curvature: Floats, noise: Floats
+) -> DebiasedFit:
+    """The fit that ended at `solution`; its errors are (A + 2c)^-1 (B + pull) (A + 2c)^-1.
+
+    Args:
+        objective: of ridge 2c.
+        solution: a stationary point of it.
+        curvature: A, shape (n, n), expected Hessian of the likelihood there, without the ridge.
+        noise: B, shape (n, n), covariance of the likelihood's gradient.
+    """
+    scores, n = solution.theta, objective.n_items
+    stiff = curvature + objective.ridge * np.eye(n)
+    pull = _pull(scores, objective.ridge / 2) * (np.eye(n) - 1 / n)
+    half = solve(stiff, noise + pull, assume_a="pos")
+    covariance = np.asarray(solve(stiff, half.T, assume_a="pos"))
+    information, smallest = np.diagonal(curvature).copy(), smallest_curvature(objective, scores)
+    return _fit(objective, solution, covariance, information, smallest)
+
+
+def _fit_of_many(
+    weights: csr_array, objective: Objective, solution: Solution, variance: SumsVariance
+) -> DebiasedFit:
+    """The fit of sparse weights, with variances alone."""
+    scores, link, ridge = solution.theta, objective.link, objective.ridge / 2
+    edges = Edges.of(weights)
+    information, noise = _moments(weights.data, edges.differences(scores), link, variance)
+    variances = simulated_variances(edges, information, noise, _pull(scores, ridge), ridge)
+    convex = link.outcome_free_curvature
+    smallest = 2 * ridge if convex else smallest_curvature(objective, scores)
+    return _fit(objective, solution, variances, edges.sums(information), smallest)
+
+
+def _fit(
+    objective: Objective,
+    solution: Solution,
+    covariance: Floats | SimulatedVariances,
+    information: Floats,
+    smallest: float,
+) -> DebiasedFit:
+    scores, ridge = solution.theta, objective.ridge / 2
     return DebiasedFit(
-        link=link.name,
+        link=objective.link.name,
         scores=scores,
         covariance=covariance,
         information=information,
         ridge=ridge,
         loss=objective.value(scores) - ridge * float(scores @ scores),
         gradient_norm=solution.gradient_norm,
-        smallest_curvature=2 * ridge if surely_convex else smallest_curvature(objective, scores),
+        smallest_curvature=smallest,
     )
 
 
@@ -230,28 +275,6 @@ def _objective(s: Weights, w: Weights, link: Link, ridge: float) -> Objective:
     return Objective(weights, link, 2 * ridge, np.zeros(w.shape[0]))
 
 
-def _errors(
-    weights: Weights, scores: Floats, link: Link, variance: SumsVariance, ridge: float
-) -> tuple[Floats | SimulatedVariances, Floats]:
-    """Covariance of the scores, and what is known of each."""
-    if isinstance(weights, csr_array):
-        return _errors_of_many(weights, scores, link, variance, ridge)
-    information, noise = _moments(weights, score_differences(scores), link, variance)
-    curvature = laplacian(information + information.T)
-    covariance = sandwich_covariance(curvature, laplacian(noise + noise.T), scores, ridge)
-    return covariance, np.diagonal(curvature).copy()
-
-
-def _errors_of_many(
-    weights: csr_array, scores: Floats, link: Link, variance: SumsVariance, ridge: float
-) -> tuple[SimulatedVariances, Floats]:
-    """Variances of the scores, and what is known of each."""
-    edges = Edges.of(weights)
-    information, noise = _moments(weights.data, edges.differences(scores), link, variance)
-    pull = _pull(scores, ridge)
-    return simulated_variances(edges, information, noise, pull, ridge), edges.sums(information)
-
-
 def _moments(
     weights: Floats, d: Floats, link: Link, variance: SumsVariance
 ) -> tuple[Floats, Floats]:
@@ -263,14 +286,6 @@ def _moments(
     """
     noise = variance.of_sums(weights, link.cdf(d)) * (link.slope(d) + link.slope(-d)) ** 2
     return np.asarray(weights * link.information(d)), np.asarray(noise)
-
-
-def sandwich_covariance(curvature: Floats, noise: Floats, scores: Floats, ridge: float) -> Floats:
-    """Covariance of a fit's errors, a sandwich: (A + 2c)^-1 (B + pull) (A + 2c)^-1."""
-    n, pull = len(scores), _pull(scores, ridge)
-    stiff = curvature + 2 * ridge * np.eye(n)
-    half = solve(stiff, noise + pull * (np.eye(n) - 1 / n), assume_a="pos")
-    return np.asarray(solve(stiff, half.T, assume_a="pos"))
 
 
 def _pull(scores: Floats, ridge: float) -> float:

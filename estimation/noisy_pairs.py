@@ -39,14 +39,14 @@ from hushrank.estimation.debiased import (
     DebiasedFit,
     laplacian,
     require_fittable,
-    sandwich_covariance,
+    sandwich_fit,
     score_differences,
 )
 from hushrank.estimation.likelihood import Objective
 from hushrank.estimation.links import Floats, Link
 from hushrank.estimation.matrices import PairCounts
 from hushrank.estimation.solve import Solution, minimise
-from hushrank.estimation.trust_region import minimise_nonconvex, smallest_curvature
+from hushrank.estimation.trust_region import minimise_nonconvex
 from hushrank.privacy.noise import NoiseLaw
 
 CLEAR_TOTAL = 2.0  # standard deviations of its noise up to which a pair's total may be left out
@@ -98,16 +98,7 @@ def fit_noisy_pairs(
     curvature, noise = _expected_moments(totals, pairs, variance, scores, link)
     n_pairs = counts.n_items * (counts.n_items - 1) // 2
     return NoisyPairsFit(
-        fit=DebiasedFit(
-            link=link.name,
-            scores=scores,
-            covariance=sandwich_covariance(curvature, noise, scores, ridge),
-            information=np.diagonal(curvature).copy(),
-            ridge=ridge,
-            loss=objective.value(scores) - ridge * float(scores @ scores),
-            gradient_norm=solution.gradient_norm,
-            smallest_curvature=smallest_curvature(objective, scores),
-        ),
+        fit=sandwich_fit(objective, solution, curvature, noise),
         n_pairs=n_pairs,
         n_left_out=n_pairs - int((pairs.kept > 0).sum()) // 2,
     )

@@ -21,7 +21,7 @@ from hushrank.estimation.debiased import (
     DebiasedFit,
     laplacian,
     require_fittable,
-    sandwich_covariance,
+    sandwich_fit,
     score_differences,
 )
 from hushrank.estimation.estimate import Estimate, estimate_of
@@ -30,7 +30,6 @@ from hushrank.estimation.links import LOGISTIC, Floats
 from hushrank.estimation.pair_separation import difference_variance, separate_pairs
 from hushrank.estimation.ranking_evidence import RankingEvidence
 from hushrank.estimation.solve import minimise
-from hushrank.estimation.trust_region import smallest_curvature
 from hushrank.estimation.uncertainty import LEVEL, pair_tail
 
 
@@ -97,18 +96,9 @@ def fit_bradley_terry(evidence: RankingEvidence, ridge: float = RIDGE) -> Debias
     require_fittable(evidence.n_items, ridge)
     objective = Objective(evidence.wins, LOGISTIC, 2 * ridge, np.zeros(evidence.n_items))
     solution = minimise(objective)
-    scores = solution.theta
-    curvature = laplacian(evidence.totals * LOGISTIC.information(score_differences(scores)))
-    return DebiasedFit(
-        link=LOGISTIC.name,
-        scores=scores,
-        covariance=sandwich_covariance(curvature, _gradient_moments(evidence), scores, ridge),
-        information=np.diagonal(curvature).copy(),
-        ridge=ridge,
-        loss=objective.value(scores) - ridge * float(scores @ scores),
-        gradient_norm=solution.gradient_norm,
-        smallest_curvature=smallest_curvature(objective, scores),
-    )
+    differences = score_differences(solution.theta)
+    curvature = laplacian(evidence.totals * LOGISTIC.information(differences))
+    return sandwich_fit(objective, solution, curvature, _gradient_moments(evidence))
 
 
 def _gradient_moments(evidence: RankingEvidence) -> Floats:
