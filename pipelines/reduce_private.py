@@ -13,7 +13,7 @@ from typing import Any
 
 from hushrank.estimation.matrices import MOST_DENSE_ITEMS
 from hushrank.estimation.weighted_pairs import WeightedPairs
-from hushrank.pipelines.confidential_area import set_aside
+from hushrank.pipelines.confidential_area import set_batch_aside
 from hushrank.pipelines.execution import execute
 from hushrank.pipelines.memory_plan import MemoryPlan
 from hushrank.pipelines.private_job import ReduceAnswers
@@ -29,7 +29,6 @@ from hushrank.transforms.answers import (
     split_by_owner,
     thin_crowds,
 )
-from hushrank.transforms.encode import text_of_rejects
 from hushrank.transforms.engine import TaggedOutput, beam
 from hushrank.transforms.epsilons import read_epsilon_table
 from hushrank.transforms.privatize import PrivatePairsFn, SparsePrivatePairsFn, privatize
@@ -121,13 +120,7 @@ class _ReadEncode(beam.DoFn):
                 batch.rows, job.columns, job.catalogue, job.epsilons, self._table, self._hash,
                 job.ties, bits,
             )  # fmt: skip
-            rejects = list(encoded.rejects)
-            if batch.malformed:
-                rejects.append(text_of_rejects(batch.malformed, split.schema))
-            for part, table in enumerate(rejects):
-                set_aside(job.confidential, f"{split.name}#{number}.{part}", table)
-                tally["rows_rejected"] += len(table)
-            tally["rows_read"] += len(batch.rows) + len(batch.malformed)
+            tally.update(set_batch_aside(job.confidential, split, number, batch, encoded.rejects))
             if self._hash is None:
                 yield privatize(
                     encoded.answers, job.randomisation, bits, already_private=job.already_private

@@ -7,6 +7,7 @@ nobody has seen them. Nothing is logged and no Beam metrics are kept.
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -14,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from hushrank.estimation.ranking_counts import RankingCounts
-from hushrank.pipelines.confidential_area import set_aside
+from hushrank.pipelines.confidential_area import set_aside, set_batch_aside
 from hushrank.pipelines.execution import execute
 from hushrank.pipelines.memory_plan import MemoryPlan
 from hushrank.pipelines.rankings_job import ReduceRankings
@@ -25,7 +26,6 @@ from hushrank.transforms.aggregate import TallyFn
 from hushrank.transforms.catalogue import Catalogue
 from hushrank.transforms.count_rankings import RankingCountsFn
 from hushrank.transforms.crowded_rankings import Kept, bound_in_turns, list_turns, long_turns
-from hushrank.transforms.encode import text_of_rejects
 from hushrank.transforms.engine import TaggedOutput, beam
 from hushrank.transforms.epsilons import read_epsilon_table
 from hushrank.transforms.private_rankings import privatize_rankings
@@ -127,19 +127,14 @@ class _ReadEncode(beam.DoFn):
 
     def process(self, split: Split) -> Iterator[Any]:
         job = self._job
-        tally = {"rows_read": 0, "rows_rejected": 0}
+        tally = Counter({"rows_read": 0, "rows_rejected": 0})
         for number, batch in enumerate(read_batches(split)):
             rows = batch.rows
             if job.contest is not None and job.columns.contest is not None:
                 rows = of_contest(rows, job.columns.contest, job.contest)
             outputs, rejected = self._encoded(rows)
             rejects = [] if rejected is None else [rejected]
-            if batch.malformed:
-                rejects.append(text_of_rejects(batch.malformed, split.schema))
-            for part, table in enumerate(rejects):
-                set_aside(job.confidential, f"{split.name}#{number}.{part}", table)
-                tally["rows_rejected"] += len(table)
-            tally["rows_read"] += len(batch.rows) + len(batch.malformed)
+            tally.update(set_batch_aside(job.confidential, split, number, batch, rejects))
             yield from outputs
         yield TaggedOutput(TALLY, tally)
 

@@ -6,6 +6,7 @@ goes to the confidential folder and nowhere else, and noise is drawn afterwards,
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
@@ -13,7 +14,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushrank.pipelines.confidential_area import set_aside
+from hushrank.pipelines.confidential_area import set_aside, set_batch_aside
 from hushrank.pipelines.execution import execute
 from hushrank.pipelines.memory_plan import MemoryPlan
 from hushrank.pipelines.responses_job import ReduceResponses
@@ -29,7 +30,6 @@ from hushrank.transforms.answer_sheets import (
     sheets_of_partition,
 )
 from hushrank.transforms.catalogue import Catalogue
-from hushrank.transforms.encode import text_of_rejects
 from hushrank.transforms.engine import TaggedOutput, beam
 from hushrank.transforms.files import FileFormat, InputFile, check_files
 from hushrank.transforms.measurements import MeasurementsFn
@@ -161,16 +161,11 @@ class _ReadEncode(beam.DoFn):
     def process(self, split: Split) -> Iterator[Any]:
         job = self._job
         keyed_hash = KeyedHash(job.key)
-        tally = {"rows_read": 0, "rows_rejected": 0}
+        tally = Counter({"rows_read": 0, "rows_rejected": 0})
         for number, batch in enumerate(read_batches(split)):
             encoded = encode_answers(batch.rows, job.columns, job.catalogue, keyed_hash)
-            rejects = [encoded.rejects] if encoded.rejects is not None else []
-            if batch.malformed:
-                rejects.append(text_of_rejects(batch.malformed, split.schema))
-            for part, table in enumerate(rejects):
-                set_aside(job.confidential, f"{split.name}#{number}.{part}", table)
-                tally["rows_rejected"] += len(table)
-            tally["rows_read"] += len(batch.rows) + len(batch.malformed)
+            rejects = [] if encoded.rejects is None else [encoded.rejects]
+            tally.update(set_batch_aside(job.confidential, split, number, batch, rejects))
             blobs = blobs_by_person(encoded.answers, len(job.catalogue), self._n_partitions)
             for partition, blob in blobs:
                 yield partition, (answers_in(blob), park(blob, self._spill))
