@@ -7,10 +7,11 @@ in `flows.methods`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 from numpy.typing import NDArray
 
+from hushrank.estimation.central_noise import Calibration
 from hushrank.estimation.estimate import Estimate
 from hushrank.flows.config import SurveyConfig
 from hushrank.flows.privacy_record import PrivacyRecord
@@ -39,6 +40,13 @@ class Terms:
 
     spend: Spend
     noise: str
+
+    @classmethod
+    def of(cls, calibration: Calibration, where: str) -> Self:
+        """Of discrete noise that is added to counts; `where` says to which."""
+        law = calibration.law
+        noise = f"discrete {law.kind.capitalize()} noise of scale {law.scale:.6g} {where}"
+        return cls(spend=calibration.spend, noise=noise)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

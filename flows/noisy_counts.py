@@ -27,10 +27,7 @@ class NoisyCounts:
 
     def terms(self, config: SurveyConfig) -> Terms:
         """Cost and noise."""
-        calibration = _calibration(config)
-        law = calibration.law
-        noise = f"discrete {law.kind.capitalize()} noise of scale {law.scale:.6g} on every count"
-        return Terms(spend=calibration.spend, noise=noise)
+        return Terms.of(_calibration(config), "on every count")
 
     def reduction(
         self, config: SurveyConfig, files: tuple[InputFile, ...], key: bytes, folder: str

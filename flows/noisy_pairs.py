@@ -44,15 +44,12 @@ class NoisyPairs:
 
     def terms(self, config: SurveyConfig) -> Terms:
         """Cost and noise."""
-        calibration = _calibration(config)
-        law = calibration.law
         where = (
             "on who won, in each pair that was compared"
             if config.privacy.public_graph
             else "on every entry of the matrix of wins"
         )
-        noise = f"discrete {law.kind.capitalize()} noise of scale {law.scale:.6g} {where}"
-        return Terms(spend=calibration.spend, noise=noise)
+        return Terms.of(_calibration(config), where)
 
     def reduction(
         self, config: SurveyConfig, files: tuple[InputFile, ...], key: bytes, folder: str

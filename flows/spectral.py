@@ -18,7 +18,6 @@ from hushrank.estimation.item_graph import (
 from hushrank.estimation.private_measurements import calibrate_measurements, release_measurements
 from hushrank.estimation.spectral_estimate import SpectralEstimate, estimate_difficulties
 from hushrank.flows.config import SurveyConfig
-from hushrank.flows.config_input import BadRows
 from hushrank.flows.config_spectral import GraphKind, SpectralConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.method import Arrays, Conclusion, Terms
@@ -27,6 +26,7 @@ from hushrank.flows.release import NOT_INFORMATIVE
 from hushrank.flows.released import ReleasedMeasurements
 from hushrank.flows.scale import Scale
 from hushrank.flows.spectral_statement import measurement_words
+from hushrank.flows.survey_reduction import reduce_test
 from hushrank.flows.wording import name_list
 from hushrank.pipelines.responses_job import ReduceResponses
 from hushrank.privacy.randomness import RandomBits, seeded_bits
@@ -49,28 +49,14 @@ class Spectral:
             raise ConfigError("\n".join(problems))
         graph = public_graph(config)
         calibration = calibrate_measurements(config.privacy.params(), graph)
-        law = calibration.law
-        noise = (
-            f"discrete {law.kind.capitalize()} noise of scale {law.scale:.6g} on every count of"
-            f" {graph.n_edges:,} pairs of items"
-        )
-        return Terms(spend=calibration.spend, noise=noise)
+        return Terms.of(calibration, f"on every count of {graph.n_edges:,} pairs of items")
 
     def reduction(
         self, config: SurveyConfig, files: tuple[InputFile, ...], key: bytes, folder: str
     ) -> ReduceResponses:
         """Count, for each pair of items, who was right on the one and wrong on the other."""
-        responses, catalogue = config.responses, config.items.catalogue()
-        return ReduceResponses(
-            files=files,
-            columns=responses.response_columns(catalogue),
-            catalogue=catalogue,
-            max_answers=config.privacy.params().max_contributions,
-            duplicates=responses.duplicates,
-            key=key,
-            confidential=folder,
-            fail_on_bad_rows=responses.on_bad_rows is BadRows.FAIL,
-        )
+        most = config.privacy.params().max_contributions
+        return reduce_test(config, files, key, folder, max_answers=most)
 
     def draw(self, exact: Arrays, config: SurveyConfig, bits: RandomBits) -> Arrays:
         """Add noise to both counts of every pair of the graph."""

@@ -16,7 +16,6 @@ from hushrank.estimation.randomized_measurements import (
 )
 from hushrank.estimation.spectral_estimate import SpectralEstimate, estimate_randomized
 from hushrank.flows.config import SurveyConfig
-from hushrank.flows.config_input import BadRows
 from hushrank.flows.config_spectral import SpectralConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.local_statement import SHUFFLE_DELTA, WARNER
@@ -27,6 +26,7 @@ from hushrank.flows.scale import Scale
 from hushrank.flows.spectral import public_graph
 from hushrank.flows.spectral_statement import NZ
 from hushrank.flows.statement import REACH, large_loss, never_protected, number, odds_factor
+from hushrank.flows.survey_reduction import reduce_test
 from hushrank.pipelines.responses_job import ReduceResponses
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.amplification import shuffled_epsilon
@@ -67,18 +67,9 @@ class SpectralRandomized:
         self, config: SurveyConfig, files: tuple[InputFile, ...], key: bytes, folder: str
     ) -> ReduceResponses:
         """Randomise answers and sum what they say of each pair."""
-        responses, catalogue = config.responses, config.items.catalogue()
-        return ReduceResponses(
-            files=files,
-            columns=responses.response_columns(catalogue),
-            catalogue=catalogue,
-            max_answers=_answers(config),
-            duplicates=responses.duplicates,
-            key=key,
-            confidential=folder,
-            fail_on_bad_rows=responses.on_bad_rows is BadRows.FAIL,
-            local=LocalAnswers(_epsilon(config), _settings(config).debiased),
-        )
+        local = LocalAnswers(_epsilon(config), _settings(config).debiased)
+        most = _answers(config)
+        return reduce_test(config, files, key, folder, max_answers=most, local=local)
 
     def draw(self, exact: Arrays, config: SurveyConfig, bits: RandomBits) -> Arrays:
         """Let out what is private already: see the module's text."""

@@ -1,13 +1,15 @@
-"""From a configuration to the reduction of its comparison log."""
+"""From a configuration to the reduction of its log: of comparisons, or of test answers."""
 
 from __future__ import annotations
 
 from hushrank.flows.config import SurveyConfig
 from hushrank.flows.config_input import BadRows
 from hushrank.pipelines.reduction_job import ReduceComparisons, Statistic
+from hushrank.pipelines.responses_job import ReduceResponses
 from hushrank.privacy.units import Unit
 from hushrank.transforms.bound import Bounds
 from hushrank.transforms.files import InputFile
+from hushrank.transforms.local_answers import LocalAnswers
 
 
 def reduce_survey(
@@ -35,4 +37,28 @@ def reduce_survey(
         key=key,
         confidential=folder,
         fail_on_bad_rows=config.input.on_bad_rows is BadRows.FAIL,
+    )
+
+
+def reduce_test(
+    config: SurveyConfig,
+    files: tuple[InputFile, ...],
+    key: bytes,
+    folder: str,
+    *,
+    max_answers: int,
+    local: LocalAnswers | None = None,
+) -> ReduceResponses:
+    """Reduce the log of `config` to what it says of each pair of test items."""
+    responses, catalogue = config.responses, config.items.catalogue()
+    return ReduceResponses(
+        files=files,
+        columns=responses.response_columns(catalogue),
+        catalogue=catalogue,
+        max_answers=max_answers,
+        duplicates=responses.duplicates,
+        key=key,
+        confidential=folder,
+        fail_on_bad_rows=responses.on_bad_rows is BadRows.FAIL,
+        local=local,
     )
