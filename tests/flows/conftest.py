@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import socket
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
-from gcp_storage_emulator.server import create_server
 
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.method import ReductionJob
 from hushrank.pipelines import reduce
 from hushrank.transforms.schema import InputError
+from tests.cloud_emulator import cloud_emulator
 
 ITEMS = ["ants", "bees", "cats", "dogs"]
 
@@ -127,14 +126,9 @@ def survey(tmp_path: Path) -> Survey:
 @pytest.fixture
 def emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An emulator of Cloud Storage, with a bucket `survey`."""
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        port = probe.getsockname()[1]
-    server = create_server("localhost", port, in_memory=True, default_bucket="survey")
-    server.start()
-    monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://localhost:{port}")
-    yield
-    server.stop()
+    with cloud_emulator("survey") as url:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", url)
+        yield
 
 
 @pytest.fixture

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -12,6 +14,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
+from zoneinfo import ZoneInfo
 
 import httpx
 import pyarrow.parquet as pq
@@ -26,9 +29,18 @@ PATIENCE = 240.0  # seconds; a server starts in 10, but in a minute on a very bu
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
+    """A port below those that systems hand out: until it is bound nobody gets it by chance."""
+    for port in random.sample(range(20_000, 32_000), 100):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no free port")
+
+
+def now_about_noon() -> str:
+    """A time zone in which no night ends while a test runs."""
+    hours = 12 - datetime.now(UTC).hour
+    return f"Etc/GMT{-hours:+d}"  # whose sign is the other way round
 
 
 def wait_for(what: str, condition) -> Any:
@@ -52,12 +64,13 @@ def stop(process: subprocess.Popen) -> None:
 @pytest.fixture
 def nightly(survey):
     """Two nights with files, today's last night one of them."""
-    last = datetime.now(UTC).date() - timedelta(days=1)
+    zone = now_about_noon()
+    last = datetime.now(ZoneInfo(zone)).date() - timedelta(days=1)
     for back in (0, 1):
         folder = survey.folder / "log" / f"date={last - back * timedelta(days=1)}"
         folder.mkdir(parents=True)
         pq.write_table(answers(50, back), folder / "part-0.parquet")
-    return survey.set(input__paths=["log"], schedule={"partition": "date"})
+    return survey.set(input__paths=["log"], schedule={"partition": "date", "timezone": zone})
 
 
 @pytest.fixture(scope="module")
@@ -122,7 +135,8 @@ def test_a_served_schedule_makes_runs_and_one_of_them_ranks_the_last_night(
     finally:
         stop(served)
     (folder,) = archived(nightly.output)  # later runs found nothing to do
-    assert folder.name.startswith(str(datetime.now(UTC).date() - timedelta(days=1)))
+    latest = max(path.name for path in (nightly.folder / "log").iterdir())
+    assert folder.name.startswith(latest.removeprefix("date="))
     deployment = httpx.get(f"{server}/deployments/name/nights/zoo").json()
     assert deployment["entrypoint"] == "hushrank.flows.scheduled.nights"
 

@@ -5,14 +5,13 @@ Against two stores: an emulator that knows much of the API, and ours, which enfo
 
 from __future__ import annotations
 
+import contextlib
 import io
-import socket
 from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
 import pytest
-from gcp_storage_emulator.server import create_server
 from google.cloud import storage
 
 from hushrank.pipelines import reduce_comparisons
@@ -20,6 +19,7 @@ from hushrank.pipelines.reduction_job import ReduceComparisons
 from hushrank.transforms.cloud_storage import CloudPath
 from hushrank.transforms.files import list_files, open_bytes
 from hushrank.transforms.schema import InputError
+from tests.cloud_emulator import cloud_emulator
 from tests.fake_cloud_storage import fake_cloud_storage
 from tests.pipelines.test_reduce_comparisons import a_job, a_log, counts_of, write
 
@@ -28,19 +28,13 @@ BUCKET = "survey"
 
 @pytest.fixture(params=["emulator", "ours"])
 def bucket(request, monkeypatch: pytest.MonkeyPatch) -> Iterator[storage.Bucket]:
-    if request.param == "ours":
-        with fake_cloud_storage(BUCKET) as store:
-            monkeypatch.setenv("STORAGE_EMULATOR_HOST", store.url)
-            yield storage.Client(project=None).bucket(BUCKET)
-        return
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        port = probe.getsockname()[1]
-    server = create_server("localhost", port, in_memory=True, default_bucket=BUCKET)
-    server.start()
-    monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://localhost:{port}")
-    yield storage.Client(project=None).bucket(BUCKET)
-    server.stop()
+    with contextlib.ExitStack() as running:
+        if request.param == "ours":
+            url = running.enter_context(fake_cloud_storage(BUCKET)).url
+        else:
+            url = running.enter_context(cloud_emulator(BUCKET))
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", url)
+        yield storage.Client(project=None).bucket(BUCKET)
 
 
 def upload(bucket: storage.Bucket, folder: Path, prefix: str) -> None:

@@ -186,7 +186,7 @@ JSON_LINES = st.sampled_from([*NO_ROWS, ""]) | st.builds(
 )
 
 
-@settings(suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
 @given(st.lists(JSON_LINES, max_size=12), st.integers(20, 200))
 def test_every_json_line_is_a_row_or_malformed(tmp_path, monkeypatch, lines, block):
     monkeypatch.setattr(read, "BLOCK_BYTES", block)
