@@ -80,7 +80,7 @@ lock: setup  ## Rewrite requirements.lock from pyproject.toml (ARGS=--upgrade fo
 	  --group test --group dev --group bench --group docs $(ARGS) pyproject.toml -o requirements.lock
 
 bench: setup  ## Measure the speed and accuracy that the README claims (hours; 10 GB of disk)
-	@for script in benchmarks/*.py; do echo "== $$script"; $(BIN)/python "$$script"; done
+	@for script in $$(grep -l __main__ benchmarks/*.py); do echo "== $$script"; $(BIN)/python "$$script"; done
 
 clean:  ## Remove everything that the other targets made
 	rm -rf .venv build demo *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache

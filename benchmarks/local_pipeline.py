@@ -10,15 +10,12 @@ processor time tell what it takes where other work keeps the machine busy.
 from __future__ import annotations
 
 import argparse
-import json
 import os
-import resource
 import secrets
-import subprocess
-import sys
 import tempfile
-import time
 from pathlib import Path
+
+from measuring import Taken, show, taken_apart, taken_by
 
 N_ITEMS, ANSWERS_EACH, ROW_GROUP, FILE_ROWS = 200, 50, 1 << 20, 10_000_000
 
@@ -53,8 +50,8 @@ def make(folder: Path, answers: int) -> None:
     partial.rename(folder)
 
 
-def run(folder: Path, per_user: bool) -> dict[str, float]:
-    """One reduction: seconds, of them on a processor, and peak memory."""
+def run(folder: Path, per_user: bool) -> Taken:
+    """One reduction."""
     from hushrank.pipelines import reduce_private
     from hushrank.pipelines.private_job import ReduceAnswers
     from hushrank.transforms.catalogue import Catalogue
@@ -84,12 +81,7 @@ def run(folder: Path, per_user: bool) -> dict[str, float]:
             key=secrets.token_bytes(32),
             confidential=confidential,
         )
-        start, start_cpu = time.perf_counter(), time.process_time()
-        reduce_private.run(job)
-        seconds, cpu = time.perf_counter() - start, time.process_time() - start_cpu
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    children = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
-    return {"seconds": seconds, "cpu": cpu, "megabytes": peak + children}
+        return taken_by(lambda: reduce_private.run(job))
 
 
 def main() -> None:
@@ -103,17 +95,15 @@ def main() -> None:
     options = parser.parse_args()
     folder = options.data / f"{options.answers}-answers"
     if options.one:
-        print(json.dumps(run(folder, options.per_user)))
+        show(run(folder, options.per_user))
         return
     make(folder, options.answers)
     print(f"{options.answers:,} answers, {N_ITEMS} items; load {os.getloadavg()[0]:.1f} of 2 cores")
     for _ in range(options.runs):
-        done = subprocess.run([sys.executable, *sys.argv, "--one"], check=True, capture_output=True)
-        one = json.loads(done.stdout)
-        speed = options.answers / one["seconds"] / 1e6
+        one = taken_apart("--one")
         print(
-            f"{one['seconds']:6.1f} s  {speed:5.1f} M answers/s;  {one['cpu']:.1f} s of processor"
-            f" time;  {one['megabytes']:,.0f} MB peak"
+            f"{one.wall:6.1f} s  {options.answers / one.wall / 1e6:5.1f} M answers/s;"
+            f"  {one.cpu:.1f} s of processor time;  {one.peak / 2**20:,.0f} MB peak"
         )
 
 

@@ -17,6 +17,7 @@ from itertools import accumulate
 from random import SystemRandom
 
 import numpy as np
+from measuring import seconds
 
 from hushrank.estimation.ranking_pairs import pair_counts, position_counts
 from hushrank.privacy.mallows import insertion_weights, sample_positions, synthetic_rankings
@@ -29,12 +30,7 @@ LOOPED = 5_000  # rankings of the Python loop
 
 def rate(work: Callable[[], object], n: int) -> float:
     """Millions of rankings a second of processor time: the best of some runs."""
-    seconds = []
-    for _ in range(REPEATS):
-        started = time.process_time()
-        work()
-        seconds.append(time.process_time() - started)
-    return n / min(seconds) / 1e6
+    return n / min(seconds(work, REPEATS, time.process_time)) / 1e6
 
 
 def loop(n_rankings: int, n_items: int) -> list[list[int]]:

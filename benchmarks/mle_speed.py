@@ -16,13 +16,13 @@ from __future__ import annotations
 
 import argparse
 import math
-import resource
 import time
 from collections.abc import Callable
 
 import choix
 import evalica
 import numpy as np
+from measuring import peak_bytes, seconds
 from numpy.typing import NDArray
 from scipy.optimize import root
 from scipy.sparse import csr_array
@@ -116,9 +116,7 @@ def compare(repeats: int) -> None:
     best = dict.fromkeys(fits, math.inf)
     for _ in range(repeats):
         for name, run in fits.items():
-            started = time.perf_counter()
-            run()
-            best[name] = min(best[name], time.perf_counter() - started)
+            best[name] = min(best[name], *seconds(run, 1))
     print(f"{N_ITEMS:,} items, {int(counts.wins.sum()):,} comparisons, best of {repeats}")
     for name, run in fits.items():
         error = np.abs(run() - reference).max()
@@ -148,16 +146,16 @@ def simulated_sparse_wins() -> tuple[Floats, csr_array]:
 def many_items() -> None:
     """Print time and memory of the sparse fit."""
     scores, wins = simulated_sparse_wins()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = peak_bytes()
     started = time.perf_counter()
     solution = minimise(Objective(wins, LOGISTIC, 0.0, np.zeros(MANY_ITEMS)))
     taken = time.perf_counter() - started
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    peak = peak_bytes()
     error = np.sqrt(np.mean((solution.theta - scores) ** 2))
     print(f"{MANY_ITEMS:,} items, {MANY_PAIRS:,} pairs, sparse")
     print(f"  hushrank {taken:28.2f} s, claim 30 s; {solution.steps} Newton steps")
     print(f"  gradient norm {solution.gradient_norm:.1e}; error to the truth {error:.3f} (rms)")
-    print(f"  peak memory {peak / 2**20:.2f} GB (before the fit {before / 2**20:.2f}), claim 4 GB")
+    print(f"  peak memory {peak / 2**30:.2f} GB (before the fit {before / 2**30:.2f}), claim 4 GB")
 
 
 def main() -> None:

@@ -12,12 +12,12 @@ from __future__ import annotations
 
 import argparse
 import os
-import resource
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 
 import numpy as np
+from measuring import peak_bytes, seconds
 from numpy.typing import NDArray
 
 from hushrank.estimation.weighted_pairs import PairSums, add_sums, weighted_sums
@@ -44,12 +44,7 @@ def batch_of(
 
 def rate(work: Callable[[], object], n_answers: int) -> float:
     """Millions of answers a second: the median of some runs."""
-    seconds = []
-    for _ in range(REPEATS):
-        started = time.perf_counter()
-        work()
-        seconds.append(time.perf_counter() - started)
-    return n_answers / float(np.median(seconds)) / 1e6
+    return n_answers / float(np.median(seconds(work, REPEATS))) / 1e6
 
 
 def worker(job: tuple[int, int]) -> tuple[PairSums, float, int]:
@@ -62,7 +57,7 @@ def worker(job: tuple[int, int]) -> tuple[PairSums, float, int]:
         noisy = randomize(outcomes, epsilon, bits)
         total = add_sums([total, weighted_sums(cells, noisy, epsilon, N_ITEMS)], N_ITEMS)
         spent += time.perf_counter() - started
-    return total, spent, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return total, spent, peak_bytes()
 
 
 def main() -> None:
@@ -86,8 +81,8 @@ def main() -> None:
     share = -(-arguments.answers // arguments.workers)
     with ProcessPoolExecutor(arguments.workers) as pool:
         done = list(pool.map(worker, [(share, 10**6 * k) for k in range(arguments.workers)]))
-    slowest = max(seconds for _, seconds, _ in done)
-    memory = sum(peak for _, _, peak in done) / 1024
+    slowest = max(spent for _, spent, _ in done)
+    memory = sum(peak for _, _, peak in done) / 2**20
     answers = share * arguments.workers
     both = answers / slowest / 1e6
     print(f"{answers:,} answers on {arguments.workers} of {os.cpu_count()} cores")

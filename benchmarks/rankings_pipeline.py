@@ -15,19 +15,17 @@ private rankings as they are and with the mechanism undone.
 from __future__ import annotations
 
 import argparse
-import json
 import math
 import os
-import resource
 import secrets
-import subprocess
-import sys
 import tempfile
 import time
 from bisect import bisect_right
 from itertools import accumulate, combinations
 from pathlib import Path
 from random import SystemRandom
+
+from measuring import Taken, seconds, show, taken_apart, taken_by
 
 N_ITEMS, EPSILON, ROW_GROUP, FILE_ROWS = 10, 1.0, 1 << 17, 2_000_000
 LOOPED = 20_000  # rankings of the Python loop
@@ -72,8 +70,8 @@ def make(folder: Path, rankings: int) -> None:
     partial.rename(folder)
 
 
-def run(folder: Path, form: str) -> dict[str, float]:
-    """One reduction: seconds, of them on a processor, and peak memory."""
+def run(folder: Path, form: str) -> Taken:
+    """One reduction."""
     from hushrank.pipelines import reduce_rankings
     from hushrank.pipelines.rankings_job import ReduceRankings
     from hushrank.transforms.catalogue import Catalogue
@@ -101,11 +99,7 @@ def run(folder: Path, form: str) -> dict[str, float]:
             key=secrets.token_bytes(32),
             confidential=confidential,
         )
-        start, start_cpu = time.perf_counter(), time.process_time()
-        reduce_rankings.run(job)
-        seconds, cpu = time.perf_counter() - start, time.process_time() - start_cpu
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-    return {"seconds": seconds, "cpu": cpu, "megabytes": peak}
+        return taken_by(lambda: reduce_rankings.run(job))
 
 
 def loop(rankings: list[list[int]]) -> dict[tuple[int, int], int]:
@@ -126,9 +120,8 @@ def loop(rankings: list[list[int]]) -> dict[tuple[int, int], int]:
 def print_baseline() -> None:
     """Rate of the Python loop."""
     rankings = [list(range(N_ITEMS)) for _ in range(LOOPED)]
-    started = time.process_time()
-    loop(rankings)
-    rate = LOOPED / (time.process_time() - started) / 1e6
+    (taken,) = seconds(lambda: loop(rankings), 1, time.process_time)
+    rate = LOOPED / taken / 1e6
     print(f"Python loop, in memory, {LOOPED:,} rankings: {rate:.3f} M rankings/s of processor time")
 
 
@@ -184,7 +177,7 @@ def main() -> None:
     options = parser.parse_args()
     folder = options.data / f"{options.rankings}-rankings"
     if options.one:
-        print(json.dumps(run(folder, options.one)))
+        show(run(folder, options.one))
         return
     make(folder, options.rankings)
     cores = os.cpu_count()
@@ -193,13 +186,11 @@ def main() -> None:
         f" {cores} cores; claim: 1 M rankings/s in list form"
     )
     for form in FORMS * options.runs:
-        command = [sys.executable, *sys.argv, "--one", form]
-        done = subprocess.run(command, check=True, capture_output=True)
-        one = json.loads(done.stdout)
-        speed, cpu_speed = (options.rankings / one[name] / 1e6 for name in ("seconds", "cpu"))
+        one = taken_apart("--one", form)
+        speed, cpu_speed = (options.rankings / took / 1e6 for took in (one.wall, one.cpu))
         print(
-            f"{form:24}  {one['seconds']:6.1f} s  {speed:5.2f} M rankings/s;  {one['cpu']:5.1f} s"
-            f" of processor time, {cpu_speed:.2f} M/s of it;  {one['megabytes']:,.0f} MB peak"
+            f"{form:24}  {one.wall:6.1f} s  {speed:5.2f} M rankings/s;  {one.cpu:5.1f} s of"
+            f" processor time, {cpu_speed:.2f} M/s of it;  {one.peak / 2**20:,.0f} MB peak"
         )
     print_baseline()
     print_gain()

@@ -10,13 +10,11 @@ own, so that the peak memory is its own. Files are made once and read once befor
 from __future__ import annotations
 
 import argparse
-import resource
 import secrets
-import subprocess
-import sys
 import tempfile
-import time
 from pathlib import Path
+
+from measuring import Taken, show, taken_apart, taken_by
 
 N_ITEMS, ANSWERS, MAX_ANSWERS = 200, 20, 20
 FILES, ROW_GROUP, PEOPLE_AT_ONCE = 8, 1 << 20, 50_000
@@ -52,8 +50,8 @@ def make(people: int, order: str, folder: Path) -> None:
         pq.write_table(table, folder / f"{part}.parquet", row_group_size=ROW_GROUP)
 
 
-def reduce(folder: Path) -> None:
-    """Reduce the log and print seconds and the peak memory in bytes."""
+def reduce(folder: Path) -> Taken:
+    """Reduce the log once."""
     from hushrank.pipelines.reduce_responses import run
     from hushrank.pipelines.responses_job import ReduceResponses
     from hushrank.transforms.answer_sheets import Duplicates
@@ -71,20 +69,7 @@ def reduce(folder: Path) -> None:
             key=secrets.token_bytes(32),
             confidential=work,
         )
-        started = time.perf_counter()
-        run(job)
-        seconds = time.perf_counter() - started
-    print(seconds, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024)
-
-
-def measure(folder: Path) -> tuple[float, float]:
-    """Seconds and peak bytes of `reduce` in a process of its own."""
-    for path in folder.iterdir():
-        path.read_bytes()
-    command = [sys.executable, __file__, "--reduce", str(folder)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    seconds, peak = done.stdout.split()
-    return float(seconds), float(peak)
+        return taken_by(lambda: run(job))
 
 
 def main() -> None:
@@ -98,7 +83,7 @@ def main() -> None:
     parser.add_argument("--reduce", type=Path, help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.reduce is not None:
-        reduce(options.reduce)
+        show(reduce(options.reduce))
         return
     print(f"{N_ITEMS} items, {ANSWERS} answers each\norder        people  seconds  us/answer  peak")
     for order in options.order:
@@ -107,10 +92,12 @@ def main() -> None:
             folder = options.data / f"{people}-{order}"
             if not folder.exists():
                 make(people, order, folder)
-            seconds, peak = measure(folder)
-            micros = seconds / people / ANSWERS * 1e6
+            for path in folder.iterdir():
+                path.read_bytes()
+            taken = taken_apart("--reduce", str(folder))
+            micros, peak = taken.wall / people / ANSWERS * 1e6, taken.peak / 2**30
             print(
-                f"{order:<9}{people:>12,}{seconds:>9.1f}{micros:>11.3f}{peak / 2**30:>6.2f} GiB",
+                f"{order:<9}{people:>12,}{taken.wall:>9.1f}{micros:>11.3f}{peak:>6.2f} GiB",
                 flush=True,
             )
 

@@ -13,14 +13,14 @@ and y in `../shared/data`; where one is absent that is said.
 from __future__ import annotations
 
 import argparse
-import resource
-import time
+import functools
 from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
 from girth import rasch_mml
+from measuring import peak_bytes, seconds
 from numpy.typing import NDArray
 from scipy.special import expit
 
@@ -43,14 +43,9 @@ def spectral(y: NDArray[np.int64]) -> NDArray[np.float64]:
     return difficulties(chain_of(jump_rates(y.astype(np.float64), graph, ChainOptions()), graph))
 
 
-def seconds(work: Callable[[], object], repeats: int = REPEATS) -> float:
+def median_seconds(work: Callable[[], object], repeats: int = REPEATS) -> float:
     """Median time of some runs."""
-    taken = []
-    for _ in range(repeats):
-        started = time.perf_counter()
-        work()
-        taken.append(time.perf_counter() - started)
-    return float(np.median(taken))
+    return float(np.median(seconds(work, repeats)))
 
 
 def simulated(n_people: int) -> NDArray[np.bool_]:
@@ -67,9 +62,9 @@ def compare_speed(n_people: int) -> None:
     dataset = np.ascontiguousarray(right.T).astype(np.int64)
     person, item = (each.ravel() for each in np.indices(right.shape))
     correct = right.ravel().astype(np.uint8)
-    marginal = seconds(lambda: rasch_mml(dataset))
-    wide = seconds(lambda: spectral(measurements_of_block(right, answered)))
-    long = seconds(lambda: spectral(measurements_of_answers(person, item, correct, N_ITEMS)))
+    marginal = median_seconds(lambda: rasch_mml(dataset))
+    wide = median_seconds(lambda: spectral(measurements_of_block(right, answered)))
+    long = median_seconds(lambda: spectral(measurements_of_answers(person, item, correct, N_ITEMS)))
     print(f"{N_ITEMS} items, {n_people} people, everybody answers everything")
     print(f"  girth rasch_mml           {marginal:8.3f} s")
     for name, taken in (("wide table", wide), ("long form", long)):
@@ -92,10 +87,10 @@ def show_growth(n_people: int) -> None:
     print(f"counting, {LONG_ITEMS} items, {LONG_ANSWERS} answers a person, long form, one process")
     for people in (n_people, 2 * n_people, 4 * n_people, 8 * n_people):
         answers = long_answers(people)
-        taken = seconds(lambda: measurements_of_answers(*answers, LONG_ITEMS), repeats=3)  # noqa: B023
+        count = functools.partial(measurements_of_answers, *answers, LONG_ITEMS)
+        taken = median_seconds(count, repeats=3)
         print(f"  {people:9} people {taken:8.3f} s   {1e6 * taken / people:6.2f} us a person")
-    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
-    print(f"  peak memory {peak:.2f} GB, the answers themselves included")
+    print(f"  peak memory {peak_bytes() / 2**30:.2f} GB, the answers themselves included")
 
 
 def compare_difficulties(folder: Path) -> None:
