@@ -22,7 +22,7 @@ from hushrank.estimation.randomized_measurements import RandomizedMeasurements
 from hushrank.estimation.ranking_counts import RankingCounts
 from hushrank.estimation.weighted_pairs import UNITS, WeightedPairs
 from hushrank.flows.record import Record
-from hushrank.flows.released_outcomes import ReleasedOutcomes, Rows, rows_of
+from hushrank.flows.released_outcomes import ReleasedOutcomes, Rows, require_noisy, rows_of
 
 MOST_MEASURED = 2000  # items whose matrix of measurements is published: 20 to 30 MB
 MOST_SUMS = 1_000_000  # pairs whose sums are published where items are more: 30 MB
@@ -48,7 +48,7 @@ class ReleasedCounts(Record):
         Raises:
             ValueError: they are confidential, or of another number of items.
         """
-        _require_noisy(counts)
+        require_noisy(counts, items)
         wins = dict(zip(items, counts.wins.tolist(), strict=True))
         return cls(row_weight=counts.row_weight, wins=wins)
 
@@ -81,9 +81,7 @@ class ReleasedPairs(Record):
         Raises:
             ValueError: they are confidential, or of another number of items.
         """
-        _require_noisy(counts)
-        if len(items) != counts.n_items:
-            raise ValueError(f"got {len(items)} items, but counts of {counts.n_items}")
+        require_noisy(counts, items)
         return cls.model_construct(  # checked above: millions of entries are not checked again
             row_weight=counts.row_weight,
             items=tuple(items),
@@ -168,9 +166,7 @@ class ReleasedMeasurements(Record):
         Raises:
             ValueError: they are confidential, or of another number of items.
         """
-        _require_noisy(measurements)
-        if len(items) != measurements.n_items:
-            raise ValueError(f"got {len(items)} items, but counts of {measurements.n_items}")
+        require_noisy(measurements, items)
         low, high = measurements.graph.edges.T
         later = np.split(high, np.searchsorted(low, np.arange(1, len(items))))
         return cls.model_construct(  # checked above: millions of entries are not checked again
@@ -349,11 +345,6 @@ def _rows_of_sums(pairs: WeightedPairs) -> tuple[Rows | None, Rows | None, Rows 
     columns = (places.indices, np.asarray(of_s), np.asarray(places.data))
     met, listed_s, listed_w = (rows_of(each, places.indptr) for each in columns)
     return met, listed_s, listed_w
-
-
-def _require_noisy(counts: WinCounts | PairCounts | DifferentialMeasurements) -> None:
-    if counts.confidential:
-        raise ValueError("counts are confidential: only noisy counts can be released")
 
 
 def _among(

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from hushrank.estimation.matrices import OutcomeCounts
+from hushrank.estimation.differential import DifferentialMeasurements
+from hushrank.estimation.matrices import OutcomeCounts, PairCounts, WinCounts
 from hushrank.flows.record import Record
 
 MOST_PAIRS = 2_000_000  # that are published: 30 MB of JSON
@@ -45,10 +46,7 @@ class ReleasedOutcomes(Record):
         Raises:
             ValueError: they are confidential, or of another number of items.
         """
-        if counts.confidential:
-            raise ValueError("counts are confidential: only noisy counts can be released")
-        if len(items) != counts.n_items:
-            raise ValueError(f"got {len(items)} items, but counts of {counts.n_items}")
+        require_noisy(counts, items)
         places = counts.totals
         columns: tuple[NDArray[np.integer], ...] = (places.indices, places.data, counts.wins.data)
         published = counts.n_pairs <= MOST_PAIRS
@@ -98,6 +96,16 @@ class ReleasedOutcomes(Record):
         np.add.at(of_items, high, total - won)
         counted = of_items if self.row_weight == 1 else of_items / self.row_weight
         return dict(zip(self.items, counted.tolist(), strict=True))
+
+
+def require_noisy(
+    counts: WinCounts | PairCounts | OutcomeCounts | DifferentialMeasurements, items: Sequence[str]
+) -> None:
+    """Raise ValueError unless `counts` may be released, under these names of their items."""
+    if counts.confidential:
+        raise ValueError("counts are confidential: only noisy counts can be released")
+    if len(items) != counts.n_items:
+        raise ValueError(f"got {len(items)} items, but counts of {counts.n_items}")
 
 
 def rows_of(values: NDArray[np.integer], ends: NDArray[np.integer]) -> Rows:
