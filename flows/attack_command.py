@@ -10,6 +10,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from hushrank.flows.command_arguments import UserColumn
 from hushrank.flows.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -43,7 +44,6 @@ Releases = Annotated[
 Person = Annotated[
     str | None, typer.Option(help="Whose rankings to take; by default all are one person's.")
 ]
-User = Annotated[str, typer.Option(help="The column of the person.")]
 Item = Annotated[str, typer.Option(help="The column of the item.")]
 Rank = Annotated[str, typer.Option(help="The column of its rank, 1 = best.")]
 Ranking = Annotated[
@@ -65,7 +65,7 @@ def attack(
     items: Items = None,
     releases: Releases = None,
     person: Person = None,
-    user: User = "user",
+    user: UserColumn = "user",
     item: Item = "item",
     rank: Rank = "rank",
     ranking: Ranking = None,

@@ -14,12 +14,12 @@ from rich.console import Console
 from rich.text import Text
 
 from hushrank.flows.attack_command import attack
+from hushrank.flows.command_arguments import ConfigPath, ReleaseId
 from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.forecast_command import forecast
 from hushrank.flows.history_commands import export, history
 from hushrank.flows.night_commands import (
     AFTER_FAILURE,
-    ConfigPath,
     Direct,
     backfill,
     catch_up,
@@ -194,7 +194,7 @@ def ledger_verify(config: ConfigPath) -> None:
 @ledger_app.command("cancel")
 def ledger_cancel(
     config: ConfigPath,
-    release_id: Annotated[str, typer.Argument(help="As `hushrank ledger show` prints it.")],
+    release_id: ReleaseId,
 ) -> None:
     """Give back what a run reserved that died before it drew any noise."""
     from hushrank.flows.config import load_config

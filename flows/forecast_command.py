@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Annotated
 
 import typer
 from rich.console import Console
 from rich.text import Text
 
-ConfigPath = Annotated[Path, typer.Argument(metavar="SURVEY.YAML", help="The job's YAML file.")]
+from hushrank.flows.command_arguments import ConfigPath
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 
 

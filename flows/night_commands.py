@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from hushrank.flows.command_arguments import ConfigPath, ReleaseId
 from hushrank.flows.errors import ConfigError, HushrankError
 
 if TYPE_CHECKING:
@@ -28,7 +29,6 @@ AFTER_FAILURE = (
     " publishes that release without spending again."
 )
 
-ConfigPath = Annotated[Path, typer.Argument(metavar="SURVEY.YAML", help="The job's YAML file.")]
 Direct = Annotated[
     bool, typer.Option("--direct", help="Run the steps without Prefect: faster to start.")
 ]
@@ -66,7 +66,7 @@ def catch_up(config: ConfigPath, direct: Direct = False) -> None:
 
 
 def resume(
-    release_id: Annotated[str, typer.Argument(help="As `hushrank ledger show` prints it.")],
+    release_id: ReleaseId,
     config: Annotated[
         Path, typer.Argument(metavar="[SURVEY.YAML]", help="The job's YAML file.")
     ] = Path("survey.yaml"),

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.console import Console
 
+from hushrank.flows.command_arguments import UserColumn
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.privatize_rankings import RankingOptions, privatize_rankings
 
@@ -52,7 +53,6 @@ Outcome = Annotated[
     str | None, typer.Option(help="The column of the result: +1 left, -1 right, 0 tie.")
 ]
 Winner = Annotated[str | None, typer.Option(help="Instead: the column that names the winner.")]
-User = Annotated[str, typer.Option(help="The column of the person.")]
 Item = Annotated[str, typer.Option(help="Of rankings: the column of the item.")]
 Rank = Annotated[str, typer.Option(help="Of rankings: the column of its rank, 1 = best.")]
 Ranking = Annotated[
@@ -85,7 +85,7 @@ def privatize(
     right: Right = "right",
     outcome: Outcome = None,
     winner: Winner = None,
-    user: User = "user",
+    user: UserColumn = "user",
     item: Item = "item",
     rank: Rank = "rank",
     ranking: Ranking = None,

@@ -16,6 +16,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
+from hushrank.flows.command_arguments import ConfigPath
 from hushrank.flows.errors import ConfigError, HushrankError
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ NO_SERVER = (
 SETTINGS = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
 WAIT_SECONDS = 10.0  # before a server that does not answer is asked again
 
-ConfigPath = Annotated[Path, typer.Argument(metavar="SURVEY.YAML", help="The job's YAML file.")]
 CronText = Annotated[
     str | None,
     typer.Option("--cron", help='When to run, such as "0 2 * * *"; else schedule.cron.'),

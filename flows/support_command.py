@@ -9,9 +9,11 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
+from hushrank.flows.command_arguments import ConfigPath
+
 
 def support(
-    config: Annotated[Path, typer.Argument(metavar="SURVEY.YAML", help="The job's YAML file.")],
+    config: ConfigPath,
     to: Annotated[Path | None, typer.Option(help="The zip file to write.")] = None,
 ) -> None:
     """Write a support bundle: versions, configuration, ledger, log; no data. Spends nothing."""
