@@ -11,7 +11,7 @@ from hushrank.privacy.laplace_response import GRID, add_laplace
 from hushrank.privacy.randomness import seeded_bits, system_bits
 from tests.statistics import FALSE_POSITIVE_RATE, discrete_laplace_pmf, law_p_value
 
-M = 40_000
+M = 120_000  # half for each epsilon: its chi-square is then 6 standard errors beyond the limit
 
 
 @pytest.mark.parametrize("outcome", [0, 1])
