@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Protocol
 
+from hushrank.pipelines.allocator import keep_freed_memory
 from hushrank.pipelines.confidential_area import has_rejects, is_reduced
 from hushrank.pipelines.memory_plan import MemoryPlan
 from hushrank.pipelines.reduction_job import REJECTS_FOLDER
@@ -77,6 +78,7 @@ def execute(job: Reduction, build: Build) -> None:
 
 
 def _run_here(job: Reduction, build: Build) -> None:
+    keep_freed_memory()
     try:
         with _spill_file(job) as spill, _pipeline(job.engine) as pipeline:
             build(pipeline, spill)
@@ -139,7 +141,7 @@ def _beam_options() -> Callable[[Engine], PipelineOptions]:
 
 @contextlib.contextmanager
 def _spill_file(job: Reduction) -> Iterator[SpillFile | None]:
-    """Memory and a file for the shuffle, in reach of every worker.
+    """Memory and a file for the shuffle, in reach of every worker; None: rows need neither.
 
     The file is in the confidential folder; if that is in Cloud Storage, in the engine's `spill`,
     and where none is named there is memory only.
@@ -150,6 +152,9 @@ def _spill_file(job: Reduction) -> Iterator[SpillFile | None]:
     folder: str | None = job.confidential
     if is_remote(job.confidential):
         folder = job.engine.spill
+    if in_process.is_chosen():
+        yield None  # what is in its collections stays where it is; see `runner.is_small`
+        return
     room = MemoryPlan.of(job.memory_limit).waiting_bytes
     in_memory = hasattr(os, "memfd_create")  # only Linux has it
     with contextlib.ExitStack() as open_files:

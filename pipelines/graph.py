@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
 INPUT, REJECTS = "the input", f"{REJECTS_FOLDER}/"
 # Files that stages touch, by the names that all reductions give their stages.
-READ_FROM_FILES = {"ReadEncode": (INPUT,), "SetAside": (INPUT,)}
+READ_FROM_FILES = dict.fromkeys(("Read", "ReadEncode", "SetAside"), (INPUT,))
 WRITTEN_TO_FILES = {
-    **dict.fromkeys(("ReadEncode", "SetAside", "Privatise"), (REJECTS,)),
+    **dict.fromkeys(("Read", "Encode", "ReadEncode", "SetAside", "Privatise"), (REJECTS,)),
     **dict.fromkeys(("WriteCounts", "WriteSums", "WriteMeasurements"), (EXACT_FILE,)),
     "WriteTally": (TALLY_FILE,),
 }

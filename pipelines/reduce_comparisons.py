@@ -13,6 +13,7 @@ import functools
 import io
 import itertools
 from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -47,17 +48,17 @@ from hushrank.transforms.encode import (
 from hushrank.transforms.engine import GlobalWindows, TaggedOutput, beam
 from hushrank.transforms.owned_rows import OwnedRows, own
 from hushrank.transforms.read import Split, plan_files, read_batches
-from hushrank.transforms.schema import Ties, without_dictionaries
+from hushrank.transforms.schema import Ties
 from hushrank.transforms.shuffle import Bucket, Parcel, Partitioning, pack, unpack
 from hushrank.transforms.spill_file import SpillFile
 from hushrank.transforms.write import read_whole
 
 ENCODE_ROWS = 1 << 18  # at a time: near a processor's cache, and long between two threads' turns
-CHUNK_ROWS = 1 << 19  # at least as many make the parcels of one reader
-CHUNK_BITS = 9  # 2^this times as many rows: more make larger parcels, as each has a cost of its own
+CHUNK_ROWS = 1 << 18  # at least as many make the parcels of one reader
+CHUNK_BITS = 8  # 2^this times as many rows: more make larger parcels, as each has a cost of its own
 ROW_BITS = 40  # of the place where a row was read; the others are the number of its split
 
-ROWS, PARCELS, CONFLICTS, TALLY = "rows", "parcels", "conflicts", "tally"
+SLICES, ROWS, PARCELS, CONFLICTS, TALLY = "slices", "rows", "parcels", "conflicts", "tally"
 COMBINE = {Statistic.WIN_COUNTS: WinCountsFn, Statistic.PAIR_COUNTS: PairCountsFn}
 
 
@@ -132,17 +133,22 @@ def count(
     pipeline: beam.Pipeline, job: ReduceComparisons, splits: list[Split], spill: SpillFile | None
 ) -> tuple[Any, Any]:
     """Comparisons to count, and tallies of what happened to how many rows: both confidential."""
-    work = pipeline | "Splits" >> beam.Create(list(enumerate(splits)))  # shares them out as well
+    read = (
+        pipeline
+        | "Splits" >> beam.Create(list(enumerate(splits)))  # shares them out as well
+        | "Read" >> beam.ParDo(_Read(job.confidential)).with_outputs(TALLY, main=SLICES)
+    )
     if not job.meets_owners:
-        read = work | "ReadEncode" >> beam.ParDo(_ReadEncode(job)).with_outputs(TALLY, main=ROWS)
-        return read[ROWS], read[TALLY]
+        encode = beam.ParDo(_Encode(job)).with_outputs(TALLY, main=ROWS)
+        encoded = read[SLICES] | "Encode" >> encode
+        return encoded[ROWS], (read[TALLY], encoded[TALLY]) | "Tallies" >> beam.Flatten()
     n_rows, memory = sum(split.rows for split in splits), MemoryPlan.of(job.memory_limit)
     partitioning = Partitioning.of_rows(n_rows, memory.partition_rows)
     chunk_rows = max(CHUNK_ROWS, min(n_rows >> CHUNK_BITS, memory.rows_at_once))
-    pack = _ReadEncodePack(job, partitioning, spill, chunk_rows)
-    read = work | "ReadEncode" >> beam.ParDo(pack).with_outputs(TALLY, main=PARCELS)
+    pack = _EncodePack(job, partitioning, spill, chunk_rows)
+    packed = read[SLICES] | "Encode" >> beam.ParDo(pack).with_outputs(TALLY, main=PARCELS)
     bounded = (
-        read[PARCELS]
+        packed[PARCELS]
         | "MeetOwners" >> beam.GroupByKey()
         | "Bound" >> beam.ParDo(_Bound(job, spill)).with_outputs(TALLY, CONFLICTS, main=ROWS)
     )
@@ -152,54 +158,78 @@ def count(
             | "MeetInSplit" >> beam.GroupByKey()
             | "SetAside" >> beam.ParDo(_SetConflictsAside(job, splits))
         )
-    return bounded[ROWS], (read[TALLY], bounded[TALLY]) | "Tallies" >> beam.Flatten()
+    tallies = (read[TALLY], packed[TALLY], bounded[TALLY]) | "Tallies" >> beam.Flatten()
+    return bounded[ROWS], tallies
 
 
-class _Reader(beam.DoFn):
-    """What the two ways to read have in common."""
+@dataclass(frozen=True, slots=True)
+class _Slice:
+    """Rows as they were read, as many as are encoded at a time.
+
+    Attributes:
+        number: of the split.
+        source: what the split is called.
+        first: number, in the split, of the first row.
+        rows: at most `ENCODE_ROWS`.
+    """
+
+    number: int
+    source: str
+    first: int
+    rows: pa.RecordBatch
+
+
+class _Read(beam.DoFn):
+    """(number, Split) -> slices, and a tally; engines fuse it with the stage that encodes them."""
+
+    def __init__(self, confidential: str) -> None:
+        self._confidential = confidential
+
+    def process(self, element: tuple[int, Split]) -> Iterator[Any]:
+        number, split = element
+        tally, first = {"rows_read": 0, "rows_rejected": 0}, 0
+        for batch in read_batches(split):
+            if batch.malformed:
+                lines = text_of_rejects(batch.malformed, split.schema)
+                set_aside(self._confidential, f"{split.name}#lines before {first}", lines)
+            for start in range(0, len(batch.rows), ENCODE_ROWS):
+                rows = batch.rows.slice(start, ENCODE_ROWS)
+                yield _Slice(number, split.name, first + start, rows)
+            tally["rows_rejected"] += len(batch.malformed)
+            tally["rows_read"] += len(batch.rows) + len(batch.malformed)
+            first += len(batch.rows)
+        yield TaggedOutput(TALLY, tally)
+
+
+class _Encoder(beam.DoFn):
+    """What the two ways to encode have in common."""
 
     def __init__(self, job: ReduceComparisons) -> None:
         self._job = job
 
-    def _encoded(
-        self, split: Split, keyed_hash: KeyedHash | None, tally: dict[str, int]
-    ) -> Iterator[tuple[int, Encoded]]:
-        """Rows of `split` in slices, each with the number of its first row."""
-        job, first = self._job, 0
-        for number, batch in enumerate(read_batches(split)):
-            rejects: list[pa.Table] = []
-            if batch.malformed:
-                rejects.append(text_of_rejects(batch.malformed, split.schema))
-            for start in range(0, len(batch.rows), ENCODE_ROWS):
-                rows = batch.rows.slice(start, ENCODE_ROWS)
-                encoded = encode_comparisons(rows, job.columns, job.catalogue, keyed_hash)
-                if encoded.rejects is not None:
-                    rejects.append(encoded.rejects)
-                yield first + start, encoded
-            if rejects:
-                plain = [without_dictionaries(table) for table in rejects]
-                table = pa.concat_tables(plain, promote_options="default")
-                set_aside(job.confidential, f"{split.name}#{number}", table)
-                tally["rows_rejected"] += len(table)
-            tally["rows_read"] += len(batch.rows) + len(batch.malformed)
-            first += len(batch.rows)
+    def _encoded(self, read: _Slice, keyed_hash: KeyedHash | None) -> Encoded:
+        """Rows that break a rule are set aside."""
+        job = self._job
+        encoded = encode_comparisons(read.rows, job.columns, job.catalogue, keyed_hash)
+        if encoded.rejects is not None:
+            set_aside(job.confidential, f"{read.source}#{read.first}", encoded.rejects)
+        return encoded
 
 
-class _ReadEncode(_Reader):
-    """(number, Split) -> Comparisons that no bound holds together, and a tally."""
+class _Encode(_Encoder):
+    """Slice -> Comparisons that no bound holds together, and a tally."""
 
-    def process(self, element: tuple[int, Split]) -> Iterator[Any]:
-        tally = {"rows_read": 0, "rows_rejected": 0, "rows_kept": 0}
-        for _, encoded in self._encoded(element[1], None, tally):
-            rows = encoded.comparisons
-            drops_ties = self._job.bounds.ties is Ties.DROP
-            tally["rows_kept"] += int(np.count_nonzero(rows.outcome)) if drops_ties else len(rows)
-            yield rows
-        yield TaggedOutput(TALLY, tally)
+    def process(self, element: _Slice) -> Iterator[Any]:
+        rows = self._encoded(element, None).comparisons
+        drops_ties = self._job.bounds.ties is Ties.DROP
+        kept = int(np.count_nonzero(rows.outcome)) if drops_ties else len(rows)
+        yield rows
+        rejected = len(element.rows) - len(rows)
+        yield TaggedOutput(TALLY, {"rows_rejected": rejected, "rows_kept": kept})
 
 
-class _ReadEncodePack(_Reader):
-    """(number, Split) -> (partition, Parcel), and a tally."""
+class _EncodePack(_Encoder):
+    """Slice -> (partition, Parcel), and a tally."""
 
     def __init__(
         self,
@@ -216,20 +246,18 @@ class _ReadEncodePack(_Reader):
     def start_bundle(self) -> None:
         self._waiting: list[OwnedRows] = []  # of several splits: many small files, large parcels
 
-    def process(self, element: tuple[int, Split]) -> Iterator[Any]:
-        number, split = element
+    def process(self, element: _Slice) -> Iterator[Any]:
         keyed_hash = KeyedHash(self._job.key)
-        tally = {"rows_read": 0, "rows_rejected": 0, "rows_sent": 0}
-        for first, encoded in self._encoded(split, keyed_hash, tally):
-            place = None
-            if self._job.columns.event is not None:
-                place = _valid_rows(encoded) + ((number << ROW_BITS) + first)
-            rows = own(encoded.comparisons, self._job.bounds.ties, keyed_hash, place)
-            self._waiting.append(rows)
-            tally["rows_sent"] += len(rows)
-            if sum(map(len, self._waiting)) >= self._chunk_rows:
-                yield from self._parcels()
-        yield TaggedOutput(TALLY, tally)
+        encoded = self._encoded(element, keyed_hash)
+        place = None
+        if self._job.columns.event is not None:
+            place = _valid_rows(encoded) + ((element.number << ROW_BITS) + element.first)
+        rows = own(encoded.comparisons, self._job.bounds.ties, keyed_hash, place)
+        self._waiting.append(rows)
+        if sum(map(len, self._waiting)) >= self._chunk_rows:
+            yield from self._parcels()
+        rejected = len(element.rows) - len(encoded.comparisons)
+        yield TaggedOutput(TALLY, {"rows_rejected": rejected, "rows_sent": len(rows)})
 
     def finish_bundle(self) -> Iterator[Any]:
         yield from map(GlobalWindows.windowed_value, self._parcels())

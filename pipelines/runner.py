@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+from hushrank.pipelines.memory_plan import MemoryPlan
 from hushrank.transforms import preflib
 from hushrank.transforms.files import (
     HEADER_BYTES,
@@ -48,7 +49,8 @@ class Engine:
 HERE = Engine()
 
 SMALL_BYTES = 16 << 20  # some million rows; reading more takes longer than loading Beam
-SMALL_CELLS = 1 << 25  # as many millions of rows of eight columns, however well they compress
+SMALL_CELLS = 1 << 24  # as many millions of rows of four columns, however well they compress
+CELL_BYTES = 24  # of a value that was read and of the rows that wait, for there is no spill file
 
 
 class HasInput(Protocol):
@@ -65,6 +67,11 @@ class HasInput(Protocol):
         ...
 
     @property
+    def memory_limit(self) -> int:
+        """Bytes that it may take."""
+        ...
+
+    @property
     def engine(self) -> Engine:
         """Where it runs."""
         ...
@@ -78,7 +85,8 @@ def is_small(job: HasInput) -> bool:
     if not (here and few) or any(map(is_remote, paths)):
         return False
     try:
-        return sum(map(_cells, job.files)) <= SMALL_CELLS
+        room = MemoryPlan.of(job.memory_limit).waiting_bytes // CELL_BYTES
+        return sum(map(_cells, job.files)) <= min(SMALL_CELLS, room)
     except InputError:  # the reduction will say so
         return False
 

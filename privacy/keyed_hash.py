@@ -15,6 +15,8 @@ References:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
@@ -32,6 +34,8 @@ _PREFIX_MASKS = (
 )
 
 Hashes = NDArray[np.uint64]  # shape (m, 2): 128 bits a row
+# 128 bits a row, together or word by word; the second word may be left out, as 0.
+Block = Hashes | tuple[NDArray[np.uint64], ...]
 
 
 class KeyedHash:
@@ -65,13 +69,16 @@ class KeyedHash:
             state[rows] = self._encrypt(state[rows] ^ block)
         return state
 
-    def of_tuples(self, label: int, *blocks: Hashes) -> Hashes:
-        """Hash tuples of blocks of shape (m, 2) -> (m, 2); every `label` is another function."""
+    def of_tuples(self, label: int, *blocks: Block) -> Hashes:
+        """Hash tuples of m blocks each -> (m, 2); every `label` is another function."""
         first = np.array([[_TUPLE + (len(blocks) << 8), label]], np.uint64)
-        # Not `broadcast_to`: adding a row of two words to each row takes five times as long.
-        state = np.repeat(self._encrypt(first), len(blocks[0]), axis=0)
+        state = np.empty((len(_words(blocks[0])[0]), 2), np.uint64)
+        # Word by word: adding a row of two words to each row takes five times as long.
+        state[:, 0], state[:, 1] = self._encrypt(first)[0]
         for block in blocks:
-            state = self._encrypt(state ^ block)
+            for number, word in enumerate(_words(block)):
+                state[:, number] ^= word
+            state = self._encrypt(state)
         return state
 
     def _encrypt(self, blocks: Hashes) -> Hashes:
@@ -81,3 +88,7 @@ class KeyedHash:
         into = encrypted.view(np.uint8).reshape(-1)[:-1].data
         cipher.update_into(np.ascontiguousarray(blocks).view(np.uint8).reshape(-1).data, into)
         return encrypted[:-1]
+
+
+def _words(block: Block) -> Sequence[NDArray[np.uint64]]:
+    return block if isinstance(block, tuple) else tuple(block.T)

@@ -9,7 +9,10 @@ References:
 
 from __future__ import annotations
 
+import functools
 import math
+import os
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any
@@ -29,6 +32,7 @@ from hushrank.privacy.units import NoiseKind
 
 enable_features("contrib")  # OpenDP's own gate for constructors without a finished written proof
 
+THREAD = 1 << 10  # draws, 10 us each: starting a thread pays from here on
 CHUNK = 1 << 16  # OpenDP takes Python lists: this many integers at a time keep them small
 MAX_SCALE = 2.0**50  # noise beyond 2^62, which could overflow a count, has probability < e^-4000
 
@@ -132,12 +136,20 @@ def add_noise(counts: NDArray[np.int64], law: NoiseLaw, bits: RandomBits) -> NDA
 
 
 def _exact_noise(size: int, law: NoiseLaw) -> NDArray[np.int64]:
-    sampler = _sampler(law)
     noise = np.empty(size, np.int64)
-    for start in range(0, size, CHUNK):
-        chunk = noise[start : start + CHUNK]
-        chunk[:] = sampler([0] * len(chunk))
+    threads = min(os.cpu_count() or 1, max(size // THREAD, 1))
+    with ThreadPoolExecutor(threads) as pool:
+        shares = np.array_split(noise, threads)  # views
+        for _ in pool.map(functools.partial(_fill, law), shares):
+            pass  # what a thread raised is raised here
     return noise
+
+
+def _fill(law: NoiseLaw, noise: NDArray[np.int64]) -> None:
+    sampler = _sampler(law)  # one for each thread: nothing says that it may be shared
+    for start in range(0, len(noise), CHUNK):
+        chunk = noise[start : start + CHUNK]
+        chunk[:] = sampler(np.zeros(len(chunk), np.int64))
 
 
 def _sampler(law: NoiseLaw) -> Any:

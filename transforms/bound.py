@@ -12,9 +12,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushrank.privacy.keyed_hash import Hashes, KeyedHash
+from hushrank.privacy.keyed_hash import Block, Hashes, KeyedHash
 from hushrank.transforms.encode import Comparisons, Outcomes
-from hushrank.transforms.owned_rows import OwnedRows
+from hushrank.transforms.owned_rows import OwnedRows, comparisons_of
 from hushrank.transforms.schema import Ties
 from hushrank.transforms.sorting import (
     Mask,
@@ -23,6 +23,7 @@ from hushrank.transforms.sorting import (
     bring_together,
     new_run,
     number_runs,
+    order_and_repeats,
     order_within,
 )
 
@@ -87,7 +88,25 @@ def bound_bucket(rows: OwnedRows, bounds: Bounds, keyed_hash: KeyedHash) -> Boun
     tally["conflicting_rows"] = len(conflicts)
     tally["duplicate_rows"] = tally["rows_with_owner"] - len(rows) - len(conflicts)
     owner = owner_numbers(rows)
-    rows, priority = _prioritise(rows, owner, keyed_hash)
+    order, priority = _prioritise(rows, owner, keyed_hash)
+    if bounds.distinct_pairs or bounds.per_item_cap is not None:
+        rows, priority = rows.take(order), np.take(priority, order, axis=0)
+        rows, priority = _on_pairs_and_items(rows, owner, priority, bounds, keyed_hash)
+        owner, order = owner_numbers(rows), np.arange(len(rows))
+    tally["owners"] = int(owner[-1]) + 1 if len(rows) else 0
+    if bounds.max_contributions is not None:
+        order = order[np.flatnonzero(among_first(owner, bounds.max_contributions))]
+    tally["rows_kept"] = len(order)
+    kept = comparisons_of(np.take(rows.content, order))
+    if bounds.ties is Ties.RANDOM:
+        kept = Comparisons(kept.left, kept.right, toss(kept.outcome, priority[order]))
+    return Bounded(kept, conflicts, tally)
+
+
+def _on_pairs_and_items(
+    rows: OwnedRows, owner: Order, priority: Hashes, bounds: Bounds, keyed_hash: KeyedHash
+) -> tuple[OwnedRows, Hashes]:
+    """The rows within `distinct_pairs` and `per_item_cap`; given and returned by priority."""
     if bounds.distinct_pairs:
         rows, priority = one_row_a_pair(rows, owner, priority, keyed_hash)
         owner = owner_numbers(rows)
@@ -95,16 +114,7 @@ def bound_bucket(rows: OwnedRows, bounds: Bounds, keyed_hash: KeyedHash) -> Boun
         among = among_first_of_items(rows, owner, bounds.n_items, bounds.per_item_cap)
         within = np.flatnonzero(among.all(axis=1))
         rows, priority = rows.take(within), priority[within]
-        owner = owner_numbers(rows)
-    tally["owners"] = int(owner[-1]) + 1 if len(rows) else 0
-    if bounds.max_contributions is not None:
-        first = np.flatnonzero(among_first(owner, bounds.max_contributions))
-        rows, priority = rows.take(first), np.take(priority, first, axis=0)
-    tally["rows_kept"] = len(rows)
-    kept = rows.comparisons()
-    if bounds.ties is Ties.RANDOM:
-        kept = Comparisons(kept.left, kept.right, toss(kept.outcome, priority))
-    return Bounded(kept, conflicts, tally)
+    return rows, priority
 
 
 def one_row_an_event(rows: OwnedRows, keyed_hash: KeyedHash) -> tuple[OwnedRows, OwnedRows]:
@@ -115,7 +125,7 @@ def one_row_an_event(rows: OwnedRows, keyed_hash: KeyedHash) -> tuple[OwnedRows,
     """
     if rows.event is None:
         return rows, rows.take(np.empty(0, np.int64))
-    identity = keyed_hash.of_tuples(_EVENT, rows.owner, _block(rows.pair), rows.event)
+    identity = keyed_hash.of_tuples(_EVENT, rows.owner_words, (rows.pair,), rows.event)
     order = order_within(owner_numbers(rows), identity)
     rows, identity = rows.take(order), np.take(identity, order, axis=0)
     first = new_run(identity[:, 0], identity[:, 1])
@@ -125,31 +135,32 @@ def one_row_an_event(rows: OwnedRows, keyed_hash: KeyedHash) -> tuple[OwnedRows,
     return rows.filter(first & ~contradicts[run]), rows.filter(contradicts[run])
 
 
-def _prioritise(rows: OwnedRows, owner: Order, keyed_hash: KeyedHash) -> tuple[OwnedRows, Hashes]:
+def _prioritise(rows: OwnedRows, owner: Order, keyed_hash: KeyedHash) -> tuple[Order, Hashes]:
     """Give every row 128 secret bits made from its owner, its content and which copy it is.
 
-    Returns the rows, of each owner sorted by these bits, and the bits.
+    Returns the order of the rows, owner by owner, in which these bits ascend; and each row's bits.
     """
-    rows, priority = _sort(rows, priorities(rows, keyed_hash), owner)
-    first = new_run(priority[:, 0], priority[:, 1])
-    later = np.flatnonzero(~first)  # the same content again: copies 1, 2, ... of it
+    priority = priorities(rows, keyed_hash)
+    order, later = order_and_repeats(owner, priority)  # the same content again: copies 1, 2, ...
     if len(later) == 0:
-        return rows, priority
-    copy = (later - np.flatnonzero(first)[number_runs(first)[later]]).view(np.uint64)
-    priority[later] = priorities_of_copies(priority[later], copy, keyed_hash)
+        return order, priority
+    new = np.diff(later, prepend=-1) > 1  # after another content's copies, or none
+    originals = later[new] - 1
+    copies, copy = order[later], (later - originals[number_runs(new)]).view(np.uint64)
+    priority[copies] = priorities_of_copies(priority[copies], copy, keyed_hash)
     # Only owners with copies are out of order now; they are few, or else this takes as long again.
     moved = np.zeros(int(owner[-1]) + 1, np.bool_)
     moved[owner[later]] = True
     places = np.flatnonzero(moved[owner])
+    theirs = order[places]
     among = number_runs(new_run(owner[places]))
-    again, priority[places] = _sort(rows.take(places), priority[places], among)
-    rows.words[:, places] = again.words
-    return rows, priority
+    order[places] = theirs[order_within(among, priority[theirs])]
+    return order, priority
 
 
 def priorities(rows: OwnedRows, keyed_hash: KeyedHash) -> Hashes:
     """128 secret bits for each row, made from its owner, content and event."""
-    content = [rows.owner, _block(rows.content)]
+    content: list[Block] = [rows.owner_words, (rows.content,)]
     if rows.event is not None:
         content.append(rows.event)
     return keyed_hash.of_tuples(_ROW, *content)
@@ -157,7 +168,7 @@ def priorities(rows: OwnedRows, keyed_hash: KeyedHash) -> Hashes:
 
 def priorities_of_copies(priority: Hashes, copy: Words, keyed_hash: KeyedHash) -> Hashes:
     """Those of copies 1, 2, ... of contents with these priorities."""
-    return keyed_hash.of_tuples(_COPY, priority, _block(copy))
+    return keyed_hash.of_tuples(_COPY, priority, (copy,))
 
 
 def one_row_a_pair(
@@ -167,7 +178,7 @@ def one_row_a_pair(
 
     Were the pairs sorted by their first row, a pair with many rows would tend to come early.
     """
-    pair = keyed_hash.of_tuples(_PAIR, rows.owner, _block(rows.pair))
+    pair = keyed_hash.of_tuples(_PAIR, rows.owner_words, (rows.pair,))
     order = order_within(owner, pair)  # on one pair still by priority
     pair = np.take(pair, order, axis=0)
     first = np.flatnonzero(new_run(pair[:, 0], pair[:, 1]))
@@ -196,11 +207,6 @@ def toss(outcome: Outcomes, priority: Hashes) -> Outcomes:
     return np.where(outcome == 0, coin, outcome)
 
 
-def _sort(rows: OwnedRows, priority: Hashes, owner: Order) -> tuple[OwnedRows, Hashes]:
-    order = order_within(owner, priority)
-    return rows.take(order), np.take(priority, order, axis=0)
-
-
 def owner_numbers(rows: OwnedRows) -> Order:
     """0, 1, 2, ... for each owner, of rows in which each owner's are neighbours."""
     return number_runs(new_run(rows.words[0], rows.words[1]))
@@ -211,8 +217,3 @@ def among_first(run: Order, most: int) -> Mask:
     first = np.ones(len(run), np.bool_)
     first[most:] = run[most:] != run[:-most]
     return first
-
-
-def _block(word: Words) -> Hashes:
-    """One word a row as the block of a keyed hash."""
-    return np.stack([word, np.zeros_like(word)], axis=1)

@@ -2,14 +2,18 @@
 
 Importing Apache Beam takes seconds, which is most of a run on a thousand rows. Each class here has
 the name and the meaning of Beam's, but works at once, in this process, on lists: `collection |
-transform` is the result. There is one bundle a step, in the order of the input, and nothing is
+transform` is the result. There is one bundle a processor, in the order of the input, and nothing is
 retried, so every graph that is right on Beam is right here; the results are the same, bit for bit,
 because no result may depend on order or bundles anyway (`tests/pipelines/test_small_inputs.py`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+import copy
+import itertools
+import os
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -114,7 +118,7 @@ class DoFn:
 
 
 class CombineFn:
-    """See Beam's; there is one accumulator, so nothing is ever merged."""
+    """See Beam's; there is one accumulator, so nothing is ever merged: it may be large."""
 
     def create_accumulator(self, *args: Any, **kwargs: Any) -> Any:
         """An empty one."""
@@ -154,7 +158,7 @@ class ParDo(PTransform):
 
     def _run(self, collection: PCollection) -> Any:
         outputs: dict[str, list[Any]] = {tag: [] for tag in (*(self._tags or ()), self._main)}
-        for output in self._outputs(collection.elements):
+        for output in itertools.chain.from_iterable(_bundles(self._outputs, collection.elements)):
             if isinstance(output, TaggedOutput):
                 outputs[output.tag].append(output.value)
             else:
@@ -162,15 +166,27 @@ class ParDo(PTransform):
         collections = {tag: PCollection(elements) for tag, elements in outputs.items()}
         return collections[self._main] if self._tags is None else collections
 
-    def _outputs(self, elements: Iterable[Any]) -> Iterator[Any]:
-        fn = self._fn
+    def _outputs(self, elements: Sequence[Any]) -> list[Any]:
+        fn = copy.copy(self._fn)  # as Beam's workers, each bundle has its own
         fn.setup()
         fn.start_bundle()
-        for element in elements:
-            yield from fn.process(element) or ()
-        for last in fn.finish_bundle() or ():
-            yield last.value
+        outputs = [output for element in elements for output in fn.process(element) or ()]
+        outputs += [last.value for last in fn.finish_bundle() or ()]
         fn.teardown()
+        return outputs
+
+
+def _bundles(
+    work: Callable[[Sequence[Any]], list[Any]], elements: Sequence[Any]
+) -> list[list[Any]]:
+    """What `work` makes of each bundle of `elements`, in their order; all at the same time."""
+    n_bundles = max(1, min(len(elements), os.cpu_count() or 1))
+    edges = [len(elements) * bundle // n_bundles for bundle in range(n_bundles + 1)]
+    bundles = [elements[first:end] for first, end in itertools.pairwise(edges)]
+    if n_bundles == 1:
+        return [work(elements)]
+    with ThreadPoolExecutor(n_bundles) as threads:
+        return list(threads.map(work, bundles))
 
 
 class Map(PTransform):

@@ -38,6 +38,11 @@ class OwnedRows:
         return np.stack([self.words[0], self.words[1]], axis=1)
 
     @property
+    def owner_words(self) -> tuple[Words, Words]:
+        """`owner`, word by word: there without a copy."""
+        return self.words[0], self.words[1]
+
+    @property
     def content(self) -> Words:
         """What was compared and the outcome, in one word."""
         content: Words = self.words[2]
@@ -51,7 +56,7 @@ class OwnedRows:
     @property
     def outcome(self) -> Outcomes:
         """+1 the lower item won, -1 the higher item won, 0 tie."""
-        return (self.content & 3).astype(np.int8) - np.int8(1)
+        return _outcome_of(self.content)
 
     @property
     def event(self) -> Hashes | None:
@@ -68,6 +73,8 @@ class OwnedRows:
     @classmethod
     def concatenate(cls, parts: Sequence[OwnedRows]) -> OwnedRows:
         """All rows of `parts`; there is at least one."""
+        if len(parts) == 1:
+            return cls(parts[0].words)
         return cls(np.concatenate([part.words for part in parts], axis=1))
 
     def take(self, rows: Order) -> OwnedRows:
@@ -80,9 +87,18 @@ class OwnedRows:
 
     def comparisons(self) -> Comparisons:
         """The rows without owners, low item on the left."""
-        low = (self.content >> (_ITEM_BITS + _OUTCOME_BITS)).astype(np.int32)
-        high = (self.pair & ((1 << _ITEM_BITS) - 1)).astype(np.int32)
-        return Comparisons(low, high, self.outcome)
+        return comparisons_of(self.content)
+
+
+def comparisons_of(content: Words) -> Comparisons:
+    """What `OwnedRows.content` says, low item on the left."""
+    low = (content >> (_ITEM_BITS + _OUTCOME_BITS)).astype(np.int32)
+    high = (content >> _OUTCOME_BITS & ((1 << _ITEM_BITS) - 1)).astype(np.int32)
+    return Comparisons(low, high, _outcome_of(content))
+
+
+def _outcome_of(content: Words) -> Outcomes:
+    return (content & 3).astype(np.int8) - np.int8(1)
 
 
 def own(
@@ -101,15 +117,15 @@ def own(
         rows, place = rows.take(decided), None if place is None else place[decided]
     swapped = (rows.left > rows.right).view(np.int8)
     outcome = rows.outcome * (1 - 2 * swapped)
-    low = np.minimum(rows.left, rows.right).astype(np.uint64)
-    high = np.maximum(rows.left, rows.right).astype(np.uint64)
-    pair = low << _ITEM_BITS | high
     words = np.empty((WORDS if rows.event is None else WORDS_WITH_EVENT, len(rows)), np.uint64)
-    owner = rows.user
-    if owner is None:
-        owner = keyed_hash.of_tuples(OWNER_LABEL, np.stack([pair, np.zeros_like(pair)], axis=1))
+    content = words[2]
+    content[:] = np.minimum(rows.left, rows.right)
+    content <<= _ITEM_BITS
+    content += np.maximum(rows.left, rows.right).astype(np.uint64)
+    owner = keyed_hash.of_tuples(OWNER_LABEL, (content,)) if rows.user is None else rows.user
     words[:2] = owner.T
-    words[2] = pair << _OUTCOME_BITS | (outcome + 1).view(np.uint8)
+    content <<= _OUTCOME_BITS
+    content |= (outcome + 1).view(np.uint8)
     if rows.event is not None:
         if place is None:
             raise ValueError("rows that carry an event must say where they were read")

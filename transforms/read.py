@@ -17,6 +17,7 @@ import pyarrow.csv
 import pyarrow.json
 import pyarrow.parquet as pq
 
+from hushrank.transforms import in_process
 from hushrank.transforms.files import (
     BYTE_ORDER_MARK,
     HEADER_BYTES,
@@ -204,13 +205,13 @@ def _read_parquet(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
     local = {"pre_buffer": False, "buffer_size": READ_BYTES}
     how = {"pre_buffer": True} if is_remote(split.file.path) else local
     with pq.ParquetFile(stream, read_dictionary=list(split.items), **how) as parquet:
-        # Without Arrow's threads: the engine reads other splits meanwhile, and they would only wait
+        # On Beam without Arrow's threads: it reads other splits meanwhile, and they would only wait
         # for each other.
         for rows in parquet.iter_batches(
             batch_rows(split.schema),
             row_groups=list(split.row_groups),
             columns=split.to_read.names,
-            use_threads=False,
+            use_threads=in_process.is_chosen(),
         ):
             yield ReadBatch(_plain(rows))
 

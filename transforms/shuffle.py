@@ -59,7 +59,7 @@ class Parcel:
 
     edges: tuple[int, ...]
     words: int
-    content: bytes | int
+    content: Words | int
 
 
 def pack(
@@ -75,14 +75,14 @@ def pack(
     bits = partitioning.partition_bits + partitioning.bucket_bits
     bucket = _leading(rows.words[0], bits)
     # No further than by bucket: rows then move in long runs, in a quarter of the time.
-    words = rows.take(np.argsort(bucket, kind="stable")).words
+    order = np.argsort(bucket, kind="stable")
     buckets = 1 << partitioning.bucket_bits
     edges = np.append(0, np.cumsum(np.bincount(bucket, minlength=1 << bits)))
     for partition in range(1 << partitioning.partition_bits):
         mine = edges[partition * buckets : (partition + 1) * buckets + 1]
         if mine[-1] > mine[0]:
-            share = np.ascontiguousarray(words[:, mine[0] : mine[-1]])
-            content = share.tobytes() if spill is None else spill.append(share)
+            share = rows.take(order[mine[0] : mine[-1]]).words
+            content = share if spill is None else spill.append(share)
             yield partition, Parcel(tuple((mine - mine[0]).tolist()), len(share), content)
 
 
@@ -107,7 +107,7 @@ class Bucket:
 
     def rows(self) -> OwnedRows:
         """All rows at once."""
-        return OwnedRows(np.concatenate([_fetched(share) for share in self.shares], axis=1))
+        return OwnedRows.concatenate(list(self.pieces()))
 
     def pieces(self) -> Iterator[OwnedRows]:
         """All rows, parcel by parcel."""
@@ -166,11 +166,10 @@ def _fetched(share: Words | _Waiting) -> Words:
 
 
 def _words(parcel: Parcel, spill: SpillFile | None) -> Words:
-    shape = (parcel.words, parcel.edges[-1])
-    if isinstance(parcel.content, bytes):
-        return np.frombuffer(parcel.content, np.uint64).reshape(shape)
+    if not isinstance(parcel.content, int):
+        return parcel.content
     if spill is None:
         raise ValueError("the parcel's rows are in a spill file, and none is given")
-    words = np.empty(shape, np.uint64)
+    words = np.empty((parcel.words, parcel.edges[-1]), np.uint64)
     spill.read(words, parcel.content)
     return words

@@ -44,6 +44,11 @@ def order_within(run: Order, hashes: Hashes) -> Order:
         run: shape (m,), the number of each row's run, ascending from 0.
         hashes: shape (m, 2).
     """
+    return order_and_repeats(run, hashes)[0]
+
+
+def order_and_repeats(run: Order, hashes: Hashes) -> tuple[Order, Order]:
+    """`order_within`, and at which places of it the run and hash are those of the place before."""
     bits = np.uint64(max(int(run.max(initial=0)).bit_length(), 1))
     leading, order = order_leading(run.view(np.uint64) << (64 - bits) | hashes[:, 0] >> bits)
     tied = np.flatnonzero(leading[1:] == leading[:-1])
@@ -52,7 +57,8 @@ def order_within(run: Order, hashes: Hashes) -> Order:
         rows = order[places]
         words = (hashes[rows, 1], hashes[rows, 0], leading[places])
         order[places] = rows[np.lexsort(words)]
-    return order
+    same = (hashes[order[tied]] == hashes[order[tied + 1]]).all(axis=1)
+    return order, tied[same] + 1
 
 
 def new_run(*columns: Words | Order) -> Mask:
