@@ -15,6 +15,9 @@ import os
 import signal
 import sys
 import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Self
 
@@ -82,7 +85,8 @@ class Reducer:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
-        self._process.start()
+        with _deaf_to_interrupts():
+            self._process.start()
         self._without_beam = False
         theirs.close()
 
@@ -92,8 +96,18 @@ class Reducer:
         self._process.join()
 
 
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Have a process that starts here never see Ctrl-C: its parent handles that, and ends it."""
+    resource_tracker.ensure_running()  # which, when it is started, lets interrupts through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 def _serve(connection: Connection) -> None:
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the parent's to handle: it ends us
     silence = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):  # engines and native libraries write elements to them
         os.dup2(silence, stream)

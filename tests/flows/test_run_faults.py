@@ -221,6 +221,16 @@ def test_ctrl_c_of_the_real_command_ends_its_child_and_gives_the_budget_back(sur
 
 
 @pytest.mark.slow
+def test_ctrl_c_does_not_reach_the_child_from_its_first_moment(survey):
+    with Reducer() as reducer:
+        child = reducer._process
+        os.kill(child.pid, signal.SIGINT)
+        with pytest.raises(HushrankError, match="reduce: failed"):  # and not for want of a child
+            reducer.run(broken_reduction(survey))
+        assert reducer._process is child
+
+
+@pytest.mark.slow
 def test_the_child_process_keeps_unforeseen_texts_in_the_confidential_area(survey):
     with Reducer() as reducer, pytest.raises(HushrankError) as failure:
         reducer.run(broken_reduction(survey))
