@@ -14,17 +14,17 @@ import numpy as np
 
 from hushrank.privacy.keyed_hash import Block, Hashes, KeyedHash
 from hushrank.transforms.encode import Comparisons, Outcomes
+from hushrank.transforms.flat_lists import take_lists
 from hushrank.transforms.owned_rows import OwnedRows, comparisons_of
 from hushrank.transforms.schema import Ties
 from hushrank.transforms.sorting import (
     Mask,
     Order,
     Words,
-    bring_together,
     new_run,
     number_runs,
-    order_and_repeats,
     order_within,
+    sort_into_runs,
 )
 
 _EVENT, _ROW, _COPY, _PAIR = range(4)  # labels of the hashes; `transforms.owned_rows` has the next
@@ -83,19 +83,17 @@ def bound_bucket(rows: OwnedRows, bounds: Bounds, keyed_hash: KeyedHash) -> Boun
         The rows kept; those of events whose copies contradict each other; confidential tallies.
     """
     tally = {"rows_with_owner": len(rows)}
-    rows = OwnedRows(bring_together(rows.words))
     rows, conflicts = one_row_an_event(rows, keyed_hash)
     tally["conflicting_rows"] = len(conflicts)
     tally["duplicate_rows"] = tally["rows_with_owner"] - len(rows) - len(conflicts)
-    owner = owner_numbers(rows)
-    order, priority = _prioritise(rows, owner, keyed_hash)
+    order, starts, priority = _prioritise(rows, keyed_hash)
     if bounds.distinct_pairs or bounds.per_item_cap is not None:
         rows, priority = rows.take(order), np.take(priority, order, axis=0)
-        rows, priority = _on_pairs_and_items(rows, owner, priority, bounds, keyed_hash)
-        owner, order = owner_numbers(rows), np.arange(len(rows))
-    tally["owners"] = int(owner[-1]) + 1 if len(rows) else 0
+        rows, priority = _on_pairs_and_items(rows, priority, bounds, keyed_hash)
+        order, starts = np.arange(len(rows)), new_run(*rows.owner_words)
+    tally["owners"] = int(np.count_nonzero(starts))
     if bounds.max_contributions is not None:
-        order = order[np.flatnonzero(among_first(owner, bounds.max_contributions))]
+        order = order[np.flatnonzero(among_first(starts, bounds.max_contributions))]
     tally["rows_kept"] = len(order)
     kept = comparisons_of(np.take(rows.content, order))
     if bounds.ties is Ties.RANDOM:
@@ -104,14 +102,13 @@ def bound_bucket(rows: OwnedRows, bounds: Bounds, keyed_hash: KeyedHash) -> Boun
 
 
 def _on_pairs_and_items(
-    rows: OwnedRows, owner: Order, priority: Hashes, bounds: Bounds, keyed_hash: KeyedHash
+    rows: OwnedRows, priority: Hashes, bounds: Bounds, keyed_hash: KeyedHash
 ) -> tuple[OwnedRows, Hashes]:
     """The rows within `distinct_pairs` and `per_item_cap`; given and returned by priority."""
     if bounds.distinct_pairs:
-        rows, priority = one_row_a_pair(rows, owner, priority, keyed_hash)
-        owner = owner_numbers(rows)
+        rows, priority = one_row_a_pair(rows, priority, keyed_hash)
     if bounds.per_item_cap is not None:
-        among = among_first_of_items(rows, owner, bounds.n_items, bounds.per_item_cap)
+        among = among_first_of_items(rows, bounds.n_items, bounds.per_item_cap)
         within = np.flatnonzero(among.all(axis=1))
         rows, priority = rows.take(within), priority[within]
     return rows, priority
@@ -126,36 +123,39 @@ def one_row_an_event(rows: OwnedRows, keyed_hash: KeyedHash) -> tuple[OwnedRows,
     if rows.event is None:
         return rows, rows.take(np.empty(0, np.int64))
     identity = keyed_hash.of_tuples(_EVENT, rows.owner_words, (rows.pair,), rows.event)
-    order = order_within(owner_numbers(rows), identity)
-    rows, identity = rows.take(order), np.take(identity, order, axis=0)
-    first = new_run(identity[:, 0], identity[:, 1])
+    by_event = sort_into_runs(rows.owner_words, identity)
+    rows, first = rows.take(by_event.order), np.ones(len(rows), np.bool_)
+    first[by_event.repeats] = False
     run, outcome = number_runs(first), rows.outcome
     contradicts = np.zeros(int(first.sum()), np.bool_)
     contradicts[run[outcome != outcome[first][run]]] = True
     return rows.filter(first & ~contradicts[run]), rows.filter(contradicts[run])
 
 
-def _prioritise(rows: OwnedRows, owner: Order, keyed_hash: KeyedHash) -> tuple[Order, Hashes]:
+def _prioritise(rows: OwnedRows, keyed_hash: KeyedHash) -> tuple[Order, Mask, Hashes]:
     """Give every row 128 secret bits made from its owner, its content and which copy it is.
 
-    Returns the order of the rows, owner by owner, in which these bits ascend; and each row's bits.
+    Returns:
+        The order of the rows, owner by owner, in which these bits ascend; at which places of it
+        another owner's rows start; the bits of each row.
     """
     priority = priorities(rows, keyed_hash)
-    order, later = order_and_repeats(owner, priority)  # the same content again: copies 1, 2, ...
+    by_content = sort_into_runs(rows.owner_words, priority)
+    order, later = by_content.order, by_content.repeats  # the same content again: copies 1, 2, ...
     if len(later) == 0:
-        return order, priority
+        return order, by_content.starts, priority
     new = np.diff(later, prepend=-1) > 1  # after another content's copies, or none
     originals = later[new] - 1
     copies, copy = order[later], (later - originals[number_runs(new)]).view(np.uint64)
     priority[copies] = priorities_of_copies(priority[copies], copy, keyed_hash)
     # Only owners with copies are out of order now; they are few, or else this takes as long again.
-    moved = np.zeros(int(owner[-1]) + 1, np.bool_)
-    moved[owner[later]] = True
-    places = np.flatnonzero(moved[owner])
-    theirs = order[places]
-    among = number_runs(new_run(owner[places]))
-    order[places] = theirs[order_within(among, priority[theirs])]
-    return order, priority
+    starts = np.flatnonzero(by_content.starts)
+    moved = np.unique(np.searchsorted(starts, later, side="right") - 1)
+    sizes = np.diff(starts, append=len(order))
+    places = take_lists(np.arange(len(order)), sizes, moved)
+    theirs, owner = order[places], np.repeat(np.arange(len(moved)), sizes[moved])
+    order[places] = theirs[order_within(owner, priority[theirs])]
+    return order, by_content.starts, priority
 
 
 def priorities(rows: OwnedRows, keyed_hash: KeyedHash) -> Hashes:
@@ -172,14 +172,14 @@ def priorities_of_copies(priority: Hashes, copy: Words, keyed_hash: KeyedHash) -
 
 
 def one_row_a_pair(
-    rows: OwnedRows, owner: Order, priority: Hashes, keyed_hash: KeyedHash
+    rows: OwnedRows, priority: Hashes, keyed_hash: KeyedHash
 ) -> tuple[OwnedRows, Hashes]:
     """Keep the first row by priority of each (owner, pair); then sort by owner and the pair's hash.
 
     Were the pairs sorted by their first row, a pair with many rows would tend to come early.
     """
     pair = keyed_hash.of_tuples(_PAIR, rows.owner_words, (rows.pair,))
-    order = order_within(owner, pair)  # on one pair still by priority
+    order = order_within(owner_numbers(rows), pair)  # on one pair still by priority
     pair = np.take(pair, order, axis=0)
     first = np.flatnonzero(new_run(pair[:, 0], pair[:, 1]))
     chosen = order[first]
@@ -187,17 +187,17 @@ def one_row_a_pair(
     return rows.take(chosen), np.stack([pair[first, 0], priority[chosen, 1]], axis=1)
 
 
-def among_first_of_items(rows: OwnedRows, owner: Order, n_items: int, cap: int) -> Mask:
+def among_first_of_items(rows: OwnedRows, n_items: int, cap: int) -> Mask:
     """Whether each row is among the first `cap` of its owner on either of its items: shape (m, 2).
 
     Rows are sorted by owner, each owner's by priority.
     """
-    compared = rows.comparisons()
+    compared, owner = rows.comparisons(), owner_numbers(rows)
     ends = [owner * n_items + item for item in (compared.left, compared.right)]
     holder = np.stack(ends, axis=1).reshape(-1)  # row by row: both of a row's items, then the next
     order = np.argsort(holder, kind="stable")
     among = np.ones(len(holder), np.bool_)
-    among[order[~among_first(holder[order], cap)]] = False
+    among[order[~among_first(new_run(holder[order]), cap)]] = False
     return among.reshape(-1, 2)
 
 
@@ -209,11 +209,14 @@ def toss(outcome: Outcomes, priority: Hashes) -> Outcomes:
 
 def owner_numbers(rows: OwnedRows) -> Order:
     """0, 1, 2, ... for each owner, of rows in which each owner's are neighbours."""
-    return number_runs(new_run(rows.words[0], rows.words[1]))
+    return number_runs(new_run(*rows.owner_words))
 
 
-def among_first(run: Order, most: int) -> Mask:
-    """Whether each row is among the first `most` of its run: `most` before it is another's row."""
-    first = np.ones(len(run), np.bool_)
-    first[most:] = run[most:] != run[:-most]
+def among_first(starts: Mask, most: int) -> Mask:
+    """Whether each row is among the first `most` of its run, given where runs start."""
+    first, reach = starts.copy(), 1  # whether a run starts at most `reach` - 1 rows before
+    while reach < min(most, len(starts)):
+        step = min(reach, most - reach)
+        first[step:] |= first[:-step]
+        reach += step
     return first

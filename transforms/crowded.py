@@ -31,7 +31,7 @@ from hushrank.transforms.bound import (
 from hushrank.transforms.encode import Comparisons
 from hushrank.transforms.owned_rows import OwnedRows
 from hushrank.transforms.schema import Ties
-from hushrank.transforms.sorting import Mask, bring_together, new_run, sort_by
+from hushrank.transforms.sorting import Mask, new_run, sort_by
 
 Pieces = Callable[[], Iterable[OwnedRows]]  # all rows of a bucket, some at a time; anew each time
 Copies = NDArray[np.int64]
@@ -92,12 +92,10 @@ def bound_crowded(
                 owners = np.unique(np.concatenate([owners, ranked.rows.owner]), axis=0)
                 yield _kept(ranked, bounds, {})
         if bounds.distinct_pairs:
-            owner = owner_numbers(on_share.rows)
-            chosen = one_row_a_pair(on_share.rows, owner, on_share.priority, keyed_hash)
-            on_share = _Ranked(*chosen)
+            on_share = _Ranked(*one_row_a_pair(on_share.rows, on_share.priority, keyed_hash))
         remaining = _hopeful(remaining.and_(on_share), bounds)
     tally = {"rows_with_owner": n_rows, "conflicting_rows": 0, "duplicate_rows": 0}
-    tally["owners"] = len(owners) + _n_owners(remaining)
+    tally["owners"] = len(owners) + int(np.count_nonzero(_starts(remaining)))
     yield _kept(_within(remaining, bounds), bounds, tally)
 
 
@@ -107,7 +105,7 @@ def _settled(
     """Every row of the share that is no copy of an event, and what was set aside."""
     rows, copies = _collected(pieces, share, n_shares, rows_at_once)
     if rows.event is not None:
-        single, conflicts = one_row_an_event(OwnedRows(bring_together(rows.words)), keyed_hash)
+        single, conflicts = one_row_an_event(rows, keyed_hash)
         tally = {"conflicting_rows": len(conflicts)}
         tally["duplicate_rows"] = len(rows) - len(single) - len(conflicts)
         ranked = _Ranked(single, priorities(single, keyed_hash))
@@ -166,23 +164,21 @@ def _hopeful(ranked: _Ranked, bounds: Bounds) -> _Ranked:
 
     A row that is not among the first c on one of its items still counts on the other.
     """
-    owner = owner_numbers(ranked.rows)
     if bounds.per_item_cap is not None:
-        among = among_first_of_items(ranked.rows, owner, bounds.n_items, bounds.per_item_cap)
+        among = among_first_of_items(ranked.rows, bounds.n_items, bounds.per_item_cap)
         return ranked.where(np.asarray(among.any(axis=1)))
     if bounds.max_contributions is None:
         return ranked
-    return ranked.where(among_first(owner, bounds.max_contributions))
+    return ranked.where(among_first(_starts(ranked), bounds.max_contributions))
 
 
 def _within(ranked: _Ranked, bounds: Bounds) -> _Ranked:
     """The rows within the bounds."""
     if bounds.per_item_cap is not None:
-        owner = owner_numbers(ranked.rows)
-        among = among_first_of_items(ranked.rows, owner, bounds.n_items, bounds.per_item_cap)
+        among = among_first_of_items(ranked.rows, bounds.n_items, bounds.per_item_cap)
         ranked = ranked.where(np.asarray(among.all(axis=1)))
     if bounds.max_contributions is not None:
-        ranked = ranked.where(among_first(owner_numbers(ranked.rows), bounds.max_contributions))
+        ranked = ranked.where(among_first(_starts(ranked), bounds.max_contributions))
     return ranked
 
 
@@ -193,8 +189,9 @@ def _kept(ranked: _Ranked, bounds: Bounds, tally: dict[str, int]) -> Bounded:
     return Bounded(kept, _nothing(ranked.rows).rows, {**tally, "rows_kept": len(kept)})
 
 
-def _n_owners(ranked: _Ranked) -> int:
-    return int(owner_numbers(ranked.rows)[-1]) + 1 if len(ranked.rows) else 0
+def _starts(ranked: _Ranked) -> Mask:
+    """Where another owner's rows start."""
+    return new_run(*ranked.rows.owner_words)
 
 
 def _nothing(rows: OwnedRows) -> _Ranked:

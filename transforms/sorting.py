@@ -8,10 +8,15 @@ settled by all 128, so every order here is exact; it just takes longer where bit
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.privacy.keyed_hash import Hashes
+
+MORE_BITS = 5  # than half of those there are: mixed runs take longer to part than ties to settle
+MANY_TIED = 1 / 16  # of the rows
 
 Words = NDArray[np.uint64]
 Order = NDArray[np.int64]
@@ -20,21 +25,60 @@ Mask = NDArray[np.bool_]
 
 def sort_by(major: Hashes, minor: Hashes) -> Order:
     """Order in which equal `major` hashes are neighbours, each such run sorted by `minor`."""
-    numbers = np.arange(len(major), dtype=np.uint64)
-    met = bring_together(np.stack([major[:, 0], major[:, 1], numbers]))
-    order = met[2].view(np.int64)
-    run = number_runs(new_run(met[0], met[1]))
-    return np.take(order, order_within(run, np.take(minor, order, axis=0)))
+    return sort_into_runs((major[:, 0], major[:, 1]), minor).order
 
 
-def bring_together(columns: Words) -> Words:
-    """Reorder columns, shape (k, m), so that rows of one hash, the first two, are neighbours."""
-    leading, order = order_leading(columns[1])
-    met = np.take(columns, order, axis=1)
-    doubtful = leading[1:] == leading[:-1]
-    if (new_run(met[0], met[1])[1:] & doubtful).any():  # two hashes share their leading bits
-        met = np.take(columns, np.lexsort((columns[0], columns[1])), axis=1)
-    return met
+@dataclass(frozen=True, slots=True)
+class SortedRuns:
+    """Rows in which each run of one major hash is sorted by minor hashes.
+
+    Attributes:
+        order: the rows; those of one major and minor hash stay in the order they are in.
+        starts: at which places of `order` runs start.
+        repeats: the places whose row has both hashes of the row before.
+    """
+
+    order: Order
+    starts: Mask
+    repeats: Order
+
+
+def sort_into_runs(major: tuple[Words, Words], minor: Hashes) -> SortedRuns:
+    """One sort by leading bits of both hashes; what these leave undecided is looked at again.
+
+    Args:
+        major: the two words of each row's hash; their uses may have made leading bits of the first
+            equal, not those of the second.
+        minor: shape (m, 2).
+    """
+    number_bits = _number_bits(len(minor))
+    bits = (64 - number_bits) // 2 + MORE_BITS  # of the major hash
+    leading, order = order_leading(_leading_of_both(major[1], minor, bits))
+    starts = new_run(*(np.take(word, order) for word in major))
+    group = leading >> np.uint64(64 - number_bits - bits)
+    mixed = starts & ~new_run(group)  # two hashes share their leading bits
+    if mixed.any():
+        places = np.flatnonzero(np.isin(group, group[mixed]))
+        rows = order[places]
+        words = (minor[rows, 1], minor[rows, 0], major[0][rows], major[1][rows])
+        order[places] = rows = rows[np.lexsort(words)]
+        starts[places] = new_run(major[0][rows], major[1][rows])
+        again = _leading_of_both(major[1][rows], minor[rows], bits)
+        leading[places] = again >> np.uint64(number_bits)
+    tied = np.flatnonzero((leading[1:] == leading[:-1]) & ~starts[1:])
+    if len(tied) > len(order) * MANY_TIED:  # long runs: they need more bits than were left for them
+        within = order_within(number_runs(starts), np.take(minor, order, axis=0))
+        order = np.take(order, within)
+        word = np.take(minor[:, 0], order)
+        tied = np.flatnonzero((word[1:] == word[:-1]) & ~starts[1:])
+    return SortedRuns(order, starts, _settle(order, tied, minor))
+
+
+def _leading_of_both(major: Words, minor: Hashes, bits: int) -> Words:
+    """So many leading bits of the second word of each row's major hash, then those of its minor."""
+    words = minor[:, 0] >> np.uint64(bits)
+    words |= major & ~np.uint64((1 << (64 - bits)) - 1)
+    return words
 
 
 def order_within(run: Order, hashes: Hashes) -> Order:
@@ -44,21 +88,31 @@ def order_within(run: Order, hashes: Hashes) -> Order:
         run: shape (m,), the number of each row's run, ascending from 0.
         hashes: shape (m, 2).
     """
-    return order_and_repeats(run, hashes)[0]
-
-
-def order_and_repeats(run: Order, hashes: Hashes) -> tuple[Order, Order]:
-    """`order_within`, and at which places of it the run and hash are those of the place before."""
     bits = np.uint64(max(int(run.max(initial=0)).bit_length(), 1))
     leading, order = order_leading(run.view(np.uint64) << (64 - bits) | hashes[:, 0] >> bits)
-    tied = np.flatnonzero(leading[1:] == leading[:-1])
+    _settle(order, np.flatnonzero(leading[1:] == leading[:-1]), hashes)
+    return order
+
+
+def _settle(order: Order, tied: Order, hashes: Hashes) -> Order:
+    """Sort by all bits, in place, what leading bits did not; return which hashes are repeated.
+
+    Args:
+        order: rows by run and, within each, by the leading bits of their hashes.
+        tied: places, ascending, whose row has the run and the leading bits of the next one's.
+        hashes: of each row.
+
+    Returns:
+        The places whose row has the run and the hash of the row before.
+    """
     if (hashes[order[tied]] != hashes[order[tied + 1]]).any():
         places = np.union1d(tied, tied + 1)
         rows = order[places]
-        words = (hashes[rows, 1], hashes[rows, 0], leading[places])
-        order[places] = rows[np.lexsort(words)]
+        chain = np.cumsum(~np.isin(places - 1, tied))  # of places that are tied one to the next
+        order[places] = rows[np.lexsort((hashes[rows, 1], hashes[rows, 0], chain))]
     same = (hashes[order[tied]] == hashes[order[tied + 1]]).all(axis=1)
-    return order, tied[same] + 1
+    repeats: Order = tied[same] + 1
+    return repeats
 
 
 def new_run(*columns: Words | Order) -> Mask:
@@ -82,7 +136,7 @@ def order_leading(words: Words) -> tuple[Words, Order]:
 
     Returns these bits, sorted, and the order; rows that agree in them keep the order they are in.
     """
-    bits = np.uint64(max(len(words) - 1, 1).bit_length())
+    bits = np.uint64(_number_bits(len(words)))
     number = (np.uint64(1) << bits) - np.uint64(1)
     values = words & ~number
     values |= np.arange(len(words), dtype=np.uint64)
@@ -90,3 +144,7 @@ def order_leading(words: Words) -> tuple[Words, Order]:
     order = (values & number).view(np.int64)
     values >>= bits
     return values, order
+
+
+def _number_bits(n_rows: int) -> int:
+    return max(n_rows - 1, 1).bit_length()

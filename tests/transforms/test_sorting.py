@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushrank.transforms.sorting import (
-    bring_together,
     new_run,
     number_runs,
     order_leading,
     order_within,
     sort_by,
+    sort_into_runs,
 )
 
 # A sort of m rows looks at the leading 64 - log2(m) bits: these agree in them, or differ.
@@ -44,13 +44,29 @@ def test_sort_by_makes_one_sorted_run_of_each_major_hash(rows):
     assert all(run == sorted(run) for run in runs)
 
 
-@given(hashes(2))
-def test_bring_together_keeps_columns_aligned(rows):
-    numbers = np.arange(len(rows), dtype=np.uint64)
-    met = bring_together(np.stack([rows[:, 0], rows[:, 1], numbers]))
-    np.testing.assert_array_equal(met[:2].T, rows[met[2].astype(np.int64)])
-    runs = runs_of(met.T)
+@pytest.mark.parametrize("n_runs", [1, 3, 5000])
+@pytest.mark.parametrize("values", [2, 40, 2**62])  # many repeats, some, none
+@pytest.mark.parametrize("low_bits", [False, True])  # leading bits decide nothing
+def test_runs_are_sorted_and_repeats_found(n_runs, values, low_bits):
+    rng = np.random.default_rng(n_runs)
+    major = rng.integers(0, 2**63, (n_runs, 2)).astype(np.uint64)
+    if low_bits:
+        major &= np.uint64(255)
+    major = major[rng.integers(0, n_runs, 5000)]
+    minor = rng.integers(0, values, (5000, 2)).astype(np.uint64)
+    if not low_bits:
+        minor <<= np.uint64(1)
+    found = sort_into_runs((major[:, 0], major[:, 1]), minor)
+    rows = np.concatenate([major, minor], axis=1)[found.order]
+    runs = runs_of(rows)
+    assert sorted(found.order.tolist()) == list(range(5000))
     assert len(runs) == len({run[0][:2] for run in runs})
+    assert all(run == sorted(run) for run in runs)
+    firsts = np.flatnonzero(found.starts)
+    np.testing.assert_array_equal(firsts, np.cumsum([0, *map(len, runs)])[:-1])
+    same = (rows[1:] == rows[:-1]).all(axis=1)
+    np.testing.assert_array_equal(found.repeats, np.flatnonzero(same) + 1)
+    assert (np.diff(found.order)[same] > 0).all()
 
 
 @given(hashes(2), st.lists(st.booleans(), min_size=20, max_size=20))
