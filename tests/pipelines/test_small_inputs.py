@@ -12,8 +12,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.pipelines import reduce
+from hushrank.pipelines.memory_plan import LEAST_MEMORY, MemoryPlan
 from hushrank.pipelines.reduction_job import Statistic
-from hushrank.pipelines.runner import SMALL_BYTES, SMALL_CELLS, is_small
+from hushrank.pipelines.runner import CELL_BYTES, SMALL_BYTES, SMALL_CELLS, is_small
 from hushrank.transforms.epsilons import Shares
 from hushrank.transforms.files import list_files
 from hushrank.transforms.schema import InputError, Ties
@@ -102,6 +103,16 @@ def test_large_and_remote_inputs_are_not_small(tmp_path):
     for files in ((large,), (remote,)):
         assert not is_small(dataclasses.replace(job, files=files))
     assert not is_small(dataclasses.replace(job, confidential="gs://bucket/work"))
+
+
+def test_what_memory_limit_leaves_no_room_for_is_not_small(tmp_path):
+    (job, *_) = jobs_on(tmp_path / "input", tmp_path / "work")
+    values = MemoryPlan.of(LEAST_MEMORY).waiting_bytes // CELL_BYTES
+    same = pa.array(np.zeros(values // 4 + 1, np.int8))
+    pq.write_table(pa.table(dict.fromkeys("abcd", same)), tmp_path / "rows.parquet")
+    job = dataclasses.replace(job, files=tuple(list_files([str(tmp_path / "rows.parquet")])))
+    assert is_small(job)
+    assert not is_small(dataclasses.replace(job, memory_limit=LEAST_MEMORY))
 
 
 def test_many_rows_in_few_bytes_are_not_small(tmp_path):

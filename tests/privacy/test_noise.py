@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import itertools
 import math
+import os
 from fractions import Fraction
 
 import numpy as np
@@ -82,6 +84,17 @@ def test_entries_get_independent_noise() -> None:
     assert mean_p_value(products, 0.0, variance**2) > FALSE_POSITIVE_RATE
     same = (noise[:, 0] ** 2).astype(float)  # power: what one draw used twice would look like
     assert mean_p_value(same, 0.0, variance**2) < FALSE_POSITIVE_RATE
+
+
+def test_threads_draw_independent_noise(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    counts = np.arange(3 * DRAWS) % 7
+    noise = add_noise(counts, laplace_law(ONE, 0.1), system_bits()) - counts
+    shares = noise.reshape(3, DRAWS).astype(float)
+    variance = NoiseLaw(NoiseKind.LAPLACE, 10.0).variance
+    for one, other in itertools.combinations(range(3), 2):
+        assert mean_p_value(shares[one] * shares[other], 0.0, variance**2) > FALSE_POSITIVE_RATE
+    assert mean_p_value(shares[0] ** 2, 0.0, variance**2) < FALSE_POSITIVE_RATE  # power
 
 
 @given(SENSITIVITIES, epsilons())
