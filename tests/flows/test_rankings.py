@@ -350,7 +350,8 @@ def test_bean_varieties_at_a_large_epsilon_have_the_exact_scores(ballots, comman
     scores = {int(line["item"]): line["score"] for line in release["ranking"]}
     expected = borda_scores(wins) / people
     np.testing.assert_allclose([scores[item] for item in range(10)], expected, atol=1e-9)
-    release, _ = run(ballots.set(method="bradley-terry", privacy__epsilon=3.0), command, "private")
+    release, _ = run(ballots.set(method="bradley-terry", privacy__epsilon=10.0), command, "private")
     private = {int(line["item"]): line["score"] for line in release["ranking"]}
     drawn = np.array([private[item] for item in range(10)])
-    assert np.corrcoef(drawn, expected)[0, 1] > 0.5
+    # It is 0.997; Fisher's transform of 0.9 is 6 standard deviations below that.
+    assert np.corrcoef(drawn, expected)[0, 1] > 0.9

@@ -41,7 +41,9 @@ def test_debiased_difficulties_are_near_the_truth_and_intervals_say_how_near(exa
     truth = dict(zip(NAMES, DIFFICULTIES, strict=True))
     for line in release["ranking"]:
         half = (line["high"] - line["low"]) / 2
-        assert abs(line["score"] - truth[line["item"]]) < 3 * half < 1
+        # Of 16 parts: a t variable of 15 degrees of freedom is beyond 5 x 2.13 once in 5e7.
+        assert abs(line["score"] - truth[line["item"]]) < 5 * half
+        assert half < 1 / 3
 
 
 def test_the_plain_baseline_shrinks_towards_zero_and_says_so(exam, command):
