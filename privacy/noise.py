@@ -136,20 +136,19 @@ def add_noise(counts: NDArray[np.int64], law: NoiseLaw, bits: RandomBits) -> NDA
 
 
 def _exact_noise(size: int, law: NoiseLaw) -> NDArray[np.int64]:
-    noise = np.empty(size, np.int64)
-    threads = min(os.cpu_count() or 1, max(size // THREAD, 1))
+    threads = min(os.cpu_count() or 1, size // THREAD)
+    if threads < 2:
+        return _drawn(law, size)
+    sizes = [size // threads + (thread < size % threads) for thread in range(threads)]
     with ThreadPoolExecutor(threads) as pool:
-        shares = np.array_split(noise, threads)  # views
-        for _ in pool.map(functools.partial(_fill, law), shares):
-            pass  # what a thread raised is raised here
-    return noise
+        return np.concatenate(list(pool.map(functools.partial(_drawn, law), sizes)))
 
 
-def _fill(law: NoiseLaw, noise: NDArray[np.int64]) -> None:
+def _drawn(law: NoiseLaw, size: int) -> NDArray[np.int64]:
     sampler = _sampler(law)  # one for each thread: nothing says that it may be shared
-    for start in range(0, len(noise), CHUNK):
-        chunk = noise[start : start + CHUNK]
-        chunk[:] = sampler(np.zeros(len(chunk), np.int64))
+    chunks = [min(CHUNK, size - start) for start in range(0, size, CHUNK)]
+    drawn = [np.array(sampler(np.zeros(chunk, np.int64)), np.int64) for chunk in chunks]
+    return np.concatenate([np.empty(0, np.int64), *drawn])
 
 
 def _sampler(law: NoiseLaw) -> Any:
