@@ -235,7 +235,6 @@ def test_a_tolerance_out_of_reach_raises_and_tells_no_data() -> None:
 
 
 OFTEN = 100_000
-SEEDS = itertools.count()  # every release of an audit draws other noise
 
 
 def audited(
@@ -245,10 +244,11 @@ def audited(
     trials: int,
 ) -> float:
     """Largest epsilon that the released scores of two items prove, at confidence 1 - 1e-6."""
+    seeds = itertools.count()  # every release of an audit draws other noise
 
     def first_scores(pair_counts: PairCounts, runs: int) -> NDArray[np.float64]:
-        seeds = itertools.islice(SEEDS, runs)
-        return np.array([release(pair_counts, seeded_bits(seed)).scores[0] for seed in seeds])
+        drawn = map(seeded_bits, itertools.islice(seeds, runs))
+        return np.array([release(pair_counts, bits).scores[0] for bits in drawn])
 
     found = audit_epsilon(first_scores, left, right, trials=trials, confidence=CONFIDENCE)
     return found.epsilon_lower
