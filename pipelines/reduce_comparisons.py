@@ -188,10 +188,10 @@ class _Read(beam.DoFn):
     def process(self, element: tuple[int, Split]) -> Iterator[Any]:
         number, split = element
         tally, first = {"rows_read": 0, "rows_rejected": 0}, 0
-        for batch in read_batches(split):
-            if batch.malformed:
+        for batch_number, batch in enumerate(read_batches(split)):
+            if batch.malformed:  # a batch may have no row at all, so rows cannot name it
                 lines = text_of_rejects(batch.malformed, split.schema)
-                set_aside(self._confidential, f"{split.name}#lines before {first}", lines)
+                set_aside(self._confidential, f"{split.name}#lines of {batch_number}", lines)
             for start in range(0, len(batch.rows), ENCODE_ROWS):
                 rows = batch.rows.slice(start, ENCODE_ROWS)
                 yield _Slice(number, split.name, first + start, rows)

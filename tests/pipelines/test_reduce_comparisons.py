@@ -204,6 +204,18 @@ def test_rows_that_break_a_rule_are_set_aside_with_the_reason(tmp_path):
     assert tally_of(tmp_path / "w")["rows_read"] == 10
 
 
+def test_lines_that_are_no_rows_are_all_kept_where_batches_hold_nothing_else(tmp_path, monkeypatch):
+    monkeypatch.setattr("hushrank.transforms.read.BLOCK_BYTES", 64)
+    (tmp_path / "in").mkdir()
+    row = json.dumps({"who": "ann", "a": 0, "b": 1, "y": 1})
+    lines = [f"broken line {number}" for number in range(40)]
+    (tmp_path / "in" / "log.jsonl").write_text("\n".join([row, *lines, row, *lines, ""]))
+    counts_of(tmp_path / "in", tmp_path / "w")
+    rejects = pa.concat_tables(map(pq.read_table, (tmp_path / "w" / "rejects").iterdir()))
+    assert sorted(rejects["line"].to_pylist()) == sorted(2 * lines)
+    assert tally_of(tmp_path / "w")["rows_rejected"] == 80
+
+
 def test_on_bad_rows_fail_stops_and_says_where_the_rows_are(tmp_path):
     (tmp_path / "in").mkdir()
     (tmp_path / "in" / "log.csv").write_text(bad_rows())
