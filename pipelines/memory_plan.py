@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 from dataclasses import dataclass
 from typing import Self
 
+from hushrank.transforms.workers import local_workers
+
 DEFAULT_MEMORY = 2 << 30
 LEAST_MEMORY = 768 << 20
-MAX_LOCAL_WORKERS = 4  # each needs some 150 MB, and only what numpy and Arrow do runs at once
 
 _ENGINE = 640 << 20  # libraries, and the batches of those that read
 _WORK_BYTES = 200  # of a row that is being bounded: itself, hashes, orders, copies
@@ -52,8 +52,3 @@ class MemoryPlan:
     def packed_bytes(self) -> int:
         """Bytes of packed rankings that a worker may unpack together: they take 8 times as many."""
         return max(self.rows_at_once * _WORK_BYTES // 8, 1)
-
-
-def local_workers() -> int:
-    """Workers of the local engine."""
-    return min(os.cpu_count() or 1, MAX_LOCAL_WORKERS)

@@ -7,8 +7,8 @@ import logging
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import fn_runner
 
-from hushrank.pipelines.memory_plan import local_workers
 from hushrank.pipelines.runner import HERE, Engine, Runner
+from hushrank.transforms.workers import local_workers
 
 UNTYPED = "--no_pipeline_type_check"  # no transform declares types, and looking takes 30 ms
 RUNNERS = {  # Beam's names

@@ -2,7 +2,7 @@
 
 Importing Apache Beam takes seconds, which is most of a run on a thousand rows. Each class here has
 the name and the meaning of Beam's, but works at once, in this process, on lists: `collection |
-transform` is the result. There is one bundle a processor, in the order of the input, and nothing is
+transform` is the result. There is one bundle a worker, in the order of the input, and nothing is
 retried, so every graph that is right on Beam is right here; the results are the same, bit for bit,
 because no result may depend on order or bundles anyway (`tests/pipelines/test_small_inputs.py`).
 """
@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import copy
 import itertools
-import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
+
+from hushrank.transforms.workers import local_workers
 
 _choice: list[bool] = []  # of this process; Beam's graphs are built of subclasses of one or other
 
@@ -180,7 +181,7 @@ def _bundles(
     work: Callable[[Sequence[Any]], list[Any]], elements: Sequence[Any]
 ) -> list[list[Any]]:
     """What `work` makes of each bundle of `elements`, in their order; all at the same time."""
-    n_bundles = max(1, min(len(elements), os.cpu_count() or 1))
+    n_bundles = max(1, min(len(elements), local_workers()))
     edges = [len(elements) * bundle // n_bundles for bundle in range(n_bundles + 1)]
     bundles = [elements[first:end] for first, end in itertools.pairwise(edges)]
     if n_bundles == 1:

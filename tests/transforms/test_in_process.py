@@ -8,6 +8,7 @@ import threading
 import pytest
 
 from hushrank.transforms import in_process
+from hushrank.transforms.workers import MAX_LOCAL_WORKERS
 
 
 class _Numbered(in_process.DoFn):
@@ -35,11 +36,17 @@ def outputs(elements: list[int]) -> tuple[list[object], list[int]]:
     return found["main"].elements, found["seen"].elements
 
 
-def test_each_processor_gets_a_bundle_and_outputs_keep_the_order(monkeypatch):
+def test_each_worker_gets_a_bundle_and_outputs_keep_the_order(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
     main, seen = outputs([1, 2, 3, 4, 5])
     assert seen == [1, 2, 3, 4, 5]
     assert main == [(1, ()), 1, (2, ()), (3, (2,)), 5, (4, ()), (5, (4,)), 9]
+
+
+def test_there_are_no_more_bundles_than_memory_is_planned_for(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    main, _ = outputs(list(range(64)))
+    assert sum(isinstance(output, int) for output in main) == MAX_LOCAL_WORKERS
 
 
 @pytest.mark.parametrize(("elements", "sums"), [([], [0]), ([7], [(7, ()), 7])])
