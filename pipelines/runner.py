@@ -49,7 +49,7 @@ class Engine:
 HERE = Engine()
 
 SMALL_BYTES = 16 << 20  # some million rows; reading more takes longer than loading Beam
-SMALL_CELLS = 1 << 24  # as many millions of rows of four columns, however well they compress
+SMALL_CELLS = 1 << 24  # 4 million rows of four columns, however well they compress
 CELL_BYTES = 24  # of a value that was read and of the rows that wait, for there is no spill file
 
 

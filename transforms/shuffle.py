@@ -2,9 +2,10 @@
 
 Rows of a few owners make a *bucket*, which is bounded on its own; its rows fit into a processor's
 cache. Some buckets make a *partition*, the unit that the engine moves. A *parcel* is what one
-reader has for one partition, bucket by bucket. Its rows are inside it where machines differ; on one
-machine they are in a spill file and the parcel says where, for the local engine would keep every
-row in memory and copy it several times on its way (3 of 6 s for 10 million rows).
+reader has for one partition, bucket by bucket. Its rows are inside it where machines differ, and
+where rows are so few that no engine runs; on Beam's local engine they are in a spill file and the
+parcel says where, for that engine would keep every row in memory and copy it several times on its
+way (3 of 6 s for 10 million rows).
 """
 
 from __future__ import annotations
