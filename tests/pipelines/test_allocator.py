@@ -10,12 +10,14 @@ import pytest
 
 # Pages that the system gave for arrays of 2 and 3 MB, which are there one after the other.
 ARRAYS = """
-import resource, sys
+import ctypes, resource, sys
 import numpy as np
 from hushrank.pipelines.allocator import keep_freed_memory
 if sys.argv[1] == "kept":
     keep_freed_memory()
     keep_freed_memory()
+PR_SET_THP_DISABLE = 41  # a fault gives one page then, on every machine
+ctypes.CDLL(None).prctl(PR_SET_THP_DISABLE, 1, 0, 0, 0)
 def pages():
     return resource.getrusage(resource.RUSAGE_SELF).ru_minflt
 np.ones(10).sum()
