@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
 
+import pyarrow.parquet as pq
+
 from hushrank.pipelines.memory_plan import MemoryPlan
 from hushrank.transforms import preflib
 from hushrank.transforms.files import (
@@ -51,6 +53,7 @@ HERE = Engine()
 SMALL_BYTES = 16 << 20  # some million rows; reading more takes longer than loading Beam
 SMALL_CELLS = 1 << 24  # 4 million rows of four columns, however well they compress
 CELL_BYTES = 24  # of a value that was read and of the rows that wait, for there is no spill file
+TEXT_CELLS = 4  # that a text counts as: 100 bytes; longer ones are rare, and leave room elsewhere
 
 
 class HasInput(Protocol):
@@ -92,14 +95,19 @@ def is_small(job: HasInput) -> bool:
 
 
 def _cells(file: InputFile) -> int:
-    """Values that a file holds, at most, from its footer or header."""
+    """Values that a file holds, at most, from its footer or header; a text is several."""
     if file.format is FileFormat.PARQUET:
         footer = parquet_footer(file.path)
         groups = map(footer.row_group, range(footer.num_row_groups))
-        return sum(g.column(place).num_values for g in groups for place in range(g.num_columns))
+        columns = (g.column(place) for g in groups for place in range(g.num_columns))
+        return sum(c.num_values * (TEXT_CELLS if _is_text(c) else 1) for c in columns)
     if file.format is FileFormat.PREFLIB:  # a line may stand for any number of people
         with open_bytes(file.path) as stream:
             header = preflib.read_header(file.path, stream.read(HEADER_BYTES))
         voters = SMALL_CELLS if header.voters is None else header.voters
         return voters * len(header.names) * len(preflib.SCHEMA)
     return file.size
+
+
+def _is_text(column: pq.ColumnChunkMetaData) -> bool:
+    return column.physical_type in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")

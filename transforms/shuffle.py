@@ -48,7 +48,7 @@ class Partitioning:
         return cls(bits - bucket_bits, bucket_bits)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Parcel:
     """What one reader has for one partition.
 

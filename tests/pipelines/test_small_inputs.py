@@ -125,8 +125,14 @@ def test_many_rows_in_few_bytes_are_not_small(tmp_path):
     for voters in (3, SMALL_CELLS):
         text = f"# DATA TYPE: soc\n# NUMBER VOTERS: {voters}\n{header}{voters}: 1,2\n"
         (tmp_path / f"{voters}.soc").write_text(text)
+    texts = pa.array(["a"]).take(np.zeros(SMALL_CELLS // 16 + 1, np.int8))
+    pq.write_table(pa.table(dict.fromkeys("abcd", texts)), tmp_path / "texts.parquet")
+    few = texts.slice(2)
+    pq.write_table(pa.table(dict.fromkeys("abcd", few)), tmp_path / "few_texts.parquet")
     for name, small in {
-        "flat.parquet": False, "lists.parquet": False, "3.soc": True, f"{SMALL_CELLS}.soc": False,
+        "flat.parquet": False, "lists.parquet": False,
+        "texts.parquet": False, "few_texts.parquet": True,
+        "3.soc": True, f"{SMALL_CELLS}.soc": False,
     }.items():  # fmt: skip
         files = tuple(list_files([str(tmp_path / name)]))
         assert files[0].size < SMALL_BYTES
