@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import io
 import itertools
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -22,7 +23,7 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.matrices import MOST_DENSE_ITEMS, arrays_of_sparse
 from hushrank.estimation.sparse_counts import CellCounts
-from hushrank.pipelines.confidential_area import read_tally, set_aside
+from hushrank.pipelines.confidential_area import read_tally, set_aside, set_batch_aside
 from hushrank.pipelines.execution import execute
 from hushrank.pipelines.memory_plan import MemoryPlan
 from hushrank.pipelines.reduction_job import (
@@ -43,7 +44,6 @@ from hushrank.transforms.crowded import bound_crowded
 from hushrank.transforms.encode import (
     Encoded,
     encode_comparisons,
-    text_of_rejects,
 )
 from hushrank.transforms.engine import GlobalWindows, TaggedOutput, beam
 from hushrank.transforms.owned_rows import OwnedRows, own
@@ -187,16 +187,12 @@ class _Read(beam.DoFn):
 
     def process(self, element: tuple[int, Split]) -> Iterator[Any]:
         number, split = element
-        tally, first = {"rows_read": 0, "rows_rejected": 0}, 0
+        tally, first = Counter({"rows_read": 0, "rows_rejected": 0}), 0
         for batch_number, batch in enumerate(read_batches(split)):
-            if batch.malformed:  # a batch may have no row at all, so rows cannot name it
-                lines = text_of_rejects(batch.malformed, split.schema)
-                set_aside(self._confidential, f"{split.name}#lines of {batch_number}", lines)
+            tally.update(set_batch_aside(self._confidential, split, batch_number, batch, ()))
             for start in range(0, len(batch.rows), ENCODE_ROWS):
                 rows = batch.rows.slice(start, ENCODE_ROWS)
                 yield _Slice(number, split.name, first + start, rows)
-            tally["rows_rejected"] += len(batch.malformed)
-            tally["rows_read"] += len(batch.rows) + len(batch.malformed)
             first += len(batch.rows)
         yield TaggedOutput(TALLY, tally)
 

@@ -33,7 +33,7 @@ from hushrank.privacy.units import NoiseKind
 enable_features("contrib")  # OpenDP's own gate for constructors without a finished written proof
 
 THREAD = 1 << 10  # draws, 10 us each: starting a thread pays from here on
-CHUNK = 1 << 16  # OpenDP takes Python lists: this many integers at a time keep them small
+CHUNK = 1 << 16  # OpenDP returns Python lists: this many integers at a time keep them small
 MAX_SCALE = 2.0**50  # noise beyond 2^62, which could overflow a count, has probability < e^-4000
 
 

@@ -31,7 +31,7 @@ from hushrank.transforms.bound import (
 from hushrank.transforms.encode import Comparisons
 from hushrank.transforms.owned_rows import OwnedRows
 from hushrank.transforms.schema import Ties
-from hushrank.transforms.sorting import Mask, new_run, sort_by
+from hushrank.transforms.sorting import Mask, new_run, sort_into_runs
 
 Pieces = Callable[[], Iterable[OwnedRows]]  # all rows of a bucket, some at a time; anew each time
 Copies = NDArray[np.int64]
@@ -50,7 +50,7 @@ class _Ranked:
         """Both, owner by owner, each owner's rows by priority."""
         rows = OwnedRows.concatenate([self.rows, more.rows])
         priority = np.concatenate([self.priority, more.priority])
-        order = sort_by(rows.owner, priority)
+        order = sort_into_runs(rows.owner_words, priority).order
         return _Ranked(rows.take(order), np.take(priority, order, axis=0))
 
     def where(self, keep: Mask) -> _Ranked:
