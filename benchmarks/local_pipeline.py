@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import secrets
 import tempfile
 from pathlib import Path
 
@@ -54,6 +53,8 @@ def run(folder: Path, per_user: bool) -> Taken:
     """One reduction."""
     from hushrank.pipelines import reduce_private
     from hushrank.pipelines.private_job import ReduceAnswers
+    from hushrank.privacy.keyed_hash import SecretKey
+    from hushrank.privacy.randomness import system_bits
     from hushrank.transforms.catalogue import Catalogue
     from hushrank.transforms.epsilons import AnswerColumns, EpsilonSource, Shares
     from hushrank.transforms.files import list_files
@@ -78,7 +79,7 @@ def run(folder: Path, per_user: bool) -> Taken:
             shares=Shares(per_user=per_user),
             randomisation=Randomisation.WEIGHTED,
             already_private=False,
-            key=secrets.token_bytes(32),
+            key=SecretKey.draw(system_bits()),
             confidential=confidential,
         )
         return taken_by(lambda: reduce_private.run(job))

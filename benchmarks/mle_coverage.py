@@ -22,7 +22,7 @@ from hushrank.estimation.estimate import mean_ranks
 from hushrank.estimation.links import LAPLACE, LOGISTIC, Link
 from hushrank.estimation.matrices import PairCounts
 from hushrank.estimation.mle_uncertainty import mle_errors, rank_by_scores, simultaneous_ranks
-from hushrank.estimation.perturbed_mle import MleSettings, perturbed_mle
+from hushrank.estimation.perturbed_mle import MleSettings, calibrate_mle, perturbed_mle
 from hushrank.experiments.processes import one_process_per_processor
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
@@ -78,10 +78,11 @@ def held(cell: Cell, replicate: int) -> tuple[float, float, bool, float]:
     counts = PairCounts((won + (asked - won).T).astype(np.int64))
     settings = MleSettings(expected_comparisons=COMPARISONS, link=cell.link)
     bits = seeded_bits(int(rng.integers(2**62)))
-    release = perturbed_mle(counts, cell.params(), settings, bits)
-    errors = mle_errors(release.scores, release.mechanism)
-    single = rank_by_scores(release.scores, release.mechanism)
-    together = simultaneous_ranks(release.scores, release.mechanism)
+    mechanism = calibrate_mle(cell.params(), settings, n)
+    scores = perturbed_mle(counts, mechanism, bits)
+    errors = mle_errors(scores, mechanism)
+    single = rank_by_scores(scores, mechanism)
+    together = simultaneous_ranks(scores, mechanism)
     ranks = mean_ranks(truth)
     return (
         float(np.mean((errors.low <= truth) & (truth <= errors.high))),

@@ -19,7 +19,6 @@ import json
 import math
 import multiprocessing
 import resource
-import secrets
 import statistics
 import subprocess
 import sys
@@ -67,10 +66,11 @@ def hushrank(path: Path) -> Callable[[], float]:
     import numpy as np
     import pyarrow as pa
 
-    from hushrank.estimation.central_noise import release_pair_counts
+    from hushrank.estimation.central_noise import calibrate_pair_counts, release_pair_counts
     from hushrank.estimation.matrices import PairCounts
     from hushrank.pipelines import reduce_comparisons
     from hushrank.pipelines.reduction_job import EXACT_FILE, ReduceComparisons, Statistic
+    from hushrank.privacy.keyed_hash import SecretKey
     from hushrank.privacy.randomness import system_bits
     from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
     from hushrank.transforms.bound import Bounds
@@ -89,7 +89,8 @@ def hushrank(path: Path) -> Callable[[], float]:
     )
 
     nothing = PairCounts(np.zeros((2, 2), np.int64))
-    release_pair_counts(nothing, params, system_bits())  # loads what is loaded when it is needed,
+    few = calibrate_pair_counts(params, 2)
+    release_pair_counts(nothing, few, system_bits())  # loads what is loaded when it is needed,
     pa.array([0])  # and so does this: pandas, if that is installed
 
     def work() -> float:
@@ -100,13 +101,14 @@ def hushrank(path: Path) -> Callable[[], float]:
                 catalogue=Catalogue.of_count(N_ITEMS),
                 bounds=Bounds(n_items=N_ITEMS, ties=Ties.DROP, max_contributions=MAX_CONTRIBUTIONS),
                 statistic=Statistic.PAIR_COUNTS,
-                key=secrets.token_bytes(32),
+                key=SecretKey.draw(system_bits()),
                 confidential=confidential,
             )
             reduce_comparisons.run(job)
             with np.load(f"{confidential}/{EXACT_FILE}") as arrays:
                 counts = PairCounts(arrays["counts"])
-        noisy, _ = release_pair_counts(counts, params, system_bits())
+        calibration = calibrate_pair_counts(params, counts.n_items)
+        noisy = release_pair_counts(counts, calibration, system_bits())
         return float(noisy.wins.sum())
 
     return work

@@ -17,7 +17,6 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import secrets
 import tempfile
 import time
 from bisect import bisect_right
@@ -74,6 +73,8 @@ def run(folder: Path, form: str) -> Taken:
     """One reduction."""
     from hushrank.pipelines import reduce_rankings
     from hushrank.pipelines.rankings_job import ReduceRankings
+    from hushrank.privacy.keyed_hash import SecretKey
+    from hushrank.privacy.randomness import system_bits
     from hushrank.transforms.catalogue import Catalogue
     from hushrank.transforms.epsilons import EpsilonSource
     from hushrank.transforms.files import list_files
@@ -96,7 +97,7 @@ def run(folder: Path, form: str) -> Taken:
             mechanism=RankingMechanism.MALLOWS,
             already_private=False,
             by_place=True,
-            key=secrets.token_bytes(32),
+            key=SecretKey.draw(system_bits()),
             confidential=confidential,
         )
         return taken_by(lambda: reduce_rankings.run(job))

@@ -13,7 +13,6 @@ import argparse
 import json
 import multiprocessing
 import resource
-import secrets
 import subprocess
 import sys
 import tempfile
@@ -92,6 +91,8 @@ def hushrank(folder: Path, max_contributions: int | None) -> Callable[[], int]:
 
     from hushrank.pipelines import reduce_comparisons
     from hushrank.pipelines.reduction_job import EXACT_FILE, ReduceComparisons, Statistic
+    from hushrank.privacy.keyed_hash import SecretKey
+    from hushrank.privacy.randomness import system_bits
     from hushrank.transforms.bound import Bounds
     from hushrank.transforms.catalogue import Catalogue
     from hushrank.transforms.files import list_files
@@ -112,7 +113,7 @@ def hushrank(folder: Path, max_contributions: int | None) -> Callable[[], int]:
                 catalogue=Catalogue.of_count(N_ITEMS),
                 bounds=Bounds(n_items=N_ITEMS, ties=Ties.DROP, max_contributions=max_contributions),
                 statistic=Statistic.WIN_COUNTS,
-                key=secrets.token_bytes(32),
+                key=SecretKey.draw(system_bits()),
                 confidential=confidential,
             )
             reduce_comparisons.run(job)

@@ -10,7 +10,6 @@ own, so that the peak memory is its own. Files are made once and read once befor
 from __future__ import annotations
 
 import argparse
-import secrets
 import tempfile
 from pathlib import Path
 
@@ -54,6 +53,8 @@ def reduce(folder: Path) -> Taken:
     """Reduce the log once."""
     from hushrank.pipelines.reduce_responses import run
     from hushrank.pipelines.responses_job import ReduceResponses
+    from hushrank.privacy.keyed_hash import SecretKey
+    from hushrank.privacy.randomness import system_bits
     from hushrank.transforms.answer_sheets import Duplicates
     from hushrank.transforms.catalogue import Catalogue
     from hushrank.transforms.files import list_files
@@ -66,7 +67,7 @@ def reduce(folder: Path) -> Taken:
             catalogue=Catalogue.of_count(N_ITEMS),
             max_answers=MAX_ANSWERS,
             duplicates=Duplicates.REFUSE,
-            key=secrets.token_bytes(32),
+            key=SecretKey.draw(system_bits()),
             confidential=work,
         )
         return taken_by(lambda: run(job))

@@ -19,7 +19,6 @@ import json
 import math
 import multiprocessing
 import re
-import secrets
 import subprocess
 import sys
 import tempfile
@@ -138,10 +137,11 @@ def hushrank(max_contributions: int | None, folder: Path) -> Callable[[StageCloc
     """Noisy win counts, from Parquet to what is released; returns the rows that counted."""
     import numpy as np
 
-    from hushrank.estimation.central_noise import release_win_counts
+    from hushrank.estimation.central_noise import calibrate_win_counts, release_win_counts
     from hushrank.estimation.matrices import WinCounts
     from hushrank.pipelines import options, reduce_comparisons
     from hushrank.pipelines.reduction_job import EXACT_FILE, ReduceComparisons, Statistic
+    from hushrank.privacy.keyed_hash import SecretKey
     from hushrank.privacy.randomness import system_bits
     from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
     from hushrank.transforms.bound import Bounds
@@ -166,7 +166,8 @@ def hushrank(max_contributions: int | None, folder: Path) -> Callable[[StageCloc
     )
 
     options.pipeline_options()  # loads the engine
-    release_win_counts(WinCounts(np.zeros(2, np.int64)), params, system_bits())  # and the sampler
+    few = calibrate_win_counts(params, 2)
+    release_win_counts(WinCounts(np.zeros(2, np.int64)), few, system_bits())  # and the sampler
 
     def work(clock: StageClock) -> int:
         with tempfile.TemporaryDirectory(dir=folder.parent) as confidential:
@@ -176,7 +177,7 @@ def hushrank(max_contributions: int | None, folder: Path) -> Callable[[StageCloc
                 catalogue=Catalogue.of_count(N_ITEMS),
                 bounds=Bounds(n_items=N_ITEMS, ties=Ties.DROP, max_contributions=max_contributions),
                 statistic=Statistic.WIN_COUNTS,
-                key=secrets.token_bytes(32),
+                key=SecretKey.draw(system_bits()),
                 confidential=confidential,
             )
             with noticing_bounds(clock):
@@ -184,7 +185,8 @@ def hushrank(max_contributions: int | None, folder: Path) -> Callable[[StageCloc
             clock.end("bound, count" if bounded else "read, encode, count")
             with np.load(f"{confidential}/{EXACT_FILE}") as arrays:
                 counts = WinCounts(arrays["counts"])
-        release_win_counts(counts, params, system_bits())
+        calibration = calibrate_win_counts(params, counts.n_items)
+        release_win_counts(counts, calibration, system_bits())
         clock.end("noise")
         return int(counts.wins.sum())
 

@@ -28,53 +28,56 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hushrank.estimation.central_noise import Calibration, calibrate
 from hushrank.estimation.matrices import WinCounts
-from hushrank.privacy.accounting import Spend
-from hushrank.privacy.noise import NoiseLaw, add_noise, laplace_law
+from hushrank.privacy.noise import add_noise
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class TopK:
-    """A release: items, best first, and what it cost.
+@dataclass(frozen=True, slots=True)
+class OneShotNoise:
+    """The mechanism, calibrated.
 
     Attributes:
-        items: shape (k,), positions in the catalogue.
-        law: of the noise on each count, which is not released.
-        spend: epsilon of the whole list.
+        k: how many items it reports.
+        calibration: of the noise on each count, which is not released.
     """
 
-    items: NDArray[np.int64]
-    law: NoiseLaw
-    spend: Spend
+    k: int
+    calibration: Calibration
 
 
-def one_shot_top_k(counts: WinCounts, k: int, params: PrivacyParams, bits: RandomBits) -> TopK:
-    """Report the k items with the largest noisy win counts.
+def one_shot_top_k(
+    counts: WinCounts, mechanism: OneShotNoise, bits: RandomBits
+) -> NDArray[np.int64]:
+    """Report the k items with the largest noisy win counts, best first: places in the catalogue.
 
-    Guarantee: params.epsilon-DP, for counts of a log whose bounds were enforced, if `bits.safe`.
+    Guarantee: that for which `mechanism` was calibrated, for counts of a log whose bounds were
+    enforced, if `bits.safe`.
 
     Args:
         counts: raw counts; they stay inside the confidential area.
-        k: how many items to report.
-        params: unit, adjacency, enforced bounds and epsilon.
+        mechanism: of `calibrate_one_shot`, for these items and this weight of a row.
         bits: `system_bits()` in a release.
 
     Raises:
-        ValueError: the counts carry noise already, or `one_shot_law` refuses.
+        ValueError: the counts carry noise already.
     """
     if not counts.confidential:
         raise ValueError("one-shot needs raw counts, and these carry noise: rank them directly")
-    law = one_shot_law(params, counts.n_items, k, counts.row_weight)
-    noisy = add_noise(counts.wins, law, bits)
-    items = np.argsort(-noisy, kind="stable")[:k].astype(np.int64)
-    return TopK(items=items, law=law, spend=Spend(epsilon=params.epsilon))
+    noisy = add_noise(counts.wins, mechanism.calibration.law, bits)
+    return np.argsort(-noisy, kind="stable")[: mechanism.k].astype(np.int64)
 
 
-def one_shot_law(params: PrivacyParams, n_items: int, k: int, row_weight: int = 1) -> NoiseLaw:
+def calibrate_one_shot(
+    params: PrivacyParams, n_items: int, k: int, row_weight: int = 1
+) -> OneShotNoise:
     """Noise on each count; it depends on public parameters only.
+
+    The module's text derives how far the reported items move together: that is what its
+    calibration calls the sensitivity.
 
     Raises:
         ValueError: `k` is not between 1 and the number of items, or the noise is not `laplace`.
@@ -85,7 +88,7 @@ def one_shot_law(params: PrivacyParams, n_items: int, k: int, row_weight: int = 
         raise ValueError("one-shot is pure DP: set noise: laplace, without delta and rho")
     both_ways = 1 if params.adjacency is Adjacency.ADD_REMOVE else 2
     moved = both_ways * k * _largest_change(params, n_items) * row_weight
-    return laplace_law(Sensitivity(l1=moved, l2_squared=moved**2), params.epsilon)
+    return OneShotNoise(k, calibrate(params, Sensitivity(moved, moved**2), "calibrate_one_shot"))
 
 
 def _largest_change(params: PrivacyParams, n_items: int) -> int:

@@ -127,53 +127,44 @@ class PerturbedMle:
         return self.cover.noise.variance > 0.02 * self.typical_error**2
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PerturbedScores:
-    """A release.
-
-    Attributes:
-        scores: shape (n,), higher is better, sum zero; the ridge draws them towards zero.
-        mechanism: how they were made.
-    """
-
-    scores: Floats
-    mechanism: PerturbedMle
-
-
-def perturbed_mle(
-    pair_counts: PairCounts, params: PrivacyParams, settings: MleSettings, bits: RandomBits
-) -> PerturbedScores:
+def perturbed_mle(pair_counts: PairCounts, mechanism: PerturbedMle, bits: RandomBits) -> Floats:
     """Draw w, minimise, cover: one private release of scores.
 
-    Guarantee: (spend.epsilon, spend.delta)-DP for the unit and adjacency of `params`, whose bounds
-    were enforced on the rows that were counted, if `bits.safe`. With `epsilon: inf` it is the
-    penalised maximum likelihood estimate and protects nothing.
+    Guarantee: (spend.epsilon, spend.delta)-DP for the unit and adjacency of the mechanism's
+    `params`, whose bounds were enforced on the rows that were counted, if `bits.safe`. With
+    `epsilon: inf` it is the penalised maximum likelihood estimate and protects nothing.
 
     Args:
         pair_counts: raw counts; they stay inside the confidential area.
-        params: unit, adjacency, budget and bounds.
-        settings: public choices.
+        mechanism: of `calibrate_mle`; none of it is computed from the counts.
         bits: `system_bits()` in a release.
 
+    Returns:
+        Scores, shape (n,): higher is better, sum zero; the ridge draws them towards zero.
+
     Raises:
-        ValueError: the counts carry noise already, or `calibrate_mle` refuses.
+        ValueError: the counts carry noise already, or are of another number of items.
         ConvergenceError: the solver missed its tolerance. Nothing is released, no text holds data.
     """
     if not pair_counts.confidential:
         raise ValueError(
             "perturbed_mle needs raw counts, and these carry noise: fit them by noisy_pairs"
         )
-    mechanism = calibrate_mle(params, settings, pair_counts.n_items)
+    if pair_counts.n_items != mechanism.n_items:
+        raise ValueError(
+            f"a mechanism for {mechanism.n_items} items, but counts of {pair_counts.n_items}"
+        )
     objective = Objective(
         pair_counts.in_comparisons(),
-        settings.link,
+        mechanism.settings.link,
         mechanism.objective.ridge,
         mechanism.noise.draw(pair_counts.n_items, bits),
     )
     minimiser = _certain_minimiser(objective, mechanism.tolerance)
     if mechanism.cover is not None:
         minimiser = mechanism.cover.apply(minimiser, bits)
-    return PerturbedScores(scores=minimiser - minimiser.mean(), mechanism=mechanism)
+    scores: Floats = minimiser - minimiser.mean()
+    return scores
 
 
 def _certain_minimiser(objective: Objective, tolerance: float) -> Floats:

@@ -14,36 +14,37 @@ import numpy as np
 
 from hushrank.estimation.central_noise import Calibration, calibrate
 from hushrank.estimation.differential import DifferentialMeasurements
-from hushrank.estimation.item_graph import ItemGraph
 from hushrank.privacy.differential import measurement_sensitivity
 from hushrank.privacy.noise import add_noise
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import PrivacyParams
 
 
-def calibrate_measurements(params: PrivacyParams, graph: ItemGraph) -> Calibration:
-    """Noise for the measurements on `graph`; it depends on public parameters only.
+def calibrate_measurements(params: PrivacyParams, n_items: int, n_edges: int) -> Calibration:
+    """Noise for the measurements on a graph of so many edges; from public parameters only.
 
     See [NZ] Lemma 4.1, with erratum E6 (`privacy.differential`).
     """
-    return calibrate(params, measurement_sensitivity(params, graph.n_items, graph.n_edges))
+    sensitivity = measurement_sensitivity(params, n_items, n_edges)
+    return calibrate(params, sensitivity, "measurement_sensitivity")
 
 
 def release_measurements(
-    measurements: DifferentialMeasurements, params: PrivacyParams, bits: RandomBits
-) -> tuple[DifferentialMeasurements, Calibration]:
+    measurements: DifferentialMeasurements, calibration: Calibration, bits: RandomBits
+) -> DifferentialMeasurements:
     """Add independent noise to both entries of every edge of the graph, zeros included.
 
-    Guarantee: that of `params`, for counts in which nobody has more than `max_contributions`
-    answers, if `bits.safe`. Off the graph nothing is released: those entries are zero for everyone.
+    Guarantee: that for which `calibration` was made, for counts in which nobody has more than
+    `max_contributions` answers, if `bits.safe`. Off the graph nothing is released: those entries
+    are zero for everyone.
 
     Args:
         measurements: confidential counts.
-        params: unit `user`, adjacency, budget and enforced bound on answers.
+        calibration: of `calibrate_measurements`, for this graph.
         bits: `system_bits()` in a release.
 
     Returns:
-        Counts that may be published, and how they were made so.
+        Counts that may be published.
 
     Raises:
         ValueError: the counts had noise added already.
@@ -51,7 +52,6 @@ def release_measurements(
     if not measurements.confidential:
         raise ValueError("counts have noise already: adding it again would not protect more")
     graph = measurements.graph
-    calibration = calibrate_measurements(params, graph)
     noisy = np.zeros_like(measurements.y)
     noisy[graph.entries] = add_noise(measurements.y[graph.entries], calibration.law, bits)
-    return DifferentialMeasurements(noisy, graph, confidential=False), calibration
+    return DifferentialMeasurements(noisy, graph, confidential=False)

@@ -29,13 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.differential import joint_answers_of_answers, measurements_of_answers
-from hushrank.privacy.randomized_response import (
-    attenuation,
-    flip_probability,
-    flip_thresholds,
-    randomize,
-    share_of_answer,
-)
+from hushrank.privacy.randomized_response import SplitResponse, attenuation, flip_probability
 from hushrank.privacy.randomness import RandomBits
 
 UNITS = 1 << 30  # units in 1; a person adds at most one to an entry: 8 * 10^9 people fit
@@ -48,7 +42,7 @@ class RandomizedMeasurements:
     Attributes:
         sums: shape (m, m), int64, zero diagonal, units of 2^-30; of any sign where debiased.
         people: shape (K + 1,), int64; people[k] gave k answers.
-        epsilon: of a person, split over their answers.
+        response: how answers were flipped, for up to K of a person.
         debiased: whether the flips were undone; if not, the measurements shrink towards B / 4.
 
     Raises:
@@ -57,7 +51,7 @@ class RandomizedMeasurements:
 
     sums: NDArray[np.int64]
     people: NDArray[np.int64]
-    epsilon: float
+    response: SplitResponse
     debiased: bool = True
 
     def __post_init__(self) -> None:
@@ -68,8 +62,10 @@ class RandomizedMeasurements:
             raise ValueError("the diagonal of sums must be zero: no item meets itself")
         if people.ndim != 1 or people.dtype != np.int64 or (people < 0).any():
             raise ValueError("people must be a 1-d int64 array of counts")
-        if not (np.isfinite(self.epsilon) and self.epsilon > 0):
-            raise ValueError(f"epsilon must be finite and > 0, got {self.epsilon!r}")
+        if len(people) != self.response.max_answers + 1:
+            raise ValueError(
+                f"people must have {self.response.max_answers + 1} entries, got {len(people)}"
+            )
 
     @property
     def n_items(self) -> int:
@@ -88,31 +84,36 @@ class RandomizedMeasurements:
         pairs = self.people * answers * (answers - 1.0)
         if not pairs.any():
             return np.zeros(self.sums.shape)
-        split = _split(self.epsilon, len(self.people) - 1)
+        split = _split(self.response)
         mean_weight = (pairs * split.root_weight**2).sum() / pairs.sum()
         return np.asarray(self.sums / (UNITS * split.t[2] ** 2 * mean_weight))
 
 
 def randomize_answers(
-    person: NDArray[np.int64], correct: NDArray[np.uint8], epsilon: float, bits: RandomBits
+    person: NDArray[np.int64],
+    correct: NDArray[np.uint8],
+    response: SplitResponse,
+    bits: RandomBits,
 ) -> NDArray[np.uint8]:
     """Randomised response with each person's epsilon split evenly over their answers.
 
-    Guarantee: a person's answers together are epsilon-DP, locally ([W65], and basic composition
-    over the answers), if `bits.safe`. Which items they answered is not hidden.
+    Guarantee: a person's answers together are `response.epsilon`-DP, locally ([W65], and basic
+    composition over the answers), if `bits.safe`. Which items they answered is not hidden.
 
     Args:
         person: shape (answers,), codes; all answers of a person in one call.
         correct: shape (answers,), 1 where the answer was right, else 0.
-        epsilon: of a person, finite and > 0.
+        response: how answers are flipped.
         bits: `system_bits()` in a release.
 
     Returns:
         Randomised answers, shape (answers,).
+
+    Raises:
+        ValueError: somebody has more answers than `response` is for.
     """
     _, row_of_person, n_answers = np.unique(person, return_inverse=True, return_counts=True)
-    shares = share_of_answer(np.full(len(person), epsilon), n_answers[row_of_person])
-    return randomize(correct, shares, bits)
+    return response.randomize(correct, n_answers[row_of_person], bits)
 
 
 def randomized_measurements(
@@ -120,8 +121,7 @@ def randomized_measurements(
     item: NDArray[np.int64],
     noisy: NDArray[np.uint8],
     n_items: int,
-    epsilon: float,
-    max_answers: int,
+    response: SplitResponse,
     *,
     debiased: bool = True,
 ) -> RandomizedMeasurements:
@@ -131,18 +131,18 @@ def randomized_measurements(
         person, item, noisy: shape (answers,), as `measurements_of_answers`; all answers of a
             person in one block.
         n_items: m, size of the public catalogue.
-        epsilon: of a person, as it was split.
-        max_answers: K, the most answers of one person.
+        response: how the answers were flipped; it says what K is.
         debiased: undo the flips; False gives the baseline of [NZ], which takes noisy answers as
             they are.
 
     Raises:
         ValueError: an argument breaks its rule, or somebody has more than K answers.
     """
+    max_answers = response.max_answers
     _, row_of_person, n_answers = np.unique(person, return_inverse=True, return_counts=True)
     if len(n_answers) and int(n_answers.max()) > max_answers:
         raise ValueError(f"somebody has more than max_answers = {max_answers} answers")
-    split = _split(epsilon, max_answers)
+    split = _split(response)
     sums = np.zeros((n_items, n_items), np.int64)
     for k in np.unique(n_answers):
         rows = n_answers[row_of_person] == k
@@ -157,7 +157,7 @@ def randomized_measurements(
         a, b, c = np.rint(UNITS * terms).astype(np.int64)
         sums += a * y + b * y.T - c * joint
     people = np.bincount(n_answers, minlength=max_answers + 1).astype(np.int64)
-    return RandomizedMeasurements(sums, people, epsilon, debiased)
+    return RandomizedMeasurements(sums, people, response, debiased)
 
 
 def merge_measurements(parts: Sequence[RandomizedMeasurements]) -> RandomizedMeasurements:
@@ -172,19 +172,18 @@ def merge_measurements(parts: Sequence[RandomizedMeasurements]) -> RandomizedMea
     first = parts[0]
     sums, people = first.sums, first.people
     for part in parts[1:]:
-        if (part.n_items, len(part.people), part.epsilon, part.debiased) != (
+        if (part.n_items, part.response, part.debiased) != (
             first.n_items,
-            len(first.people),
-            first.epsilon,
+            first.response,
             first.debiased,
         ):
-            raise ValueError("parts must share the items, max_answers, epsilon and debiased")
+            raise ValueError("parts must share the items, the response and debiased")
         total = sums + part.sums
         # The sum of two numbers wrapped if and only if its sign differs from both of theirs.
         if (((sums ^ total) & (part.sums ^ total)) < 0).any():
             raise OverflowError("a pair has too many answers for 64-bit sums")
         sums, people = total, people + part.people
-    return RandomizedMeasurements(sums, people, first.epsilon, first.debiased)
+    return RandomizedMeasurements(sums, people, first.response, first.debiased)
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,12 +200,15 @@ class _Split:
     root_weight: NDArray[np.float64]
 
 
-def _split(epsilon: float, max_answers: int) -> _Split:
-    if max_answers < 2:
-        raise ValueError(f"max_answers must be >= 2, got {max_answers!r}: one answer has no pair")
-    answers = np.maximum(1, np.arange(max_answers + 1))
-    thresholds = flip_thresholds(share_of_answer(np.full(max_answers + 1, epsilon), answers))
+def _split(response: SplitResponse) -> _Split:
+    if response.max_answers < 2:
+        raise ValueError(
+            f"max_answers must be >= 2, got {response.max_answers!r}: one answer has no pair"
+        )
+    thresholds = response.by_answers()
     t = attenuation(thresholds)
     if (t == 0).any():
-        raise ValueError(f"epsilon {epsilon!r} is too small to split: an answer would say nothing")
+        raise ValueError(
+            f"epsilon {response.epsilon!r} is too small to split: an answer would say nothing"
+        )
     return _Split(flip_probability(thresholds), t, np.minimum(1.0, (t / t[2]) ** 2))

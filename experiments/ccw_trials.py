@@ -20,7 +20,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import expit
 
-from hushrank.estimation.central_noise import release_win_counts
+from hushrank.estimation.central_noise import calibrate_win_counts, release_win_counts
 from hushrank.estimation.links import LOGISTIC, Floats
 from hushrank.estimation.matrices import PairCounts
 from hushrank.estimation.metrics import (
@@ -29,8 +29,8 @@ from hushrank.estimation.metrics import (
     relative_linf_error,
     top_k_distance,
 )
-from hushrank.estimation.one_shot import one_shot_top_k
-from hushrank.estimation.perturbed_mle import MleSettings, perturbed_mle
+from hushrank.estimation.one_shot import calibrate_one_shot, one_shot_top_k
+from hushrank.estimation.perturbed_mle import MleSettings, calibrate_mle, perturbed_mle
 from hushrank.privacy.objective_perturbation import Constants
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
@@ -147,18 +147,19 @@ def _scores(
 ) -> Iterator[tuple[str, Floats]]:
     """What each method of the experiment makes of the counts; larger is better."""
     params = replace(setting.params(epsilon), distinct_pairs=distinct_pairs)
-    noisy, _ = release_win_counts(counts.win_counts(), params, bits)
+    calibration = calibrate_win_counts(params, counts.n_items, counts.row_weight)
+    noisy = release_win_counts(counts.win_counts(), calibration, bits)
     yield COUNTS, noisy.wins.astype(np.float64)
     settings = MleSettings(
         expected_comparisons=setting.expected_comparisons, ridge=setting.ridge(epsilon)
     )
     for constants, method in MLE.items():
-        yield (
-            method,
-            perturbed_mle(counts, params, replace(settings, constants=constants), bits).scores,
-        )
+        mechanism = calibrate_mle(params, replace(settings, constants=constants), counts.n_items)
+        yield method, perturbed_mle(counts, mechanism, bits)
     if setting.experiment == 4:
-        top = one_shot_top_k(counts.win_counts(), setting.n // 4, params, bits).items
+        k = setting.n // 4
+        one_shot = calibrate_one_shot(params, counts.n_items, k, counts.row_weight)
+        top = one_shot_top_k(counts.win_counts(), one_shot, bits)
         yield ONE_SHOT, np.isin(np.arange(setting.n), top).astype(np.float64)
 
 

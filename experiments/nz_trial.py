@@ -37,7 +37,7 @@ from hushrank.privacy.accounting import rho_for
 from hushrank.privacy.amplification import largest_amplified_epsilon, local_epsilon_for
 from hushrank.privacy.differential import measurement_sensitivity
 from hushrank.privacy.noise import NoiseLaw, add_noise, gaussian_law, laplace_law
-from hushrank.privacy.randomized_response import randomize, share_of_answer
+from hushrank.privacy.randomized_response import split_response
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 
@@ -197,15 +197,14 @@ def _randomized(
 ) -> NDArray[np.float64]:
     person, item = np.nonzero(sheets.answered)
     budget = local_epsilon(method.constants, epsilon, delta, sheets)
-    n_answers = sheets.answered.sum(axis=1)[person]
+    response = split_response(budget, sheets.n_items)
     correct = sheets.right[person, item].astype(np.uint8)
-    noisy = randomize(correct, share_of_answer(np.full(len(person), budget), n_answers), bits)
+    noisy = response.randomize(correct, sheets.answered.sum(axis=1)[person], bits)
     return randomized_measurements(
         person,
         item,
         noisy,
         sheets.n_items,
-        budget,
-        sheets.n_items,
+        response,
         debiased=method.mechanism == DEBIASED,
     ).y()

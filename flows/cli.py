@@ -106,12 +106,11 @@ def validate(
     night = None if day is None else day_of(day, "--date")
     job = prepare_job(config, no_privacy=no_privacy, night=night)
     from hushrank.flows.display import show_checks
-    from hushrank.flows.methods import METHODS
     from hushrank.flows.steps import ledger_of
 
     ledger = ledger_of(job.config)
     if job.safe:
-        ledger.check(METHODS[job.config.method].terms(job.config).spend)
+        ledger.check(job.terms.spend)
     show_checks(Console(), job, ledger.balance())
 
 

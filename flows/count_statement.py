@@ -11,10 +11,10 @@ from hushrank.flows.graph_statement import (
     OUTCOMES_CHANGE,
     graph_sentences,
 )
+from hushrank.flows.mechanism import CountMechanism
 from hushrank.flows.statement import (
     CCW,
     LAW_SOURCE,
-    Guarantee,
     PrivacyStatement,
     compose_statement,
     number,
@@ -75,49 +75,29 @@ OUTCOME_COUNTS = CountWords(
 )
 
 
-def count_statement(
-    words: CountWords,
-    params: PrivacyParams,
-    guarantee: Guarantee,
-    law: NoiseLaw,
-    sensitivity: Sensitivity,
-    ties: Ties | None,
-    graph_statement: str | None = None,
-) -> PrivacyStatement:
+def count_statement(words: CountWords, mechanism: CountMechanism) -> PrivacyStatement:
     """Put the guarantee of noisy counts into words.
 
     Args:
         words: which counts.
-        params: unit, adjacency and the bounds that were enforced.
-        guarantee: epsilon, delta and, for zCDP, rho.
-        law: law of the noise in each count.
-        sensitivity: of the counts as released.
-        ties: what became of comparisons without a winner; None where there are no comparisons.
-        graph_statement: why who compared what is public, in the operator's words; None where it is
-            protected.
+        mechanism: what drew them.
     """
+    params, law = mechanism.params, mechanism.law
+    graph_statement = mechanism.public_graph_statement
     public = graph_statement is not None
     return compose_statement(
         params,
-        guarantee,
-        noise=(
-            *graph_sentences(graph_statement),
-            *_noise(words, guarantee, law, sensitivity, ties),
-        ),
+        mechanism.guarantee,
+        noise=(*graph_sentences(graph_statement), *_noise(words, mechanism)),
         theorem=f"{words.algorithm[params.unit]}; {LAW_SOURCE[law.kind]}.",
         change=OUTCOMES_CHANGE[params.unit] if public else None,
-        erratum=_erratum(params, law, sensitivity) if words.erratum_e1 else words.errata,
+        erratum=_erratum(params, law, mechanism.sensitivity) if words.erratum_e1 else words.errata,
         also_not_protected=GRAPH_NOT_PROTECTED if public else (),
     )
 
 
-def _noise(
-    words: CountWords,
-    guarantee: Guarantee,
-    law: NoiseLaw,
-    sensitivity: Sensitivity,
-    ties: Ties | None,
-) -> Iterator[str]:
+def _noise(words: CountWords, mechanism: CountMechanism) -> Iterator[str]:
+    guarantee, law, sensitivity = mechanism.guarantee, mechanism.law, mechanism.sensitivity
     yield (
         f"Every {words.entry}, zeros included, got its own discrete {law.kind.capitalize()} noise"
         f" of scale {number(law.scale)} (standard deviation {number(math.sqrt(law.variance))});"
@@ -135,7 +115,7 @@ def _noise(
             " from it. The squared scale is squared sensitivity / (2 rho): such a change moves the"
             f" counts by at most {number(math.sqrt(sensitivity.l2_squared))} as a vector (l2 norm)."
         )
-    if ties is Ties.SPLIT:
+    if mechanism.ties is Ties.SPLIT:
         yield (
             "A tie is half a win for each item; the released counts are in half wins, and scale"
             " and sensitivity are too."

@@ -20,7 +20,7 @@ from hushrank.flows.job import Job, prepare_job
 from hushrank.flows.methods import METHODS
 from hushrank.flows.work_folder import make_confidential
 from hushrank.pipelines.runner import Engine, Runner
-from hushrank.privacy.keyed_hash import KEY_BYTES
+from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.transforms.cloud_storage import CloudPath, is_cloud
 
 
@@ -57,9 +57,9 @@ def launch(survey: str, night: date | None, for_beam: Sequence[str]) -> None:
         ConfigError: the survey breaks a rule, or one of its places is on this machine.
     """
     job = _job(survey, night)
-    reduction = METHODS[job.config.method].reduction(
-        job.config, job.files, job.bits().take(KEY_BYTES), str(job.work)
-    )
+    key = SecretKey.draw(job.bits())
+    method = METHODS[job.config.method]
+    reduction = method.reduction(job.config, job.mechanism, job.files, key, str(job.work))
     engine = Engine(Runner.DATAFLOW, tuple(for_beam))
     make_confidential(job.config.confidential, job.release_id)
     from hushrank.pipelines.submit import submit  # loads Beam: not before the survey was checked

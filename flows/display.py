@@ -16,7 +16,6 @@ from hushrank.flows.archive import RANKING, REPORT
 from hushrank.flows.budget import Balance
 from hushrank.flows.budget_text import alert_sentence, day_text, left_text, spend_text
 from hushrank.flows.job import Job
-from hushrank.flows.methods import METHODS
 from hushrank.flows.nightly import Outcome, Step
 from hushrank.flows.nights import NightResult
 from hushrank.flows.release import RankedItem, Release
@@ -36,11 +35,11 @@ class StepDisplay:
 
     def __init__(self, console: Console, job: Job) -> None:
         self._console = console
-        self._facts = step_facts(job)
+        self._job = job
 
     def perform(self, step: Step, action: Callable[[], T]) -> T:
         """Do `action` and show it."""
-        label = f"{step.name:<{STEP_WIDTH}} {self._facts.get(step.name, '')}".rstrip()
+        label = f"{step.name:<{STEP_WIDTH}} {step_fact(self._job, step.name)}".rstrip()
         columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False))
         started = time.monotonic()
         with Progress(
@@ -57,21 +56,35 @@ class StepDisplay:
         return result
 
 
-def step_facts(job: Job) -> dict[str, str]:
-    """What to say of each step of a run; from the configuration and the names of the files only."""
-    privacy = job.config.privacy
-    n_files = len(job.files)
+# What to say of each step of a run; from the configuration and the names of the files only.
+STEP_FACTS: dict[str, Callable[[Job], str]] = {
+    "reserve": lambda job: _reserves(job),
+    "reduce": lambda job: _reads(job),
+    "draw": lambda job: _noise(job),
+    "estimate": lambda job: "ranking and intervals, from what was drawn alone",
+    "publish": lambda job: str(job.config.output),
+    "commit": lambda job: "the ledger records the release",
+}
+
+
+def step_fact(job: Job, name: str) -> str:
+    """What to say of one step; empty for a step that explains itself."""
+    tell = STEP_FACTS.get(name)
+    return "" if tell is None else tell(job)
+
+
+def _reserves(job: Job) -> str:
+    if job.calibrated is None:
+        return "nothing: its noise was drawn before"
+    return f"{_cost(job)} of the budget of {job.config.name}"
+
+
+def _reads(job: Job) -> str:
+    privacy, n_files = job.config.privacy, len(job.files)
     reads = f"{n_files} file{'' if n_files == 1 else 's'}"
-    if privacy.max_contributions is not None:
-        reads += f"; {_bound_text(privacy.max_contributions, job.config.input.kind)}"
-    return {
-        "reserve": f"{_cost(job)} of the budget of {job.config.name}",
-        "reduce": reads,
-        "draw": _noise(job),
-        "estimate": "ranking and intervals, from what was drawn alone",
-        "publish": str(job.config.output),
-        "commit": "the ledger records the release",
-    }
+    if privacy.max_contributions is None:
+        return reads
+    return f"{reads}; {_bound_text(privacy.max_contributions, job.config.input.kind)}"
 
 
 def _bound_text(most: int, kind: str) -> str:
@@ -144,8 +157,8 @@ def expected_error(release: Release) -> str:
 def show_checks(console: Console, job: Job, balance: Balance) -> None:
     """Print what a run of `job` would do."""
     console.print(Text("Valid. A run would:", style="bold"))
-    for name, fact in step_facts(job).items():
-        console.print(Text(f"  {name:<{STEP_WIDTH}} {fact}"), soft_wrap=True)
+    for name, tell in STEP_FACTS.items():
+        console.print(Text(f"  {name:<{STEP_WIDTH}} {tell(job)}"), soft_wrap=True)
     show_balance(console, balance)
     console.print("Nothing was read or spent.")
 
@@ -173,7 +186,7 @@ def _cost(job: Job) -> str:
         return "nothing (an unsafe release)"
     privacy = job.config.privacy
     if privacy.unit is Unit.LOCAL:
-        return f"epsilon {METHODS[job.config.method].terms(job.config).spend.epsilon:g}"
+        return f"epsilon {job.terms.spend.epsilon:g}"
     if privacy.rho is not None:
         return f"rho {privacy.rho:g}"
     delta = f", delta {privacy.delta:g}" if privacy.delta else ""
@@ -184,7 +197,7 @@ def _noise(job: Job) -> str:
     privacy = job.config.privacy
     if not privacy.private:
         return "no noise: nobody is protected"
-    noise = METHODS[job.config.method].terms(job.config).noise
+    noise = job.terms.noise
     if privacy.unit is Unit.LOCAL:
         return noise
     whom = "one person's answers" if privacy.unit is Unit.USER else "one answer"

@@ -24,6 +24,10 @@ class ConfigError(HushrankError):
     exit_code = 2
 
 
+class MethodRefused(ConfigError):  # noqa: N818 - the configuration is at fault
+    """The configuration does not suit its method, whichever night is ranked."""
+
+
 class NightWithoutFiles(ConfigError):  # noqa: N818 - often nobody's fault
     """There are no files for a night. Nothing was read or spent."""
 
@@ -42,6 +46,10 @@ class LedgerError(HushrankError):
 
 class RunInProgress(LedgerError):  # noqa: N818 - the other run is as it should be
     """Another run holds what this one needs. Nothing was spent."""
+
+
+class PredictableBits(HushrankError):  # noqa: N818 - what they are is the fault
+    """Random bits of a release that is to be safe can be predicted. Nothing is released."""
 
 
 class DrawError(HushrankError):

@@ -31,8 +31,7 @@ def forecast(config: ConfigPath, as_json: AsJson = False) -> None:
     from hushrank.flows.budget_forecast import forecast as forecast_of
     from hushrank.flows.budget_text import spend_text
     from hushrank.flows.display import show_balance
-    from hushrank.flows.job import checked_config
-    from hushrank.flows.methods import METHODS
+    from hushrank.flows.job import calibrated, checked_config
     from hushrank.flows.nights import due_nights
     from hushrank.flows.steps import ledger_of
 
@@ -40,7 +39,7 @@ def forecast(config: ConfigPath, as_json: AsJson = False) -> None:
     checked = checked_config(config)
     ledger = ledger_of(checked)
     balance = ledger.balance()
-    spend = METHODS[checked.method].terms(checked).spend
+    spend = calibrated(config, checked).spend
     due = 0
     if checked.nightly:
         due = len(due_nights(checked, checked.schedule.last_night(now)))

@@ -85,6 +85,17 @@ def read_history(outputs: Sequence[Place]) -> list[Release]:
     return sorted(releases.values(), key=lambda release: release.moment)
 
 
+def apart(releases: Sequence[Release]) -> tuple[list[Release], list[Release]]:
+    """Those to show together, and unsafe ones to leave out of them.
+
+    Releases that protect people are never mixed with such as protect nobody; where there are only
+    the latter, these are shown.
+    """
+    safe = [release for release in releases if release.safe]
+    unsafe = [release for release in releases if not release.safe]
+    return (safe, unsafe) if safe else (unsafe, [])
+
+
 def one_release(releases: Sequence[Release], release_id: str) -> Release:
     """The one whose identity begins with `release_id`.
 

@@ -35,7 +35,7 @@ OneRelease = Annotated[
 
 def history(sources: Sources, plot: Plot = None, verify: Verify = False) -> None:
     """List the releases of a population, and draw its ranking over time."""
-    from hushrank.flows.history import outputs_of, problems_of, read_history
+    from hushrank.flows.history import apart, outputs_of, problems_of, read_history
 
     outputs = outputs_of(sources)
     if verify:
@@ -47,8 +47,9 @@ def history(sources: Sources, plot: Plot = None, verify: Verify = False) -> None
         return
     if plot is not None and plot.suffix not in PICTURES:
         raise ConfigError(f"--plot {plot}: must end in {' or '.join(PICTURES)}")
-    releases = read_history(outputs)
+    releases, left_out = apart(read_history(outputs))
     Console().print(_table(releases))
+    _say_what_is_left_out(left_out)
     if plot is not None:
         from hushrank.flows.history_plot import ranks_over_time  # matplotlib takes a second
 
@@ -59,6 +60,7 @@ def history(sources: Sources, plot: Plot = None, verify: Verify = False) -> None
 def export(sources: Sources, out: Out, release: OneRelease = None) -> None:
     """Write the rankings of all releases, or of one, into one table: a row an item and release."""
     from hushrank.flows.history import (
+        apart,
         export_bytes,
         one_release,
         outputs_of,
@@ -67,10 +69,13 @@ def export(sources: Sources, out: Out, release: OneRelease = None) -> None:
     )
 
     releases = read_history(outputs_of(sources))
-    chosen = releases if release is None else [one_release(releases, release)]
+    chosen, left_out = apart(releases)
+    if release is not None:
+        chosen, left_out = [one_release(releases, release)], []
     table = ranking_table(chosen)
     _write(out, export_bytes(table, out))
     _say(f"Wrote {out}: {table.num_rows:,} rows of {len(chosen):,} releases.")
+    _say_what_is_left_out(left_out)
 
 
 def _table(releases: list[Release]) -> Table:
@@ -89,6 +94,15 @@ def _table(releases: list[Release]) -> Table:
             Text(says),
         )
     return table
+
+
+def _say_what_is_left_out(unsafe: list[Release]) -> None:
+    if unsafe:
+        names = ", ".join(release.release_id for release in unsafe)
+        _say(
+            f"Left out, because they are unsafe and protect nobody: {names}. hushrank export"
+            " --release writes one of them."
+        )
 
 
 def _write(path: Path, content: bytes) -> None:

@@ -12,7 +12,9 @@ from pathlib import Path
 from hushrank.flows.code_version import code_version
 from hushrank.flows.config import SurveyConfig, load_config
 from hushrank.flows.config_schedule import path_on
-from hushrank.flows.errors import ConfigError, NightWithoutFiles
+from hushrank.flows.errors import ConfigError, MethodRefused, NightWithoutFiles
+from hushrank.flows.mechanism import Mechanism
+from hushrank.flows.method import Terms
 from hushrank.flows.methods import METHODS
 from hushrank.flows.publish import check_output
 from hushrank.flows.work_folder import check_confidential
@@ -35,6 +37,8 @@ class Job:
         seed: injected for a test or simulation: the release is then unsafe; None in earnest.
         night: whose rows are ranked; None where the configuration selects no nights.
         known_id: key of the release of that night or run, where the ledger knows it already.
+        calibrated: what the release is drawn by, calibrated once and carried from here on; None
+            where it was drawn before.
     """
 
     config: SurveyConfig
@@ -43,10 +47,14 @@ class Job:
     seed: int | None = None
     night: date | None = None
     known_id: str | None = None
+    calibrated: Mechanism | None = None
 
     @property
     def safe(self) -> bool:
-        """Whether the release is private: noise is added, and nobody can replay it."""
+        """Whether the release is to be private, and the ledger to count it.
+
+        Whether it is private is seen when it is drawn: from the bits that were really used.
+        """
         return self.config.privacy.private and self.seed is None
 
     @cached_property
@@ -71,6 +79,22 @@ class Job:
         return hashlib.sha256(text.encode()).hexdigest()[:RELEASE_ID_DIGITS]
 
     @property
+    def mechanism(self) -> Mechanism:
+        """What the release is drawn by.
+
+        Raises:
+            ValueError: it was drawn before; its mechanism is stored with it (`flows.drawn`).
+        """
+        if self.calibrated is None:
+            raise ValueError("the release was drawn before: its mechanism is stored with it")
+        return self.calibrated
+
+    @property
+    def terms(self) -> Terms:
+        """Cost and noise of the release, in numbers and words."""
+        return METHODS[self.config.method].terms(self.mechanism)
+
+    @property
     def work(self) -> Place:
         """This release's folder in the confidential area."""
         return self.config.confidential / self.release_id
@@ -81,20 +105,26 @@ class Job:
 
 
 def prepare_job(
-    path: Path, *, no_privacy: bool = False, seed: int | None = None, night: date | None = None
+    path: Path,
+    *,
+    no_privacy: bool = False,
+    seed: int | None = None,
+    night: date | None = None,
+    known_id: str | None = None,
 ) -> Job:
     """Load and check everything that can be checked without reading a row or spending budget.
 
     Args:
         path: the YAML file.
         no_privacy: the operator insists on `epsilon: inf`.
-        seed, night: see `Job`.
+        seed, night, known_id: see `Job`.
 
     Raises:
         NightWithoutFiles: an input path names no file of that night.
         ConfigError: the configuration, an input file or the output folder breaks a rule.
     """
     config = checked_config(path, no_privacy=no_privacy)
+    mechanism = calibrated(path, config)
     _check_night(path, config, night)
     try:
         files = files_of(config, night)
@@ -106,12 +136,20 @@ def prepare_job(
         raise ConfigError(str(error)) from None
     except InputError as error:
         raise ConfigError(str(error)) from None
-    check_places(config)
-    return Job(config=config, files=files, tables=tables, seed=seed, night=night)
+    check_places(config, seeded=seed is not None)
+    return Job(
+        config=config,
+        files=files,
+        tables=tables,
+        seed=seed,
+        night=night,
+        known_id=known_id,
+        calibrated=mechanism,
+    )
 
 
 def checked_config(path: Path, *, no_privacy: bool = False) -> SurveyConfig:
-    """The configuration at `path`, which suits its method and says what the operator insists on.
+    """The configuration at `path`, which says what the operator insists on.
 
     Raises:
         ConfigError: it breaks a rule.
@@ -126,17 +164,36 @@ def checked_config(path: Path, *, no_privacy: bool = False) -> SurveyConfig:
         raise ConfigError(
             f"{path}: --no-privacy goes with privacy.epsilon: inf only; leave one of them out."
         )
-    _check_method(path, config)
     return config
 
 
-def check_places(config: SurveyConfig) -> None:
+def calibrated(path: Path, config: SurveyConfig) -> Mechanism:
+    """What releases of the configuration are drawn by.
+
+    Raises:
+        MethodRefused: the configuration does not suit its method; the text names the file, as for
+            every other mistake in it.
+    """
+    try:
+        mechanism: Mechanism = METHODS[config.method].calibrate(config)
+    except ConfigError as error:
+        lines = (f"{path}: {line}" for line in str(error).splitlines())
+        raise MethodRefused("\n".join(lines)) from None
+    return mechanism
+
+
+def check_places(config: SurveyConfig, *, seeded: bool = False) -> None:
     """Refuse an output folder or a confidential folder that a run could not use.
+
+    Args:
+        config: names them.
+        seeded: the release is drawn from an injected seed, so it is unsafe.
 
     Raises:
         ConfigError: one of them breaks a rule.
     """
-    check_output(config.output, config.job_hash())
+    safe = config.privacy.private and not seeded
+    check_output(config.output, config.job_hash(), safe=safe)
     check_confidential(config.confidential)
 
 
@@ -184,12 +241,3 @@ def _tables(path: Path, config: SurveyConfig) -> tuple[InputFile, ...]:
             " YAML file"
         )
     return tuple(list_files([str(table)]))
-
-
-def _check_method(path: Path, config: SurveyConfig) -> None:
-    """Refuse what does not suit the method, in the words of every other mistake in the file."""
-    try:
-        METHODS[config.method].terms(config)
-    except ConfigError as error:
-        lines = (f"{path}: {line}" for line in str(error).splitlines())
-        raise ConfigError("\n".join(lines)) from None

@@ -29,7 +29,9 @@ from hushrank.estimation.weighted_pairs import UNITS, WeightedPairs, weighted_pa
 from hushrank.flows.config import SurveyConfig
 from hushrank.flows.config_input import BadRows
 from hushrank.flows.config_local import Budget
+from hushrank.flows.errors import ConfigError
 from hushrank.flows.local_statement import (
+    AnswerMechanism,
     LocalGuarantee,
     Shuffled,
     local_record,
@@ -41,11 +43,13 @@ from hushrank.flows.released import ReleasedSums
 from hushrank.flows.scale import SCALE_OF_LINK, Scale
 from hushrank.pipelines.private_job import ReduceAnswers
 from hushrank.privacy.accounting import Spend
+from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.laplace_response import GRID
 from hushrank.privacy.noise import NoiseLaw
-from hushrank.privacy.randomized_response import attenuation, flip_thresholds
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import NoiseKind
 from hushrank.transforms.files import InputFile
+from hushrank.transforms.local_law import law_of_answers
 from hushrank.transforms.randomisation import Randomisation
 
 NO_NOISE = NoiseLaw(NoiseKind.LAPLACE, 0.0)  # beyond that of the answers, which chance covers
@@ -78,91 +82,122 @@ class LocalResponses:
     by_counts: bool = False
     remark: str = ""
 
-    def terms(self, config: SurveyConfig) -> Terms:
-        """Cost and noise."""
+    @property
+    def mechanism(self) -> type[AnswerMechanism]:
+        """Class of its mechanisms."""
+        return AnswerMechanism
+
+    def calibrate(self, config: SurveyConfig) -> AnswerMechanism:
+        """The law of private answers at both ends of the range of epsilons."""
         guarantee = LocalGuarantee.of(config)
+        try:
+            law = law_of_answers(self.randomisation, guarantee.low, guarantee.high)
+        except ValueError as error:
+            raise ConfigError(f"privacy: method: {config.method}: {error}") from None
+        return AnswerMechanism(
+            guarantee=guarantee,
+            randomisation=self.randomisation,
+            law=law,
+            ties=config.comparisons.ties,
+            spend=Spend(epsilon=guarantee.charged),
+        )
+
+    def terms(self, mechanism: AnswerMechanism) -> Terms:
+        """Cost and noise."""
+        guarantee = mechanism.guarantee
         if guarantee.already_private:
             noise = "none is added: the answers were privatised where they were given"
-        elif self.randomisation is Randomisation.LAPLACE:
+        elif mechanism.randomisation is Randomisation.LAPLACE:
             noise = "Laplace noise on each answer, before counting"
         else:
             noise = "each answer flipped at random, before counting"
         whom = "one answer" if guarantee.person is None else "all answers of one person"
-        noise += f" (protects {whom} at epsilon {guarantee.charged:g}, or less)"
-        return Terms(spend=Spend(epsilon=guarantee.charged), noise=noise)
+        noise += f" (protects {whom} at epsilon {mechanism.spend.epsilon:g}, or less)"
+        return Terms(spend=mechanism.spend, noise=noise)
 
     def reduction(
-        self, config: SurveyConfig, files: tuple[InputFile, ...], key: bytes, folder: str
+        self,
+        config: SurveyConfig,
+        mechanism: AnswerMechanism,
+        files: tuple[InputFile, ...],
+        key: SecretKey,
+        folder: str,
     ) -> ReduceAnswers:
         """Privatise each answer and sum by pair."""
+        already_private = mechanism.guarantee.already_private
         return ReduceAnswers(
             files=files,
             columns=config.answer_columns(),
             catalogue=config.items.catalogue(),
-            ties=config.comparisons.ties,
+            ties=mechanism.ties,
             epsilons=config.privacy.local_epsilons(),
             shares=config.privacy.local_shares(),
-            randomisation=self.randomisation,
-            already_private=config.privacy.already_private,
+            randomisation=mechanism.randomisation,
+            already_private=already_private,
             key=key,
             confidential=folder,
             fail_on_bad_rows=config.input.on_bad_rows is BadRows.FAIL,
+            law=None if already_private else mechanism.law,
         )
 
-    def draw(self, exact: Arrays, config: SurveyConfig, bits: RandomBits) -> Arrays:
+    def draw(self, exact: Arrays, mechanism: AnswerMechanism, bits: RandomBits) -> Arrays:
         """Let out what is private already: see the module's text."""
         return exact
 
-    def conclude(self, drawn: Arrays, config: SurveyConfig) -> Conclusion:
+    def conclude(
+        self, drawn: Arrays, mechanism: AnswerMechanism, config: SurveyConfig
+    ) -> Conclusion:
         """Fit scores to the sums, or rank by them."""
         pairs = weighted_pairs_of(drawn)
-        estimate, scale, parameters, warnings = self._estimate(pairs, config)
+        estimate, scale, parameters, warnings = self._estimate(pairs, mechanism, config)
         if self.remark:
             warnings = (self.remark, *warnings)
         if not estimate.informative:
             warnings = (NOT_INFORMATIVE, *warnings)
+        shuffled = _shuffled(pairs, mechanism, config.ledger.delta)
         return Conclusion(
             estimate=estimate,
-            privacy=local_record(
-                config, self.randomisation, parameters, self._shuffled(pairs, config)
-            ),
+            privacy=local_record(mechanism, parameters, shuffled),
             released=ReleasedSums.of(pairs, config.items.catalogue().names),
             scale=scale,
             warnings=warnings,
         )
 
     def _estimate(
-        self, pairs: WeightedPairs, config: SurveyConfig
+        self, pairs: WeightedPairs, mechanism: AnswerMechanism, config: SurveyConfig
     ) -> tuple[Estimate, Scale, dict[str, Parameter], tuple[str, ...]]:
         if self.by_counts:
             wins = np.rint(win_totals(pairs)).astype(np.int64)
             estimate = rank_by_win_counts(WinCounts(wins, confidential=False), NO_NOISE)
             return estimate, Scale.WIN_SHARE, {}, ()
-        fit, warnings = _fit(pairs, config, self._variance(config))
+        fit, warnings = _fit(pairs, config, _variance(mechanism))
         known = _information(pairs, fit.link)
         known |= _state(fit, chosen=config.model.link == "auto")
         return estimate_from(fit), SCALE_OF_LINK[fit.link], known, warnings
 
-    def _variance(self, config: SurveyConfig) -> AnswerVariance:
-        """What the public bounds say of the variance of the sums."""
-        low = config.privacy.local_epsilons().low
-        if self.randomisation is Randomisation.LAPLACE:
-            return AnswerVariance(least_weight=1.0, extra=2 / low**2)
-        if self.randomisation is Randomisation.COUNTED:
-            return AnswerVariance(least_weight=1.0)
-        return AnswerVariance(least_weight=_one_weight(config) or 0.0)
 
-    def _shuffled(self, pairs: WeightedPairs, config: SurveyConfig) -> Shuffled | None:
-        """The guarantee after shuffling: for answers that one mechanism privatised."""
-        guarantee = LocalGuarantee.of(config)
-        if guarantee.low != guarantee.high or guarantee.budget is Budget.PER_USER:
-            return None
-        compared = pairs.met()
-        weight = _one_weight(config) if self.randomisation is Randomisation.WEIGHTED else 1.0
-        if not len(compared) or not weight:
-            return None
-        reports = round(float(compared.min()) / (weight * UNITS))
-        return shuffled_guarantee(guarantee.high, max(reports, 1), config.ledger.delta)
+def _variance(mechanism: AnswerMechanism) -> AnswerVariance:
+    """What the public bounds say of the variance of the sums."""
+    if mechanism.randomisation is Randomisation.LAPLACE:
+        widest = mechanism.law.numbers[0] / GRID
+        return AnswerVariance(least_weight=1.0, extra=2 * widest**2)
+    if mechanism.randomisation is Randomisation.COUNTED:
+        return AnswerVariance(least_weight=1.0)
+    return AnswerVariance(least_weight=mechanism.least_weight or 0.0)
+
+
+def _shuffled(pairs: WeightedPairs, mechanism: AnswerMechanism, delta: float) -> Shuffled | None:
+    """The guarantee after shuffling: for answers that one mechanism privatised."""
+    guarantee = mechanism.guarantee
+    if guarantee.low != guarantee.high or guarantee.budget is Budget.PER_USER:
+        return None
+    compared = pairs.met()
+    weighted = mechanism.randomisation is Randomisation.WEIGHTED
+    weight = mechanism.least_weight if weighted else 1.0
+    if not len(compared) or not weight:
+        return None
+    reports = round(float(compared.min()) / (weight * UNITS))
+    return shuffled_guarantee(guarantee.high, max(reports, 1), delta)
 
 
 def _fit(
@@ -212,11 +247,3 @@ def _state(fit: DebiasedFit, *, chosen: bool) -> dict[str, Parameter]:
         "smallest_curvature": fit.smallest_curvature,
         "is_minimum": fit.is_minimum,
     }
-
-
-def _one_weight(config: SurveyConfig) -> float | None:
-    """A lower bound on every answer's t^2, which one epsilon makes exact; None: none is known."""
-    if config.privacy.budget is Budget.PER_USER:
-        return None
-    low = config.privacy.local_epsilons().low
-    return float(attenuation(flip_thresholds(np.array([low])))[0] ** 2)

@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import numpy as np
+
 from hushrank.flows.config import SurveyConfig
 from hushrank.flows.config_local import Budget
 from hushrank.flows.config_rankings import RankingsConfig
 from hushrank.flows.privacy_record import Parameter, PrivacyRecord
 from hushrank.flows.statement import REACH, large_loss, never_protected, number, odds_factor
+from hushrank.privacy.accounting import Spend
 from hushrank.privacy.amplification import shuffled_epsilon
+from hushrank.privacy.laplace_response import GRID
+from hushrank.privacy.randomized_response import attenuation
 from hushrank.privacy.units import Adjacency, Unit
+from hushrank.transforms.local_law import LocalLaw
 from hushrank.transforms.randomisation import Randomisation
+from hushrank.transforms.schema import Ties
 
 XSC = "Xu, Sun and Cheng, Rate-optimal rank aggregation with private pairwise rankings"
 WARNER = "Warner, Randomized response (1965)"
@@ -37,6 +44,7 @@ class LocalGuarantee:
         budget: whether such an epsilon is of one answer or of all answers of a person.
         max_contributions: L; None: no bound.
         already_private: the answers were privatised at the source.
+        person: most that all answers of one person lose together; None where nothing bounds it.
     """
 
     low: float
@@ -44,6 +52,7 @@ class LocalGuarantee:
     budget: Budget
     max_contributions: int | None
     already_private: bool
+    person: float | None
 
     @classmethod
     def of(cls, config: SurveyConfig) -> LocalGuarantee:
@@ -52,25 +61,47 @@ class LocalGuarantee:
         most = privacy.max_contributions
         if isinstance(config.input, RankingsConfig):
             most = (most or 1) if config.input.names_people else None
+        person = None if most is None else most * epsilons.high
         return cls(
             low=epsilons.low,
             high=epsilons.high,
             budget=privacy.budget,
             max_contributions=most,
             already_private=privacy.already_private,
+            person=epsilons.high if privacy.budget is Budget.PER_USER else person,
         )
-
-    @property
-    def person(self) -> float | None:
-        """Most that all answers of one person lose together; None where nothing bounds it."""
-        if self.budget is Budget.PER_USER:
-            return self.high
-        return None if self.max_contributions is None else self.max_contributions * self.high
 
     @property
     def charged(self) -> float:
         """What the ledger counts: a person's loss where it is bounded, else that of one answer."""
         return self.high if self.person is None else self.person
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerMechanism:
+    """How single answers are randomised before they are counted.
+
+    Attributes:
+        guarantee: what is promised.
+        randomisation: the mechanism.
+        law: in numbers; the workers draw by it, or refuse.
+        ties: what became of comparisons without a winner.
+        spend: what the ledger is charged.
+    """
+
+    guarantee: LocalGuarantee
+    randomisation: Randomisation
+    law: LocalLaw
+    ties: Ties
+    spend: Spend
+
+    @property
+    def least_weight(self) -> float | None:
+        """A lower bound on every answer's t^2, exact for one epsilon; None: none is known."""
+        if self.guarantee.budget is Budget.PER_USER:
+            return None
+        threshold = np.array([self.law.numbers[0]], np.uint64)
+        return float(attenuation(threshold)[0] ** 2)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -95,22 +126,19 @@ def shuffled_guarantee(epsilon: float, reports: int, delta: float) -> Shuffled:
 
 
 def local_record(
-    config: SurveyConfig,
-    randomisation: Randomisation,
-    parameters: dict[str, Parameter],
-    shuffled: Shuffled | None,
+    mechanism: AnswerMechanism, parameters: dict[str, Parameter], shuffled: Shuffled | None
 ) -> PrivacyRecord:
     """The record of a release of privatised answers.
 
     Args:
-        config: the job.
-        randomisation: how answers were privatised.
+        mechanism: how answers were privatised.
         parameters: of the estimate, public.
         shuffled: None where answers had different epsilons, or there are none.
     """
-    guarantee = LocalGuarantee.of(config)
-    laplace = randomisation is Randomisation.LAPLACE
+    guarantee = mechanism.guarantee
+    laplace = mechanism.randomisation is Randomisation.LAPLACE
     facts: dict[str, Parameter] = {"epsilon_of_an_answer": _range(guarantee)}
+    facts |= _chances(mechanism)
     if guarantee.person is not None:
         facts["epsilon_of_a_person_at_most"] = guarantee.person
     if shuffled is not None and shuffled.epsilon < guarantee.high:
@@ -122,16 +150,27 @@ def local_record(
     return PrivacyRecord(
         unit=Unit.LOCAL,
         adjacency=Adjacency.REPLACE_ONE,
-        epsilon=guarantee.charged,
+        epsilon=mechanism.spend.epsilon,
         delta=0.0,
         mechanism="laplace-response" if laplace else "randomised-response",
         max_contributions=guarantee.max_contributions,
-        ties=config.comparisons.ties,
+        ties=mechanism.ties,
         parameters=facts | parameters,
         statement=tuple(_sentences(guarantee, laplace=laplace, shuffled=shuffled)),
         not_protected=tuple(_not_protected(guarantee)),
-        theorem=f"{THEOREM[randomisation]}.",
+        theorem=f"{THEOREM[mechanism.randomisation]}.",
     )
+
+
+def _chances(mechanism: AnswerMechanism) -> dict[str, Parameter]:
+    """The chance of a flip, or the scale of the noise, where all answers have the same."""
+    guarantee, (number_of_all, _) = mechanism.guarantee, mechanism.law.numbers
+    one_for_all = guarantee.low == guarantee.high and guarantee.budget is not Budget.PER_USER
+    if not one_for_all or guarantee.already_private:
+        return {}
+    if mechanism.randomisation is Randomisation.LAPLACE:
+        return {"noise_scale_of_an_answer": number_of_all / GRID}
+    return {"flip_probability": number_of_all / 2**64}
 
 
 def _sentences(

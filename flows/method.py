@@ -7,13 +7,14 @@ in `flows.methods`.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, TypeVar
 
 from numpy.typing import NDArray
 
 from hushrank.estimation.central_noise import Calibration
 from hushrank.estimation.estimate import Estimate
 from hushrank.flows.config import SurveyConfig
+from hushrank.flows.mechanism import Mechanism
 from hushrank.flows.privacy_record import PrivacyRecord
 from hushrank.flows.released import Released
 from hushrank.flows.scale import Scale
@@ -22,6 +23,7 @@ from hushrank.pipelines.rankings_job import ReduceRankings
 from hushrank.pipelines.reduction_job import ReduceComparisons
 from hushrank.pipelines.responses_job import ReduceResponses
 from hushrank.privacy.accounting import Spend
+from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.files import InputFile
 
@@ -68,13 +70,26 @@ class Conclusion:
     warnings: tuple[str, ...] = ()
 
 
-class RankingMethod(Protocol):
-    """One way from rows to a ranking."""
+M = TypeVar("M", bound=Mechanism)
 
-    def terms(self, config: SurveyConfig) -> Terms:
-        """Cost and noise.
 
-        Called before anything is read or spent, so this is where a method checks what it needs.
+class RankingMethod(Protocol[M]):
+    """One way from rows to a ranking.
+
+    A release is calibrated once. Everything after that takes the mechanism, and nothing after the
+    draw calibrates again.
+    """
+
+    @property
+    def mechanism(self) -> type[M]:
+        """Class of its mechanisms: a frozen dataclass that pydantic turns into JSON and back."""
+        ...
+
+    def calibrate(self, config: SurveyConfig) -> M:
+        """The mechanism, from the public configuration alone.
+
+        Called once a release, before anything is read or spent, so this is where a method checks
+        what it needs.
 
         Raises:
             ConfigError: the configuration does not suit the method; each line of the text is
@@ -82,16 +97,25 @@ class RankingMethod(Protocol):
         """
         ...
 
+    def terms(self, mechanism: M) -> Terms:
+        """Cost and noise."""
+        ...
+
     def reduction(
-        self, config: SurveyConfig, files: tuple[InputFile, ...], key: bytes, folder: str
+        self,
+        config: SurveyConfig,
+        mechanism: M,
+        files: tuple[InputFile, ...],
+        key: SecretKey,
+        folder: str,
     ) -> ReductionJob:
         """What the protected side is to do with the rows; it leaves exact arrays in `folder`."""
         ...
 
-    def draw(self, exact: Arrays, config: SurveyConfig, bits: RandomBits) -> Arrays:
-        """The mechanism: arrays that may be published, from exact ones. Called once a release."""
+    def draw(self, exact: Arrays, mechanism: M, bits: RandomBits) -> Arrays:
+        """Arrays that may be published, from exact ones. Called once a release."""
         ...
 
-    def conclude(self, drawn: Arrays, config: SurveyConfig) -> Conclusion:
-        """Post-processing of what was drawn: may be repeated freely."""
+    def conclude(self, drawn: Arrays, mechanism: M, config: SurveyConfig) -> Conclusion:
+        """Post-processing of what was drawn by `mechanism`: may be repeated freely."""
         ...

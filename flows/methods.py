@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from hushrank.flows.config import Method
 from hushrank.flows.local_responses import CLASSIC, COUNTS, LAPLACE, LocalResponses
 from hushrank.flows.method import RankingMethod
@@ -14,7 +16,7 @@ from hushrank.flows.spectral import Spectral
 from hushrank.flows.spectral_rr import SpectralRandomized
 from hushrank.transforms.randomisation import Randomisation
 
-METHODS: dict[Method, RankingMethod] = {
+METHODS: dict[Method, RankingMethod[Any]] = {
     Method.NOISY_COUNTS: NoisyCounts(),
     Method.NOISY_PAIRS: NoisyPairs(),
     Method.PERTURBED_MLE: PerturbedLikelihood(),

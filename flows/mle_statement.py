@@ -5,13 +5,13 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from hushrank.estimation.perturbed_mle import PerturbedMle
 from hushrank.flows.graph_statement import (
     GRAPH_NOT_PROTECTED,
     OUTCOMES_CHANGE,
     graph_sentences,
 )
 from hushrank.flows.privacy_record import Parameter, PrivacyRecord
+from hushrank.flows.score_mechanism import ScoreMechanism
 from hushrank.flows.statement import (
     CCW,
     Guarantee,
@@ -21,7 +21,6 @@ from hushrank.flows.statement import (
 )
 from hushrank.privacy.objective_perturbation import Constants
 from hushrank.privacy.units import NoiseKind, Unit
-from hushrank.transforms.schema import Ties
 
 THEOREM = {
     Unit.COMPARISON: f"{CCW}, Algorithm 1 and Proposition 2.1 (one comparison protected)",
@@ -42,17 +41,10 @@ ERRATUM = (
 )
 
 
-def mle_record(mechanism: PerturbedMle, ties: Ties, graph_statement: str | None) -> PrivacyRecord:
-    """The record of scores that `mechanism` drew.
-
-    Args:
-        mechanism: as it was calibrated, from public numbers alone.
-        ties: what became of comparisons without a winner.
-        graph_statement: why who compared what is public, in the operator's words; None where it is
-            not.
-    """
+def mle_record(mechanism: ScoreMechanism) -> PrivacyRecord:
+    """The record of scores that `mechanism` drew."""
     params, objective = mechanism.params, mechanism.objective
-    statement = mle_statement(mechanism, graph_statement)
+    statement = mle_statement(mechanism)
     laplace = objective.kind is NoiseKind.LAPLACE
     return PrivacyRecord(
         unit=params.unit,
@@ -67,8 +59,8 @@ def mle_record(mechanism: PerturbedMle, ties: Ties, graph_statement: str | None)
         max_contributions=params.max_contributions if params.unit is Unit.USER else None,
         per_item_cap=params.per_item_cap,
         distinct_pairs=params.distinct_pairs,
-        ties=ties,
-        parameters=_parameters(mechanism, graph_statement),
+        ties=mechanism.ties,
+        parameters=_parameters(mechanism),
         statement=statement.sentences,
         not_protected=statement.not_protected,
         theorem=statement.theorem,
@@ -76,9 +68,9 @@ def mle_record(mechanism: PerturbedMle, ties: Ties, graph_statement: str | None)
     )
 
 
-def mle_statement(mechanism: PerturbedMle, graph_statement: str | None) -> PrivacyStatement:
-    """Put the guarantee of `mechanism` into words; arguments as in `mle_record`."""
-    params, settings = mechanism.params, mechanism.settings
+def mle_statement(mechanism: ScoreMechanism) -> PrivacyStatement:
+    """Put the guarantee of `mechanism` into words."""
+    params = mechanism.params
     guarantee = Guarantee(epsilon=mechanism.spend.epsilon, delta=mechanism.spend.delta, rho=None)
     source = THEOREM[params.unit]
     if params.noise is NoiseKind.GAUSSIAN:
@@ -86,22 +78,22 @@ def mle_statement(mechanism: PerturbedMle, graph_statement: str | None) -> Priva
     return compose_statement(
         params,
         guarantee,
-        noise=(*graph_sentences(graph_statement), *_noise(mechanism)),
-        theorem=f"{source}, {CONSTANTS_WORDS[settings.constants]}.",
-        change=OUTCOMES_CHANGE[params.unit] if settings.public_graph else None,
+        noise=(*graph_sentences(mechanism.public_graph_statement), *_noise(mechanism)),
+        theorem=f"{source}, {CONSTANTS_WORDS[mechanism.constants]}.",
+        change=OUTCOMES_CHANGE[params.unit] if mechanism.public_graph else None,
         erratum=ERRATUM,
-        also_not_protected=GRAPH_NOT_PROTECTED if settings.public_graph else (),
+        also_not_protected=GRAPH_NOT_PROTECTED if mechanism.public_graph else (),
     )
 
 
-def _noise(mechanism: PerturbedMle) -> Iterator[str]:
-    settings, objective, cover = mechanism.settings, mechanism.objective, mechanism.cover
+def _noise(mechanism: ScoreMechanism) -> Iterator[str]:
+    objective, cover = mechanism.objective, mechanism.cover
     if cover is None:
         return
     law = objective.kind.capitalize()
     spread = number(math.sqrt(mechanism.noise.variance))
     yield (
-        f"The scores are those that fit the answers best ({settings.link.name} link) while a"
+        f"The scores are those that fit the answers best ({mechanism.link} link) while a"
         f" penalty of weight gamma = {number(objective.ridge)} and a secret random pull hold each"
         f" of them: {law} noise of scale {number(objective.scale)} (standard deviation {spread})."
         " Only the scores leave; the counts they were fitted to are deleted as soon as the noise"
@@ -130,14 +122,14 @@ def _noise(mechanism: PerturbedMle) -> Iterator[str]:
     )
 
 
-def _parameters(mechanism: PerturbedMle, graph_statement: str | None) -> dict[str, Parameter]:
-    settings, objective = mechanism.settings, mechanism.objective
+def _parameters(mechanism: ScoreMechanism) -> dict[str, Parameter]:
+    objective, graph_statement = mechanism.objective, mechanism.public_graph_statement
     parameters: dict[str, Parameter] = {
-        "link": settings.link.name,
-        "constants": str(settings.constants),
+        "link": mechanism.link,
+        "constants": str(mechanism.constants),
         "gamma": objective.ridge,
-        "expected_comparisons": settings.expected_comparisons,
-        "public_graph": settings.public_graph,
+        "expected_comparisons": mechanism.expected_comparisons,
+        "public_graph": mechanism.public_graph,
     }
     if graph_statement is not None:
         parameters["public_graph_statement"] = graph_statement
@@ -146,7 +138,7 @@ def _parameters(mechanism: PerturbedMle, graph_statement: str | None) -> dict[st
             "lambda": objective.scale,
             "epsilon_det": objective.determinant_epsilon,
             "epsilon_out": mechanism.cover.epsilon,
-            "epsilon_by_the_proof": mechanism.privacy_loss,
+            "epsilon_by_the_proof": mechanism.calibrated.privacy_loss,
             "solver_tolerance": mechanism.tolerance,
             "output_noise_deviation": math.sqrt(mechanism.cover.noise.variance),
         }

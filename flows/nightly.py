@@ -17,7 +17,6 @@ from hushrank.flows.budget import Balance
 from hushrank.flows.errors import HushrankError
 from hushrank.flows.job import Job
 from hushrank.flows.ledger import Ledger
-from hushrank.flows.methods import METHODS
 from hushrank.flows.observe import observer_of
 from hushrank.flows.publish import published
 from hushrank.flows.reduction import Reducer
@@ -123,9 +122,8 @@ def _run(job: Job, reducer: Reducer, perform: Perform) -> Outcome:
         return Outcome(*done, spent=None, balance=ledger.balance())
     with ledger.run_lock(job.release_id):
         standing = _draw_once(job, reducer, ledger, perform)
-        spent = METHODS[job.config.method].terms(job.config).spend
         drawn_now = standing is Standing.RESERVED and job.safe
-        return _publish(job, ledger, perform, spent=spent if drawn_now else None)
+        return _publish(job, ledger, perform, spent=job.terms.spend if drawn_now else None)
 
 
 def publish_drawn(job: Job, perform: Perform = directly) -> Outcome:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 from pathlib import Path
@@ -24,6 +24,7 @@ from hushrank.flows.errors import (
     DrawError,
     EstimateError,
     LedgerError,
+    MethodRefused,
     NightWithoutFiles,
     RunInProgress,
 )
@@ -94,7 +95,7 @@ def prepare_night(path: Path, night: date, now: datetime, *, again: bool = False
     if (config.confidential / attempt.release_id / DRAWN_FILE).exists():
         check_places(config)
         return Job(config=config, files=(), night=night, known_id=attempt.release_id)
-    return replace(prepare_job(path, night=night), known_id=attempt.release_id)  # its noise is lost
+    return prepare_job(path, night=night, known_id=attempt.release_id)  # its noise is lost
 
 
 def run_night(
@@ -195,6 +196,8 @@ def rank_nights(
             failures += [] if skipped else [str(error)]
             status = NightStatus.SKIPPED if skipped else NightStatus.FAILED
             yield NightResult(night, status, text=str(error))
+        except MethodRefused:  # as any other night would be
+            raise
         except (ConfigError, DrawError, EstimateError) as error:
             failures.append(f"Night {night}: {error}")
             yield NightResult(night, NightStatus.FAILED, text=str(error))

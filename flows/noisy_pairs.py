@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from hushrank.estimation.central_noise import (
-    Calibration,
     calibrate_outcomes,
     calibrate_pair_counts,
     release_outcomes,
@@ -18,16 +17,18 @@ from hushrank.estimation.matrices import PairCounts, outcome_counts_of, pair_cou
 from hushrank.estimation.noisy_pairs import NoisyPairsFit, fit_noisy_pairs
 from hushrank.estimation.public_pairs import fit_public_pairs
 from hushrank.flows.config import SurveyConfig
-from hushrank.flows.count_statement import OUTCOME_COUNTS, PAIR_COUNTS, CountWords
+from hushrank.flows.count_statement import OUTCOME_COUNTS, PAIR_COUNTS
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.mechanism import CountMechanism
 from hushrank.flows.method import Arrays, Conclusion, Terms
-from hushrank.flows.privacy_record import Parameter, PrivacyRecord, count_record
+from hushrank.flows.privacy_record import Parameter, count_record
 from hushrank.flows.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.released import ReleasedPairs
 from hushrank.flows.released_outcomes import ReleasedOutcomes
 from hushrank.flows.scale import SCALE_OF_LINK
 from hushrank.flows.survey_reduction import reduce_survey
 from hushrank.pipelines.reduction_job import ReduceComparisons, Statistic
+from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.files import InputFile
 
@@ -42,56 +43,78 @@ NOT_CONVEX = (
 class NoisyPairs:
     """See `estimation.noisy_pairs`, and `estimation.public_pairs` where the graph is public."""
 
-    def terms(self, config: SurveyConfig) -> Terms:
+    mechanism = CountMechanism
+
+    def calibrate(self, config: SurveyConfig) -> CountMechanism:
+        """Noise for every entry of the matrix of wins, or on who won of each pair."""
+        params, ties = config.privacy.params(), config.comparisons.ties
+        n_items, public = len(config.items.catalogue()), config.privacy.public_graph
+        _check_size(n_items, public=public)
+        calibrate = calibrate_outcomes if public else calibrate_pair_counts
+        calibration = calibrate(params, n_items, ties.row_weight)
+        stated = config.privacy.public_graph_statement
+        return CountMechanism.of(params, calibration, n_items, ties, stated)
+
+    def terms(self, mechanism: CountMechanism) -> Terms:
         """Cost and noise."""
         where = (
             "on who won, in each pair that was compared"
-            if config.privacy.public_graph
+            if _is_public(mechanism)
             else "on every entry of the matrix of wins"
         )
-        return Terms.of(_calibration(config), where)
+        return Terms.of(mechanism.calibration, where)
 
     def reduction(
-        self, config: SurveyConfig, files: tuple[InputFile, ...], key: bytes, folder: str
+        self,
+        config: SurveyConfig,
+        mechanism: CountMechanism,
+        files: tuple[InputFile, ...],
+        key: SecretKey,
+        folder: str,
     ) -> ReduceComparisons:
         """Count how often each item beat each other."""
-        return reduce_survey(config, files, key, folder, Statistic.PAIR_COUNTS)
+        return reduce_survey(config, mechanism.params, files, key, folder, Statistic.PAIR_COUNTS)
 
-    def draw(self, exact: Arrays, config: SurveyConfig, bits: RandomBits) -> Arrays:
+    def draw(self, exact: Arrays, mechanism: CountMechanism, bits: RandomBits) -> Arrays:
         """Add noise to every entry; on a public graph, to one entry of each pair that met."""
-        counts = pair_counts_of(exact, config.comparisons.ties.row_weight)
-        if config.privacy.public_graph:
-            outcomes, _ = release_outcomes(counts, config.privacy.params(), bits)
-            return outcomes.arrays()
-        noisy, _ = release_pair_counts(counts, config.privacy.params(), bits)
-        return {"wins": noisy.dense()}
+        counts = pair_counts_of(exact, mechanism.row_weight)
+        if _is_public(mechanism):
+            return release_outcomes(counts, mechanism.calibration, bits).arrays()
+        return {"wins": release_pair_counts(counts, mechanism.calibration, bits).dense()}
 
-    def conclude(self, drawn: Arrays, config: SurveyConfig) -> Conclusion:
+    def conclude(
+        self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig
+    ) -> Conclusion:
         """Fit scores to the noisy counts."""
-        if config.privacy.public_graph:
-            return _conclude_public(drawn, config)
-        ties = config.comparisons.ties
-        counts = PairCounts(drawn["wins"], ties.row_weight, confidential=False)
-        calibration, link = _calibration(config), link_named(config.model.link)
-        fitted = fit_noisy_pairs(counts, calibration.law, link)
+        if _is_public(mechanism):
+            return _conclude_public(drawn, mechanism, config)
+        counts = PairCounts(drawn["wins"], mechanism.row_weight, confidential=False)
+        link = link_named(config.model.link)
+        fitted = fit_noisy_pairs(counts, mechanism.law, link)
         estimate = estimate_from(fitted.fit)
         parameters: dict[str, Parameter] = {
             "link": link.name,
             "pairs": fitted.n_pairs,
             "pairs_left_out_of_the_fit": fitted.n_left_out,
         }
+        private = mechanism.params.private
         return Conclusion(
             estimate=estimate,
-            privacy=_record(config, PAIR_COUNTS, parameters),
+            privacy=count_record(PAIR_COUNTS, mechanism, parameters),
             released=ReleasedPairs.of(counts, config.items.catalogue().names),
             scale=SCALE_OF_LINK[link.name],
-            warnings=tuple(_warnings(fitted, estimate.informative, config.privacy.private)),
+            warnings=tuple(_warnings(fitted, estimate.informative, private)),
         )
 
 
-def _conclude_public(drawn: Arrays, config: SurveyConfig) -> Conclusion:
-    counts = outcome_counts_of(drawn, config.comparisons.ties.row_weight)
-    law, name = _calibration(config).law, config.model.link
+def _is_public(mechanism: CountMechanism) -> bool:
+    """Whether only who won is protected."""
+    return mechanism.public_graph_statement is not None
+
+
+def _conclude_public(drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig) -> Conclusion:
+    counts = outcome_counts_of(drawn, mechanism.row_weight)
+    law, name = mechanism.law, config.model.link
     warnings = []
     try:
         fit = fit_public_pairs(counts, law, link_named(name))
@@ -102,34 +125,19 @@ def _conclude_public(drawn: Arrays, config: SurveyConfig) -> Conclusion:
     parameters: dict[str, Parameter] = {
         "link": fit.link,
         "public_graph": True,
-        "public_graph_statement": config.privacy.public_graph_statement or "",
+        "public_graph_statement": mechanism.public_graph_statement or "",
         "pairs_compared": counts.n_pairs,
     }
     if not estimate.informative:
-        warnings.append(_nothing_learned(config.privacy.private))
+        warnings.append(_nothing_learned(mechanism.params.private))
     if not fit.is_minimum:
         warnings.append(NOT_CONVEX)
     return Conclusion(
         estimate=estimate,
-        privacy=_record(config, OUTCOME_COUNTS, parameters),
+        privacy=count_record(OUTCOME_COUNTS, mechanism, parameters),
         released=ReleasedOutcomes.of(counts, config.items.catalogue().names),
         scale=SCALE_OF_LINK[fit.link],
         warnings=tuple(warnings),
-    )
-
-
-def _record(
-    config: SurveyConfig, words: CountWords, parameters: dict[str, Parameter]
-) -> PrivacyRecord:
-    calibration = _calibration(config)
-    return count_record(
-        words,
-        config.privacy.params(),
-        calibration.law,
-        calibration.sensitivity,
-        config.comparisons.ties,
-        parameters,
-        config.privacy.public_graph_statement,
     )
 
 
@@ -154,8 +162,7 @@ def _warnings(fitted: NoisyPairsFit, informative: bool, private: bool) -> Iterat
         yield NOT_CONVEX
 
 
-def _calibration(config: SurveyConfig) -> Calibration:
-    n_items, public = len(config.items.catalogue()), config.privacy.public_graph
+def _check_size(n_items: int, *, public: bool) -> None:
     if public and n_items > MOST_ITEMS_PUBLIC:
         raise ConfigError(
             f"items: method: noisy-pairs takes at most {MOST_ITEMS_PUBLIC} items, got {n_items};"
@@ -168,5 +175,3 @@ def _calibration(config: SurveyConfig) -> Calibration:
             f" anybody may know who compared what, privacy.public_graph: true allows"
             f" {MOST_ITEMS_PUBLIC}; else set method: perturbed-mle or noisy-counts"
         )
-    calibrate = calibrate_outcomes if public else calibrate_pair_counts
-    return calibrate(config.privacy.params(), n_items, config.comparisons.ties.row_weight)

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
 from hushrank.estimation.estimate import Estimate
 from hushrank.estimation.matrices import WinCounts
-from hushrank.estimation.one_shot import one_shot_law, one_shot_top_k
+from hushrank.estimation.one_shot import OneShotNoise, calibrate_one_shot, one_shot_top_k
 from hushrank.flows.config import SurveyConfig
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.mechanism import CountMechanism
 from hushrank.flows.method import Arrays, Conclusion, Terms
 from hushrank.flows.privacy_record import PrivacyRecord
 from hushrank.flows.released import ReleasedList
 from hushrank.flows.scale import Scale
-from hushrank.flows.statement import Guarantee, compose_statement, number
+from hushrank.flows.statement import compose_statement, number
 from hushrank.flows.survey_reduction import reduce_survey
 from hushrank.pipelines.reduction_job import ReduceComparisons, Statistic
 from hushrank.privacy.accounting import Spend
-from hushrank.privacy.noise import NoiseLaw
+from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import Unit
 from hushrank.transforms.files import InputFile
@@ -33,34 +36,75 @@ THEOREM = (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneShotMechanism:
+    """Noise on win counts of which the k largest are named.
+
+    Attributes:
+        counts: the noise, and what it protects.
+        k: how many items are named.
+    """
+
+    counts: CountMechanism
+    k: int
+
+    @property
+    def noise(self) -> OneShotNoise:
+        """What draws."""
+        return OneShotNoise(self.k, self.counts.calibration)
+
+    @property
+    def spend(self) -> Spend:
+        """What drawing by it costs."""
+        return self.counts.spend
+
+
 class OneShot:
     """See `estimation.one_shot`."""
 
-    def terms(self, config: SurveyConfig) -> Terms:
+    mechanism = OneShotMechanism
+
+    def calibrate(self, config: SurveyConfig) -> OneShotMechanism:
+        """Noise on every win count."""
+        params, ties, k = config.privacy.params(), config.comparisons.ties, _k(config)
+        n_items = len(config.items.catalogue())
+        try:
+            noise = calibrate_one_shot(params, n_items, k, ties.row_weight)
+        except ValueError as error:
+            raise ConfigError(f"privacy: method: one-shot: {error}") from None
+        counts = CountMechanism.of(params, noise.calibration, n_items, ties)
+        return OneShotMechanism(counts=counts, k=noise.k)
+
+    def terms(self, mechanism: OneShotMechanism) -> Terms:
         """Cost and noise."""
-        law = _law(config)
-        noise = f"discrete Laplace noise of scale {law.scale:.6g} on every count, none released"
-        return Terms(spend=Spend(epsilon=config.privacy.params().epsilon), noise=noise)
+        return Terms.of(mechanism.counts.calibration, "on every count, none released")
 
     def reduction(
-        self, config: SurveyConfig, files: tuple[InputFile, ...], key: bytes, folder: str
+        self,
+        config: SurveyConfig,
+        mechanism: OneShotMechanism,
+        files: tuple[InputFile, ...],
+        key: SecretKey,
+        folder: str,
     ) -> ReduceComparisons:
         """Count the comparisons that each item won."""
-        return reduce_survey(config, files, key, folder, Statistic.WIN_COUNTS)
+        params = mechanism.counts.params
+        return reduce_survey(config, params, files, key, folder, Statistic.WIN_COUNTS)
 
-    def draw(self, exact: Arrays, config: SurveyConfig, bits: RandomBits) -> Arrays:
+    def draw(self, exact: Arrays, mechanism: OneShotMechanism, bits: RandomBits) -> Arrays:
         """Find the best items by noisy counts, and forget the counts."""
-        counts = WinCounts(exact["counts"], config.comparisons.ties.row_weight)
-        top = one_shot_top_k(counts, _k(config), config.privacy.params(), bits)
-        return {"items": top.items}
+        counts = WinCounts(exact["counts"], mechanism.counts.row_weight)
+        return {"items": one_shot_top_k(counts, mechanism.noise, bits)}
 
-    def conclude(self, drawn: Arrays, config: SurveyConfig) -> Conclusion:
+    def conclude(
+        self, drawn: Arrays, mechanism: OneShotMechanism, config: SurveyConfig
+    ) -> Conclusion:
         """The list as a ranking in which all other items share the last place."""
         names = config.items.catalogue().names
         best = [int(item) for item in drawn["items"]]
         return Conclusion(
             estimate=_list_as_estimate(best, len(names)),
-            privacy=_record(config),
+            privacy=_record(mechanism),
             released=ReleasedList(items=tuple(names[item] for item in best)),
             scale=Scale.PLACE,
             warnings=(ONLY_A_LIST,),
@@ -71,14 +115,6 @@ def _k(config: SurveyConfig) -> int:
     if config.top_k is None:
         raise ConfigError("top_k: missing; method: one-shot finds that many items")
     return config.top_k
-
-
-def _law(config: SurveyConfig) -> NoiseLaw:
-    n_items, weight = len(config.items.catalogue()), config.comparisons.ties.row_weight
-    try:
-        return one_shot_law(config.privacy.params(), n_items, _k(config), weight)
-    except ValueError as error:
-        raise ConfigError(f"privacy: method: one-shot: {error}") from None
 
 
 def _list_as_estimate(best: list[int], n_items: int) -> Estimate:
@@ -97,8 +133,9 @@ def _list_as_estimate(best: list[int], n_items: int) -> Estimate:
     )
 
 
-def _record(config: SurveyConfig) -> PrivacyRecord:
-    params, law, k = config.privacy.params(), _law(config), _k(config)
+def _record(mechanism: OneShotMechanism) -> PrivacyRecord:
+    counts, k = mechanism.counts, mechanism.k
+    params, law = counts.params, counts.law
     noise = (
         f"Every win count got its own discrete Laplace noise of scale {number(law.scale)}, the"
         f" {k} items with the largest noisy counts were listed, and counts and noise were"
@@ -106,22 +143,22 @@ def _record(config: SurveyConfig) -> PrivacyRecord:
     )
     statement = compose_statement(
         params,
-        Guarantee(epsilon=params.epsilon, delta=0.0, rho=None),
+        counts.guarantee,
         noise=(noise,),
         theorem=THEOREM,
     )
     return PrivacyRecord(
         unit=params.unit,
         adjacency=params.adjacency,
-        epsilon=params.epsilon,
-        delta=0.0,
+        epsilon=counts.guarantee.epsilon,
+        delta=counts.guarantee.delta,
         mechanism="one-shot-laplace" if params.private else "none",
         noise_scale=law.scale,
         noise_variance=law.variance,
         max_contributions=params.max_contributions if params.unit is Unit.USER else None,
         per_item_cap=params.per_item_cap,
         distinct_pairs=params.distinct_pairs,
-        ties=config.comparisons.ties,
+        ties=counts.ties,
         parameters={"k": k},
         statement=statement.sentences,
         not_protected=statement.not_protected,

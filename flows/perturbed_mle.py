@@ -23,8 +23,10 @@ from hushrank.flows.mle_statement import mle_record
 from hushrank.flows.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.released import ReleasedScores
 from hushrank.flows.scale import SCALE_OF_LINK
+from hushrank.flows.score_mechanism import ScoreMechanism
 from hushrank.flows.survey_reduction import reduce_survey
 from hushrank.pipelines.reduction_job import ReduceComparisons, Statistic
+from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.files import InputFile
 
@@ -38,9 +40,15 @@ COVER_MATTERS = (
 class PerturbedLikelihood:
     """Algorithm 1 of Cai, Chakraborty and Wang: see `estimation.perturbed_mle`."""
 
-    def terms(self, config: SurveyConfig) -> Terms:
+    mechanism = ScoreMechanism
+
+    def calibrate(self, config: SurveyConfig) -> ScoreMechanism:
+        """Noise inside the optimisation, the ridge, and noise that covers rounding."""
+        stated = config.privacy.public_graph_statement
+        return ScoreMechanism.of(_calibrated(config), config.comparisons.ties, stated)
+
+    def terms(self, mechanism: ScoreMechanism) -> Terms:
         """Cost and noise."""
-        mechanism = _mechanism(config)
         objective = mechanism.objective
         noise = (
             f"{objective.kind.capitalize()} noise of scale {objective.scale:.6g} on the gradient of"
@@ -49,50 +57,53 @@ class PerturbedLikelihood:
         return Terms(spend=mechanism.spend, noise=noise)
 
     def reduction(
-        self, config: SurveyConfig, files: tuple[InputFile, ...], key: bytes, folder: str
+        self,
+        config: SurveyConfig,
+        mechanism: ScoreMechanism,
+        files: tuple[InputFile, ...],
+        key: SecretKey,
+        folder: str,
     ) -> ReduceComparisons:
         """Count how often each item beat each other."""
-        return reduce_survey(config, files, key, folder, Statistic.PAIR_COUNTS)
+        return reduce_survey(config, mechanism.params, files, key, folder, Statistic.PAIR_COUNTS)
 
-    def draw(self, exact: Arrays, config: SurveyConfig, bits: RandomBits) -> Arrays:
+    def draw(self, exact: Arrays, mechanism: ScoreMechanism, bits: RandomBits) -> Arrays:
         """Fit with noise. The scores are all that leaves.
 
         Raises:
             DrawError: the solver missed its tolerance; nothing is released.
         """
-        counts = pair_counts_of(exact, config.comparisons.ties.row_weight)
-        mechanism = _mechanism(config)
+        counts = pair_counts_of(exact, mechanism.ties.row_weight)
         try:
-            drawn = perturbed_mle(counts, mechanism.params, mechanism.settings, bits)
+            return {"scores": perturbed_mle(counts, mechanism.calibrated, bits)}
         except ConvergenceError as error:
             raise DrawError(
                 f"draw: {error}. The noise was drawn, so the budget is spent, and nothing is"
                 " released: a change of model.gamma or of the input makes another release"
             ) from None
-        return {"scores": drawn.scores}
 
-    def conclude(self, drawn: Arrays, config: SurveyConfig) -> Conclusion:
+    def conclude(
+        self, drawn: Arrays, mechanism: ScoreMechanism, config: SurveyConfig
+    ) -> Conclusion:
         """Ranking and intervals, from the scores and public numbers."""
-        mechanism = _mechanism(config)
+        scores, calibrated = drawn["scores"], mechanism.calibrated
         many = mechanism.n_items > MOST_DENSE_ITEMS
-        estimate = (rank_many_by_scores if many else rank_by_scores)(drawn["scores"], mechanism)
+        estimate = (rank_many_by_scores if many else rank_by_scores)(scores, calibrated)
         warnings = []
         if not estimate.informative:
-            warnings.append(NOT_INFORMATIVE if config.privacy.private else NO_COMPARISONS)
-        if mechanism.cover_matters:
+            warnings.append(NOT_INFORMATIVE if mechanism.params.private else NO_COMPARISONS)
+        if calibrated.cover_matters:
             warnings.append(COVER_MATTERS)
         return Conclusion(
             estimate=estimate,
-            privacy=mle_record(
-                mechanism, config.comparisons.ties, config.privacy.public_graph_statement
-            ),
-            released=ReleasedScores.of(drawn["scores"], config.items.catalogue().names),
-            scale=SCALE_OF_LINK[config.model.link],
+            privacy=mle_record(mechanism),
+            released=ReleasedScores.of(scores, config.items.catalogue().names),
+            scale=SCALE_OF_LINK[mechanism.link],
             warnings=tuple(warnings),
         )
 
 
-def _mechanism(config: SurveyConfig) -> PerturbedMle:
+def _calibrated(config: SurveyConfig) -> PerturbedMle:
     n_items = len(config.items.catalogue())
     if n_items > MOST_ITEMS:
         raise ConfigError(

@@ -8,15 +8,10 @@ from typing import Annotated
 from pydantic import Field, PlainSerializer
 
 from hushrank.flows.count_statement import CountWords, count_statement
+from hushrank.flows.mechanism import CountMechanism
 from hushrank.flows.record import Record
-from hushrank.flows.statement import Guarantee
-from hushrank.privacy.accounting import Spend, composed_epsilon, rho_of
-from hushrank.privacy.noise import NoiseLaw, gaussian_law, laplace_law
-from hushrank.privacy.sensitivity import Sensitivity
-from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
+from hushrank.privacy.units import Adjacency, NoiseKind, Unit
 from hushrank.transforms.schema import Ties
-
-RHO_DELTA = 1e-6  # at which a guarantee that was given as rho is also told as epsilon
 
 
 def finite_or_text(value: float | None) -> float | str | None:
@@ -42,6 +37,10 @@ class PrivacyRecord(Record):
         sensitivity: in the norm that the noise is calibrated to, `sensitivity_norm`.
         max_contributions: null for unit `comparison`, which bounds nobody's answers.
         parameters: other public numbers and choices of the mechanism, by name.
+        bits: where the random bits came from, by what they decided (`privacy.bits_used`); null in
+            releases that did not record it.
+        reconstructed: the law was not stored with what was drawn, so the code that published it
+            worked it out again.
     """
 
     unit: Unit
@@ -65,34 +64,25 @@ class PrivacyRecord(Record):
     not_protected: tuple[str, ...]
     theorem: str
     erratum: str | None = None
+    bits: dict[str, tuple[str, ...]] | None = None
+    reconstructed: bool = False
 
 
 def count_record(
     words: CountWords,
-    params: PrivacyParams,
-    law: NoiseLaw,
-    sensitivity: Sensitivity,
-    ties: Ties | None,
+    mechanism: CountMechanism,
     parameters: dict[str, Parameter] | None = None,
-    graph_statement: str | None = None,
 ) -> PrivacyRecord:
-    """The record of noisy counts under `params`.
+    """The record of counts to which `mechanism` added noise.
 
     Args:
         words: which counts.
-        params: the guarantee asked for.
-        law: law of the noise that was added.
-        sensitivity: of the counts as released, doubled where ties are split.
-        ties: what became of comparisons without a winner; None where there are no comparisons.
+        mechanism: what drew them.
         parameters: see `PrivacyRecord`.
-        graph_statement: see `count_statement`.
-
-    Raises:
-        ValueError: `law` is not the noise that `params` needs, or less of it.
     """
-    guarantee = _count_guarantee(params)
-    _check_noise(params, guarantee, law, sensitivity)
-    statement = count_statement(words, params, guarantee, law, sensitivity, ties, graph_statement)
+    params, guarantee, law = mechanism.params, mechanism.guarantee, mechanism.law
+    sensitivity = mechanism.sensitivity
+    statement = count_statement(words, mechanism)
     laplace = law.kind is NoiseKind.LAPLACE
     return PrivacyRecord(
         unit=params.unit,
@@ -110,31 +100,10 @@ def count_record(
         max_contributions=params.max_contributions if params.unit is Unit.USER else None,
         per_item_cap=params.per_item_cap,
         distinct_pairs=params.distinct_pairs,
-        ties=ties,
+        ties=mechanism.ties,
         parameters=parameters or {},
         statement=statement.sentences,
         not_protected=statement.not_protected,
         theorem=statement.theorem,
         erratum=statement.erratum,
     )
-
-
-def _count_guarantee(params: PrivacyParams) -> Guarantee:
-    if params.noise is NoiseKind.LAPLACE:
-        return Guarantee(epsilon=params.epsilon, delta=0.0, rho=None)
-    rho = rho_of(params)
-    if params.rho is None:
-        return Guarantee(epsilon=params.epsilon, delta=params.delta, rho=rho)
-    epsilon = composed_epsilon([Spend(rho=rho)], RHO_DELTA)
-    return Guarantee(epsilon=epsilon, delta=RHO_DELTA, rho=rho)
-
-
-def _check_noise(
-    params: PrivacyParams, guarantee: Guarantee, law: NoiseLaw, sensitivity: Sensitivity
-) -> None:
-    if guarantee.rho is None:
-        needed = laplace_law(sensitivity, params.epsilon)
-    else:
-        needed = gaussian_law(sensitivity, guarantee.rho)
-    if law.kind is not needed.kind or law.scale < needed.scale:
-        raise ValueError(f"the guarantee needs {needed}, but {law} was added")

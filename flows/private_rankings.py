@@ -32,13 +32,19 @@ from hushrank.flows.config_rankings import RankingTies
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.method import Arrays, Conclusion, Terms
 from hushrank.flows.privacy_record import Parameter
-from hushrank.flows.ranking_statement import RankingGuarantee, ranking_record
+from hushrank.flows.ranking_statement import (
+    RankingGuarantee,
+    SyntheticMechanism,
+    ranking_record,
+)
 from hushrank.flows.released import ReleasedRankings
 from hushrank.flows.scale import Scale
 from hushrank.pipelines.rankings_job import ReduceRankings
 from hushrank.privacy.accounting import Spend
+from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.files import InputFile
+from hushrank.transforms.local_law import law_of_rankings
 from hushrank.transforms.randomisation import RankingMechanism
 
 MOST_KEMENY_ITEMS = 500  # above that the local search takes minutes
@@ -70,17 +76,36 @@ class _Chosen:
 class PrivateRankings:
     """See `estimation.ranking_estimates`."""
 
-    def terms(self, config: SurveyConfig) -> Terms:
-        """Cost and noise."""
-        n_items = len(config.items.catalogue())
+    mechanism = SyntheticMechanism
+
+    def calibrate(self, config: SurveyConfig) -> SyntheticMechanism:
+        """The law of synthetic rankings at both ends of the range of epsilons."""
+        n_items, rankings = len(config.items.catalogue()), config.rankings
         if config.method is Method.KEMENY and n_items > MOST_KEMENY_ITEMS:
             raise ConfigError(
                 f"items: must be at most {MOST_KEMENY_ITEMS} with method: kemeny, got {n_items};"
                 " set method: borda"
             )
-        if config.model.debiased is True and (reason := _impossible(config)):
-            raise ConfigError(f"model.debiased: cannot be: {reason}; write auto or false")
         guarantee = RankingGuarantee.of(config)
+        if config.model.debiased is True and (reason := _impossible(config, guarantee)):
+            raise ConfigError(f"model.debiased: cannot be: {reason}; write auto or false")
+        ends = (guarantee.low, guarantee.high)
+        try:
+            law = law_of_rankings(guarantee.mechanism, *ends, guarantee.max_length)
+        except ValueError as error:
+            raise ConfigError(f"privacy: {error}") from None
+        refuses_ties = rankings.layout == "long" and rankings.ties is RankingTies.REFUSE
+        return SyntheticMechanism(
+            guarantee=guarantee,
+            law=law,
+            contests=rankings.columns.contest is not None,
+            ties_refused=refuses_ties and not guarantee.already_private,
+            spend=Spend(epsilon=guarantee.person),
+        )
+
+    def terms(self, mechanism: SyntheticMechanism) -> Terms:
+        """Cost and noise."""
+        guarantee = mechanism.guarantee
         noise = "each ranking replaced by a synthetic one, before counting"
         if guarantee.already_private:
             noise = "none is added: the rankings were privatised where they were given"
@@ -89,13 +114,19 @@ class PrivateRankings:
             f" (protects one moved item at epsilon {guarantee.high:g}, or less; {whole} at epsilon"
             f" {guarantee.person:g}, or less)"
         )
-        return Terms(spend=Spend(epsilon=guarantee.person), noise=noise)
+        return Terms(spend=mechanism.spend, noise=noise)
 
     def reduction(
-        self, config: SurveyConfig, files: tuple[InputFile, ...], key: bytes, folder: str
+        self,
+        config: SurveyConfig,
+        mechanism: SyntheticMechanism,
+        files: tuple[InputFile, ...],
+        key: SecretKey,
+        folder: str,
     ) -> ReduceRankings:
         """Privatise each ranking and count."""
-        rankings, guarantee = config.rankings, RankingGuarantee.of(config)
+        rankings, guarantee = config.rankings, mechanism.guarantee
+        debiases = config.model.debiased is not False and not _impossible(config, guarantee)
         return ReduceRankings(
             files=files,
             columns=rankings.ranking_columns(),
@@ -107,20 +138,23 @@ class PrivateRankings:
             epsilons=config.privacy.local_epsilons(),
             mechanism=guarantee.mechanism,
             already_private=guarantee.already_private,
-            by_place=config.model.debiased is not False and not _impossible(config),
+            by_place=debiases,
             key=key,
             confidential=folder,
             fail_on_bad_rows=rankings.on_bad_rows is BadRows.FAIL,
+            law=None if guarantee.already_private else mechanism.law,
         )
 
-    def draw(self, exact: Arrays, config: SurveyConfig, bits: RandomBits) -> Arrays:
+    def draw(self, exact: Arrays, mechanism: SyntheticMechanism, bits: RandomBits) -> Arrays:
         """Let out what is private already: see the module's text."""
         return exact
 
-    def conclude(self, drawn: Arrays, config: SurveyConfig) -> Conclusion:
+    def conclude(
+        self, drawn: Arrays, mechanism: SyntheticMechanism, config: SurveyConfig
+    ) -> Conclusion:
         """Rank by the counts."""
         counts = RankingCounts(**drawn)
-        chosen = _choose(counts, config)
+        chosen = _choose(counts, mechanism.guarantee, config)
         ranked = _METHODS[config.method](chosen.evidence, config)
         parameters = {"debiased": chosen.debiased, **ranked.parameters}
         warnings = (*_doubt(chosen, config.method), *ranked.warnings)
@@ -128,20 +162,20 @@ class PrivateRankings:
             warnings = (NOT_INFORMATIVE,)
         return Conclusion(
             estimate=ranked.estimate,
-            privacy=ranking_record(config, parameters),
+            privacy=ranking_record(mechanism, parameters),
             released=ReleasedRankings.of(counts, config.items.catalogue().names),
             scale=ranked.scale,
             warnings=warnings,
         )
 
 
-def _impossible(config: SurveyConfig) -> str:
-    """Why the mechanism cannot be undone, from the configuration alone; empty: it can."""
-    if config.privacy.mechanism is RankingMechanism.LAPLACE_RANKS:
+def _impossible(config: SurveyConfig, guarantee: RankingGuarantee) -> str:
+    """Why the mechanism cannot be undone, from public choices alone; empty: it can."""
+    if guarantee.mechanism is RankingMechanism.LAPLACE_RANKS:
         return "of mechanism laplace-ranks no closed form is known"
     if config.privacy.epsilon is None:
         return "rankings have different epsilons"
-    n_items, longest = len(config.items.catalogue()), RankingGuarantee.of(config).max_length
+    n_items, longest = len(config.items.catalogue()), guarantee.max_length
     if n_place_pairs(longest) * n_items**2 > MOST_BY_PLACE:
         return (
             f"for {n_items} items in lists of up to {longest} it takes too many counts (a smaller"
@@ -150,14 +184,14 @@ def _impossible(config: SurveyConfig) -> str:
     return ""
 
 
-def _choose(counts: RankingCounts, config: SurveyConfig) -> _Chosen:
+def _choose(counts: RankingCounts, guarantee: RankingGuarantee, config: SurveyConfig) -> _Chosen:
     """Plain or debiased evidence, as the configuration and the released counts decide."""
-    plain, epsilon = plain_evidence(counts), config.privacy.epsilon
+    plain, epsilon = plain_evidence(counts), guarantee.high
     if config.model.debiased is False:
         return _Chosen(plain, False, "model.debiased is false")
-    if reason := _impossible(config):
+    if reason := _impossible(config, guarantee):
         return _Chosen(plain, False, reason)
-    if epsilon is None or counts.by_place is None:
+    if counts.by_place is None:
         raise ValueError("counts by place are missing, and the configuration asks for them")
     if largest_entry(counts, epsilon) > LARGEST_ENTRY:
         return _Chosen(plain, False, "at this epsilon one ranking would count as thousands")

@@ -35,25 +35,28 @@ from hushrank.flows.release import Release, load_release
 from hushrank.transforms.cloud_storage import CloudPath, Place
 
 
-def check_output(output: Place, job: str) -> None:
+def check_output(output: Place, job: str, *, safe: bool = True) -> None:
     """Refuse an output folder in which this job must not or cannot publish. Writes nothing.
 
-    For a run to call before it reads or spends anything.
+    For a run to call before it reads or spends anything. A folder holds releases that protect
+    people, or releases that protect nobody: the two are never mixed, so that no test takes the
+    place of what is public.
 
     Args:
         output: the configured folder; it need not exist.
         job: identity of the job's configuration.
+        safe: whether the release is to protect people.
 
     Raises:
-        ConfigError: the folder is a file, holds something other than releases of this job, or
-            cannot be written.
+        ConfigError: the folder is a file, holds something other than releases of this job and of
+            this kind, or cannot be written.
     """
     if isinstance(output, CloudPath):
-        _check_objects(output, job)
+        _check_objects(output, job, safe=safe)
         return
     output = output.resolve()
     if output.exists():
-        _check_content(output, job)
+        _check_content(output, job, safe=safe)
     writable = next(folder for folder in (output, *output.parents) if folder.exists())
     if not writable.is_dir() or not os.access(writable, os.W_OK | os.X_OK):
         raise ConfigError(
@@ -81,7 +84,8 @@ def publish(
 
     Raises:
         ConfigError: as `check_output`.
-        PublishError: the release is unsafe, or could not be written; nothing was published.
+        PublishError: the release is unsafe, or claims to be safe without saying from which random
+            bits, or could not be written; nothing was published.
         ArchiveError: it was published before and changed since.
     """
     if not release.safe and not allow_unsafe:
@@ -89,8 +93,13 @@ def publish(
             f"release {release.release_id} protects nobody and was not published:"
             f" {' '.join(release.warnings)}"
         )
+    if release.safe and not release.proven_safe:
+        raise PublishError(
+            f"release {release.release_id} claims to be safe and does not say from which random"
+            " bits it was drawn; it was not published"
+        )
     output = _resolved(output)
-    check_output(output, release.job)
+    check_output(output, release.job, safe=release.safe)
     kept = find_archived(output, release.release_id)
     folder = kept or output / RELEASES / folder_name(release)
     try:
@@ -139,7 +148,9 @@ def show(folder: Place, output: Place) -> Place:
         return folder
     shown = _shown(output)
     if shown is not None and str(shown.day) > folder.name[:10]:
-        return folder
+        unsafe_on_top = not shown.safe and load_release(folder / RELEASE).safe
+        if not unsafe_on_top:  # as versions have left it that mixed the two
+            return folder
     contents = {name: (folder / name).read_bytes() for name in FILES}
     if not all(_holds(output / name, content) for name, content in contents.items()):
         try:
@@ -180,7 +191,7 @@ def ranking_csv(release: Release) -> str:
     return text.getvalue()
 
 
-def _check_content(output: Path, job: str) -> None:
+def _check_content(output: Path, job: str, *, safe: bool) -> None:
     if not output.is_dir():
         raise ConfigError(f"output {output}: is a file; name a folder for releases")
     names = {path.name for path in output.iterdir() if not path.name.endswith(PARTIAL)}
@@ -193,11 +204,11 @@ def _check_content(output: Path, job: str) -> None:
             " kept in a folder of their own: name an empty or a new one"
         )
     shown = _shown(output)
-    if shown is not None and shown.job != job:
-        raise _of_another_job(output)
+    if shown is not None:
+        _check_shown(output, shown, job, safe=safe)
 
 
-def _check_objects(output: CloudPath, job: str) -> None:
+def _check_objects(output: CloudPath, job: str, *, safe: bool) -> None:
     try:
         names = {found.path.key.removeprefix(f"{output.key}/") for found in output.objects()}
         shown = _shown(output)
@@ -209,15 +220,36 @@ def _check_objects(output: CloudPath, job: str) -> None:
             f"output {output}: holds {foreign[0]}, which is not part of a release. Releases are"
             " kept in a folder of their own: name an empty or a new one"
         )
-    if shown is not None and shown.job != job:
-        raise _of_another_job(output)
+    if shown is not None:
+        _check_shown(output, shown, job, safe=safe)
 
 
-def _of_another_job(output: Place) -> ConfigError:
-    return ConfigError(
-        f"output {output}: holds the release of another job, or of this one as it was"
-        " configured before; name another output, or move that release away"
-    )
+def _check_shown(output: Place, shown: Release, job: str, *, safe: bool) -> None:
+    """Refuse to publish beside releases of another job, or of the other kind."""
+    if shown.job != job:
+        raise ConfigError(
+            f"output {output}: holds the release of another job, or of this one as it was"
+            " configured before; name another output, or move that release away"
+        )
+    if safe and not shown.safe and not _keeps_safe(output):
+        raise ConfigError(
+            f"output {output}: holds unsafe releases, which protect nobody, and those that are for"
+            " publication are kept apart from them; name another output, or move those away"
+        )
+    if not safe and (shown.safe or _keeps_safe(output)):
+        raise ConfigError(
+            f"output {output}: holds releases that protect people, and an unsafe one"
+            " (--unsafe-seed, or epsilon: inf) must not take their place; name another output"
+        )
+
+
+def _keeps_safe(output: Place) -> bool:
+    """Whether a release in the archive protects people."""
+    for folder in archived(output):
+        with suppress(ConfigError):  # one that cannot be read is for `hushrank history --verify`
+            if load_release(folder / RELEASE).safe:
+                return True
+    return False
 
 
 def _resolved(output: Place) -> Place:

@@ -6,11 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from hushrank.flows.config import SurveyConfig
-from hushrank.flows.config_rankings import RankingTies
 from hushrank.flows.privacy_record import Parameter, PrivacyRecord
 from hushrank.flows.statement import REACH, large_loss, never_protected, number, odds_factor
 from hushrank.privacy import laplace_ranks, mallows
+from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Adjacency, Unit
+from hushrank.transforms.local_law import LocalLaw
 from hushrank.transforms.randomisation import RankingMechanism
 
 RDP = "Xu, Sun and Cheng, Ranking differential privacy"
@@ -25,6 +26,12 @@ ERRATUM = (
 )
 
 
+WHOLE_RANKING = {
+    RankingMechanism.MALLOWS: mallows.whole_ranking_epsilon,
+    RankingMechanism.LAPLACE_RANKS: laplace_ranks.whole_ranking_epsilon,
+}
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankingGuarantee:
     """What is promised before anything is read.
@@ -36,6 +43,9 @@ class RankingGuarantee:
         mechanism: how a ranking was privatised.
         already_private: at the source.
         unnamed: nothing says whose a ranking is, so each is taken for another person's.
+        whole_ranking: most that one ranking loses, whatever other order of its items it takes.
+        person: most that the rankings of one person that count lose: what the ledger is charged.
+            Where they are unnamed nothing bounds how many those are; it is then the loss of one.
     """
 
     low: float
@@ -45,48 +55,60 @@ class RankingGuarantee:
     mechanism: RankingMechanism
     already_private: bool
     unnamed: bool
+    whole_ranking: float
+    person: float
 
     @classmethod
     def of(cls, config: SurveyConfig) -> RankingGuarantee:
         """The guarantee of a job on rankings."""
         privacy, epsilons = config.privacy, config.privacy.local_epsilons()
         n_items = len(config.items.catalogue())
+        mechanism = privacy.mechanism or RankingMechanism.MALLOWS
+        longest = min(config.rankings.max_length or n_items, n_items)
+        most = privacy.max_contributions or 1
+        whole = WHOLE_RANKING[mechanism](epsilons.high, longest)
         return cls(
             low=epsilons.low,
             high=epsilons.high,
-            max_length=min(config.rankings.max_length or n_items, n_items),
-            max_rankings=privacy.max_contributions or 1,
-            mechanism=privacy.mechanism or RankingMechanism.MALLOWS,
+            max_length=longest,
+            max_rankings=most,
+            mechanism=mechanism,
             already_private=privacy.already_private,
             unnamed=not config.rankings.names_people,
+            whole_ranking=whole,
+            person=most * whole,
         )
 
-    @property
-    def whole_ranking(self) -> float:
-        """Most that one ranking loses, whatever other order of the same items it is changed to."""
-        modules = {
-            RankingMechanism.MALLOWS: mallows.whole_ranking_epsilon,
-            RankingMechanism.LAPLACE_RANKS: laplace_ranks.whole_ranking_epsilon,
-        }
-        return modules[self.mechanism](self.high, self.max_length)
 
-    @property
-    def person(self) -> float:
-        """Most that the rankings of one person that count lose: what the ledger is charged.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SyntheticMechanism:
+    """How rankings are replaced by private synthetic ones before they are counted.
 
-        Where they are unnamed nothing bounds how many those are; it is then the loss of one.
-        """
-        return self.max_rankings * self.whole_ranking
+    Attributes:
+        guarantee: what is promised.
+        law: in numbers; the workers draw by it, or refuse.
+        contests: only the rankings of one contest count.
+        ties_refused: rankings with ties are left out.
+        spend: what the ledger is charged.
+    """
+
+    guarantee: RankingGuarantee
+    law: LocalLaw
+    contests: bool
+    ties_refused: bool
+    spend: Spend
 
 
-def ranking_record(config: SurveyConfig, parameters: dict[str, Parameter]) -> PrivacyRecord:
+def ranking_record(
+    mechanism: SyntheticMechanism, parameters: dict[str, Parameter]
+) -> PrivacyRecord:
     """The record of a release of private rankings.
 
     Args:
-        config: the job.
+        mechanism: how the rankings were privatised.
         parameters: of the estimate, public.
     """
-    guarantee = RankingGuarantee.of(config)
+    guarantee = mechanism.guarantee
     mallows_used = guarantee.mechanism is RankingMechanism.MALLOWS
     facts: dict[str, Parameter] = {
         "epsilon_of_a_ranking": _interval(guarantee),
@@ -98,13 +120,13 @@ def ranking_record(config: SurveyConfig, parameters: dict[str, Parameter]) -> Pr
     return PrivacyRecord(
         unit=Unit.LOCAL,
         adjacency=Adjacency.REPLACE_ONE,
-        epsilon=guarantee.person,
+        epsilon=mechanism.spend.epsilon,
         delta=0.0,
         mechanism=guarantee.mechanism,
         max_contributions=guarantee.max_rankings,
         parameters=facts | parameters,
         statement=tuple(_sentences(guarantee)),
-        not_protected=tuple(_not_protected(config, guarantee)),
+        not_protected=tuple(_not_protected(mechanism)),
         theorem=THEOREM[guarantee.mechanism],
         erratum=ERRATUM if mallows_used else None,
     )
@@ -168,14 +190,14 @@ def _how(mechanism: RankingMechanism) -> str:
     )
 
 
-def _not_protected(config: SurveyConfig, guarantee: RankingGuarantee) -> Iterator[str]:
-    contests = "" if config.rankings.columns.contest is None else ", in which contests"
+def _not_protected(mechanism: SyntheticMechanism) -> Iterator[str]:
+    guarantee = mechanism.guarantee
+    contests = ", in which contests" if mechanism.contests else ""
     yield (
         f"Which items a person ranked, and how many{contests}, at which epsilon, and that a ranking"
         " was given at all: only the order of the ranked items is hidden."
     )
-    long_form = config.rankings.layout == "long"
-    if long_form and config.rankings.ties is RankingTies.REFUSE and not guarantee.already_private:
+    if mechanism.ties_refused:
         yield "Whether somebody put two items at the same rank: such rankings were left out."
     if guarantee.unnamed:
         yield "A person with several rankings in the input: their losses add up, unbounded."

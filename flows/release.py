@@ -8,12 +8,12 @@ ends of an interval that is open, are the text "inf" or "-inf".
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
-from typing import Any
+from typing import Any, Self
 
-from pydantic import AwareDatetime, Field, ValidationError
+from pydantic import AwareDatetime, Field, ValidationError, model_validator
 
 from hushrank.estimation.estimate import Estimate, top_k
 from hushrank.flows.errors import ConfigError
@@ -22,6 +22,7 @@ from hushrank.flows.privacy_record import Extended, PrivacyRecord
 from hushrank.flows.record import Record
 from hushrank.flows.released import Released
 from hushrank.flows.scale import Scale
+from hushrank.privacy.bits_used import BitsUsed
 from hushrank.transforms.cloud_storage import Place
 
 NOT_INFORMATIVE = (
@@ -33,6 +34,11 @@ NO_COMPARISONS = "Nothing can be learned from this release: no comparison has a 
 SEEDED = (
     "A seed was injected: whoever knows it can take the noise off again, so nobody is protected."
     " Not for publication."
+)
+RECONSTRUCTED = (
+    "The noise was drawn by a version of hushrank that did not store what it drew by. Scale,"
+    " sensitivity and guarantee are reconstructed: they are those that the version that published"
+    " this comes to under the same configuration."
 )
 NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
 
@@ -84,6 +90,18 @@ class Release(Record):
         content = self.model_dump(mode="json", exclude=absent)
         return json_text(content) + "\n"
 
+    @model_validator(mode="after")
+    def _is_as_safe_as_its_bits(self) -> Self:
+        told = self.privacy.bits
+        if self.safe and told is not None and not BitsUsed.from_dict(told).safe:
+            raise ValueError("a release whose random bits can be predicted is not safe")
+        return self
+
+    @property
+    def proven_safe(self) -> bool:
+        """Whether it is safe, and says from which random bits; or is of before that was said."""
+        return self.safe and (self.privacy.bits is not None or self.privacy.reconstructed)
+
     @property
     def day(self) -> date:
         """The day that the release is of: its night, or else that of its making, UTC."""
@@ -117,7 +135,9 @@ class Provenance:
         job: identity of the job's configuration.
         method: as in the configuration.
         code_version: of the hushrank that drew the noise; a later one may have published it.
-        safe_bits: `RandomBits.safe` of the bits that the noise was drawn from.
+        charged: the ledger counts it; not where a seed was injected or there is no noise.
+        bits: which random bits were really used; None where that was not recorded, and then the
+            law of the noise was not stored either.
     """
 
     release_id: str
@@ -127,7 +147,13 @@ class Provenance:
     job: str
     method: str
     code_version: str
-    safe_bits: bool
+    charged: bool
+    bits: BitsUsed | None
+
+    @property
+    def safe(self) -> bool:
+        """Whether nobody can predict or replay what was drawn."""
+        return self.charged and (self.bits is None or self.bits.safe)
 
 
 def load_release(path: Place) -> Release:
@@ -180,13 +206,13 @@ def build_release(
         job=provenance.job,
         method=provenance.method,
         code_version=provenance.code_version,
-        safe=provenance.safe_bits and privacy.mechanism != "none",
+        safe=provenance.safe and privacy.mechanism != "none",
         informative=estimate.informative,
-        warnings=(*_unsafe_warnings(provenance, privacy), *warnings),
+        warnings=(*_warnings(provenance, privacy), *warnings),
         scale=scale,
         ranking=_ranking(items, estimate),
         top_k=best,
-        privacy=privacy,
+        privacy=privacy.model_copy(update=_origin(provenance)),
         released=released,
     )
 
@@ -207,7 +233,18 @@ def _ranking(items: Sequence[str], estimate: Estimate) -> tuple[RankedItem, ...]
     )
 
 
-def _unsafe_warnings(provenance: Provenance, privacy: PrivacyRecord) -> tuple[str, ...]:
+def _origin(provenance: Provenance) -> dict[str, Any]:
+    """The fields of a `PrivacyRecord` that say how the release was drawn."""
+    if provenance.bits is None:
+        return {"bits": None, "reconstructed": True}
+    bits = {purpose: tuple(named) for purpose, named in provenance.bits.to_dict().items()}
+    return {"bits": bits, "reconstructed": False}
+
+
+def _warnings(provenance: Provenance, privacy: PrivacyRecord) -> Iterator[str]:
     if privacy.mechanism == "none":
-        return (NO_PRIVACY,)
-    return () if provenance.safe_bits else (SEEDED,)
+        yield NO_PRIVACY
+    elif not provenance.safe:
+        yield SEEDED
+    if provenance.bits is None:
+        yield RECONSTRUCTED

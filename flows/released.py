@@ -255,7 +255,7 @@ class ReleasedRandomized(Record):
             raise ValueError(f"got {len(items)} items, but sums of {measurements.n_items}")
         return cls(
             items=tuple(items),
-            epsilon=measurements.epsilon,
+            epsilon=measurements.response.epsilon,
             people=tuple(measurements.people.tolist()),
             sums=tuple(map(tuple, measurements.sums.tolist())),
         )

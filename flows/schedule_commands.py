@@ -113,9 +113,10 @@ def deploy(
 
 
 def _scheduled_survey(config: Path) -> SurveyConfig:
-    from hushrank.flows.job import check_places, checked_config
+    from hushrank.flows.job import calibrated, check_places, checked_config
 
     survey = checked_config(config)
+    calibrated(config, survey)  # refuses what does not suit the method
     check_places(survey)
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)  # before Prefect is loaded, which then reads them

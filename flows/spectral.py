@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,7 @@ from hushrank.estimation.spectral_estimate import SpectralEstimate, estimate_dif
 from hushrank.flows.config import SurveyConfig
 from hushrank.flows.config_spectral import GraphKind, SpectralConfig
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.mechanism import CountMechanism
 from hushrank.flows.method import Arrays, Conclusion, Terms
 from hushrank.flows.privacy_record import Parameter, count_record
 from hushrank.flows.release import NOT_INFORMATIVE
@@ -29,61 +31,133 @@ from hushrank.flows.spectral_statement import measurement_words
 from hushrank.flows.survey_reduction import reduce_test
 from hushrank.flows.wording import name_list
 from hushrank.pipelines.responses_job import ReduceResponses
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import Unit
 from hushrank.transforms.files import InputFile
 
 MOST_ITEMS = 5000  # a chain of more is not solved directly
+EDGES = "edges"  # of a sparse graph, beside what was drawn on it
 NO_ANSWERS = (
     "Nothing can be learned from this release: nobody was right on one item and wrong on another."
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphChoice:
+    """The public graph: everything that it is drawn from.
+
+    Attributes:
+        kind: all pairs, or some.
+        n_items: size of the catalogue.
+        n_edges: pairs of it.
+        edge_probability: of a sparse graph; None where all pairs are compared.
+        seed: of a sparse graph, in hex: the job's identity, so anybody may draw it again.
+    """
+
+    kind: GraphKind
+    n_items: int
+    n_edges: int
+    edge_probability: float | None
+    seed: str
+
+    def graph(self) -> ItemGraph:
+        """Draw it: the same whenever the same code is asked.
+
+        Raises:
+            ValueError: another code drew another graph when the noise was calibrated.
+        """
+        if self.edge_probability is None:
+            return complete_graph(self.n_items)
+        graph = _sparse_graph(self.n_items, self.edge_probability, self.seed)
+        if graph.n_edges != self.n_edges:
+            raise ValueError(f"the graph has {graph.n_edges} pairs, not {self.n_edges} as stated")
+        return graph
+
+    def arrays(self) -> Arrays:
+        """What is stored of it beside the noise, so that no later code has to draw it again."""
+        return {} if self.edge_probability is None else {EDGES: self.graph().edges}
+
+    def stored(self, drawn: Arrays) -> ItemGraph:
+        """The graph that `arrays` stored; drawn again where an earlier version stored none."""
+        if EDGES not in drawn:
+            return self.graph()
+        return ItemGraph(self.n_items, drawn[EDGES])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasurementMechanism:
+    """Noise on both counts of every pair of a public graph.
+
+    Attributes:
+        counts: the noise, and what it protects.
+        graph: on which pairs.
+    """
+
+    counts: CountMechanism
+    graph: GraphChoice
+
+    @property
+    def spend(self) -> Spend:
+        """What drawing by it costs."""
+        return self.counts.spend
+
+
 class Spectral:
     """Algorithm 2 of Nguyen and Zhang: see `estimation.spectral_estimate`."""
 
-    def terms(self, config: SurveyConfig) -> Terms:
-        """Cost and noise."""
+    mechanism = MeasurementMechanism
+
+    def calibrate(self, config: SurveyConfig) -> MeasurementMechanism:
+        """Noise on every count of a pair of the graph."""
         problems = list(_problems(config))
         if problems:
             raise ConfigError("\n".join(problems))
-        graph = public_graph(config)
-        calibration = calibrate_measurements(config.privacy.params(), graph)
-        return Terms.of(calibration, f"on every count of {graph.n_edges:,} pairs of items")
+        choice, params = graph_choice(config), config.privacy.params()
+        calibration = calibrate_measurements(params, choice.n_items, choice.n_edges)
+        counts = CountMechanism.of(params, calibration, choice.n_items, None)
+        return MeasurementMechanism(counts=counts, graph=choice)
+
+    def terms(self, mechanism: MeasurementMechanism) -> Terms:
+        """Cost and noise."""
+        where = f"on every count of {mechanism.graph.n_edges:,} pairs of items"
+        return Terms.of(mechanism.counts.calibration, where)
 
     def reduction(
-        self, config: SurveyConfig, files: tuple[InputFile, ...], key: bytes, folder: str
+        self,
+        config: SurveyConfig,
+        mechanism: MeasurementMechanism,
+        files: tuple[InputFile, ...],
+        key: SecretKey,
+        folder: str,
     ) -> ReduceResponses:
         """Count, for each pair of items, who was right on the one and wrong on the other."""
-        most = config.privacy.params().max_contributions
+        most = mechanism.counts.params.max_contributions
         return reduce_test(config, files, key, folder, max_answers=most)
 
-    def draw(self, exact: Arrays, config: SurveyConfig, bits: RandomBits) -> Arrays:
+    def draw(self, exact: Arrays, mechanism: MeasurementMechanism, bits: RandomBits) -> Arrays:
         """Add noise to both counts of every pair of the graph."""
-        measurements = measurements_on(public_graph(config), exact["y"])
-        noisy, _ = release_measurements(measurements, config.privacy.params(), bits)
-        return {"y": noisy.y}
+        edges = mechanism.graph.arrays()
+        measurements = measurements_on(mechanism.graph.stored(edges), exact["y"])
+        noisy = release_measurements(measurements, mechanism.counts.calibration, bits)
+        return {"y": noisy.y, **edges}
 
-    def conclude(self, drawn: Arrays, config: SurveyConfig) -> Conclusion:
+    def conclude(
+        self, drawn: Arrays, mechanism: MeasurementMechanism, config: SurveyConfig
+    ) -> Conclusion:
         """Difficulties from the noisy counts."""
-        graph, params = public_graph(config), config.privacy.params()
+        graph, counts = mechanism.graph.stored(drawn), mechanism.counts
         measurements = DifferentialMeasurements(drawn["y"], graph, confidential=False)
-        calibration = calibrate_measurements(params, graph)
-        found = estimate_difficulties(measurements, calibration.law, params.max_contributions)
+        found = estimate_difficulties(measurements, counts.law, counts.params.max_contributions)
         names = config.items.catalogue().names
+        words = measurement_words(graph, counts.sensitivity)
         return Conclusion(
             estimate=found.estimate,
-            privacy=count_record(
-                measurement_words(graph, calibration.sensitivity),
-                params,
-                calibration.law,
-                calibration.sensitivity,
-                None,
-                _parameters(config, graph),
-            ),
+            privacy=count_record(words, counts, _parameters(mechanism.graph)),
             released=ReleasedMeasurements.of(measurements, names),
             scale=Scale.DIFFICULTY,
-            warnings=tuple(_warnings(found, calibration, graph, names)),
+            warnings=tuple(_warnings(found, counts.calibration, graph, names)),
         )
 
 
@@ -109,27 +183,40 @@ def _settings(config: SurveyConfig) -> SpectralConfig:
     return config.spectral or SpectralConfig()
 
 
-def public_graph(config: SurveyConfig) -> ItemGraph:
-    """The public graph: the same whenever the same job asks, and without a look at the data."""
-    settings, n_items = _settings(config), len(config.items.catalogue())
+def graph_choice(config: SurveyConfig) -> GraphChoice:
+    """The public graph that the job asks for, chosen without a look at the data.
+
+    Raises:
+        ConfigError: no graph so sparse connects the items.
+    """
+    settings, n_items, seed = _settings(config), len(config.items.catalogue()), config.job_hash()
     if settings.graph is GraphKind.DENSE:
-        return complete_graph(n_items)
-    seed = int(config.job_hash(), 16)  # anybody may draw this graph again: it is no secret
+        n_edges = n_items * (n_items - 1) // 2
+        return GraphChoice(
+            kind=settings.graph, n_items=n_items, n_edges=n_edges, edge_probability=None, seed=seed
+        )
+    probability = settings.edge_probability or connecting_probability(n_items)
     try:
-        return random_graph(n_items, _edge_probability(settings, n_items), seeded_bits(seed))
+        graph = _sparse_graph(n_items, probability, seed)
     except ValueError as error:
         raise ConfigError(f"spectral.edge_probability: too small: {error}") from None
+    return GraphChoice(
+        kind=settings.graph,
+        n_items=n_items,
+        n_edges=graph.n_edges,
+        edge_probability=probability,
+        seed=seed,
+    )
 
 
-def _edge_probability(settings: SpectralConfig, n_items: int) -> float:
-    return settings.edge_probability or connecting_probability(n_items)
+def _sparse_graph(n_items: int, probability: float, seed: str) -> ItemGraph:
+    return random_graph(n_items, probability, seeded_bits(int(seed, 16)))
 
 
-def _parameters(config: SurveyConfig, graph: ItemGraph) -> dict[str, Parameter]:
-    settings = _settings(config)
-    parameters: dict[str, Parameter] = {"graph": settings.graph.value, "pairs": graph.n_edges}
-    if settings.graph is GraphKind.SPARSE:
-        parameters["edge_probability"] = _edge_probability(settings, graph.n_items)
+def _parameters(choice: GraphChoice) -> dict[str, Parameter]:
+    parameters: dict[str, Parameter] = {"graph": choice.kind.value, "pairs": choice.n_edges}
+    if choice.edge_probability is not None:
+        parameters["edge_probability"] = choice.edge_probability
     return parameters
 
 

@@ -7,6 +7,7 @@ private already and waits in the confidential area until the ledger has recorded
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -23,14 +24,20 @@ from hushrank.flows.method import Arrays, Conclusion, Terms
 from hushrank.flows.privacy_record import Parameter, PrivacyRecord
 from hushrank.flows.released import ReleasedRandomized
 from hushrank.flows.scale import Scale
-from hushrank.flows.spectral import public_graph
+from hushrank.flows.spectral import GraphChoice, graph_choice
 from hushrank.flows.spectral_statement import NZ
 from hushrank.flows.statement import REACH, large_loss, never_protected, number, odds_factor
 from hushrank.flows.survey_reduction import reduce_test
 from hushrank.pipelines.responses_job import ReduceResponses
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.amplification import shuffled_epsilon
-from hushrank.privacy.randomized_response import attenuation, flip_thresholds
+from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.randomized_response import (
+    SplitResponse,
+    attenuation,
+    flip_thresholds,
+    split_response,
+)
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.files import InputFile
@@ -47,46 +54,82 @@ PLAIN = (
 )
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseMechanism:
+    """Randomised response on all answers of a person together.
+
+    Attributes:
+        response: the chances of a flip, which the workers draw by.
+        debiased: whether the sums undo the flips.
+        graph: the public graph on which the difficulties are estimated.
+        spend: what drawing by it costs.
+    """
+
+    response: SplitResponse
+    debiased: bool
+    graph: GraphChoice
+    spend: Spend
+
+
 class SpectralRandomized:
     """Section 5 of Nguyen and Zhang: see `estimation.randomized_measurements`."""
 
-    def terms(self, config: SurveyConfig) -> Terms:
-        """Cost and noise."""
+    mechanism = ResponseMechanism
+
+    def calibrate(self, config: SurveyConfig) -> ResponseMechanism:
+        """The chance of a flip for everybody's number of answers."""
         problems = list(_problems(config))
         if problems:
             raise ConfigError("\n".join(problems))
         epsilon = _epsilon(config)
-        n_pairs = public_graph(config).n_edges  # refuses a graph that does not connect all items
-        noise = (
-            f"each answer flipped at random, before {n_pairs:,} pairs of items are counted"
-            f" (protects all answers of one person at epsilon {epsilon:g})"
+        return ResponseMechanism(
+            response=split_response(epsilon, _answers(config)),
+            debiased=_settings(config).debiased,
+            graph=graph_choice(config),  # refuses a graph that does not connect all items
+            spend=Spend(epsilon=epsilon),
         )
-        return Terms(spend=Spend(epsilon=epsilon), noise=noise)
+
+    def terms(self, mechanism: ResponseMechanism) -> Terms:
+        """Cost and noise."""
+        noise = (
+            f"each answer flipped at random, before {mechanism.graph.n_edges:,} pairs of items are"
+            f" counted (protects all answers of one person at epsilon"
+            f" {mechanism.response.epsilon:g})"
+        )
+        return Terms(spend=mechanism.spend, noise=noise)
 
     def reduction(
-        self, config: SurveyConfig, files: tuple[InputFile, ...], key: bytes, folder: str
+        self,
+        config: SurveyConfig,
+        mechanism: ResponseMechanism,
+        files: tuple[InputFile, ...],
+        key: SecretKey,
+        folder: str,
     ) -> ReduceResponses:
         """Randomise answers and sum what they say of each pair."""
-        local = LocalAnswers(_epsilon(config), _settings(config).debiased)
-        most = _answers(config)
+        local = LocalAnswers(mechanism.response, mechanism.debiased)
+        most = mechanism.response.max_answers
         return reduce_test(config, files, key, folder, max_answers=most, local=local)
 
-    def draw(self, exact: Arrays, config: SurveyConfig, bits: RandomBits) -> Arrays:
+    def draw(self, exact: Arrays, mechanism: ResponseMechanism, bits: RandomBits) -> Arrays:
         """Let out what is private already: see the module's text."""
-        return exact
+        return {**exact, **mechanism.graph.arrays()}
 
-    def conclude(self, drawn: Arrays, config: SurveyConfig) -> Conclusion:
+    def conclude(
+        self, drawn: Arrays, mechanism: ResponseMechanism, config: SurveyConfig
+    ) -> Conclusion:
         """Difficulties from the sums."""
-        epsilon, debiased = _epsilon(config), _settings(config).debiased
+        debiased = mechanism.debiased
         parts = [
-            RandomizedMeasurements(sums, people, epsilon, debiased)
+            RandomizedMeasurements(sums, people, mechanism.response, debiased)
             for sums, people in zip(drawn["sums"], drawn["people"], strict=True)
         ]
         merged = merge_measurements(parts)
-        found = estimate_randomized(parts, public_graph(config))
+        found = estimate_randomized(parts, mechanism.graph.stored(drawn))
+        shuffled = _after_shuffling(mechanism, merged, config.ledger.delta)
         return Conclusion(
             estimate=found.estimate,
-            privacy=_record(config, merged),
+            privacy=_record(mechanism, shuffled),
             released=ReleasedRandomized.of(merged, config.items.catalogue().names),
             scale=Scale.DIFFICULTY,
             warnings=tuple(_warnings(found, debiased=debiased)),
@@ -127,15 +170,15 @@ def _warnings(found: SpectralEstimate, *, debiased: bool) -> Iterator[str]:
         yield NOT_INFORMATIVE
 
 
-def _record(config: SurveyConfig, merged: RandomizedMeasurements) -> PrivacyRecord:
-    epsilon, answers = _epsilon(config), _answers(config)
+def _record(mechanism: ResponseMechanism, shuffled: dict[str, Parameter]) -> PrivacyRecord:
+    epsilon, answers = mechanism.response.epsilon, mechanism.response.max_answers
     facts: dict[str, Parameter] = {
         "epsilon_of_a_person": epsilon,
         "epsilon_of_an_answer": f"{number(epsilon)}, divided by the person's answers",
-        "debiased": merged.debiased,
-        "pairs": public_graph(config).n_edges,
+        "debiased": mechanism.debiased,
+        "pairs": mechanism.graph.n_edges,
     }
-    facts |= _after_shuffling(config, merged)
+    facts |= shuffled
     return PrivacyRecord(
         unit=Unit.LOCAL,
         adjacency=Adjacency.REPLACE_ONE,
@@ -164,14 +207,17 @@ def _record(config: SurveyConfig, merged: RandomizedMeasurements) -> PrivacyReco
     )
 
 
-def _after_shuffling(config: SurveyConfig, merged: RandomizedMeasurements) -> dict[str, Parameter]:
+def _after_shuffling(
+    mechanism: ResponseMechanism, merged: RandomizedMeasurements, delta: float
+) -> dict[str, Parameter]:
     """The central guarantee, where all people answered all items: others then give no cover."""
-    n_people = int(merged.people[1:].sum())
-    if n_people == 0 or merged.people[-1] != n_people or _answers(config) != merged.n_items:
+    response, n_people = mechanism.response, int(merged.people[1:].sum())
+    everything = response.max_answers == merged.n_items
+    if n_people == 0 or merged.people[-1] != n_people or not everything:
         return {}
-    delta = config.ledger.delta or SHUFFLE_DELTA
-    epsilon = shuffled_epsilon(_epsilon(config), n_people, delta)
-    if epsilon >= _epsilon(config):
+    delta = delta or SHUFFLE_DELTA
+    epsilon = shuffled_epsilon(response.epsilon, n_people, delta)
+    if epsilon >= response.epsilon:
         return {"after_shuffling": "nothing better than epsilon can be proven"}
     return {
         "epsilon_of_a_person_after_shuffling": epsilon,

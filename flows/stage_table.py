@@ -12,13 +12,15 @@ from hushrank.flows.errors import ConfigError
 from hushrank.flows.job import Job
 from hushrank.flows.methods import METHODS
 from hushrank.pipelines.reduction_job import EXACT_FILE
-from hushrank.privacy.keyed_hash import KEY_BYTES
+from hushrank.privacy.keyed_hash import KEY_BYTES, SecretKey
+from hushrank.privacy.randomness import BitSource
 from hushrank.privacy.units import Unit
 from hushrank.transforms.schema import InputError
 
 PROTECTED, RELEASED = "protected", "released"
 DRAWN = "drawn.npz"
-NO_KEY = bytes(KEY_BYTES)  # nothing is run, so there is nothing to keep secret
+# Nothing is run, so there is nothing to keep secret.
+NO_KEY = SecretKey(bytes(KEY_BYTES), BitSource.SEEDED)
 
 Row = tuple[str, str, str, str]
 
@@ -43,7 +45,8 @@ def _engine_rows(job: Job) -> Iterator[Row]:
     from hushrank.pipelines.graph import randomising_stage, stages  # loads Beam
 
     config = job.config
-    reduction = METHODS[config.method].reduction(config, job.files, NO_KEY, str(job.work))
+    method = METHODS[config.method]
+    reduction = method.reduction(config, job.mechanism, job.files, NO_KEY, str(job.work))
     try:
         found = stages(reduction)
     except InputError as error:

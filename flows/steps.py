@@ -19,12 +19,20 @@ from hushrank.flows.archive import release_before
 from hushrank.flows.budget import Balance, BudgetTerms, Protects
 from hushrank.flows.code_version import code_version
 from hushrank.flows.config import SurveyConfig
-from hushrank.flows.errors import DrawError, EstimateError, LedgerError, RunInProgress
+from hushrank.flows.drawn import Drawn, drawn_of, entries_of
+from hushrank.flows.errors import (
+    DrawError,
+    EstimateError,
+    LedgerError,
+    PredictableBits,
+    RunInProgress,
+)
 from hushrank.flows.job import Job
 from hushrank.flows.ledger import Ledger
 from hushrank.flows.ledger_account import ReleaseState
 from hushrank.flows.ledger_gcs import LedgerObject
 from hushrank.flows.local_statement import LocalGuarantee
+from hushrank.flows.method import Arrays
 from hushrank.flows.methods import METHODS
 from hushrank.flows.publish import publish
 from hushrank.flows.reduction import Reducer
@@ -40,13 +48,15 @@ from hushrank.flows.work_folder import (
     store_drawn,
     take_space,
 )
+from hushrank.pipelines.confidential_area import read_bits
 from hushrank.pipelines.reduction_job import EXACT_FILE
-from hushrank.privacy.keyed_hash import KEY_BYTES
+from hushrank.privacy.bits_used import BitsUsed, Purpose
+from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.units import Unit
 from hushrank.transforms.cloud_storage import CloudPath, Place
 from hushrank.transforms.write import npz_bytes, write_whole
 
-CREATED, CODE = "created", "code_version"  # of the noise, beside the arrays in `DRAWN_FILE`
+ROOM = 4096  # bytes that what is drawn may take more than what is exact, about
 
 
 class Standing(StrEnum):
@@ -100,7 +110,7 @@ def reserve(job: Job, ledger: Ledger) -> Standing:
         return Standing.DRAWN
     ledger.reserve(
         job.release_id,
-        METHODS[job.config.method].terms(job.config).spend,
+        job.terms.spend,
         config_hash=job.config.job_hash(),
         night=job.night,
         noise_lost=paid,  # and its result is not in the confidential area
@@ -116,10 +126,9 @@ def reduce(job: Job, reducer: Reducer) -> None:
         ReductionError: anything else went wrong.
     """
     make_confidential(job.config.confidential, job.release_id)
-    method = METHODS[job.config.method]
-    key = job.bits().take(KEY_BYTES)
-    reduction = method.reduction(job.config, job.files, key, str(job.work))
-    config = job.config
+    config, key = job.config, SecretKey.draw(job.bits())
+    method = METHODS[config.method]
+    reduction = method.reduction(config, job.mechanism, job.files, key, str(job.work))
     reducer.run(replace(reduction, memory_limit=config.memory_limit, engine=config.runner.engine()))
 
 
@@ -130,37 +139,97 @@ def draw(job: Job, ledger: Ledger) -> None:
     After `mark_drawn` the budget is spent whatever happens.
 
     Raises:
+        PredictableBits: the job is to be safe, and bits that the reduction or the draw takes are
+            not. No budget was spent.
         DrawError: the mechanism failed; `FAILED_FILE` says so to whoever would try again unasked.
     """
-    exact = load_arrays(job.work / EXACT_FILE)
-    now = datetime.now(UTC).isoformat(timespec="seconds")
-    origin = {CREATED: np.array(now), CODE: np.array(code_version())}
-    room = 2 if job.config.privacy.public_graph else 1  # noisy outcomes take half as much again
-    take_space(job.work, room * npz_bytes(**exact, **origin))
+    exact, reduced = load_arrays(job.work / EXACT_FILE), _bits_of_reduction(job)
+    take_space(job.work, _as_large_as_drawn(job, exact))
     if job.safe:
         ledger.mark_drawn(job.release_id)
     else:
         ledger.record_unsafe(job.release_id, _why_unsafe(job))
     try:
-        drawn = METHODS[job.config.method].draw(exact, job.config, job.bits())
+        drawn = _drawn(job, exact, reduced)
     except DrawError:
         write_whole(str(job.work / FAILED_FILE), b"")
         raise
-    store_drawn(job.work, npz_bytes(**drawn, **origin))
+    store_drawn(job.work, npz_bytes(**entries_of(drawn, job.config)))
     forget_exact(job.work)
+
+
+def _bits_of_reduction(job: Job) -> BitsUsed:
+    """Which random bits the exact arrays were made with, and those that are to be drawn.
+
+    Raises:
+        PredictableBits: the job is to be safe, and they are not. No budget was spent.
+    """
+    try:
+        used = read_bits(str(job.work))
+    except FileNotFoundError:
+        raise PredictableBits(
+            "draw: the reduction left no record of the random bits that it used. Nothing was drawn"
+            " and no budget was spent; run again."
+        ) from None
+    if job.safe and not (used.safe and job.bits().safe):
+        raise PredictableBits(
+            "draw: random bits of this release do not come from the operating system, so its noise"
+            " or its choice of rows could be predicted. Nothing was drawn and no budget was spent."
+        )
+    return used
+
+
+def _drawn(job: Job, exact: Arrays, reduced: BitsUsed) -> Drawn:
+    """Have the mechanism draw, and see with which bits it did.
+
+    Raises:
+        DrawError: it failed, or the bits are not those of a release that is to be safe.
+    """
+    bits, now = job.bits(), datetime.now(UTC)
+    arrays = METHODS[job.config.method].draw(exact, job.mechanism, bits)
+    used = reduced | BitsUsed.of(Purpose.NOISE, bits.used)
+    drew = used.covers(Purpose.NOISE) or job.config.privacy.unit is Unit.LOCAL
+    if job.safe and not (drew and used.safe):
+        raise DrawError(
+            "draw: the noise was not drawn from bits of the operating system. It is thrown away;"
+            " the budget is spent, and nothing is released."
+        )
+    return Drawn(
+        arrays=arrays,
+        mechanism=job.mechanism,
+        bits=used,
+        created=now,
+        code_version=code_version(),
+    )
+
+
+def _as_large_as_drawn(job: Job, exact: Arrays) -> bytes:
+    """As many bytes as the result can take, about: what is drawn has the shape of what is exact.
+
+    Noisy outcomes of a public graph take half as much again; a sparse graph has edges besides.
+    """
+    now = datetime.now(UTC)
+    stand_in = Drawn(
+        arrays={**exact, "room": np.zeros(ROOM, np.uint8)},
+        mechanism=job.mechanism,
+        bits=BitsUsed(),
+        created=now,
+        code_version=code_version(),
+    )
+    times = 2 if job.config.privacy.public_graph or job.config.spectral is not None else 1
+    return times * npz_bytes(**entries_of(stand_in, job.config))
 
 
 def estimate(job: Job) -> Release:
     """Rank what was drawn. Post-processing: it may be repeated freely.
 
     Raises:
-        EstimateError: the fit to it failed, as it would again.
+        EstimateError: the fit to it failed, as it would again; or this version cannot read it.
     """
     config = job.config
-    drawn = load_arrays(job.work / DRAWN_FILE)
-    created, code = (str(drawn.pop(name)) for name in (CREATED, CODE))
+    drawn = drawn_of(load_arrays(job.work / DRAWN_FILE), config)
     try:
-        conclusion = METHODS[config.method].conclude(drawn, config)
+        conclusion = METHODS[config.method].conclude(drawn.arrays, drawn.mechanism, config)
     except ConvergenceError as error:
         raise EstimateError(
             f"estimate: {error}. The noise is drawn and paid for, and nothing is published. It is"
@@ -169,13 +238,14 @@ def estimate(job: Job) -> Release:
         ) from None
     provenance = Provenance(
         release_id=job.release_id,
-        created=datetime.fromisoformat(created),
+        created=drawn.created,
         name=config.name,
         job=config.job_hash(),
         method=config.method,
         night=job.night,
-        code_version=code,
-        safe_bits=job.seed is None,
+        code_version=drawn.code_version,
+        charged=job.safe,
+        bits=drawn.bits,
     )
     return build_release(
         provenance,

@@ -25,10 +25,13 @@ from hushrank.flows.reduction import ERROR_FILE
 from hushrank.flows.run_events import RunEvent, software_versions
 from hushrank.flows.steps import ledger_of
 from hushrank.flows.work_folder import COUNTING_FILE, DRAWN_FILE, SPACE_FILE
-from hushrank.pipelines.reduction_job import EXACT_FILE, TALLY_FILE
+from hushrank.pipelines.reduction_job import BITS_FILE, EXACT_FILE, TALLY_FILE
 from hushrank.transforms.write import write_whole
 
-OUR_FILES = (EXACT_FILE, DRAWN_FILE, SPACE_FILE, COUNTING_FILE, TALLY_FILE, ERROR_FILE)
+OUR_FILES = (
+    *(EXACT_FILE, BITS_FILE, DRAWN_FILE, SPACE_FILE, COUNTING_FILE, TALLY_FILE),
+    ERROR_FILE,
+)
 LOG_LINES = 200
 MISTAKES = ("BudgetRefused", "ConfigError", "NightWithoutFiles", "KeyboardInterrupt")
 EXPLANATION = """\

@@ -21,6 +21,7 @@ from hushrank.flows.config import PERTURBED_OBJECTIVE, Method, SurveyConfig
 from hushrank.flows.config_errors import config_error
 from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.locations import FOLDER
+from hushrank.flows.mechanism import Mechanism
 from hushrank.flows.method import Arrays, Conclusion
 from hushrank.flows.methods import METHODS
 from hushrank.flows.scale import Scale
@@ -165,10 +166,9 @@ def accuracy_of(config: SurveyConfig, setting: Setting, world: World) -> Accurac
     """
     survey = planned_survey(config, setting, world)
     tried = with_setting(config, setting)
-    METHODS[setting.method].terms(tried)
-    found = [
-        _one(tried, survey, replicate) for replicate in range(world.replicates or _runs(survey))
-    ]
+    mechanism = METHODS[setting.method].calibrate(tried)
+    replicates = range(world.replicates or _runs(survey))
+    found = [_one(tried, mechanism, survey, replicate) for replicate in replicates]
     names = (*SHARES, *ERRORS)
     table = np.array([[measured[name] for name in names] for _, measured in found])
     errors = table.std(axis=0, ddof=1) / math.sqrt(len(table))
@@ -248,7 +248,7 @@ def planned_survey(config: SurveyConfig, setting: Setting, world: World) -> Plan
 
 
 def _one(
-    config: SurveyConfig, survey: PlannedSurvey, replicate: int
+    config: SurveyConfig, mechanism: Mechanism, survey: PlannedSurvey, replicate: int
 ) -> tuple[Scale, dict[str, float]]:
     method = METHODS[config.method]
     try:
@@ -257,7 +257,7 @@ def _one(
         raise ConfigError(f"plan: {error}") from None
     bits = seeded_bits(survey.seed * 1_000_003 + replicate)  # of an invented survey: no release
     try:
-        conclusion = method.conclude(method.draw(exact, config, bits), config)
+        conclusion = method.conclude(method.draw(exact, mechanism, bits), mechanism, config)
     except (ConvergenceError, HushrankError) as error:
         raise ConfigError(
             f"plan: {config.method} fails at epsilon {config.privacy.epsilon:g}: {error}"
@@ -339,7 +339,7 @@ def with_setting(config: SurveyConfig, setting: Setting) -> SurveyConfig:
 def _accepts(config: SurveyConfig, method: Method) -> bool:
     setting = Setting(method=method, epsilon=1.0, people=1000, answers=answers_of(config))
     try:
-        METHODS[method].terms(with_setting(config, setting))
+        METHODS[method].calibrate(with_setting(config, setting))
     except ConfigError:
         return False
     return True

@@ -6,7 +6,8 @@ from hushrank.flows.config import SurveyConfig
 from hushrank.flows.config_input import BadRows
 from hushrank.pipelines.reduction_job import ReduceComparisons, Statistic
 from hushrank.pipelines.responses_job import ReduceResponses
-from hushrank.privacy.units import Unit
+from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.units import PrivacyParams, Unit
 from hushrank.transforms.bound import Bounds
 from hushrank.transforms.files import InputFile
 from hushrank.transforms.local_answers import LocalAnswers
@@ -14,19 +15,22 @@ from hushrank.transforms.local_answers import LocalAnswers
 
 def reduce_survey(
     config: SurveyConfig,
+    params: PrivacyParams,
     files: tuple[InputFile, ...],
-    key: bytes,
+    key: SecretKey,
     folder: str,
     statistic: Statistic,
 ) -> ReduceComparisons:
-    """Reduce the log of `config` to `statistic`, within the bounds that its guarantee rests on."""
-    privacy = config.privacy.params()
+    """Reduce the log of `config` to `statistic`, within the bounds of `params`.
+
+    These are the mechanism's: its sensitivity is true only if they are enforced.
+    """
     bounds = Bounds(
         n_items=len(config.items.catalogue()),
         ties=config.comparisons.ties,
-        max_contributions=privacy.max_contributions if privacy.unit is Unit.USER else None,
-        per_item_cap=privacy.per_item_cap,
-        distinct_pairs=privacy.distinct_pairs,
+        max_contributions=params.max_contributions if params.unit is Unit.USER else None,
+        per_item_cap=params.per_item_cap,
+        distinct_pairs=params.distinct_pairs,
     )
     return ReduceComparisons(
         files=files,
@@ -43,7 +47,7 @@ def reduce_survey(
 def reduce_test(
     config: SurveyConfig,
     files: tuple[InputFile, ...],
-    key: bytes,
+    key: SecretKey,
     folder: str,
     *,
     max_answers: int,

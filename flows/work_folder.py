@@ -16,7 +16,7 @@ import numpy as np
 
 from hushrank.flows.errors import ConfigError, LedgerError
 from hushrank.flows.method import Arrays
-from hushrank.pipelines.reduction_job import EXACT_FILE, TALLY_FILE
+from hushrank.pipelines.reduction_job import BITS_FILE, EXACT_FILE, TALLY_FILE
 from hushrank.transforms.cloud_storage import CloudPath, ObjectChanged, Place
 from hushrank.transforms.spill_file import SPILL_PREFIX
 from hushrank.transforms.write import OWNER_ONLY_FOLDER, TEMPORARY_NAME, write_whole
@@ -160,9 +160,9 @@ def _names(work: Place) -> list[str]:
 
 
 def _is_exact(name: str) -> bool:
-    """Whether a file of this name holds exact arrays, be it one that a killed writer left."""
+    """Whether a file of this name holds or describes exact arrays, whoever has left it."""
     temporary = TEMPORARY_NAME.fullmatch(name)
-    return (temporary["name"] if temporary else name) in (EXACT_FILE, SPACE_FILE)
+    return (temporary["name"] if temporary else name) in (EXACT_FILE, BITS_FILE, SPACE_FILE)
 
 
 def _delete(path: Place) -> None:

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 
 import pyarrow as pa
 
-from hushrank.pipelines.reduction_job import EXACT_FILE, REJECTS_FOLDER, TALLY_FILE
+from hushrank.pipelines.reduction_job import BITS_FILE, EXACT_FILE, REJECTS_FOLDER, TALLY_FILE
+from hushrank.privacy.bits_used import BitsUsed
 from hushrank.transforms.encode import text_of_rejects
 from hushrank.transforms.read import ReadBatch, Split
 from hushrank.transforms.schema import without_dictionaries
@@ -61,10 +62,24 @@ def read_tally(folder: str) -> dict[str, int]:
     return tally
 
 
+def write_bits(folder: str, bits: BitsUsed) -> None:
+    """Keep which random bits the exact arrays were made with."""
+    write_whole(f"{folder}/{BITS_FILE}", json.dumps(bits.to_dict()).encode())
+
+
+def read_bits(folder: str) -> BitsUsed:
+    """What `write_bits` kept.
+
+    Raises:
+        FileNotFoundError: nothing.
+    """
+    return BitsUsed.from_dict(json.loads(read_whole(f"{folder}/{BITS_FILE}")))
+
+
 def is_reduced(folder: str) -> bool:
-    """Whether a reduction is done: each of its two results is written whole and at its end."""
+    """Whether a reduction is done: each of its results is written whole and at its end."""
     try:
-        return all(read_whole(f"{folder}/{name}") for name in (EXACT_FILE, TALLY_FILE))
+        return all(read_whole(f"{folder}/{name}") for name in (EXACT_FILE, BITS_FILE, TALLY_FILE))
     except FileNotFoundError:
         return False
 

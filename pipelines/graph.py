@@ -11,7 +11,7 @@ from apache_beam.pipeline import AppliedPTransform, PipelineVisitor
 
 from hushrank.pipelines import reduce
 from hushrank.pipelines.options import pipeline_options
-from hushrank.pipelines.reduction_job import EXACT_FILE, REJECTS_FOLDER, TALLY_FILE
+from hushrank.pipelines.reduction_job import BITS_FILE, EXACT_FILE, REJECTS_FOLDER, TALLY_FILE
 from hushrank.pipelines.responses_job import ReduceResponses
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ READ_FROM_FILES = dict.fromkeys(("Read", "ReadEncode", "SetAside"), (INPUT,))
 WRITTEN_TO_FILES = {
     **dict.fromkeys(("Read", "Encode", "ReadEncode", "SetAside", "Privatise"), (REJECTS,)),
     **dict.fromkeys(("WriteCounts", "WriteSums", "WriteMeasurements"), (EXACT_FILE,)),
-    "WriteTally": (TALLY_FILE,),
+    "WriteTally": (BITS_FILE, TALLY_FILE),
 }
 RANDOMISING = ("Share", "Privatise", "Randomise")  # where people's rows meet first
 

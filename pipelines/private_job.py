@@ -6,9 +6,13 @@ from dataclasses import dataclass
 
 from hushrank.pipelines.memory_plan import DEFAULT_MEMORY
 from hushrank.pipelines.runner import HERE, Engine
+from hushrank.privacy.bits_used import BitsUsed, Purpose
+from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.randomness import BitSource
 from hushrank.transforms.catalogue import Catalogue
 from hushrank.transforms.epsilons import AnswerColumns, EpsilonSource, Shares
 from hushrank.transforms.files import InputFile
+from hushrank.transforms.local_law import LocalLaw
 from hushrank.transforms.randomisation import Randomisation
 from hushrank.transforms.schema import Ties
 
@@ -26,9 +30,10 @@ class ReduceAnswers:
         shares: how a person's epsilon becomes that of an answer.
         randomisation: the mechanism, and what the answers are summed to.
         already_private: the answers were privatised at the source with these epsilons.
-        key: the run's secret, 32 random bytes; it decides which answers of a person stay.
+        key: the run's secret; it decides which answers of a person stay.
         confidential: folder for everything that holds private data.
         fail_on_bad_rows: raise, before anything is released, if a row breaks a rule.
+        law: how the workers must randomise; None: nobody states it.
         memory_limit, engine: as in `ReduceComparisons`.
     """
 
@@ -40,8 +45,23 @@ class ReduceAnswers:
     shares: Shares
     randomisation: Randomisation
     already_private: bool
-    key: bytes
+    key: SecretKey
     confidential: str
     fail_on_bad_rows: bool = False
+    law: LocalLaw | None = None
     memory_limit: int = DEFAULT_MEMORY
     engine: Engine = HERE
+
+    @property
+    def bits(self) -> BitsUsed:
+        """What may be drawn for it, whatever the rows are."""
+        used = BitsUsed()
+        if self.shares.meet:
+            used |= BitsUsed.of(Purpose.ROW_CHOICE, [self.key.source])
+        if self.ties is Ties.RANDOM:
+            used |= BitsUsed.of(Purpose.COINS, [BitSource.SYSTEM])
+        if not self.already_private:
+            laplace = self.randomisation is Randomisation.LAPLACE
+            drawn = BitSource.OPENDP if laplace else BitSource.SYSTEM
+            used |= BitsUsed.of(Purpose.RANDOMISATION, [drawn])
+        return used

@@ -6,9 +6,13 @@ from dataclasses import dataclass
 
 from hushrank.pipelines.memory_plan import DEFAULT_MEMORY
 from hushrank.pipelines.runner import HERE, Engine
+from hushrank.privacy.bits_used import BitsUsed, Purpose
+from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.randomness import BitSource
 from hushrank.transforms.catalogue import Catalogue
 from hushrank.transforms.epsilons import EpsilonSource
 from hushrank.transforms.files import InputFile
+from hushrank.transforms.local_law import LocalLaw
 from hushrank.transforms.randomisation import RankingMechanism
 from hushrank.transforms.ranking_columns import ListColumns, RankColumns
 
@@ -29,9 +33,10 @@ class ReduceRankings:
         mechanism: how a ranking is privatised.
         already_private: the rankings were privatised at the source with these epsilons.
         by_place: keep pairs apart by place, for debiasing.
-        key: the run's secret, 32 random bytes, for pseudonyms.
+        key: the run's secret, for pseudonyms.
         confidential: folder for everything that holds private data.
         fail_on_bad_rows: raise, before anything is released, if a row breaks a rule.
+        law: how the workers must randomise; None: nobody states it.
         memory_limit, engine: as in `ReduceComparisons`.
     """
 
@@ -46,8 +51,24 @@ class ReduceRankings:
     mechanism: RankingMechanism
     already_private: bool
     by_place: bool
-    key: bytes
+    key: SecretKey
     confidential: str
     fail_on_bad_rows: bool = False
+    law: LocalLaw | None = None
     memory_limit: int = DEFAULT_MEMORY
     engine: Engine = HERE
+
+    @property
+    def bits(self) -> BitsUsed:
+        """What may be drawn for it, whatever the rows are."""
+        used = BitsUsed()
+        if self.columns.user is not None:
+            used |= BitsUsed.of(Purpose.ROW_CHOICE, [self.key.source, BitSource.SYSTEM])
+        if self.break_ties:
+            used |= BitsUsed.of(Purpose.COINS, [BitSource.SYSTEM])
+        if not self.already_private:
+            drawn = [BitSource.SYSTEM]
+            if self.mechanism is RankingMechanism.LAPLACE_RANKS:
+                drawn.append(BitSource.OPENDP)
+            used |= BitsUsed.of(Purpose.RANDOMISATION, drawn)
+        return used

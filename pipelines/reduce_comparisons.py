@@ -125,7 +125,7 @@ def build(
     _ = (
         tallies
         | "Tally" >> beam.CombineGlobally(TallyFn()).without_defaults()
-        | "WriteTally" >> beam.ParDo(WriteTally(job.confidential))
+        | "WriteTally" >> beam.ParDo(WriteTally(job.confidential, job.bits))
     )
 
 
@@ -243,7 +243,7 @@ class _EncodePack(_Encoder):
         self._waiting: list[OwnedRows] = []  # of several splits: many small files, large parcels
 
     def process(self, element: _Slice) -> Iterator[Any]:
-        keyed_hash = KeyedHash(self._job.key)
+        keyed_hash = KeyedHash(self._job.key.value)
         encoded = self._encoded(element, keyed_hash)
         place = None
         if self._job.columns.event is not None:
@@ -285,7 +285,7 @@ class _Bound(beam.DoFn):
                     yield TaggedOutput(CONFLICTS, (number, mine))
 
     def _bounded(self, bucket: Bucket) -> Iterable[Bounded]:
-        job, keyed_hash = self._job, KeyedHash(self._job.key)
+        job, keyed_hash = self._job, KeyedHash(self._job.key.value)
         most = MemoryPlan.of(job.memory_limit).rows_at_once
         if bucket.n_rows > most:
             return bound_crowded(bucket.pieces, bucket.n_rows, job.bounds, keyed_hash, most)

@@ -18,6 +18,7 @@ from hushrank.pipelines.execution import execute
 from hushrank.pipelines.memory_plan import MemoryPlan
 from hushrank.pipelines.private_job import ReduceAnswers
 from hushrank.pipelines.results import WriteArrays, WriteTally
+from hushrank.privacy.bits_used import Purpose
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.aggregate import TallyFn
@@ -29,8 +30,10 @@ from hushrank.transforms.answers import (
     split_by_owner,
     thin_crowds,
 )
+from hushrank.transforms.bits_tally import bits_tally
 from hushrank.transforms.engine import TaggedOutput, beam
 from hushrank.transforms.epsilons import read_epsilon_table
+from hushrank.transforms.local_law import law_of_answers
 from hushrank.transforms.privatize import PrivatePairsFn, SparsePrivatePairsFn, privatize
 from hushrank.transforms.read import Split, plan_files, read_batches
 from hushrank.transforms.spill_file import Parcel, SpillFile, fetch, park
@@ -95,7 +98,7 @@ def build(
     sums = answers | "Sum" >> beam.CombineGlobally(summed(job.randomisation, n_items))
     tally = tuple(tallies) | beam.Flatten() | "Tally" >> beam.CombineGlobally(TallyFn())
     _ = sums | "WriteSums" >> beam.ParDo(WriteArrays(job.confidential, WeightedPairs.arrays))
-    _ = tally | "WriteTally" >> beam.ParDo(WriteTally(job.confidential))
+    _ = tally | "WriteTally" >> beam.ParDo(WriteTally(job.confidential, job.bits))
 
 
 class _ReadEncode(beam.DoFn):
@@ -107,18 +110,19 @@ class _ReadEncode(beam.DoFn):
         self._spill = spill
 
     def setup(self) -> None:
+        _require_law(self._job)
         path = self._job.epsilons.table
         self._table = None if path is None else read_epsilon_table(path)
-        self._hash = KeyedHash(self._job.key) if self._job.shares.meet else None
+        self._hash = KeyedHash(self._job.key.value) if self._job.shares.meet else None
 
     def process(self, split: Split) -> Iterator[Any]:
-        job, bits = self._job, system_bits()
+        job, coins, bits = self._job, system_bits(), system_bits()
         n_partitions = self._n_partitions
         tally = Counter({"rows_read": 0, "rows_rejected": 0})
         for number, batch in enumerate(read_batches(split)):
             encoded = encode_answers(
                 batch.rows, job.columns, job.catalogue, job.epsilons, self._table, self._hash,
-                job.ties, bits,
+                job.ties, coins,
             )  # fmt: skip
             tally.update(set_batch_aside(job.confidential, split, number, batch, encoded.rejects))
             if self._hash is None:
@@ -129,7 +133,9 @@ class _ReadEncode(beam.DoFn):
             tally["rows_with_owner"] += len(encoded.answers)
             for partition, rows in split_by_owner(self._thinned(encoded.answers), n_partitions):
                 yield partition, (len(rows), park(rows.to_blob(), self._spill))
-        yield TaggedOutput(TALLY, tally)
+        drawn = bits_tally(Purpose.COINS, coins.used)
+        drawn |= bits_tally(Purpose.RANDOMISATION, bits.used)
+        yield TaggedOutput(TALLY, dict(tally) | drawn)
 
     def _thinned(self, rows: Answers) -> Answers:
         most = self._job.shares.max_contributions
@@ -145,8 +151,11 @@ class _Share(beam.DoFn):
         self._job = job
         self._spill = spill
 
+    def setup(self) -> None:
+        _require_law(self._job)
+
     def process(self, element: tuple[int, Iterable[tuple[int, Parcel]]]) -> Iterator[Any]:
-        job = self._job
+        job, bits = self._job, system_bits()
         sizes, parcels = zip(*element[1], strict=True)
         crowded = sum(sizes) > MemoryPlan.of(job.memory_limit).rows_at_once
         in_parts = crowded and job.shares.max_contributions is None
@@ -156,15 +165,16 @@ class _Share(beam.DoFn):
             yield privatize(
                 rows,
                 job.randomisation,
-                system_bits(),
+                bits,
                 already_private=job.already_private,
                 information=information,
             )
-        yield TaggedOutput(TALLY, {"rows_kept": kept})
+        drawn = bits_tally(Purpose.RANDOMISATION, bits.used)
+        yield TaggedOutput(TALLY, {"rows_kept": kept} | drawn)
 
     def _at_once(self, parcels: Sequence[Parcel]) -> Iterator[tuple[Answers, int]]:
         rows = Answers.of_blobs(fetch(parcel, self._spill) for parcel in parcels)
-        yield share_epsilons(rows, self._job.shares, KeyedHash(self._job.key))
+        yield share_epsilons(rows, self._job.shares, KeyedHash(self._job.key.value))
 
     def _streamed(self, parcels: Sequence[Parcel]) -> Iterator[tuple[Answers, int]]:
         """Twice through the parcels: nobody's answers need to be in memory together."""
@@ -176,3 +186,9 @@ class _Share(beam.DoFn):
 
     def _parts(self, parcels: Sequence[Parcel]) -> Iterator[Answers]:
         return (Answers.of_blobs([fetch(parcel, self._spill)]) for parcel in parcels)
+
+
+def _require_law(job: ReduceAnswers) -> None:
+    if job.law is not None:
+        epsilons = job.epsilons
+        job.law.require(law_of_answers(job.randomisation, epsilons.low, epsilons.high))

@@ -20,14 +20,17 @@ from hushrank.pipelines.execution import execute
 from hushrank.pipelines.memory_plan import MemoryPlan
 from hushrank.pipelines.rankings_job import ReduceRankings
 from hushrank.pipelines.results import WriteArrays, WriteTally
+from hushrank.privacy.bits_used import Purpose
 from hushrank.privacy.keyed_hash import KeyedHash
-from hushrank.privacy.randomness import system_bits
+from hushrank.privacy.randomness import RandomBits, system_bits
 from hushrank.transforms.aggregate import TallyFn
+from hushrank.transforms.bits_tally import bits_tally
 from hushrank.transforms.catalogue import Catalogue
 from hushrank.transforms.count_rankings import RankingCountsFn
 from hushrank.transforms.crowded_rankings import Kept, bound_in_turns, list_turns, long_turns
 from hushrank.transforms.engine import TaggedOutput, beam
 from hushrank.transforms.epsilons import read_epsilon_table
+from hushrank.transforms.local_law import law_of_rankings
 from hushrank.transforms.private_rankings import privatize_rankings
 from hushrank.transforms.ranking_blobs import (
     blob_of_pieces,
@@ -109,7 +112,7 @@ def build(
     )
     tally = tuple(tallies) | beam.Flatten() | "Tally" >> beam.CombineGlobally(TallyFn())
     _ = counts | "WriteCounts" >> beam.ParDo(WriteArrays(job.confidential, RankingCounts.arrays))
-    _ = tally | "WriteTally" >> beam.ParDo(WriteTally(job.confidential))
+    _ = tally | "WriteTally" >> beam.ParDo(WriteTally(job.confidential, job.bits))
 
 
 class _ReadEncode(beam.DoFn):
@@ -121,9 +124,10 @@ class _ReadEncode(beam.DoFn):
         self._spill = spill
 
     def setup(self) -> None:
+        _require_law(self._job)
         path = self._job.epsilons.table
         self._table = None if path is None else read_epsilon_table(path)
-        self._hash = KeyedHash(self._job.key)
+        self._hash = KeyedHash(self._job.key.value)
 
     def process(self, split: Split) -> Iterator[Any]:
         job = self._job
@@ -164,12 +168,16 @@ class _Meet(beam.DoFn):
         self._job = job
         self._spill = spill
 
+    def setup(self) -> None:
+        _require_law(self._job)
+
     def process(self, element: tuple[int, Iterable[Parcel]]) -> Iterator[Any]:
         partition, parcels = element
         n_bytes = sum(map(size_of, parcels))
         at_once = MemoryPlan.of(self._job.memory_limit).packed_bytes
         rejected: list[int] = []
-        turns = self._turns(partition, parcels, n_bytes, at_once, rejected)
+        coins = system_bits() if self._job.break_ties else None
+        turns = self._turns(partition, parcels, n_bytes, at_once, coins, rejected)
         most, bits = self._job.max_rankings, system_bits()
         if n_bytes <= at_once:
             (rankings,) = turns
@@ -178,7 +186,9 @@ class _Meet(beam.DoFn):
             kept = bound_in_turns(turns, most, bits)
         yield from _private(kept.rankings, self._job)
         tally = {"rankings_with_owner": kept.seen, "rankings_kept": len(kept.rankings)}
-        yield TaggedOutput(TALLY, {"rows_rejected": sum(rejected), **tally})
+        drawn = bits_tally(Purpose.ROW_CHOICE, bits.used)
+        drawn |= {} if coins is None else bits_tally(Purpose.COINS, coins.used)
+        yield TaggedOutput(TALLY, {"rows_rejected": sum(rejected), **tally, **drawn})
 
     def _turns(
         self,
@@ -186,6 +196,7 @@ class _Meet(beam.DoFn):
         parcels: Iterable[Parcel],
         n_bytes: int,
         at_once: int,
+        coins: RandomBits | None,
         rejected: list[int],
     ) -> Iterator[Rankings]:
         """Valid rankings, in one turn where they fit; counts of refused rows go to `rejected`."""
@@ -197,7 +208,6 @@ class _Meet(beam.DoFn):
         if isinstance(job.columns, ListColumns):
             yield from list_turns(blobs, at_once)
             return
-        coins = system_bits() if job.break_ties else None
         for turn, pieces in enumerate(long_turns(blobs, n_bytes, at_once)):
             found = assemble(pieces, len(job.catalogue), job.max_length, coins)
             if found.reason:
@@ -208,10 +218,17 @@ class _Meet(beam.DoFn):
 
 
 def _private(rankings: Rankings, job: ReduceRankings) -> Iterator[Any]:
-    """Private rankings, some at a time, so that what is between stays small."""
+    """Private rankings, some at a time, so that what is between stays small; a tally of bits."""
     bits = system_bits()
     for block in rankings.blocks(BLOCK_RANKINGS):
         yield privatize_rankings(block, job.mechanism, bits, already_private=job.already_private)
+    yield TaggedOutput(TALLY, bits_tally(Purpose.RANDOMISATION, bits.used))
+
+
+def _require_law(job: ReduceRankings) -> None:
+    if job.law is not None:
+        ends = (job.epsilons.low, job.epsilons.high)
+        job.law.require(law_of_rankings(job.mechanism, *ends, job.max_length))
 
 
 def refused_table(found: Assembled, catalogue: Catalogue) -> pa.Table:

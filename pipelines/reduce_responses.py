@@ -34,6 +34,7 @@ from hushrank.transforms.engine import TaggedOutput, beam
 from hushrank.transforms.files import FileFormat, InputFile, check_files
 from hushrank.transforms.measurements import MeasurementsFn
 from hushrank.transforms.randomized_answers import (
+    TALLY,
     RandomizeAnswers,
     RandomizedSums,
     RandomizedSumsFn,
@@ -47,7 +48,7 @@ from hushrank.transforms.spill_file import Parcel, SpillFile, fetch, park
 PARTITION_ANSWERS = 2_500_000  # sorted in memory at once: about 200 MB
 MAX_PARTITIONS = 1 << 12
 CROWD = 2  # times as many answers as a partition should have are not bounded at once
-TALLY, SHEETS = "tally", "sheets"
+SHEETS = "sheets"
 REPEATED = "the same person answered this item again, and it is not clear which answer counts"
 
 
@@ -103,7 +104,7 @@ def build(
     """
     arrays, tally = reduce(pipeline, job, splits, spill)
     _ = arrays | "WriteMeasurements" >> beam.ParDo(WriteArrays(job.confidential, dict))
-    _ = tally | "WriteTally" >> beam.ParDo(WriteTally(job.confidential))
+    _ = tally | "WriteTally" >> beam.ParDo(WriteTally(job.confidential, job.bits))
 
 
 def reduce(
@@ -125,25 +126,26 @@ def reduce(
         | "MeetPeople" >> beam.GroupByKey()
         | "Bound" >> beam.ParDo(_Bound(job, spill)).with_outputs(TALLY, main=SHEETS)
     )
-    arrays = _arrays(bounded[SHEETS], job)
-    tallies = (read[TALLY], bounded[TALLY])
+    arrays, tallies = _arrays(bounded[SHEETS], job)
+    tallies = (read[TALLY], bounded[TALLY], *tallies)
     return arrays, tallies | beam.Flatten() | "Tally" >> beam.CombineGlobally(TallyFn())
 
 
-def _arrays(sheets: Any, job: ReduceResponses) -> Any:
-    """PCollection[Answers] -> the one dict of arrays that is kept."""
+def _arrays(sheets: Any, job: ReduceResponses) -> tuple[Any, tuple[Any, ...]]:
+    """PCollection[Answers] -> the one dict of arrays that is kept, and tallies."""
     n_items = len(job.catalogue)
     if job.local is None:
         y = sheets | "Measure" >> beam.CombineGlobally(MeasurementsFn(n_items))
-        return y | "Name" >> beam.Map(_named)
-    how = (job.local, n_items, job.max_answers)
-    return (
-        sheets
-        | "Randomise" >> beam.ParDo(RandomizeAnswers(*how))
+        return y | "Name" >> beam.Map(_named), ()
+    randomise = beam.ParDo(RandomizeAnswers(job.local, n_items))
+    random = sheets | "Randomise" >> randomise.with_outputs(TALLY, main=SHEETS)
+    sums = (
+        random[SHEETS]
         | "RandomiseOnce" >> beam.Reshuffle()  # a retry of what follows must not flip again
-        | "Sum" >> beam.CombineGlobally(RandomizedSumsFn(*how))
+        | "Sum" >> beam.CombineGlobally(RandomizedSumsFn(job.local, n_items))
         | "Name" >> beam.Map(RandomizedSums.arrays)
     )
+    return sums, (random[TALLY],)
 
 
 def _named(y: NDArray[np.int64]) -> dict[str, NDArray[np.int64]]:
@@ -160,7 +162,7 @@ class _ReadEncode(beam.DoFn):
 
     def process(self, split: Split) -> Iterator[Any]:
         job = self._job
-        keyed_hash = KeyedHash(job.key)
+        keyed_hash = KeyedHash(job.key.value)
         tally = Counter({"rows_read": 0, "rows_rejected": 0})
         for number, batch in enumerate(read_batches(split)):
             encoded = encode_answers(batch.rows, job.columns, job.catalogue, keyed_hash)
@@ -193,7 +195,7 @@ class _Bound(beam.DoFn):
 
     def _sheets(self, parcels: list[tuple[int, Parcel]]) -> Iterator[Sheets]:
         job = self._job
-        rules = (len(job.catalogue), job.max_answers, job.duplicates, KeyedHash(job.key))
+        rules = (len(job.catalogue), job.max_answers, job.duplicates, KeyedHash(job.key.value))
         blind = job.local is not None
 
         def blobs() -> Iterator[bytes]:

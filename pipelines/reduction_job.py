@@ -7,12 +7,15 @@ from enum import StrEnum
 
 from hushrank.pipelines.memory_plan import DEFAULT_MEMORY
 from hushrank.pipelines.runner import HERE, Engine
+from hushrank.privacy.bits_used import BitsUsed, Purpose
+from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.transforms.bound import Bounds
 from hushrank.transforms.catalogue import Catalogue
 from hushrank.transforms.files import InputFile
 from hushrank.transforms.schema import ComparisonColumns, Ties
 
 EXACT_FILE, TALLY_FILE, REJECTS_FOLDER = "exact.npz", "diagnostics.json", "rejects"
+BITS_FILE = "bits.json"  # which random bits made the exact arrays; it stays and goes with them
 
 
 class Statistic(StrEnum):
@@ -32,7 +35,7 @@ class ReduceComparisons:
         catalogue: the public items.
         bounds: what one person may contribute; `max_contributions` None for unit `comparison`.
         statistic: what to count.
-        key: the run's secret, 32 random bytes; it and the rows decide which rows are kept.
+        key: the run's secret; it and the rows decide which rows are kept, and tied ones' coins.
         confidential: folder for everything that holds private data.
         fail_on_bad_rows: raise, before any noise could be drawn, if a row breaks a rule.
         memory_limit: bytes that the reduction may take on one machine, about; the rest of what it
@@ -45,7 +48,7 @@ class ReduceComparisons:
     catalogue: Catalogue
     bounds: Bounds
     statistic: Statistic
-    key: bytes
+    key: SecretKey
     confidential: str
     fail_on_bad_rows: bool = False
     memory_limit: int = DEFAULT_MEMORY
@@ -59,3 +62,13 @@ class ReduceComparisons:
             or self.columns.event is not None
             or self.bounds.ties is Ties.RANDOM
         )
+
+    @property
+    def bits(self) -> BitsUsed:
+        """What may be drawn for it, whatever the rows are: all from the key."""
+        if not self.meets_owners:
+            return BitsUsed()
+        used = BitsUsed.of(Purpose.ROW_CHOICE, [self.key.source])
+        if self.bounds.ties is Ties.RANDOM:
+            used |= BitsUsed.of(Purpose.COINS, [self.key.source])
+        return used

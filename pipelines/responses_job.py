@@ -6,6 +6,9 @@ from dataclasses import dataclass
 
 from hushrank.pipelines.memory_plan import DEFAULT_MEMORY
 from hushrank.pipelines.runner import HERE, Engine
+from hushrank.privacy.bits_used import BitsUsed, Purpose
+from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.randomness import BitSource
 from hushrank.transforms.answer_sheets import Duplicates
 from hushrank.transforms.catalogue import Catalogue
 from hushrank.transforms.files import InputFile
@@ -23,7 +26,7 @@ class ReduceResponses:
         catalogue: the public items.
         max_answers: K, the most answers of one person that count.
         duplicates: which of several answers of one person to one item counts.
-        key: the run's secret, 32 random bytes; it and the rows decide which answers are kept.
+        key: the run's secret; it and the rows decide which answers are kept.
         confidential: folder for everything that holds private data.
         fail_on_bad_rows: raise, before any noise could be drawn, if a row breaks a rule.
         local: randomise answers before they are counted; None: count them exactly.
@@ -35,9 +38,17 @@ class ReduceResponses:
     catalogue: Catalogue
     max_answers: int
     duplicates: Duplicates
-    key: bytes
+    key: SecretKey
     confidential: str
     fail_on_bad_rows: bool = False
     local: LocalAnswers | None = None
     memory_limit: int = DEFAULT_MEMORY
     engine: Engine = HERE
+
+    @property
+    def bits(self) -> BitsUsed:
+        """What may be drawn for it, whatever the rows are."""
+        used = BitsUsed.of(Purpose.ROW_CHOICE, [self.key.source])
+        if self.local is not None:
+            used |= BitsUsed.of(Purpose.RANDOMISATION, [BitSource.SYSTEM])
+        return used

@@ -7,8 +7,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from hushrank.pipelines.confidential_area import write_tally
+from hushrank.pipelines.confidential_area import write_bits, write_tally
 from hushrank.pipelines.reduction_job import EXACT_FILE
+from hushrank.privacy.bits_used import BitsUsed
+from hushrank.transforms.bits_tally import split_bits
 from hushrank.transforms.engine import beam
 from hushrank.transforms.write import npz_bytes, write_whole
 
@@ -28,11 +30,15 @@ class WriteArrays(beam.DoFn):
 
 
 class WriteTally(beam.DoFn):
-    """What happened to how many rows -> `TALLY_FILE`."""
+    """What was drawn from which bits -> `BITS_FILE`; what happened to the rows -> `TALLY_FILE`."""
 
-    def __init__(self, folder: str) -> None:
+    def __init__(self, folder: str, bits: BitsUsed) -> None:
+        """Args: the confidential folder; what may be drawn, whatever the rows are."""
         self._folder = folder
+        self._bits = bits
 
     def process(self, tally: dict[str, int]) -> None:
-        """Write `tally`."""
-        write_tally(self._folder, tally)
+        """Write both."""
+        drawn, rows = split_bits(tally)
+        write_bits(self._folder, self._bits | drawn)
+        write_tally(self._folder, rows)

@@ -16,10 +16,13 @@ References:
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
 import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
 from numpy.typing import NDArray
+
+from hushrank.privacy.randomness import BitSource, RandomBits
 
 KEY_BYTES = 32
 BLOCK_BYTES = 16
@@ -36,6 +39,24 @@ _PREFIX_MASKS = (
 Hashes = NDArray[np.uint64]  # shape (m, 2): 128 bits a row
 # 128 bits a row, together or word by word; the second word may be left out, as 0.
 Block = Hashes | tuple[NDArray[np.uint64], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class SecretKey:
+    """The key of one reduction; it stays on the protected side.
+
+    Attributes:
+        value: `KEY_BYTES` bytes.
+        source: where they came from; a release whose key can be predicted is not safe.
+    """
+
+    value: bytes = field(repr=False)
+    source: BitSource
+
+    @classmethod
+    def draw(cls, bits: RandomBits) -> SecretKey:
+        """A new key, made of the next bits."""
+        return cls(bits.take(KEY_BYTES), bits.source)
 
 
 class KeyedHash:

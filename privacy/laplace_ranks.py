@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.privacy.mallows import rankings_by_length
-from hushrank.privacy.noise import add_noise, laplace_law
+from hushrank.privacy.noise import NoiseLaw, add_noise, laplace_law
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.sensitivity import Sensitivity
 
@@ -25,6 +25,15 @@ def rank_sensitivity(n_items: int) -> Sensitivity:
     """l1 and squared l2 change of the ranks 1..m, in steps of the grid, when one item is moved."""
     most = n_items - 1
     return Sensitivity(2 * most, most**2 + most).scaled(GRID)
+
+
+def rank_law(n_items: int, epsilon: float) -> NoiseLaw:
+    """Noise of one rank in a list of `n_items`, in steps of the grid.
+
+    Raises:
+        ValueError: `epsilon` is not > 0, or too small.
+    """
+    return laplace_law(rank_sensitivity(n_items), epsilon)
 
 
 def whole_ranking_epsilon(epsilon: float, n_items: int) -> float:
@@ -61,7 +70,7 @@ def laplace_rankings(
         raise ValueError("lengths must be >= 0 and sum to the number of items")
     synthetic = items.copy()
     for n_items, chosen, starts in rankings_by_length(lengths):
-        law = laplace_law(rank_sensitivity(n_items), epsilon)
+        law = rank_law(n_items, epsilon)
         ranks = np.tile(np.arange(n_items, dtype=np.int64) * GRID, (len(chosen), 1))
         order = np.lexsort((bits.words(ranks.shape), add_noise(ranks, law, bits)), axis=1)
         cells = starts[:, None] + np.arange(n_items)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.privacy.noise import add_noise, laplace_law
+from hushrank.privacy.noise import NoiseLaw, add_noise, laplace_law
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.sensitivity import Sensitivity
 
@@ -46,6 +46,14 @@ def add_laplace(
     order = np.argsort(epsilon, kind="stable")
     changes = np.flatnonzero(np.diff(epsilon[order])) + 1
     for rows in np.split(order, changes) if len(order) else []:
-        law = laplace_law(Sensitivity(GRID, GRID**2), float(epsilon[rows[0]]))
-        noisy[rows] = add_noise(noisy[rows], law, bits)
+        noisy[rows] = add_noise(noisy[rows], response_law(float(epsilon[rows[0]])), bits)
     return noisy
+
+
+def response_law(epsilon: float) -> NoiseLaw:
+    """Noise of one answer, in units of the grid.
+
+    Raises:
+        ValueError: `epsilon` is not > 0, or too small.
+    """
+    return laplace_law(Sensitivity(GRID, GRID**2), epsilon)

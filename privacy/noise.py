@@ -26,7 +26,7 @@ from opendp.mod import enable_features
 from scipy.special import ndtri
 
 from hushrank.privacy.decimals import smaller_reading
-from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.randomness import BitSource, RandomBits
 from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.units import NoiseKind
 
@@ -121,7 +121,8 @@ def add_noise(counts: NDArray[np.int64], law: NoiseLaw, bits: RandomBits) -> NDA
         counts: any shape, integers below 2^62 in size.
         law: what to draw.
         bits: `system_bits()` in a release; OpenDP then draws from the operating system itself.
-            Other bits feed a faster sampler that is only good for simulation.
+            Other bits feed a faster sampler that is only good for simulation. `bits.used` tells
+            afterwards which of the two it was.
 
     Returns:
         A new array of the same shape.
@@ -129,13 +130,14 @@ def add_noise(counts: NDArray[np.int64], law: NoiseLaw, bits: RandomBits) -> NDA
     if law.scale == 0:
         return counts.copy()
     if bits.safe:
-        noise = _exact_noise(counts.size, law)
+        noise = _exact_noise(counts.size, law, bits)
     else:
         noise = _simulated_noise(counts.size, law, bits)
     return counts + noise.reshape(counts.shape)
 
 
-def _exact_noise(size: int, law: NoiseLaw) -> NDArray[np.int64]:
+def _exact_noise(size: int, law: NoiseLaw, bits: RandomBits) -> NDArray[np.int64]:
+    bits.note(BitSource.OPENDP)
     threads = min(os.cpu_count() or 1, size // THREAD)
     if threads < 2:
         return _drawn(law, size)
@@ -164,6 +166,7 @@ def _simulated_noise(size: int, law: NoiseLaw, bits: RandomBits) -> NDArray[np.i
     Laplace: the difference of two geometric variables. Gaussian: a rounded normal, whose variance
     exceeds scale^2 by 1/12.
     """
+    bits.note(BitSource.SIMULATED)
     high_bits = bits.words((2, size)) >> np.uint64(11)
     uniform = (high_bits.astype(np.float64) + 0.5) * 2.0**-53
     if law.kind is NoiseKind.GAUSSIAN:

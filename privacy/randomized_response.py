@@ -18,7 +18,9 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -74,8 +76,7 @@ def randomize(
         ValueError: an outcome is not 0 or 1, an epsilon is not finite and positive, or the shapes
             differ.
     """
-    if outcomes.dtype != np.uint8 or (outcomes > 1).any():
-        raise ValueError("outcomes must be a uint8 array of 0 and 1")  # values are private
+    _check_binary(outcomes)
     column = np.atleast_1d(np.asarray(epsilon, np.float64))
     shared = _block_thresholds(column) if np.ndim(epsilon) == 0 else None
     if shared is None and column.shape != outcomes.shape:
@@ -86,6 +87,67 @@ def randomize(
         flip = bits.words(len(outcomes[rows])) < thresholds
         np.not_equal(outcomes[rows], flip, out=noisy[rows])
     return noisy
+
+
+@dataclass(frozen=True, slots=True)
+class SplitResponse:
+    """Randomised response in which a person's epsilon is split evenly over their answers.
+
+    Attributes:
+        epsilon: of a person, nats.
+        thresholds: T of an answer of somebody with k answers, at place k; place 0 is not used.
+    """
+
+    epsilon: float
+    thresholds: tuple[int, ...]
+
+    @property
+    def max_answers(self) -> int:
+        """The most answers of one person."""
+        return len(self.thresholds) - 1
+
+    def by_answers(self) -> NDArray[np.uint64]:
+        """`thresholds` as an array, shape (max_answers + 1,)."""
+        return np.array(self.thresholds, np.uint64)
+
+    def randomize(
+        self, outcomes: NDArray[np.uint8], n_answers: NDArray[np.int64], bits: RandomBits
+    ) -> NDArray[np.uint8]:
+        """Flip each outcome by the threshold of its person.
+
+        Guarantee: all outcomes of a person together are epsilon-DP ([XSC] §S.2), if `bits.safe`.
+
+        Args:
+            outcomes: shape (m,), values in {0, 1}.
+            n_answers: shape (m,), how many outcomes the person has, 1 to `max_answers`.
+            bits: `system_bits()` in a release.
+
+        Raises:
+            ValueError: an outcome is not 0 or 1, or somebody has more than `max_answers`.
+        """
+        _check_binary(outcomes)
+        if len(n_answers) and not 1 <= n_answers.min() <= n_answers.max() <= self.max_answers:
+            raise ValueError(f"people must have 1 to {self.max_answers} answers")
+        thresholds, noisy = self.by_answers(), np.empty_like(outcomes)
+        for rows in _blocks(len(outcomes)):
+            flip = bits.words(len(outcomes[rows])) < thresholds[n_answers[rows]]
+            np.not_equal(outcomes[rows], flip, out=noisy[rows])
+        return noisy
+
+
+def split_response(epsilon: float, max_answers: int) -> SplitResponse:
+    """The thresholds of everybody with up to `max_answers` answers.
+
+    Raises:
+        ValueError: `epsilon` is not finite and positive, or `max_answers` is below 1.
+    """
+    if not (math.isfinite(epsilon) and epsilon > 0):
+        raise ValueError(f"epsilon must be finite and > 0, got {epsilon!r}")
+    if max_answers < 1:
+        raise ValueError(f"max_answers must be >= 1, got {max_answers!r}")
+    answers = np.maximum(1, np.arange(max_answers + 1))
+    shares = share_of_answer(np.full(max_answers + 1, epsilon), answers)
+    return SplitResponse(epsilon, tuple(flip_thresholds(shares).tolist()))
 
 
 def flip_probability(thresholds: NDArray[np.uint64]) -> NDArray[np.float64]:
@@ -143,6 +205,11 @@ def debiased_outcomes(
     if (t == 0).any():
         raise ValueError("an epsilon is too small: its randomised outcome says nothing")
     return np.asarray((noisy - flip_probability(thresholds)) / t)
+
+
+def _check_binary(outcomes: NDArray[np.uint8]) -> None:
+    if outcomes.dtype != np.uint8 or (outcomes > 1).any():
+        raise ValueError("outcomes must be a uint8 array of 0 and 1")  # values are private
 
 
 def _block_thresholds(epsilon: NDArray[np.float64]) -> NDArray[np.uint64]:

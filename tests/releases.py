@@ -8,15 +8,21 @@ from typing import Any
 
 import numpy as np
 
-from hushrank.estimation.central_noise import release_pair_counts, release_win_counts
+from hushrank.estimation.central_noise import (
+    calibrate_pair_counts,
+    calibrate_win_counts,
+    release_pair_counts,
+    release_win_counts,
+)
 from hushrank.estimation.debiased import estimate_from
 from hushrank.estimation.links import LOGISTIC
 from hushrank.estimation.matrices import PairCounts, WinCounts
 from hushrank.estimation.mle_uncertainty import rank_by_scores
 from hushrank.estimation.noisy_counts import rank_by_win_counts
 from hushrank.estimation.noisy_pairs import fit_noisy_pairs
-from hushrank.estimation.perturbed_mle import MleSettings, perturbed_mle
+from hushrank.estimation.perturbed_mle import MleSettings, calibrate_mle, perturbed_mle
 from hushrank.flows.count_statement import PAIR_COUNTS, WIN_COUNTS
+from hushrank.flows.mechanism import CountMechanism
 from hushrank.flows.mle_statement import mle_record
 from hushrank.flows.privacy_record import count_record
 from hushrank.flows.release import (
@@ -28,7 +34,9 @@ from hushrank.flows.release import (
 )
 from hushrank.flows.released import ReleasedCounts, ReleasedPairs, ReleasedScores
 from hushrank.flows.scale import Scale
-from hushrank.privacy.randomness import seeded_bits
+from hushrank.flows.score_mechanism import ScoreMechanism
+from hushrank.privacy.bits_used import BitsUsed, Purpose
+from hushrank.privacy.randomness import BitSource, seeded_bits
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
 from hushrank.transforms.schema import Ties
 
@@ -43,6 +51,11 @@ PAIR_WINS = (
     (110, 50, 100, 70, 95, 0),
 )
 JOB = "ab" * 32
+# These releases are drawn from a seed, so that pages and files are the same every time; they say
+# of themselves what a run would. Pass `bits=SEEDED` for one that tells the truth.
+OF_A_RUN = BitsUsed.of(Purpose.NOISE, [BitSource.OPENDP])
+OF_A_RUN |= BitsUsed.of(Purpose.ROW_CHOICE, [BitSource.SYSTEM])
+SEEDED = BitsUsed.of(Purpose.NOISE, [BitSource.SEEDED, BitSource.SIMULATED])
 
 
 def user_params(**changes: Any) -> PrivacyParams:
@@ -66,7 +79,8 @@ def provenance(**changes: Any) -> Provenance:
         "job": JOB,
         "method": "noisy-counts",
         "code_version": "0.1.0",
-        "safe_bits": True,
+        "charged": True,
+        "bits": OF_A_RUN,
     }
     return Provenance(**(chosen | changes))
 
@@ -75,16 +89,12 @@ def make_pairs_release(wins: Sequence[Sequence[int]], **changes: Any) -> Release
     """A release of the matrix of these exact `wins` of `ITEMS`; `changes` are of its provenance."""
     params = user_params()
     exact = PairCounts(np.array(wins, np.int64))
-    noisy, calibration = release_pair_counts(exact, params, seeded_bits(5))
+    calibration = calibrate_pair_counts(params, len(ITEMS))
+    mechanism = CountMechanism.of(params, calibration, len(ITEMS), Ties.DROP)
+    noisy = release_pair_counts(exact, calibration, seeded_bits(5))
     fitted = fit_noisy_pairs(noisy, calibration.law, LOGISTIC)
-    privacy = count_record(
-        PAIR_COUNTS,
-        params,
-        calibration.law,
-        calibration.sensitivity,
-        Ties.DROP,
-        {"link": "logistic", "pairs": fitted.n_pairs},
-    )
+    parameters = {"link": "logistic", "pairs": fitted.n_pairs}
+    privacy = count_record(PAIR_COUNTS, mechanism, parameters)
     return build_release(
         provenance(method="noisy-pairs", **changes),
         ITEMS,
@@ -99,13 +109,14 @@ def make_scores_release(wins: Sequence[Sequence[int]], **changes: Any) -> Releas
     """A release of scores fitted to these exact `wins`; `changes` are of its provenance."""
     settings = MleSettings(expected_comparisons=1300)
     exact = PairCounts(np.array(wins, np.int64))
-    drawn = perturbed_mle(exact, user_params(), settings, seeded_bits(5))
+    calibrated = calibrate_mle(user_params(), settings, len(ITEMS))
+    scores = perturbed_mle(exact, calibrated, seeded_bits(5))
     return build_release(
         provenance(method="perturbed-mle", **changes),
         ITEMS,
-        rank_by_scores(drawn.scores, drawn.mechanism),
-        mle_record(drawn.mechanism, Ties.DROP, None),
-        ReleasedScores.of(drawn.scores, ITEMS),
+        rank_by_scores(scores, calibrated),
+        mle_record(ScoreMechanism.of(calibrated, Ties.DROP, None)),
+        ReleasedScores.of(scores, ITEMS),
         Scale.LOG_ODDS,
     )
 
@@ -122,8 +133,9 @@ def make_release(
     """A release of these exact `wins`; `changes` are of its provenance."""
     params = params or user_params()
     exact = WinCounts(np.array(wins, np.int64), ties.row_weight)
-    noisy, calibration = release_win_counts(exact, params, seeded_bits(seed))
-    privacy = count_record(WIN_COUNTS, params, calibration.law, calibration.sensitivity, ties)
+    calibration = calibrate_win_counts(params, len(wins), ties.row_weight)
+    noisy = release_win_counts(exact, calibration, seeded_bits(seed))
+    privacy = count_record(WIN_COUNTS, CountMechanism.of(params, calibration, len(wins), ties))
     estimate = rank_by_win_counts(noisy, calibration.law)
     released = ReleasedCounts.of(noisy, items)
     nothing = NOT_INFORMATIVE if params.private else NO_COMPARISONS

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,12 +19,15 @@ from hushrank.estimation.randomized_measurements import (
     randomize_answers,
     randomized_measurements,
 )
+from hushrank.privacy.bits_used import Purpose
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.answer_sheets import Answers
-from hushrank.transforms.engine import beam
+from hushrank.transforms.bits_tally import bits_tally
+from hushrank.transforms.engine import TaggedOutput, beam
 from hushrank.transforms.local_answers import LocalAnswers
 
 PARTS = 16
+TALLY = "tally"  # a side output
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,17 +49,17 @@ class RandomizedSums:
 
 
 class RandomizeAnswers(beam.DoFn):
-    """Answers (all of each person's together) -> RandomizedSums."""
+    """Answers (all of each person's together) -> RandomizedSums, and a tally of the bits."""
 
-    def __init__(self, local: LocalAnswers, n_items: int, max_answers: int) -> None:
+    def __init__(self, local: LocalAnswers, n_items: int) -> None:
         self._local = local
         self._n_items = n_items
-        self._max_answers = max_answers
 
-    def process(self, sheets: Answers) -> Iterator[RandomizedSums]:
+    def process(self, sheets: Answers) -> Iterator[Any]:
         """Draw every answer's coin here: a source of bits that was pickled would repeat itself."""
-        local = self._local
-        noisy = randomize_answers(sheets.person, sheets.correct, local.epsilon, system_bits())
+        local, bits = self._local, system_bits()
+        noisy = randomize_answers(sheets.person, sheets.correct, local.response, bits)
+        yield TaggedOutput(TALLY, bits_tally(Purpose.RANDOMISATION, bits.used))
         part = sheets.owner[sheets.person, 1] % np.uint64(PARTS)
         parts = []
         for number in range(PARTS):
@@ -66,8 +70,7 @@ class RandomizeAnswers(beam.DoFn):
                     sheets.item[rows],
                     noisy[rows],
                     self._n_items,
-                    local.epsilon,
-                    self._max_answers,
+                    local.response,
                     debiased=local.debiased,
                 )
             )
@@ -77,16 +80,15 @@ class RandomizeAnswers(beam.DoFn):
 class RandomizedSumsFn(beam.CombineFn):
     """PCollection[RandomizedSums] -> their sum, part by part: integers, exact in any order."""
 
-    def __init__(self, local: LocalAnswers, n_items: int, max_answers: int) -> None:
+    def __init__(self, local: LocalAnswers, n_items: int) -> None:
         self._local = local
         self._n_items = n_items
-        self._max_answers = max_answers
 
     def create_accumulator(self) -> RandomizedSums:
         nothing = RandomizedMeasurements(
             np.zeros((self._n_items, self._n_items), np.int64),
-            np.zeros(self._max_answers + 1, np.int64),
-            self._local.epsilon,
+            np.zeros(self._local.response.max_answers + 1, np.int64),
+            self._local.response,
             self._local.debiased,
         )
         return RandomizedSums((nothing,) * PARTS)

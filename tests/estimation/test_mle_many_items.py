@@ -85,9 +85,10 @@ def test_a_hundred_thousand_items_are_fitted_and_mostly_within_their_intervals()
     cells = np.where(left_won, left * n + right, right * n + left)
     counts = PairCounts(CellCounts.of(cells).matrix(n))
     settings = MleSettings(expected_comparisons=2 * m / n)
-    drawn = perturbed_mle(counts, PARAMS, settings, seeded_bits(1))
-    assert abs(drawn.scores.sum()) < 1e-6
-    estimate = rank_many_by_scores(drawn.scores, drawn.mechanism)
+    drawing = calibrate_mle(PARAMS, settings, n)
+    scores = perturbed_mle(counts, drawing, seeded_bits(1))
+    assert abs(scores.sum()) < 1e-6
+    estimate = rank_many_by_scores(scores, drawing)
     inside = (estimate.low <= truth) & (truth <= estimate.high)
     assert inside.mean() > 0.94  # 95 % by design; a share of 10^5 is known to 0.1 %
     ranks = (n - np.argsort(np.argsort(truth))).astype(np.float64)

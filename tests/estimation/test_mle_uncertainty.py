@@ -17,7 +17,12 @@ from hushrank.estimation.estimate import mean_ranks
 from hushrank.estimation.links import LAPLACE, LOGISTIC, Floats, Link
 from hushrank.estimation.matrices import PairCounts
 from hushrank.estimation.mle_uncertainty import mle_errors, rank_by_scores, simultaneous_ranks
-from hushrank.estimation.perturbed_mle import MleSettings, PerturbedMle, perturbed_mle
+from hushrank.estimation.perturbed_mle import (
+    MleSettings,
+    PerturbedMle,
+    calibrate_mle,
+    perturbed_mle,
+)
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 from tests.statistics import FALSE_POSITIVE_RATE
@@ -82,10 +87,11 @@ def coverage(survey: Survey, releases: int, design: Floats | None = None) -> Cov
         truth -= truth.mean()
         bits = seeded_bits(int(generator.integers(2**60)))
         counts = survey.answers(truth, generator)
-        release = perturbed_mle(counts, survey.params(), survey.settings(), bits)
-        errors = mle_errors(release.scores, release.mechanism, design)
-        ranked = rank_by_scores(release.scores, release.mechanism, design)
-        together = simultaneous_ranks(release.scores, release.mechanism, design)
+        mechanism = calibrate_mle(survey.params(), survey.settings(), counts.n_items)
+        scores = perturbed_mle(counts, mechanism, bits)
+        errors = mle_errors(scores, mechanism, design)
+        ranked = rank_by_scores(scores, mechanism, design)
+        together = simultaneous_ranks(scores, mechanism, design)
         ranks = mean_ranks(truth)
         count.scores += int(((errors.low <= truth) & (truth <= errors.high)).sum())
         count.ranks += int(((ranked.rank_low <= ranks) & (ranks <= ranked.rank_high)).sum())
@@ -151,8 +157,8 @@ def without_chance(link: Link, ridge: float) -> tuple[Floats, Floats, PerturbedM
     np.fill_diagonal(wins, 0)
     params = PrivacyParams(unit=Unit.COMPARISON, adjacency=Adjacency.REPLACE_ONE, epsilon=math.inf)
     settings = MleSettings(expected_comparisons=6.0 * each, link=link, ridge=ridge)
-    release = perturbed_mle(PairCounts(wins), params, settings, seeded_bits(1))
-    return truth, release.scores, release.mechanism
+    mechanism = calibrate_mle(params, settings, len(wins))
+    return truth, perturbed_mle(PairCounts(wins), mechanism, seeded_bits(1)), mechanism
 
 
 @pytest.mark.parametrize("link", [LOGISTIC, LAPLACE], ids=["logistic", "laplace"])
@@ -182,8 +188,8 @@ def test_noise_that_explains_everything_leaves_intervals_open() -> None:
     survey = replace(GRID["few items"], epsilon=0.005)
     generator = np.random.default_rng(2)
     counts = survey.answers(np.zeros(4), generator)
-    release = perturbed_mle(counts, survey.params(), survey.settings(), seeded_bits(3))
-    ranked = rank_by_scores(release.scores, release.mechanism)
+    mechanism = calibrate_mle(survey.params(), survey.settings(), counts.n_items)
+    ranked = rank_by_scores(perturbed_mle(counts, mechanism, seeded_bits(3)), mechanism)
     assert np.isinf(ranked.high - ranked.low).all()
     assert not ranked.informative
 
@@ -203,14 +209,13 @@ def test_noise_beyond_all_information_teaches_nothing_and_says_so(epsilon):
     )
     wins = 200 * (1 - np.eye(4, dtype=np.int64))
     wins[0, 1:] = 10_000
-    release = perturbed_mle(
-        PairCounts(wins), params, MleSettings(expected_comparisons=600), seeded_bits(5)
-    )
-    estimate = rank_by_scores(release.scores, release.mechanism)
+    mechanism = calibrate_mle(params, MleSettings(expected_comparisons=600), len(wins))
+    scores = perturbed_mle(PairCounts(wins), mechanism, seeded_bits(5))
+    estimate = rank_by_scores(scores, mechanism)
     assert not estimate.informative
     assert (estimate.rank_low == 1).all()
     assert (estimate.rank_high == 4).all()
     assert np.isneginf(estimate.low).all()
     assert np.isposinf(estimate.high).all()
-    ranks = simultaneous_ranks(release.scores, release.mechanism)
+    ranks = simultaneous_ranks(scores, mechanism)
     assert (ranks.rank_high == 4).all()

@@ -29,7 +29,8 @@ def sampled(link, each_pair: int, rng: np.random.Generator) -> PairCounts:
 
 def test_noise_goes_on_every_pair_zeros_too_and_nowhere_else():
     zeros = PairCounts(np.zeros((60, 60), np.int64))
-    noisy, calibration = release_pair_counts(zeros, ADD, system_bits())
+    calibration = calibrate_pair_counts(ADD, 60)
+    noisy = release_pair_counts(zeros, calibration, system_bits())
     assert not noisy.confidential
     assert not np.diagonal(noisy.wins).any()
     off = noisy.wins[~np.eye(60, dtype=bool)]
@@ -39,7 +40,7 @@ def test_noise_goes_on_every_pair_zeros_too_and_nowhere_else():
     assert (off < 0).any()
     assert calibration.law.scale == 2.0
     with pytest.raises(ValueError, match="noise already"):
-        release_pair_counts(noisy, ADD, system_bits())
+        release_pair_counts(noisy, calibration, system_bits())
 
 
 @pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
@@ -120,11 +121,13 @@ def test_intervals_hold_the_truth_as_often_as_they_say(link, each_pair, kind):
         rho=0.03 if kind is NoiseKind.GAUSSIAN else None,
         noise=kind,
     )
-    law = calibrate_pair_counts(params, 8).law
+    calibration = calibrate_pair_counts(params, 8)
+    law = calibration.law
     quiet = NoiseLaw(kind, 0.5)
     held, ignored = [], []
     for trial in range(400):
-        noisy, _ = release_pair_counts(sampled(link, each_pair, rng), params, seeded_bits(trial))
+        exact = sampled(link, each_pair, rng)
+        noisy = release_pair_counts(exact, calibration, seeded_bits(trial))
         fitted = fit_noisy_pairs(noisy, law, link)
         estimate = estimate_from(fitted.fit)
         held.append((estimate.low <= TRUTH) & (estimate.high >= TRUTH))

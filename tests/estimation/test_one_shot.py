@@ -11,7 +11,8 @@ import pytest
 from scipy.special import expit
 
 from hushrank.estimation.matrices import WinCounts
-from hushrank.estimation.one_shot import one_shot_law, one_shot_top_k
+from hushrank.estimation.one_shot import calibrate_one_shot, one_shot_top_k
+from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import seeded_bits, system_bits
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 
@@ -57,25 +58,30 @@ def test_no_report_tells_neighbours_apart_by_more_than_epsilon(
             for report, chance in report_chances(list(np.add(left, move)), k, scale).items()
         )
 
-    scale = one_shot_law(params, 3, k).scale
+    scale = law_of(params, 3, k).scale
     assert worst(scale) <= params.epsilon * 1.001
     assert worst(scale / 2.5) > params.epsilon
 
 
+def law_of(params: PrivacyParams, n_items: int, k: int, row_weight: int = 1) -> NoiseLaw:
+    return calibrate_one_shot(params, n_items, k, row_weight).calibration.law
+
+
 def test_scale_follows_what_one_unit_can_do_to_one_count() -> None:
-    assert one_shot_law(SINGLE, 9, 3).scale == 2 * 3 / 1.5
-    assert one_shot_law(ADDED, 9, 3).scale == 3 / 1.5
-    assert one_shot_law(SINGLE, 9, 3, row_weight=2).scale == 2 * 2 * 3 / 1.5
-    assert one_shot_law(USER, 9, 3).scale == 2 * 3 * 7
-    assert one_shot_law(replace(USER, per_item_cap=2), 9, 3).scale == 2 * 3 * 2
-    assert one_shot_law(replace(USER, distinct_pairs=True), 5, 3).scale == 2 * 3 * 4
+    assert law_of(SINGLE, 9, 3).scale == 2 * 3 / 1.5
+    assert law_of(ADDED, 9, 3).scale == 3 / 1.5
+    assert law_of(SINGLE, 9, 3, row_weight=2).scale == 2 * 2 * 3 / 1.5
+    assert law_of(USER, 9, 3).scale == 2 * 3 * 7
+    assert law_of(replace(USER, per_item_cap=2), 9, 3).scale == 2 * 3 * 2
+    assert law_of(replace(USER, distinct_pairs=True), 5, 3).scale == 2 * 3 * 4
 
 
 def test_without_noise_it_reports_the_best_in_order() -> None:
     counts = WinCounts(np.array([5, 9, 9, 1], np.int64))
-    top = one_shot_top_k(counts, 3, replace(SINGLE, epsilon=math.inf), system_bits())
-    assert top.items.tolist() == [1, 2, 0]
-    assert math.isinf(top.spend.epsilon)
+    mechanism = calibrate_one_shot(replace(SINGLE, epsilon=math.inf), 4, 3)
+    top = one_shot_top_k(counts, mechanism, system_bits())
+    assert top.tolist() == [1, 2, 0]
+    assert math.isinf(mechanism.calibration.spend.epsilon)
 
 
 def test_baseline_beats_chance_clearly() -> None:
@@ -87,10 +93,9 @@ def test_baseline_beats_chance_clearly() -> None:
         won = generator.random((n, n)) < expit(np.subtract.outer(scores, scores))
         upper = np.triu(won, 1)
         wins = upper.sum(axis=1) + np.tril(~upper.T, -1).sum(axis=1)
-        top = one_shot_top_k(
-            WinCounts(wins.astype(np.int64)), k, replace(SINGLE, epsilon=5.0), seeded_bits(seed)
-        )
-        misses.append(np.mean(top.items >= k))
+        mechanism = calibrate_one_shot(replace(SINGLE, epsilon=5.0), n, k)
+        top = one_shot_top_k(WinCounts(wins.astype(np.int64)), mechanism, seeded_bits(seed))
+        misses.append(np.mean(top >= k))
     assert np.mean(misses) < 0.5
 
 
@@ -98,9 +103,11 @@ def test_misuse_is_refused() -> None:
     counts = WinCounts(np.array([5, 9, 9, 1], np.int64))
     for k in (0, 5):
         with pytest.raises(ValueError, match=f"top_k must be between 1 and 4 .the items., got {k}"):
-            one_shot_top_k(counts, k, SINGLE, system_bits())
+            calibrate_one_shot(SINGLE, 4, k)
     gaussian = replace(SINGLE, noise=NoiseKind.GAUSSIAN, delta=1e-6)
     with pytest.raises(ValueError, match="noise: laplace"):
-        one_shot_top_k(counts, 1, gaussian, system_bits())
+        calibrate_one_shot(gaussian, 4, 1)
     with pytest.raises(ValueError, match="raw counts"):
-        one_shot_top_k(replace(counts, confidential=False), 1, SINGLE, system_bits())
+        one_shot_top_k(
+            replace(counts, confidential=False), calibrate_one_shot(SINGLE, 4, 1), system_bits()
+        )

@@ -23,7 +23,6 @@ from hushrank.estimation.links import LAPLACE, LINKS, LOGISTIC, PROBIT, Floats, 
 from hushrank.estimation.matrices import PairCounts
 from hushrank.estimation.perturbed_mle import (
     MleSettings,
-    PerturbedScores,
     calibrate_mle,
     default_ridge,
     perturbed_mle,
@@ -57,15 +56,24 @@ def random_counts(n_items: int, per_pair: float, seed: int) -> PairCounts:
     return PairCounts(wins.astype(np.int64))
 
 
+def released(
+    pair_counts: PairCounts, params: PrivacyParams, settings: MleSettings, bits: RandomBits
+) -> Floats:
+    """Scores of a mechanism that was calibrated for these counts' items."""
+    mechanism = calibrate_mle(params, settings, pair_counts.n_items)
+    return perturbed_mle(pair_counts, mechanism, bits)
+
+
 def test_without_privacy_it_is_the_penalised_estimate() -> None:
     pair_counts = random_counts(9, 3.0, seed=1)
     settings = MleSettings(expected_comparisons=24.0, ridge=2.5)
-    release = perturbed_mle(pair_counts, OPEN, settings, system_bits())
+    mechanism = calibrate_mle(OPEN, settings, 9)
+    scores = perturbed_mle(pair_counts, mechanism, system_bits())
     wins = pair_counts.wins.astype(np.float64)
     expected = minimise(Objective(wins, LOGISTIC, 2.5, np.zeros(9))).theta
-    np.testing.assert_allclose(release.scores, expected, atol=1e-12)
-    assert release.mechanism.cover is None
-    assert math.isinf(release.mechanism.spend.epsilon)
+    np.testing.assert_allclose(scores, expected, atol=1e-12)
+    assert mechanism.cover is None
+    assert math.isinf(mechanism.spend.epsilon)
 
 
 @pytest.mark.parametrize("constants", list(Constants))
@@ -75,15 +83,15 @@ def test_release_is_the_minimiser_for_the_noise_drawn(link: Link, constants: Con
     pair_counts = random_counts(6, 40.0, seed=2)
     settings = MleSettings(expected_comparisons=400.0, link=link, constants=constants)
     params = replace(USER, epsilon=2.0)
-    release = perturbed_mle(pair_counts, params, settings, seeded_bits(3))
-    mechanism = release.mechanism
+    mechanism = calibrate_mle(params, settings, 6)
+    scores = perturbed_mle(pair_counts, mechanism, seeded_bits(3))
     w = mechanism.noise.draw(6, seeded_bits(3))
     objective = Objective(pair_counts.wins.astype(np.float64), link, mechanism.objective.ridge, w)
     exact = minimise(objective).theta
     assert mechanism.cover is not None
     allowed = 40 * math.sqrt(mechanism.cover.noise.variance)
-    assert 0 < np.abs(release.scores - exact).max() <= allowed < 1e-4
-    assert release.scores.sum() == pytest.approx(0, abs=1e-12)
+    assert 0 < np.abs(scores - exact).max() <= allowed < 1e-4
+    assert scores.sum() == pytest.approx(0, abs=1e-12)
 
 
 def test_released_scores_lie_on_the_grid_before_centring(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -98,12 +106,11 @@ def test_released_scores_lie_on_the_grid_before_centring(monkeypatch: pytest.Mon
         return seen[-1]
 
     monkeypatch.setattr(type(cover), "apply", spy)
-    release = perturbed_mle(
-        counts((0, 1, 5), (1, 2, 3)), SINGLE, MleSettings(expected_comparisons=5.0), system_bits()
-    )
+    few = counts((0, 1, 5), (1, 2, 3))
+    scores = released(few, SINGLE, MleSettings(expected_comparisons=5.0), system_bits())
     steps = seen[0] / OUTPUT_STEP
     np.testing.assert_array_equal(steps, np.rint(steps))
-    np.testing.assert_array_equal(release.scores, seen[0] - seen[0].mean())
+    np.testing.assert_array_equal(scores, seen[0] - seen[0].mean())
 
 
 def test_split_ties_count_as_half_wins() -> None:
@@ -112,24 +119,23 @@ def test_split_ties_count_as_half_wins() -> None:
     doubled = PairCounts(2 * single.wins, row_weight=2)
     settings = MleSettings(expected_comparisons=16.0)
     first, second = (
-        perturbed_mle(pair_counts, SINGLE, settings, seeded_bits(5))
-        for pair_counts in (single, doubled)
+        released(pair_counts, SINGLE, settings, seeded_bits(5)) for pair_counts in (single, doubled)
     )
-    np.testing.assert_allclose(first.scores, second.scores, atol=1e-9)
+    np.testing.assert_allclose(first, second, atol=1e-9)
     tie = PairCounts(np.array([[0, 1], [1, 0]], np.int64), row_weight=2)
-    scores = perturbed_mle(tie, OPEN, settings, system_bits()).scores
+    scores = released(tie, OPEN, settings, system_bits())
     np.testing.assert_allclose(scores, 0, atol=1e-12)
 
 
 def test_items_nobody_compared_or_that_never_lost_get_scores() -> None:
-    release = perturbed_mle(
+    scores = released(
         counts((0, 1, 500), (1, 2, 300), (2, 1, 200), n_items=5),
         replace(SINGLE, epsilon=5.0),
         MleSettings(expected_comparisons=400.0, ridge=5.0),
         system_bits(),
     )
-    assert np.isfinite(release.scores).all()
-    assert release.scores.argmax() == 0
+    assert np.isfinite(scores).all()
+    assert scores.argmax() == 0
 
 
 def test_budget_is_split_and_never_exceeded() -> None:
@@ -206,7 +212,35 @@ def test_settings_are_checked() -> None:
 def test_noisy_counts_are_refused() -> None:
     noisy = PairCounts(np.zeros((3, 3), np.int64), confidential=False)
     with pytest.raises(ValueError, match="raw counts, and these carry noise"):
-        perturbed_mle(noisy, SINGLE, MleSettings(expected_comparisons=5.0), system_bits())
+        released(noisy, SINGLE, MleSettings(expected_comparisons=5.0), system_bits())
+
+
+def test_a_mechanism_for_other_items_is_refused() -> None:
+    mechanism = calibrate_mle(SINGLE, MleSettings(expected_comparisons=5.0), 4)
+    with pytest.raises(ValueError, match="a mechanism for 4 items, but counts of 3"):
+        perturbed_mle(counts((0, 1, 5)), mechanism, system_bits())
+
+
+@pytest.mark.parametrize("ridge", [None, 7.0], ids=["default", "chosen"])
+def test_whatever_the_counts_the_ridge_is_the_mechanism_s(ridge: float | None) -> None:
+    """The released point balances the pull of the counts, w and the stated ridge: no other one."""
+    settings = MleSettings(expected_comparisons=50.0, ridge=ridge)
+    mechanism = calibrate_mle(replace(SINGLE, epsilon=8.0), settings, 6)
+    before = repr(mechanism)
+    w = mechanism.noise.draw(6, seeded_bits(9))
+    stated = mechanism.objective.ridge
+    assert mechanism.cover is not None
+    slack = 40 * math.sqrt(mechanism.cover.noise.variance)
+    for per_pair in (0.0, 0.3, 10.0, 200.0):
+        pair_counts = random_counts(6, per_pair, seed=3)
+        scores = perturbed_mle(pair_counts, mechanism, seeded_bits(9))
+        point = scores - w.mean() / stated  # centring took this off: the counts pull with sum zero
+        wins = pair_counts.wins.astype(np.float64)
+        stiffness = stated + wins.sum()  # how far a point that moved by one moves the gradient
+        for ridge_used, balanced in ((stated, True), (2 * stated, False)):
+            gradient, _ = Objective(wins, LOGISTIC, ridge_used, w).derivatives(point)
+            assert (np.abs(gradient).max() <= slack * stiffness) == balanced
+    assert repr(mechanism) == before
 
 
 @pytest.mark.parametrize("total", [10**6, 10**9])
@@ -214,8 +248,8 @@ def test_large_counts_reach_a_tolerance_that_the_cover_pays_for(total: int) -> N
     n = 20
     wins = random_counts(n, 30.0, seed=6).wins * (total // (30 * n))
     settings = MleSettings(expected_comparisons=2.0 * total)
-    release = perturbed_mle(PairCounts(wins), SINGLE, settings, system_bits())
-    mechanism = release.mechanism
+    mechanism = calibrate_mle(SINGLE, settings, n)
+    perturbed_mle(PairCounts(wins), mechanism, system_bits())
     assert mechanism.tolerance > 1e-9
     assert mechanism.cover is not None
     assert mechanism.cover.noise.variance < 0.05 * mechanism.typical_error**2
@@ -231,14 +265,14 @@ def test_a_tolerance_out_of_reach_raises_and_tells_no_data() -> None:
     wins = random_counts(20, 30.0, seed=7).wins * 10**6
     settings = MleSettings(expected_comparisons=1e9, tolerance=1e-9)
     with pytest.raises(ConvergenceError, match=r"^rounding leaves the gradient norm above 1e-09:"):
-        perturbed_mle(PairCounts(wins), SINGLE, settings, system_bits())
+        released(PairCounts(wins), SINGLE, settings, system_bits())
 
 
 OFTEN = 100_000
 
 
 def audited(
-    release: Callable[[PairCounts, RandomBits], PerturbedScores],
+    release: Callable[[PairCounts, RandomBits], Floats],
     left: PairCounts,
     right: PairCounts,
     trials: int,
@@ -248,7 +282,7 @@ def audited(
 
     def first_scores(pair_counts: PairCounts, runs: int) -> NDArray[np.float64]:
         drawn = map(seeded_bits, itertools.islice(seeds, runs))
-        return np.array([release(pair_counts, bits).scores[0] for bits in drawn])
+        return np.array([release(pair_counts, bits)[0] for bits in drawn])
 
     found = audit_epsilon(first_scores, left, right, trials=trials, confidence=CONFIDENCE)
     return found.epsilon_lower
@@ -274,8 +308,10 @@ class Neighbours:
         )
 
     def audited(self, settings: MleSettings, trials: int) -> float:
-        def release(pair_counts: PairCounts, bits: RandomBits) -> PerturbedScores:
-            return perturbed_mle(pair_counts, self.params, settings, bits)
+        mechanism = calibrate_mle(self.params, settings, 2)
+
+        def release(pair_counts: PairCounts, bits: RandomBits) -> Floats:
+            return perturbed_mle(pair_counts, mechanism, bits)
 
         return audited(release, self.left, self.right, trials)
 
@@ -325,14 +361,15 @@ def test_audit_catches_a_ridge_computed_from_the_data() -> None:
     params = replace(SINGLE, adjacency=Adjacency.ADD_REMOVE)
     left, right = counts((0, 1, 1), (1, 0, 1), n_items=2), counts((0, 1, 1), n_items=2)
 
-    def leaky(pair_counts: PairCounts, bits: RandomBits) -> PerturbedScores:
+    def leaky(pair_counts: PairCounts, bits: RandomBits) -> Floats:
         observed = float(pair_counts.wins.sum())
         settings = MleSettings(expected_comparisons=observed, ridge=4 * observed)
-        return perturbed_mle(pair_counts, params, settings, bits)
+        return released(pair_counts, params, settings, bits)
 
-    def sound(pair_counts: PairCounts, bits: RandomBits) -> PerturbedScores:
-        settings = MleSettings(expected_comparisons=1.0, ridge=4.0)
-        return perturbed_mle(pair_counts, params, settings, bits)
+    mechanism = calibrate_mle(params, MleSettings(expected_comparisons=1.0, ridge=4.0), 2)
+
+    def sound(pair_counts: PairCounts, bits: RandomBits) -> Floats:
+        return perturbed_mle(pair_counts, mechanism, bits)
 
     assert audited(leaky, left, right, trials=4_000) > params.epsilon
     assert audited(sound, left, right, trials=4_000) <= params.epsilon

@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from hushrank.estimation.central_noise import Calibration
 from hushrank.estimation.differential import DifferentialMeasurements, measurements_on
 from hushrank.estimation.item_graph import ItemGraph, complete_graph, random_graph
 from hushrank.estimation.private_measurements import calibrate_measurements, release_measurements
@@ -58,10 +59,11 @@ def test_noise_has_the_calibrated_law_on_every_entry(
 ) -> None:
     counts = counts_on(graph)
     n_draws = 30_000 // (2 * graph.n_edges)
-    draws = [release_measurements(counts, params, system_bits())[0] for _ in range(n_draws)]
+    calibration = calibrate_measurements(params, graph.n_items, graph.n_edges)
+    draws = [release_measurements(counts, calibration, system_bits()) for _ in range(n_draws)]
     noise = np.array([noisy.y - counts.y for noisy in draws])
     assert not noise[:, ~graph.mask()].any()
-    law = calibrate_measurements(params, graph).law
+    law = calibration.law
     for where in (graph.mask() & (counts.y == 0), graph.mask() & (counts.y > 0)):
         sample = noise[:, where].ravel()
         assert len(sample) > 1000
@@ -72,14 +74,13 @@ def test_noise_has_the_calibrated_law_on_every_entry(
 
 
 def test_calibration_is_the_theorem_s() -> None:
-    graph = complete_graph(10)
-    gaussian = calibrate_measurements(GAUSSIAN, graph)
+    gaussian = calibrate_measurements(GAUSSIAN, 10, 45)
     assert gaussian.sensitivity.l2_squared == 4  # 2 floor(9 / 4)
     rho = gaussian.spend.rho
     assert rho is not None
     assert gaussian.law.scale**2 == pytest.approx(4 / (2 * rho))
     assert 0.999 < epsilon_of(gaussian.spend, GAUSSIAN.delta) <= GAUSSIAN.epsilon
-    laplace = calibrate_measurements(LAPLACE, graph)
+    laplace = calibrate_measurements(LAPLACE, 10, 45)
     assert laplace.law.scale == pytest.approx(4 / 2.0)
     assert laplace.spend.epsilon == LAPLACE.epsilon
 
@@ -87,23 +88,30 @@ def test_calibration_is_the_theorem_s() -> None:
 def test_without_privacy_nothing_is_added() -> None:
     counts = counts_on(SPARSE)
     open_ = PrivacyParams(unit=Unit.USER, adjacency=Adjacency.REPLACE_ONE, epsilon=math.inf)
-    released, calibration = release_measurements(counts, open_, system_bits())
+    calibration = calibrate_measurements(open_, SPARSE.n_items, SPARSE.n_edges)
+    released = release_measurements(counts, calibration, system_bits())
     assert (released.y == counts.y).all()
     assert calibration.law.scale == 0
 
 
 def test_noise_is_added_once() -> None:
-    released, _ = release_measurements(counts_on(SPARSE), GAUSSIAN, seeded_bits(1))
+    calibration = calibrate_measurements(GAUSSIAN, SPARSE.n_items, SPARSE.n_edges)
+    released = release_measurements(counts_on(SPARSE), calibration, seeded_bits(1))
     assert not released.confidential
     with pytest.raises(ValueError, match="noise already"):
-        release_measurements(released, GAUSSIAN, seeded_bits(2))
+        release_measurements(released, calibration, seeded_bits(2))
+
+
+def calibrated(measurements: DifferentialMeasurements, params: PrivacyParams) -> Calibration:
+    graph = measurements.graph
+    return calibrate_measurements(params, graph.n_items, graph.n_edges)
 
 
 def spares_the_zeros(
     measurements: DifferentialMeasurements, params: PrivacyParams, bits: RandomBits
 ) -> NDArray[np.int64]:
     """Erratum E5, planted: noise only where a count is not zero."""
-    law = calibrate_measurements(params, measurements.graph).law
+    law = calibrated(measurements, params).law
     return np.where(measurements.y == 0, 0, add_noise(measurements.y, law, bits))
 
 
@@ -112,13 +120,13 @@ def half_the_noise(
 ) -> NDArray[np.int64]:
     """Planted: calibrated as if replacing a person moved no more than adding one."""
     cheap = replace(params, adjacency=Adjacency.ADD_REMOVE)
-    return release_measurements(measurements, cheap, bits)[0].y
+    return release_measurements(measurements, calibrated(measurements, cheap), bits).y
 
 
 def as_released(
     measurements: DifferentialMeasurements, params: PrivacyParams, bits: RandomBits
 ) -> NDArray[np.int64]:
-    return release_measurements(measurements, params, bits)[0].y
+    return release_measurements(measurements, calibrated(measurements, params), bits).y
 
 
 @pytest.mark.parametrize(

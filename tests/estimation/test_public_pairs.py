@@ -12,7 +12,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from hushrank.estimation import public_pairs
-from hushrank.estimation.central_noise import release_outcomes
+from hushrank.estimation.central_noise import calibrate_outcomes, release_outcomes
 from hushrank.estimation.debiased import estimate_from
 from hushrank.estimation.links import LAPLACE, LOGISTIC
 from hushrank.estimation.matrices import (
@@ -70,7 +70,8 @@ def test_outcomes_hold_each_pair_once(dense):
 def test_noise_of_the_stated_law_goes_on_every_pair_that_met():
     n = 400
     ones = np.triu(np.full((n, n), 3, np.int64), 1)  # somebody won every comparison
-    noisy, calibration = release_outcomes(PairCounts(ones), PARAMS, system_bits())
+    calibration = calibrate_outcomes(PARAMS, n)
+    noisy = release_outcomes(PairCounts(ones), calibration, system_bits())
     assert calibration.law == NoiseLaw(NoiseKind.LAPLACE, 4.0)  # L, not 2 L
     assert not noisy.confidential
     np.testing.assert_array_equal(noisy.totals.toarray(), ones)
@@ -79,7 +80,7 @@ def test_noise_of_the_stated_law_goes_on_every_pair_that_met():
     assert law_p_value(drawn, discrete_laplace_pmf(4.0)) > FALSE_POSITIVE_RATE
     assert law_p_value(drawn, discrete_laplace_pmf(3.6)) < FALSE_POSITIVE_RATE
     with pytest.raises(ValueError, match="noise already"):
-        release_outcomes(PairCounts(ones, confidential=False), PARAMS, system_bits())
+        release_outcomes(PairCounts(ones, confidential=False), calibration, system_bits())
 
 
 def test_gaussian_noise_on_distinct_pairs_has_the_variance_of_one_norm():
@@ -92,8 +93,7 @@ def test_gaussian_noise_on_distinct_pairs_has_the_variance_of_one_norm():
         max_contributions=9,
         distinct_pairs=True,
     )
-    counts, _ = sampled(LOGISTIC, 30, 500)
-    _, calibration = release_outcomes(counts, gaussian, system_bits())
+    calibration = calibrate_outcomes(gaussian, 30)
     assert calibration.sensitivity.l2_squared == 9
     assert calibration.law.scale == pytest.approx(3.0)  # sqrt(9 / (2 * 0.5))
 
@@ -101,7 +101,8 @@ def test_gaussian_noise_on_distinct_pairs_has_the_variance_of_one_norm():
 @pytest.mark.parametrize("link", [LOGISTIC, LAPLACE])
 def test_sparse_and_dense_fits_agree(link, monkeypatch):
     counts, _ = sampled(link, 120, 60_000)
-    noisy, calibration = release_outcomes(counts, PARAMS, seeded_bits(1))
+    calibration = calibrate_outcomes(PARAMS, 120)
+    noisy = release_outcomes(counts, calibration, seeded_bits(1))
     dense = fit_public_pairs(noisy, calibration.law, link)
     monkeypatch.setattr(public_pairs, "MOST_DENSE_ITEMS", 10)
     sparse = fit_public_pairs(noisy, calibration.law, link)
@@ -127,7 +128,8 @@ def test_intervals_hold_and_scores_are_not_shrunk(sparse, monkeypatch):
     within, slopes = [], []
     for seed in range(6):
         counts, truth = sampled(LOGISTIC, 200, 200_000, seed)
-        noisy, calibration = release_outcomes(counts, PARAMS, seeded_bits(seed))
+        calibration = calibrate_outcomes(PARAMS, 200)
+        noisy = release_outcomes(counts, calibration, seeded_bits(seed))
         estimate = estimate_from(fit_public_pairs(noisy, calibration.law, LOGISTIC))
         within.append(((estimate.low <= truth) & (truth <= estimate.high)).mean())
         slopes.append(float(estimate.scores @ truth / (truth @ truth)))
@@ -162,7 +164,7 @@ def test_split_ties_are_half_wins():
 
 def test_arrays_are_read_back():
     counts, _ = sampled(LOGISTIC, 30, 500)
-    noisy, _ = release_outcomes(counts, PARAMS, seeded_bits(1))
+    noisy = release_outcomes(counts, calibrate_outcomes(PARAMS, 30), seeded_bits(1))
     again = outcome_counts_of(noisy.arrays(), noisy.row_weight)
     assert (again.wins != noisy.wins).nnz == 0
     assert (again.totals != noisy.totals).nnz == 0
@@ -189,7 +191,8 @@ def test_what_breaks_a_rule_is_refused():
 def test_a_hundred_thousand_items_are_ranked_by_the_pairs_that_met():
     counts, truth = sampled(LOGISTIC, 100_000, 20_000_000)  # a dense matrix would take 80 GB
     strong = dataclasses.replace(PARAMS, epsilon=4.0)
-    noisy, calibration = release_outcomes(counts, strong, seeded_bits(2))
+    calibration = calibrate_outcomes(strong, 100_000)
+    noisy = release_outcomes(counts, calibration, seeded_bits(2))
     fit = fit_public_pairs(noisy, calibration.law, LOGISTIC)
     assert fit.gradient_norm < 1e-6
     estimate = estimate_from(fit)

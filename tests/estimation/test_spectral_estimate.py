@@ -23,7 +23,7 @@ from hushrank.estimation.differential import (
 )
 from hushrank.estimation.estimate import top_k
 from hushrank.estimation.item_graph import ItemGraph, complete_graph, random_graph
-from hushrank.estimation.private_measurements import release_measurements
+from hushrank.estimation.private_measurements import calibrate_measurements, release_measurements
 from hushrank.estimation.randomized_measurements import (
     RandomizedMeasurements,
     randomize_answers,
@@ -36,6 +36,7 @@ from hushrank.estimation.spectral_estimate import (
     estimate_randomized,
 )
 from hushrank.privacy.noise import NoiseLaw
+from hushrank.privacy.randomized_response import split_response
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 from tests.statistics import FALSE_POSITIVE_RATE
@@ -83,7 +84,8 @@ def simulated(setting: Setting, seed: int) -> tuple[NDArray[np.float64], Spectra
     true -= true.mean()
     graph = random_graph(setting.n_items, setting.edge_probability, seeded_bits(seed))
     counts = measurements_on(graph, measurements_of_block(*answers(setting, true, random)))
-    released, calibration = release_measurements(counts, setting.params(), seeded_bits(seed))
+    calibration = calibrate_measurements(setting.params(), graph.n_items, graph.n_edges)
+    released = release_measurements(counts, calibration, seeded_bits(seed))
     return true, estimate_difficulties(released, calibration.law, setting.max_answers)
 
 
@@ -151,15 +153,16 @@ def randomized_parts(
     true -= true.mean()
     right, answered = answers(setting, true, random)
     person, item = np.nonzero(answered)
+    response = split_response(setting.epsilon, 6)
     noisy = randomize_answers(
-        person, right[person, item].astype(np.uint8), setting.epsilon, seeded_bits(seed)
+        person, right[person, item].astype(np.uint8), response, seeded_bits(seed)
     )
     parts = []
     for part in range(n_parts):
         rows = person % n_parts == part
         parts.append(
             randomized_measurements(
-                person[rows], item[rows], noisy[rows], setting.n_items, setting.epsilon, 6
+                person[rows], item[rows], noisy[rows], setting.n_items, response
             )
         )
     return true, parts
@@ -188,8 +191,9 @@ def test_debiasing_undoes_what_randomised_response_shrinks() -> None:
     random.normal(size=5)
     right, answered = answers(setting, true, random)
     person, item = np.nonzero(answered)
+    response = split_response(setting.epsilon, 6)
     noisy = randomize_answers(
-        person, right[person, item].astype(np.uint8), setting.epsilon, seeded_bits(1)
+        person, right[person, item].astype(np.uint8), response, seeded_bits(1)
     )
     plain_parts = [
         randomized_measurements(
@@ -197,8 +201,7 @@ def test_debiasing_undoes_what_randomised_response_shrinks() -> None:
             item[person % 8 == part],
             noisy[person % 8 == part],
             5,
-            setting.epsilon,
-            6,
+            response,
             debiased=False,
         )
         for part in range(8)
@@ -277,7 +280,9 @@ def test_arguments_that_break_a_rule() -> None:
     with pytest.raises(ValueError, match="at least 8 parts"):
         estimate_randomized(parts[:7], complete_graph(3))
     with pytest.raises(ValueError, match="share"):
-        estimate_randomized([*parts, replace(parts[0], epsilon=5.0)], complete_graph(3))
+        estimate_randomized(
+            [*parts, replace(parts[0], response=split_response(5.0, 6))], complete_graph(3)
+        )
 
 
 def test_laplace_noise_on_many_items() -> None:

@@ -15,6 +15,7 @@ from hushrank.flows.job import prepare_job
 from hushrank.flows.methods import METHODS
 from hushrank.pipelines import reduce_comparisons
 from hushrank.privacy.audit import audit_epsilon, one_by_one
+from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.noise import NoiseLaw, add_noise
 from hushrank.privacy.randomness import system_bits
 from hushrank.privacy.units import NoiseKind
@@ -41,8 +42,9 @@ def exact_counts(survey: Survey, wins_of: int) -> np.ndarray:
     pq.write_table(log, path, row_group_size=7)
     job = prepare_job(survey.config)
     folder = survey.folder / f"exact{wins_of}"
+    key = SecretKey.draw(system_bits())
     reduction = METHODS[job.config.method].reduction(
-        job.config, job.files, system_bits().take(32), str(folder)
+        job.config, job.mechanism, job.files, key, str(folder)
     )
     reduce_comparisons.run(reduction)
     return np.load(folder / "exact.npz")["counts"]
@@ -54,12 +56,12 @@ def test_a_run_keeps_its_epsilon_and_the_published_scale_does_not(survey, epsilo
     survey.set(privacy__epsilon=epsilon, privacy__distinct_pairs=False)
     one, other = exact_counts(survey, 0), exact_counts(survey, 1)
     assert np.abs(one - other).sum() == 2 * ROWS, "the worst case, and bounded"
-    config = prepare_job(survey.config).config
+    job = prepare_job(survey.config)
 
     @one_by_one
     def ours(counts):
-        method = METHODS[config.method]
-        return method.draw({"counts": counts}, config, system_bits())["counts"]
+        method = METHODS[job.config.method]
+        return method.draw({"counts": counts}, job.mechanism, system_bits())["counts"]
 
     def as_published(counts, runs):  # Laplace(L / epsilon), erratum E1
         law = NoiseLaw(NoiseKind.LAPLACE, ROWS / epsilon)
@@ -76,7 +78,7 @@ def test_a_run_keeps_its_epsilon_and_the_published_scale_does_not(survey, epsilo
 
 
 def test_a_draw_of_counts_that_have_noise_already_is_refused(survey):
-    config = prepare_job(survey.config).config
+    job = prepare_job(survey.config)
     noisy = {"counts": np.array([-5, 1, 2, 3])}
     with pytest.raises(ValueError, match="wins without noise cannot be negative"):
-        METHODS[config.method].draw(noisy, config, system_bits())
+        METHODS[job.config.method].draw(noisy, job.mechanism, system_bits())

@@ -29,6 +29,8 @@ from hushrank.flows.methods import METHODS
 from hushrank.pipelines import reduce
 from hushrank.pipelines.runner import Engine, Runner
 from hushrank.pipelines.submit import graph_of
+from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.cloud_storage import CloudPath
 from tests.flows.conftest import ITEMS, answers
 
@@ -113,7 +115,8 @@ def reduction_of(name: str, folder: Path, engine: Engine) -> Any:
     config.write_text(yaml.safe_dump(settings_of(JOBS[name], str(folder))))
     job = prepare_job(config)
     method = METHODS[job.config.method]
-    made = method.reduction(job.config, job.files, bytes(32), str(job.work))
+    key = SecretKey.draw(system_bits())
+    made = method.reduction(job.config, job.mechanism, job.files, key, str(job.work))
     return type(made)(**{**_fields(made), "engine": engine})
 
 
@@ -240,7 +243,10 @@ def test_a_run_takes_up_what_a_template_has_counted(tmp_path, emulator, monkeypa
     config = tmp_path / "survey.yaml"
     config.write_text(yaml.safe_dump(settings_of(JOBS["wins"], "gs://survey")))
     job = prepare_job(config)
-    made = METHODS["noisy-counts"].reduction(job.config, job.files, bytes(32), str(job.work))
+    key = SecretKey.draw(system_bits())
+    made = METHODS["noisy-counts"].reduction(
+        job.config, job.mechanism, job.files, key, str(job.work)
+    )
     reduce.run(made)  # as the workers would
     exact = (job.work / "exact.npz").read_bytes()
 

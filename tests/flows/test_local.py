@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import math
 from pathlib import Path
 
 import numpy as np
@@ -114,7 +115,7 @@ def test_true_answers_are_nowhere_outside_the_confidential_area(local, command):
     inside = sorted(path.name for path in local.work.rglob("*") if path.is_file())
     assert inside == ["diagnostics.json", "drawn.npz"]
     with np.load(next(local.work.rglob("drawn.npz"))) as drawn:
-        assert sorted(drawn) == ["code_version", "created", "g", "s", "w"]
+        assert sorted(drawn) == ["code_version", "created", "g", "law", "s", "w"]
         np.testing.assert_array_equal(drawn["s"], release["released"]["s"])
 
 
@@ -358,16 +359,21 @@ def far_outside(n_items: int = 4) -> dict[str, np.ndarray]:
     return {"s": 10 * w, "w": w, "g": np.array(0)}
 
 
+def concluded(drawn, config):
+    method = METHODS[config.method]
+    return method.conclude(drawn, method.calibrate(config), config)
+
+
 def test_where_a_link_has_no_fit_the_logistic_one_is_taken_and_said(local):
     config = load_config(local.set(model={"link": "probit"}).config)
     pairs = WeightedPairs(far_outside()["s"], far_outside()["w"])
     with pytest.raises(ConvergenceError):
         fit_scores(pairs, link_named("probit"), AnswerVariance())
-    conclusion = METHODS[config.method].conclude(far_outside(), config)
+    conclusion = concluded(far_outside(), config)
     assert conclusion.privacy.parameters["link"] == "logistic"
     assert "No fit with link probit was found" in " ".join(conclusion.warnings)
     config = load_config(local.set(model={"link": "auto"}).config)
-    conclusion = METHODS[config.method].conclude(far_outside(), config)
+    conclusion = concluded(far_outside(), config)
     assert conclusion.privacy.parameters["link"] != "probit"
     assert "Link probit has no fit" in " ".join(conclusion.warnings)
 
@@ -379,6 +385,28 @@ def test_a_fit_that_is_no_minimum_is_said(local, monkeypatch):
         return dataclasses.replace(fit_scores(*arguments), smallest_curvature=-0.5)
 
     monkeypatch.setattr("hushrank.flows.local_responses.fit_scores", saddle)
-    conclusion = METHODS[config.method].conclude(far_outside(), config)
+    conclusion = concluded(far_outside(), config)
     assert conclusion.privacy.parameters["is_minimum"] is False
     assert "is no minimum (smallest curvature -0.5)" in " ".join(conclusion.warnings)
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "stated"),
+    [
+        ("debiased-rr", "flip_probability", 1 / (math.exp(2.0) + 1)),
+        ("rr-counts", "flip_probability", 1 / (math.exp(2.0) + 1)),
+        ("laplace-rr", "noise_scale_of_an_answer", 1 / 2.0),
+    ],
+)
+def test_the_law_of_an_answer_is_stated_where_all_have_the_same(local, method, name, stated):
+    config = load_config(local.set(method=method, privacy__max_contributions=6).config)
+    parameters = concluded(far_outside(), config).privacy.parameters
+    assert parameters[name] == pytest.approx(stated)
+    ranged = load_config(
+        local.set(
+            privacy__epsilon_range=[0.5, 3.0],
+            privacy__epsilon=None,
+            input__columns__epsilon="epsilon",
+        ).config
+    )
+    assert name not in concluded(far_outside(), ranged).privacy.parameters

@@ -7,8 +7,9 @@ import math
 
 import pytest
 
-from hushrank.estimation.perturbed_mle import MleSettings, PerturbedMle, calibrate_mle
+from hushrank.estimation.perturbed_mle import MleSettings, calibrate_mle
 from hushrank.flows.mle_statement import mle_record
+from hushrank.flows.score_mechanism import ScoreMechanism
 from hushrank.privacy.objective_perturbation import Constants
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.schema import Ties
@@ -23,7 +24,8 @@ def mechanism(
     constants: Constants = Constants.TIGHT,
     public_graph: bool = False,
     epsilon: float = 2.0,
-) -> PerturbedMle:
+    stated: str | None = None,
+) -> ScoreMechanism:
     params = PrivacyParams(
         unit=unit,
         adjacency=Adjacency.REPLACE_ONE,
@@ -33,18 +35,18 @@ def mechanism(
         max_contributions=15 if unit is Unit.USER else 1,
     )
     settings = MleSettings(expected_comparisons=500, constants=constants, public_graph=public_graph)
-    return calibrate_mle(params, settings, 6)
+    return ScoreMechanism.of(calibrate_mle(params, settings, 6), Ties.DROP, stated)
 
 
-def words(made: PerturbedMle, stated: str | None = None) -> str:
-    record = mle_record(made, Ties.DROP, stated)
+def words(made: ScoreMechanism) -> str:
+    record = mle_record(made)
     return " ".join((*record.statement, *record.not_protected, record.theorem))
 
 
 @pytest.mark.parametrize(("unit", "noise", "constants"), CENTRAL)
 def test_the_record_is_the_mechanism_in_numbers(unit, noise, constants):
     made = mechanism(unit, noise, constants)
-    record = mle_record(made, Ties.DROP, None)
+    record = mle_record(made)
     assert (record.epsilon, record.delta, record.rho) == (2.0, made.spend.delta, None)
     assert record.delta == (1e-6 if noise is NoiseKind.GAUSSIAN else 0.0)
     assert record.mechanism == f"objective-perturbation-{noise}"
@@ -79,20 +81,20 @@ def test_the_theorem_fits_the_unit_and_the_noise(unit, noise, constants):
 
 
 def test_a_public_graph_is_named_and_its_reason_quoted():
-    public = words(mechanism(public_graph=True), STATED)
+    public = words(mechanism(public_graph=True, stated=STATED))
     assert f"stated by the operator: “{STATED}”." in public
     assert "which questions they left unanswered: the operator states that" in public
     assert "If one person had answered otherwise, about the same pairs of items, no" in public
     private = words(mechanism())
     assert "operator" not in private
     assert "If all answers of one person were replaced by others, no" in private
-    record = mle_record(mechanism(public_graph=True), Ties.DROP, STATED)
+    record = mle_record(mechanism(public_graph=True, stated=STATED))
     assert record.parameters["public_graph_statement"] == STATED
     assert record.noise_scale < mechanism().objective.scale
 
 
 def test_without_noise_nothing_is_claimed():
-    record = mle_record(mechanism(epsilon=math.inf), Ties.DROP, None)
+    record = mle_record(mechanism(epsilon=math.inf))
     assert record.mechanism == "none"
     assert record.statement[0].startswith("Nothing is protected")
     assert record.erratum is None

@@ -29,7 +29,7 @@ MONTHLY = {"budget": "per_month", "window": "at"}
 
 def spend_of(survey) -> Spend:
     config = load_config(survey.config)
-    return METHODS[config.method].terms(config).spend
+    return METHODS[config.method].calibrate(config).spend
 
 
 def test_a_month_of_nights_shares_the_budget_and_all_of_them_fit(survey):

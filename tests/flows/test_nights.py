@@ -379,9 +379,7 @@ def make_exact(job, name: str) -> Path:
 
 
 def execute_spend(job):
-    from hushrank.flows.methods import METHODS
-
-    return METHODS[job.config.method].terms(job.config).spend
+    return job.terms.spend
 
 
 def test_resume_publishes_what_is_paid_for(nightly, command, monkeypatch):

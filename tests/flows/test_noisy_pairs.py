@@ -117,15 +117,15 @@ def test_too_many_items_are_refused_before_anything_is_read(pairs, command):
 
 def test_two_thousand_items_are_allowed(pairs):
     config = load_config(pairs.set(items={"count": 2000}).config)
-    assert NoisyPairs().terms(config).spend.epsilon == 2.0
+    assert NoisyPairs().calibrate(config).spend.epsilon == 2.0
     with pytest.raises(ConfigError, match="takes at most 2000"):
-        NoisyPairs().terms(load_config(pairs.set(items={"count": 2001}).config))
+        NoisyPairs().calibrate(load_config(pairs.set(items={"count": 2001}).config))
 
 
 def test_what_is_drawn_carries_noise_and_nothing_else_leaves(pairs):
-    config = load_config(pairs.config)
+    mechanism = NoisyPairs().calibrate(load_config(pairs.config))
     exact = {"counts": exact_matrix()}
     for bits in (system_bits(), seeded_bits(1)):
-        drawn = NoisyPairs().draw(exact, config, bits)
+        drawn = NoisyPairs().draw(exact, mechanism, bits)
         assert list(drawn) == ["wins"]
         assert not np.array_equal(drawn["wins"], exact["counts"])

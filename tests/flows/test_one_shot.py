@@ -39,7 +39,8 @@ def test_a_run_releases_the_best_items_in_order(shot, command):
 
 
 def test_what_is_drawn_is_the_list_alone(shot):
-    drawn = OneShot().draw({"counts": COUNTS.sum(axis=1)}, load_config(shot.config), system_bits())
+    mechanism = OneShot().calibrate(load_config(shot.config))
+    drawn = OneShot().draw({"counts": COUNTS.sum(axis=1)}, mechanism, system_bits())
     assert list(drawn) == ["items"]
     assert set(drawn["items"].tolist()) <= set(range(len(ITEMS)))
     assert len(drawn["items"]) == 2

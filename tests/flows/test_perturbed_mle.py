@@ -50,7 +50,7 @@ def test_the_exact_counts_are_gone_once_the_noise_is_drawn(mle, command):
     assert "exact.npz" not in left
     (drawn,) = mle.work.rglob("drawn.npz")
     with np.load(drawn) as stored:
-        assert set(stored.files) == {"scores", "created", "code_version"}
+        assert set(stored.files) == {"scores", "created", "code_version", "law"}
         assert stored["scores"].shape == (N,)
 
 
@@ -114,18 +114,20 @@ def test_a_solver_that_fails_releases_nothing_and_says_what_it_cost(mle, monkeyp
         raise ConvergenceError("the fit did not converge")
 
     monkeypatch.setattr("hushrank.flows.perturbed_mle.perturbed_mle", fails)
+    method = PerturbedLikelihood()
+    mechanism = method.calibrate(load_config(mle.config))
     with pytest.raises(HushrankError, match=r"did not converge\. The noise was drawn, so the"):
-        PerturbedLikelihood().draw({"counts": COUNTS}, load_config(mle.config), system_bits())
+        method.draw({"counts": COUNTS}, mechanism, system_bits())
 
 
 @pytest.mark.parametrize("model", [{"gamma": 40.0}, {"c0": 2.0}, {}])
 def test_gamma_does_not_depend_on_the_answers(mle, model):
     config = load_config(mle.set(model={"expected_comparisons": 600} | model).config)
     method = PerturbedLikelihood()
-    gammas = set()
+    mechanism, gammas = method.calibrate(config), set()
     for factor in (1, 50):
-        drawn = method.draw({"counts": factor * COUNTS}, config, system_bits())
-        gammas.add(method.conclude(drawn, config).privacy.parameters["gamma"])
+        drawn = method.draw({"counts": factor * COUNTS}, mechanism, system_bits())
+        gammas.add(method.conclude(drawn, mechanism, config).privacy.parameters["gamma"])
     (gamma,) = gammas
     if "gamma" in model:
         assert gamma == 40.0

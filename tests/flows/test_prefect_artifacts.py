@@ -20,7 +20,7 @@ from hushrank.flows.prefect_artifacts import (
     summary,
 )
 from hushrank.flows.wording import verdict
-from tests.releases import PAIR_WINS, make_pairs_release, make_release
+from tests.releases import PAIR_WINS, SEEDED, make_pairs_release, make_release
 
 BALANCE = Balance(
     population="campus-choice",
@@ -48,7 +48,7 @@ def test_the_summary_says_what_was_found_and_what_is_left():
     assert "| Budget left | epsilon 6.99 of 10.00 |" in text
     assert "nothing: it was drawn before" in text
     assert "Please note" not in text
-    assert "protected" in summary(outcome(make_release(safe_bits=False)))
+    assert "protected" in summary(outcome(make_release(bits=SEEDED)))
 
 
 def test_names_are_text_and_never_markup():

@@ -18,6 +18,7 @@ from hushrank.flows.methods import METHODS
 from hushrank.flows.noisy_pairs import NoisyPairs
 from hushrank.pipelines import reduce_comparisons
 from hushrank.privacy.audit import audit_epsilon, one_by_one
+from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.noise import NoiseLaw, add_noise
 from hushrank.privacy.randomness import system_bits
 from hushrank.privacy.units import NoiseKind
@@ -129,16 +130,17 @@ def test_where_a_link_has_no_fit_the_logistic_one_is_taken_and_said(pairs):
         "columns": columns,
         "row_ends": ends,
     }
-    conclusion = NoisyPairs().conclude(drawn, config)
+    conclusion = NoisyPairs().conclude(drawn, NoisyPairs().calibrate(config), config)
     assert conclusion.privacy.parameters["link"] == "logistic"
     assert "No fit with link probit was found" in conclusion.warnings[0]
 
 
 def test_a_hundred_thousand_items_are_allowed_and_no_more(pairs):
     config = load_config(pairs.set(items={"count": 100_000}).config)
-    assert NoisyPairs().terms(config).noise.endswith("on who won, in each pair that was compared")
+    noise = NoisyPairs().terms(NoisyPairs().calibrate(config)).noise
+    assert noise.endswith("on who won, in each pair that was compared")
     with pytest.raises(ConfigError, match="takes at most 100000 items, got 100001"):
-        NoisyPairs().terms(load_config(pairs.set(items={"count": 100_001}).config))
+        NoisyPairs().calibrate(load_config(pairs.set(items={"count": 100_001}).config))
 
 
 @pytest.mark.parametrize(
@@ -169,8 +171,9 @@ def exact_of(survey, outcome: int) -> dict[str, np.ndarray]:
     )
     job = prepare_job(survey.config)
     folder = survey.folder / f"exact{outcome}"
+    key = SecretKey.draw(system_bits())
     reduction = METHODS[job.config.method].reduction(
-        job.config, job.files, system_bits().take(32), str(folder)
+        job.config, job.mechanism, job.files, key, str(folder)
     )
     reduce_comparisons.run(reduction)
     with np.load(folder / "exact.npz") as stored:
@@ -181,12 +184,12 @@ def exact_of(survey, outcome: int) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_a_run_keeps_its_epsilon_and_noise_of_half_the_scale_does_not(pairs, epsilon):
     pairs.set(privacy__epsilon=epsilon, privacy__distinct_pairs=False)
-    config = prepare_job(pairs.config).config
+    job = prepare_job(pairs.config)
     exact = {wins: exact_of(pairs, wins) for wins in (1, -1)}
-    method = METHODS[config.method]
+    method = METHODS[job.config.method]
 
     def draw(wins: int) -> dict[str, np.ndarray]:
-        return method.draw(exact[wins], config, system_bits())
+        return method.draw(exact[wins], job.mechanism, system_bits())
 
     for name in ("counts", "columns", "row_ends"):  # who compared what is the same in both
         np.testing.assert_array_equal(draw(1)[name], draw(-1)[name])
@@ -216,9 +219,10 @@ def test_sizes_are_those_of_the_pairs_that_met(pairs):
         "columns": np.array([4_999, 7]),  # 3 wins of item 7 over the last, 4 of item 9 over 7
         "row_ends": np.r_[np.zeros(8, np.int64), 1, 1, np.full(4_991, 2)],
     }
-    drawn = NoisyPairs().draw(counts, config, system_bits())
+    mechanism = NoisyPairs().calibrate(config)
+    drawn = NoisyPairs().draw(counts, mechanism, system_bits())
     assert sum(array.nbytes for array in drawn.values()) < 50_000
-    released = NoisyPairs().conclude(drawn, config).released
+    released = NoisyPairs().conclude(drawn, mechanism, config).released
     assert len(json.dumps(released.model_dump())) < 200_000
     assert (released.pairs[7], released.compared[7]) == ((9, 4_999), (4, 3))
     assert released.pairs[9] == ()

@@ -16,7 +16,7 @@ from hushrank.flows.archive import FILES, load_archived
 from hushrank.flows.errors import ArchiveError, ConfigError, PublishError
 from hushrank.flows.publish import check_output, publish, published
 from hushrank.flows.release import load_release
-from tests.releases import JOB, make_release
+from tests.releases import JOB, SEEDED, make_release
 
 OLD = make_release(release_id="old", seed=1)
 NEW = make_release(release_id="new", seed=2)
@@ -137,7 +137,7 @@ def test_a_file_that_went_missing_is_put_back(output):
 
 
 def test_an_unsafe_release_is_refused_unless_insisted_on(output):
-    unsafe = make_release(safe_bits=False)
+    unsafe = make_release(bits=SEEDED)
     with pytest.raises(PublishError, match="protects nobody and was not published: A seed"):
         publish(unsafe, PAGE, output)
     assert not output.parent.exists()

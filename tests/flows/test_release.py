@@ -8,19 +8,20 @@ import math
 import numpy as np
 import pytest
 
+from hushrank.estimation.central_noise import Calibration
 from hushrank.estimation.matrices import WinCounts
 from hushrank.estimation.noisy_counts import rank_by_win_counts
-from hushrank.flows.count_statement import WIN_COUNTS
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.privacy_record import count_record
+from hushrank.flows.mechanism import CountMechanism
 from hushrank.flows.release import build_release, load_release
 from hushrank.flows.released import ReleasedCounts
 from hushrank.flows.scale import Scale
+from hushrank.privacy.accounting import Spend
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.schema import Ties
-from tests.releases import ITEMS, make_release, provenance, user_params
+from tests.releases import ITEMS, SEEDED, make_release, provenance, user_params
 
 GAUSSIAN = user_params(noise=NoiseKind.GAUSSIAN, delta=1e-6)
 
@@ -48,6 +49,7 @@ def test_keys_are_those_of_the_contract_in_a_fixed_order():
         *("noise_variance", "sensitivity", "sensitivity_norm", "sensitivity_l1"),
         *("sensitivity_l2_squared", "max_contributions", "per_item_cap", "distinct_pairs"),
         *("ties", "parameters", "statement", "not_protected", "theorem", "erratum"),
+        *("bits", "reconstructed"),
     ]
 
 
@@ -109,7 +111,7 @@ def test_without_noise_the_json_is_strict_and_the_release_is_unsafe(noise):
 
 
 def test_an_injected_seed_marks_the_release_unsafe():
-    release = make_release(safe_bits=False)
+    release = make_release(bits=SEEDED)
     assert not release.safe
     assert "A seed was injected" in release.warnings[0]
 
@@ -192,5 +194,6 @@ def test_items_and_estimate_of_different_sizes_are_refused():
     ],
 )
 def test_less_noise_than_the_guarantee_needs_is_refused(law):
+    calibration = Calibration(Sensitivity(24, 150), "", law, Spend(epsilon=2.0))
     with pytest.raises(ValueError, match="the guarantee needs"):
-        count_record(WIN_COUNTS, user_params(), law, Sensitivity(24, 150), Ties.DROP)
+        CountMechanism.of(user_params(), calibration, 6, Ties.DROP)

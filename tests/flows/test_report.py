@@ -25,6 +25,7 @@ from hushrank.privacy.units import NoiseKind
 from hushrank.transforms.schema import Ties
 from tests.releases import (
     PAIR_WINS,
+    SEEDED,
     make_pairs_release,
     make_release,
     make_scores_release,
@@ -98,7 +99,7 @@ RELEASES = {
         params=user_params(noise=NoiseKind.GAUSSIAN, delta=1e-6), ties=Ties.SPLIT
     ),
     "no noise": make_release(params=user_params(epsilon=math.inf)),
-    "seeded": make_release(safe_bits=False),
+    "seeded": make_release(bits=SEEDED),
     "nothing to learn": make_release(wins=[1] * 6),
     "pairs": make_pairs_release(PAIR_WINS),
     "scores": make_scores_release(PAIR_WINS),

@@ -13,7 +13,7 @@ import pytest
 from hushrank.flows.publish import ranking_csv
 from hushrank.flows.report import render_report
 from tests.flows.test_report import BALANCE
-from tests.releases import PAIR_WINS, make_pairs_release, make_release
+from tests.releases import PAIR_WINS, SEEDED, make_pairs_release, make_release
 
 playwright = pytest.importorskip("playwright.sync_api", reason="needs the package playwright")
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
@@ -29,7 +29,7 @@ RELEASES = {
         make_pairs_release(PAIR_WINS),
         make_pairs_release([*PAIR_WINS[:5], [900, 900, 900, 900, 900, 0]], created=YESTERDAY),
     ),
-    "unsafe": (make_release(safe_bits=False, n_top=2), None),
+    "unsafe": (make_release(bits=SEEDED, n_top=2), None),
     "long": (make_release(**MANY), make_release(**MANY, seed=9, created=YESTERDAY)),
 }
 

@@ -9,7 +9,8 @@ import pytest
 
 from hushrank.estimation.central_noise import calibrate_win_counts
 from hushrank.flows.count_statement import WIN_COUNTS, count_statement
-from hushrank.flows.statement import Guarantee, PrivacyStatement, odds_factor
+from hushrank.flows.mechanism import CountMechanism
+from hushrank.flows.statement import PrivacyStatement, odds_factor
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.schema import Ties
 
@@ -24,11 +25,8 @@ def state(
     bounds = {"max_contributions": 15} if unit is Unit.USER else {}
     chosen = {"epsilon": 2.0, "delta": 1e-6 if gaussian else 0.0} | bounds | changes
     params = PrivacyParams(unit=unit, adjacency=adjacency, noise=noise, **chosen)
-    rho = 0.08 if gaussian else None
-    guarantee = Guarantee(epsilon=params.epsilon, delta=params.delta, rho=rho)
     calibration = calibrate_win_counts(params, 6, ties.row_weight)
-    law, sensitivity = calibration.law, calibration.sensitivity
-    return count_statement(WIN_COUNTS, params, guarantee, law, sensitivity, ties)
+    return count_statement(WIN_COUNTS, CountMechanism.of(params, calibration, 6, ties))
 
 
 def text(statement: PrivacyStatement) -> str:

@@ -16,13 +16,15 @@ import pytest
 
 from hushrank.pipelines import reduce_comparisons
 from hushrank.pipelines.reduction_job import ReduceComparisons, Statistic
+from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.randomness import BitSource
 from hushrank.transforms.bound import CONFLICT, Bounds
 from hushrank.transforms.catalogue import Catalogue
 from hushrank.transforms.files import list_files
 from hushrank.transforms.schema import ComparisonColumns, InputError, Ties
 
 N_ITEMS, N_USERS, N_ROWS = 6, 40, 1000
-KEY = bytes(range(32))
+KEY = SecretKey(bytes(range(32)), BitSource.SEEDED)
 COLUMNS = {"left": "a", "right": "b", "outcome": "y", "winner": None}
 
 
@@ -121,7 +123,8 @@ def test_another_key_keeps_other_rows(tmp_path, one_file):
     job = a_job(one_file, tmp_path / "w", ties=Ties.DROP)
     one = counts_of(one_file, tmp_path / "w", ties=Ties.DROP)
     other_job = ReduceComparisons(
-        **{name: getattr(job, name) for name in job.__slots__ if name != "key"}, key=bytes(32)
+        **{name: getattr(job, name) for name in job.__slots__ if name != "key"},
+        key=SecretKey(bytes(32), BitSource.SEEDED),
     )
     reduce_comparisons.run(other_job)
     assert (np.load(tmp_path / "w" / "exact.npz")["counts"] != one).any()

@@ -48,7 +48,7 @@ def test_the_spill_file_has_no_name_at_any_time(tmp_path, one_file, monkeypatch)
     monkeypatch.setattr(SpillFile, "append", watch)
     counts_of(one_file, tmp_path / "w")
     assert seen == [([], 0)]
-    assert names(tmp_path / "w") == ["diagnostics.json", "exact.npz"]
+    assert names(tmp_path / "w") == ["bits.json", "diagnostics.json", "exact.npz"]
 
 
 def test_a_full_disk_while_rows_wait_stops_the_run_and_leaves_nothing(

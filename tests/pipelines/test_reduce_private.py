@@ -14,7 +14,9 @@ import pytest
 from hushrank.estimation.weighted_pairs import weighted_pairs_of, weighted_sums
 from hushrank.pipelines import reduce_private
 from hushrank.pipelines.private_job import ReduceAnswers
+from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomized_response import attenuation, flip_thresholds, share_of_answer
+from hushrank.privacy.randomness import BitSource
 from hushrank.transforms.catalogue import Catalogue
 from hushrank.transforms.epsilons import AnswerColumns, EpsilonSource, Shares
 from hushrank.transforms.files import list_files
@@ -47,7 +49,7 @@ def a_job(folder: Path, work: Path, shares=None, user=None, **changes) -> Reduce
         files=tuple(list_files([str(folder)])),
         catalogue=Catalogue.of_count(N_ITEMS),
         shares=shares,
-        key=bytes(range(32)),
+        key=SecretKey(bytes(range(32)), BitSource.SEEDED),
         confidential=str(work),
         **(defaults | changes),
     )
@@ -202,7 +204,11 @@ def test_bad_rows_can_stop_the_run(tmp_path):
 def test_nothing_is_left_behind_but_sums_tallies_and_rejects(tmp_path):
     work = tmp_path / "work"
     sums_of(write(a_log(), tmp_path / "log"), work, shares=Shares(per_user=True))
-    assert sorted(path.name for path in work.iterdir()) == ["diagnostics.json", "exact.npz"]
+    assert sorted(path.name for path in work.iterdir()) == [
+        "bits.json",
+        "diagnostics.json",
+        "exact.npz",
+    ]
 
 
 @pytest.mark.parametrize("randomisation", [Randomisation.COUNTED, Randomisation.LAPLACE])

@@ -16,6 +16,8 @@ import pytest
 from hushrank.estimation.ranking_counts import count_rankings
 from hushrank.pipelines import reduce_rankings
 from hushrank.pipelines.rankings_job import ReduceRankings
+from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.randomness import BitSource
 from hushrank.transforms import private_rankings
 from hushrank.transforms.catalogue import Catalogue
 from hushrank.transforms.epsilons import EpsilonSource
@@ -68,7 +70,7 @@ def a_job(folder: Path, work: Path, **changes: Any) -> ReduceRankings:
     return ReduceRankings(
         files=tuple(list_files([str(folder)])),
         catalogue=Catalogue.of_count(N_ITEMS),
-        key=bytes(range(32)),
+        key=SecretKey(bytes(range(32)), BitSource.SEEDED),
         confidential=str(work),
         **(defaults | changes),
     )

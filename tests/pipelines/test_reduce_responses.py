@@ -16,6 +16,9 @@ import pytest
 from hushrank.estimation.spectral_estimate import FEWEST_PARTS
 from hushrank.pipelines import reduce_responses
 from hushrank.pipelines.responses_job import ReduceResponses
+from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.randomized_response import split_response
+from hushrank.privacy.randomness import BitSource
 from hushrank.transforms.answer_sheets import Duplicates
 from hushrank.transforms.catalogue import Catalogue
 from hushrank.transforms.files import list_files
@@ -25,7 +28,7 @@ from hushrank.transforms.response_columns import ResponseColumns, WideColumns
 from hushrank.transforms.schema import InputError
 
 N_ITEMS, N_PEOPLE, K = 7, 60, 4
-KEY = bytes(range(32))
+KEY = SecretKey(bytes(range(32)), BitSource.SEEDED)
 
 
 def a_log(*, repeated: bool = False) -> pa.Table:
@@ -147,7 +150,8 @@ def test_the_sample_ignores_whether_answers_were_right(tmp_path):
 
 def test_another_key_keeps_other_answers(tmp_path):
     folder = write(a_log(), tmp_path / "in")
-    one, other = (y_of(folder, tmp_path / f"w{key[0]}", key=key) for key in (KEY, b"\x01" * 32))
+    another = SecretKey(b"\x01" * 32, BitSource.SEEDED)
+    one, other = (y_of(folder, tmp_path / f"w{key.value[0]}", key=key) for key in (KEY, another))
     assert (one != other).any()
 
 
@@ -238,9 +242,8 @@ def test_everything_confidential_is_readable_by_its_owner_only(tmp_path):
 def test_answers_randomised_at_a_huge_epsilon_give_the_exact_measurements(tmp_path, debiased):
     folder = write(a_log(), tmp_path / "in", files=3, row_group=20, seed=1)
     y = y_of(folder, tmp_path / "w", max_answers=N_ITEMS)
-    reduce_responses.run(
-        a_job(folder, tmp_path / "l", max_answers=N_ITEMS, local=LocalAnswers(1e6, debiased))
-    )
+    local = LocalAnswers(split_response(1e6, N_ITEMS), debiased)
+    reduce_responses.run(a_job(folder, tmp_path / "l", max_answers=N_ITEMS, local=local))
     stored = np.load(tmp_path / "l" / "exact.npz")
     assert stored["sums"].shape == (PARTS, N_ITEMS, N_ITEMS)
     np.testing.assert_array_equal(stored["sums"].sum(axis=0), y << 30)
@@ -253,7 +256,8 @@ def test_randomised_sums_differ_from_run_to_run_but_not_in_who_answered(tmp_path
     found = []
     for run in range(2):
         work = tmp_path / f"w{run}"
-        reduce_responses.run(a_job(folder, work, local=LocalAnswers(1.0, debiased=False)))
+        local = LocalAnswers(split_response(1.0, N_ITEMS), debiased=False)
+        reduce_responses.run(a_job(folder, work, local=local))
         found.append(dict(np.load(work / "exact.npz")))
     assert (found[0]["sums"] != found[1]["sums"]).any()
     np.testing.assert_array_equal(found[0]["people"], found[1]["people"])

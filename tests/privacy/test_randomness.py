@@ -9,7 +9,9 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from hushrank.privacy.randomness import RandomBits, seeded_bits, system_bits
+from hushrank.privacy.noise import NoiseLaw, _simulated_noise, add_noise
+from hushrank.privacy.randomness import SECURE, BitSource, RandomBits, seeded_bits, system_bits
+from hushrank.privacy.units import NoiseKind
 from tests.statistics import FALSE_POSITIVE_RATE, binomial_p_value
 
 WORDS = 20_000
@@ -49,3 +51,26 @@ def test_words_have_the_shape_and_fair_bits(bits: RandomBits) -> None:
         ones = int(((words >> np.uint64(position)) & np.uint64(1)).sum())
         assert binomial_p_value(ones, WORDS, 0.5) > FALSE_POSITIVE_RATE / 64
         assert binomial_p_value(ones, WORDS, 0.56) < FALSE_POSITIVE_RATE  # power: 17 errors off
+
+
+def test_a_stream_tells_what_was_really_drawn() -> None:
+    bits = system_bits()
+    assert bits.used == frozenset()
+    bits.words(0)  # even nothing: whether anything is needed can depend on rows
+    assert bits.used == {BitSource.SYSTEM}
+    seeded = seeded_bits(1)
+    seeded.take(1)
+    assert (seeded.used, seeded.safe) == ({BitSource.SEEDED}, False)
+
+
+@pytest.mark.parametrize("kind", list(NoiseKind))
+def test_integer_noise_tells_which_sampler_drew_it(kind: NoiseKind) -> None:
+    law, counts = NoiseLaw(kind, 2.0), np.zeros(5, np.int64)
+    bits, seeded = system_bits(), seeded_bits(1)
+    add_noise(counts, law, bits)
+    assert bits.used == {BitSource.OPENDP}
+    add_noise(counts, law, seeded)
+    assert seeded.used == {BitSource.SEEDED, BitSource.SIMULATED}
+    simulated = system_bits()
+    _simulated_noise(5, law, simulated)  # whatever bits it is given
+    assert not simulated.used <= SECURE

@@ -208,3 +208,35 @@ def test_without_users_nothing_is_bounded_but_events_are_merged():
     owned_rows = own(rows, Ties.DROP, KeyedHash(KEY), np.arange(3))
     kept = bound_bucket(owned_rows, limits(None, ties=Ties.DROP), KeyedHash(KEY)).kept
     assert as_rows(kept) == {(0, 1, 1): 1, (2, 3, 1): 1}
+
+
+PEOPLE, COPIES = 8_000, 8
+
+
+def top_bit(outcome, priority):
+    """The planted coin: made of the bits by which rows are selected."""
+    coin = np.where(priority[:, 0] >> np.uint64(63), np.int8(1), np.int8(-1))
+    return np.where(outcome == 0, coin, outcome)
+
+
+@pytest.mark.parametrize(
+    ("most", "cap", "distinct"),
+    [(1, None, False), (2, None, False), (2, 2, False), (1, None, True)],
+)
+def test_which_rows_are_kept_tells_nothing_about_their_coins(most, cap, distinct, monkeypatch):
+    """Everybody has eight ties on each of two pairs, and one row or two count."""
+    person = np.repeat(np.arange(PEOPLE), 2 * COPIES)
+    left = np.tile(np.repeat([0, 2], COPIES), PEOPLE)
+    ties = np.column_stack([person, left, left + 1, np.zeros(len(person), np.int64)])
+    bounds = limits(most, cap, distinct, Ties.RANDOM)
+    rows, keyed_hash = owned(ties, bounds), KeyedHash(system_bits().take(32))
+
+    def p_value() -> float:
+        won = bound_bucket(rows, bounds, keyed_hash).kept.outcome.reshape(PEOPLE, most) > 0
+        first = uniform_p_value(np.bincount(won[:, 0], minlength=2))
+        alike = won[:, 0] == won[:, -1]  # two coins of one person
+        return min(first, uniform_p_value(np.bincount(alike, minlength=2)) if most == 2 else 1.0)
+
+    assert p_value() > FALSE_POSITIVE_RATE / 2  # of two p-values
+    monkeypatch.setattr("hushrank.transforms.bound.toss", top_bit)
+    assert p_value() < FALSE_POSITIVE_RATE  # power

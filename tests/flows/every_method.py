@@ -1,0 +1,129 @@
+"""A small survey for every method, and for every way in which a method can draw."""
+
+from __future__ import annotations
+
+import copy
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tests.flows.conftest import ITEMS, Survey, answers
+
+PEOPLE = 40
+COMPARISONS = {"kind": "comparisons", "columns": {"left": "item_i", "right": "item_j"}}
+PER_PERSON = {"unit": "user", "epsilon": 2.0, "max_contributions": 4}
+GAUSSIAN = {**PER_PERSON, "noise": "gaussian", "delta": 1e-7}
+PUBLIC = {**PER_PERSON, "public_graph": True, "public_graph_statement": "all saw all pairs"}
+RHO = {"unit": "user", "rho": 0.3, "noise": "gaussian", "max_contributions": 4}
+ANSWERS = {"unit": "local", "epsilon": 2.0, "budget": "per_comparison"}
+SHEETS = {"unit": "local", "epsilon": 6.0, "budget": "per_user", "max_contributions": 4}
+BALLOTS = {"unit": "local", "mechanism": "mallows", "epsilon": 2.0}
+SCORES = {"expected_comparisons": 100.0}
+
+
+def _comparisons(method: str, privacy: dict[str, Any], **more: Any) -> dict[str, Any]:
+    ties = "random" if privacy["unit"] == "local" or "public_graph" in privacy else "drop"
+    return {
+        "input": {**COMPARISONS, "ties": ties},
+        "privacy": privacy,
+        "method": method,
+        **more,
+    }
+
+
+def _responses(method: str, privacy: dict[str, Any], **more: Any) -> dict[str, Any]:
+    return {"input": {"kind": "responses"}, "privacy": privacy, "method": method, **more}
+
+
+def _rankings(method: str, **privacy: Any) -> dict[str, Any]:
+    kind = {"kind": "rankings", "columns": {}}
+    return {"input": kind, "privacy": {**BALLOTS, **privacy}, "method": method}
+
+
+# Where the random bits of each variant come from, whatever the rows are.
+NOISE, KEYED = {"noise": ["opendp"]}, {"row-choice": ["system"]}
+FLIPS, COINS = {"randomisation": ["system"]}, {"coins": ["system"]}
+LAPLACE, RANKS = {"randomisation": ["opendp"]}, {"randomisation": ["opendp", "system"]}
+BITS = {
+    "noisy-counts": NOISE | KEYED,
+    "noisy-counts, gaussian": NOISE | KEYED,
+    "noisy-counts, rho": NOISE | KEYED,
+    "noisy-pairs": NOISE | KEYED,
+    "noisy-pairs, public": NOISE | KEYED | COINS,
+    "perturbed-mle": NOISE | KEYED,
+    "perturbed-mle, public": NOISE | KEYED | COINS,
+    "noisy-objective": NOISE | KEYED,
+    "one-shot": NOISE | KEYED,
+    "debiased-rr": FLIPS | COINS,
+    "debiased-rr, per user": FLIPS | KEYED | COINS,
+    "classic-rr": FLIPS | COINS,
+    "laplace-rr": LAPLACE | COINS,
+    "rr-counts": FLIPS | KEYED | COINS,
+    "spectral": NOISE | KEYED,
+    "spectral, sparse": NOISE | KEYED,
+    "spectral-rr": FLIPS | KEYED,
+    "spectral-rr, sparse": FLIPS | KEYED,
+    "kemeny": FLIPS | KEYED,
+    "borda": FLIPS | KEYED,
+    "borda, laplace-ranks": RANKS | KEYED,
+    "bradley-terry": FLIPS | KEYED,
+}
+
+
+SPARSE = {"graph": "sparse", "edge_probability": 0.9}
+VARIANTS: dict[str, dict[str, Any]] = {
+    "noisy-counts": _comparisons("noisy-counts", PER_PERSON),
+    "noisy-counts, gaussian": _comparisons("noisy-counts", GAUSSIAN),
+    "noisy-counts, rho": _comparisons("noisy-counts", RHO),
+    "noisy-pairs": _comparisons("noisy-pairs", PER_PERSON),
+    "noisy-pairs, public": _comparisons("noisy-pairs", PUBLIC),
+    "perturbed-mle": _comparisons("perturbed-mle", PER_PERSON, model=SCORES),
+    "perturbed-mle, public": _comparisons("perturbed-mle", PUBLIC, model=SCORES),
+    "noisy-objective": _comparisons("noisy-objective", GAUSSIAN, model=SCORES),
+    "one-shot": _comparisons("one-shot", PER_PERSON, top_k=2),
+    "debiased-rr": _comparisons("debiased-rr", ANSWERS),
+    "debiased-rr, per user": _comparisons("debiased-rr", {**ANSWERS, "budget": "per_user"}),
+    "classic-rr": _comparisons("classic-rr", ANSWERS),
+    "laplace-rr": _comparisons("laplace-rr", ANSWERS),
+    "rr-counts": _comparisons("rr-counts", {**ANSWERS, "max_contributions": 3}),
+    "spectral": _responses("spectral", PER_PERSON),
+    "spectral, sparse": _responses("spectral", PER_PERSON, spectral=SPARSE),
+    "spectral-rr": _responses("spectral-rr", SHEETS),
+    "spectral-rr, sparse": _responses("spectral-rr", SHEETS, spectral=SPARSE),
+    "kemeny": _rankings("kemeny"),
+    "borda": _rankings("borda"),
+    "borda, laplace-ranks": _rankings("borda", mechanism="laplace-ranks"),
+    "bradley-terry": _rankings("bradley-terry"),
+}
+
+
+def survey_of(name: str, folder: Path, people: int = PEOPLE, work: str = "work") -> Survey:
+    """The survey of a variant, with `people` people, and its file of rows."""
+    settings = copy.deepcopy(VARIANTS[name])
+    kind = settings["input"]["kind"]
+    folder.mkdir(exist_ok=True)
+    pq.write_table(rows_of(kind, people), folder / "rows.parquet")
+    settings |= {
+        "name": "zoo",
+        "input": {**settings["input"], "paths": ["rows.parquet"]},
+        "items": {"names": ITEMS},
+        "output": "out",
+        "confidential": work,
+        "ledger": {"path": "ledger.jsonl", "epsilon": 100, "delta": 1e-5},
+    }
+    return Survey(folder, settings).set()
+
+
+def rows_of(kind: str, people: int) -> pa.Table:
+    """Everybody says much the same: of everything, all."""
+    if kind == "comparisons":
+        return answers(people)
+    user = np.repeat(np.arange(people), len(ITEMS))
+    place = np.tile(np.arange(len(ITEMS)), people)
+    table = pa.table({"user": user, "item": np.array(ITEMS)[place]})
+    if kind == "responses":
+        return table.append_column("correct", pa.array((user + place) % 3 > 0))
+    return table.append_column("rank", pa.array(place + 1))

@@ -1,0 +1,32 @@
+"""How workers tell which random bits they drew: in tallies, beside those of their rows.
+
+Whether a worker draws can depend on rows (there may be no tie), so a report alone is confidential.
+What goes on to the release is the report together with all that the job may draw: for a code that
+draws as it should, the same whatever the rows are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from hushrank.privacy.bits_used import BitsUsed, Purpose
+from hushrank.privacy.randomness import BitSource
+
+PREFIX, SEPARATOR = "bits", "|"
+
+
+def bits_tally(purpose: Purpose, sources: Iterable[BitSource]) -> dict[str, int]:
+    """A tally that says what was drawn for `purpose`, from `RandomBits.used`."""
+    return {SEPARATOR.join((PREFIX, purpose, source)): 1 for source in sources}
+
+
+def split_bits(tally: Mapping[str, int]) -> tuple[BitsUsed, dict[str, int]]:
+    """The bits that a sum of tallies tells of, and the rest of it."""
+    uses, rest = set(), {}
+    for name, count in tally.items():
+        prefix, *use = name.split(SEPARATOR)
+        if prefix == PREFIX and len(use) == 2:
+            uses.add((Purpose(use[0]), BitSource(use[1])))
+        else:
+            rest[name] = count
+    return BitsUsed(frozenset(uses)), rest
