@@ -114,7 +114,7 @@ def _answers(
                 keyed_hash if shares.meet else None, Ties.RANDOM, bits,
             )  # fmt: skip
             parts.append(encoded.answers)
-            rejects = list(encoded.rejects)
+            rejects = [*batch.rejects, *encoded.rejects]
             if batch.malformed:
                 rejects.append(text_of_rejects(batch.malformed, split.schema))
             for rejected in rejects:

@@ -115,6 +115,8 @@ def _rows(
         for batch in read_batches(split):
             if batch.malformed:
                 raise ValueError(f"{MALFORMED}. Correct the file.")
+            for rejected in batch.rejects:
+                _refuse(rejected)
             if person is None or user is None:
                 yield batch.rows
             else:

@@ -7,7 +7,6 @@ Lines that are not rows at all come back apart, for the confidential area.
 from __future__ import annotations
 
 import io
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO
@@ -18,6 +17,7 @@ import pyarrow.json
 import pyarrow.parquet as pq
 
 from hushrank.transforms import in_process
+from hushrank.transforms.cells import as_rejects, set_unreadable_apart
 from hushrank.transforms.files import (
     BYTE_ORDER_MARK,
     HEADER_BYTES,
@@ -41,6 +41,7 @@ READ_BYTES = 1 << 20
 CSV_BYTES_PER_ROW = 24  # of a short row: only steers how the work is cut
 ITEM_TYPE = pa.dictionary(pa.int32(), pa.string())
 
+TIMELESS = "no time in the column of the window"
 _NOT_UTF8 = "invalid UTF8 data"  # in Arrow's error
 
 
@@ -62,6 +63,7 @@ class Split:
     row_groups: tuple[int, ...]
     rows: int
     times: pa.Field | None = None  # the column of the file's window, where it is not needed besides
+    identities: tuple[str, ...] = ()  # columns of which only the bytes count, not what they mean
 
     @property
     def to_read(self) -> pa.Schema:
@@ -77,10 +79,17 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class ReadBatch:
-    """Rows of a split in file order, and the raw text of lines that are not rows at all."""
+    """Rows of a split in file order, and what was set aside.
+
+    Attributes:
+        rows: whose texts can be read.
+        malformed: the raw text of lines that are not rows at all.
+        rejects: rows that cannot be read, each table with a column `reason`.
+    """
 
     rows: pa.RecordBatch
     malformed: tuple[str, ...] = ()
+    rejects: tuple[pa.Table, ...] = ()
 
 
 def plan_files(files: Sequence[InputFile], columns: Columns) -> list[Split]:
@@ -108,11 +117,13 @@ def plan_splits(file: InputFile, schema: pa.Schema, columns: Columns) -> list[Sp
     items = tuple(name for name in columns.item_names() if is_text(schema.field(name).type))
     window = file.window
     times = schema.field(window.column) if window and window.column not in needed.names else None
+    whose = (columns.user, getattr(columns, "event", None))
+    identities = tuple(name for name in whose if name is not None)
     if file.format is not FileFormat.PARQUET:
-        return [Split(file, needed, items, (), _rows_of_text(file), times)]
+        return [Split(file, needed, items, (), _rows_of_text(file), times, identities)]
     footer = parquet_footer(file.path)
     if footer.num_row_groups == 0:
-        return [Split(file, needed, items, (), 0, times)]
+        return [Split(file, needed, items, (), 0, times, identities)]
     splits: list[Split] = []
     groups: list[int] = []
     rows = 0
@@ -123,7 +134,7 @@ def plan_splits(file: InputFile, schema: pa.Schema, columns: Columns) -> list[Sp
         groups.append(group)
         rows += footer.row_group(group).num_rows
         if rows >= batch_rows(needed) or group == candidates[-1]:
-            splits.append(Split(file, needed, items, tuple(groups), rows, times))
+            splits.append(Split(file, needed, items, tuple(groups), rows, times, identities))
             groups, rows = [], 0
     return splits
 
@@ -148,7 +159,10 @@ def _misses(footer: pq.FileMetaData, group: int, window: Window) -> bool:
             # Rows without a time are set aside, so a group with such rows is read.
             if known is None or not known.has_min_max or known.null_count != 0:
                 return False
-            return window.misses(known.min, known.max)
+            try:
+                return window.misses(known.min, known.max)
+            except (OverflowError, TypeError, ValueError):  # of a year that Python does not know
+                return False
     return False
 
 
@@ -173,7 +187,10 @@ def read_batches(split: Split) -> Iterator[ReadBatch]:
     }
     try:
         with open_bytes(split.file.path) as stream:
-            yield from _of_window(readers[split.file.format](stream, split), split)
+            for batch in _of_window(readers[split.file.format](stream, split), split):
+                rows, unreadable = set_unreadable_apart(batch.rows, split.identities)
+                rejects = batch.rejects if unreadable is None else (*batch.rejects, unreadable)
+                yield ReadBatch(rows, batch.malformed, rejects)
         check_unchanged(split.file)
     except (pa.ArrowException, OSError) as error:
         check_unchanged(split.file)
@@ -194,10 +211,12 @@ def _of_window(batches: Iterator[ReadBatch], split: Split) -> Iterator[ReadBatch
         return
     for batch in batches:
         inside, broken = window.select(batch.rows.column(window.column))
-        timeless = batch.rows.filter(pa.array(broken)).to_pylist() if broken.any() else []
-        malformed = tuple(json.dumps(row, default=str, ensure_ascii=False) for row in timeless)
+        rejects = batch.rejects
+        if broken.any():
+            reasons = pa.array([TIMELESS] * int(broken.sum()), pa.string())
+            rejects = (*rejects, as_rejects(batch.rows.filter(pa.array(broken)), reasons))
         rows = batch.rows.filter(pa.array(inside)).select(split.schema.names)
-        yield ReadBatch(rows, batch.malformed + malformed)
+        yield ReadBatch(rows, batch.malformed, rejects)
 
 
 def _read_parquet(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:

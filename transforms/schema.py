@@ -6,10 +6,12 @@ A schema (names and types) is public; no message here holds a value or a count o
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
@@ -163,13 +165,29 @@ def to_numpy(column: pa.Array) -> NDArray[Any]:
     return values
 
 
-def without_dictionaries(table: pa.Table) -> pa.Table:
-    """The same values in plain columns, so that tables which were read in other ways agree."""
-    for place, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
-            plain = field.with_type(field.type.value_type)
-            table = table.set_column(place, plain, table[place].cast(plain.type))
-    return table
+def by_distinct(
+    column: pa.Array, function: Callable[[pa.Array], NDArray[Any]], of_null: Any
+) -> NDArray[Any]:
+    """What `function` makes of each value; with a dictionary, of each of its values once.
+
+    A dictionary may hold a long text that a million rows name: it is never written out for them.
+
+    Args:
+        column: of any type.
+        function: an entry for each value, on the first axis; of nulls whatever it likes.
+        of_null: the entry of a null, in a column with a dictionary.
+    """
+    if not pa.types.is_dictionary(column.type):
+        return function(column)
+    codes = to_numpy(pc.fill_null(column.indices.cast(pa.int64()), len(column.dictionary)))
+    named = np.zeros(len(column.dictionary) + 1, np.bool_)
+    named[codes] = True
+    used = np.flatnonzero(named[:-1])  # a slice of a batch may need few of them
+    found = function(column.dictionary.take(pa.array(used)))
+    known = np.empty((len(named), *found.shape[1:]), found.dtype)
+    known[-1] = of_null
+    known[used] = found
+    return np.take(known, codes, axis=0)
 
 
 def _decoded(value: bytes | None) -> str | None:

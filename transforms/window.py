@@ -17,7 +17,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hushrank.transforms.schema import NAMED_BY_ROWS, InputError, is_text, to_numpy, to_text
+from hushrank.transforms.schema import (
+    NAMED_BY_ROWS,
+    InputError,
+    by_distinct,
+    is_text,
+    to_numpy,
+    to_text,
+)
 
 Epoch = Literal["s", "ms", "us", "ns"]
 
@@ -100,11 +107,16 @@ class Window:
             Two arrays of the length of `times`; no entry is true in both.
         """
         if pa.types.is_dictionary(times.type):
-            times = times.dictionary_decode()
+            found = by_distinct(
+                times, lambda each: np.column_stack(self.select(each)), (False, True)
+            )
+            return found[:, 0], found[:, 1]
         if is_text(times.type):
             return self._select_text(to_text(times))
         if pa.types.is_date(times.type):
-            inside = pc.equal(times.cast(pa.date32()), pa.scalar(self.night, pa.date32()))
+            inside = pc.equal(
+                pc.cast(times, pa.date32(), safe=False), pa.scalar(self.night, pa.date32())
+            )
         else:
             if pa.types.is_integer(times.type):
                 times = times.cast(pa.int64(), safe=False).cast(pa.timestamp(self.epoch, "UTC"))
