@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import signal
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -15,8 +14,9 @@ from rich.text import Text
 
 from hushrank.flows.attack_command import attack
 from hushrank.flows.command_arguments import ConfigPath, ReleaseId
-from hushrank.flows.errors import ConfigError, HushrankError
+from hushrank.flows.errors import ConfigError, HushrankError, notes_of
 from hushrank.flows.forecast_command import forecast
+from hushrank.flows.held_signals import stop_as_ctrl_c
 from hushrank.flows.history_commands import export, history
 from hushrank.flows.night_commands import (
     AFTER_FAILURE,
@@ -69,13 +69,14 @@ NO_PRIVACY = typer.Option("--no-privacy", help="Allow epsilon: inf; the release 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point. Exit codes: 0 ok, 2 bad configuration or input, 3 budget refused, 1 the rest."""
-    signal.signal(signal.SIGTERM, signal.default_int_handler)  # as Ctrl-C: give the budget back
+    stop_as_ctrl_c()
     try:
         app(arguments)
     except HushrankError as error:
-        _stop(str(error), error.exit_code)
+        _stop(f"{error} {notes_of(error)}".strip(), error.exit_code)
     except OSError as error:
-        _stop(f"{error.filename or 'hushrank'}: {error.strerror}. {AFTER_FAILURE}", 1)
+        what = f"{error.filename or 'hushrank'}: {error.strerror}."
+        _stop(f"{what} {notes_of(error) or AFTER_FAILURE}", 1)
 
 
 def _stop(text: str, exit_code: int) -> None:

@@ -18,6 +18,11 @@ class HushrankError(Exception):
     exit_code: ClassVar[int] = 1
 
 
+def notes_of(error: BaseException) -> str:
+    """The sentences that were added to an error on its way, in their order; empty: none."""
+    return " ".join(getattr(error, "__notes__", ()))
+
+
 class ConfigError(HushrankError):
     """The configuration or the input breaks a rule that the person can put right."""
 

@@ -4,8 +4,9 @@ A run of one release goes
     with ledger.run_lock(release_id):
         ledger.reserve(release_id, spend)   # before any row is read
         ...                                 # read, bound, aggregate
-        ledger.mark_drawn(release_id)       # before the noise is drawn: from here on it is spent
-        ...                                 # draw, store, publish
+        ...                                 # draw, and store what nobody sees yet
+        ledger.mark_drawn(release_id, result)  # from here on it is spent
+        ...                                 # let it be seen: publish
         ledger.commit(release_id)
 and `cancel` gives the budget back as long as nothing was drawn. Each step is on stable storage when
 it returns, so a run may die between any two of them: what was drawn is counted, and nothing is
@@ -125,6 +126,10 @@ class Ledger:
         require_release_id(release_id)
         return self._backend.hold(release_id)
 
+    def tidy(self) -> None:
+        """Delete what an append that died has left beside the ledger."""
+        self._backend.tidy()
+
     def reserve(
         self,
         release_id: str,
@@ -174,15 +179,19 @@ class Ledger:
         """Raise what `reserve` of a new release would raise; record nothing."""
         self._require_room(self._read(), spend)
 
-    def mark_drawn(self, release_id: str) -> None:
-        """Record that noise is about to be drawn; draw only after this has returned.
+    def mark_drawn(self, release_id: str, result: str | None = None) -> None:
+        """Record that noise was drawn; let nobody see it before this has returned.
 
         Of all calls for one reservation, whoever makes them, a single one returns.
+
+        Args:
+            release_id: the release.
+            result: SHA-256 of what was drawn, which is noisy; None: the mechanism failed.
 
         Raises:
             LedgerError: the release is not reserved.
         """
-        self._move(release_id, Draw)
+        self._move(release_id, Draw, result=result)
 
     def commit(self, release_id: str) -> None:
         """Record that the release is published; a repeated call changes nothing.
@@ -295,13 +304,20 @@ class Ledger:
         )
 
     def _move(
-        self, release_id: str, step: type[Draw | Commit | Cancel], done: ReleaseState | None = None
+        self,
+        release_id: str,
+        step: type[Draw | Commit | Cancel],
+        done: ReleaseState | None = None,
+        result: str | None = None,
     ) -> None:
         def decide(book: _Book) -> tuple[list[Event], None]:
             if book.account.state(release_id) is done:
                 return [], None
             latest = attempt_for(step, book.account, release_id)
-            return [step(release_id=release_id, attempt=latest.number)], None
+            event = step(release_id=release_id, attempt=latest.number)
+            if isinstance(event, Draw):
+                event = event.model_copy(update={"result": result})
+            return [event], None
 
         self._record(decide)
 

@@ -62,6 +62,7 @@ class Attempt:
         number: 1 for the first attempt at this release.
         config_hash: of the configuration that asked for it.
         night: whose answers it ranks; None: of no night.
+        result: SHA-256 of what was drawn; None: nothing, or it was not recorded.
     """
 
     seq: int
@@ -74,6 +75,7 @@ class Attempt:
     state: ReleaseState = ReleaseState.RESERVED
     config_hash: str = ""
     night: date | None = None
+    result: str | None = None
 
     def counts_in(self, period: Period) -> bool:
         """Whether the budget of `period` pays for it."""
@@ -215,7 +217,7 @@ def _reserved(entry: Entry, what: Reserve) -> Attempt:
 
 def _moved(attempt: Attempt, what: Draw | Commit | Cancel, time: datetime) -> Attempt:
     if isinstance(what, Draw):
-        return replace(attempt, state=ReleaseState.DRAWN, drawn_at=time)
+        return replace(attempt, state=ReleaseState.DRAWN, drawn_at=time, result=what.result)
     if isinstance(what, Commit):
         return replace(attempt, state=ReleaseState.COMMITTED)
     return replace(attempt, state=ReleaseState.CANCELLED)

@@ -50,6 +50,10 @@ class LedgerBackend(Protocol):
         """
         ...
 
+    def tidy(self) -> None:
+        """Delete what an append that died has left beside the ledger."""
+        ...
+
     def hold(self, release_id: str) -> AbstractContextManager[None]:
         """Keep every other run of that release out, until the block ends or the process dies.
 

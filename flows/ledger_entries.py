@@ -77,11 +77,17 @@ class Reserve(_Wire):
 
 
 class Draw(_Wire):
-    """The point of no return, written before the noise is drawn."""
+    """The point of no return, written before anybody can see the noise.
+
+    Attributes:
+        result: SHA-256 of the file that holds what was drawn, noise included; None where the
+            mechanism failed, and in entries from before it was recorded.
+    """
 
     event: Literal["draw"] = "draw"
     release_id: str
     attempt: int
+    result: str | None = None
 
 
 class Commit(_Wire):

@@ -19,18 +19,23 @@ from __future__ import annotations
 import hashlib
 import os
 import stat
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TypeVar
 
 from filelock import FileLock, Timeout
 
 from hushrank.flows.errors import LedgerError, RunInProgress
+from hushrank.flows.held_signals import signals_held
 from hushrank.flows.ledger_backend import Snapshot
 from hushrank.flows.ledger_entries import LINE_START
 
 LOCK_TIMEOUT = 20.0  # seconds; an append holds the lock for milliseconds
 LOCK_POLL = 0.01  # seconds
+
+_Result = TypeVar("_Result")
 
 
 class LedgerFile:
@@ -75,26 +80,30 @@ class LedgerFile:
         Raises:
             LedgerError: the file cannot be written or stayed locked; its content is as before.
         """
-        lock = FileLock(f"{self._path}.lock", mode=0o600)
-        try:
-            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
-            with lock.acquire(timeout=self._lock_timeout, poll_interval=LOCK_POLL):
-                return self._append_locked(token, lines)
-        except Timeout:
-            raise LedgerError(
-                f"{self._path}: other processes kept it locked for {self._lock_timeout:g} s."
-                " Run again once they are done."
-            ) from None
-        except OSError as error:
-            raise LedgerError(
-                f"{self._path}: the ledger cannot be written ({_reason(error)});"
-                " what it held is unchanged. Make room or correct the permissions, then run again."
-            ) from error
+        return self._locked(lambda: self._append_locked(token, lines))
+
+    def tidy(self) -> None:
+        """Delete the length that an append was about to record when it died: it lags behind.
+
+        Raises:
+            LedgerError: as `append`.
+        """
+        new = self._length_path_new()
+        if new.exists():
+            self._locked(lambda: new.unlink(missing_ok=True))
 
     @contextmanager
     def hold(self, release_id: str) -> Iterator[None]:
         """Keep every other run of that release out; see `LedgerBackend.hold`."""
         lock = FileLock(self._runs / f"{release_id}.lock", mode=0o600, thread_local=False)
+        try:
+            with signals_held():
+                self._take(lock, release_id)
+            yield
+        finally:
+            lock.release()
+
+    def _take(self, lock: FileLock, release_id: str) -> None:
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._runs.mkdir(mode=0o700, exist_ok=True)
@@ -109,10 +118,45 @@ class LedgerFile:
                 f"{self._runs}: the lock of this run cannot be made ({_reason(error)})."
                 " Correct the permissions or ledger.path."
             ) from error
+
+    def _locked(self, action: Callable[[], _Result]) -> _Result:
+        """Do `action` while no other process writes.
+
+        Raises:
+            LedgerError: something could not be written, or the file stayed locked.
+        """
+        deadline = time.monotonic() + self._lock_timeout
         try:
-            yield
-        finally:
-            lock.release()
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            while True:
+                try:
+                    return self._once_locked(action)
+                except Timeout:
+                    if time.monotonic() > deadline:
+                        raise
+                time.sleep(LOCK_POLL)
+        except Timeout:
+            raise LedgerError(
+                f"{self._path}: other processes kept it locked for {self._lock_timeout:g} s."
+                " Run again once they are done."
+            ) from None
+        except OSError as error:
+            raise LedgerError(
+                f"{self._path}: the ledger cannot be written ({_reason(error)});"
+                " what it held is unchanged. Make room or correct the permissions, then run again."
+            ) from error
+
+    def _once_locked(self, action: Callable[[], _Result]) -> _Result:
+        """Do `action` if the lock is free. A signal waits until it is free again.
+
+        Whoever obeys the signal gives the reservation back, and would wait for this very lock.
+
+        Raises:
+            Timeout: another process has it.
+        """
+        lock = FileLock(f"{self._path}.lock", mode=0o600)
+        with signals_held(), lock.acquire(timeout=0):
+            return action()
 
     def _append_locked(self, token: str, lines: bytes) -> bool:
         descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
@@ -161,8 +205,11 @@ class LedgerFile:
                 f" If {self._path} is complete, delete it."
             ) from error
 
+    def _length_path_new(self) -> Path:
+        return Path(f"{self._length_path}.new")
+
     def _record_length(self, length: int) -> None:
-        new = Path(f"{self._length_path}.new")
+        new = self._length_path_new()
         descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
         try:
             _write_all(descriptor, f"{length}\n".encode())

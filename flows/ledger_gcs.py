@@ -17,6 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hushrank.flows.errors import LedgerError, RunInProgress
+from hushrank.flows.held_signals import signals_held
 from hushrank.flows.lease import LEASE_SECONDS, Lease, LeaseLost, LeaseTaken
 from hushrank.flows.ledger_backend import Snapshot
 from hushrank.transforms.cloud_storage import (
@@ -101,10 +102,23 @@ class LedgerObject:
             raise _unreachable(self.place, "written", error) from error
         return written
 
+    def tidy(self) -> None:
+        """Nothing: an object appears whole or not at all."""
+
     @contextmanager
     def hold(self, release_id: str) -> Iterator[None]:
         """Keep every other run of that release out; see `LedgerBackend.hold`."""
         lease = Lease(self._runs / f"{release_id}.lease", self._lease_seconds)
+        try:
+            with signals_held():  # or a signal would leave a lease that nobody ends
+                self._take(lease, release_id)
+            yield
+        finally:
+            if self._leases.get(release_id) is lease:
+                del self._leases[release_id]
+                lease.release()
+
+    def _take(self, lease: Lease, release_id: str) -> None:
         try:
             lease.take()
         except LeaseTaken as error:
@@ -117,11 +131,6 @@ class LedgerObject:
         except OSError as error:
             raise _unreachable(str(lease.path), "written", error) from error
         self._leases[release_id] = lease
-        try:
-            yield
-        finally:
-            del self._leases[release_id]
-            lease.release()
 
     def _swap(self, found: StoredObject | None, content: bytes) -> bool:
         """Write `content` over what was `found`; whether that is what happened."""

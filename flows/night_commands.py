@@ -17,7 +17,7 @@ from rich.console import Console
 from rich.text import Text
 
 from hushrank.flows.command_arguments import ConfigPath, ReleaseId
-from hushrank.flows.errors import ConfigError, HushrankError
+from hushrank.flows.errors import ConfigError, HushrankError, notes_of
 
 if TYPE_CHECKING:
     from hushrank.flows.job import Job
@@ -124,8 +124,8 @@ def execution(direct: bool) -> Iterator[Callable[[Job], Outcome]]:
                 return run_in_flow(job, reducer, display.perform)
 
             yield execute
-    except KeyboardInterrupt:
-        raise HushrankError(f"Interrupted. {AFTER_FAILURE}") from None
+    except KeyboardInterrupt as stop:
+        raise HushrankError(f"Interrupted. {notes_of(stop) or AFTER_FAILURE}") from None
 
 
 def show_nights(results: Iterable[NightResult]) -> None:

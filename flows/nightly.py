@@ -15,6 +15,7 @@ from typing import Protocol, TypeVar
 
 from hushrank.flows.budget import Balance
 from hushrank.flows.errors import HushrankError
+from hushrank.flows.held_signals import one_signal
 from hushrank.flows.job import Job
 from hushrank.flows.ledger import Ledger
 from hushrank.flows.observe import observer_of
@@ -26,14 +27,13 @@ from hushrank.flows.steps import (
     commit,
     draw,
     estimate,
-    give_back,
     ledger_of,
     publish_release,
     reduce,
     reserve,
     sweep,
+    undo,
 )
-from hushrank.flows.work_folder import forget_exact
 from hushrank.privacy.accounting import Spend
 from hushrank.transforms.cloud_storage import Place
 
@@ -148,24 +148,25 @@ def _draw_once(job: Job, reducer: Reducer, ledger: Ledger, perform: Perform) -> 
     Until noise is drawn, whatever stops the run, from the reservation on, gives the budget back.
     A reservation that is refused leaves counts that another process has prepared.
     """
+    with one_signal():  # a second one would break off giving back
+        return _draw_or_undo(job, reducer, ledger, perform)
+
+
+def _draw_or_undo(job: Job, reducer: Reducer, ledger: Ledger, perform: Perform) -> Standing:
+    reserved = False
     try:
         standing = perform(RESERVE, lambda: reserve(job, ledger))
-    except HushrankError:
-        raise
-    except BaseException:  # it may be in the ledger already
-        give_back(job, ledger)
-        raise
-    if standing is Standing.RESERVED:
-        try:
+        reserved = True
+        if standing is Standing.RESERVED:
             # The report's libraries take a second to load: use the time in which the child works.
             load = threading.Thread(target=importlib.import_module, args=(FIGURES_MODULE,))
             load.start()
             perform(REDUCE, lambda: reduce(job, reducer))
             perform(DRAW, lambda: draw(job, ledger))
-        except BaseException:
-            forget_exact(job.work)
-            give_back(job, ledger)
-            raise
+    except BaseException as error:
+        if reserved or not isinstance(error, HushrankError):  # else it may be in the ledger already
+            undo(job, ledger, error, counted=reserved)
+        raise
     return standing
 
 

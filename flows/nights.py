@@ -33,7 +33,7 @@ from hushrank.flows.ledger import Ledger
 from hushrank.flows.ledger_account import Attempt, ReleaseState
 from hushrank.flows.nightly import Outcome
 from hushrank.flows.steps import abandon, ledger_of
-from hushrank.flows.work_folder import DRAWN_FILE, FAILED_FILE
+from hushrank.flows.work_folder import DRAWN_FILE, FAILED_FILE, finds_drawn
 
 DAY = timedelta(days=1)
 
@@ -92,7 +92,7 @@ def prepare_night(path: Path, night: date, now: datetime, *, again: bool = False
         attempt = ledger_of(config).nights(config.job_hash()).get(night)
     if attempt is None or attempt.drawn_at is None:
         return prepare_job(path, night=night)
-    if (config.confidential / attempt.release_id / DRAWN_FILE).exists():
+    if finds_drawn(config.confidential / attempt.release_id, attempt.result):
         check_places(config)
         return Job(config=config, files=(), night=night, known_id=attempt.release_id)
     return prepare_job(path, night=night, known_id=attempt.release_id)  # its noise is lost
@@ -248,10 +248,10 @@ def drawn_job(path: Path, release_id: str) -> Job:
             " under. Put that one back to publish it; output, confidential, ledger and the order"
             " of nights may differ. Nothing was spent."
         )
-    if not (config.confidential / release_id / DRAWN_FILE).exists():
+    if not finds_drawn(config.confidential / release_id, attempt.result):
         raise LedgerError(
             f"Release {release_id}: its noise was drawn, but {config.confidential / release_id}"
-            f" holds no {DRAWN_FILE}: the run died before it was stored, or somebody removed it."
+            f" holds no {DRAWN_FILE}: the mechanism failed, or somebody removed it."
             " Its budget is spent; running again draws anew and pays again. Nothing was spent now."
         )
     check_places(config)

@@ -4,7 +4,8 @@ Rows are only ever in the memory of this child process; its parent, which talks 
 and server, gets an empty answer or an error text that is safe to show. Anything unexpected, whose
 text may quote a row, goes to a file in the confidential folder. The child is started before there
 is a job and loads what every job needs while its parent checks the configuration; Beam, which takes
-seconds more, it loads for a job that is not small.
+seconds more, it loads for a job that is not small. It ends with its parent, even one that is
+killed: exact counts that came later would have nobody who deletes them.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from multiprocessing.connection import Connection
 from typing import TYPE_CHECKING, Self
 
 from hushrank.flows.errors import ConfigError, HushrankError
+from hushrank.flows.orphan import end_with_parent
 from hushrank.pipelines.runner import is_small
 from hushrank.transforms import in_process
 from hushrank.transforms.schema import InputError
@@ -98,9 +100,12 @@ class Reducer:
 
 @contextmanager
 def _deaf_to_interrupts() -> Iterator[None]:
-    """Have a process that starts here never see Ctrl-C: its parent handles that, and ends it."""
+    """Have a process that starts here see neither Ctrl-C nor that the terminal closes.
+
+    Its parent handles these, and ends it.
+    """
     resource_tracker.ensure_running()  # which, when it is started, lets interrupts through again
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
         yield
     finally:
@@ -108,6 +113,7 @@ def _deaf_to_interrupts() -> Iterator[None]:
 
 
 def _serve(connection: Connection) -> None:
+    end_with_parent()
     silence = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):  # engines and native libraries write elements to them
         os.dup2(silence, stream)

@@ -3,16 +3,19 @@
 What a step leaves behind is enough for the next one, so a run that died is taken up where it was:
 `exact.npz` (confidential), then `drawn.npz` (the release itself: everything after it is
 post-processing and may be repeated freely), then the published folder.
+
+Noise is drawn, stored where nobody takes it for a release, marked in the ledger by its digest, and
+then given its name. Whenever a run dies, either the mark is missing, and nothing is spent, or the
+next run finds what was paid for: it is never paid for twice.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
-
-import numpy as np
 
 from hushrank.estimation.convergence import ConvergenceError
 from hushrank.flows.archive import release_before
@@ -23,13 +26,15 @@ from hushrank.flows.drawn import Drawn, drawn_of, entries_of
 from hushrank.flows.errors import (
     DrawError,
     EstimateError,
+    HushrankError,
     LedgerError,
     PredictableBits,
     RunInProgress,
 )
+from hushrank.flows.held_signals import signals_held
 from hushrank.flows.job import Job
 from hushrank.flows.ledger import Ledger
-from hushrank.flows.ledger_account import ReleaseState
+from hushrank.flows.ledger_account import Attempt, ReleaseState
 from hushrank.flows.ledger_gcs import LedgerObject
 from hushrank.flows.local_statement import LocalGuarantee
 from hushrank.flows.method import Arrays
@@ -41,12 +46,14 @@ from hushrank.flows.work_folder import (
     DRAWN_FILE,
     FAILED_FILE,
     delete_strays,
+    finish_drawn,
     forget_exact,
+    forget_unmarked,
+    is_unfinished,
     load_arrays,
     make_confidential,
     releases_with_strays,
-    store_drawn,
-    take_space,
+    store_unmarked,
 )
 from hushrank.pipelines.confidential_area import read_bits
 from hushrank.pipelines.reduction_job import EXACT_FILE
@@ -55,8 +62,6 @@ from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.units import Unit
 from hushrank.transforms.cloud_storage import CloudPath, Place
 from hushrank.transforms.write import npz_bytes, write_whole
-
-ROOM = 4096  # bytes that what is drawn may take more than what is exact, about
 
 
 class Standing(StrEnum):
@@ -97,10 +102,12 @@ def reserve(job: Job, ledger: Ledger) -> Standing:
         BudgetRefused: the ledger does not hold the cost.
         LedgerError: the ledger cannot be used.
     """
+    attempt = ledger.attempt(job.release_id) if job.safe else None
+    finish(job.work, attempt)
     stored = (job.work / DRAWN_FILE).exists()
     if not job.safe:
         return Standing.DRAWN if stored else Standing.RESERVED
-    paid = ledger.state(job.release_id) in (ReleaseState.DRAWN, ReleaseState.COMMITTED)
+    paid = attempt is not None and attempt.drawn_at is not None
     if stored and not paid:
         raise LedgerError(
             f"{job.config.ledger.path}: does not know release {job.release_id}, whose noise was"
@@ -135,8 +142,9 @@ def reduce(job: Job, reducer: Reducer) -> None:
 def draw(job: Job, ledger: Ledger) -> None:
     """Draw the noise, once, and store what may be published; the exact arrays are then deleted.
 
-    Space for the result is taken first, so that a full disk is met before the point of no return.
-    After `mark_drawn` the budget is spent whatever happens.
+    What was drawn is on disk before the ledger counts it, so a full disk is met before the point
+    of no return. After `mark_drawn` the budget is spent whatever happens. It is spent as well where
+    the mechanism fails, for that may tell something about the rows.
 
     Raises:
         PredictableBits: the job is to be safe, and bits that the reduction or the draw takes are
@@ -144,18 +152,41 @@ def draw(job: Job, ledger: Ledger) -> None:
         DrawError: the mechanism failed; `FAILED_FILE` says so to whoever would try again unasked.
     """
     exact, reduced = load_arrays(job.work / EXACT_FILE), _bits_of_reduction(job)
-    take_space(job.work, _as_large_as_drawn(job, exact))
-    if job.safe:
-        ledger.mark_drawn(job.release_id)
-    else:
-        ledger.record_unsafe(job.release_id, _why_unsafe(job))
     try:
         drawn = _drawn(job, exact, reduced)
-    except DrawError:
-        write_whole(str(job.work / FAILED_FILE), b"")
+    except Exception:
+        with signals_held():
+            _mark(job, ledger, None)
+            write_whole(str(job.work / FAILED_FILE), b"")
         raise
-    store_drawn(job.work, npz_bytes(**entries_of(drawn, job.config)))
-    forget_exact(job.work)
+    content = npz_bytes(**entries_of(drawn, job.config))
+    with signals_held():
+        digest = store_unmarked(job.work, content)
+        _mark(job, ledger, digest)
+        finish_drawn(job.work, digest)
+        forget_exact(job.work)
+
+
+def _mark(job: Job, ledger: Ledger, digest: str | None) -> None:
+    """Record that the job's noise was drawn; `digest` is that of the file which holds it."""
+    if job.safe:
+        ledger.mark_drawn(job.release_id, digest)
+    else:
+        ledger.record_unsafe(job.release_id, _why_unsafe(job))
+
+
+def finish(work: Place, attempt: Attempt | None) -> None:
+    """Give what was drawn its name, where a run died after the mark in the ledger and before that.
+
+    Args:
+        work: the folder of the release, whose lock the caller holds.
+        attempt: the ledger's last one at it; None: it knows none.
+    """
+    if attempt is None or attempt.result is None or (work / DRAWN_FILE).exists():
+        return
+    if is_unfinished(work, attempt.result):
+        with signals_held():
+            finish_drawn(work, attempt.result)
 
 
 def _bits_of_reduction(job: Job) -> BitsUsed:
@@ -201,23 +232,6 @@ def _drawn(job: Job, exact: Arrays, reduced: BitsUsed) -> Drawn:
         created=now,
         code_version=code_version(),
     )
-
-
-def _as_large_as_drawn(job: Job, exact: Arrays) -> bytes:
-    """As many bytes as the result can take, about: what is drawn has the shape of what is exact.
-
-    Noisy outcomes of a public graph take half as much again; a sparse graph has edges besides.
-    """
-    now = datetime.now(UTC)
-    stand_in = Drawn(
-        arrays={**exact, "room": np.zeros(ROOM, np.uint8)},
-        mechanism=job.mechanism,
-        bits=BitsUsed(),
-        created=now,
-        code_version=code_version(),
-    )
-    times = 2 if job.config.privacy.public_graph or job.config.spectral is not None else 1
-    return times * npz_bytes(**entries_of(stand_in, job.config))
 
 
 def estimate(job: Job) -> Release:
@@ -280,16 +294,68 @@ def commit(job: Job, ledger: Ledger) -> None:
 
 
 def sweep(config: SurveyConfig, ledger: Ledger) -> None:
-    """Delete exact arrays that came when their release was drawn or given up already."""
+    """Finish and delete what runs left that died: noise without its name, strays, temporary files.
+
+    Of a release that this ledger does not know, another ledger has the lock: only its exact arrays
+    are deleted that came when it was drawn or given up.
+    """
+    ledger.tidy()
     for release_id in releases_with_strays(config.confidential):
         with suppress(RunInProgress), ledger.run_lock(release_id):  # a run sees to its own
-            delete_strays(config.confidential / release_id)
+            work, attempt = config.confidential / release_id, ledger.attempt(release_id)
+            finish(work, attempt)
+            delete_strays(work, temporary=attempt is not None)
+
+
+def undo(job: Job, ledger: Ledger, error: BaseException, *, counted: bool) -> None:
+    """Put back what a run has begun that `error` ended, unless its noise was drawn.
+
+    Each part is tried whatever becomes of the others; what cannot be put back is added to `error`
+    as a note, for whoever tells people about it.
+
+    Args:
+        job: what the run was to do.
+        ledger: where it may have reserved.
+        error: why it ended.
+        counted: whether exact arrays are its own.
+    """
+    with signals_held():
+        for note in _undone(job, ledger, counted=counted):
+            error.add_note(note)
+
+
+def _undone(job: Job, ledger: Ledger, *, counted: bool) -> Iterator[str]:
+    """Do it; yield a sentence for each part that failed."""
+    try:
+        if counted:
+            forget_exact(job.work)
+    except OSError as failure:
+        reason = failure.strerror or type(failure).__name__
+        yield f"Exact counts could not be deleted from {job.work} ({reason}): the next run does it."
+    try:
+        give_back(job, ledger)
+    except HushrankError as failure:
+        yield (
+            f"Release {job.release_id} may still be reserved, for it could not be given back:"
+            f" {failure} Running again uses the reservation; hushrank ledger cancel ends it."
+        )
+    except OSError as failure:  # it is given back
+        reason = failure.strerror or type(failure).__name__
+        yield f"A temporary file is left in {job.work} ({reason}): the next run deletes it."
 
 
 def give_back(job: Job, ledger: Ledger) -> None:
-    """Cancel the reservation if no noise was drawn for it."""
-    if job.safe and ledger.state(job.release_id) is ReleaseState.RESERVED:
+    """Cancel the reservation if no noise was drawn for it; noise without a mark is deleted.
+
+    Raises:
+        LedgerError: the ledger cannot be used.
+        OSError: such noise could not be deleted.
+    """
+    state = ledger.state(job.release_id) if job.safe else ReleaseState.NONE
+    if state is ReleaseState.RESERVED:
         ledger.cancel(job.release_id)
+    if state not in (ReleaseState.DRAWN, ReleaseState.COMMITTED):
+        forget_unmarked(job.work)
 
 
 def abandon(config: SurveyConfig, ledger: Ledger, release_id: str) -> None:
@@ -300,6 +366,7 @@ def abandon(config: SurveyConfig, ledger: Ledger, release_id: str) -> None:
     """
     ledger.cancel(release_id)
     forget_exact(config.confidential / release_id)
+    forget_unmarked(config.confidential / release_id)
 
 
 def _why_unsafe(job: Job) -> str:

@@ -22,9 +22,18 @@ settings.load_profile("untimed")
 absl.logging.get_absl_handler().python_handler.setStream(sys.__stderr__)
 
 
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """`--soak`, which `make soak` gives."""
+    parser.addoption("--soak", action="store_true", help="also run the tests that take hours")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long tests first: at the end several workers have something left to share."""
     items.sort(key=_turn)
+    if not config.getoption("--soak"):
+        for item in items:
+            if item.get_closest_marker("soak") is not None:
+                item.add_marker(pytest.mark.skip(reason="takes long: make soak runs it"))
 
 
 def _turn(item: pytest.Item) -> int:

@@ -6,6 +6,7 @@ import io
 import os
 import re
 import uuid
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -33,14 +34,33 @@ def write_whole(path: str, content: bytes) -> None:
     target.parent.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     try:
-        descriptor = os.open(temporary, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY_FILE)
-        with os.fdopen(descriptor, "wb") as stream:
-            stream.write(content)
-            stream.flush()
-            os.fsync(stream.fileno())
+        _write_new(temporary, content)
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_flushed(path: Path, content: bytes) -> None:
+    """Write a new local file; its content and its name survive a power failure.
+
+    Raises:
+        OSError: it cannot be written, or is there already; a part of it may be left behind.
+    """
+    _write_new(path, content)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some network file systems refuse it for folders
+            os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _write_new(path: Path, content: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY_FILE)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
 
 
 def read_whole(path: str) -> bytes:

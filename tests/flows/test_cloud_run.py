@@ -15,7 +15,7 @@ import pytest
 from google.cloud import storage
 
 from hushrank.flows.errors import LedgerError
-from hushrank.flows.work_folder import store_drawn
+from hushrank.flows.work_folder import finish_drawn, store_unmarked
 from hushrank.pipelines.memory_plan import MemoryPlan
 from hushrank.transforms.cloud_storage import CloudPath
 from tests.fake_cloud_storage import Fault, Store, fake_cloud_storage
@@ -186,9 +186,9 @@ def test_a_bucket_that_is_not_there_costs_nothing(cloud, command, store, bucket)
 
 def test_noise_that_another_run_has_stored_is_not_replaced(store):
     work = CloudPath.parse("gs://confidential/zoo/a")
-    store_drawn(work, b"noise")
+    finish_drawn(work, store_unmarked(work, b"noise"))
     with pytest.raises(LedgerError, match=r"drawn.npz: another run took this release over"):
-        store_drawn(work, b"other noise")
+        finish_drawn(work, store_unmarked(work, b"other noise"))
     assert store.content("confidential", "zoo/a/drawn.npz") == b"noise"
 
 

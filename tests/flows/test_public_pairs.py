@@ -10,7 +10,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.estimation import public_pairs
-from hushrank.flows import steps
 from hushrank.flows.config import load_config
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.job import prepare_job
@@ -80,22 +79,6 @@ def test_a_run_releases_totals_as_they_are_and_noise_on_who_won(pairs, command):
     assert not list(pairs.work.rglob("exact.npz"))
     page = (pairs.output / "report.html").read_text()
     assert "Who beat whom, with noise" in page
-
-
-@pytest.mark.usefixtures("few_or_many")
-def test_the_space_that_is_taken_before_the_draw_holds_what_is_drawn(pairs, command, monkeypatch):
-    sizes = []
-    for name in ("take_space", "store_drawn"):
-        write = getattr(steps, name)
-
-        def watched(work, content, write=write):
-            sizes.append(len(content))
-            write(work, content)
-
-        monkeypatch.setattr(steps, name, watched)
-    assert command("run", pairs.config, "--direct")[0] == 0
-    taken, needed = sizes
-    assert needed <= taken
 
 
 def test_without_privacy_it_is_exact_and_unsafe(pairs, command):

@@ -1,0 +1,269 @@
+"""A run that is struck at one of its file operations, in a child of a process that has all loaded.
+
+`strike_runs` is for a process without threads: only such a one can be forked at will. After each
+blow it checks what must hold then, has the next run go on, and checks what must hold after that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import io
+import itertools
+import json
+import os
+import re
+import shutil
+import signal
+import sys
+import traceback
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import date
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, NoReturn
+
+from hushrank.flows import reduction, report
+from hushrank.flows.cli import main
+from hushrank.flows.job import Job, prepare_job
+from hushrank.flows.steps import ledger_of
+from tests.flows.conftest import InProcessReducer, Survey
+from tests.flows.every_method import survey_of
+
+NIGHTLY = "nightly"  # one night of win counts
+PEOPLE = 6
+NEVER = 10**9
+FIRST_APART = 13
+WRITES = os.O_WRONLY | os.O_RDWR | os.O_CREAT
+TAKE_SPACE = ("write", "fsync", "replace", "rename", "mkdir")
+TAKE_NONE = ("unlink", "remove", "rmdir", "ftruncate", "chmod")
+MAY_STAY = re.compile(
+    r"rows[-0-9]*\.parquet|survey\.yaml|printed"
+    r"|out/(releases/[^/.][^/]+/(SHA256SUMS|{0})|{0})"
+    r"|work/[0-9a-f]{{16}}/(drawn\.npz|diagnostics\.json|draw-failed|rejects/[0-9a-f]+\.parquet)"
+    r"|ledger\.jsonl(\.lock|\.length|\.runs/[^/]+\.lock)?".format(
+        r"(release\.json|ranking\.csv|report\.html)"
+    )
+)
+
+
+class Blow(StrEnum):
+    """What strikes."""
+
+    KILLED = "SIGKILL"
+    TERMINATED = "SIGTERM"
+    HUNG_UP = "SIGHUP"
+    FULL = "ENOSPC"  # from then on
+    BROKEN = "EIO"  # once
+
+    @property
+    def signal(self) -> int | None:
+        """Its number, if it is one."""
+        return getattr(signal, self, None)
+
+
+class Fault:
+    """Strikes before the `step`-th file operation; `count` is how many there were."""
+
+    def __init__(self, step: int, blow: Blow) -> None:
+        self.step = step
+        self.blow = blow
+        self.count = 0
+
+    def strike(self, *, takes_space: bool = True) -> None:
+        self.count += 1
+        if self.blow.signal is not None:
+            if self.count == self.step:
+                os.kill(os.getpid(), self.blow.signal)
+        elif self.count >= self.step and self.blow is Blow.FULL and takes_space:
+            raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC), "disk")
+        elif self.count == self.step and self.blow is Blow.BROKEN:
+            raise OSError(errno.EIO, os.strerror(errno.EIO), "disk")
+
+    def install(self) -> None:
+        """Into this process, for good: it is a child that ends soon."""
+        for name in TAKE_SPACE + TAKE_NONE:
+            setattr(os, name, self._before(getattr(os, name), name in TAKE_SPACE))
+        open_file, open_descriptor = io.open, os.open
+
+        def checked_open(file: Any, mode: str = "r", *rest: Any, **named: Any) -> Any:
+            if set(mode) & set("wax+"):
+                self.strike()
+            return open_file(file, mode, *rest, **named)
+
+        def checked_descriptor(path: Any, flags: int, *rest: Any, **named: Any) -> int:
+            if flags & WRITES:
+                self.strike()
+            return open_descriptor(path, flags, *rest, **named)
+
+        io.open = checked_open  # type: ignore[assignment]
+        os.open = checked_descriptor
+
+    def _before(self, function: Callable[..., Any], takes_space: bool) -> Callable[..., Any]:
+        def checked(*arguments: Any, **named: Any) -> Any:
+            self.strike(takes_space=takes_space)
+            return function(*arguments, **named)
+
+        return checked
+
+
+def in_child(work: Callable[[], int], printed: Path) -> int:
+    """Exit code of `work` in a child process; minus the signal's number where one killed it."""
+    sys.stdout.flush()
+    child = os.fork()
+    if child == 0:
+        _work_and_exit(work, printed)
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _work_and_exit(work: Callable[[], int], printed: Path) -> NoReturn:
+    code = 99
+    with contextlib.suppress(OSError):
+        output = os.open(printed, os.O_WRONLY | os.O_CREAT | os.O_TRUNC)
+        os.dup2(output, 1)
+        os.dup2(output, 2)
+    sys.stdout = sys.stderr = io.TextIOWrapper(io.FileIO(1, "w", closefd=False), write_through=True)
+    try:
+        code = work()
+    except BaseException:
+        traceback.print_exc()
+    finally:
+        os._exit(code)
+
+
+def exit_code(arguments: tuple[object, ...], fault: Fault | None = None) -> int:
+    """Of `hushrank` with these arguments, in this process."""
+    if fault is not None:
+        fault.install()
+    try:
+        main([str(argument) for argument in arguments])
+    except SystemExit as stop:
+        return int(stop.code or 0)
+    return 0
+
+
+@dataclass
+class Struck:
+    """What strikes one survey, and what is known of its release."""
+
+    survey: Survey
+    night: date | None = None
+    spent: float = 0.0
+    operations: int = 0
+
+    @property
+    def printed(self) -> Path:
+        return self.survey.folder / "printed"
+
+    def run(self) -> tuple[object, ...]:
+        night = () if self.night is None else ("--date", self.night)
+        return ("run", self.survey.config, "--direct", *night)
+
+    def job(self) -> Job:
+        return prepare_job(self.survey.config, night=self.night)
+
+    def learn(self) -> None:
+        """Run it once unharmed: now everything is loaded, and its operations are counted."""
+        assert exit_code(self.run()) == 0
+        self.spent = ledger_of(self.job().config).balance().spent_epsilon
+        self.start_anew()
+        count = self.survey.folder / "printed"
+
+        def counted() -> int:
+            fault = Fault(NEVER, Blow.BROKEN)
+            code = exit_code(self.run(), fault)
+            sys.stdout.write(f"\n{fault.count}")
+            return code
+
+        assert in_child(counted, count) == 0, count.read_text()
+        self.operations = int(count.read_text().split()[-1])
+
+    def start_anew(self) -> None:
+        for path in (self.survey.output, self.survey.work, Path(f"{self.survey.ledger}.runs")):
+            shutil.rmtree(path, ignore_errors=True)
+        for path in self.survey.folder.glob("ledger.jsonl*"):
+            path.unlink()
+
+    def strike(self, step: int, blow: Blow) -> str:
+        """One blow and the run after it; how far the release had got in between."""
+        self.start_anew()
+        code = in_child(lambda: exit_code(self.run(), Fault(step, blow)), self.printed)
+        told, job = self.printed.read_text(), self.job()
+        ledger = ledger_of(job.config)
+        state = str(ledger.state(job.release_id))
+        assert "Traceback" not in told, told
+        assert code in ((-signal.SIGKILL,) if blow is Blow.KILLED else (0, 1, 2)), (code, told)
+        assert ledger.balance().releases <= 1
+        drawn, public = job.work / "drawn.npz", self.public()
+        noise = drawn.read_bytes() if drawn.exists() else None
+        if noise is not None or public:
+            assert state in ("drawn", "committed"), "noise that was not paid for"
+        if blow in (Blow.TERMINATED, Blow.HUNG_UP):
+            assert state != "reserved", "not given back"
+            assert not self.left_over(), (self.left_over(), told)
+
+        resumes = state == "drawn" and not public and step % 2
+        again = ("resume", job.release_id, self.survey.config) if resumes else self.run()
+        code = in_child(lambda: exit_code(again), self.printed)
+        assert code == 0, self.printed.read_text()
+        assert self.events().count("draw") == 1, "paid twice"
+        balance = ledger.balance()
+        assert (balance.spent_epsilon, balance.releases) == (self.spent, 1)
+        assert str(ledger.state(job.release_id)) == "committed"
+        assert len(self.public()) == 1
+        assert not public or self.public() == public, "a second noisy copy in public"
+        assert noise is None or drawn.read_bytes() == noise, "a second noisy copy"
+        assert not self.left_over(), self.left_over()
+        return state
+
+    def public(self) -> dict[str, bytes]:
+        """Every release that is kept, by its folder."""
+        kept = self.survey.output.glob("releases/[!.]*/release.json")
+        return {path.parent.name: path.read_bytes() for path in kept}
+
+    def left_over(self) -> list[str]:
+        """Files that nobody needs after a run."""
+        folder = self.survey.folder
+        names = (str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
+        return sorted(name for name in names if not MAY_STAY.fullmatch(name))
+
+    def events(self) -> list[str]:
+        return [json.loads(line)["event"] for line in self.survey.ledger.read_text().splitlines()]
+
+
+def strike_runs(names: Sequence[str], folder: str, stride: int) -> None:
+    """Strike a run of each variant of `every_method`, or `NIGHTLY`, at its operations.
+
+    Args:
+        names: of the variants.
+        folder: for their surveys.
+        stride: take every so many-th pair of an operation and of what strikes it; another first one
+            for each variant, so that all operations and blows take turns.
+    """
+    assert "apache_beam" not in sys.modules
+    report.render_report = lambda *_: "<html></html>"  # for the time that plots take
+    reduction.Reducer = InProcessReducer  # type: ignore[misc, assignment]
+    stopped_after: Counter[str] = Counter()
+    for number, name in enumerate(names):
+        struck = struck_survey(name, Path(folder) / str(number))
+        struck.learn()
+        pairs = itertools.product(range(1, struck.operations + 1), Blow)
+        for step, blow in itertools.islice(pairs, number * FIRST_APART % stride, None, stride):
+            try:
+                stopped_after[struck.strike(step, blow)] += 1
+            except AssertionError as failure:
+                failure.add_note(f"{name}: {blow} at operation {step} of {struck.operations}")
+                raise
+    sys.stdout.write("\n" + json.dumps(stopped_after))
+
+
+def struck_survey(name: str, folder: Path) -> Struck:
+    """Six people answer."""
+    if name != NIGHTLY:
+        return Struck(survey_of(name, folder, PEOPLE))
+    night, survey = date(2024, 11, 20), survey_of("noisy-counts", folder, PEOPLE)
+    survey.set(input__paths=["rows-{date}.parquet"])
+    (folder / "rows.parquet").rename(folder / f"rows-{night}.parquet")
+    return Struck(survey, night)
