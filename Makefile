@@ -22,7 +22,7 @@ ifdef PIP_INDEX_URL  # uv does not read pip's own setting
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 
-.PHONY: help setup demo test lint types wheel-test docs infra lock bench clean
+.PHONY: help setup demo test soak lint types wheel-test docs infra lock bench clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## ?/\1|/' | column -t -s '|'
@@ -50,6 +50,9 @@ demo: setup  ## Simulate a survey of 200 000 people in demo/ and rank it private
 
 test: setup  ## Run every test, fast and slow; skipped ones are listed with their reasons
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) $(ARGS)
+
+soak: setup  ## Run what `make test` samples whole: hundreds of bad inputs, every crash
+	$(BIN)/python -m pytest $(PYTEST_FLAGS) --soak -m soak $(ARGS)
 
 lint: setup  ## Check style and formatting with ruff
 	$(BIN)/ruff check .
