@@ -38,7 +38,7 @@ from hushrank.flows.config_schedule import (
     problems_of_paths,
     selects_nights,
 )
-from hushrank.flows.config_section import Section
+from hushrank.flows.config_section import LEAST_LOSS, MOST_LOSS, Delta, Section
 from hushrank.flows.config_spectral import SpectralConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.locations import FOLDER, AnyPlace, contains
@@ -100,8 +100,8 @@ class LedgerConfig(Section):
     """
 
     path: AnyPlace = Field(examples=[".hushrank/ledger.jsonl"])
-    epsilon: float = Field(gt=0, allow_inf_nan=False, examples=["10"])
-    delta: float = Field(default=0.0, ge=0, lt=1, examples=["1.0e-6"])
+    epsilon: float = Field(ge=LEAST_LOSS, le=MOST_LOSS, allow_inf_nan=False, examples=["10"])
+    delta: Delta = Field(default=0.0, examples=["1.0e-6"])
     refresh: Literal["daily", "weekly", "monthly", "yearly"] | None = None
     alerts: Annotated[tuple[Fraction, ...], Field(strict=False)] = Field(
         default=(), examples=["[0.5, 0.8, 1.0]"]
@@ -163,7 +163,11 @@ class SurveyConfig(Section):
     def _check_name(cls, name: str) -> str:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
             refuse(
-                ("", f"must be 1 to 100 letters, digits, '.', '_' or '-', got {name!r}; rename it")
+                (
+                    "",
+                    "must be 1 to 100 letters, digits, '.', '_' or '-', got"
+                    f" {name[:80]!r}; rename it",
+                )
             )
         return name
 

@@ -7,7 +7,6 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime
 from typing import TypeVar
 
-from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
@@ -20,6 +19,7 @@ from hushrank.flows.nightly import Outcome, Step
 from hushrank.flows.nights import NightResult
 from hushrank.flows.release import RankedItem, Release
 from hushrank.flows.scale import WORDS, Scale, interval_text, score_decimals, score_text
+from hushrank.flows.terminal import Console
 from hushrank.flows.wording import rank_interval, verdict
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Unit

@@ -5,6 +5,8 @@ Every text says what, where, which rule and how to fix it, and never a private v
 
 from __future__ import annotations
 
+import errno
+import re
 from typing import ClassVar
 
 
@@ -71,3 +73,30 @@ class PublishError(HushrankError):
 
 class ArchiveError(HushrankError):
     """A published release is not as it was published."""
+
+
+_NO_MEMORY = re.compile(r"cannot allocate memory|failed to map segment|can't start new thread")
+_TOO_FEW_FILES = "{} has too few file descriptors: raise the limit (ulimit -n 1024) and try again."
+_TOO_LITTLE_MEMORY = (
+    "There is not enough memory for this process: free some, or raise its limit (ulimit -v)."
+)
+
+
+def problem_of_machine(error: BaseException) -> str | None:
+    """A sentence on what the machine refuses to give, without the error's own text.
+
+    Returns:
+        None: the error is not the machine's but the program's.
+    """
+    if isinstance(error, MemoryError):
+        return _TOO_LITTLE_MEMORY
+    if isinstance(error, RecursionError):
+        return "Something in the configuration or the input is nested too deeply to be read."
+    if isinstance(error, OSError):
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            who = "This process" if error.errno == errno.EMFILE else "This machine"
+            return _TOO_FEW_FILES.format(who)
+        if error.errno == errno.ENOMEM:
+            return _TOO_LITTLE_MEMORY
+        return f"{error.filename or 'hushrank'}: {error.strerror}."
+    return _TOO_LITTLE_MEMORY if _NO_MEMORY.search(str(error).lower()) else None

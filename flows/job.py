@@ -13,6 +13,7 @@ from hushrank.flows.code_version import code_version
 from hushrank.flows.config import SurveyConfig, load_config
 from hushrank.flows.config_schedule import path_on
 from hushrank.flows.errors import ConfigError, MethodRefused, NightWithoutFiles
+from hushrank.flows.locations import check_can_be_made
 from hushrank.flows.mechanism import Mechanism
 from hushrank.flows.method import Terms
 from hushrank.flows.methods import METHODS
@@ -195,6 +196,14 @@ def check_places(config: SurveyConfig, *, seeded: bool = False) -> None:
     safe = config.privacy.private and not seeded
     check_output(config.output, config.job_hash(), safe=safe)
     check_confidential(config.confidential)
+    for key, place in (
+        ("output", config.output),
+        ("confidential", config.confidential),
+        ("ledger.path", config.ledger.path.parent),
+        ("observability.support", config.observability.support),
+    ):
+        if isinstance(place, Path):
+            check_can_be_made(key, place)
 
 
 def files_of(config: SurveyConfig, night: date | None) -> tuple[InputFile, ...]:

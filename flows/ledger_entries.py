@@ -205,7 +205,7 @@ def _body(entry: Entry) -> bytes:
 def _fields(line: bytes, where: str, number: int) -> dict[str, Any]:
     try:
         fields = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict) or not line.startswith(LINE_START):
         if number == 1:
@@ -217,8 +217,8 @@ def _fields(line: bytes, where: str, number: int) -> dict[str, Any]:
     version = fields["hushrank_ledger"]
     if version != VERSION:
         raise LedgerError(
-            f"{where} is of ledger version {version!r}, but this hushrank reads version {VERSION}."
-            " Use the hushrank that wrote it, or a newer one."
+            f"{where} is of ledger version {str(version)[:20]}, but this hushrank reads version"
+            f" {VERSION}. Use the hushrank that wrote it, or a newer one."
         )
     return fields
 

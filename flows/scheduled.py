@@ -7,14 +7,14 @@ a worker starts, so this module loads Prefect at once; nothing else imports it e
 from __future__ import annotations
 
 import logging
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from prefect import flow, get_run_logger, runtime
 
 from hushrank.flows.display import night_text
-from hushrank.flows.errors import ConfigError
 from hushrank.flows.job import Job
+from hushrank.flows.night_commands import day_of
 from hushrank.flows.nightly import Outcome, directly
 from hushrank.flows.nights import NightStatus, rank_due, rank_nights
 from hushrank.flows.prefect_flow import run_in_flow
@@ -44,7 +44,9 @@ def nights(survey: str, night: str | None = None) -> None:
         if night is None:
             results = rank_due(path, _scheduled_for(), execute)
         else:
-            results = rank_nights(path, [_day(night)], datetime.now(UTC), execute)
+            results = rank_nights(
+                path, [day_of(night, "parameter night")], datetime.now(UTC), execute
+            )
         found = None
         for found in results:
             failed = found.status is NightStatus.FAILED
@@ -57,12 +59,3 @@ def _scheduled_for() -> datetime:
     """When this run was to start; a run that nobody scheduled was to start now."""
     planned = runtime.flow_run.scheduled_start_time
     return datetime.now(UTC) if planned is None else planned
-
-
-def _day(text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise ConfigError(
-            f"parameter night: must be a date such as 2026-11-20, got {text!r}"
-        ) from None

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.job import Job
 from hushrank.flows.methods import METHODS
+from hushrank.flows.terminal import Console
 from hushrank.pipelines.reduction_job import EXACT_FILE
 from hushrank.privacy.keyed_hash import KEY_BYTES, SecretKey
 from hushrank.privacy.randomness import BitSource

@@ -209,6 +209,8 @@ def _local_matches(path: str) -> Iterator[tuple[str, int, str]]:
         raise InputError(f"{error.filename}: no permission to read it.") from None
     except FileNotFoundError as error:
         raise InputError(f"{error.filename}: no such file.") from None
+    except OSError as error:  # a name that is too long, a link to itself, a disk that is gone
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
     except ValueError:
         raise InputError(f"{path}: in a pattern, ** must stand alone between slashes.") from None
 
