@@ -56,7 +56,7 @@ class Columns(Protocol):
 
 
 WIDE_ITEM = "wide item"  # the role of an item's own column in a table with a row for each person
-NAMED_BY_ROWS = "The keys of JSON Lines are part of the rows, so they are not shown."
+TRUTHS = ("correct", WIDE_ITEM)  # roles of columns in which true and false are values
 RANK, RANKING, CONTEST = "rank", "ranking", "contest"  # roles of columns of a log of rankings
 
 
@@ -100,7 +100,6 @@ def check_schema(
     columns: Columns,
     *,
     named_by_a_line: bool = False,
-    named_by_rows: bool = False,
 ) -> None:
     """Raise `InputError` unless `schema` has every column once, each with a type that can be read.
 
@@ -110,14 +109,12 @@ def check_schema(
         columns: those that are needed.
         named_by_a_line: the names are the first line of the file. Where it lacks every column it
             may well be a row, so no message shows it.
-        named_by_rows: the names are keys of rows, as in JSON Lines, so no message shows them.
     """
     if named_by_a_line and not set(columns.names()) & set(schema.names):
         raise InputError(_no_header(path, columns.names(), schema.names))
     for role, name in columns.roles():
         if name not in schema.names:
-            present = None if named_by_rows else schema.names
-            raise InputError(_missing_column(path, role, name, present))
+            raise InputError(_missing_column(path, role, name, schema.names))
         if schema.names.count(name) > 1:
             raise InputError(f"{path}: column {name} stands there twice. Rename one of them.")
         problem = _type_problem(role, schema.field(name).type)
@@ -207,14 +204,12 @@ def _no_header(path: str, names: list[str], found: list[str]) -> str:
     )
 
 
-def _missing_column(path: str, role: str, name: str, present: list[str] | None) -> str:
+def _missing_column(path: str, role: str, name: str, present: list[str]) -> str:
     if role == WIDE_ITEM:
         return (
             f"{path}: column {name} not found. In a wide table every item of the catalogue has a"
             " column of its name. Correct items, or set input.layout: long."
         )
-    if present is None:
-        return f"{path}: column {name} not found. {NAMED_BY_ROWS} Set input.columns.{role}."
     close = difflib.get_close_matches(name, present, n=1, cutoff=0.5)
     advice = f"Set input.columns.{role}: {close[0]}." if close else f"Set input.columns.{role}."
     return f"{path}: column {name} not found. Columns: {', '.join(present)}. {advice}"

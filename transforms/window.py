@@ -18,7 +18,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hushrank.transforms.schema import (
-    NAMED_BY_ROWS,
     InputError,
     by_distinct,
     is_text,
@@ -67,13 +66,12 @@ class Window:
         )
         return cls(column, night, start, end, epoch)
 
-    def check(self, path: str, schema: pa.Schema, *, named_by_rows: bool = False) -> None:
+    def check(self, path: str, schema: pa.Schema) -> None:
         """Refuse a file whose schema has no such column of times.
 
         Args:
             path: for the message.
             schema: of all columns of the file.
-            named_by_rows: their names are keys of rows, so no message shows them.
 
         Raises:
             InputError: the column is missing, there twice, or of another type.
@@ -81,8 +79,10 @@ class Window:
         found = schema.names.count(self.column)
         if found != 1:
             problem = "not found" if found == 0 else "stands there twice"
-            present = NAMED_BY_ROWS if named_by_rows else f"Columns: {', '.join(schema.names)}."
-            raise InputError(f"{path}: column {self.column} (schedule.window) {problem}. {present}")
+            raise InputError(
+                f"{path}: column {self.column} (schedule.window) {problem}."
+                f" Columns: {', '.join(schema.names)}."
+            )
         kind = schema.field(self.column).type
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
         if pa.types.is_integer(kind) and self.epoch is None:

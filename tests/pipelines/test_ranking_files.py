@@ -16,7 +16,7 @@ from hushrank.transforms.schema import InputError
 def splits_of(path, table, columns):
     pq.write_table(table, path)
     (file,) = list_files([str(path)])
-    return plan_splits(file, read_schema(file), columns)
+    return plan_splits(file, read_schema(file, columns), columns)
 
 
 def test_items_are_those_of_all_rows_and_keep_their_kind(tmp_path):

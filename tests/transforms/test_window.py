@@ -103,7 +103,7 @@ def rows_of(path, window=WINDOW):
     (file,) = list_files([str(path)])
     file = type(file)(file.path, file.size, file.version, file.format, window)
     check_files([file], COLUMNS)
-    splits = plan_splits(file, read_schema(file), COLUMNS)
+    splits = plan_splits(file, read_schema(file, COLUMNS), COLUMNS)
     batches = [batch for split in splits for batch in read_batches(split)]
     users = [user.as_py() for batch in batches for user in batch.rows.column("user")]
     assert all(batch.rows.schema.names == COLUMNS.names() for batch in batches)
