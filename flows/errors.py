@@ -60,7 +60,7 @@ class PredictableBits(HushrankError):  # noqa: N818 - what they are is the fault
 
 
 class DrawError(HushrankError):
-    """The mechanism failed after the ledger counted it. Trying again pays again."""
+    """The mechanism failed, and the ledger counts that. Trying again pays again."""
 
 
 class EstimateError(HushrankError):

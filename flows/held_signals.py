@@ -24,10 +24,12 @@ def stop_as_ctrl_c() -> None:
     """Have SIGTERM and SIGHUP interrupt this process as Ctrl-C does, so that it can tidy up.
 
     A signal that whoever started the process has it ignore, as `nohup` does with SIGHUP, stays
-    ignored. For the main thread.
+    ignored, and one that somebody handles already is left to them.
     """
+    if threading.current_thread() is not threading.main_thread():
+        return
     for number in (signal.SIGTERM, signal.SIGHUP):
-        if signal.getsignal(number) is not signal.SIG_IGN:
+        if signal.getsignal(number) is signal.SIG_DFL:
             signal.signal(number, signal.default_int_handler)
 
 

@@ -24,11 +24,17 @@ def end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is None:
         raise ValueError("this process was not started by multiprocessing, so it has no parent")
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-    threading.Thread(target=_wait_for, args=(parent.sentinel,), daemon=True).start()
+    if not _kernel_does_it():  # not both: a second signal would break off what the first began
+        threading.Thread(target=_wait_for, args=(parent.sentinel,), daemon=True).start()
     if os.getppid() != parent.pid:  # it ended before the kernel was asked
         os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _kernel_does_it() -> bool:
+    if sys.platform != "linux":
+        return False
+    failed: int = ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    return not failed
 
 
 def _wait_for(sentinel: int) -> None:

@@ -78,6 +78,9 @@ class Reducer:
                 "reduce: the process that reads the rows ended without an answer (killed, or out of"
                 " memory). No budget was spent; run again, with more memory if it recurs."
             ) from None
+        except BaseException:  # whoever tidies up now must not meet counts that come later
+            self._stop()
+            raise
         if kind == "input":
             raise ConfigError(text)
         if kind == "other":

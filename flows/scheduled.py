@@ -13,6 +13,7 @@ from pathlib import Path
 from prefect import flow, get_run_logger, runtime
 
 from hushrank.flows.display import night_text
+from hushrank.flows.held_signals import stop_as_ctrl_c
 from hushrank.flows.job import Job
 from hushrank.flows.night_commands import day_of
 from hushrank.flows.nightly import Outcome, directly
@@ -34,6 +35,7 @@ def nights(survey: str, night: str | None = None) -> None:
     Raises:
         HushrankError: the run fails with a text that a person can act on.
     """
+    stop_as_ctrl_c()
     logger = get_run_logger()
     path = Path(survey)
     with Reducer() as reducer:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import json
 import os
@@ -190,6 +191,33 @@ def test_noise_that_another_run_has_stored_is_not_replaced(store):
     with pytest.raises(LedgerError, match=r"drawn.npz: another run took this release over"):
         finish_drawn(work, store_unmarked(work, b"other noise"))
     assert store.content("confidential", "zoo/a/drawn.npz") == b"noise"
+
+
+@pytest.mark.parametrize("created", [False, True], ids=["before", "after"])
+def test_noise_that_was_marked_is_published_by_the_next_run(
+    cloud, command, store, monkeypatch, created
+):
+    """The run stops once the ledger has counted it: before it creates `drawn.npz`, or after."""
+
+    def stop(work: CloudPath, digest: str) -> None:
+        if created:
+            (unmarked,) = (each.path for each in work.objects() if ".drawn.npz." in str(each.path))
+            (work / "drawn.npz").create(unmarked.read_bytes())
+        raise OSError(errno.EIO, os.strerror(errno.EIO), "network")
+
+    with monkeypatch.context() as patch:
+        patch.setattr("hushrank.flows.steps.finish_drawn", stop)
+        assert command("run", cloud.config, "--direct")[0] == 1
+    assert events(store) == ["open", "reserve", "draw"]
+    (unmarked,) = (name for name in store.names("confidential") if ".drawn.npz." in name)
+    noise = store.content("confidential", unmarked)
+    code, printed = command("run", cloud.config, "--direct")
+    assert code == 0, printed
+    assert "nothing was spent now" in printed
+    assert events(store) == ["open", "reserve", "draw", "commit"]
+    folder = unmarked.rpartition("/")[0]
+    assert store.content("confidential", f"{folder}/drawn.npz") == noise
+    assert unmarked not in store.names("confidential")
 
 
 @pytest.mark.slow

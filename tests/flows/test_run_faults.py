@@ -9,13 +9,17 @@ import shutil
 import signal
 import subprocess
 import sys
+import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
-from hushrank.flows.errors import HushrankError
+from hushrank.flows.errors import HushrankError, LedgerError
+from hushrank.flows.held_signals import STOPPING
 from hushrank.flows.job import prepare_job
+from hushrank.flows.ledger import Ledger
 from hushrank.flows.reduction import Reducer
 from hushrank.flows.steps import ledger_of
 from hushrank.pipelines.reduction_job import ReduceComparisons
@@ -128,6 +132,89 @@ def test_lost_noise_is_paid_for_again_and_never_silently(survey, command):
     assert "Spent epsilon 2.00; zoo has epsilon 1.00 left" in printed
 
 
+def stopped_before_the_name(survey, command, monkeypatch) -> Path:
+    """The noise of a run that stopped after the mark in the ledger; it has no name yet."""
+    broken = OSError(errno.EIO, os.strerror(errno.EIO), "disk")
+    with monkeypatch.context() as patch:
+        patch.setattr("hushrank.flows.steps.finish_drawn", raising(broken))
+        assert command("run", survey.config, "--direct")[0] == 1
+    assert events(survey) == ["open", "reserve", "draw"]
+    assert not list(survey.work.rglob("drawn.npz"))
+    assert not list(survey.work.rglob("exact.npz"))
+    (unmarked,) = survey.work.glob("*/.drawn.npz.*")
+    return unmarked
+
+
+@pytest.mark.parametrize("way", ["run", "resume"])
+def test_what_was_marked_and_has_no_name_is_published_and_not_paid_again(
+    survey, command, monkeypatch, way
+):
+    noise = stopped_before_the_name(survey, command, monkeypatch).read_bytes()
+    job = prepare_job(survey.config)
+    again = {"run": ("run", survey.config, "--direct"), "resume": ("resume", job.release_id)}
+    rest = (survey.config,) if way == "resume" else ()
+    code, printed = command(*again[way], *rest)
+    assert code == 0, printed
+    assert "nothing was spent now" in printed
+    assert (job.work / "drawn.npz").read_bytes() == noise
+    assert events(survey) == ["open", "reserve", "draw", "commit"]
+    assert not list(survey.work.glob("*/.*"))
+
+
+def test_a_run_of_another_release_finishes_what_was_marked(survey, command, monkeypatch):
+    noise = stopped_before_the_name(survey, command, monkeypatch).read_bytes()
+    job = prepare_job(survey.config)
+    other = survey.set(privacy__epsilon=1.0, output="other").config
+    assert command("run", other, "--direct")[0] == 0
+    assert (job.work / "drawn.npz").read_bytes() == noise
+
+
+def test_a_run_under_another_ledger_leaves_what_was_marked(survey, command, monkeypatch):
+    unmarked = stopped_before_the_name(survey, command, monkeypatch)
+    other = survey.set(privacy__epsilon=1.0, output="other", ledger__path="other.jsonl").config
+    assert command("run", other, "--direct")[0] == 0
+    assert unmarked.exists()
+
+
+def test_noise_of_which_the_disk_lost_the_end_is_not_that_of_the_mark(survey, command, monkeypatch):
+    unmarked = stopped_before_the_name(survey, command, monkeypatch)
+    unmarked.write_bytes(unmarked.read_bytes()[:-9])
+    release_id = prepare_job(survey.config).release_id
+    code, printed = command("resume", release_id, survey.config)
+    assert code == 2
+    assert "holds no drawn.npz" in printed
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0
+    assert "Spent epsilon 2.00; zoo has epsilon 1.00 left" in printed
+    assert not unmarked.exists()
+
+
+@pytest.mark.parametrize("failing", [{"exact"}, {"ledger"}, {"exact", "ledger"}])
+def test_giving_back_and_deleting_counts_are_both_tried_and_both_failures_said(
+    survey, command, monkeypatch, failing
+):
+    broken = OSError(errno.EIO, os.strerror(errno.EIO), "disk")
+    with monkeypatch.context() as patch:
+        patch.setattr("hushrank.flows.steps.npz_bytes", raising(KeyboardInterrupt()))
+        if "exact" in failing:
+            patch.setattr("hushrank.flows.steps.forget_exact", raising(broken))
+        if "ledger" in failing:
+            patch.setattr(Ledger, "cancel", raising(LedgerError("ledger.jsonl: out of reach.")))
+        code, printed = command("run", survey.config, "--direct")
+    told = " ".join(printed.split())
+    assert code == 1
+    assert "Interrupted." in told
+    assert "is given back" not in told
+    assert ("Exact counts could not be deleted from" in told) == ("exact" in failing)
+    assert bool(list(survey.work.rglob("exact.npz"))) == ("exact" in failing)
+    kept = "may still be reserved, for it could not be given back: ledger.jsonl: out of reach."
+    assert (kept in told) == ("ledger" in failing)
+    assert events(survey)[-1] == ("reserve" if "ledger" in failing else "cancel")
+    assert command("run", survey.config, "--direct")[0] == 0
+    assert left_of(survey) == 3.0
+    assert not list(survey.work.rglob("exact.npz"))
+
+
 KILLED_RUN = """
 import os, signal, sys
 from pathlib import Path
@@ -231,6 +318,28 @@ def test_ctrl_c_and_hang_up_do_not_reach_the_child_from_its_first_moment(survey,
         assert reducer._process is child
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_who_is_interrupted_while_the_child_counts_meets_no_counts_later(survey, number):
+    """The child is dead before anybody deletes what it left."""
+    before = {each: signal.getsignal(each) for each in STOPPING}
+    for each in STOPPING:
+        signal.signal(each, signal.default_int_handler)
+    with Reducer() as reducer:
+        with pytest.raises(HushrankError, match="reduce: failed"):  # it is up
+            reducer.run(broken_reduction(survey))
+        child = reducer._process
+        os.kill(child.pid, signal.SIGSTOP)  # it takes long
+        alarm = threading.Timer(0.3, os.kill, (os.getpid(), number))
+        alarm.start()
+        threading.Timer(0.6, os.kill, (child.pid, signal.SIGCONT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            reducer.run(broken_reduction(survey))
+        assert not child.is_alive()
+    for each, handler in before.items():
+        signal.signal(each, handler)
+
+
 KILLED_PARENT = """
 import os, signal, sys
 from pathlib import Path
@@ -263,15 +372,15 @@ if __name__ == "__main__":
 def test_the_child_that_reads_does_not_outlive_a_parent_that_is_killed(survey):
     script = survey.folder / "killed_parent.py"
     script.write_text(KILLED_PARENT)
-    parent = subprocess.run(
-        [sys.executable, str(script), str(survey.config)],
-        stdout=subprocess.PIPE,
-        text=True,
-        timeout=120,
-    )
+    printed = survey.folder / "printed"  # a pipe would be held open by the child, which sleeps
+    with printed.open("w") as stream:
+        parent = subprocess.run(
+            [sys.executable, str(script), str(survey.config)], stdout=stream, timeout=120
+        )
     assert parent.returncode == -signal.SIGKILL
-    child = int(parent.stdout)
-    os.kill(child, signal.SIGCONT)  # had it slept on, it would have counted now
+    child = int(printed.read_text())
+    with suppress(ProcessLookupError):
+        os.kill(child, signal.SIGCONT)  # had it slept on, it would have counted now
     assert ended(child)
     assert list(survey.work.rglob(".counting"))
     assert not list(survey.work.rglob("exact.npz"))
