@@ -76,7 +76,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         app(arguments)
     except HushrankError as error:
         _stop(f"{error} {notes_of(error)}".strip(), error.exit_code)
-    except (OSError, MemoryError, RecursionError, ImportError, RuntimeError) as error:
+    except Exception as error:  # libraries wrap what the machine refuses in errors of any kind
         if isinstance(error, OSError) and error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
             name = str(error.filename or "a name")[:80]
             _stop(f"{name}…: {error.strerror}. Name another file; nothing was spent.", 2)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import errno
 import re
+import resource
 from typing import ClassVar
 
 
@@ -75,11 +76,27 @@ class ArchiveError(HushrankError):
     """A published release is not as it was published."""
 
 
+LEAST_ADDRESS_SPACE = 768 << 20  # bytes, of which the libraries take most
+
 _NO_MEMORY = re.compile(r"cannot allocate memory|failed to map segment|can't start new thread")
 _TOO_FEW_FILES = "{} has too few file descriptors: raise the limit (ulimit -n 1024) and try again."
 _TOO_LITTLE_MEMORY = (
     "There is not enough memory for this process: free some, or raise its limit (ulimit -v)."
 )
+
+
+def check_address_space() -> None:
+    """Refuse a limit under which the libraries cannot be loaded: some end the process at that.
+
+    Raises:
+        ConfigError: the process may take less than `LEAST_ADDRESS_SPACE`.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESS_SPACE:
+        raise ConfigError(
+            f"This process may take {limit >> 20} MiB of memory (ulimit -v), and a run needs at"
+            f" least {LEAST_ADDRESS_SPACE >> 20} MiB. Raise the limit. Nothing was read or spent."
+        )
 
 
 def problem_of_machine(error: BaseException) -> str | None:

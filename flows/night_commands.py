@@ -16,7 +16,7 @@ import typer
 from rich.text import Text
 
 from hushrank.flows.command_arguments import ConfigPath, ReleaseId
-from hushrank.flows.errors import ConfigError, HushrankError, notes_of
+from hushrank.flows.errors import ConfigError, HushrankError, check_address_space, notes_of
 from hushrank.flows.terminal import Console
 
 if TYPE_CHECKING:
@@ -114,8 +114,10 @@ def execution(direct: bool) -> Iterator[Callable[[Job], Outcome]]:
         direct: without Prefect.
 
     Raises:
+        ConfigError: the process may take too little memory.
         HushrankError: it was interrupted.
     """
+    check_address_space()
     from hushrank.flows.reduction import Reducer
 
     try:
