@@ -30,15 +30,14 @@ from hushrank.transforms.files import (
     parquet_footer,
 )
 from hushrank.transforms.json_rows import read_json_rows
+from hushrank.transforms.parquet_rows import LIST_ITEMS, read_parquet
 from hushrank.transforms.preflib import read_header, read_rows
 from hushrank.transforms.schema import TRUTHS, Columns, InputError, is_list, is_text
 from hushrank.transforms.window import Window
 
 BATCH_ROWS = 1 << 20
 BATCH_COLUMNS = 8  # of wider rows a batch has fewer
-LIST_CELLS = 64  # taken to be in a list, for how long one is cannot be seen in the schema
 BLOCK_BYTES = 1 << 24
-READ_BYTES = 1 << 20
 CSV_BYTES_PER_ROW = 24  # of a short row: only steers how the work is cut
 ITEM_TYPE = pa.dictionary(pa.int32(), pa.string())
 
@@ -170,7 +169,7 @@ def _misses(footer: pq.FileMetaData, group: int, window: Window) -> bool:
 
 def batch_rows(schema: pa.Schema) -> int:
     """Rows of a batch: `BATCH_ROWS`, or as many as have that many rows' cells."""
-    cells = sum(LIST_CELLS if is_list(field.type) else 1 for field in schema)
+    cells = sum(LIST_ITEMS if is_list(field.type) else 1 for field in schema)
     return max(1, BATCH_ROWS * BATCH_COLUMNS // max(BATCH_COLUMNS, cells))
 
 
@@ -218,32 +217,18 @@ def _of_window(batches: Iterator[ReadBatch], split: Split) -> Iterator[ReadBatch
 
 
 def _read_parquet(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
-    # A row group that was read ahead would be in memory whole; over a network that is worth it.
-    local = {"pre_buffer": False, "buffer_size": READ_BYTES}
-    how = {"pre_buffer": True} if is_remote(split.file.path) else local
-    with pq.ParquetFile(stream, read_dictionary=list(split.items), **how) as parquet:
+    for rows in read_parquet(
+        stream,
+        split.to_read,
+        split.row_groups,
+        split.items,
+        batch_rows(split.schema),
+        remote=is_remote(split.file.path),
         # On Beam without Arrow's threads: it reads other splits meanwhile, and they would only wait
         # for each other.
-        for rows in parquet.iter_batches(
-            batch_rows(split.schema),
-            row_groups=list(split.row_groups),
-            columns=split.to_read.names,
-            use_threads=in_process.is_chosen(),
-        ):
-            yield ReadBatch(_plain(rows))
-
-
-def _plain(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows in types Arrow can compute with; dictionaries only of text, without nulls."""
-    for place, column in enumerate(rows.columns):
-        if pa.types.is_dictionary(column.type) and (
-            column.dictionary.null_count or not is_text(column.type)
-        ):
-            rows = rows.set_column(place, rows.schema.names[place], column.dictionary_decode())
-        elif pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
-            content = column.cast(pa.large_binary())
-            rows = rows.set_column(place, rows.schema.names[place], content)
-    return rows
+        threads=in_process.is_chosen(),
+    ):
+        yield ReadBatch(rows)
 
 
 def _read_csv(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
