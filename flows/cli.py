@@ -29,6 +29,7 @@ from hushrank.flows.night_commands import (
 )
 from hushrank.flows.plan_command import plan
 from hushrank.flows.privatize_command import privatize
+from hushrank.flows.recover_command import recover
 from hushrank.flows.reference_command import reference
 from hushrank.flows.reproduce_command import reproduce
 from hushrank.flows.schedule_commands import deploy, serve
@@ -55,6 +56,7 @@ app.command()(reproduce)
 app.command()(reference)
 app.command()(support)
 ledger_app.command()(forecast)
+ledger_app.command()(recover)
 app.command()(backfill)
 app.command("catch-up")(catch_up)
 app.command()(resume)
@@ -114,12 +116,14 @@ def validate(
     night = None if day is None else day_of(day, "--date")
     job = prepare_job(config, no_privacy=no_privacy, night=night)
     from hushrank.flows.display import show_checks
+    from hushrank.flows.ledger_witness import require_remembered
     from hushrank.flows.steps import ledger_of
 
     ledger = ledger_of(job.config)
     if job.safe:
-        ledger.check(job.terms.spend)
-    show_checks(Console(), job, ledger.balance())
+        require_remembered(job.config, ledger, job.planned_inputs.plain)
+        ledger.check(job.terms.spend, job.planned_inputs)
+    show_checks(Console(), job, ledger.balance(job.planned_inputs))
 
 
 @app.command()

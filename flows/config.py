@@ -97,6 +97,8 @@ class LedgerConfig(Section):
         refresh: when the total renews; None: never.
         alerts: fractions of the total at which people are warned, once a period; 1.0 warns when one
             more release does not fit.
+        other_people: names of other jobs whose people are others than those of this one, although
+            they read the same files; without this, the same files under two names are refused.
     """
 
     path: AnyPlace = Field(examples=[".hushrank/ledger.jsonl"])
@@ -105,6 +107,9 @@ class LedgerConfig(Section):
     refresh: Literal["daily", "weekly", "monthly", "yearly"] | None = None
     alerts: Annotated[tuple[Fraction, ...], Field(strict=False)] = Field(
         default=(), examples=["[0.5, 0.8, 1.0]"]
+    )
+    other_people: Annotated[tuple[str, ...], Field(strict=False)] = Field(
+        default=(), examples=["[staff-choice]"]
     )
 
 
@@ -202,6 +207,8 @@ class SurveyConfig(Section):
                 "must not be in confidential: clearing that folder would forget what was spent;"
                 " move it",
             )
+        if self.name in self.ledger.other_people:
+            yield "ledger.other_people", f"must not name {self.name} itself; remove it"
         for key, path in self.observability.places().items():
             if contains(output, path) or contains(ledger, path):
                 yield (

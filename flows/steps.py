@@ -36,6 +36,7 @@ from hushrank.flows.job import Job
 from hushrank.flows.ledger import Ledger
 from hushrank.flows.ledger_account import Attempt, ReleaseState
 from hushrank.flows.ledger_gcs import LedgerObject
+from hushrank.flows.ledger_witness import keep_witness, require_remembered
 from hushrank.flows.local_statement import LocalGuarantee
 from hushrank.flows.method import Arrays
 from hushrank.flows.methods import METHODS
@@ -82,6 +83,7 @@ def ledger_of(config: SurveyConfig) -> Ledger:
         adjacency=config.privacy.adjacency,
         protects=protects(config),
         alerts=config.ledger.alerts,
+        other_people=config.ledger.other_people,
     )
     place = config.ledger.path
     return Ledger(LedgerObject(place) if isinstance(place, CloudPath) else place, terms)
@@ -115,13 +117,16 @@ def reserve(job: Job, ledger: Ledger) -> Standing:
         )
     if stored:
         return Standing.DRAWN
+    require_remembered(job.config, ledger, job.inputs.plain)
     ledger.reserve(
         job.release_id,
         job.terms.spend,
         config_hash=job.config.job_hash(),
         night=job.night,
         noise_lost=paid,  # and its result is not in the confidential area
+        inputs=job.inputs,
     )
+    keep_witness(job.config, ledger, job.inputs.plain)
     return Standing.RESERVED
 
 
@@ -291,6 +296,8 @@ def commit(job: Job, ledger: Ledger) -> None:
     forget_exact(job.work)
     if job.safe:
         ledger.commit(job.release_id)
+        with suppress(OSError):  # what was kept before the noise was drawn stands
+            keep_witness(job.config, ledger)
 
 
 def sweep(config: SurveyConfig, ledger: Ledger) -> None:

@@ -206,7 +206,7 @@ UNKNOWN_KEYS = [
     ({"epsilon": 3}, "epsilon: unknown key. Did you mean privacy.epsilon?"),
     (
         {"ledger.xyz": 1},
-        "ledger.xyz: unknown key. Known here: path, epsilon, delta, refresh, alerts.",
+        "ledger.xyz: unknown key. Known here: path, epsilon, delta, refresh, alerts, other_people.",
     ),
 ]
 WRONG_VALUES = [
