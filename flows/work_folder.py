@@ -128,6 +128,12 @@ def releases_with_strays(area: Place) -> list[str]:
     return sorted(release_id for release_id, names in found if _strays(names))
 
 
+def release_folders(area: Path) -> list[Path]:
+    """The folders of releases in a confidential area of this machine."""
+    works = area.iterdir() if area.is_dir() else ()
+    return sorted(work for work in works if _RELEASE.fullmatch(work.name) and work.is_dir())
+
+
 def delete_strays(work: Place) -> None:
     """Delete exact arrays that nobody needs; for whoever holds the release's lock."""
     for name in _strays(set(_names(work))):  # looked up again: a run may have come in between
