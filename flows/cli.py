@@ -13,6 +13,7 @@ import typer
 from rich.text import Text
 
 from hushrank.flows.attack_command import attack
+from hushrank.flows.clean_command import clean
 from hushrank.flows.command_arguments import ConfigPath, ReleaseId
 from hushrank.flows.errors import ConfigError, HushrankError, notes_of, problem_of_machine
 from hushrank.flows.forecast_command import forecast
@@ -55,6 +56,7 @@ app.command()(simulate)
 app.command()(reproduce)
 app.command()(reference)
 app.command()(support)
+app.command()(clean)
 ledger_app.command()(forecast)
 ledger_app.command()(recover)
 app.command()(backfill)

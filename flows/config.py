@@ -27,6 +27,7 @@ from hushrank.flows.config_observability import ObservabilityConfig
 from hushrank.flows.config_privacy import PrivacyConfig
 from hushrank.flows.config_rankings import RankingsConfig
 from hushrank.flows.config_responses import ResponsesConfig
+from hushrank.flows.config_retention import RetentionConfig
 from hushrank.flows.config_runner import (
     LocalRunner,
     RunnerConfig,
@@ -130,6 +131,7 @@ class SurveyConfig(Section):
         ledger: the privacy budget.
         schedule: which rows a night ranks, and when.
         observability: where runs are told of.
+        retention: how long the confidential folder keeps what no release needs any more.
         runner: the engine that reads the rows; `local` is short for `{kind: local}`.
         memory_limit: bytes, or a size such as 2 GiB, that reading rows may take.
     """
@@ -152,6 +154,9 @@ class SurveyConfig(Section):
     )
     observability: ObservabilityConfig = Field(
         default_factory=ObservabilityConfig, examples=["{log: hushrank.log.jsonl}"]
+    )
+    retention: RetentionConfig = Field(
+        default_factory=RetentionConfig, examples=["{rejects_days: 30}"]
     )
     runner: RunnerConfig = Field(
         default_factory=LocalRunner, discriminator="kind", examples=["local"]
@@ -352,9 +357,9 @@ class SurveyConfig(Section):
         In it: name, input (with absolute paths, in any order), the names of the catalogue in their
         order (so a changed items file is another job), privacy, method, model and top_k, with
         defaults as if written out, and how a night's rows are told from others. Not in it: which
-        night; output, confidential, ledger, runner and memory_limit, which decide where and under
-        which budget but not what; nor the content of the input files, whose identity the release
-        key adds.
+        night; output, confidential, ledger, retention, runner and memory_limit, which decide where
+        and under which budget but not what; nor the content of the input files, whose identity the
+        release key adds.
         """
         dumped = self.model_dump_json(
             include={"name", "input", "privacy", "method", "model", "top_k"}

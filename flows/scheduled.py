@@ -9,8 +9,10 @@ from __future__ import annotations
 import logging
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from prefect import flow, get_run_logger, runtime
+from prefect.client.schemas.objects import State
 
 from hushrank.flows.display import night_text
 from hushrank.flows.held_signals import stop_as_ctrl_c
@@ -18,24 +20,29 @@ from hushrank.flows.job import Job
 from hushrank.flows.night_commands import day_of
 from hushrank.flows.nightly import Outcome, directly
 from hushrank.flows.nights import NightStatus, rank_due, rank_nights
-from hushrank.flows.prefect_flow import run_in_flow
+from hushrank.flows.prefect_flow import Kept, run_in_flow
 from hushrank.flows.reduction import Reducer
 
 FLOW, ENTRYPOINT = "nights", "hushrank.flows.scheduled.nights"
 
 
 @flow(name=FLOW, persist_result=False, retries=0)
-def nights(survey: str, night: str | None = None) -> None:
+def nights(survey: str, night: str | None = None) -> State[Any]:
     """Rank what is due at the time for which this run was scheduled, however late it starts.
 
     Args:
         survey: absolute path of the YAML file, where the run takes place.
         night: a date such as 2026-11-20; only this night then.
 
-    Raises:
-        HushrankError: the run fails with a text that a person can act on.
+    Returns:
+        A failed state, with a text that a person can act on, where the run failed: what a flow
+        raises Prefect would pickle.
     """
     stop_as_ctrl_c()
+    return Kept(lambda: _rank(survey, night)).state()
+
+
+def _rank(survey: str, night: str | None) -> None:
     logger = get_run_logger()
     path = Path(survey)
     with Reducer() as reducer:

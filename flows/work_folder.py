@@ -202,6 +202,12 @@ def releases_with_strays(area: Place) -> list[str]:
     return sorted(release_id for release_id, names in found if _strays(names))
 
 
+def release_folders(area: Path) -> list[Path]:
+    """The folders of releases in a confidential area of this machine."""
+    works = area.iterdir() if area.is_dir() else ()
+    return sorted(work for work in works if _RELEASE.fullmatch(work.name) and work.is_dir())
+
+
 def delete_strays(work: Place, *, temporary: bool = True) -> None:
     """Delete what nobody needs; for whoever holds the release's lock.
 

@@ -253,3 +253,5 @@ def test_the_real_command_releases_through_prefects_ephemeral_server(survey):
     )
     assert refused.returncode == 3
     assert "Traceback" not in refused.stdout + refused.stderr
+    storage = survey.folder / "prefect" / "storage"  # where Prefect pickles what a flow raises
+    assert not [path for path in storage.rglob("*") if path.is_file()]
