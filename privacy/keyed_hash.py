@@ -88,12 +88,16 @@ class KeyedHash:
         padded = np.concatenate([text, np.zeros(BLOCK_BYTES, np.uint8)])
         windows = np.ndarray((len(text) + 1,), f"V{BLOCK_BYTES}", padded, strides=(1,))
         start, rows = 0, np.flatnonzero(lengths)
+        left = lengths[rows]  # bytes of each
         while len(rows) > _FEW:
             block = windows[offsets[:-1][rows] + start].view(np.uint64).reshape(-1, 2)
-            block &= _PREFIX_MASKS[np.minimum(lengths[rows] - start, BLOCK_BYTES)]
+            block &= _PREFIX_MASKS[np.minimum(left, BLOCK_BYTES)]
             state[rows] = self._encrypt(state[rows] ^ block)
             start += BLOCK_BYTES
-            rows = rows[lengths[rows] > start]  # of those before: the work follows the bytes
+            left -= BLOCK_BYTES
+            if left.min() <= 0:  # of those before: the work follows the bytes
+                more = left > 0
+                rows, left = rows[more], left[more]
         for row in rows.tolist():  # one by one, so that one long string is not a step a block
             rest = text[offsets[row] + start : offsets[row + 1]].tobytes()
             state[row] = self._chained(state[row].tobytes(), rest)

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.catalogue import UNKNOWN, Catalogue
+from hushrank.transforms.contests import contest_names
 from hushrank.transforms.encode import Mask, Rules, missing, pseudonyms, rejected_rows
 from hushrank.transforms.epsilons import (
     REASONS,
@@ -29,7 +30,7 @@ from hushrank.transforms.epsilons import (
 from hushrank.transforms.flat_lists import any_in_list, repeats_item, take_lists
 from hushrank.transforms.ranking_columns import ListColumns, RankColumns
 from hushrank.transforms.ranks import Rest, ranks_of
-from hushrank.transforms.schema import by_distinct, is_text, to_numpy, to_text
+from hushrank.transforms.schema import to_numpy
 from hushrank.transforms.sorting import Words, new_run, number_runs, sort_by
 
 REPEATED = "the ranking holds an item twice"
@@ -224,21 +225,12 @@ def encode_ranks(
     whose = whose.take(pa.array(starts))
     contest = np.zeros(len(starts), np.uint64)
     if columns.contest is not None:
-        contest = pseudonyms(_contest_names(whose[columns.contest]), keyed_hash)[:, 0]
+        contest = pseudonyms(contest_names(whose[columns.contest]), keyed_hash)[:, 0]
     owner = pseudonyms(whose[columns.user], keyed_hash)
     lengths = np.diff(np.append(starts, len(rows)))
     rankings = Rankings(item[rows], lengths, epsilon[rows][starts], owner)
     pieces = Pieces(rankings, rank[rows], rest[rows], contest)
     return EncodedRanks(pieces, rejected_rows(batch, valid, rules))
-
-
-def of_contest(batch: pa.RecordBatch, name: str, contest: str) -> pa.RecordBatch:
-    """The rows of one contest, named as text."""
-
-    def is_it(contests: pa.Array) -> Mask:
-        return to_numpy(pc.fill_null(pc.equal(_contest_names(contests), contest), False))
-
-    return batch.filter(pa.array(by_distinct(batch[name], is_it, np.False_)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -332,14 +324,6 @@ def split_pieces(pieces: Pieces, n_partitions: int) -> Iterator[tuple[int, Piece
     """Cut pieces into partitions, all of one person in the same; empty ones are left out."""
     for partition, rows in _by_partition(_owners(pieces.rankings), n_partitions):
         yield partition, pieces if len(rows) == len(pieces.contest) else pieces.take(rows)
-
-
-def _contest_names(column: pa.Array) -> pa.Array:
-    """Contests as text, so that files which name them by integers and by text agree."""
-    if pa.types.is_dictionary(column.type):
-        names = _contest_names(column.dictionary)
-        return pa.DictionaryArray.from_arrays(column.indices, names)
-    return to_text(column) if is_text(column.type) else column.cast(pa.large_string())
 
 
 def _owners(rankings: Rankings) -> Hashes:

@@ -6,7 +6,7 @@ A schema (names and types) is public; no message here holds a value or a count o
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, Protocol
@@ -160,6 +160,20 @@ def to_numpy(column: pa.Array) -> NDArray[Any]:
     """Values of `column`, which must hold no nulls; without a copy where Arrow can."""
     values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return values
+
+
+def names_in(columns: Iterable[pa.Array]) -> set[str]:
+    """Texts or integers of several columns, as names; blanks around them do not count.
+
+    Integers that int64 does not hold name nothing: where items are integers, those are theirs.
+    """
+    names = set[str]()
+    for column in columns:
+        found = pc.drop_null(pc.unique(column))
+        if pa.types.is_uint64(found.type):
+            found = found.filter(pc.less(found, pa.scalar(1 << 63, pa.uint64())))
+        names.update(name.strip() for name in found.cast(pa.large_string()).to_pylist())
+    return names - {""}
 
 
 def by_distinct(

@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hushrank.transforms import preflib
 from hushrank.transforms.files import FileFormat, check_files, list_files
@@ -257,6 +260,43 @@ def test_one_line_of_any_bytes_leaves_the_other_ballots(put, monkeypatch, block)
         found, refused = rows_and_refused(put(start + line + b"\n" + end))
         assert [row[1:] for row in found] == [row[1:] for row in plain]
         assert len(refused) == 1
+
+
+MARKS = st.sampled_from(["1", "2", "4", "9", "0", ",", ":", " ", "{", "}", "#", "\r", "\x00", "é"])
+LINES = st.one_of(
+    st.binary(max_size=12),
+    st.lists(MARKS, max_size=12).map(lambda marks: "".join(marks).encode()),
+    st.tuples(st.integers(0, 2**70), st.permutations([1, 2, 3, 4, 5])).map(
+        lambda told: f"{told[0]}: {','.join(map(str, told[1][:3]))}".encode()
+    ),
+).filter(lambda line: b"\n" not in line)
+
+
+@settings(max_examples=150, deadline=None)
+@given(kind=st.sampled_from(preflib.KINDS), line=LINES, place=st.integers(0, 4))
+def test_one_line_of_any_bytes_adds_no_more_than_the_header_allows(kind, line, place) -> None:
+    """The others keep their ballots, in order; what a ballot means follows from its own bytes."""
+    others = [f"{k}: {order}" for k, order in enumerate(("1,2,3,4", "4,3,2,1", "2,1,4,3"), 1)] + [
+        ""
+    ]
+    header, lines = text(kind, others, voters=9).encode(), [each.encode() for each in others]
+    start = header[: -len("\n".join(others)) - 1]
+
+    def orders_in(lines: list[bytes]) -> list[tuple[tuple[str, int], ...]]:
+        people: dict[str, list[tuple[str, int]]] = {}
+        for batch, _ in read_rows(f"x.{kind}", io.BytesIO(start + b"\n".join(lines))):
+            for row in batch.to_pylist():
+                people.setdefault(row["user"], []).append((row["item"], row["rank"]))
+        return [tuple(order) for order in people.values()]
+
+    def without(found: list[tuple[tuple[str, int], ...]], before: int) -> list[Any]:
+        more = len(found) - len(plain)
+        assert 0 <= more <= 9
+        return found[:before] + found[before + more :]
+
+    plain = orders_in(lines)
+    found = orders_in([*lines[:place], line, *lines[place:]])
+    assert without(found, sum(range(1, min(place, 3) + 1))) == plain
 
 
 def test_a_line_stands_for_a_bounded_number_where_the_header_counts_nobody() -> None:
