@@ -102,8 +102,8 @@ class LedgerFile:
                 self._record_length(len(_whole_lines(self._content())))
         except (OSError, Timeout) as error:
             raise LedgerError(
-                f"{self._length_path}: cannot be written ({error}). Make room or correct the"
-                " permissions, then run again."
+                f"{self._length_path}: the ledger cannot be written ({error}). Make room or correct"
+                " the permissions, then run again."
             ) from error
 
     @contextmanager
