@@ -216,3 +216,13 @@ def test_a_date_within_a_year_is_not_moved(tmp_path):
     assert found(right) == []
     with pytest.raises(LedgerError, match="no budget is given before that date"):
         right.check(Spend(epsilon=1.0), InputNames("", ()))
+
+
+def test_a_confidential_folder_of_another_user_is_refused(survey, command, monkeypatch):
+    survey.work.mkdir(mode=0o700)
+    monkeypatch.setattr("os.geteuid", lambda: 4321)
+    monkeypatch.setattr("hushrank.flows.private_files.ROOT", survey.work.stat().st_uid)
+    code, printed = command("validate", survey.config)
+    assert code == 2
+    assert f"confidential: {survey.work} belongs to another user of this machine" in printed
+    assert f"chown 4321 {survey.work}" in printed
