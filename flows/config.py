@@ -366,6 +366,8 @@ class SurveyConfig(Section):
         )
         content = json.loads(dumped)
         content["input"]["paths"] = sorted(set(self.input.paths))
+        if not self.input.multiline:  # a key that older versions did not have: their jobs stay
+            del content["input"]["multiline"]
         content["items"] = self.items.catalogue().names
         if self.spectral is not None:
             content["spectral"] = json.loads(self.spectral.model_dump_json())

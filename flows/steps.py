@@ -43,6 +43,7 @@ from hushrank.flows.methods import METHODS
 from hushrank.flows.publish import publish
 from hushrank.flows.reduction import Reducer
 from hushrank.flows.release import Provenance, Release, build_release
+from hushrank.flows.statement import ROWS_SPAN_LINES
 from hushrank.flows.work_folder import (
     DRAWN_FILE,
     FAILED_FILE,
@@ -266,11 +267,15 @@ def estimate(job: Job) -> Release:
         charged=job.safe,
         bits=drawn.bits,
     )
+    privacy = conclusion.privacy
+    if config.input.multiline and privacy.mechanism != "none":
+        uncovered = (ROWS_SPAN_LINES, *privacy.not_protected)
+        privacy = privacy.model_copy(update={"not_protected": uncovered})
     return build_release(
         provenance,
         config.items.catalogue().names,
         conclusion.estimate,
-        conclusion.privacy,
+        privacy,
         conclusion.released,
         conclusion.scale,
         conclusion.warnings,

@@ -7,8 +7,8 @@ parses many lines at once where that is the same as parsing each by itself:
   between two whole values (in a list there would be a comma, and no string holds a bare line end).
   So if the lines parse at all, each holds one value or more, and if there are as many rows as lines
   each holds exactly one.
-* Arrow is told the types, so no row chooses them for another. Lines that do not fit are found by
-  halving, and read one by one by the rules that `_Reader` spells out.
+* Arrow is told the types, so no row chooses them for another. Where lines do not fit, those before
+  and those after are parsed apart, and the odd ones by themselves.
 * Lines on which the two parsers might differ (`_for_arrow`) are read one by one in any case.
 """
 
@@ -18,7 +18,7 @@ import io
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO
 
 import numpy as np
@@ -33,8 +33,10 @@ MOST_BRACKETS = 256  # that open in one line, in text as well: bounds how deep i
 MOST_EXACT = 1 << 53  # numbers with a fraction or an exponent are floats, exact below this
 _INT64 = 1 << 63
 _INT64_DIGITS = 20  # with a sign
-_HALVED_TO = 256  # lines, below which each is read by itself
-_GUESSED_FROM = 32  # lines
+_ONE_BY_ONE = 128  # lines: so few are not worth another attempt at once
+_LOCATED = 1 << 13  # lines, up to which Arrow's word on where it stopped is worth following
+_GUESSED_FROM = 8  # lines
+_ROW = re.compile(r"in row (\d+)$")  # in Arrow's error
 _OPEN_BRACE, _CLOSE_BRACE, _OPEN_BRACKET = b"{}["
 # What one parser may take for a number and another not, and a lone surrogate, which some releases
 # of Arrow let through. Each begins with bytes that are found fast.
@@ -46,6 +48,14 @@ Kinds = dict[str, pa.DataType]
 
 class _NotARowError(Exception):
     """A line that is not a row; it says nothing, because it would quote the line."""
+
+
+class _UnfitError(Exception):
+    """Lines that cannot be parsed at once; `row` is where Arrow stopped, if it says so."""
+
+    def __init__(self, row: int | None = None) -> None:
+        super().__init__()
+        self.row = row
 
 
 class _Integer(str):
@@ -104,6 +114,7 @@ class _Part:
 class _Reader:
     schema: pa.Schema
     truths: frozenset[str]
+    _guesses: Kinds = field(default_factory=dict)  # the last ones: what to try, and nothing else
 
     def read(self, lines: Records) -> tuple[pa.Table, tuple[str, ...]]:
         """The rows of a block, and its lines that are no rows."""
@@ -121,46 +132,55 @@ class _Reader:
         return rows, lines.texts(broken)
 
     def _together(self, lines: Records, numbers: Places) -> Iterator[_Part]:
-        """Lines that Arrow may parse: all at once, or else each half."""
-        if not len(numbers):
-            return
-        rows = self._at_once(lines, numbers)
-        if rows is not None:
-            yield _Part(numbers, rows)
-        elif len(numbers) <= _HALVED_TO:
-            yield self._one_by_one(lines, numbers)
-        else:
-            half = len(numbers) // 2
-            yield from self._together(lines, numbers[:half])
-            yield from self._together(lines, numbers[half:])
+        """Lines that Arrow may parse: as many at once as it takes."""
+        while len(numbers):
+            try:
+                yield _Part(numbers, self._at_once(lines, numbers))
+                return
+            except _UnfitError as unfit:
+                row = unfit.row
+            if row is None or len(numbers) > _LOCATED:
+                row = len(numbers) // 2
+            if min(row, len(numbers) - row) < _ONE_BY_ONE // 2:
+                yield self._one_by_one(lines, numbers[:_ONE_BY_ONE])
+                numbers = numbers[_ONE_BY_ONE:]
+            else:
+                yield from self._together(lines, numbers[:row])
+                numbers = numbers[row:]
 
-    def _at_once(self, lines: Records, numbers: Places) -> pa.Table | None:
-        """The rows; None unless every line is one, with values of the types that are guessed."""
+    def _at_once(self, lines: Records, numbers: Places) -> pa.Table:
+        """The rows, if every line is one, with values of the types that are guessed.
+
+        Raises:
+            _UnfitError: they are not.
+        """
         kinds = self._guessed(lines, numbers[:_GUESSED_FROM])
         text = lines.joined(numbers)
-        attempts = [kinds]
-        if any(_holds(kind, pa.int64()) for kind in kinds.values()):
-            attempts.append({name: _in_floats(kind) for name, kind in kinds.items()})
-        for attempt in attempts:
-            table = _parsed(text, pa.schema(list(attempt.items())))
-            if table is not None and len(table) == len(numbers):
-                columns = [_as_text(table[name].combine_chunks()) for name in self.schema.names]
-                if all(column is not None for column in columns):
-                    return pa.table(columns, self.schema)
-        return None
+        try:
+            table = _parsed(text, kinds)
+        except _UnfitError as unfit:
+            floats = {name: _in_floats(kind) for name, kind in kinds.items()}
+            if unfit.row is not None or floats == kinds:
+                raise
+            table = _parsed(text, floats)
+        columns = [_as_text(table[name].combine_chunks()) for name in self.schema.names]
+        if len(table) != len(numbers) or any(column is None for column in columns):
+            raise _UnfitError
+        return pa.table(columns, self.schema)
 
     def _guessed(self, lines: Records, numbers: Places) -> Kinds:
         """Types of the columns in the first lines: what to try, which decides no meaning."""
-        kinds: Kinds = {}
+        found: Kinds = {}
         for number in numbers.tolist():
             try:
                 row = self._values(lines.text(number))
             except _NotARowError:
                 continue
-            for name in row.keys() - kinds.keys():
+            for name in row.keys() - found.keys():
                 if (kind := _kind(row[name])) is not None and self._suits(name, kind):
-                    kinds[name] = kind
-        return {field.name: kinds.get(field.name, field.type) for field in self.schema}
+                    found[name] = kind
+        self._guesses.update(found)
+        return {each.name: self._guesses.get(each.name, each.type) for each in self.schema}
 
     def _suits(self, name: str, kind: pa.DataType) -> bool:
         """Whether the column may hold values of this type."""
@@ -213,14 +233,14 @@ class _Reader:
         """
         values = self._values(text)
         row: dict[str, object] = {}
-        for field in self.schema:
-            value = values.get(field.name)
-            if not is_list(field.type):
-                row[field.name] = _text(value, truth=field.name in self.truths)
+        for name, type_ in zip(self.schema.names, self.schema.types, strict=True):
+            value = values.get(name)
+            if not is_list(type_):
+                row[name] = _text(value, truth=name in self.truths)
             elif value is None:
-                row[field.name] = None
+                row[name] = None
             elif isinstance(value, list) and not isinstance(value, _Object):
-                row[field.name] = [_text(each, truth=False) for each in value]
+                row[name] = [_text(each, truth=False) for each in value]
             else:
                 raise _NotARowError
         return row
@@ -264,16 +284,22 @@ def _kind(value: object) -> pa.DataType | None:
     return pa.string()
 
 
-def _parsed(text: bytes, schema: pa.Schema) -> pa.Table | None:
-    """The values in `text`, if they are JSON objects of this schema."""
+def _parsed(text: bytes, kinds: Kinds) -> pa.Table:
+    """The values in `text`, if they are JSON objects with such values.
+
+    Raises:
+        _UnfitError: they are not.
+    """
+    schema = pa.schema(list(kinds.items()))
     try:
         return pyarrow.json.read_json(
             io.BytesIO(text),
             pyarrow.json.ReadOptions(block_size=2 * len(text) + 1),
             pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
         )
-    except pa.ArrowException:
-        return None
+    except pa.ArrowException as error:
+        row = _ROW.search(str(error))
+        raise _UnfitError(None if row is None else int(row[1])) from None
 
 
 def _as_text(column: pa.Array) -> pa.Array | None:
@@ -296,14 +322,10 @@ def _text_of_floats(values: pa.Array) -> pa.Array:
     return pc.if_else(whole, integers, values.cast(pa.string()))
 
 
-def _holds(kind: pa.DataType, of: pa.DataType) -> bool:
-    return bool((kind.value_type if pa.types.is_list(kind) else kind) == of)
-
-
 def _in_floats(kind: pa.DataType) -> pa.DataType:
-    if not _holds(kind, pa.int64()):
-        return kind
-    return pa.list_(pa.float64()) if pa.types.is_list(kind) else pa.float64()
+    if pa.types.is_list(kind):
+        return pa.list_(_in_floats(kind.value_type))
+    return pa.float64() if pa.types.is_integer(kind) else kind
 
 
 def _many_brackets(lines: Records) -> Mask:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, example, given, seed, settings
 from hypothesis import strategies as st
 
 from hushrank.transforms import read
@@ -22,6 +22,7 @@ from tests.transforms.row_kinds import KINDS, Row, RowKind, kept, owner_of
 
 BLOCKS = (64, 300, 1 << 24)  # bytes read at once
 N_HONEST = 12
+EXAMPLES = 12  # of each case; `benchmarks/fuzz_rows.py` tries as many as there is time for
 SCALARS = (
     st.none()
     | st.booleans()
@@ -89,10 +90,7 @@ FORMATS = {
     "csv with carriage returns": TextFormat("csv", in_csv, has_header=True, line_end=b"\r\n"),
 }
 CASES = [
-    pytest.param(format_, kind, id=f"{kind} in {format_}")
-    for format_ in FORMATS
-    for kind in KINDS
-    if kind != "lists" or "json" in format_
+    (format_, kind) for format_ in FORMATS for kind in KINDS if kind != "lists" or "json" in format_
 ]
 
 
@@ -120,21 +118,31 @@ def lines_of_others(draw: st.DrawFn, kind: RowKind, line_of: Callable[[Row], byt
     return one_line(line)
 
 
-@pytest.mark.parametrize(("format_", "kind"), CASES)
-def test_a_file_is_read_as_each_of_its_lines_alone(tmp_path, monkeypatch, format_, kind):
-    """Every format, kind and column; the bytes of others may be any."""
+def search(path: Path, format_: str, kind: str, examples: int, seed_: int | None = None) -> None:
+    """Look for lines that change what is read of others.
+
+    Args:
+        path: where files are written; its ending is replaced.
+        format_, kind: of `FORMATS` and `KINDS`.
+        examples: how many files to try.
+        seed_: of the search; None: another one each time.
+
+    Raises:
+        AssertionError: there are such lines; hypothesis prints the shortest that it finds.
+    """
     writer, rows = FORMATS[format_], KINDS[kind]
     good = [writer.line(rows.row(n)) for n in range(N_HONEST)]
-    path = tmp_path / f"x.{writer.ending}"
+    path = path.with_suffix(f".{writer.ending}")
     owners = {owner_of(n) for n in range(N_HONEST)}
     expected = kept(writer.write(path, rows, good), rows)
     assert {entry[0] for entry in expected} <= owners
     assert len(expected) >= N_HONEST / 4
 
     @settings(
-        max_examples=12,  # of each of the 34 cases; benchmarks/fuzz_rows.py has no end
+        max_examples=examples,
         deadline=None,
-        suppress_health_check=[HealthCheck.too_slow, HealthCheck.function_scoped_fixture],
+        database=None,
+        suppress_health_check=[HealthCheck.too_slow],
     )
     @given(
         st.lists(
@@ -145,20 +153,27 @@ def test_a_file_is_read_as_each_of_its_lines_alone(tmp_path, monkeypatch, format
     @example([(0, b'"'), (6, b'{"x":'), (6, b"}")], 1 << 24)
     @example([(0, b"{}{}"), (5, b'{"x":'), (6, b"}")], 64)
     def check(others: list[tuple[int, bytes]], block: int) -> None:
-        monkeypatch.setattr(read, "BLOCK_BYTES", block)
         lines = list(good)
         alone: Counter[tuple[object, ...]] = Counter()
         # Only at the start of a file does a byte order mark say that text begins.
         others = [(place, line.removeprefix(b"\xef\xbb\xbf")) for place, line in others]
-        for place, line in others:
-            lines.insert(place, line)
-            of_line = kept(writer.write(path, rows, [line]), rows)
-            assert of_line.total() <= rows.most
-            alone += of_line
-        found = kept(writer.write(path, rows, lines), rows)
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(read, "BLOCK_BYTES", block)
+            for place, line in others:
+                lines.insert(place, line)
+                of_line = kept(writer.write(path, rows, [line]), rows)
+                assert of_line.total() <= rows.most
+                alone += of_line
+            found = kept(writer.write(path, rows, lines), rows)
         assert found == expected + alone
 
-    check()
+    (check if seed_ is None else seed(seed_)(check))()
+
+
+@pytest.mark.parametrize(("format_", "kind"), CASES)
+def test_a_file_is_read_as_each_of_its_lines_alone(tmp_path, format_, kind):
+    """Every format, kind and column; the bytes of others may be any."""
+    search(tmp_path / "rows", format_, kind, EXAMPLES)
 
 
 ATTACKS = {  # on one file of 300 rows, each a line or lines of one person
