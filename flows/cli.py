@@ -178,17 +178,19 @@ def ledger_show(config: ConfigPath) -> None:
 
     from hushrank.flows.config import load_config
     from hushrank.flows.display import show_balance
+    from hushrank.flows.job import inputs_of
     from hushrank.flows.ledger_history import HISTORY_COLUMNS
     from hushrank.flows.steps import ledger_of
 
-    ledger = ledger_of(load_config(config))
+    checked = load_config(config)
+    ledger = ledger_of(checked)
     table = Table(*HISTORY_COLUMNS, box=None, header_style="dim", pad_edge=False)
     table.columns[1].overflow = "fold"  # a release is known by its whole name
     for row in ledger.history():
         table.add_row(*row.cells())
     console = Console()
     console.print(table)
-    show_balance(console, ledger.balance())
+    show_balance(console, ledger.balance(inputs_of(checked, make_key=False)))
 
 
 @ledger_app.command("verify")

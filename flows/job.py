@@ -290,7 +290,7 @@ def inputs_of(config: SurveyConfig, *, make_key: bool) -> InputNames:
         ledger_key(config.ledger.path)
     try:
         files = () if config.nightly else files_of(config, None)
-    except InputError:
+    except (InputError, OSError):  # it is not there now: its paths are known still
         files = ()
     return _planned_inputs(config, files)
 

@@ -113,7 +113,7 @@ def test_true_answers_are_nowhere_outside_the_confidential_area(local, command):
     assert texts
     assert not any(str(canary)[:-3].encode() in text for text in [*texts, printed.encode()])
     inside = sorted(path.name for path in local.work.rglob("*") if path.is_file())
-    assert inside == ["diagnostics.json", "drawn.npz"]
+    assert inside == ["diagnostics.json", "drawn.npz", "ledgers.json"]
     with np.load(next(local.work.rglob("drawn.npz"))) as drawn:
         assert sorted(drawn) == ["code_version", "created", "g", "law", "s", "w"]
         np.testing.assert_array_equal(drawn["s"], release["released"]["s"])
@@ -152,7 +152,8 @@ def test_answers_privatised_at_the_source_pass_as_they_are(with_column, command)
     release, printed = run(with_column, command)
     assert [line["item"] for line in release["ranking"]] == ITEMS
     assert "true answers were never collected" in release["privacy"]["statement"][0]
-    again, _ = run(with_column.set(name="zoo-again"), command, "out2")
+    with_column.set(name="zoo-again", ledger__other_people=["zoo"])
+    again, _ = run(with_column, command, "out2")
     assert again["released"] == release["released"]
 
 
