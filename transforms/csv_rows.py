@@ -67,13 +67,12 @@ class _Reader:
 
     def _odd_quotes(self, records: Records) -> Mask:
         """Records with a quote that is neither around a whole field nor doubled inside one."""
-        odd = records.holding(QUOTE)
-        if odd.any():
-            inside = r'[^"]' if self.multiline else r'[^"\r\n]'
-            cell = rf'(?:[^",\r\n]+|"(?:{inside}|"")*")?'
-            whole = rf"^{cell}(?:,{cell})*{_LINE_END}$"
-            odd &= ~to_numpy(pc.match_substring_regex(records.values(), whole))
-        return odd
+        if QUOTE not in records.content:
+            return np.zeros(len(records), np.bool_)
+        inside = r'[^"]' if self.multiline else r'[^"\r\n]'
+        cell = rf'(?:[^",\r\n]+|"(?:{inside}|"")*")?'
+        whole = pc.match_substring_regex(records.values(), rf"^{cell}(?:,{cell})*{_LINE_END}$")
+        return ~to_numpy(whole)
 
     def _parse(
         self, records: Records, numbers: Places, blank: Mask

@@ -294,7 +294,7 @@ def _parsed(text: bytes, kinds: Kinds) -> pa.Table:
     try:
         return pyarrow.json.read_json(
             io.BytesIO(text),
-            pyarrow.json.ReadOptions(block_size=2 * len(text) + 1),
+            pyarrow.json.ReadOptions(use_threads=False, block_size=len(text) + 1),
             pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
         )
     except pa.ArrowException as error:
