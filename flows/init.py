@@ -165,7 +165,13 @@ def _read_head(source: Path) -> tuple[list[str], list[Row]]:
         rows = list(islice(_rows(file), HEAD_ROWS))
     except InputError as error:
         raise ConfigError(str(error)) from None
-    except (pa.ArrowException, OSError, ValueError, csv.Error):  # their texts may quote a row
+    except (
+        pa.ArrowException,
+        OSError,
+        OverflowError,
+        ValueError,
+        csv.Error,
+    ):  # their texts may quote a row
         raise ConfigError(f"{source}: damaged, not readable as {file.format}") from None
     return columns, rows
 
