@@ -175,8 +175,9 @@ def _read_head(source: Path) -> tuple[list[str], list[Row]]:
     except (
         pa.ArrowException,
         OSError,
-        ValueError,
+        OverflowError,
         RecursionError,
+        ValueError,
         csv.Error,
     ):  # their texts may quote a row
         raise ConfigError(f"{source}: damaged, not readable as {file.format}") from None

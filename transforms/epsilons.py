@@ -122,14 +122,12 @@ class EpsilonTable:
         if is_text(users.type):
             users, known = users.cast(pa.large_binary()), _as_bytes(known)
         else:
-            users = _within_int64(users)
-            try:
-                known = known.cast(pa.int64())
-            except pa.ArrowInvalid:
+            users, known = _within_int64(users), _as_integers(known)
+            if len(known) and known.null_count == len(known):
                 raise InputError(
                     "privacy.epsilon_table: holds text in column user, but the log names people by"
                     " integers. One person must be named in one way: cast one of them."
-                ) from None
+                )
         return to_numpy(pc.fill_null(pc.index_in(users, value_set=known, skip_nulls=True), -1))
 
 
@@ -228,6 +226,15 @@ def _as_bytes(column: pa.Array) -> pa.Array:
     """Names of people as bytes; integers as their digits."""
     text = column if is_text(column.type) else column.cast(pa.large_string())
     return text.cast(pa.large_binary())
+
+
+def _as_integers(people: pa.Array) -> pa.Array:
+    """Names of people as int64; null where one is no integer."""
+    if not is_text(people.type):
+        return _within_int64(people)
+    texts = to_text(people)
+    whole = pc.match_substring_regex(texts, r"^-?([0-9]{1,18}|[1-8][0-9]{18})$")
+    return pc.if_else(whole, texts, None).cast(pa.int64())
 
 
 def _within_int64(users: pa.Array) -> pa.Array:

@@ -96,6 +96,25 @@ def test_a_log_that_names_people_in_another_way_is_refused(tmp_path):
         table.of(pa.array([1, 2]))
 
 
+def test_one_name_in_a_table_does_not_decide_how_the_others_are_read(tmp_path):
+    path = tmp_path / "epsilons.csv"
+    path.write_text("user,epsilon\nann,1\n7,2\n99999999999999999999,3\n")
+    table = read_epsilon_table(str(path))
+    users = pa.array([7, 2**64 - 1, None], pa.uint64())
+    found, known = table.of(users)
+    assert known.tolist() == [True, False, False]
+    assert found[0] == 2
+
+
+@pytest.mark.parametrize("users", [[b"ann", b"J\xe9"], [b"ann", None]])
+def test_a_table_is_looked_up_by_bytes_and_once_for_each_name(tmp_path, users):
+    path = tmp_path / "epsilons.csv"
+    path.write_text("user,epsilon\nann,1\n")
+    table = read_epsilon_table(str(path))
+    for column in (pa.array(users), pa.array(users).dictionary_encode()):
+        assert table.of(column)[1].tolist() == [True, False]
+
+
 @pytest.mark.parametrize("bounds", [(0, 1), (2, 1), (1, np.inf)])
 def test_bounds_must_be_an_interval_of_positive_numbers(bounds):
     with pytest.raises(ValueError, match="0 < low <= high < inf"):
