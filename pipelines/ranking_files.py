@@ -9,6 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from hushrank.transforms.catalogue import Catalogue
+from hushrank.transforms.plain_text import hidden_character
 from hushrank.transforms.ranking_columns import ListColumns, RankColumns
 from hushrank.transforms.rankings import of_contest
 from hushrank.transforms.read import Split, read_batches
@@ -42,7 +43,8 @@ def occurring(splits: Sequence[Split], columns: RankingColumns) -> Occurring:
     names = set[str]()
     for split in splits:
         for batch in read_batches(split):
-            names.update(_texts(_items(batch.rows, columns)))
+            found = _texts(_items(batch.rows, columns))
+            names.update(name for name in found if hidden_character(name) is None)
     names.discard("")
     if len(names) < 2:
         raise InputError(f"{splits[0].file.path}: fewer than two items occur. Nothing was written.")
