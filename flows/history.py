@@ -16,6 +16,7 @@ from hushrank.flows.config import load_config
 from hushrank.flows.errors import ArchiveError, ConfigError
 from hushrank.flows.privacy_record import finite_or_text
 from hushrank.flows.release import Release, load_release
+from hushrank.flows.spreadsheet_cells import write_cell
 from hushrank.transforms.cloud_storage import CloudPath, Place, is_cloud
 
 SCHEMA = pa.schema(
@@ -159,8 +160,9 @@ def _rows(release: Release) -> Iterable[dict[str, object]]:
 
 
 def _csv(table: pa.Table) -> bytes:
+    items = pa.array(map(write_cell, table["item"].to_pylist()), pa.string())
     text = io.BytesIO()
-    pa.csv.write_csv(table, text)
+    pa.csv.write_csv(table.set_column(table.schema.get_field_index("item"), "item", items), text)
     return text.getvalue()
 
 

@@ -25,7 +25,7 @@ from hushrank.flows.proposal_text import choose, line, scalar
 from hushrank.flows.ranking_guess import RankingGuess, guess_rankings
 from hushrank.transforms import preflib
 from hushrank.transforms.encode import TIE_WORD
-from hushrank.transforms.files import FileFormat, InputFile, list_files, names_in
+from hushrank.transforms.files import FileFormat, InputFile, column_names_of, list_files
 from hushrank.transforms.plain_text import hidden_character
 from hushrank.transforms.schema import InputError
 
@@ -157,7 +157,7 @@ def _read_head(source: Path) -> tuple[list[str], list[Row]]:
         raise ConfigError(f"{source}: no such file; name a local Parquet, CSV or JSON Lines file")
     try:
         file = list_files([str(source)])[0]
-        columns = names_in(file)
+        columns = column_names_of(file)
     except InputError as error:
         raise ConfigError(str(error)) from None
     for column in columns:

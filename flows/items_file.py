@@ -1,7 +1,8 @@
 """Read the public catalogue of items from a file.
 
     .txt            one name a line, no header; blank lines are skipped
-    .csv, .parquet  a column `item` or `name`; other columns are ignored
+    .csv, .parquet  a column `item` or `name`; other columns are ignored. In CSV an apostrophe
+                    before = + - @ is no part of the name (`flows.spreadsheet_cells`)
     .soc and so on  the alternatives in the header of a PrefLib file; no ballot is read
 
 The names are public, so messages may show them.
@@ -15,6 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from hushrank.flows.spreadsheet_cells import read_cell
 from hushrank.transforms import preflib
 
 PREFLIB_ENDINGS = tuple(f".{kind}" for kind in preflib.KINDS)
@@ -60,7 +62,7 @@ def _read_csv(path: Path) -> list[str]:
         rows = csv.reader(lines)
         header = next(rows, [])
         place = header.index(_item_column(path, header))
-        return [row[place] if len(row) > place else "" for row in rows if row]
+        return [read_cell(row[place]) if len(row) > place else "" for row in rows if row]
 
 
 def _read_parquet(path: Path) -> list[str]:

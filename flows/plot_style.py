@@ -15,6 +15,7 @@ import matplotlib as mpl
 from matplotlib.figure import Figure
 
 from hushrank.flows.release import Release
+from hushrank.transforms.plain_text import shown
 
 if TYPE_CHECKING:
     from matplotlib.typing import RcKeyType
@@ -45,7 +46,8 @@ STYLE: dict[RcKeyType, Any] = {
 
 
 def short_name(name: str, length: int = LABEL_LENGTH) -> str:
-    """An item's name as a label."""
+    """An item's name as a label, in which every character is to be seen."""
+    name = shown(name)
     return name if len(name) <= length else f"{name[:length]}…"
 
 

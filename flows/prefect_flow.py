@@ -18,6 +18,7 @@ from hushrank.flows.job import Job
 from hushrank.flows.nightly import Outcome, Perform, Step, run_job
 from hushrank.flows.prefect_artifacts import leave_artifacts
 from hushrank.flows.reduction import Reducer
+from hushrank.transforms.plain_text import shown
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import State
@@ -110,7 +111,7 @@ class Kept(Generic[T]):
         try:
             self.carry_out()
         except Exception as error:
-            return Failed(message=f"{error}")
+            return Failed(message=shown(f"{error}", lines=True))
         return Completed()
 
     @property

@@ -32,6 +32,7 @@ from hushrank.flows.archive import (
 )
 from hushrank.flows.errors import ConfigError, PublishError
 from hushrank.flows.release import Release, load_release
+from hushrank.flows.spreadsheet_cells import write_cell
 from hushrank.transforms.cloud_storage import CloudPath, Place
 
 
@@ -177,7 +178,7 @@ def contents_of(release: Release, report_html: str) -> dict[str, bytes]:
 
 
 def ranking_csv(release: Release) -> str:
-    """The ranking as a table, best first; scores to six decimals."""
+    """The ranking as a table, best first; scores to six decimals, items by `write_cell`."""
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     wins = release.released.wins_by_item()
@@ -187,7 +188,7 @@ def ranking_csv(release: Release) -> str:
         scores = (f"{value:.6f}" for value in (line.score, line.low, line.high))
         ranks = (line.rank_low, line.rank_high, line.group)
         won = () if wins is None else (wins[line.item],)
-        table.writerow([line.rank, line.item, *scores, *ranks, *won])
+        table.writerow([line.rank, write_cell(line.item), *scores, *ranks, *won])
     return text.getvalue()
 
 

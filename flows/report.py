@@ -21,6 +21,7 @@ from hushrank.flows.scale import WORDS, axis_of, interval_text, score_decimals, 
 from hushrank.flows.statement import number
 from hushrank.flows.wording import rank_interval, verdict
 from hushrank.privacy.units import Adjacency, Unit
+from hushrank.transforms.plain_text import shown as visible
 from hushrank.transforms.schema import Ties
 
 LONG = 100  # rankings beyond this show their best and worst, the rest on request
@@ -90,7 +91,7 @@ def render_report(
     shown = rows if len(rows) <= LONG else rows[:SHOWN_BEST] + rows[-SHOWN_WORST:]
     downloads = downloads_of(release)
     room = ROOM - sum(len(download.address) for download in downloads)
-    return template.render(
+    page = template.render(
         release=release,
         privacy=release.privacy,
         created=f"{release.created.astimezone(UTC):%-d %B %Y, %H:%M} UTC",
@@ -115,6 +116,7 @@ def render_report(
         needed=needed_text,
         left=left_text,
     )
+    return visible(page, lines=True)  # releases of older versions may name anything
 
 
 def _rows(release: Release) -> list[Row]:

@@ -22,6 +22,7 @@ from hushrank.flows.nightly import Outcome, directly
 from hushrank.flows.nights import NightStatus, rank_due, rank_nights
 from hushrank.flows.prefect_flow import Kept, run_in_flow
 from hushrank.flows.reduction import Reducer
+from hushrank.transforms.plain_text import shown
 
 FLOW, ENTRYPOINT = "nights", "hushrank.flows.scheduled.nights"
 
@@ -59,7 +60,8 @@ def _rank(survey: str, night: str | None) -> None:
         found = None
         for found in results:
             failed = found.status is NightStatus.FAILED
-            logger.log(logging.WARNING if failed else logging.INFO, night_text(found))
+            text = shown(night_text(found), lines=True)
+            logger.log(logging.WARNING if failed else logging.INFO, text)
         if found is None:
             logger.info("No night is due. Nothing was read or spent.")
 

@@ -25,6 +25,7 @@ from hushrank.transforms.epsilons import (
     read_epsilon_table,
 )
 from hushrank.transforms.files import FileFormat, InputFile, check_files
+from hushrank.transforms.plain_text import hidden_character
 from hushrank.transforms.privatize import privatize
 from hushrank.transforms.randomisation import Randomisation
 from hushrank.transforms.read import Split, plan_splits, read_batches
@@ -80,12 +81,16 @@ def privatize_file(
 
 
 def _items(splits: list[Split], columns: AnswerColumns) -> tuple[Catalogue, bool]:
-    """The items that occur, and whether the file names them by text."""
+    """The items that occur, and whether the file names them by text.
+
+    A name that does not show as what it is is no item, so its rows are left out.
+    """
     sides = (columns.left, columns.right)
     names: set[str] = set()
     for split in splits:
         for batch in read_batches(split):
-            names |= names_in(batch.rows[side] for side in sides)
+            found = names_in(batch.rows[side] for side in sides)
+            names |= {name for name in found if hidden_character(name) is None}
     if len(names) < 2:
         raise InputError(f"{splits[0].file.path}: fewer than two items occur. Nothing was written.")
     as_text = any(is_text(splits[0].schema.field(side).type) for side in sides)

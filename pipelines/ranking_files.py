@@ -9,6 +9,7 @@ import pyarrow as pa
 
 from hushrank.transforms.catalogue import Catalogue
 from hushrank.transforms.contests import of_contest
+from hushrank.transforms.plain_text import hidden_character
 from hushrank.transforms.ranking_columns import ListColumns, RankColumns
 from hushrank.transforms.read import Split, read_batches
 from hushrank.transforms.schema import InputError, is_text, names_in
@@ -41,7 +42,8 @@ def occurring(splits: Sequence[Split], columns: RankingColumns) -> Occurring:
     names = set[str]()
     for split in splits:
         for batch in read_batches(split):
-            names |= names_in([_items(batch.rows, columns)])
+            found = names_in([_items(batch.rows, columns)])
+            names |= {name for name in found if hidden_character(name) is None}
     if len(names) < 2:
         raise InputError(f"{splits[0].file.path}: fewer than two items occur. Nothing was written.")
     schema = splits[0].schema

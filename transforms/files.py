@@ -158,7 +158,7 @@ def _stated(file: InputFile) -> pa.Schema:
     return pa.schema([(name, pa.string()) for name in csv_header(file.path, head)])
 
 
-def names_in(file: InputFile) -> list[str]:
+def column_names_of(file: InputFile) -> list[str]:
     """Names of all columns; of JSON Lines the keys in the first MiB, which are part of rows.
 
     For whoever may read the rows anyway: nothing that is released may rest on it.

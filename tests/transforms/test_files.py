@@ -18,8 +18,8 @@ from hushrank.transforms.files import (
     FileFormat,
     check_files,
     check_unchanged,
+    column_names_of,
     list_files,
-    names_in,
     parquet_footer,
     read_schema,
 )
@@ -207,9 +207,9 @@ def test_no_row_of_json_lines_decides_the_schema(tmp_path):
 def test_names_in_a_file_are_those_of_its_first_rows(tmp_path):
     rows = b'\xef\xbb\xbf{"u": null, "a": 1}\n\n{"u": "x", "w": 1.5}\n{"v": "'
     path = put(tmp_path / "x.jsonl", rows + b"x" * HEADER_BYTES + b'"}\n')
-    assert names_in(list_files([str(path)])[0]) == ["u", "a", "w"]
+    assert column_names_of(list_files([str(path)])[0]) == ["u", "a", "w"]
     (file,) = list_files([str(put(tmp_path / "x.csv"))])
-    assert names_in(file) == ["user", "a", "b", "y"]
+    assert column_names_of(file) == ["user", "a", "b", "y"]
 
 
 @pytest.mark.parametrize(
@@ -217,7 +217,7 @@ def test_names_in_a_file_are_those_of_its_first_rows(tmp_path):
 )
 def test_a_first_line_that_is_no_json_object_has_no_names(tmp_path, content):
     path = put(tmp_path / "x.jsonl", content)
-    assert refusal(names_in, list_files([str(path)])[0]) == (
+    assert refusal(column_names_of, list_files([str(path)])[0]) == (
         f"{path}: the first line is not a JSON object; JSON Lines has one a line."
     )
 
