@@ -179,6 +179,36 @@ def test_a_reduction_that_is_tried_again_keeps_the_same_rows(coins):
     assert kept[0] != kept[2]
 
 
+@pytest.mark.parametrize(("name", "array"), [("spectral", "y"), ("rr-counts", "w")])
+def test_two_reductions_keep_different_answers(name, array, tmp_path):
+    """Neither array has any noise: it tells which two of their answers count for 2000 people."""
+    job = prepare_job(
+        survey_of(name, tmp_path, people=2_000).set(privacy__max_contributions=2).config
+    )
+    kept = []
+    for _ in range(2):
+        reduce(job, InProcessReducer())
+        kept.append(np.load(job.work / "exact.npz")[array].tolist())
+    assert kept[0] != kept[1]  # five free counts, each equal with probability below 1/50: 10^-8
+
+
+def test_two_reductions_keep_different_rankings(tmp_path):
+    """How long the ranking is that counts of each of 2000 people, of seven, is not hidden."""
+    survey = survey_of("borda", tmp_path)
+    lists = [list(range(length)) for length in range(2, 9)]
+    table = pa.table({"user": np.repeat(np.arange(2_000), 7), "ranking": 2_000 * lists})
+    pq.write_table(table, tmp_path / "rows.parquet")
+    columns = {"user": "user", "ranking": "ranking"}
+    survey.set(input__layout="list", input__columns=columns, items={"count": 8})
+    job = prepare_job(survey.set(privacy__max_contributions=1).config)
+    kept = []
+    for _ in range(2):
+        reduce(job, InProcessReducer())
+        kept.append(np.load(job.work / "exact.npz")["lengths"].tolist())
+    assert sum(kept[0]) == sum(kept[1]) == 2_000
+    assert kept[0] != kept[1]  # six free counts, each equal with probability below 1/50
+
+
 FORKED = """
 import hashlib, json, os, sys
 from pathlib import Path
