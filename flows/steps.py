@@ -48,6 +48,7 @@ from hushrank.flows.work_folder import (
     delete_strays,
     finish_drawn,
     forget_exact,
+    forget_half_written,
     forget_unmarked,
     is_unfinished,
     load_arrays,
@@ -300,6 +301,7 @@ def sweep(config: SurveyConfig, ledger: Ledger) -> None:
     are deleted that came when it was drawn or given up.
     """
     ledger.tidy()
+    forget_half_written(config.confidential)
     for release_id in releases_with_strays(config.confidential):
         with suppress(RunInProgress), ledger.run_lock(release_id):  # a run sees to its own
             work, attempt = config.confidential / release_id, ledger.attempt(release_id)
