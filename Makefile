@@ -51,7 +51,7 @@ demo: setup  ## Simulate a survey of 200 000 people in demo/ and rank it private
 test: setup  ## Run every test, fast and slow; skipped ones are listed with their reasons
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) $(ARGS)
 
-soak: setup  ## Run the tests that try everything: crashes at every file operation and more; takes hours
+soak: setup  ## Run whole what `make test` samples: every crash, hundreds of bad inputs; hours
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) --soak -m soak $(ARGS)
 
 lint: setup  ## Check style and formatting with ruff

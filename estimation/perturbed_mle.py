@@ -23,12 +23,16 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hushrank.estimation.convergence import ConvergenceError
+from hushrank.estimation.exact_fit import CountedObjective, exact_fit
+from hushrank.estimation.fixed_point import FixedPoint
 from hushrank.estimation.likelihood import UNIT_ROUNDOFF, Objective, summation_depth
 from hushrank.estimation.links import LOGISTIC, Floats, Link
 from hushrank.estimation.matrices import MOST_DENSE_ITEMS, PairCounts
 from hushrank.estimation.solve import minimise
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.exact_minimiser import (
+    LARGEST_OUTPUT,
+    OUTPUT_BITS,
     GriddedNoise,
     OutputCover,
     delta_of_grid,
@@ -48,7 +52,8 @@ from hushrank.privacy.units import PrivacyParams
 OUTPUT_SHARE = 0.01  # of epsilon, for the cover of the computed minimiser
 PRECISION = 2.0  # of a score: their variance is taken as one half where a ridge has to be chosen
 LEAST_TOLERANCE = 1e-9
-CROWDED = 100  # times as many comparisons as expected are no reason to fail
+CROWDED = 100  # times as many comparisons as expected are fitted in float64
+MOST_FLOAT_STEPS = 100  # of a fit in float64, before integers
 LARGEST_DRAW = 60  # scales of w that no draw exceeds, but with probability below n e^-60
 RIDGE_FACTOR = 2.0  # c0 of the ridge c0 sqrt(n p log n) in [CCW] §4
 
@@ -64,7 +69,7 @@ class MleSettings:
         constants: which scale of noise belongs to epsilon.
         public_graph: who compared what is public, and only the outcomes are protected.
         tolerance: gradient norm that the solver must reach; None chooses 1e-9, or more where
-            counts are so large that rounding needs it.
+            counts are so large that float64 needs it.
 
     Raises:
         ValueError: a number is out of range.
@@ -144,7 +149,6 @@ def perturbed_mle(pair_counts: PairCounts, mechanism: PerturbedMle, bits: Random
 
     Raises:
         ValueError: the counts carry noise already, or are of another number of items.
-        ConvergenceError: the solver missed its tolerance. Nothing is released, no text holds data.
     """
     if not pair_counts.confidential:
         raise ValueError(
@@ -154,28 +158,37 @@ def perturbed_mle(pair_counts: PairCounts, mechanism: PerturbedMle, bits: Random
         raise ValueError(
             f"a mechanism for {mechanism.n_items} items, but counts of {pair_counts.n_items}"
         )
-    objective = Objective(
-        pair_counts.in_comparisons(),
-        mechanism.settings.link,
-        mechanism.objective.ridge,
-        mechanism.noise.draw(pair_counts.n_items, bits),
-    )
-    minimiser = _certain_minimiser(objective, mechanism.tolerance)
-    if mechanism.cover is not None:
-        minimiser = mechanism.cover.apply(minimiser, bits)
-    scores: Floats = minimiser - minimiser.mean()
-    return scores
+    w = mechanism.noise.draw(pair_counts.n_items, bits)
+    minimiser = _minimiser(pair_counts, mechanism, w)
+    if mechanism.cover is None:
+        scores = minimiser.floats() if isinstance(minimiser, FixedPoint) else minimiser
+    elif isinstance(minimiser, FixedPoint):
+        steps = minimiser.steps(OUTPUT_BITS, LARGEST_OUTPUT)
+        scores = mechanism.cover.apply_to_steps(steps, bits)
+    else:
+        scores = mechanism.cover.apply(minimiser, bits)
+    return np.asarray(scores - scores.mean())
 
 
-def _certain_minimiser(objective: Objective, tolerance: float) -> Floats:
-    """The minimiser; the exact gradient there is within `tolerance`, not only the computed one."""
-    solution = minimise(objective, tolerance=tolerance / 2)
-    if solution.gradient_norm + solution.gradient_error > tolerance:
-        raise ConvergenceError(
-            f"rounding leaves the gradient norm above {tolerance:g}: set expected_comparisons to "
-            "what items really have, or a larger tolerance"
-        )
-    return solution.theta
+def _minimiser(counts: PairCounts, mechanism: PerturbedMle, w: Floats) -> Floats | FixedPoint:
+    """A point at which the exact gradient, not only the computed one, is within the tolerance.
+
+    For any counts there is one: what float64 cannot certify is solved in integers. Which of the two
+    it was tells nothing, because the cover hides where within the tolerance a point lies.
+    """
+    link, ridge = mechanism.settings.link, mechanism.objective.ridge
+    tolerance, start = mechanism.tolerance, np.zeros(counts.n_items)
+    objective = Objective(counts.in_comparisons(), link, ridge, w)
+    try:
+        with np.errstate(all="ignore"):
+            solution = minimise(objective, tolerance=tolerance / 2, max_steps=MOST_FLOAT_STEPS)
+    except (ConvergenceError, ArithmeticError):
+        pass
+    else:
+        if solution.gradient_norm + solution.gradient_error <= tolerance:
+            return solution.theta
+        start = solution.theta
+    return exact_fit(CountedObjective.of(counts, link, ridge, w, tolerance), start)
 
 
 def calibrate_mle(params: PrivacyParams, settings: MleSettings, n_items: int) -> PerturbedMle:
@@ -277,11 +290,11 @@ def information(settings: MleSettings) -> float:
 
 
 def _tolerance(settings: MleSettings, n_items: int, noise_scale: float) -> float:
-    """The gradient norm that the solver can certainly reach, whatever w and nearly any counts.
+    """The gradient norm that float64 can reach, whatever w and nearly any counts.
 
     See `Objective.gradient_error`: half of all comparisons pull, each rounded about so many times;
-    the ridge pulls against w. Missing it after the noise was drawn would cost a budget for nothing,
-    and the cover of a tolerance this large is still far below every other error.
+    the ridge pulls against w. Other counts take longer, and the cover of a tolerance this large is
+    still far below every other error.
     """
     if settings.tolerance is not None:
         return settings.tolerance

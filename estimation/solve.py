@@ -171,6 +171,8 @@ def _conjugate_gradients(
         scaled = residual / hessian.diagonal
         scaled -= scaled.mean()
         previous, product = product, float(residual @ scaled)
+        if not product > 0:  # rounding is all that is left of it
+            return (right if step == 0 else x), False
         search = scaled if step == 0 else scaled + product / previous * search
         image = hessian.times(search)
         curvature = float(search @ image)

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from hushrank.flows.command_arguments import UserColumn
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.terminal import Console
 
 if TYPE_CHECKING:
     import numpy as np

@@ -34,6 +34,7 @@ class BudgetTerms:
         adjacency: how two adjacent inputs of every release differ.
         protects: what of the unit every release hides; None: not told apart.
         alerts: fractions of the total, in (0, 1], at which people are warned; 1: used up.
+        other_people: populations that may read the same files, as their people are others.
 
     Raises:
         ValueError: a field breaks one of these rules.
@@ -47,6 +48,7 @@ class BudgetTerms:
     adjacency: Adjacency
     protects: Protects | None = None
     alerts: tuple[float, ...] = ()
+    other_people: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         if not self.population:
@@ -77,6 +79,20 @@ class Reservation:
 
 
 @dataclass(frozen=True, slots=True)
+class SharedInput:
+    """Another population of the ledger that reads the same input.
+
+    Attributes:
+        stated: the operator states that its people are others.
+        added: its costs count in `Balance.shared_epsilon`; those of another unit cannot.
+    """
+
+    population: str
+    stated: bool
+    added: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Balance:
     """The budget of the current period.
 
@@ -90,6 +106,9 @@ class Balance:
         renews_on: the first day of the next period, UTC; None: never.
         unpublished: releases whose noise was drawn and that were not published yet, ever.
         alert: the largest fraction of `BudgetTerms.alerts` that is reached; None: none is.
+        shared: other populations that read the same input.
+        shared_epsilon: `spent_epsilon` and theirs together, as if all were the same people.
+        begun: the population has an entry in the ledger.
     """
 
     population: str
@@ -103,3 +122,6 @@ class Balance:
     renews_on: date | None
     unpublished: tuple[str, ...] = ()
     alert: float | None = None
+    shared: tuple[SharedInput, ...] = ()
+    shared_epsilon: float = 0.0
+    begun: bool = True

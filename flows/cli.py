@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Sequence
 from datetime import UTC, datetime
@@ -9,12 +10,12 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from hushrank.flows.attack_command import attack
+from hushrank.flows.clean_command import clean
 from hushrank.flows.command_arguments import ConfigPath, ReleaseId
-from hushrank.flows.errors import ConfigError, HushrankError, notes_of
+from hushrank.flows.errors import ConfigError, HushrankError, notes_of, problem_of_machine
 from hushrank.flows.forecast_command import forecast
 from hushrank.flows.held_signals import stop_as_ctrl_c
 from hushrank.flows.history_commands import export, history
@@ -29,11 +30,13 @@ from hushrank.flows.night_commands import (
 )
 from hushrank.flows.plan_command import plan
 from hushrank.flows.privatize_command import privatize
+from hushrank.flows.recover_command import recover
 from hushrank.flows.reference_command import reference
 from hushrank.flows.reproduce_command import reproduce
 from hushrank.flows.schedule_commands import deploy, serve
 from hushrank.flows.simulate_command import simulate
 from hushrank.flows.support_command import support
+from hushrank.flows.terminal import Console, print_everywhere
 
 app = typer.Typer(
     name="hushrank",
@@ -53,7 +56,9 @@ app.command()(simulate)
 app.command()(reproduce)
 app.command()(reference)
 app.command()(support)
+app.command()(clean)
 ledger_app.command()(forecast)
+ledger_app.command()(recover)
 app.command()(backfill)
 app.command("catch-up")(catch_up)
 app.command()(resume)
@@ -69,14 +74,20 @@ NO_PRIVACY = typer.Option("--no-privacy", help="Allow epsilon: inf; the release 
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Entry point. Exit codes: 0 ok, 2 bad configuration or input, 3 budget refused, 1 the rest."""
+    print_everywhere()
     stop_as_ctrl_c()
     try:
         app(arguments)
     except HushrankError as error:
         _stop(f"{error} {notes_of(error)}".strip(), error.exit_code)
-    except OSError as error:
-        what = f"{error.filename or 'hushrank'}: {error.strerror}."
-        _stop(f"{what} {notes_of(error) or AFTER_FAILURE}", 1)
+    except Exception as error:  # libraries wrap what the machine refuses in errors of any kind
+        if isinstance(error, OSError) and error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+            name = str(error.filename or "a name")[:80]
+            _stop(f"{name}…: {error.strerror}. Name another file; nothing was spent.", 2)
+        problem = problem_of_machine(error)
+        if problem is None:  # a fault of the program, for whoever can put it right
+            raise
+        _stop(f"{problem} {notes_of(error) or AFTER_FAILURE}", 1)
 
 
 def _stop(text: str, exit_code: int) -> None:
@@ -107,12 +118,14 @@ def validate(
     night = None if day is None else day_of(day, "--date")
     job = prepare_job(config, no_privacy=no_privacy, night=night)
     from hushrank.flows.display import show_checks
+    from hushrank.flows.ledger_witness import require_remembered
     from hushrank.flows.steps import ledger_of
 
     ledger = ledger_of(job.config)
     if job.safe:
-        ledger.check(job.terms.spend)
-    show_checks(Console(), job, ledger.balance())
+        require_remembered(job.config, ledger, job.planned_inputs.plain)
+        ledger.check(job.terms.spend, job.planned_inputs)
+    show_checks(Console(), job, ledger.balance(job.planned_inputs))
 
 
 @app.command()

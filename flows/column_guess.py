@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import permutations
 
 from hushrank.transforms.encode import OUTCOME_TEXTS, TIE_WORD
 
@@ -118,17 +117,26 @@ def _result(
 
 def sides_of(columns: Sequence[str]) -> tuple[str, str] | None:
     """The two columns whose names differ in one word of `_SIDES`; of several, the shortest pair."""
-    pairs = [pair for pair in permutations(columns, 2) if _are_sides(*map(_words, pair))]
+    named: dict[Words, list[str]] = {}
+    for column in columns:
+        named.setdefault(_words(column), []).append(column)
+    pairs = [
+        (column, other)
+        for column in columns
+        for wanted in _other_sides(_words(column))
+        for other in named.get(wanted, ())
+    ]
     shortest = min((len(_words(left)) for left, _ in pairs), default=0)
     found = [pair for pair in pairs if len(_words(pair[0])) == shortest]
     return found[0] if len(found) == 1 else None
 
 
-def _are_sides(left: Words, right: Words) -> bool:
-    if len(left) != len(right):
-        return False
-    differing = [words for words in zip(left, right, strict=True) if words[0] != words[1]]
-    return len(differing) == 1 and differing[0] in _SIDES
+def _other_sides(words: Words) -> Iterator[Words]:
+    """What the right side would be called whose left side is called `words`."""
+    for place, word in enumerate(words):
+        for left, right in _SIDES:
+            if word == left:
+                yield (*words[:place], right, *words[place + 1 :])
 
 
 def _holds_items(rows: Sequence[Row], column: str, sides: tuple[str, str]) -> bool:

@@ -27,6 +27,7 @@ from hushrank.flows.config_observability import ObservabilityConfig
 from hushrank.flows.config_privacy import PrivacyConfig
 from hushrank.flows.config_rankings import RankingsConfig
 from hushrank.flows.config_responses import ResponsesConfig
+from hushrank.flows.config_retention import RetentionConfig
 from hushrank.flows.config_runner import (
     LocalRunner,
     RunnerConfig,
@@ -38,7 +39,7 @@ from hushrank.flows.config_schedule import (
     problems_of_paths,
     selects_nights,
 )
-from hushrank.flows.config_section import Section
+from hushrank.flows.config_section import LEAST_LOSS, MOST_LOSS, Delta, Section
 from hushrank.flows.config_spectral import SpectralConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.locations import FOLDER, AnyPlace, contains
@@ -97,14 +98,19 @@ class LedgerConfig(Section):
         refresh: when the total renews; None: never.
         alerts: fractions of the total at which people are warned, once a period; 1.0 warns when one
             more release does not fit.
+        other_people: names of other jobs whose people are others than those of this one, although
+            they read the same files; without this, the same files under two names are refused.
     """
 
     path: AnyPlace = Field(examples=[".hushrank/ledger.jsonl"])
-    epsilon: float = Field(gt=0, allow_inf_nan=False, examples=["10"])
-    delta: float = Field(default=0.0, ge=0, lt=1, examples=["1.0e-6"])
+    epsilon: float = Field(ge=LEAST_LOSS, le=MOST_LOSS, allow_inf_nan=False, examples=["10"])
+    delta: Delta = Field(default=0.0, examples=["1.0e-6"])
     refresh: Literal["daily", "weekly", "monthly", "yearly"] | None = None
     alerts: Annotated[tuple[Fraction, ...], Field(strict=False)] = Field(
         default=(), examples=["[0.5, 0.8, 1.0]"]
+    )
+    other_people: Annotated[tuple[str, ...], Field(strict=False)] = Field(
+        default=(), examples=["[staff-choice]"]
     )
 
 
@@ -125,6 +131,7 @@ class SurveyConfig(Section):
         ledger: the privacy budget.
         schedule: which rows a night ranks, and when.
         observability: where runs are told of.
+        retention: how long the confidential folder keeps what no release needs any more.
         runner: the engine that reads the rows; `local` is short for `{kind: local}`.
         memory_limit: bytes, or a size such as 2 GiB, that reading rows may take.
     """
@@ -148,6 +155,9 @@ class SurveyConfig(Section):
     observability: ObservabilityConfig = Field(
         default_factory=ObservabilityConfig, examples=["{log: hushrank.log.jsonl}"]
     )
+    retention: RetentionConfig = Field(
+        default_factory=RetentionConfig, examples=["{rejects_days: 30}"]
+    )
     runner: RunnerConfig = Field(
         default_factory=LocalRunner, discriminator="kind", examples=["local"]
     )
@@ -163,7 +173,11 @@ class SurveyConfig(Section):
     def _check_name(cls, name: str) -> str:
         if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}", name):
             refuse(
-                ("", f"must be 1 to 100 letters, digits, '.', '_' or '-', got {name!r}; rename it")
+                (
+                    "",
+                    "must be 1 to 100 letters, digits, '.', '_' or '-', got"
+                    f" {name[:80]!r}; rename it",
+                )
             )
         return name
 
@@ -198,6 +212,8 @@ class SurveyConfig(Section):
                 "must not be in confidential: clearing that folder would forget what was spent;"
                 " move it",
             )
+        if self.name in self.ledger.other_people:
+            yield "ledger.other_people", f"must not name {self.name} itself; remove it"
         for key, path in self.observability.places().items():
             if contains(output, path) or contains(ledger, path):
                 yield (
@@ -341,15 +357,17 @@ class SurveyConfig(Section):
         In it: name, input (with absolute paths, in any order), the names of the catalogue in their
         order (so a changed items file is another job), privacy, method, model and top_k, with
         defaults as if written out, and how a night's rows are told from others. Not in it: which
-        night; output, confidential, ledger, runner and memory_limit, which decide where and under
-        which budget but not what; nor the content of the input files, whose identity the release
-        key adds.
+        night; output, confidential, ledger, retention, runner and memory_limit, which decide where
+        and under which budget but not what; nor the content of the input files, whose identity the
+        release key adds.
         """
         dumped = self.model_dump_json(
             include={"name", "input", "privacy", "method", "model", "top_k"}
         )
         content = json.loads(dumped)
         content["input"]["paths"] = sorted(set(self.input.paths))
+        if not self.input.multiline:  # a key that older versions did not have: their jobs stay
+            del content["input"]["multiline"]
         content["items"] = self.items.catalogue().names
         if self.spectral is not None:
             content["spectral"] = json.loads(self.spectral.model_dump_json())

@@ -16,6 +16,8 @@ Location = tuple[str | int, ...]
 
 TAG = "kind"  # the key that says which of several models a section follows
 _RULES = "rules"  # the error type under which `refuse` passes problems through pydantic
+MOST_PROBLEMS = 12
+MOST_SHOWN = 80  # characters of a value
 _EXPECTED = {
     "string_type": "must be text",
     "float_type": "must be a number",
@@ -32,6 +34,8 @@ _EXPECTED = {
     "less_than_equal": "must be <= {le:.15g}",
     "enum": "must be {expected}",
     "literal_error": "must be {expected}",
+    "int_parsing_size": "must be a whole number of at most 64 bits",
+    "string_too_long": "must be at most {max_length} characters",
 }
 
 
@@ -52,15 +56,19 @@ def config_error(path: Path, error: ValidationError, model: type[BaseModel]) -> 
         error: raised by `model`.
         model: the root model, for its keys and their examples.
     """
-    problems = [
+    problems = dict.fromkeys(
         f"{path}: {key}: {text}" if key else f"{path}: {text}"
         for details in error.errors(include_url=False)
         for key, text in _problems(details, model)
-    ]
-    return ConfigError("\n".join(dict.fromkeys(problems)))
+    )
+    lines = list(problems)[:MOST_PROBLEMS]
+    if more := len(problems) - len(lines):
+        lines.append(f"{path}: {more} more problems; put these right first")
+    return ConfigError("\n".join(lines))
 
 
 def _problems(details: ErrorDetails, model: type[BaseModel]) -> Iterator[tuple[str, str]]:
+    details["loc"] = _without_alternative(details["loc"], model)
     location = _without_tags(details["loc"], model)
     if details["type"] == _RULES:
         for key, text in details["ctx"]["problems"]:
@@ -82,7 +90,7 @@ def _worded(
         found = details["ctx"]["tag"]
         close = difflib.get_close_matches(found, tags, n=1)
         advice = f". Did you mean {close[0]}?" if close else ""
-        yield _dotted(location), f"must be {' or '.join(tags)}, got {found!r}{advice}"
+        yield _dotted(location), f"must be {' or '.join(tags)}, got {_shown(found)}{advice}"
     else:
         yield _dotted(location), _problem(details, details["loc"], model)
 
@@ -118,7 +126,11 @@ def _shown(value: object) -> str:
         return "keys" if isinstance(value, dict) else "a list"
     if isinstance(value, bool):
         return str(value).lower()
-    return repr(value)
+    return _shortened(repr(value))
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= MOST_SHOWN else f"{text[:MOST_SHOWN]}… ({len(text)} characters)"
 
 
 def _advice_on_key(location: Location, model: type[BaseModel]) -> str:
@@ -170,6 +182,16 @@ def _without_tags(location: Location, model: type[BaseModel]) -> Location:
     return location
 
 
+def _without_alternative(location: Location, model: type[BaseModel]) -> Location:
+    """The location of the key: pydantic adds which type was tried, of a key that takes several."""
+    try:
+        if isinstance(location[-1], str):
+            _model_at(location[:-1], model)
+    except (KeyError, IndexError):
+        return location[:-1]
+    return location
+
+
 def _annotation(location: Location, model: type[BaseModel]) -> Any:
     """Type of the key at the end of `location`."""
     return _model_at(location[:-1], model).model_fields[str(location[-1])].annotation
@@ -196,5 +218,6 @@ def _example(location: Location, model: type[BaseModel]) -> str | None:
 
 
 def _dotted(location: Location) -> str:
-    text = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in location)
+    parts = (f"[{part}]" if isinstance(part, int) else f".{_shortened(part)}" for part in location)
+    text = "".join(parts)
     return text.removeprefix(".")

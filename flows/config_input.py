@@ -71,6 +71,9 @@ class InputConfig(Section):
         on_bad_rows: `set-aside` moves rows that break a rule to the confidential folder, with the
             reason; `fail` stops the run, which spends nothing but tells that there are such rows.
         format: of all files; None: by each file's ending.
+        multiline: of CSV files: a quoted field may span lines. A row with an open quote then
+            swallows the rows after it, up to 1 MiB, which no noise covers: the release says so.
+            Otherwise a record ends where its line ends, and such a row alone is set aside.
     """
 
     kind: Literal["comparisons"] = Field(examples=["comparisons"])
@@ -83,3 +86,4 @@ class InputConfig(Section):
     ties: Annotated[Ties, Field(strict=False)] = Ties.DROP
     on_bad_rows: Annotated[BadRows, Field(strict=False)] = BadRows.SET_ASIDE
     format: Annotated[FileFormat, Field(strict=False)] | None = None
+    multiline: bool = False

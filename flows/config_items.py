@@ -11,7 +11,10 @@ from hushrank.flows.config_section import Section
 from hushrank.flows.items_file import read_item_names
 from hushrank.flows.locations import LocalPath
 from hushrank.transforms.catalogue import Catalogue
+from hushrank.transforms.plain_text import hidden_character
 
+_LONG = "longer than 1000 characters"
+MOST_CHARACTERS = 1000  # of a name
 MAX_ITEMS = 1_000_000  # a matrix of wins has the square of this many cells: more is a typing error
 
 
@@ -53,6 +56,11 @@ class ItemsConfig(Section):
             self._catalogue = self._made_catalogue()
         except ValueError as error:
             refuse((given[0], str(error)))
+        for name in self._catalogue.names:
+            if hidden := hidden_character(name):
+                refuse((given[0], f"an item's name holds {hidden}, which nobody sees; rename it"))
+            if len(name) > MOST_CHARACTERS:
+                refuse((given[0], f"item {name[:40]}… is {_LONG}; shorten it"))
         return self
 
     def _made_catalogue(self) -> Catalogue:

@@ -8,6 +8,7 @@ from enum import StrEnum
 from typing import TYPE_CHECKING
 
 from hushrank.flows.config_rankings import problems_of_rankings
+from hushrank.flows.config_section import LEAST_LOSS, MOST_LOSS
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.schema import Ties
 
@@ -80,6 +81,9 @@ def _problems_of_range(privacy: PrivacyConfig) -> Iterable[tuple[str, str]]:
     low, high = privacy.epsilon_range
     if not 0 < low <= high < math.inf:
         yield "epsilon_range", f"must be [low, high] with 0 < low <= high, got [{low:g}, {high:g}]"
+    elif low < LEAST_LOSS or high > MOST_LOSS:
+        within = f"{LEAST_LOSS:g} to {MOST_LOSS:g}"
+        yield "epsilon_range", f"must be within {within}, got [{low:g}, {high:g}]"
     elif privacy.epsilon is not None and not low <= privacy.epsilon <= high:
         yield "epsilon", f"is {privacy.epsilon:g}, outside epsilon_range [{low:g}, {high:g}]"
 

@@ -8,7 +8,7 @@ from typing import Annotated
 from pydantic import BeforeValidator
 
 from hushrank.flows.config_errors import refuse
-from hushrank.pipelines.memory_plan import LEAST_MEMORY
+from hushrank.pipelines.memory_plan import LEAST_MEMORY, MOST_MEMORY
 
 UNITS = {
     "B": 1,
@@ -21,14 +21,14 @@ UNITS = {
     "GiB": 1 << 30,
     "TiB": 1 << 40,
 }
-_SIZE = re.compile(rf"(\d+(?:\.\d+)?) *({'|'.join(UNITS)})")
+_SIZE = re.compile(rf"(\d{{1,18}}(?:\.\d{{1,18}})?) *({'|'.join(UNITS)})")
 
 
 def _bytes(value: object) -> object:
     if isinstance(value, str):
         found = _SIZE.fullmatch(value.strip())
         if found is None:
-            refuse(("", f"must be bytes, or a size such as 2 GiB or 1500 MB, got {value!r}"))
+            refuse(("", f"must be bytes, or a size such as 2 GiB or 1500 MB, got {value[:40]!r}"))
         value = int(float(found[1]) * UNITS[found[2]])
     if isinstance(value, int) and not isinstance(value, bool) and value < LEAST_MEMORY:
         refuse(
@@ -38,6 +38,8 @@ def _bytes(value: object) -> object:
                 f" take most, got {value} bytes; raise it, or remove it for 2 GiB",
             )
         )
+    if isinstance(value, int) and value > MOST_MEMORY:
+        refuse(("", f"must be at most {MOST_MEMORY >> 40} TiB; write what this machine can spare"))
     return value
 
 

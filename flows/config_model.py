@@ -11,7 +11,7 @@ from typing import Annotated, Literal
 from pydantic import Field
 
 from hushrank.estimation.links import link_named
-from hushrank.flows.config_section import Section
+from hushrank.flows.config_section import LEAST_SETTING, MOST_SETTING, Section
 from hushrank.privacy.objective_perturbation import Constants
 
 NO_SIZE = (
@@ -38,6 +38,8 @@ USED_BY = {
 }
 CHOOSE_LINK = ("debiased-rr", "classic-rr", "laplace-rr")  # by likelihood: link auto
 
+Setting = Annotated[float, Field(ge=LEAST_SETTING, le=MOST_SETTING, allow_inf_nan=False)]
+
 
 class ModelConfig(Section):
     """Settings of the methods that fit scores.
@@ -59,12 +61,10 @@ class ModelConfig(Section):
         default="logistic", examples=["logistic"]
     )
     constants: Annotated[Constants, Field(strict=False)] = Constants.TIGHT
-    gamma: float | None = Field(default=None, gt=0, allow_inf_nan=False, examples=["50"])
-    expected_comparisons: float | None = Field(
-        default=None, gt=0, allow_inf_nan=False, examples=["500"]
-    )
-    c0: float | None = Field(default=None, gt=0, allow_inf_nan=False, examples=["2"])
-    ridge: float = Field(default=1.0, gt=0, allow_inf_nan=False, examples=["1"])
+    gamma: Setting | None = Field(default=None, examples=["50"])
+    expected_comparisons: Setting | None = Field(default=None, examples=["500"])
+    c0: Setting | None = Field(default=None, examples=["2"])
+    ridge: Setting = Field(default=1.0, examples=["1"])
     debiased: bool | Literal["auto"] = Field(default="auto", examples=["true"])
 
     def _problems(self) -> Iterable[tuple[str, str]]:

@@ -6,11 +6,19 @@ import math
 from collections.abc import Iterable
 from typing import Annotated, Self
 
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from hushrank.flows.config_errors import refuse
 from hushrank.flows.config_local import Budget, problems_of_privacy
-from hushrank.flows.config_section import Section, Text
+from hushrank.flows.config_section import (
+    LEAST_LOSS,
+    LEAST_RHO,
+    MOST_LOSS,
+    MOST_ROWS,
+    Delta,
+    Section,
+    Text,
+)
 from hushrank.flows.locations import LocalPath
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.epsilons import EpsilonSource, Shares
@@ -30,6 +38,15 @@ def _infinity(value: object) -> object:
     return math.inf if value == "inf" else value
 
 
+def _computable(epsilon: float) -> float:
+    if 0 < epsilon < LEAST_LOSS or MOST_LOSS < epsilon < math.inf:
+        refuse(("", f"must be from {LEAST_LOSS:g} to {MOST_LOSS:g}, got {epsilon!r}; 1 is strong"))
+    return epsilon
+
+
+Epsilon = Annotated[float, BeforeValidator(_infinity), AfterValidator(_computable)]
+
+
 class PrivacyConfig(Section):
     """The guarantee and the bounds that it rests on.
 
@@ -38,9 +55,9 @@ class PrivacyConfig(Section):
             `local`: one answer or ranking, privatised before it is counted.
         adjacency: `replace-one` hides what a person answered; `add-remove` hides also whether they
             took part. Unit `local` is always `replace-one`.
-        epsilon: the privacy loss in nats; smaller protects more. With `gaussian` noise together
-            with `delta`. inf, with the option --no-privacy, adds no noise and is marked unsafe.
-            Under unit `local` that of every answer, the same for all.
+        epsilon: the privacy loss in nats, 1e-9 to 1e6; smaller protects more. With `gaussian` noise
+            together with `delta`. inf, with the option --no-privacy, adds no noise and is marked
+            unsafe. Under unit `local` that of every answer, the same for all.
         delta: chance that the loss is larger, for `gaussian` noise; leave it out for `laplace`.
         rho: zCDP, for `gaussian` noise, instead of `epsilon` and `delta`.
         noise: `laplace` gives pure epsilon; `gaussian` gives (epsilon, delta) or rho and adds up
@@ -66,14 +83,16 @@ class PrivacyConfig(Section):
 
     unit: Annotated[Unit, Field(strict=False)] = Field(examples=["user"])
     adjacency: Annotated[Adjacency, Field(strict=False)] = Adjacency.REPLACE_ONE
-    epsilon: Annotated[float, BeforeValidator(_infinity)] | None = Field(
-        default=None, gt=0, examples=["2.0"]
+    epsilon: Annotated[float, BeforeValidator(_infinity), AfterValidator(_computable)] | None = (
+        Field(default=None, gt=0, examples=["2.0"])
     )
-    delta: float = Field(default=0.0, ge=0, lt=1, examples=["1.0e-6"])
-    rho: float | None = Field(default=None, gt=0, allow_inf_nan=False, examples=["0.1"])
+    delta: Delta = Field(default=0.0, examples=["1.0e-6"])
+    rho: float | None = Field(
+        default=None, ge=LEAST_RHO, le=MOST_LOSS, allow_inf_nan=False, examples=["0.1"]
+    )
     noise: Annotated[NoiseKind, Field(strict=False)] = NoiseKind.LAPLACE
-    max_contributions: int | None = Field(default=None, ge=1, examples=["10"])
-    per_item_cap: int | None = Field(default=None, ge=1, examples=["5"])
+    max_contributions: int | None = Field(default=None, ge=1, le=MOST_ROWS, examples=["10"])
+    per_item_cap: int | None = Field(default=None, ge=1, le=MOST_ROWS, examples=["5"])
     distinct_pairs: bool = Field(default=False, examples=["true"])
     public_graph: bool = Field(default=False, examples=["true"])
     public_graph_statement: Text | None = Field(

@@ -76,6 +76,9 @@ class RankingsConfig(Section):
         on_bad_rows: `set-aside` moves rows that break a rule to the confidential folder, with the
             reason; `fail` stops the run, which spends nothing but tells that there are such rows.
         format: of all files; None: by each file's ending.
+        multiline: of CSV files: a quoted field may span lines. A row with an open quote then
+            swallows the rows after it, up to 1 MiB, which no noise covers: the release says so.
+            Otherwise a record ends where its line ends, and such a row alone is set aside.
     """
 
     kind: Literal["rankings"] = Field(examples=["rankings"])
@@ -93,6 +96,7 @@ class RankingsConfig(Section):
     max_length: int | None = Field(default=None, ge=2, le=MAX_LENGTH, examples=["10"])
     on_bad_rows: Annotated[BadRows, Field(strict=False)] = BadRows.SET_ASIDE
     format: Annotated[FileFormat, Field(strict=False)] | None = None
+    multiline: bool = False
 
     def _problems(self) -> Iterable[tuple[str, str]]:
         other = {"long": ("ranking",), "list": ("item", "rank")}[self.layout]

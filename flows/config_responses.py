@@ -52,6 +52,9 @@ class ResponsesConfig(Section):
         on_bad_rows: `set-aside` moves rows that break a rule to the confidential folder, with the
             reason; `fail` stops the run, which spends nothing but tells that there are such rows.
         format: of all files; None: by each file's ending.
+        multiline: of CSV files: a quoted field may span lines. A row with an open quote then
+            swallows the rows after it, up to 1 MiB, which no noise covers: the release says so.
+            Otherwise a record ends where its line ends, and such a row alone is set aside.
     """
 
     kind: Literal["responses"] = Field(examples=["responses"])
@@ -66,6 +69,7 @@ class ResponsesConfig(Section):
     duplicates: Annotated[Duplicates, Field(strict=False)] = Duplicates.REFUSE
     on_bad_rows: Annotated[BadRows, Field(strict=False)] = BadRows.SET_ASIDE
     format: Annotated[FileFormat, Field(strict=False)] | None = None
+    multiline: bool = False
 
     def _problems(self) -> Iterable[tuple[str, str]]:
         if self.duplicates is not Duplicates.REFUSE and self.columns.order is None:

@@ -40,17 +40,19 @@ NOT_FOR_SPARK = (
 
 def _address(value: object) -> object:
     if isinstance(value, str) and not ADDRESS.fullmatch(value):
-        refuse(("", f"must be host:port, got {value!r}; write for example localhost:8099"))
+        refuse(("", f"must be host:port, got {value[:80]!r}; write for example localhost:8099"))
     return value
 
 
 def _bucket(value: object) -> object:
     if isinstance(value, str) and not BUCKET.fullmatch(value):
-        refuse(("", f"must be a gs:// folder, got {value!r}; write for example gs://bucket/tmp"))
+        refuse(
+            ("", f"must be a gs:// folder, got {value[:80]!r}; write for example gs://bucket/tmp")
+        )
     return value
 
 
-Hours = Annotated[float, Field(gt=0, allow_inf_nan=False, examples=["24"])]
+Hours = Annotated[float, Field(gt=0, le=8784, allow_inf_nan=False, examples=["24"])]  # a year
 Address = Annotated[Text, BeforeValidator(_address)]
 Bucket = Annotated[Text, BeforeValidator(_bucket)]
 
@@ -141,7 +143,7 @@ class FlinkRunner(_PortableRunner):
 
     kind: Literal["flink"] = Field(examples=["flink"])
     version: Literal["1.19", "1.20", "2.0", "2.1", "2.2"] | None = None
-    parallelism: int | None = Field(default=None, ge=1, examples=["2"])
+    parallelism: int | None = Field(default=None, ge=1, le=100_000, examples=["2"])
 
     def engine(self) -> Engine:
         """The engine that this section names."""
@@ -199,7 +201,7 @@ class DataflowRunner(Section):
         default=None, examples=["workers@my-project.iam.gserviceaccount.com"]
     )
     machine_type: Text | None = Field(default=None, examples=["n2-standard-4"])
-    max_workers: int | None = Field(default=None, ge=1, examples=["20"])
+    max_workers: int | None = Field(default=None, ge=1, le=100_000, examples=["20"])
     subnetwork: Text | None = Field(
         default=None, examples=["regions/europe-west4/subnetworks/default"]
     )

@@ -91,7 +91,9 @@ class ScheduleConfig(Section):
         try:
             ZoneInfo(name)
         except (ZoneInfoNotFoundError, ValueError, OSError):
-            refuse(("", f"must be the name of a time zone such as Europe/Berlin, got {name!r}"))
+            refuse(
+                ("", f"must be the name of a time zone such as Europe/Berlin, got {name[:80]!r}")
+            )
         return name
 
     @field_validator("lag_days", mode="before")

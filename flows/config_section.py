@@ -5,11 +5,35 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Annotated, Self
 
-from pydantic import BaseModel, ConfigDict, StringConstraints, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    ConfigDict,
+    Field,
+    StringConstraints,
+    model_validator,
+)
 
 from hushrank.flows.config_errors import refuse
 
-Text = Annotated[str, StringConstraints(min_length=1)]
+Text = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
+
+# Beyond these, computing with floats ends in zero or infinity: no such guarantee can be kept. Far
+# inside of them, it means nothing any more.
+LEAST_LOSS, MOST_LOSS = 1e-9, 1e6  # nats
+LEAST_RHO = LEAST_LOSS**2
+LEAST_DELTA = 1e-50
+LEAST_SETTING, MOST_SETTING = 1e-9, 1e9  # of a model
+MOST_ROWS = 10**9  # of one person
+
+
+def _computable(delta: float) -> float:
+    if 0 < delta < LEAST_DELTA:
+        refuse(("", f"must be 0, or at least {LEAST_DELTA:g}, got {delta!r}; 1e-6 is usual"))
+    return delta
+
+
+Delta = Annotated[float, Field(ge=0, lt=1), AfterValidator(_computable)]
 
 
 class Section(BaseModel):

@@ -30,7 +30,7 @@ class SpectralConfig(Section):
 
     graph: Annotated[GraphKind, Field(strict=False)] = GraphKind.DENSE
     debiased: bool = True
-    edge_probability: float | None = Field(default=None, gt=0, le=1, examples=["0.1"])
+    edge_probability: float | None = Field(default=None, ge=1e-9, le=1, examples=["0.1"])
 
     def _problems(self) -> Iterable[tuple[str, str]]:
         if self.edge_probability is not None and self.graph is GraphKind.DENSE:

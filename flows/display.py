@@ -7,19 +7,25 @@ from collections.abc import Callable
 from datetime import UTC, date, datetime
 from typing import TypeVar
 
-from rich.console import Console
 from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 from hushrank.flows.archive import RANKING, REPORT
 from hushrank.flows.budget import Balance
-from hushrank.flows.budget_text import alert_sentence, day_text, left_text, spend_text
+from hushrank.flows.budget_text import (
+    alert_sentence,
+    day_text,
+    left_text,
+    needed_text,
+    spend_text,
+)
 from hushrank.flows.job import Job
 from hushrank.flows.nightly import Outcome, Step
 from hushrank.flows.nights import NightResult
 from hushrank.flows.release import RankedItem, Release
 from hushrank.flows.scale import WORDS, Scale, interval_text, score_decimals, score_text
+from hushrank.flows.terminal import Console
 from hushrank.flows.wording import rank_interval, verdict
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Unit
@@ -169,6 +175,8 @@ def show_balance(console: Console, balance: Balance) -> None:
     if balance.alert is not None:
         console.print(Text(alert_text(balance, balance.alert), style="yellow"), soft_wrap=True)
     show_unpublished(console, balance)
+    if shared := shared_text(balance):
+        console.print(Text(shared, style="yellow"), soft_wrap=True)
     if balance.unsafe:
         warning = f"{balance.unsafe} unsafe releases bypassed the guarantee; no budget covers them."
         console.print(Text(warning, style="red"), soft_wrap=True)
@@ -179,6 +187,23 @@ def balance_text(balance: Balance, today: date) -> str:
     until = "" if balance.renews_on is None else f" until {day_text(balance.renews_on, today)}"
     left, total = left_text(balance.remaining_epsilon), left_text(balance.total)
     return f"{balance.population} has epsilon {left} left of {total}{until}."
+
+
+def shared_text(balance: Balance) -> str:
+    """Which other populations read the same input, and what all of them spent; empty: none."""
+    if not balance.shared:
+        return ""
+    names = ", ".join(each.population for each in balance.shared)
+    begins = "" if balance.begun else f" With the name {balance.population} a new budget begins."
+    left_out = ", ".join(each.population for each in balance.shared if not each.added)
+    but = f" without {left_out}, which counts by another unit or adjacency" if left_out else ""
+    told = "ledger.other_people says that their people are others"
+    untold = "unless their people are others, this is one budget, and runs are refused"
+    return (
+        f"The same input is read as {names} too.{begins} Together they hold epsilon"
+        f" {needed_text(balance.shared_epsilon)}{but};"
+        f" {told if all(each.stated for each in balance.shared) else untold}."
+    )
 
 
 def _cost(job: Job) -> str:

@@ -5,6 +5,9 @@ Every text says what, where, which rule and how to fix it, and never a private v
 
 from __future__ import annotations
 
+import errno
+import re
+import resource
 from typing import ClassVar
 
 
@@ -71,3 +74,46 @@ class PublishError(HushrankError):
 
 class ArchiveError(HushrankError):
     """A published release is not as it was published."""
+
+
+LEAST_ADDRESS_SPACE = 768 << 20  # bytes, of which the libraries take most
+
+_NO_MEMORY = re.compile(r"cannot allocate memory|failed to map segment|can't start new thread")
+_TOO_FEW_FILES = "{} has too few file descriptors: raise the limit (ulimit -n 1024) and try again."
+_TOO_LITTLE_MEMORY = (
+    "There is not enough memory for this process: free some, or raise its limit (ulimit -v)."
+)
+
+
+def check_address_space() -> None:
+    """Refuse a limit under which the libraries cannot be loaded: some end the process at that.
+
+    Raises:
+        ConfigError: the process may take less than `LEAST_ADDRESS_SPACE`.
+    """
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    if limit != resource.RLIM_INFINITY and limit < LEAST_ADDRESS_SPACE:
+        raise ConfigError(
+            f"This process may take {limit >> 20} MiB of memory (ulimit -v), and a run needs at"
+            f" least {LEAST_ADDRESS_SPACE >> 20} MiB. Raise the limit. Nothing was read or spent."
+        )
+
+
+def problem_of_machine(error: BaseException) -> str | None:
+    """A sentence on what the machine refuses to give, without the error's own text.
+
+    Returns:
+        None: the error is not the machine's but the program's.
+    """
+    if isinstance(error, MemoryError):
+        return _TOO_LITTLE_MEMORY
+    if isinstance(error, RecursionError):
+        return "Something in the configuration or the input is nested too deeply to be read."
+    if isinstance(error, OSError):
+        if error.errno in (errno.EMFILE, errno.ENFILE):
+            who = "This process" if error.errno == errno.EMFILE else "This machine"
+            return _TOO_FEW_FILES.format(who)
+        if error.errno == errno.ENOMEM:
+            return _TOO_LITTLE_MEMORY
+        return f"{error.filename or 'hushrank'}: {error.strerror}."
+    return _TOO_LITTLE_MEMORY if _NO_MEMORY.search(str(error).lower()) else None

@@ -8,10 +8,10 @@ from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from hushrank.flows.command_arguments import ConfigPath
+from hushrank.flows.terminal import Console
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
 

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from hushrank.flows.errors import ArchiveError, ConfigError
+from hushrank.flows.terminal import Console
 
 if TYPE_CHECKING:
     from hushrank.flows.release import Release

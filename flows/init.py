@@ -25,7 +25,8 @@ from hushrank.flows.proposal_text import choose, line, scalar
 from hushrank.flows.ranking_guess import RankingGuess, guess_rankings
 from hushrank.transforms import preflib
 from hushrank.transforms.encode import TIE_WORD
-from hushrank.transforms.files import FileFormat, InputFile, list_files, read_schema
+from hushrank.transforms.files import FileFormat, InputFile, list_files, names_in
+from hushrank.transforms.plain_text import hidden_character
 from hushrank.transforms.schema import InputError
 
 HEAD_ROWS = 5
@@ -156,16 +157,28 @@ def _read_head(source: Path) -> tuple[list[str], list[Row]]:
         raise ConfigError(f"{source}: no such file; name a local Parquet, CSV or JSON Lines file")
     try:
         file = list_files([str(source)])[0]
-        columns = read_schema(file).names
+        columns = names_in(file)
     except InputError as error:
         raise ConfigError(str(error)) from None
+    for column in columns:
+        if hidden := hidden_character(column, lines=True):
+            raise ConfigError(
+                f"{source}: the name of a column holds the character {hidden}, which nobody sees;"
+                " rename that column"
+            )
     if len(columns) == 1 and ";" in columns[0]:
         raise ConfigError(f"{source}: columns are separated by semicolons; save it with commas")
     try:
         rows = list(islice(_rows(file), HEAD_ROWS))
     except InputError as error:
         raise ConfigError(str(error)) from None
-    except (pa.ArrowException, OSError, ValueError, csv.Error):  # their texts may quote a row
+    except (
+        pa.ArrowException,
+        OSError,
+        ValueError,
+        RecursionError,
+        csv.Error,
+    ):  # their texts may quote a row
         raise ConfigError(f"{source}: damaged, not readable as {file.format}") from None
     return columns, rows
 

@@ -13,6 +13,10 @@ from hushrank.flows.code_version import code_version
 from hushrank.flows.config import SurveyConfig, load_config
 from hushrank.flows.config_schedule import path_on
 from hushrank.flows.errors import ConfigError, MethodRefused, NightWithoutFiles
+from hushrank.flows.input_names import InputNames, input_names
+from hushrank.flows.ledger_account import ReleaseState
+from hushrank.flows.ledger_key import TAG_DIGITS, Purpose, find_key, ledger_key
+from hushrank.flows.locations import check_can_be_made
 from hushrank.flows.mechanism import Mechanism
 from hushrank.flows.method import Terms
 from hushrank.flows.methods import METHODS
@@ -23,7 +27,8 @@ from hushrank.transforms.cloud_storage import Place
 from hushrank.transforms.files import InputFile, NoFilesError, check_files, list_files
 from hushrank.transforms.schema import InputError
 
-RELEASE_ID_DIGITS = 16  # 64 bits: no two of a population's releases meet
+NO_KEY_YET = "none"  # which no ledger was written with
+NO_ID_YET = "RELEASE"  # in a path that is only shown, before the ledger has a key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,12 +64,39 @@ class Job:
 
     @cached_property
     def release_id(self) -> str:
-        """Release key: hash of configuration, night, the code's version and the input's identity.
+        """Release key: of configuration, night, the code's version and the input's identity.
 
-        A night that was released before keeps its key, though rows came late: see `known_id`.
+        It is published, and the input's identity is confidential (how many rows there are follows
+        from a size): so it is a name under the secret of the ledger (`flows.ledger_key`), which is
+        made now where there is none. A release that was drawn before keeps its key: see `known_id`.
+
+        Raises:
+            LedgerError: the secret cannot be read or made.
         """
         if self.known_id is not None:
             return self.known_id
+        return ledger_key(self.config.ledger.path).tag(Purpose.RELEASE, self._described())
+
+    @cached_property
+    def inputs(self) -> InputNames:
+        """What the ledger records of its input.
+
+        Raises:
+            LedgerError: the ledger's secret cannot be read or made.
+        """
+        return input_names(self.config.input.paths, self.files, ledger_key(self.config.ledger.path))
+
+    @property
+    def planned_inputs(self) -> InputNames:
+        """The same before anything is written: without names where the ledger has no secret yet."""
+        return _planned_inputs(self.config, self.files)
+
+    @property
+    def unkeyed_id(self) -> str:
+        """What hushrank called this release while its ledger had no secret; never published now."""
+        return hashlib.sha256(self._described().encode()).hexdigest()[:TAG_DIGITS]
+
+    def _described(self) -> str:
         key = {
             "job": self.config.job_hash(),
             "code": code_version(),
@@ -75,8 +107,7 @@ class Job:
             key["tables"] = [file.identity() for file in self.tables]
         if self.night is not None:
             key["night"] = self.night.isoformat()
-        text = json.dumps(key, sort_keys=True)
-        return hashlib.sha256(text.encode()).hexdigest()[:RELEASE_ID_DIGITS]
+        return json.dumps(key, sort_keys=True)
 
     @property
     def mechanism(self) -> Mechanism:
@@ -98,6 +129,13 @@ class Job:
     def work(self) -> Place:
         """This release's folder in the confidential area."""
         return self.config.confidential / self.release_id
+
+    @property
+    def planned_work(self) -> Place:
+        """The same, for people; nothing is made where the ledger has no secret yet."""
+        if self.known_id is None and find_key(self.config.ledger.path) is None:
+            return self.config.confidential / NO_ID_YET
+        return self.work
 
     def bits(self) -> RandomBits:
         """Source of every random choice of the run."""
@@ -137,7 +175,7 @@ def prepare_job(
     except InputError as error:
         raise ConfigError(str(error)) from None
     check_places(config, seeded=seed is not None)
-    return Job(
+    job = Job(
         config=config,
         files=files,
         tables=tables,
@@ -146,6 +184,22 @@ def prepare_job(
         known_id=known_id,
         calibrated=mechanism,
     )
+    return replace(job, known_id=known_id or _id_before_keys(job))
+
+
+def _id_before_keys(job: Job) -> str | None:
+    """Its key, where it was drawn or reserved while the ledger had no secret; else None.
+
+    Raises:
+        LedgerError: the ledger cannot be used.
+    """
+    if not job.safe:
+        return None
+    from hushrank.flows.steps import ledger_of  # which needs a `Job`
+
+    state = ledger_of(job.config).state(job.unkeyed_id)
+    known = state not in (ReleaseState.NONE, ReleaseState.CANCELLED)
+    return job.unkeyed_id if known else None
 
 
 def checked_config(path: Path, *, no_privacy: bool = False) -> SurveyConfig:
@@ -195,6 +249,14 @@ def check_places(config: SurveyConfig, *, seeded: bool = False) -> None:
     safe = config.privacy.private and not seeded
     check_output(config.output, config.job_hash(), safe=safe)
     check_confidential(config.confidential)
+    for key, place in (
+        ("output", config.output),
+        ("confidential", config.confidential),
+        ("ledger.path", config.ledger.path.parent),
+        ("observability.support", config.observability.support),
+    ):
+        if isinstance(place, Path):
+            check_can_be_made(key, place)
 
 
 def files_of(config: SurveyConfig, night: date | None) -> tuple[InputFile, ...]:
@@ -204,12 +266,40 @@ def files_of(config: SurveyConfig, night: date | None) -> tuple[InputFile, ...]:
         NoFilesError: a path names no file.
         InputError: a file is empty, or of an unknown format.
     """
+    multiline = config.input.multiline
     if night is None:
-        return tuple(list_files(config.input.paths, config.input.format))
+        files = list_files(config.input.paths, config.input.format)
+        return tuple(replace(file, multiline=multiline) for file in files)
     paths = [path_on(path, night) for path in config.input.paths]
     partition, window = (config.schedule.partition_on(night), config.schedule.window_on(night))
     files = list_files(paths, config.input.format, partition)
-    return tuple(replace(file, window=window) for file in files)
+    return tuple(replace(file, window=window, multiline=multiline) for file in files)
+
+
+def inputs_of(config: SurveyConfig, *, make_key: bool) -> InputNames:
+    """What a ledger would record of the input of `config`; of its files, where no night is needed.
+
+    Args:
+        config: of a job.
+        make_key: make the ledger's secret where there is none; else there are no names then.
+
+    Raises:
+        LedgerError: the ledger's secret cannot be read or made.
+    """
+    if make_key:
+        ledger_key(config.ledger.path)
+    try:
+        files = () if config.nightly else files_of(config, None)
+    except InputError:
+        files = ()
+    return _planned_inputs(config, files)
+
+
+def _planned_inputs(config: SurveyConfig, files: tuple[InputFile, ...]) -> InputNames:
+    key = find_key(config.ledger.path)
+    if key is None:
+        return InputNames(NO_KEY_YET, ())
+    return input_names(config.input.paths, files, key)
 
 
 def _check_night(path: Path, config: SurveyConfig, night: date | None) -> None:

@@ -8,7 +8,8 @@ What counts: every attempt that was not cancelled, in each period from that of i
 that of its draw. So an attempt that is reserved in November and drawn in December counts in both:
 November had set the budget aside, and in December people were exposed. One that was never drawn
 counts until it is cancelled. Whatever the interleaving, what is drawn within a period never exceeds
-its total.
+its total. Where an operator has set a wrong date right (`Accept`), what was dated later counts in
+the period in which that was done.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from hushrank.flows.budget_period import Period
 from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger_entries import (
     RESTORE,
+    Accept,
     Alert,
     Cancel,
     ChangeTerms,
@@ -63,6 +65,8 @@ class Attempt:
         config_hash: of the configuration that asked for it.
         night: whose answers it ranks; None: of no night.
         result: SHA-256 of what was drawn; None: nothing, or it was not recorded.
+        inputs: keyed names of what it reads.
+        others: populations of which it was stated that their people are others.
     """
 
     seq: int
@@ -76,6 +80,8 @@ class Attempt:
     config_hash: str = ""
     night: date | None = None
     result: str | None = None
+    inputs: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
     def counts_in(self, period: Period) -> bool:
         """Whether the budget of `period` pays for it."""
@@ -88,12 +94,12 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """An entry that changes no release: terms, an alert, or a release that no budget covers."""
+    """An entry that changes no release: terms, an alert, a recovery, or an uncovered release."""
 
     seq: int
     time: datetime
     operator: str
-    what: Open | ChangeTerms | Unsafe | Alert
+    what: Open | ChangeTerms | Unsafe | Alert | Accept
 
 
 @dataclass(slots=True)
@@ -106,6 +112,7 @@ class Account:
         attempts: every reservation in order, the last of each release under its id in `latest`.
         notes: the other entries, in order.
         latest: release id -> index in `attempts`.
+        accepted: releases that the ledger need not know, by the word of an operator.
     """
 
     opened: Open | None = None
@@ -113,6 +120,7 @@ class Account:
     attempts: list[Attempt] = field(default_factory=list)
     notes: list[Note] = field(default_factory=list)
     latest: dict[str, int] = field(default_factory=dict)
+    accepted: set[str] = field(default_factory=set)
 
     def attempt(self, release_id: str) -> Attempt | None:
         """The last attempt at a release; None where there is none."""
@@ -169,6 +177,8 @@ def account_of(entries: Iterable[Entry], population: str, place: str) -> Account
     """
     account = Account()
     for entry in entries:
+        if isinstance(entry.what, Accept) and entry.what.clock:
+            account.attempts = [_dated_by(each, entry.time) for each in account.attempts]
         if entry.population == population and not _add(account, entry):
             raise LedgerError(
                 f"{place}: line {entry.seq} cannot follow the lines above it"
@@ -180,13 +190,15 @@ def account_of(entries: Iterable[Entry], population: str, place: str) -> Account
 def _add(account: Account, entry: Entry) -> bool:
     """Take `entry` up into `account`; False where it cannot follow what is there."""
     what = entry.what
-    if isinstance(what, Open | ChangeTerms | Unsafe | Alert):
+    if isinstance(what, Open | ChangeTerms | Unsafe | Alert | Accept):
         if isinstance(what, Open) == (account.opened is not None):
             return False
         if isinstance(what, Open):
             account.opened = what
         if isinstance(what, Open | ChangeTerms):
             account.terms = what
+        if isinstance(what, Accept):
+            account.accepted.update(what.releases)
         account.notes.append(Note(entry.seq, entry.time, entry.operator, what))
         return True
     before = account.attempt(what.release_id)
@@ -212,7 +224,18 @@ def _reserved(entry: Entry, what: Reserve) -> Attempt:
         reserved_at=entry.time,
         config_hash=what.config_hash,
         night=what.night,
+        inputs=what.inputs,
+        others=what.others,
     )
+
+
+def _dated_by(attempt: Attempt, time: datetime) -> Attempt:
+    """The attempt as it is once it is known that nothing above was recorded after `time`.
+
+    It moves into the period of `time`, which pays for it: its own date is past or never was.
+    """
+    drawn_at = None if attempt.drawn_at is None else min(attempt.drawn_at, time)
+    return replace(attempt, reserved_at=min(attempt.reserved_at, time), drawn_at=drawn_at)
 
 
 def _moved(attempt: Attempt, what: Draw | Commit | Cancel, time: datetime) -> Attempt:

@@ -54,6 +54,10 @@ class LedgerBackend(Protocol):
         """Delete what an append that died has left beside the ledger."""
         ...
 
+    def accept_loss(self) -> None:
+        """Take what is there now for all that was ever appended: `Snapshot.loss` is None then."""
+        ...
+
     def hold(self, release_id: str) -> AbstractContextManager[None]:
         """Keep every other run of that release out, until the block ends or the process dies.
 

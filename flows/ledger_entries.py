@@ -66,6 +66,9 @@ class Reserve(_Wire):
 
     Attributes:
         night: whose answers it ranks; None where the configuration selects no night.
+        key: tells which key the names below are made with; empty in older entries.
+        inputs: keyed names of what is read (`flows.input_names`).
+        others: populations of which the operator states that their people are others.
     """
 
     event: Literal["reserve"] = "reserve"
@@ -74,6 +77,9 @@ class Reserve(_Wire):
     spend: Spend
     config_hash: str
     night: date | None = None
+    key: str = ""
+    inputs: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
 
 
 class Draw(_Wire):
@@ -122,7 +128,24 @@ class Alert(_Wire):
     epsilon: float
 
 
-Event = Open | ChangeTerms | Reserve | Draw | Commit | Cancel | Unsafe | Alert
+class Accept(_Wire):
+    """The operator has looked at what is amiss with the ledger, and goes on (`ledger recover`).
+
+    Attributes:
+        why: what was amiss, in words.
+        key: from here on names are made with this key; empty: with the one from before.
+        clock: the date of this entry is right, and no later date above it is.
+        releases: published ones of past periods that the ledger does not know, and need not.
+    """
+
+    event: Literal["accept"] = "accept"
+    why: str
+    releases: tuple[str, ...] = ()
+    key: str = ""
+    clock: bool = False
+
+
+Event = Open | ChangeTerms | Reserve | Draw | Commit | Cancel | Unsafe | Alert | Accept
 
 
 class Entry(_Wire):
@@ -146,6 +169,21 @@ class Chain:
 
     entries: tuple[Entry, ...]
     last_hash: str
+
+    def hash_of(self, line: int) -> str | None:
+        """Of the line of that number, from 1; None where there is none."""
+        if line == len(self.entries):
+            return self.last_hash
+        return self.entries[line].previous if 0 < line < len(self.entries) else None
+
+    @property
+    def key(self) -> str:
+        """Which key the names in it are made with; empty where it has none."""
+        return next(filter(None, (_key(entry.what) for entry in reversed(self.entries))), "")
+
+
+def _key(what: Event) -> str:
+    return what.key if isinstance(what, Reserve | Accept) else ""
 
 
 def read_chain(content: bytes, place: str) -> Chain:
@@ -205,7 +243,7 @@ def _body(entry: Entry) -> bytes:
 def _fields(line: bytes, where: str, number: int) -> dict[str, Any]:
     try:
         fields = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         fields = None
     if not isinstance(fields, dict) or not line.startswith(LINE_START):
         if number == 1:
@@ -217,8 +255,8 @@ def _fields(line: bytes, where: str, number: int) -> dict[str, Any]:
     version = fields["hushrank_ledger"]
     if version != VERSION:
         raise LedgerError(
-            f"{where} is of ledger version {version!r}, but this hushrank reads version {VERSION}."
-            " Use the hushrank that wrote it, or a newer one."
+            f"{where} is of ledger version {str(version)[:20]}, but this hushrank reads version"
+            f" {VERSION}. Use the hushrank that wrote it, or a newer one."
         )
     return fields
 

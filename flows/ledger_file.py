@@ -11,7 +11,8 @@ Beside `ledger.jsonl` stand
 - `ledger.jsonl.runs/`, one lock for each release, held while it runs.
 
 Order of an append: lines, fsync, length. A death in between leaves the lines counted and the length
-behind, which is allowed.
+behind, which is allowed. Before the first lines of all a length of 0 is recorded: so where it is
+missing beside lines, somebody has removed it or put an older copy back without it.
 """
 
 from __future__ import annotations
@@ -32,6 +33,12 @@ from hushrank.flows.errors import LedgerError, RunInProgress
 from hushrank.flows.held_signals import signals_held
 from hushrank.flows.ledger_backend import Snapshot
 from hushrank.flows.ledger_entries import LINE_START
+from hushrank.flows.private_files import (
+    replace_private,
+    require_own_folder,
+    sync_folder,
+    write_all,
+)
 from hushrank.transforms.write import is_stale
 
 LOCK_TIMEOUT = 20.0  # seconds; an append holds the lock for milliseconds
@@ -66,16 +73,12 @@ class LedgerFile:
         Raises:
             LedgerError: the file is there and cannot be read.
         """
+        require_own_folder(self._path)
         recorded = self._recorded_length()  # first, as an append records it last
         content = _whole_lines(self._content())
-        if len(content) >= recorded:
-            return Snapshot(content, _token(content))
-        loss = (
-            f"{self._path}: {recorded - len(content)} bytes at its end are missing: it was cut off,"
-            " deleted or replaced by an older copy. Put the newest copy back. Without one, count"
-            f" this budget as spent; to accept the loss knowingly, delete {self._length_path}."
-        )
-        return Snapshot(content, _token(content), loss)
+        if recorded is None and content:  # was the very first append made in between?
+            recorded = self._recorded_length()
+        return Snapshot(content, _token(content), self._loss(content, recorded))
 
     def append(self, token: str, lines: bytes) -> bool:
         """Add `lines` and wait until they are on the disk; see `LedgerBackend.append`.
@@ -96,6 +99,10 @@ class LedgerFile:
         if dead:
             self._locked(lambda: _delete(dead))
 
+    def accept_loss(self) -> None:
+        """Record the length of what is there now; see `LedgerBackend.accept_loss`."""
+        self._locked(lambda: self._record_length(len(_whole_lines(self._content()))))
+
     @contextmanager
     def hold(self, release_id: str) -> Iterator[None]:
         """Keep every other run of that release out; see `LedgerBackend.hold`."""
@@ -110,6 +117,7 @@ class LedgerFile:
     def _take(self, lock: FileLock, release_id: str) -> None:
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            require_own_folder(self._path)
             self._runs.mkdir(mode=0o700, exist_ok=True)
             lock.acquire(timeout=0)
         except Timeout:
@@ -132,6 +140,7 @@ class LedgerFile:
         deadline = time.monotonic() + self._lock_timeout
         try:
             self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            require_own_folder(self._path)
             while True:
                 try:
                     return self._once_locked(action)
@@ -169,13 +178,15 @@ class LedgerFile:
             content = _whole_lines(found)
             if _token(content) != token:
                 return False
+            if not content and self._recorded_length() is None:
+                self._record_length(0)  # from now on: where it is missing, an older ledger is back
             if len(found) > len(content):
                 os.ftruncate(descriptor, len(content))  # the rest of an interrupted append
             try:
-                _write_all(descriptor, lines)
+                write_all(descriptor, lines)
                 os.fsync(descriptor)
                 if not content:
-                    _sync_folder(self._path.parent)
+                    sync_folder(self._path.parent)
                 self._record_length(len(content) + len(lines))
             except OSError:
                 os.ftruncate(descriptor, len(content))
@@ -196,28 +207,37 @@ class LedgerFile:
         except OSError as error:
             raise _unreadable(self._path, error) from error
 
-    def _recorded_length(self) -> int:
+    def _loss(self, content: bytes, recorded: int | None) -> str | None:
+        """How it is known that lines are missing; None: none are."""
+        if recorded is None and content:
+            return (
+                f"{self._length_path} is missing, so nobody can tell whether this ledger is the"
+                " newest. Put the newest copy back, with the files beside it; or run hushrank"
+                " ledger recover, which says what is known to be spent."
+            )
+        if recorded is None or len(content) >= recorded:
+            return None
+        return (
+            f"{self._path}: {recorded - len(content)} bytes at its end are missing: it was cut off,"
+            " deleted or replaced by an older copy. Put the newest copy back. Without one, count"
+            " this budget as spent, or run hushrank ledger recover, which says what is known to be."
+        )
+
+    def _recorded_length(self) -> int | None:
         try:
             return int(self._length_path.read_text())
         except FileNotFoundError:
-            return 0
+            return None
         except OSError as error:
             raise _unreadable(self._path, error) from error
         except ValueError as error:
             raise LedgerError(
                 f"{self._length_path} is damaged: it does not hold a number."
-                f" If {self._path} is complete, delete it."
+                f" If {self._path} is complete, delete it and run hushrank ledger recover."
             ) from error
 
     def _record_length(self, length: int) -> None:
-        new = Path(f"{self._length_path}{NEW}")
-        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        try:
-            _write_all(descriptor, f"{length}\n".encode())
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        new.replace(self._length_path)
+        replace_private(self._length_path, f"{length}\n".encode())
 
 
 def _whole_lines(content: bytes) -> bytes:
@@ -240,21 +260,6 @@ def _token(content: bytes) -> str:
 def _read_all(descriptor: int) -> bytes:
     with os.fdopen(os.dup(descriptor), "rb") as file:
         return file.read()
-
-
-def _write_all(descriptor: int, content: bytes) -> None:
-    view = memoryview(content)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
-def _sync_folder(folder: Path) -> None:
-    """Make the name of a new file survive a power failure too."""
-    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
 
 
 def _unreadable(path: Path, error: OSError) -> LedgerError:

@@ -66,17 +66,15 @@ class LedgerObject:
             LedgerError: it cannot be read, or the store does not answer.
         """
         try:
-            recorded = self._length(
-                self._length_path.read(self._patience)
-            )  # first, as an append records it last
+            recorded = self._recorded_length()  # first, as an append records it last
             found = self._path.read(self._patience)
         except OSError as error:
             raise _unreachable(self.place, "read", error) from error
         content = b"" if found is None else found.content
+        if recorded is None and content:  # was the very first append made in between?
+            recorded = self._recorded_length()
         token = str(ABSENT if found is None else found.generation)
-        if len(content) >= recorded:
-            return Snapshot(content, token)
-        return Snapshot(content, token, self._loss_text(recorded - len(content)))
+        return Snapshot(content, token, self._loss(content, recorded))
 
     def append(self, token: str, lines: bytes) -> bool:
         """Replace the object by itself and `lines`; see `LedgerBackend.append`.
@@ -92,6 +90,8 @@ class LedgerObject:
             found = self._path.read(self._patience)
             if str(ABSENT if found is None else found.generation) != token:
                 return False
+            if found is None and self._recorded_length() is None:
+                self._record_length(0)  # from now on: where it is missing, an older ledger is back
             content = lines if found is None else found.content + lines
             written = self._swap(found, content)
             if written:
@@ -104,6 +104,15 @@ class LedgerObject:
 
     def tidy(self) -> None:
         """Nothing: an object appears whole or not at all."""
+
+    def accept_loss(self) -> None:
+        """Record the length of what is there now; see `LedgerBackend.accept_loss`."""
+        try:
+            found = self._path.read(self._patience)
+            length = 0 if found is None else len(found.content)
+            self._length_path.write(f"{length}\n".encode(), patience=self._patience)
+        except OSError as error:
+            raise _unreachable(str(self._length_path), "written", error) from error
 
     @contextmanager
     def hold(self, release_id: str) -> Iterator[None]:
@@ -153,7 +162,8 @@ class LedgerObject:
         """Raise the recorded length; another writer may have recorded a larger one."""
         while True:
             found = self._length_path.read(self._patience)
-            if self._length(found) >= length:
+            known = self._length(found)
+            if known is not None and known >= length:
                 return
             try:
                 self._length_path.write(
@@ -169,21 +179,33 @@ class LedgerObject:
                 return  # the lines are recorded: the next append records their length as well
             return
 
-    def _length(self, found: StoredObject | None) -> int:
+    def _recorded_length(self) -> int | None:
+        return self._length(self._length_path.read(self._patience))
+
+    def _length(self, found: StoredObject | None) -> int | None:
         try:
-            return 0 if found is None else int(found.content)
+            return None if found is None else int(found.content)
         except ValueError as error:
             raise LedgerError(
                 f"{self._length_path} is damaged: it does not hold a number."
-                f" If {self._path} is complete, delete it."
+                f" If {self._path} is complete, delete it and run hushrank ledger recover."
             ) from error
 
-    def _loss_text(self, missing: int) -> str:
+    def _loss(self, content: bytes, recorded: int | None) -> str | None:
+        """How it is known that lines are missing; None: none are."""
+        if recorded is None and content:
+            return (
+                f"{self._length_path} is missing, so nobody can tell whether this ledger is the"
+                " newest. Put the newest generation of both back; or run hushrank ledger recover,"
+                " which says what is known to be spent."
+            )
+        if recorded is None or len(content) >= recorded:
+            return None
         return (
-            f"{self._path}: {missing} bytes at its end are missing: it was deleted or replaced by"
-            " an older copy. Put the newest generation back (gcloud storage ls --all-versions shows"
-            " what the bucket keeps). Without one, count this budget as spent; to accept the loss"
-            f" knowingly, delete {self._length_path}."
+            f"{self._path}: {recorded - len(content)} bytes at its end are missing: it was deleted"
+            " or replaced by an older copy. Put the newest generation back (gcloud storage ls"
+            " --all-versions shows what the bucket keeps). Without one, count this budget as"
+            " spent, or run hushrank ledger recover, which says what is known to be."
         )
 
 

@@ -9,7 +9,7 @@ from datetime import datetime
 from hushrank.flows.budget_period import Period
 from hushrank.flows.budget_text import spend_text
 from hushrank.flows.ledger_account import Account, Attempt, Note, ReleaseState
-from hushrank.flows.ledger_entries import Alert, Unsafe
+from hushrank.flows.ledger_entries import Accept, Alert, Unsafe
 from hushrank.privacy.accounting import Spend
 
 HISTORY_COLUMNS = ("time (UTC)", "release", "state", "cost", "counts now", "by", "note")
@@ -84,6 +84,8 @@ def _note_row(note: Note) -> HistoryRow:
     elif isinstance(what, Alert):
         release_id, state = "", "alert"
         text = f"{what.fraction:.0%} of epsilon {what.epsilon:g} used"
+    elif isinstance(what, Accept):
+        release_id, state, text = "", "recovery", what.why
     else:
         renewal = f", {what.refresh}" if what.refresh else ""
         release_id, state = "", "terms"

@@ -13,9 +13,11 @@ from hushrank.flows.errors import BudgetRefused, LedgerError
 from hushrank.flows.ledger_account import MAY_FOLLOW, Account, Attempt
 from hushrank.flows.ledger_entries import Cancel, Commit, Draw
 from hushrank.flows.ledger_text import (
+    ahead_text,
     clock_text,
     other_cost_text,
     other_guarantee_text,
+    other_key_text,
     other_protection_text,
     undrawn_text,
     wrong_state_text,
@@ -23,6 +25,8 @@ from hushrank.flows.ledger_text import (
 from hushrank.privacy.accounting import Spend, fits
 
 MAX_CLOCK_LAG = timedelta(hours=1)  # machines that share a ledger may differ by this much
+MAX_CLOCK_LEAD = timedelta(days=400)  # a survey of every year is within it
+WRONG_YEAR = timedelta(days=366)  # a date so far ahead of a clock that is right is wrong
 
 _RELEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # it also names a lock file
 
@@ -55,7 +59,25 @@ def require_same_guarantee(account: Account, terms: BudgetTerms, place: str) -> 
 def require_clock(clock: datetime, last: datetime, terms: BudgetTerms, place: str) -> None:
     """Raise LedgerError where budget renews and `clock` is far behind the `last` entry, in UTC."""
     if terms.refresh is not None and last - clock > MAX_CLOCK_LAG:
-        raise LedgerError(clock_text(place, last, clock))
+        raise LedgerError(clock_text(place, last, clock, mendable=last - clock > WRONG_YEAR))
+
+
+def require_no_lead(clock: datetime, last: datetime | None, place: str) -> None:
+    """Raise LedgerError where `clock` is years ahead of the `last` entry, in UTC."""
+    if last is not None and clock - last > MAX_CLOCK_LEAD:
+        raise LedgerError(ahead_text(place, last, clock))
+
+
+def require_key(known: str, key: str, place: str) -> None:
+    """Raise LedgerError if the names in the ledger are made with another key than `key`.
+
+    Args:
+        known: `LedgerKey.check` of the one they are made with; empty where there are none.
+        key: the same of the one that is there.
+        place: of the ledger.
+    """
+    if known not in ("", key):
+        raise LedgerError(other_key_text(place))
 
 
 def require_fit(

@@ -53,6 +53,9 @@ def other_cost_text(release_id: str, reserved: Spend, needed: Spend) -> str:
     )
 
 
+NOT_ANOTHER_NAME = "Another name is for other people: it begins a new budget."
+
+
 def other_guarantee_text(where: str, name: str, known: str, asked: str) -> str:
     """A release whose unit or adjacency is not the one that the population counts by.
 
@@ -64,8 +67,8 @@ def other_guarantee_text(where: str, name: str, known: str, asked: str) -> str:
     """
     return (
         f"{where} counts its budget by {name} {known}, but the configuration has"
-        f" privacy.{name}: {asked}. Costs under the two cannot be added up. Set {name}: {known},"
-        f" or give these releases another name. {NOTHING_SPENT}"
+        f" privacy.{name}: {asked}. Costs under the two cannot be added up. Set {name}: {known}."
+        f" {NOT_ANOTHER_NAME} {NOTHING_SPENT}"
     )
 
 
@@ -81,18 +84,46 @@ def other_protection_text(where: str, known: Protects, asked: Protects) -> str:
     """A release that hides another part of a unit than the population counts by."""
     return (
         f"{where} counts its budget for releases that hide {HIDES[known]}; this one hides"
-        f" {HIDES[asked]}. Costs of the two cannot be added up. Set section privacy as it was, or"
-        f" give these releases another name. {NOTHING_SPENT}"
+        f" {HIDES[asked]}. Costs of the two cannot be added up. Set section privacy as it was."
+        f" {NOT_ANOTHER_NAME} {NOTHING_SPENT}"
     )
 
 
-def clock_text(place: str, last: datetime, clock: datetime) -> str:
-    """A clock that is far behind the last entry."""
+def clock_text(place: str, last: datetime, clock: datetime, *, mendable: bool) -> str:
+    """A clock that is far behind the last entry; `mendable`: so far that the entry's is wrong."""
+    way_out = (
+        "hushrank ledger recover sets it right"
+        if mendable
+        else "no budget is given before that date"
+    )
     return (
-        f"{place}: the last entry is dated {last:%Y-%m-%d %H:%M} UTC, but this machine's clock"
-        f" says {clock:%Y-%m-%d %H:%M} UTC. Set the clock right. If it is the entry's date that is"
-        f" wrong, no budget is given before that date. {NOTHING_SPENT}"
+        f"{place}: the last entry is dated {_minute(last)}, but this machine's clock says"
+        f" {_minute(clock)}. Set the clock right. If it is the entry's date that is wrong,"
+        f" {way_out}. {NOTHING_SPENT}"
     )
+
+
+def ahead_text(place: str, last: datetime, clock: datetime) -> str:
+    """A clock that is so far ahead of the last entry that it is probably wrong."""
+    return (
+        f"{place}: this machine's clock says {_minute(clock)}, more than a year after the last"
+        f" entry ({_minute(last)}). Entries dated by a wrong clock would keep budget from other"
+        " machines for years. Set the clock right; if it is right, run hushrank ledger recover once"
+        f" and then this again. {NOTHING_SPENT}"
+    )
+
+
+def other_key_text(place: str) -> str:
+    """A key that is not the one of the entries."""
+    return (
+        f"{place}.key is not the key that this ledger was written with, so it cannot be told which"
+        " inputs were read before. Put back the one that stood beside the ledger. If it is lost,"
+        f" hushrank ledger recover goes on with this one, and says what that costs. {NOTHING_SPENT}"
+    )
+
+
+def _minute(time: datetime) -> str:
+    return f"{time:%Y-%m-%d %H:%M} UTC"
 
 
 def undrawn_text(release_ids: Sequence[str]) -> str:

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from hushrank.flows.command_arguments import ConfigPath, ReleaseId
-from hushrank.flows.errors import ConfigError, HushrankError, notes_of
+from hushrank.flows.errors import ConfigError, HushrankError, check_address_space, notes_of
+from hushrank.flows.terminal import Console
 
 if TYPE_CHECKING:
     from hushrank.flows.job import Job
@@ -28,6 +28,8 @@ AFTER_FAILURE = (
     "What was reserved but not drawn is given back; if noise was drawn already, the same command"
     " publishes that release without spending again."
 )
+
+YEARS = range(1900, 3000)  # outside, clocks of some time zones cannot tell the day
 
 Direct = Annotated[
     bool, typer.Option("--direct", help="Run the steps without Prefect: faster to start.")
@@ -88,11 +90,20 @@ def day_of(text: str, option: str) -> date:
         ConfigError: it is none.
     """
     try:
-        return date.fromisoformat(text)
+        day = date.fromisoformat(text)
     except ValueError:
+        day = None
+    if day is None:
         raise ConfigError(
-            f"{option}: must be a date such as 2026-11-20, got {text!r}. Nothing was read or spent."
-        ) from None
+            f"{option}: must be a date such as 2026-11-20, got {text[:40]!r}. Nothing was read or"
+            " spent."
+        )
+    if day.year not in YEARS:
+        raise ConfigError(
+            f"{option}: must be of the years {YEARS[0]} to {YEARS[-1]}, got {day}. Nothing was read"
+            " or spent."
+        )
+    return day
 
 
 @contextmanager
@@ -103,8 +114,10 @@ def execution(direct: bool) -> Iterator[Callable[[Job], Outcome]]:
         direct: without Prefect.
 
     Raises:
+        ConfigError: the process may take too little memory.
         HushrankError: it was interrupted.
     """
+    check_address_space()
     from hushrank.flows.reduction import Reducer
 
     try:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 
-from hushrank.estimation.convergence import ConvergenceError
 from hushrank.estimation.links import link_named
 from hushrank.estimation.matrices import MOST_DENSE_ITEMS, pair_counts_of
 from hushrank.estimation.mle_many_items import rank_many_by_scores
@@ -17,7 +16,7 @@ from hushrank.estimation.perturbed_mle import (
 )
 from hushrank.flows.config import SurveyConfig
 from hushrank.flows.config_model import NO_SIZE
-from hushrank.flows.errors import ConfigError, DrawError
+from hushrank.flows.errors import ConfigError
 from hushrank.flows.method import Arrays, Conclusion, Terms
 from hushrank.flows.mle_statement import mle_record
 from hushrank.flows.release import NO_COMPARISONS, NOT_INFORMATIVE
@@ -68,19 +67,9 @@ class PerturbedLikelihood:
         return reduce_survey(config, mechanism.params, files, key, folder, Statistic.PAIR_COUNTS)
 
     def draw(self, exact: Arrays, mechanism: ScoreMechanism, bits: RandomBits) -> Arrays:
-        """Fit with noise. The scores are all that leaves.
-
-        Raises:
-            DrawError: the solver missed its tolerance; nothing is released.
-        """
+        """Fit with noise. The scores are all that leaves."""
         counts = pair_counts_of(exact, mechanism.ties.row_weight)
-        try:
-            return {"scores": perturbed_mle(counts, mechanism.calibrated, bits)}
-        except ConvergenceError as error:
-            raise DrawError(
-                f"draw: {error}. The noise was drawn, so the budget is spent, and nothing is"
-                " released: a change of model.gamma or of the input makes another release"
-            ) from None
+        return {"scores": perturbed_mle(counts, mechanism.calibrated, bits)}
 
     def conclude(
         self, drawn: Arrays, mechanism: ScoreMechanism, config: SurveyConfig

@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.terminal import Console
 
 FILE_WIDTH = 110  # characters, where no terminal says how many
 DEFAULT_MIX = ("0.5", "1", "2", "4")  # shown one by one where no mix is given

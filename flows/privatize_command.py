@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.console import Console
 
 from hushrank.flows.command_arguments import UserColumn
+from hushrank.flows.config_section import LEAST_LOSS, MOST_LOSS
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.locations import check_can_be_made
 from hushrank.flows.privatize_rankings import RankingOptions, privatize_rankings
+from hushrank.flows.terminal import Console
 
 if TYPE_CHECKING:
     from hushrank.transforms.epsilons import AnswerColumns, EpsilonSource, Shares
@@ -102,6 +105,7 @@ def privatize(
         raise ConfigError("Give exactly one of --epsilon, --epsilon-column and --epsilon-table.")
     if not out.parent.is_dir():
         raise ConfigError(f"--out: {out.parent}: no such folder. Make it, or name another.")
+    check_can_be_made("--out", out.absolute())
     source = _source(epsilon, epsilon_range, epsilon_table)
     kind = _kind(context, kind, answers)
     if kind == "rankings":
@@ -192,6 +196,11 @@ def _source(
             " --epsilon-range 0.1 5."
         )
     low, high = epsilon_range or (epsilon or 0.0, epsilon or 0.0)
+    if 0 < low < LEAST_LOSS or MOST_LOSS < high < math.inf:
+        raise ConfigError(
+            f"--epsilon or --epsilon-range: must be from {LEAST_LOSS:g} to {MOST_LOSS:g}, got"
+            f" {low!r} and {high!r}"
+        )
     path = None if table is None else str(table)
     try:
         return EpsilonSource(low=low, high=high, value=epsilon, table=path)

@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from rich.console import Console
-
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.terminal import Console
 
 if TYPE_CHECKING:
     from hushrank.pipelines.privatize_rankings import PrivateForm

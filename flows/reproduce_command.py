@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.terminal import Console
 
 
 class Paper(StrEnum):

@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.text import Text
 
 from hushrank.flows.command_arguments import ConfigPath
 from hushrank.flows.errors import ConfigError, HushrankError
+from hushrank.flows.terminal import Console
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import ConcurrencyLimitConfig

@@ -7,35 +7,42 @@ a worker starts, so this module loads Prefect at once; nothing else imports it e
 from __future__ import annotations
 
 import logging
-from datetime import UTC, date, datetime
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from prefect import flow, get_run_logger, runtime
+from prefect.client.schemas.objects import State
 
 from hushrank.flows.display import night_text
-from hushrank.flows.errors import ConfigError
 from hushrank.flows.held_signals import stop_as_ctrl_c
 from hushrank.flows.job import Job
+from hushrank.flows.night_commands import day_of
 from hushrank.flows.nightly import Outcome, directly
 from hushrank.flows.nights import NightStatus, rank_due, rank_nights
-from hushrank.flows.prefect_flow import run_in_flow
+from hushrank.flows.prefect_flow import Kept, run_in_flow
 from hushrank.flows.reduction import Reducer
 
 FLOW, ENTRYPOINT = "nights", "hushrank.flows.scheduled.nights"
 
 
 @flow(name=FLOW, persist_result=False, retries=0)
-def nights(survey: str, night: str | None = None) -> None:
+def nights(survey: str, night: str | None = None) -> State[Any]:
     """Rank what is due at the time for which this run was scheduled, however late it starts.
 
     Args:
         survey: absolute path of the YAML file, where the run takes place.
         night: a date such as 2026-11-20; only this night then.
 
-    Raises:
-        HushrankError: the run fails with a text that a person can act on.
+    Returns:
+        A failed state, with a text that a person can act on, where the run failed: what a flow
+        raises Prefect would pickle.
     """
     stop_as_ctrl_c()
+    return Kept(lambda: _rank(survey, night)).state()
+
+
+def _rank(survey: str, night: str | None) -> None:
     logger = get_run_logger()
     path = Path(survey)
     with Reducer() as reducer:
@@ -46,7 +53,9 @@ def nights(survey: str, night: str | None = None) -> None:
         if night is None:
             results = rank_due(path, _scheduled_for(), execute)
         else:
-            results = rank_nights(path, [_day(night)], datetime.now(UTC), execute)
+            results = rank_nights(
+                path, [day_of(night, "parameter night")], datetime.now(UTC), execute
+            )
         found = None
         for found in results:
             failed = found.status is NightStatus.FAILED
@@ -59,12 +68,3 @@ def _scheduled_for() -> datetime:
     """When this run was to start; a run that nobody scheduled was to start now."""
     planned = runtime.flow_run.scheduled_start_time
     return datetime.now(UTC) if planned is None else planned
-
-
-def _day(text: str) -> date:
-    try:
-        return date.fromisoformat(text)
-    except ValueError:
-        raise ConfigError(
-            f"parameter night: must be a date such as 2026-11-20, got {text!r}"
-        ) from None

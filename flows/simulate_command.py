@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
-from rich.console import Console
 from rich.progress import Progress, TaskID
 
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.terminal import Console
 
 if TYPE_CHECKING:
     from hushrank.pipelines.simulated_folder import Simulated

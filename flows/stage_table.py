@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.job import Job
 from hushrank.flows.methods import METHODS
+from hushrank.flows.terminal import Console
 from hushrank.pipelines.reduction_job import EXACT_FILE
 from hushrank.privacy.keyed_hash import KEY_BYTES, SecretKey
 from hushrank.privacy.randomness import BitSource
@@ -46,7 +46,7 @@ def _engine_rows(job: Job) -> Iterator[Row]:
 
     config = job.config
     method = METHODS[config.method]
-    reduction = method.reduction(config, job.mechanism, job.files, NO_KEY, str(job.work))
+    reduction = method.reduction(config, job.mechanism, job.files, NO_KEY, str(job.planned_work))
     try:
         found = stages(reduction)
     except InputError as error:
@@ -82,7 +82,7 @@ def show_stages(console: Console, job: Job) -> None:
     places = {
         "engine": config.runner.kind,
         "the input": ", ".join(config.input.paths),
-        "protected": f"{job.work} holds every file of the protected side, and {DRAWN}",
+        "protected": f"{job.planned_work} holds every file of the protected side, and {DRAWN}",
         "output": config.output,
         "ledger": config.ledger.path,
     }

@@ -201,6 +201,13 @@ def never_protected() -> Iterator[str]:
     yield "The answers themselves, from anybody who can read the input or the confidential folder."
 
 
+ROWS_SPAN_LINES = (
+    "Rows from other rows, because input.multiline is set: one row of a CSV file with an open quote"
+    " swallows those after it, up to 1 MiB. Whoever writes such a row moves the result by more than"
+    " the noise hides, and so by more than the stated factor."
+)
+
+
 def large_loss(epsilon: float) -> Iterator[str]:
     """A warning where the guarantee is weak."""
     if epsilon > 10:

@@ -36,12 +36,14 @@ from hushrank.flows.job import Job
 from hushrank.flows.ledger import Ledger
 from hushrank.flows.ledger_account import Attempt, ReleaseState
 from hushrank.flows.ledger_gcs import LedgerObject
+from hushrank.flows.ledger_witness import keep_witness, require_remembered
 from hushrank.flows.local_statement import LocalGuarantee
 from hushrank.flows.method import Arrays
 from hushrank.flows.methods import METHODS
 from hushrank.flows.publish import publish
 from hushrank.flows.reduction import Reducer
 from hushrank.flows.release import Provenance, Release, build_release
+from hushrank.flows.statement import ROWS_SPAN_LINES
 from hushrank.flows.work_folder import (
     DRAWN_FILE,
     FAILED_FILE,
@@ -83,6 +85,7 @@ def ledger_of(config: SurveyConfig) -> Ledger:
         adjacency=config.privacy.adjacency,
         protects=protects(config),
         alerts=config.ledger.alerts,
+        other_people=config.ledger.other_people,
     )
     place = config.ledger.path
     return Ledger(LedgerObject(place) if isinstance(place, CloudPath) else place, terms)
@@ -116,13 +119,16 @@ def reserve(job: Job, ledger: Ledger) -> Standing:
         )
     if stored:
         return Standing.DRAWN
+    require_remembered(job.config, ledger, job.inputs.plain)
     ledger.reserve(
         job.release_id,
         job.terms.spend,
         config_hash=job.config.job_hash(),
         night=job.night,
         noise_lost=paid,  # and its result is not in the confidential area
+        inputs=job.inputs,
     )
+    keep_witness(job.config, ledger, job.inputs.plain)
     return Standing.RESERVED
 
 
@@ -262,11 +268,15 @@ def estimate(job: Job) -> Release:
         charged=job.safe,
         bits=drawn.bits,
     )
+    privacy = conclusion.privacy
+    if config.input.multiline and privacy.mechanism != "none":
+        uncovered = (ROWS_SPAN_LINES, *privacy.not_protected)
+        privacy = privacy.model_copy(update={"not_protected": uncovered})
     return build_release(
         provenance,
         config.items.catalogue().names,
         conclusion.estimate,
-        conclusion.privacy,
+        privacy,
         conclusion.released,
         conclusion.scale,
         conclusion.warnings,
@@ -292,6 +302,8 @@ def commit(job: Job, ledger: Ledger) -> None:
     forget_exact(job.work)
     if job.safe:
         ledger.commit(job.release_id)
+        with suppress(OSError):  # what was kept before the noise was drawn stands
+            keep_witness(job.config, ledger)
 
 
 def sweep(config: SurveyConfig, ledger: Ledger) -> None:
@@ -300,7 +312,7 @@ def sweep(config: SurveyConfig, ledger: Ledger) -> None:
     Of a release that this ledger does not know, another ledger has the lock: only its exact arrays
     are deleted that came when it was drawn or given up.
     """
-    ledger.tidy()
+    ledger.backend.tidy()
     forget_half_written(config.confidential)
     for release_id in releases_with_strays(config.confidential):
         with suppress(RunInProgress), ledger.run_lock(release_id):  # a run sees to its own

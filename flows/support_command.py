@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Annotated
 
 import typer
-from rich.console import Console
 
 from hushrank.flows.command_arguments import ConfigPath
+from hushrank.flows.terminal import Console
 
 
 def support(

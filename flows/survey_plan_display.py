@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -29,6 +28,7 @@ from hushrank.flows.survey_plan import (
     plan_config,
     recommended_method,
 )
+from hushrank.flows.terminal import Console
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 DEFAULT_TARGET = "top=0.9"

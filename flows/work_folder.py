@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 import re
 import stat
 from collections.abc import Iterable
@@ -47,7 +48,8 @@ def check_confidential(folder: Place) -> None:
     """Refuse a confidential folder that others can open.
 
     Raises:
-        ConfigError: it is a file, its mode lets others in, or its bucket cannot be used.
+        ConfigError: it is a file, it is another user's, its mode lets others in, or its bucket
+            cannot be used.
     """
     if isinstance(folder, CloudPath):
         try:
@@ -59,6 +61,12 @@ def check_confidential(folder: Place) -> None:
         return
     if folder.exists() and not folder.is_dir():
         raise ConfigError(f"confidential: {folder} is a file; name a folder.")
+    if folder.exists() and folder.stat().st_uid != os.geteuid():
+        raise ConfigError(
+            f"confidential: {folder} belongs to another user of this machine (number"
+            f" {folder.stat().st_uid}), who can open what is kept there: exact counts and rejected"
+            f" rows. Name a folder of your own, or run: chown {os.geteuid()} {folder}"
+        )
     if folder.exists() and folder.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO):
         raise ConfigError(
             f"confidential: {folder} is open to other users of this machine, and exact counts and"
@@ -209,6 +217,12 @@ def releases_with_strays(area: Place) -> list[str]:
     """
     found = _names_by_release(area).items()
     return sorted(release_id for release_id, names in found if _strays(names))
+
+
+def release_folders(area: Path) -> list[Path]:
+    """The folders of releases in a confidential area of this machine."""
+    works = area.iterdir() if area.is_dir() else ()
+    return sorted(work for work in works if _RELEASE.fullmatch(work.name) and work.is_dir())
 
 
 def delete_strays(work: Place, *, temporary: bool = True) -> None:

@@ -3,7 +3,9 @@
 Plain scalars mean what they mean in YAML 1.2, not in the YAML 1.1 of the library: `yes`, `no`,
 `12:30` and `2026-11-20` are text (here `007` is too), `1e-6` is a number. So an item called `No`
 stays an item, and a small delta stays a number. A key that stands twice, of which YAML libraries
-keep the last, is refused.
+keep the last, is refused. So is what no configuration needs and what harms whoever reads it: tags
+(`!!int abc`), sections within sections without end, numbers of more than 64 bits, and characters
+that a terminal would obey.
 """
 
 from __future__ import annotations
@@ -16,13 +18,19 @@ from pathlib import Path
 import yaml
 
 from hushrank.flows.errors import ConfigError
+from hushrank.transforms.plain_text import hidden_character
+
+MOST_BYTES = 16 << 20  # of a file: a list of items that is longer goes into a file of its own
+MOST_LEVELS = 20  # of sections and lists within each other; a job has four
+INTEGERS = range(-(2**63), 2**63)
 
 _CHOOSE = re.compile(r"#\s*CHOOSE\b:?\s*(?P<what>.*)")
 _NULL_TAG = "tag:yaml.org,2002:null"
+_INTEGER_TAG = "tag:yaml.org,2002:int"
 
 _SCALARS = {
     "tag:yaml.org,2002:bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
-    "tag:yaml.org,2002:int": (r"0|-?[1-9][0-9]*", "-0123456789"),
+    _INTEGER_TAG: (r"0|-?[1-9][0-9]*", "-0123456789"),
     "tag:yaml.org,2002:float": (
         r"-?([0-9]+\.[0-9]*([eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+|\.[0-9]+|\.inf)|\.nan",
         "-.0123456789",
@@ -31,10 +39,43 @@ _SCALARS = {
 }
 
 
+class _Refused(Exception):  # noqa: N818 - it never leaves this module
+    """A node that is YAML and that no configuration needs: what is wrong, and its line."""
+
+    def __init__(self, problem: str, mark: yaml.Mark) -> None:
+        super().__init__(f"line {mark.line + 1}: {problem}")
+
+
 class _Loader(yaml.SafeLoader):
     """The safe loader, with the scalars above in place of its own."""
 
     yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML reads its table from the class
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._levels = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """As the library does, which goes as deep as a file tells it to.
+
+        Raises:
+            _Refused: the node has a tag, is too deep, or cannot be shown.
+        """
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if getattr(event, "tag", None) is not None:
+            raise _Refused("a tag (!) has no meaning here; remove it", event.start_mark)
+        if self._levels == MOST_LEVELS:
+            raise _Refused(
+                f"more than {MOST_LEVELS} sections or lists within each other; close one, or put"
+                " the text in quotes",
+                event.start_mark,
+            )
+        self._levels += 1
+        node = super().compose_node(parent, index)
+        self._levels -= 1
+        if isinstance(node, yaml.ScalarNode):
+            _check_scalar(node)
+        return node
 
     def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
         return float(self.construct_scalar(node).replace(".inf", "inf").replace(".nan", "nan"))
@@ -43,6 +84,19 @@ class _Loader(yaml.SafeLoader):
 for _tag, (_pattern, _first) in _SCALARS.items():
     _Loader.add_implicit_resolver(_tag, re.compile(rf"(?:{_pattern})\Z"), list(_first))
 _Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_yaml_float)
+
+
+def _check_scalar(node: yaml.ScalarNode) -> None:
+    hidden = hidden_character(node.value, lines=True)
+    if hidden is not None:
+        raise _Refused(
+            f"holds the character {hidden}, which nobody sees; remove it", node.start_mark
+        )
+    if node.tag == _INTEGER_TAG and (len(node.value) > 20 or int(node.value) not in INTEGERS):
+        raise _Refused(
+            "a whole number of more than 64 bits; write a smaller one, or put a name in quotes",
+            node.start_mark,
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,8 +116,9 @@ def read_yaml(path: Path, open_keys: Collection[str] = ()) -> dict[object, objec
         open_keys: dotted keys that may be marked CHOOSE and have no value.
 
     Raises:
-        ConfigError: the file cannot be read, is empty, is not YAML, holds a key twice, is no
-            mapping, or has lines marked CHOOSE that still have no value.
+        ConfigError: the file cannot be read, is empty or far too large, is not YAML or more than a
+            configuration needs of it, holds a key twice, is no mapping, or has lines marked CHOOSE
+            that still have no value.
     """
     text = _read_text(path)
     try:
@@ -74,6 +129,8 @@ def read_yaml(path: Path, open_keys: Collection[str] = ()) -> dict[object, objec
                 f"{path}: the file is empty; `hushrank init` writes one to start from"
             )
         content: object = loader.construct_document(root)
+    except _Refused as error:
+        raise ConfigError(f"{path}: {error}") from None
     except yaml.YAMLError as error:
         raise ConfigError(_syntax_problem(path, error, text)) from None
     if not isinstance(root, yaml.MappingNode) or not isinstance(content, dict):
@@ -86,7 +143,14 @@ def read_yaml(path: Path, open_keys: Collection[str] = ()) -> dict[object, objec
 
 def _read_text(path: Path) -> str:
     try:
-        return path.read_text(encoding="utf-8-sig")
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise ConfigError(
+                f"{path}: is larger than {MOST_BYTES >> 20} MiB; name a job's YAML file, and put a"
+                " long list of items into a file of its own (items.file)"
+            )
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
     except FileNotFoundError:
         raise ConfigError(
             f"{path}: no such file; `hushrank init answers.csv` writes survey.yaml"
@@ -97,6 +161,12 @@ def _read_text(path: Path) -> str:
         raise ConfigError(f"{path}: no permission to read it") from None
     except UnicodeDecodeError:
         raise ConfigError(f"{path}: is not UTF-8 text; save it as UTF-8") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL byte in the name
+        raise ConfigError(f"{path}: cannot be read ({_reason(error)}); name another file") from None
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or "no name of a file"
 
 
 def _keys(node: yaml.MappingNode, prefix: str, seen: set[int]) -> Iterator[_Key]:

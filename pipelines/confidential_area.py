@@ -12,13 +12,11 @@ from hushrank.pipelines.reduction_job import BITS_FILE, EXACT_FILE, REJECTS_FOLD
 from hushrank.privacy.bits_used import BitsUsed
 from hushrank.transforms.encode import text_of_rejects
 from hushrank.transforms.read import ReadBatch, Split
-from hushrank.transforms.schema import without_dictionaries
 from hushrank.transforms.write import parquet_bytes, read_whole, write_whole
 
 
 def set_aside(folder: str, source: str, table: pa.Table) -> None:
     """Keep rejected rows; the name follows from where they came from, so a retry overwrites."""
-    table = without_dictionaries(table)
     table = table.append_column("source", pa.array([source] * len(table), pa.string()))
     name = hashlib.sha256(source.encode()).hexdigest()[:24]
     write_whole(f"{folder}/{REJECTS_FOLDER}/{name}.parquet", parquet_bytes(table))
@@ -39,13 +37,13 @@ def set_batch_aside(
     Returns:
         What the batch adds to the tally of rows.
     """
-    tables = list(rejects)
+    tables = [*batch.rejects, *rejects]
     if batch.malformed:
         tables.append(text_of_rejects(batch.malformed, split.schema))
     for part, table in enumerate(tables):
         set_aside(folder, f"{split.name}#{number}.{part}", table)
     return {
-        "rows_read": len(batch.rows) + len(batch.malformed),
+        "rows_read": len(batch.rows) + len(batch.malformed) + sum(map(len, batch.rejects)),
         "rows_rejected": sum(map(len, tables)),
     }
 

@@ -9,6 +9,7 @@ from hushrank.transforms.workers import local_workers
 
 DEFAULT_MEMORY = 2 << 30
 LEAST_MEMORY = 768 << 20
+MOST_MEMORY = 1 << 50  # more than any machine has: a typing error
 
 _ENGINE = 640 << 20  # libraries, and the batches of those that read
 _WORK_BYTES = 200  # of a row that is being bounded: itself, hashes, orders, copies

@@ -11,7 +11,6 @@ from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hushrank.pipelines.row_files import new_row_file
 from hushrank.privacy.keyed_hash import KEY_BYTES, KeyedHash
@@ -29,7 +28,7 @@ from hushrank.transforms.files import FileFormat, InputFile, check_files
 from hushrank.transforms.privatize import privatize
 from hushrank.transforms.randomisation import Randomisation
 from hushrank.transforms.read import Split, plan_splits, read_batches
-from hushrank.transforms.schema import InputError, Ties, is_text
+from hushrank.transforms.schema import InputError, Ties, is_text, names_in
 
 OUTCOME, EPSILON = "outcome", "epsilon"  # columns of the new file, where the old one has none
 
@@ -86,10 +85,7 @@ def _items(splits: list[Split], columns: AnswerColumns) -> tuple[Catalogue, bool
     names: set[str] = set()
     for split in splits:
         for batch in read_batches(split):
-            for side in sides:
-                found = pc.drop_null(pc.unique(batch.rows[side])).cast(pa.string()).to_pylist()
-                names.update(name.strip() for name in found)
-    names.discard("")
+            names |= names_in(batch.rows[side] for side in sides)
     if len(names) < 2:
         raise InputError(f"{splits[0].file.path}: fewer than two items occur. Nothing was written.")
     as_text = any(is_text(splits[0].schema.field(side).type) for side in sides)
@@ -114,7 +110,7 @@ def _answers(
                 keyed_hash if shares.meet else None, Ties.RANDOM, bits,
             )  # fmt: skip
             parts.append(encoded.answers)
-            rejects = list(encoded.rejects)
+            rejects = [*batch.rejects, *encoded.rejects]
             if batch.malformed:
                 rejects.append(text_of_rejects(batch.malformed, split.schema))
             for rejected in rejects:

@@ -157,6 +157,8 @@ class _Work:
             for batch in read_batches(split):
                 if batch.malformed:
                     self.reasons.add(MALFORMED)
+                for rejected in batch.rejects:
+                    self._note(rejected)
                 if missing(batch.rows, self.columns.contest).any():
                     self.reasons.add("null contest")
                 for contest, rows in rows_by_contest(batch.rows, self.columns):

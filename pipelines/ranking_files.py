@@ -6,13 +6,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
 from hushrank.transforms.catalogue import Catalogue
+from hushrank.transforms.contests import of_contest
 from hushrank.transforms.ranking_columns import ListColumns, RankColumns
-from hushrank.transforms.rankings import of_contest
 from hushrank.transforms.read import Split, read_batches
-from hushrank.transforms.schema import InputError, is_text
+from hushrank.transforms.schema import InputError, is_text, names_in
 
 RankingColumns = RankColumns | ListColumns
 NO_CONTEST = ""
@@ -42,8 +41,7 @@ def occurring(splits: Sequence[Split], columns: RankingColumns) -> Occurring:
     names = set[str]()
     for split in splits:
         for batch in read_batches(split):
-            names.update(_texts(_items(batch.rows, columns)))
-    names.discard("")
+            names |= names_in([_items(batch.rows, columns)])
     if len(names) < 2:
         raise InputError(f"{splits[0].file.path}: fewer than two items occur. Nothing was written.")
     schema = splits[0].schema
@@ -63,7 +61,7 @@ def rows_by_contest(
     if columns.contest is None:
         yield NO_CONTEST, rows
         return
-    for contest in sorted({*_texts(rows[columns.contest])} - {""}):
+    for contest in sorted(names_in([rows[columns.contest]])):
         yield contest, of_contest(rows, columns.contest, contest)
 
 
@@ -71,8 +69,3 @@ def _items(rows: pa.RecordBatch, columns: RankingColumns) -> pa.Array:
     if isinstance(columns, RankColumns):
         return rows[columns.item]
     return rows[columns.ranking].flatten()
-
-
-def _texts(column: pa.Array) -> list[str]:
-    found = pc.drop_null(pc.unique(column)).cast(pa.string()).to_pylist()
-    return [name.strip() for name in found]

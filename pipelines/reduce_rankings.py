@@ -26,6 +26,7 @@ from hushrank.privacy.randomness import RandomBits, system_bits
 from hushrank.transforms.aggregate import TallyFn
 from hushrank.transforms.bits_tally import bits_tally
 from hushrank.transforms.catalogue import Catalogue
+from hushrank.transforms.contests import of_contest
 from hushrank.transforms.count_rankings import RankingCountsFn
 from hushrank.transforms.crowded_rankings import Kept, bound_in_turns, list_turns, long_turns
 from hushrank.transforms.engine import TaggedOutput, beam
@@ -44,7 +45,6 @@ from hushrank.transforms.rankings import (
     bound_rankings,
     encode_lists,
     encode_ranks,
-    of_contest,
     split_pieces,
     split_rankings,
 )

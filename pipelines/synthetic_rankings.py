@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from hushrank.pipelines.ranking_files import RankingColumns, occurring
 from hushrank.privacy.keyed_hash import KEY_BYTES, KeyedHash
 from hushrank.transforms.catalogue import Catalogue
+from hushrank.transforms.contests import of_contest
 from hushrank.transforms.encode import MALFORMED
 from hushrank.transforms.epsilons import OUT_OF_RANGE, EpsilonSource
 from hushrank.transforms.files import InputFile, check_files
@@ -25,7 +26,6 @@ from hushrank.transforms.rankings import (
     assemble,
     encode_lists,
     encode_ranks,
-    of_contest,
 )
 from hushrank.transforms.read import Split, plan_splits, read_batches
 from hushrank.transforms.schema import InputError
@@ -115,6 +115,8 @@ def _rows(
         for batch in read_batches(split):
             if batch.malformed:
                 raise ValueError(f"{MALFORMED}. Correct the file.")
+            for rejected in batch.rejects:
+                _refuse(rejected)
             if person is None or user is None:
                 yield batch.rows
             else:

@@ -43,7 +43,8 @@ from hushrank.privacy.units import NoiseKind, PrivacyParams
 
 GRID_BITS = 40  # the grid of w is that many powers of two finer than its scale
 LARGEST_EXPONENT = 700.0  # exp of it is still finite
-OUTPUT_STEP = 2.0**-40
+OUTPUT_BITS = 40
+OUTPUT_STEP = 2.0**-OUTPUT_BITS
 LARGEST_OUTPUT = 2**60  # grid steps; beyond, the minimiser is moved to it, which moves no two apart
 
 
@@ -114,8 +115,14 @@ class OutputCover:
         """Round to the grid and add the noise; a computed minimiser, shape (n,), goes in."""
         largest = LARGEST_OUTPUT * self.noise.step
         steps = np.rint(np.clip(minimiser, -largest, largest) / self.noise.step)
-        noisy = add_noise(steps.astype(np.int64), self.noise.law, bits)
-        return np.float64(self.noise.step) * noisy
+        return self.apply_to_steps(steps.astype(np.int64), bits)
+
+    def apply_to_steps(self, steps: NDArray[np.int64], bits: RandomBits) -> NDArray[np.float64]:
+        """Add the noise to a computed minimiser in steps of the grid, shape (n,).
+
+        Each step is the nearest one, and of size `LARGEST_OUTPUT` at most.
+        """
+        return np.float64(self.noise.step) * add_noise(steps, self.noise.law, bits)
 
 
 def output_cover(

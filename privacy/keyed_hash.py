@@ -27,6 +27,7 @@ from hushrank.privacy.randomness import BitSource, RandomBits
 KEY_BYTES = 32
 BLOCK_BYTES = 16
 _INTEGER, _STRING, _TUPLE = 1, 2, 3  # first word of a message: its kind
+_FEW = 8  # strings, of which each is faster alone than all of them block by block
 
 _PREFIX_MASKS = (
     np.where(  # [k]: the first k bytes of a block
@@ -75,7 +76,10 @@ class KeyedHash:
         return self._encrypt(blocks)
 
     def of_strings(self, offsets: NDArray[np.int64], text: NDArray[np.uint8]) -> Hashes:
-        """Hash each byte string text[offsets[k]:offsets[k + 1]]; m + 1 offsets -> (m, 2)."""
+        """Hash each byte string text[offsets[k]:offsets[k + 1]]; m + 1 offsets -> (m, 2).
+
+        The work is in proportion to m and the number of bytes, whatever their lengths.
+        """
         lengths = np.diff(offsets)
         state = np.empty((len(lengths), 2), np.uint64)
         state[:, 0] = _STRING
@@ -83,11 +87,20 @@ class KeyedHash:
         state = self._encrypt(state)
         padded = np.concatenate([text, np.zeros(BLOCK_BYTES, np.uint8)])
         windows = np.ndarray((len(text) + 1,), f"V{BLOCK_BYTES}", padded, strides=(1,))
-        for start in range(0, int(lengths.max(initial=0)), BLOCK_BYTES):
-            rows = np.flatnonzero(lengths > start)
+        start, rows = 0, np.flatnonzero(lengths)
+        left = lengths[rows]  # bytes of each
+        while len(rows) > _FEW:
             block = windows[offsets[:-1][rows] + start].view(np.uint64).reshape(-1, 2)
-            block &= _PREFIX_MASKS[np.minimum(lengths[rows] - start, BLOCK_BYTES)]
+            block &= _PREFIX_MASKS[np.minimum(left, BLOCK_BYTES)]
             state[rows] = self._encrypt(state[rows] ^ block)
+            start += BLOCK_BYTES
+            left -= BLOCK_BYTES
+            if left.min() <= 0:  # of those before: the work follows the bytes
+                more = left > 0
+                rows, left = rows[more], left[more]
+        for row in rows.tolist():  # one by one, so that one long string is not a step a block
+            rest = text[offsets[row] + start : offsets[row + 1]].tobytes()
+            state[row] = self._chained(state[row].tobytes(), rest)
         return state
 
     def of_tuples(self, label: int, *blocks: Block) -> Hashes:
@@ -101,6 +114,12 @@ class KeyedHash:
                 state[:, number] ^= word
             state = self._encrypt(state)
         return state
+
+    def _chained(self, state: bytes, rest: bytes) -> NDArray[np.uint64]:
+        """The state after the blocks of `rest`, of one row."""
+        cipher = Cipher(algorithms.AES(self._key), modes.CBC(state)).encryptor()
+        encrypted = cipher.update(rest + bytes(-len(rest) % BLOCK_BYTES))
+        return np.frombuffer(encrypted[-BLOCK_BYTES:], np.uint64)
 
     def _encrypt(self, blocks: Hashes) -> Hashes:
         # ECB of single blocks is the raw block cipher, which is what CBC-MAC is made of.

@@ -23,17 +23,16 @@ absl.logging.get_absl_handler().python_handler.setStream(sys.__stderr__)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--soak`, which `make soak` gives."""
-    parser.addoption("--soak", action="store_true", help="also run the tests that take hours")
+    """`--soak` is what `make soak` gives."""
+    parser.addoption("--soak", action="store_true", help="run the tests marked soak")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long tests first: at the end several workers have something left to share."""
+    for item in items:
+        if item.get_closest_marker("soak") is not None and not config.getoption("--soak"):
+            item.add_marker(pytest.mark.skip(reason="takes long: make soak runs it"))
     items.sort(key=_turn)
-    if not config.getoption("--soak"):
-        for item in items:
-            if item.get_closest_marker("soak") is not None:
-                item.add_marker(pytest.mark.skip(reason="takes long: make soak runs it"))
 
 
 def _turn(item: pytest.Item) -> int:

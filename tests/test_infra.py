@@ -90,7 +90,9 @@ def test_each_identity_has_the_buckets_it_needs_and_no_more(checkout):
 
 def test_the_schedule_starts_the_command(terraform):
     job = terraform["google_cloud_run_v2_job.launcher"]
-    assert re.search(r'command = \["hushrank"\]\n +args += \["run", "--direct", "/survey/', job)
+    assert re.search(
+        r'command = \["hushrank"\]\n +args += \["catch-up", "--direct", "/survey/', job
+    )
     assert re.search(r"max_retries += 0", job)
     assert (
         "google_cloud_run_v2_job.launcher.id}:run"

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hushrank.transforms.schema import is_text, to_numpy, to_text
+from hushrank.transforms.schema import by_distinct, is_text, to_numpy, to_text
 
 UNKNOWN = -1
 
@@ -53,8 +53,7 @@ class Catalogue:
     def codes(self, column: pa.Array) -> Codes:
         """Code of the item in each row; `UNKNOWN` where it is null or not in the catalogue."""
         if pa.types.is_dictionary(column.type):
-            known = np.append(self.codes(column.dictionary), np.int32(UNKNOWN))
-            return np.take(known, to_numpy(pc.fill_null(column.indices.cast(pa.int64()), -1)))
+            return by_distinct(column, self.codes, np.int32(UNKNOWN))
         if is_text(column.type):
             found = pc.index_in(to_text(column), value_set=self._texts, skip_nulls=True)
             codes = to_numpy(pc.fill_null(found, UNKNOWN))

@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.transforms.catalogue import UNKNOWN, Catalogue, Codes
-from hushrank.transforms.schema import ComparisonColumns, is_text, to_numpy, to_text
+from hushrank.transforms.schema import (
+    ComparisonColumns,
+    by_distinct,
+    is_text,
+    to_numpy,
+    to_text,
+)
 
 TIE_WORD = "tie"
 BAD_OUTCOME = np.int8(-128)
@@ -170,11 +176,12 @@ def missing(batch: pa.RecordBatch, name: str | None) -> Mask:
     null = _null(batch, name)
     if name is None or not is_text(batch[name].type):
         return null
-    column = batch[name]
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    empty: Mask = to_numpy(pc.fill_null(pc.equal(pc.binary_length(column), 0), False))
+    empty: Mask = by_distinct(batch[name], _is_empty, np.False_)
     return null | empty
+
+
+def _is_empty(texts: pa.Array) -> Mask:
+    return to_numpy(pc.fill_null(pc.equal(pc.binary_length(texts), 0), False))
 
 
 def _rejects(batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> pa.Table:
@@ -195,16 +202,20 @@ def _outcomes(
         return _outcomes_of_winners(batch[columns.winner], catalogue, left, right)
     column = batch[columns.outcome]
     if is_text(column.type):
-        known = pa.array(list(OUTCOME_TEXTS), pa.large_string())
-        found = pc.fill_null(pc.index_in(to_text(column), value_set=known, skip_nulls=True), -1)
-        values = np.array([*OUTCOME_TEXTS.values(), BAD_OUTCOME], np.int8)
-        return np.take(values, to_numpy(found))
+        return by_distinct(column, _outcomes_of_texts, BAD_OUTCOME)
     values = to_numpy(pc.fill_null(column, 2) if column.null_count else column)
     integers = np.issubdtype(values.dtype, np.integer)
     if integers and len(values) and values.min() >= -1 and values.max() <= 1:
         return values.astype(np.int8, copy=False)
     valid = (values == 1) | (values == 0) | (values == -1)
     return np.where(valid, values, BAD_OUTCOME).astype(np.int8)
+
+
+def _outcomes_of_texts(texts: pa.Array) -> Outcomes:
+    known = pa.array(list(OUTCOME_TEXTS), pa.large_string())
+    found = pc.fill_null(pc.index_in(to_text(texts), value_set=known, skip_nulls=True), -1)
+    values = np.array([*OUTCOME_TEXTS.values(), BAD_OUTCOME], np.int8)
+    return np.take(values, to_numpy(found))
 
 
 def _outcomes_of_winners(
@@ -224,17 +235,18 @@ def _outcomes_of_winners(
 def _is_tie_word(column: pa.Array) -> Mask:
     if not is_text(column.type):
         return np.zeros(len(column), np.bool_)
-    words = pc.utf8_lower(to_text(column))
+    return by_distinct(column, _are_tie_words, np.False_)
+
+
+def _are_tie_words(texts: pa.Array) -> Mask:
+    words = pc.utf8_lower(to_text(texts))
     return to_numpy(pc.fill_null(pc.equal(words, TIE_WORD), False))
 
 
 def pseudonyms(column: pa.Array, keyed_hash: KeyedHash) -> Hashes:
     """128-bit keyed hash of each value; that of a null is meaningless (its row is set aside)."""
     if pa.types.is_dictionary(column.type):
-        known = np.append(
-            pseudonyms(column.dictionary, keyed_hash), np.zeros((1, 2), np.uint64), axis=0
-        )
-        return np.take(known, to_numpy(pc.fill_null(column.indices.cast(pa.int64()), -1)), axis=0)
+        return by_distinct(column, lambda values: pseudonyms(values, keyed_hash), np.uint64(0))
     if is_text(column.type):
         # Not stripped of blanks: what two programs call two people, hushrank does not merge.
         text = pc.fill_null(column.cast(pa.large_binary()), b"")

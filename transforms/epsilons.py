@@ -19,7 +19,14 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hushrank.transforms.encode import Mask
-from hushrank.transforms.schema import ComparisonColumns, InputError, is_text, to_numpy
+from hushrank.transforms.schema import (
+    ComparisonColumns,
+    InputError,
+    by_distinct,
+    is_text,
+    to_numpy,
+    to_text,
+)
 
 USER, EPSILON = "user", "epsilon"  # columns of a table of epsilons
 
@@ -107,21 +114,23 @@ class EpsilonTable:
         Raises:
             InputError: the log names people in another type than the table does.
         """
-        if pa.types.is_dictionary(users.type):
-            users = users.dictionary_decode()
-        known = self.users
-        try:
-            if is_text(users.type):
-                users, known = users.cast(pa.large_string()), known.cast(pa.large_string())
-            else:
-                users, known = users.cast(pa.int64()), known.cast(pa.int64())
-        except pa.ArrowInvalid:
-            raise InputError(
-                "privacy.epsilon_table: holds text in column user, but the log names people by"
-                " integers. One person must be named in one way: cast one of them."
-            ) from None
-        place = to_numpy(pc.fill_null(pc.index_in(users, value_set=known, skip_nulls=True), -1))
+        place = by_distinct(users, self._places, np.int32(-1))
         return np.append(self.epsilons, np.nan)[place], place >= 0
+
+    def _places(self, users: pa.Array) -> NDArray[np.int32]:
+        known = self.users
+        if is_text(users.type):
+            users, known = users.cast(pa.large_binary()), _as_bytes(known)
+        else:
+            users = _within_int64(users)
+            try:
+                known = known.cast(pa.int64())
+            except pa.ArrowInvalid:
+                raise InputError(
+                    "privacy.epsilon_table: holds text in column user, but the log names people by"
+                    " integers. One person must be named in one way: cast one of them."
+                ) from None
+        return to_numpy(pc.fill_null(pc.index_in(users, value_set=known, skip_nulls=True), -1))
 
 
 def read_epsilon_table(path: str) -> EpsilonTable:
@@ -189,20 +198,41 @@ def epsilons_of(
 
 
 def numbers_of(column: pa.Array) -> tuple[Epsilons, Mask]:
-    """Values as numbers, NaN where there is none, and which of them are null."""
-    null = to_numpy(pc.is_null(column))
+    """Values as the nearest numbers, NaN where there is none, and which of them are null."""
+    return by_distinct(column, _numbers, np.nan), to_numpy(pc.is_null(column))
+
+
+def _numbers(values: pa.Array) -> Epsilons:
+    if not is_text(values.type):
+        nearest = pc.cast(values, pa.float64(), safe=False)  # of an integer above 2^53 as well
+        return np.asarray(to_numpy(pc.fill_null(nearest, np.nan)), np.float64)
     try:
-        values = to_numpy(pc.fill_null(column.cast(pa.float64()), np.nan))
+        return to_numpy(pc.fill_null(values.cast(pa.float64()), np.nan))
     except pa.ArrowInvalid:  # some text is no number: one by one, each distinct text once
-        coded = column.dictionary_encode() if is_text(column.type) else column
-        texts = coded.dictionary.cast(pa.string()).to_pylist()
-        known = np.array([*map(_number, texts), np.nan])
-        values = known[to_numpy(pc.fill_null(coded.indices, len(texts)))]
-    return np.asarray(values, np.float64), null
+        coded = values.dictionary_encode()
+        return by_distinct(coded, _numbers_one_by_one, np.nan)
 
 
-def _number(text: str) -> float:
+def _numbers_one_by_one(texts: pa.Array) -> Epsilons:
+    return np.array([*map(_number, to_text(texts).to_pylist())], np.float64)
+
+
+def _number(text: str | None) -> float:
     try:
-        return float(text)
+        return math.nan if text is None else float(text)
     except ValueError:
         return math.nan
+
+
+def _as_bytes(column: pa.Array) -> pa.Array:
+    """Names of people as bytes; integers as their digits."""
+    text = column if is_text(column.type) else column.cast(pa.large_string())
+    return text.cast(pa.large_binary())
+
+
+def _within_int64(users: pa.Array) -> pa.Array:
+    """Integers as int64; null above, where nobody of a table can be."""
+    if not pa.types.is_uint64(users.type):
+        return users.cast(pa.int64())
+    above = pc.greater(users, pa.scalar((1 << 63) - 1, pa.uint64()))
+    return pc.if_else(above, None, users).cast(pa.int64())

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import csv
-import itertools
 import json
 import os
 from collections.abc import Iterable, Iterator, Sequence
@@ -22,10 +21,16 @@ import pyarrow.parquet as pq
 from hushrank.transforms import preflib
 from hushrank.transforms.cloud_files import cloud_matches
 from hushrank.transforms.cloud_storage import CloudPath
-from hushrank.transforms.schema import Columns, InputError, check_schema, is_text
+from hushrank.transforms.schema import (
+    RANKING,
+    Columns,
+    InputError,
+    check_schema,
+    is_text,
+)
 from hushrank.transforms.window import Window
 
-HEADER_BYTES = 1 << 20  # a CSV header or the first JSON line must end within the first MiB
+HEADER_BYTES = 1 << 20  # a CSV header must end within the first MiB
 REMOTE_PREFIX = "gs://"
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # with which some programs begin UTF-8 text
 
@@ -62,6 +67,7 @@ class InputFile:
     version: str  # local: modification time in ns; gs://: generation
     format: FileFormat
     window: Window | None = None  # which of its rows belong to the job; None: all
+    multiline: bool = False  # of CSV: whether quoted fields may hold line ends
 
     def identity(self) -> list[str | int]:
         """What of it enters the release key."""
@@ -112,11 +118,10 @@ def check_files(files: Iterable[InputFile], columns: Columns) -> dict[str, pa.Sc
     schemas: dict[str, pa.Schema] = {}
     first: tuple[str, bool] | None = None
     for file in files:
-        schema = read_schema(file)
-        by_line, by_rows = (file.format is each for each in (FileFormat.CSV, FileFormat.JSONL))
-        check_schema(file.path, schema, columns, named_by_a_line=by_line, named_by_rows=by_rows)
+        schema = read_schema(file, columns)
+        check_schema(file.path, schema, columns, named_by_a_line=file.format is FileFormat.CSV)
         if file.window is not None:
-            file.window.check(file.path, schema, named_by_rows=by_rows)
+            file.window.check(file.path, schema)
         schemas[file.path] = schema
         if columns.user is not None:
             kind = is_text(schema.field(columns.user).type)
@@ -129,15 +134,20 @@ def check_files(files: Iterable[InputFile], columns: Columns) -> dict[str, pa.Sc
     return schemas
 
 
-def read_schema(file: InputFile) -> pa.Schema:
-    """Names and types of the columns of `file`, from its footer, its header or its first rows.
+def read_schema(file: InputFile, columns: Columns) -> pa.Schema:
+    """Names and types of the columns of `file`, from its footer or its header.
 
-    JSON Lines have no header: a column is one that a row of the first MiB has, with the type of its
-    first value there that is not null.
+    JSON Lines have neither, and no row may decide how others are read: what `columns` names is
+    there by declaration, as text (rankings as lists of text). A row that lacks one has a null.
 
     Raises:
         InputError: the file is not of its format or is damaged.
     """
+    return _declared(file, columns) if file.format is FileFormat.JSONL else _stated(file)
+
+
+def _stated(file: InputFile) -> pa.Schema:
+    """What a footer or a header says."""
     if file.format is FileFormat.PARQUET:
         return parquet_footer(file.path).schema.to_arrow_schema()
     with open_bytes(file.path) as stream:
@@ -145,11 +155,65 @@ def read_schema(file: InputFile) -> pa.Schema:
     if file.format is FileFormat.PREFLIB:
         preflib.read_header(file.path, head)
         return preflib.SCHEMA
+    return pa.schema([(name, pa.string()) for name in csv_header(file.path, head)])
+
+
+def names_in(file: InputFile) -> list[str]:
+    """Names of all columns; of JSON Lines the keys in the first MiB, which are part of rows.
+
+    For whoever may read the rows anyway: nothing that is released may rest on it.
+
+    Raises:
+        InputError: the file is not of its format or is damaged.
+    """
+    if file.format is not FileFormat.JSONL:
+        return list(_stated(file).names)
+    with open_bytes(file.path) as stream:
+        head = stream.read(HEADER_BYTES)
     lines = head.removeprefix(BYTE_ORDER_MARK).splitlines(keepends=True)
-    if file.format is FileFormat.CSV:
-        return _csv_schema(file.path, lines)
     whole_lines = lines[:-1] if len(head) == HEADER_BYTES and len(lines) > 1 else lines
-    return _json_schema(file.path, whole_lines)
+    rows = [_json_row(line) for line in whole_lines if line.strip()]
+    if not rows or rows[0] is None:
+        raise InputError(
+            f"{file.path}: the first line is not a JSON object; JSON Lines has one a line."
+        )
+    return list(dict.fromkeys(name for row in rows if row for name in row))
+
+
+def _declared(file: InputFile, columns: Columns) -> pa.Schema:
+    types = {
+        name: pa.list_(pa.string()) if role == RANKING else pa.string()
+        for role, name in columns.roles()
+    }
+    if file.window is not None:
+        types.setdefault(file.window.column, pa.string())
+    return pa.schema(list(types.items()))
+
+
+def csv_header(path: str, head: bytes) -> list[str]:
+    """Names of the columns, from the first line of a CSV file.
+
+    Args:
+        path: for the message.
+        head: the first `HEADER_BYTES` of the file.
+
+    Raises:
+        InputError: the first line is no header.
+    """
+    line = next(iter(head.removeprefix(BYTE_ORDER_MARK).splitlines()), b"")
+    if len(line) >= HEADER_BYTES - len(BYTE_ORDER_MARK):
+        raise InputError(f"{path}: the header line is longer than 1 MiB. Write fewer columns.")
+    try:
+        names = next(csv.reader([line.decode()], strict=True), [])
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: the header is not UTF-8 text. Save the file as UTF-8.") from None
+    except csv.Error:  # a row, perhaps: it is not shown
+        raise InputError(
+            f"{path}: a column name has a line break, or a quote is not closed."
+        ) from None
+    if not any(names):
+        raise InputError(f"{path}: no header line. The first line must name the columns.")
+    return names
 
 
 def parquet_footer(path: str) -> pq.FileMetaData:
@@ -209,6 +273,8 @@ def _local_matches(path: str) -> Iterator[tuple[str, int, str]]:
         raise InputError(f"{error.filename}: no permission to read it.") from None
     except FileNotFoundError as error:
         raise InputError(f"{error.filename}: no such file.") from None
+    except OSError as error:  # a name that is too long, a link to itself, a disk that is gone
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
     except ValueError:
         raise InputError(f"{path}: in a pattern, ** must stand alone between slashes.") from None
 
@@ -244,53 +310,12 @@ def _format_of(path: str) -> FileFormat:
     return ENDINGS[ending]
 
 
-def _csv_schema(path: str, lines: list[bytes]) -> pa.Schema:
-    try:
-        names = next(csv.reader(line.decode() for line in lines), [])
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: the header is not UTF-8 text. Save the file as UTF-8.") from None
-    except csv.Error:
-        names = []
-    if any(len(name.splitlines()) > 1 for name in names):  # rows, perhaps: they are not shown
-        raise InputError(f"{path}: a column name has a line break, or a quote is not closed.")
-    if not any(names):
-        raise InputError(f"{path}: no header line. The first line must name the columns.")
-    return pa.schema([(name, pa.string()) for name in names])
-
-
-def _json_schema(path: str, lines: list[bytes]) -> pa.Schema:
-    rows = [_json_row(line) for line in lines if line.strip()]
-    if not rows or rows[0] is None:
-        raise InputError(f"{path}: the first line is not a JSON object; JSON Lines has one a line.")
-    types: dict[str, pa.DataType | None] = {}
-    for name, value in itertools.chain.from_iterable(row.items() for row in rows if row):
-        if types.get(name) is None:
-            types[name] = _json_type(value)
-    # Nothing but nulls so far: text is the commonest.
-    return pa.schema([(name, type_ or pa.string()) for name, type_ in types.items()])
-
-
 def _json_row(line: bytes) -> dict[str, object] | None:
     try:
         row = json.loads(line)
     except (ValueError, RecursionError):
         return None
     return row if isinstance(row, dict) else None
-
-
-def _json_type(value: object) -> pa.DataType | None:
-    if value is None:
-        return None
-    if isinstance(value, bool):
-        return pa.bool_()
-    if isinstance(value, int):
-        return pa.int64()
-    if isinstance(value, float):
-        return pa.float64()
-    if isinstance(value, list):  # of an empty one a later row has to tell
-        told = next((type_ for each in value if (type_ := _json_type(each)) is not None), None)
-        return None if told is None else pa.list_(told)
-    return pa.string()
 
 
 def _kind(text: bool) -> str:

@@ -11,7 +11,7 @@ MOST_BIT_ITEMS = 64  # items whose set is one word
 
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-Values = TypeVar("Values", Integers, NDArray[np.float64])
+Values = TypeVar("Values", Integers, NDArray[np.float64], NDArray[np.int16])
 
 
 def take_lists(values: Values, lengths: Integers, rows: Integers) -> Values:

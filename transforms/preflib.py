@@ -16,6 +16,7 @@ References:
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain, takewhile
@@ -34,13 +35,19 @@ if TYPE_CHECKING:
 USER, ITEM, RANK = "user", "item", "rank"  # columns of the rows
 SCHEMA = pa.schema([(USER, pa.string()), (ITEM, pa.string()), (RANK, pa.int64())])
 KINDS = ("soc", "soi", "toc", "toi")  # strict or with ties, complete or incomplete
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # with which some programs begin UTF-8 text
 HEADER_BYTES = 1 << 20  # the header must end within the first MiB
 BLOCK_BYTES = 1 << 20  # of ballots parsed at a time; preflibtools makes about 40 bytes of each
 BATCH_ROWS = 1 << 20
+MOST_PEOPLE = 1_000_000  # of one line, where the header does not say how many voted
+_LEAST_LINE, _ITEM_BYTES = 1 << 16, 32  # a line may take so much, or so much for each item
 
 _GROUP = r"(\d{1,9}|\{\s*(\d{1,9}(\s*,\s*\d{1,9})*)?\s*\})"
 _LINE = rf"^\s*\d{{1,9}}\s*:\s*({_GROUP}(\s*,\s*{_GROUP})*)?\s*,?\s*$"
 _MALFORMED = "it is not `count: order`, as in 3: 2,{1,4}"
+_LONG = "it is longer than any ballot on these items"
+_CUT = "NUMBER VOTERS is not the number of ballots; it may be cut short"
+_NUMBER_ALTERNATIVES = re.compile(rb"# NUMBER ALTERNATIVES: ([0-9]{1,9})\s*$")
 _KNOWN = "# ALTERNATIVE NAME 1: ..., as PrefLib writes it since 2022"
 
 Integers = NDArray[np.int64]
@@ -64,17 +71,30 @@ class Header:
     voters: int | None
     lines: int
 
+    @property
+    def most_people(self) -> int:
+        """How many one line can stand for."""
+        return MOST_PEOPLE if self.voters is None else self.voters
+
+    @property
+    def most_line_bytes(self) -> int:
+        """How long a line can be; of longer ones no more is kept."""
+        return max(_LEAST_LINE, _ITEM_BYTES * len(self.names))
+
 
 @dataclass(frozen=True, slots=True)
 class RefusedLine:
-    """A line that is no ballot: its number, the rule that it breaks, and what it holds."""
+    """A line that is no ballot: its number, the rule that it breaks, and what it holds.
 
-    number: int
+    Without a number it is the file that breaks the rule, and no line of it does.
+    """
+
+    number: int | None
     rule: str
     text: str
 
     def __str__(self) -> str:
-        return f"line {self.number}: {self.rule}: {self.text}"
+        return self.rule if self.number is None else f"line {self.number}: {self.rule}: {self.text}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,7 +127,7 @@ def read_header(path: str, head: bytes) -> Header:
         InputError: there is no header of this format, or it contradicts itself.
     """
     whole = head if len(head) < HEADER_BYTES else head.rpartition(b"\n")[0]  # no line that is cut
-    lines = list(takewhile(lambda line: line.startswith("#"), _text(path, whole).split("\n")))
+    lines = _text(path, b"\n".join(_header_lines(whole))).split("\n")
     ending = path.rpartition(".")[2].lower()
     instance = _instance(ending)
     try:
@@ -128,6 +148,24 @@ def read_header(path: str, head: bytes) -> Header:
     )
 
 
+def _header_lines(head: bytes) -> list[bytes]:
+    """The lines that begin with #, to the last name where their number was said before.
+
+    So a ballot behind it that begins with # is a ballot, not a word on everybody's.
+    """
+    start = head.removeprefix(BYTE_ORDER_MARK)
+    lines = list(takewhile(lambda line: line.startswith(b"#"), start.split(b"\n")))
+    names_left = -1
+    for number, line in enumerate(lines, 1):
+        if found := _NUMBER_ALTERNATIVES.match(line):
+            names_left = int(found[1])
+        elif line.startswith(b"# ALTERNATIVE NAME "):
+            names_left -= 1
+            if names_left == 0:
+                return lines[:number]
+    return lines
+
+
 def read_rows(
     path: str, stream: IO[bytes]
 ) -> Iterator[tuple[pa.RecordBatch, tuple[RefusedLine, ...]]]:
@@ -142,16 +180,18 @@ def read_rows(
 
     Returns:
         Batches of `SCHEMA`, people and items as dictionaries; each with lines that break a rule of
-        the format or contradict the header: which ones they are is private.
+        the format or contradict the header: which ones they are is private. Where none does, but
+        the header counts other people, the last thing refused says so: an error would tell that
+        somebody's ballot is there.
 
     Raises:
-        InputError: the header counts other people, in a file whose lines are all as they should be.
+        InputError: there is no header of this format, or it contradicts itself.
     """
     head = stream.read(HEADER_BYTES)
     header = read_header(path, head)
     stream.seek(0)
     before, whole = 0, True
-    for ballots in _ballots(path, stream, header):
+    for ballots in _ballots(stream, header):
         if ballots.refused:
             whole = False
             yield pa.RecordBatch.from_pylist([], SCHEMA), ballots.refused
@@ -159,38 +199,49 @@ def read_rows(
             yield batch, ()
             before += people
     if whole and header.voters is not None and before != header.voters:
-        raise _error(path, "NUMBER VOTERS is not the number of ballots; it may be cut short")
+        yield pa.RecordBatch.from_pylist([], SCHEMA), (RefusedLine(None, _CUT, ""),)
 
 
 def check_ballots(path: str, stream: IO[bytes]) -> None:
-    """Refuse a file with a line that breaks a rule: for whoever holds the ballots.
+    """Refuse a file with a line that breaks a rule, or cut short: for whoever holds the ballots.
 
     Raises:
-        InputError: there is one; the text has its number, and not what it holds.
+        InputError: it is; the text has the number of the line, and not what it holds.
     """
     header = read_header(path, stream.read(HEADER_BYTES))
     stream.seek(0)
-    for ballots in _ballots(path, stream, header):
+    people = 0
+    for ballots in _ballots(stream, header):
         for line in ballots.refused:
             raise refusal(path, line)
+        people += int(ballots.people.sum())
+    if header.voters is not None and people != header.voters:
+        raise _error(path, _CUT)
 
 
 def refusal(path: str, line: RefusedLine) -> InputError:
     """What to tell whoever holds the ballots of one that is none."""
-    return _error(path, f"line {line.number}: {line.rule}")
+    where = "" if line.number is None else f"line {line.number}: "
+    return _error(path, f"{where}{line.rule}")
 
 
-def _ballots(path: str, stream: IO[bytes], header: Header) -> Iterator[Ballots]:
+def _ballots(stream: IO[bytes], header: Header) -> Iterator[Ballots]:
     number, rest = 0, b""  # of lines that were read
     while block := stream.read(BLOCK_BYTES):
         whole, newline, rest = (rest + block).rpartition(b"\n")
         if newline:
-            lines = _text(path, whole).split("\n")
+            lines = _lines(whole)
             skipped = min(max(header.lines - number, 0), len(lines))
             yield parse_ballots(lines[skipped:], header, number + skipped)
             number += len(lines)
+        rest = rest[: header.most_line_bytes + 1]
     if number >= header.lines:
-        yield parse_ballots([_text(path, rest)], header, number)
+        yield parse_ballots(_lines(rest), header, number)
+
+
+def _lines(content: bytes) -> list[str]:
+    """Lines of a file; one that is not UTF-8 has a character that no ballot has."""
+    return content.decode(errors="replace").split("\n")
 
 
 def parse_ballots(lines: Sequence[str], header: Header, before: int = 0) -> Ballots:
@@ -204,8 +255,10 @@ def parse_ballots(lines: Sequence[str], header: Header, before: int = 0) -> Ball
     texts = pa.array(lines, pa.large_string())
     filled = np.flatnonzero(to_numpy(pc.match_substring_regex(texts, r"\S")))
     texts, number = texts.take(pa.array(filled)), before + 1 + filled
-    formed = to_numpy(pc.match_substring_regex(texts, _LINE))
+    short = to_numpy(pc.less_equal(pc.binary_length(texts), header.most_line_bytes))
+    formed = short & to_numpy(pc.match_substring_regex(texts, _LINE))
     rules = dict.fromkeys(np.flatnonzero(~formed).tolist(), _MALFORMED)
+    rules |= dict.fromkeys(np.flatnonzero(~short).tolist(), _LONG)
     place = np.flatnonzero(formed)
     ballots = _parsed(texts.take(pa.array(place)), header)
     for found, rule in _broken(ballots, header):
@@ -253,6 +306,9 @@ def _broken(ballots: Ballots, header: Header) -> Iterator[tuple[Integers, str]]:
     n_items, kind = len(header.names), header.kind
     ballot = np.repeat(np.arange(len(ballots.lengths)), ballots.lengths)
     yield np.flatnonzero(ballots.people < 1), "the count of people must be at least 1"
+    above = "NUMBER VOTERS" if header.voters is not None else f"{MOST_PEOPLE:,}".replace(",", " ")
+    too_many = np.flatnonzero(ballots.people > header.most_people)
+    yield too_many, f"the count of people is above {above}"
     yield ballot[ballots.items == n_items], "an item is not in the header"
     cells = np.sort(ballot * (n_items + 1) + ballots.items)  # unknown items have a code of theirs
     yield cells[1:][cells[1:] == cells[:-1]] // (n_items + 1), "an item stands there twice"
@@ -318,7 +374,7 @@ def _broken_rule(kind: str, ending: str, names: dict[int, str], alternatives: in
 
 def _text(path: str, content: bytes) -> str:
     try:
-        return content.decode("utf-8-sig")
+        return content.decode()
     except UnicodeDecodeError:
         raise InputError(f"{path}: not UTF-8 text. Save the file as UTF-8.") from None
 

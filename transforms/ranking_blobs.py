@@ -22,8 +22,11 @@ def blob_of_rankings(rankings: Rankings) -> bytes:
 def blob_of_pieces(pieces: Pieces) -> bytes:
     """Pieces of rankings; a multiple of 8 bytes."""
     offsets = _offsets(pieces.rankings.lengths)
-    rank = pa.LargeListArray.from_arrays(offsets, pa.array(pieces.rank))
-    return _stream(_columns(pieces.rankings) | {"rank": rank, "contest": pa.array(pieces.contest)})
+    parts = {"rank": pieces.rank, "rank_rest": pieces.rank_rest}
+    ranks = {
+        name: pa.LargeListArray.from_arrays(offsets, pa.array(part)) for name, part in parts.items()
+    }
+    return _stream(_columns(pieces.rankings) | ranks | {"contest": pa.array(pieces.contest)})
 
 
 def rankings_of_blobs(blobs: Sequence[bytes]) -> Rankings:
@@ -35,7 +38,8 @@ def pieces_of_blobs(blobs: Sequence[bytes]) -> Pieces:
     """The pieces of several blobs, at least one."""
     table = _table(blobs)
     rank = _items(table, "rank").astype(np.float64)
-    return Pieces(_rankings(table), rank, to_numpy(table["contest"]))
+    rest = _items(table, "rank_rest").astype(np.int16)
+    return Pieces(_rankings(table), rank, rest, to_numpy(table["contest"]))
 
 
 def _columns(rankings: Rankings) -> dict[str, pa.Array]:

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.catalogue import UNKNOWN, Catalogue
+from hushrank.transforms.contests import contest_names
 from hushrank.transforms.encode import Mask, Rules, missing, pseudonyms, rejected_rows
 from hushrank.transforms.epsilons import (
     REASONS,
@@ -25,11 +26,11 @@ from hushrank.transforms.epsilons import (
     EpsilonSource,
     EpsilonTable,
     epsilons_of,
-    numbers_of,
 )
 from hushrank.transforms.flat_lists import any_in_list, repeats_item, take_lists
 from hushrank.transforms.ranking_columns import ListColumns, RankColumns
-from hushrank.transforms.schema import is_text, to_numpy, to_text
+from hushrank.transforms.ranks import Rest, ranks_of
+from hushrank.transforms.schema import to_numpy
 from hushrank.transforms.sorting import Words, new_run, number_runs, sort_by
 
 REPEATED = "the ranking holds an item twice"
@@ -97,19 +98,22 @@ class Pieces:
 
     Attributes:
         rankings: of each piece the items, in the order of the file, and whose it is.
-        rank: shape of the items.
+        rank, rank_rest: shape of the items; the rank is their sum, see `transforms.ranks`.
         contest: shape (n,), a keyed hash of each piece's contest. Two contests of one person are
             taken for one with probability 2^-64.
     """
 
     rankings: Rankings
     rank: Floats
+    rank_rest: Rest
     contest: Words
 
     def take(self, rows: Integers) -> Pieces:
         """The chosen pieces, in that order."""
-        rank = take_lists(self.rank, self.rankings.lengths, rows)
-        return Pieces(self.rankings.take(rows), rank, self.contest[rows])
+        lengths = self.rankings.lengths
+        rank = take_lists(self.rank, lengths, rows)
+        rest = take_lists(self.rank_rest, lengths, rows)
+        return Pieces(self.rankings.take(rows), rank, rest, self.contest[rows])
 
     @classmethod
     def concatenated(cls, parts: Sequence[Pieces]) -> Pieces:
@@ -117,6 +121,7 @@ class Pieces:
         return cls(
             Rankings.concatenated([part.rankings for part in parts]),
             np.concatenate([part.rank for part in parts]),
+            np.concatenate([part.rank_rest for part in parts]),
             np.concatenate([part.contest for part in parts]),
         )
 
@@ -200,7 +205,7 @@ def encode_ranks(
         keyed_hash: makes the pseudonyms of people and contests.
     """
     item = catalogue.codes(batch[columns.item]).astype(np.int64)
-    rank, no_rank = numbers_of(batch[columns.rank])
+    rank, rest, no_rank = ranks_of(batch[columns.rank])
     epsilon, broken = epsilons_of(batch, columns, source, table)
     rules = [
         *_rules_of_owner(batch, columns.user),
@@ -220,17 +225,12 @@ def encode_ranks(
     whose = whose.take(pa.array(starts))
     contest = np.zeros(len(starts), np.uint64)
     if columns.contest is not None:
-        contest = pseudonyms(_contest_names(whose[columns.contest]), keyed_hash)[:, 0]
+        contest = pseudonyms(contest_names(whose[columns.contest]), keyed_hash)[:, 0]
     owner = pseudonyms(whose[columns.user], keyed_hash)
     lengths = np.diff(np.append(starts, len(rows)))
     rankings = Rankings(item[rows], lengths, epsilon[rows][starts], owner)
-    return EncodedRanks(Pieces(rankings, rank[rows], contest), rejected_rows(batch, valid, rules))
-
-
-def of_contest(batch: pa.RecordBatch, name: str, contest: str) -> pa.RecordBatch:
-    """The rows of one contest, named as text."""
-    names = _contest_names(batch[name])
-    return batch.filter(pc.fill_null(pc.equal(names, contest), False))
+    pieces = Pieces(rankings, rank[rows], rest[rows], contest)
+    return EncodedRanks(pieces, rejected_rows(batch, valid, rules))
 
 
 @dataclass(frozen=True, slots=True)
@@ -239,7 +239,7 @@ class Assembled:
 
     Attributes:
         rankings: valid ones.
-        refused: the others; of them `rank` and `reason`, of each item and of each ranking.
+        refused: the others; of them `rank`, as a float64, and `reason`, of each item and ranking.
     """
 
     rankings: Rankings
@@ -265,14 +265,17 @@ def assemble(pieces: Pieces, n_items: int, max_length: int, coins: RandomBits | 
     number = number_runs(first)  # of the ranking of each piece
     starts = np.flatnonzero(first)
     lengths = np.add.reduceat(parts.lengths, starts) if len(starts) else parts.lengths
-    order = _by_rank(np.repeat(number, parts.lengths), pieces.rank, coins)
-    rank = pieces.rank if order is None else pieces.rank[order]
+    order = _by_rank(np.repeat(number, parts.lengths), pieces, coins)
+    rank, rest = pieces.rank, pieces.rank_rest
+    if order is not None:
+        rank, rest = rank[order], rest[order]
     items = parts.items if order is None else parts.items[order]
     whole = Rankings(items, lengths, parts.epsilon[starts], owner[starts])
     of_row = np.repeat(np.arange(len(whole)), lengths)
     tied = np.zeros(len(whole), np.bool_)
     if coins is None and len(rank):
-        tied[of_row[1:][(rank[1:] == rank[:-1]) & (of_row[1:] == of_row[:-1])]] = True
+        same = (rank[1:] == rank[:-1]) & (rest[1:] == rest[:-1])
+        tied[of_row[1:][same & (of_row[1:] == of_row[:-1])]] = True
     differs = np.zeros(len(whole), np.bool_)
     differs[number[parts.epsilon != whole.epsilon[number]]] = True
     rules = [
@@ -281,7 +284,7 @@ def assemble(pieces: Pieces, n_items: int, max_length: int, coins: RandomBits | 
         (TIED, tied),
         (TWO_EPSILONS, differs),
     ]
-    return _sorted_out(whole, rank, rules)
+    return _sorted_out(whole, rank + rest, rules)
 
 
 def bound_rankings(rankings: Rankings, most: int, bits: RandomBits) -> Rankings:
@@ -321,13 +324,6 @@ def split_pieces(pieces: Pieces, n_partitions: int) -> Iterator[tuple[int, Piece
     """Cut pieces into partitions, all of one person in the same; empty ones are left out."""
     for partition, rows in _by_partition(_owners(pieces.rankings), n_partitions):
         yield partition, pieces if len(rows) == len(pieces.contest) else pieces.take(rows)
-
-
-def _contest_names(column: pa.Array) -> pa.Array:
-    """Contests as text, so that files which name them by integers and by text agree."""
-    if pa.types.is_dictionary(column.type):
-        column = column.dictionary_decode()
-    return to_text(column) if is_text(column.type) else column.cast(pa.large_string())
 
 
 def _owners(rankings: Rankings) -> Hashes:
@@ -376,13 +372,14 @@ def _starts(whose: pa.RecordBatch) -> Mask:
     return first
 
 
-def _by_rank(number: Integers, rank: Floats, coins: RandomBits | None) -> Integers | None:
+def _by_rank(number: Integers, pieces: Pieces, coins: RandomBits | None) -> Integers | None:
     """Order of the rows by ranking and rank, ties by coin; None where they are in it already."""
+    rank, rest = pieces.rank, pieces.rank_rest
     rises = (rank[1:] > rank[:-1]) | (number[1:] > number[:-1])
     if rises.all():
         return None
     tie = np.zeros(len(rank), np.uint64) if coins is None else coins.words(len(rank))
-    return np.lexsort((tie, rank, number))
+    return np.lexsort((tie, rest, rank, number) if rest.any() else (tie, rank, number))
 
 
 def _sorted_out(whole: Rankings, rank: Floats, rules: Rules) -> Assembled:

@@ -6,18 +6,17 @@ Lines that are not rows at all come back apart, for the confidential area.
 
 from __future__ import annotations
 
-import io
-import json
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO
 
 import pyarrow as pa
-import pyarrow.csv
-import pyarrow.json
 import pyarrow.parquet as pq
 
 from hushrank.transforms import in_process
+from hushrank.transforms.cells import as_rejects, set_unreadable_apart
+from hushrank.transforms.csv_rows import read_csv_rows
 from hushrank.transforms.files import (
     BYTE_ORDER_MARK,
     HEADER_BYTES,
@@ -25,23 +24,24 @@ from hushrank.transforms.files import (
     InputFile,
     check_files,
     check_unchanged,
+    csv_header,
     is_remote,
     open_bytes,
     parquet_footer,
 )
+from hushrank.transforms.json_rows import read_json_rows
+from hushrank.transforms.parquet_rows import LIST_ITEMS, read_parquet
 from hushrank.transforms.preflib import read_header, read_rows
-from hushrank.transforms.schema import Columns, InputError, is_list, is_text
+from hushrank.transforms.schema import TRUTHS, Columns, InputError, is_list, is_text
 from hushrank.transforms.window import Window
 
 BATCH_ROWS = 1 << 20
 BATCH_COLUMNS = 8  # of wider rows a batch has fewer
-LIST_CELLS = 64  # taken to be in a list, for how long one is cannot be seen in the schema
 BLOCK_BYTES = 1 << 24
-READ_BYTES = 1 << 20
 CSV_BYTES_PER_ROW = 24  # of a short row: only steers how the work is cut
 ITEM_TYPE = pa.dictionary(pa.int32(), pa.string())
 
-_NOT_UTF8 = "invalid UTF8 data"  # in Arrow's error
+TIMELESS = "no time in the column of the window"
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +62,8 @@ class Split:
     row_groups: tuple[int, ...]
     rows: int
     times: pa.Field | None = None  # the column of the file's window, where it is not needed besides
+    identities: tuple[str, ...] = ()  # columns of which only the bytes count, not what they mean
+    truths: frozenset[str] = frozenset()  # columns in which true and false are values
 
     @property
     def to_read(self) -> pa.Schema:
@@ -77,10 +79,17 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class ReadBatch:
-    """Rows of a split in file order, and the raw text of lines that are not rows at all."""
+    """Rows of a split in file order, and what was set aside.
+
+    Attributes:
+        rows: whose texts can be read.
+        malformed: the raw text of lines that are not rows at all.
+        rejects: rows that cannot be read, each table with a column `reason`.
+    """
 
     rows: pa.RecordBatch
     malformed: tuple[str, ...] = ()
+    rejects: tuple[pa.Table, ...] = ()
 
 
 def plan_files(files: Sequence[InputFile], columns: Columns) -> list[Split]:
@@ -108,11 +117,14 @@ def plan_splits(file: InputFile, schema: pa.Schema, columns: Columns) -> list[Sp
     items = tuple(name for name in columns.item_names() if is_text(schema.field(name).type))
     window = file.window
     times = schema.field(window.column) if window and window.column not in needed.names else None
+    whose = (columns.user, getattr(columns, "event", None))
+    identities = tuple(name for name in whose if name is not None)
     if file.format is not FileFormat.PARQUET:
-        return [Split(file, needed, items, (), _rows_of_text(file), times)]
+        truths = frozenset(name for role, name in columns.roles() if role in TRUTHS)
+        return [Split(file, needed, items, (), _rows_of_text(file), times, identities, truths)]
     footer = parquet_footer(file.path)
     if footer.num_row_groups == 0:
-        return [Split(file, needed, items, (), 0, times)]
+        return [Split(file, needed, items, (), 0, times, identities)]
     splits: list[Split] = []
     groups: list[int] = []
     rows = 0
@@ -123,7 +135,7 @@ def plan_splits(file: InputFile, schema: pa.Schema, columns: Columns) -> list[Sp
         groups.append(group)
         rows += footer.row_group(group).num_rows
         if rows >= batch_rows(needed) or group == candidates[-1]:
-            splits.append(Split(file, needed, items, tuple(groups), rows, times))
+            splits.append(Split(file, needed, items, tuple(groups), rows, times, identities))
             groups, rows = [], 0
     return splits
 
@@ -148,13 +160,16 @@ def _misses(footer: pq.FileMetaData, group: int, window: Window) -> bool:
             # Rows without a time are set aside, so a group with such rows is read.
             if known is None or not known.has_min_max or known.null_count != 0:
                 return False
-            return window.misses(known.min, known.max)
+            try:
+                return window.misses(known.min, known.max)
+            except (OverflowError, TypeError, ValueError):  # of a year that Python does not know
+                return False
     return False
 
 
 def batch_rows(schema: pa.Schema) -> int:
     """Rows of a batch: `BATCH_ROWS`, or as many as have that many rows' cells."""
-    cells = sum(LIST_CELLS if is_list(field.type) else 1 for field in schema)
+    cells = sum(LIST_ITEMS if is_list(field.type) else 1 for field in schema)
     return max(1, BATCH_ROWS * BATCH_COLUMNS // max(BATCH_COLUMNS, cells))
 
 
@@ -173,14 +188,13 @@ def read_batches(split: Split) -> Iterator[ReadBatch]:
     }
     try:
         with open_bytes(split.file.path) as stream:
-            yield from _of_window(readers[split.file.format](stream, split), split)
+            for batch in _of_window(readers[split.file.format](stream, split), split):
+                rows, unreadable = set_unreadable_apart(batch.rows, split.identities)
+                rejects = batch.rejects if unreadable is None else (*batch.rejects, unreadable)
+                yield ReadBatch(rows, batch.malformed, rejects)
         check_unchanged(split.file)
-    except (pa.ArrowException, OSError) as error:
+    except (pa.ArrowException, OSError):
         check_unchanged(split.file)
-        if _NOT_UTF8 in str(error):
-            raise InputError(
-                f"{split.file.path}: not UTF-8 text. Save the file as UTF-8."
-            ) from None
         raise InputError(
             f"{split.file.path}: damaged, not readable as {split.file.format}. Write it again."
         ) from None
@@ -194,123 +208,57 @@ def _of_window(batches: Iterator[ReadBatch], split: Split) -> Iterator[ReadBatch
         return
     for batch in batches:
         inside, broken = window.select(batch.rows.column(window.column))
-        timeless = batch.rows.filter(pa.array(broken)).to_pylist() if broken.any() else []
-        malformed = tuple(json.dumps(row, default=str, ensure_ascii=False) for row in timeless)
+        rejects = batch.rejects
+        if broken.any():
+            reasons = pa.array([TIMELESS] * int(broken.sum()), pa.string())
+            rejects = (*rejects, as_rejects(batch.rows.filter(pa.array(broken)), reasons))
         rows = batch.rows.filter(pa.array(inside)).select(split.schema.names)
-        yield ReadBatch(rows, batch.malformed + malformed)
+        yield ReadBatch(rows, batch.malformed, rejects)
 
 
 def _read_parquet(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
-    # A row group that was read ahead would be in memory whole; over a network that is worth it.
-    local = {"pre_buffer": False, "buffer_size": READ_BYTES}
-    how = {"pre_buffer": True} if is_remote(split.file.path) else local
-    with pq.ParquetFile(stream, read_dictionary=list(split.items), **how) as parquet:
+    for rows in read_parquet(
+        stream,
+        split.to_read,
+        split.row_groups,
+        split.items,
+        batch_rows(split.schema),
+        remote=is_remote(split.file.path),
         # On Beam without Arrow's threads: it reads other splits meanwhile, and they would only wait
         # for each other.
-        for rows in parquet.iter_batches(
-            batch_rows(split.schema),
-            row_groups=list(split.row_groups),
-            columns=split.to_read.names,
-            use_threads=in_process.is_chosen(),
-        ):
-            yield ReadBatch(_plain(rows))
-
-
-def _plain(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows in types Arrow can compute with; dictionaries only of text, without nulls."""
-    for place, column in enumerate(rows.columns):
-        if pa.types.is_dictionary(column.type) and (
-            column.dictionary.null_count or not is_text(column.type)
-        ):
-            rows = rows.set_column(place, rows.schema.names[place], column.dictionary_decode())
-        elif pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
-            content = column.cast(pa.large_binary())
-            rows = rows.set_column(place, rows.schema.names[place], content)
-    return rows
+        threads=in_process.is_chosen(),
+    ):
+        yield ReadBatch(rows)
 
 
 def _read_csv(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
-    malformed: list[str] = []
-
-    def set_aside(row: pyarrow.csv.InvalidRow) -> str:
-        malformed.append(row.text)
-        return "skip"
-
-    names = split.to_read.names
-    # As text, whatever the rows hold: Arrow would otherwise guess types from the rows and quote a
-    # row that contradicts its guess in an error.
-    types = dict.fromkeys(names, pa.string()) | dict.fromkeys(split.items, ITEM_TYPE)
-    if _is_header_alone(stream):
-        return
-    reader = pyarrow.csv.open_csv(
-        stream,
-        # Without threads: otherwise rows are set aside in one of them while this one takes them.
-        pyarrow.csv.ReadOptions(block_size=BLOCK_BYTES, encoding="utf8", use_threads=False),
-        pyarrow.csv.ParseOptions(newlines_in_values=True, invalid_row_handler=set_aside),
-        pyarrow.csv.ConvertOptions(
-            column_types=types, include_columns=names, strings_can_be_null=True, null_values=[""]
-        ),
-    )
-    for rows in reader:
-        yield ReadBatch(rows, tuple(malformed))
-        malformed.clear()
-    if malformed:
-        yield ReadBatch(_no_rows(split.to_read), tuple(malformed))
-
-
-def _is_header_alone(stream: IO[bytes]) -> bool:
-    """Whether there is one line without an end: Arrow takes that for a damaged file."""
-    head = stream.read(HEADER_BYTES).rstrip(b"\r\n")
-    stream.seek(0)
-    return b"\n" not in head and b"\r" not in head and len(head) < HEADER_BYTES
+    header = csv_header(split.file.path, stream.read(HEADER_BYTES))
+    _after_mark(stream)
+    items = dict.fromkeys(split.items, ITEM_TYPE)
+    schema = pa.schema([(name, items.get(name, pa.string())) for name in split.to_read.names])
+    rows = read_csv_rows(stream, header, schema, BLOCK_BYTES, multiline=split.file.multiline)
+    yield from itertools.starmap(_batch, rows)
 
 
 def _read_json_lines(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
-    rest = stream.read(len(BYTE_ORDER_MARK)).removeprefix(BYTE_ORDER_MARK)
-    while block := stream.read(BLOCK_BYTES):
-        whole, newline, tail = block.rpartition(b"\n")
-        if newline:
-            yield _parse_json_lines((rest + whole).split(b"\n"), split.to_read)
-            rest = tail
-        else:
-            rest += tail
-    if rest.strip():
-        yield _parse_json_lines([rest], split.to_read)
+    _after_mark(stream)
+    for rows, malformed in read_json_rows(stream, split.to_read, split.truths, BLOCK_BYTES):
+        for name in split.items:
+            place = rows.schema.get_field_index(name)
+            rows = rows.set_column(place, name, rows[name].dictionary_encode())
+        yield _batch(rows, malformed)
 
 
-def _parse_json_lines(lines: list[bytes], schema: pa.Schema) -> ReadBatch:
-    """Parse all lines at once; where that fails, each half, down to the lines that are to blame."""
-    text = b"\n".join(lines)
-    if not text.strip():
-        return ReadBatch(_no_rows(schema))
-    try:
-        return ReadBatch(_parse_json(text, schema))
-    except (pa.ArrowInvalid, UnicodeDecodeError):
-        if len(lines) == 1:
-            return ReadBatch(_no_rows(schema), (text.decode(errors="replace"),))
-    half = len(lines) // 2
-    parts = [_parse_json_lines(part, schema) for part in (lines[:half], lines[half:])]
-    rows = pa.Table.from_batches([part.rows for part in parts], schema).combine_chunks()
-    kept = rows.to_batches() or [_no_rows(schema)]
-    return ReadBatch(kept[0], parts[0].malformed + parts[1].malformed)
+def _after_mark(stream: IO[bytes]) -> None:
+    """Go to the first byte of the text."""
+    stream.seek(0)
+    if stream.read(len(BYTE_ORDER_MARK)) != BYTE_ORDER_MARK:
+        stream.seek(0)
 
 
-def _parse_json(text: bytes, schema: pa.Schema) -> pa.RecordBatch:
-    """The objects in `text` as rows.
-
-    Raises:
-        ArrowInvalid: it is not JSON of this schema.
-        UnicodeDecodeError: it is not UTF-8, which Arrow would not notice.
-    """
-    text.decode()
-    if not text.lstrip().startswith(b"{"):  # Arrow ends the process where the first value is null
-        raise pa.ArrowInvalid("not a JSON object")
-    table = pyarrow.json.read_json(
-        io.BytesIO(text),
-        pyarrow.json.ReadOptions(block_size=2 * len(text) + 1),
-        pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
-    )
-    return table.combine_chunks().to_batches()[0]
+def _batch(rows: pa.Table, malformed: tuple[str, ...]) -> ReadBatch:
+    batches = rows.combine_chunks().to_batches()
+    return ReadBatch(batches[0] if batches else _no_rows(rows.schema), malformed)
 
 
 def _read_preflib(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:

@@ -17,7 +17,7 @@ from hushrank.transforms.answer_sheets import Answers
 from hushrank.transforms.catalogue import UNKNOWN, Catalogue
 from hushrank.transforms.encode import Rules, missing, pseudonyms, rejected_rows
 from hushrank.transforms.response_columns import ResponseColumns, WideColumns
-from hushrank.transforms.schema import is_text, to_numpy
+from hushrank.transforms.schema import by_distinct, is_text, to_numpy, to_text
 
 ANSWER_TEXTS = {"1": 1, "1.0": 1, "true": 1, "0": 0, "0.0": 0, "false": 0}
 NOT_ANSWERED_TEXTS = ("", "NA")  # what statistics programs write into an empty cell
@@ -117,14 +117,7 @@ def _marks(column: pa.Array) -> Marks:
     if pa.types.is_null(column.type):
         return np.full(len(column), _NONE, np.int8)
     if is_text(column.type):
-        known = pa.array([*ANSWER_TEXTS, *NOT_ANSWERED_TEXTS], pa.large_string())
-        text = pc.utf8_trim_whitespace(column.cast(pa.large_string()))
-        text = pc.if_else(pc.equal(text, "NA"), text, pc.utf8_lower(text))
-        found = to_numpy(pc.fill_null(pc.index_in(text, value_set=known, skip_nulls=True), -1))
-        marks = np.array(
-            [*ANSWER_TEXTS.values(), *[_NONE] * len(NOT_ANSWERED_TEXTS), _BAD], np.int8
-        )
-        return np.where(_null(column), np.int8(_NONE), marks[found])
+        return by_distinct(column, _marks_of_texts, np.int8(_NONE))
     if pa.types.is_boolean(column.type):
         column = column.cast(pa.int8())
     missing = _null(column)
@@ -134,6 +127,15 @@ def _marks(column: pa.Array) -> Marks:
     valid = (values == 0) | (values == 1)
     marks = np.where(valid, values, _BAD).astype(np.int8)
     return np.where(missing, np.int8(_NONE), marks)
+
+
+def _marks_of_texts(texts: pa.Array) -> Marks:
+    known = pa.array([*ANSWER_TEXTS, *NOT_ANSWERED_TEXTS], pa.large_string())
+    text = to_text(texts)
+    text = pc.if_else(pc.equal(text, "NA"), text, pc.utf8_lower(text))
+    found = to_numpy(pc.fill_null(pc.index_in(text, value_set=known, skip_nulls=True), -1))
+    marks = np.array([*ANSWER_TEXTS.values(), *[_NONE] * len(NOT_ANSWERED_TEXTS), _BAD], np.int8)
+    return np.where(_null(texts), np.int8(_NONE), marks[found])
 
 
 def _order(batch: pa.RecordBatch, name: str | None) -> tuple[Integers | None, Rules]:
@@ -158,7 +160,7 @@ def _order(batch: pa.RecordBatch, name: str | None) -> tuple[Integers | None, Ru
 
 def _order_of_text(column: pa.Array) -> pa.Array:
     """Whole numbers and times in text as int64; null where it is neither."""
-    text = pc.utf8_trim_whitespace(column.cast(pa.large_string()))
+    text = to_text(column)
     nothing = pa.scalar(None, pa.large_string())
     number = pc.match_substring_regex(text, r"^[+-]?[0-9]{1,18}$")
     digits = pc.utf8_ltrim(pc.if_else(number, text, nothing), "+")

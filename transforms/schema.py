@@ -6,10 +6,12 @@ A schema (names and types) is public; no message here holds a value or a count o
 from __future__ import annotations
 
 import difflib
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from enum import StrEnum
 from typing import Any, Protocol
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
@@ -54,7 +56,7 @@ class Columns(Protocol):
 
 
 WIDE_ITEM = "wide item"  # the role of an item's own column in a table with a row for each person
-NAMED_BY_ROWS = "The keys of JSON Lines are part of the rows, so they are not shown."
+TRUTHS = ("correct", WIDE_ITEM)  # roles of columns in which true and false are values
 RANK, RANKING, CONTEST = "rank", "ranking", "contest"  # roles of columns of a log of rankings
 
 
@@ -98,7 +100,6 @@ def check_schema(
     columns: Columns,
     *,
     named_by_a_line: bool = False,
-    named_by_rows: bool = False,
 ) -> None:
     """Raise `InputError` unless `schema` has every column once, each with a type that can be read.
 
@@ -108,14 +109,12 @@ def check_schema(
         columns: those that are needed.
         named_by_a_line: the names are the first line of the file. Where it lacks every column it
             may well be a row, so no message shows it.
-        named_by_rows: the names are keys of rows, as in JSON Lines, so no message shows them.
     """
     if named_by_a_line and not set(columns.names()) & set(schema.names):
         raise InputError(_no_header(path, columns.names(), schema.names))
     for role, name in columns.roles():
         if name not in schema.names:
-            present = None if named_by_rows else schema.names
-            raise InputError(_missing_column(path, role, name, present))
+            raise InputError(_missing_column(path, role, name, schema.names))
         if schema.names.count(name) > 1:
             raise InputError(f"{path}: column {name} stands there twice. Rename one of them.")
         problem = _type_problem(role, schema.field(name).type)
@@ -163,13 +162,43 @@ def to_numpy(column: pa.Array) -> NDArray[Any]:
     return values
 
 
-def without_dictionaries(table: pa.Table) -> pa.Table:
-    """The same values in plain columns, so that tables which were read in other ways agree."""
-    for place, field in enumerate(table.schema):
-        if pa.types.is_dictionary(field.type):
-            plain = field.with_type(field.type.value_type)
-            table = table.set_column(place, plain, table[place].cast(plain.type))
-    return table
+def names_in(columns: Iterable[pa.Array]) -> set[str]:
+    """Texts or integers of several columns, as names; blanks around them do not count.
+
+    Integers that int64 does not hold name nothing: where items are integers, those are theirs.
+    """
+    names = set[str]()
+    for column in columns:
+        found = pc.drop_null(pc.unique(column))
+        if pa.types.is_uint64(found.type):
+            found = found.filter(pc.less(found, pa.scalar(1 << 63, pa.uint64())))
+        names.update(name.strip() for name in found.cast(pa.large_string()).to_pylist())
+    return names - {""}
+
+
+def by_distinct(
+    column: pa.Array, function: Callable[[pa.Array], NDArray[Any]], of_null: Any
+) -> NDArray[Any]:
+    """What `function` makes of each value; with a dictionary, of each of its values once.
+
+    A dictionary may hold a long text that a million rows name: it is never written out for them.
+
+    Args:
+        column: of any type.
+        function: an entry for each value, on the first axis; of nulls whatever it likes.
+        of_null: the entry of a null, in a column with a dictionary.
+    """
+    if not pa.types.is_dictionary(column.type):
+        return function(column)
+    codes = to_numpy(pc.fill_null(column.indices.cast(pa.int64()), len(column.dictionary)))
+    named = np.zeros(len(column.dictionary) + 1, np.bool_)
+    named[codes] = True
+    used = np.flatnonzero(named[:-1])  # a slice of a batch may need few of them
+    found = function(column.dictionary.take(pa.array(used)))
+    known = np.empty((len(named), *found.shape[1:]), found.dtype)
+    known[-1] = of_null
+    known[used] = found
+    return np.take(known, codes, axis=0)
 
 
 def _decoded(value: bytes | None) -> str | None:
@@ -189,14 +218,12 @@ def _no_header(path: str, names: list[str], found: list[str]) -> str:
     )
 
 
-def _missing_column(path: str, role: str, name: str, present: list[str] | None) -> str:
+def _missing_column(path: str, role: str, name: str, present: list[str]) -> str:
     if role == WIDE_ITEM:
         return (
             f"{path}: column {name} not found. In a wide table every item of the catalogue has a"
             " column of its name. Correct items, or set input.layout: long."
         )
-    if present is None:
-        return f"{path}: column {name} not found. {NAMED_BY_ROWS} Set input.columns.{role}."
     close = difflib.get_close_matches(name, present, n=1, cutoff=0.5)
     advice = f"Set input.columns.{role}: {close[0]}." if close else f"Set input.columns.{role}."
     return f"{path}: column {name} not found. Columns: {', '.join(present)}. {advice}"

@@ -17,7 +17,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hushrank.transforms.schema import NAMED_BY_ROWS, InputError, is_text, to_numpy, to_text
+from hushrank.transforms.schema import (
+    InputError,
+    by_distinct,
+    is_text,
+    to_numpy,
+    to_text,
+)
 
 Epoch = Literal["s", "ms", "us", "ns"]
 
@@ -60,13 +66,12 @@ class Window:
         )
         return cls(column, night, start, end, epoch)
 
-    def check(self, path: str, schema: pa.Schema, *, named_by_rows: bool = False) -> None:
+    def check(self, path: str, schema: pa.Schema) -> None:
         """Refuse a file whose schema has no such column of times.
 
         Args:
             path: for the message.
             schema: of all columns of the file.
-            named_by_rows: their names are keys of rows, so no message shows them.
 
         Raises:
             InputError: the column is missing, there twice, or of another type.
@@ -74,8 +79,10 @@ class Window:
         found = schema.names.count(self.column)
         if found != 1:
             problem = "not found" if found == 0 else "stands there twice"
-            present = NAMED_BY_ROWS if named_by_rows else f"Columns: {', '.join(schema.names)}."
-            raise InputError(f"{path}: column {self.column} (schedule.window) {problem}. {present}")
+            raise InputError(
+                f"{path}: column {self.column} (schedule.window) {problem}."
+                f" Columns: {', '.join(schema.names)}."
+            )
         kind = schema.field(self.column).type
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
         if pa.types.is_integer(kind) and self.epoch is None:
@@ -100,11 +107,16 @@ class Window:
             Two arrays of the length of `times`; no entry is true in both.
         """
         if pa.types.is_dictionary(times.type):
-            times = times.dictionary_decode()
+            found = by_distinct(
+                times, lambda each: np.column_stack(self.select(each)), (False, True)
+            )
+            return found[:, 0], found[:, 1]
         if is_text(times.type):
             return self._select_text(to_text(times))
         if pa.types.is_date(times.type):
-            inside = pc.equal(times.cast(pa.date32()), pa.scalar(self.night, pa.date32()))
+            inside = pc.equal(
+                pc.cast(times, pa.date32(), safe=False), pa.scalar(self.night, pa.date32())
+            )
         else:
             if pa.types.is_integer(times.type):
                 times = times.cast(pa.int64(), safe=False).cast(pa.timestamp(self.epoch, "UTC"))

@@ -1,4 +1,4 @@
-# Every night: the scheduler starts the launcher, a container that runs `hushrank run` and ends.
+# Every night: the scheduler starts the launcher, a container that runs `hushrank catch-up` and ends.
 
 resource "google_artifact_registry_repository" "images" {
   #checkov:skip=CKV_GCP_84:A key of one's own is var.kms_key, which is a choice
@@ -30,7 +30,7 @@ resource "google_cloud_run_v2_job" "launcher" {
       containers {
         image   = var.image
         command = ["hushrank"]
-        args    = ["run", "--direct", "/survey/${var.survey}"]
+        args    = ["catch-up", "--direct", "/survey/${var.survey}"]
 
         resources {
           limits = {

@@ -15,9 +15,11 @@ from typing import Any
 import numpy as np
 import pytest
 from numpy.typing import NDArray
+from scipy.sparse import csr_array
 
 from hushrank.estimation import perturbed_mle as module
 from hushrank.estimation.convergence import ConvergenceError
+from hushrank.estimation.exact_fit import CountedObjective, exact_fit
 from hushrank.estimation.likelihood import Objective
 from hushrank.estimation.links import LAPLACE, LINKS, LOGISTIC, PROBIT, Floats, Link
 from hushrank.estimation.matrices import PairCounts
@@ -261,11 +263,57 @@ def test_a_cover_that_matters_is_reported() -> None:
     assert not calibrate_mle(SINGLE, replace(settings, tolerance=None), 50).cover_matters
 
 
-def test_a_tolerance_out_of_reach_raises_and_tells_no_data() -> None:
+def check_released(
+    pair_counts: PairCounts, settings: MleSettings, params: PrivacyParams = SINGLE
+) -> None:
+    """The release is within the cover's noise of the exact minimiser, redone in integers."""
+    mechanism = calibrate_mle(params, settings, pair_counts.n_items)
+    assert mechanism.cover is not None
+    scores = perturbed_mle(pair_counts, mechanism, seeded_bits(3))
+    w = mechanism.noise.draw(pair_counts.n_items, seeded_bits(3))
+    exact = exact_fit(
+        CountedObjective.of(pair_counts, settings.link, mechanism.objective.ridge, w, 1e-20),
+        np.zeros(pair_counts.n_items),
+    ).floats()
+    allowed = 40 * math.sqrt(mechanism.cover.noise.variance)
+    np.testing.assert_allclose(scores, exact - exact.mean(), rtol=1e-15, atol=allowed)
+
+
+def test_a_tolerance_out_of_reach_of_floats_is_reached() -> None:
     wins = random_counts(20, 30.0, seed=7).wins * 10**6
-    settings = MleSettings(expected_comparisons=1e9, tolerance=1e-9)
-    with pytest.raises(ConvergenceError, match=r"^rounding leaves the gradient norm above 1e-09:"):
-        released(PairCounts(wins), SINGLE, settings, system_bits())
+    check_released(PairCounts(wins), MleSettings(expected_comparisons=1e9, tolerance=1e-9))
+
+
+@pytest.mark.parametrize("link", [LOGISTIC, LAPLACE], ids=["logistic", "laplace"])
+@pytest.mark.parametrize("row_weight", [1, 2])
+def test_counts_far_beyond_what_was_expected_are_released(link: Link, row_weight: int) -> None:
+    """From a few to 2^62 where a hundred were expected: the rows never make a release fail."""
+    settings = MleSettings(expected_comparisons=100.0, link=link)
+    for exponent in (12, 24, 36, 48, 62):
+        few = random_counts(6, 2.0, seed=exponent).wins
+        wins = np.minimum(few, 2 ** (62 - exponent)) * 2**exponent
+        check_released(PairCounts(wins, row_weight), settings)
+        apart = np.where(np.arange(6)[:, np.newaxis] < 3, wins, 0)  # three items only ever lose
+        check_released(PairCounts(apart, row_weight), settings)
+        check_released(PairCounts(csr_array(np.triu(wins)), row_weight), settings)
+
+
+@pytest.mark.parametrize("fault", [ConvergenceError("no"), ZeroDivisionError("float division")])
+def test_whatever_the_fit_in_floats_meets_there_is_a_release(
+    fault: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise fault
+
+    monkeypatch.setattr(module, "minimise", fails)
+    check_released(random_counts(8, 20.0, seed=8), MleSettings(expected_comparisons=300.0))
+
+
+def test_without_privacy_large_counts_are_fitted_too() -> None:
+    """Two sets of items that met once: the ridge is lost beside 2^61 in float64."""
+    wins = counts((0, 1, 2**61), (1, 0, 2**61), (2, 3, 2**61), (3, 2, 2**61), n_items=4)
+    scores = released(wins, OPEN, MleSettings(expected_comparisons=9.0), system_bits())
+    np.testing.assert_allclose(scores, 0, atol=1e-9)
 
 
 OFTEN = 100_000

@@ -90,7 +90,7 @@ def test_a_run_publishes_once_and_leaves_nothing_here(cloud, command, store):
 def test_exact_counts_are_gone_and_were_never_released(cloud, command, store):
     command("run", cloud.set(privacy__epsilon=0.01).config, "--direct")
     left = [name.rpartition("/")[2] for name in store.names("confidential")]
-    assert left == ["diagnostics.json", "drawn.npz"]
+    assert left == ["diagnostics.json", "drawn.npz", "ledgers.json"]
     (drawn,) = (name for name in store.names("confidential") if name.endswith("drawn.npz"))
     table = answers(200)
     winners = np.where(table["outcome"].to_numpy() > 0, table["item_i"], table["item_j"])

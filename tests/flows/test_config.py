@@ -206,7 +206,7 @@ UNKNOWN_KEYS = [
     ({"epsilon": 3}, "epsilon: unknown key. Did you mean privacy.epsilon?"),
     (
         {"ledger.xyz": 1},
-        "ledger.xyz: unknown key. Known here: path, epsilon, delta, refresh, alerts.",
+        "ledger.xyz: unknown key. Known here: path, epsilon, delta, refresh, alerts, other_people.",
     ),
 ]
 WRONG_VALUES = [
@@ -514,6 +514,7 @@ CHANGES_THE_RELEASE = [
     {"input.ties": "split"},
     {"input.on_bad_rows": "fail"},
     {"input.format": "csv"},
+    {"input.multiline": True},
     {"items": {"names": ["London", "Barcelona", "Milano", "Paris", "St.Gallen", "Stockholm"]}},
     {"items": {"count": 6}},
     {"privacy.unit": "comparison", "privacy.max_contributions": ABSENT}
@@ -547,6 +548,7 @@ def test_the_job_hash_tells_apart_everything_that_changes_the_release():
         {"privacy.epsilon": 2},
         {"privacy.delta": 0},
         {"input.on_bad_rows": "set-aside"},
+        {"input.multiline": False},
         {"input.columns": {"left": "item_i", "right": "item_j"}},
         {"input.paths": ["./survey/../survey/*.parquet", "survey/*.parquet"]},
     ],

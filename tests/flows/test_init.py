@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 from hushrank.flows.config import load_config
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.init import ConfigProposal, propose_config, write_proposal
+from hushrank.transforms.plain_text import hidden_character
 
 ROWS = [
     {"student": "s1", "a": "London", "b": "Paris", "choice": "Paris"},
@@ -173,7 +174,8 @@ def test_paths_start_at_the_folder_of_the_yaml_file(tmp_path):
         assert load_config(target).input.paths == (str(tmp_path / "answers.csv"),)
 
 
-texts = st.text(st.characters(exclude_categories=["Cs"]), min_size=1, max_size=20)
+letters = st.characters().filter(lambda each: hidden_character(each, lines=True) is None)
+texts = st.text(letters, min_size=1, max_size=20)
 
 
 @settings(deadline=None)  # it writes files
@@ -188,6 +190,16 @@ def test_any_column_name_survives_the_yaml_file(person, other):
     target.write_text(choose(proposal.text, choices), encoding="utf-8")
     columns = load_config(target).input.columns
     assert (columns.left, columns.right) == (left, right)
+
+
+def test_a_column_name_that_a_terminal_would_obey_is_not_proposed():
+    pq.write_table(pa.table({"user": ["x"], "le\x1b[2Jft": ["x"]}), "any.parquet")
+    with pytest.raises(ConfigError) as caught:
+        propose_config(Path("any.parquet"), Path("any.yaml"))
+    assert str(caught.value) == (
+        "any.parquet: the name of a column holds the character \\x1b, which nobody sees; rename"
+        " that column"
+    )
 
 
 @pytest.mark.parametrize(

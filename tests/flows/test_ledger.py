@@ -285,8 +285,8 @@ def test_another_guarantee_is_refused(ledger, path, change, name, known, asked):
     other = Ledger(path, terms_of(**change))
     expected = (
         f"{path}: campus-choice counts its budget by {name} {known}, but the configuration has"
-        f" privacy.{name}: {asked}. Costs under the two cannot be added up. Set {name}: {known},"
-        " or give these releases another name. Nothing was read or spent."
+        f" privacy.{name}: {asked}. Costs under the two cannot be added up. Set {name}: {known}."
+        " Another name is for other people: it begins a new budget. Nothing was read or spent."
     )
     for call in (other.balance, lambda: other.reserve("b", pure(1)), other.history):
         assert refusal(call) == expected

@@ -112,8 +112,8 @@ def test_an_end_that_is_cut_off_is_a_loss(file, path, left):
     missing = len(ONE + TWO) - len(ONE) * (left >= len(ONE))
     assert file.read().loss == (
         f"{path}: {missing} bytes at its end are missing: it was cut off, deleted or replaced by an"
-        " older copy. Put the newest copy back. Without one, count this budget as spent; to accept"
-        f" the loss knowingly, delete {path}.length."
+        " older copy. Put the newest copy back. Without one, count this budget as spent, or run"
+        " hushrank ledger recover, which says what is known to be."
     )
 
 
@@ -121,8 +121,89 @@ def test_a_deleted_ledger_is_a_loss_until_that_is_accepted(file, path):
     add(file, ONE)
     path.unlink()
     assert file.read().loss is not None
-    Path(f"{path}.length").unlink()
+    file.accept_loss()
     assert file.read().loss is None
+
+
+@pytest.mark.parametrize("lines", [ONE, ONE + TWO])
+def test_lines_without_their_length_are_a_loss(file, path, lines):
+    """An older copy of the ledger, put back without the file that tells its length."""
+    add(file, ONE)
+    add(file, TWO)
+    path.write_bytes(lines)
+    Path(f"{path}.length").unlink()
+    assert file.read().loss == (
+        f"{path}.length is missing, so nobody can tell whether this ledger is the newest. Put the"
+        " newest copy back, with the files beside it; or run hushrank ledger recover, which says"
+        " what is known to be spent."
+    )
+    file.accept_loss()
+    assert file.read().loss is None
+
+
+def test_the_first_append_may_die_before_its_length_is_recorded(file, path, monkeypatch):
+    real = LedgerFile._record_length
+
+    def dies(self: LedgerFile, length: int) -> None:
+        if length:
+            raise KeyboardInterrupt
+        real(self, length)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(LedgerFile, "_record_length", dies)
+        with pytest.raises(KeyboardInterrupt):
+            add(file, ONE)
+    assert file.read().content == ONE
+    assert file.read().loss is None
+
+
+@pytest.mark.parametrize("planted", [".length.new", ".length"])
+def test_a_planted_link_is_not_written_through(file, path, tmp_path, planted):
+    target = tmp_path / "precious"
+    target.write_text("7\n")
+    add(file, ONE)
+    Path(f"{path}{planted}").unlink(missing_ok=True)
+    Path(f"{path}{planted}").symlink_to(target)
+    add(file, TWO)
+    assert target.read_text() == "7\n"
+    assert Path(f"{path}.length").read_text() == f"{len(ONE + TWO)}\n"
+    assert not Path(f"{path}.length").is_symlink()
+
+
+@pytest.mark.parametrize("mode", [0o770, 0o707, 0o1777])
+def test_a_folder_that_others_can_write_is_refused(file, path, mode):
+    add(file, ONE)
+    token = file.read().token
+    path.parent.chmod(mode)
+    for call in (file.read, lambda: file.append(token, TWO), file.hold("a").__enter__):
+        assert message(call) == (
+            f"ledger.path: {path.parent} can be written by other users of this machine, who could"
+            f" put an older ledger back. Run: chmod go-w {path.parent}; or name a folder of your"
+            " own, such as .hushrank. Nothing was spent."
+        )
+    path.parent.chmod(0o750)
+    add(file, TWO)
+
+
+def test_a_link_into_a_folder_that_others_can_write_is_refused(file, path, tmp_path):
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    path.parent.mkdir()
+    path.symlink_to(elsewhere / "ledger.jsonl")
+    add(file, ONE)
+    elsewhere.chmod(0o777)
+    assert f"{elsewhere} can be written by other users" in message(file.read)
+
+
+def test_a_folder_of_another_user_is_refused(file, path, monkeypatch):
+    add(file, ONE)
+    monkeypatch.setattr(os, "geteuid", lambda: 4321)
+    monkeypatch.setattr("hushrank.flows.private_files.ROOT", 1234)
+    assert message(file.read) == (
+        f"ledger.path: {path.parent} belongs to another user (number {path.stat().st_uid}), who"
+        " could put an older ledger back. Keep the ledger in a folder of the account that runs"
+        f" hushrank: chown 4321 {path.parent}, or name another one. Nothing was spent."
+    )
 
 
 def test_a_length_that_lags_behind_is_allowed(file, path):
@@ -137,7 +218,8 @@ def test_a_damaged_length_is_refused(file, path):
     add(file, ONE)
     Path(f"{path}.length").write_text("many")
     assert message(file.read) == (
-        f"{path}.length is damaged: it does not hold a number. If {path} is complete, delete it."
+        f"{path}.length is damaged: it does not hold a number. If {path} is complete, delete it and"
+        " run hushrank ledger recover."
     )
 
 

@@ -112,8 +112,8 @@ def test_an_older_copy_is_a_loss(backend, store, left):
     assert backend.read().loss == (
         f"{PLACE}: {missing} bytes at its end are missing: it was deleted or replaced by an older"
         " copy. Put the newest generation back (gcloud storage ls --all-versions shows what the"
-        " bucket keeps). Without one, count this budget as spent; to accept the loss knowingly,"
-        f" delete {PLACE}.length."
+        " bucket keeps). Without one, count this budget as spent, or run hushrank ledger recover,"
+        " which says what is known to be."
     )
 
 
@@ -121,8 +121,20 @@ def test_a_deleted_ledger_is_a_loss_until_that_is_accepted(backend, store):
     campus(backend).reserve("a", Spend(epsilon=1.0))
     PLACE.delete()
     assert "bytes at its end are missing" in message(campus(backend).balance)
-    CloudPath.parse(f"{PLACE}.length").delete()
+    backend.accept_loss()
     assert campus(backend).balance().spent_epsilon == 0
+
+
+def test_lines_without_their_length_are_a_loss(backend, store):
+    add(backend, ONE)
+    CloudPath.parse(f"{PLACE}.length").delete()
+    assert backend.read().loss == (
+        f"{PLACE}.length is missing, so nobody can tell whether this ledger is the newest. Put the"
+        " newest generation of both back; or run hushrank ledger recover, which says what is known"
+        " to be spent."
+    )
+    backend.accept_loss()
+    assert backend.read().loss is None
 
 
 def test_a_length_that_lags_behind_is_allowed(backend, store):
@@ -139,7 +151,8 @@ def test_a_damaged_length_is_refused(backend, store):
     add(backend, ONE)
     store.put("budget", LENGTH, b"many", {})
     assert message(backend.read) == (
-        f"{PLACE}.length is damaged: it does not hold a number. If {PLACE} is complete, delete it."
+        f"{PLACE}.length is damaged: it does not hold a number. If {PLACE} is complete, delete it"
+        " and run hushrank ledger recover."
     )
 
 

@@ -74,6 +74,7 @@ def test_of_two_inputs_the_same_is_told(survey, command, monkeypatch):
     for people in (200, 37):
         pq.write_table(answers(people, seed=people), survey.folder / "answers.parquet")
         survey.set(name=f"zoo{people}", ledger__path=f"l{people}.jsonl", output=f"out{people}")
+        survey.set(confidential=f"work{people}")  # or it knows the other ledger
         command("run", survey.config, "--direct")
         told.append(lines(survey.folder / "run.jsonl"))
         (survey.folder / "run.jsonl").unlink()

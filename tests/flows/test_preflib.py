@@ -55,15 +55,26 @@ def job(tmp_path, command, election):
     return path
 
 
-def test_a_file_that_was_cut_is_refused_and_nothing_is_spent(tmp_path, command, election, job):
+def test_a_file_that_was_cut_can_stop_the_run_and_nothing_is_spent(
+    tmp_path, command, election, job
+):
     election(voters=301)
+    job.write_text(job.read_text().replace("on_bad_rows: set-aside", "on_bad_rows: fail"))
     code, printed = command("run", job, "--direct")
     assert code == 2
-    rule = "NUMBER VOTERS is not the number of ballots; it may be cut short"
-    assert f"board.toi: not a PrefLib file of rankings: {rule}. Correct the file." in printed
+    assert "some rows break a rule (on_bad_rows: fail)" in printed
     assert not list(tmp_path.glob("out/**/release.json"))
     code, printed = command("ledger", "show", job)
     assert "50.00 left of 50.00" in printed
+
+
+def test_one_ballot_cannot_stop_the_run_by_its_count(tmp_path, command, election, job):
+    election("999999999: 1,2", voters=300)
+    code, printed = command("run", job, "--direct")
+    assert code == 0, printed
+    (rejects,) = tmp_path.glob("**/rejects/*.parquet")
+    rule = "the count of people is above NUMBER VOTERS"
+    assert pq.read_table(rejects)["line"].to_pylist() == [f"line 9: {rule}: 999999999: 1,2"]
 
 
 @pytest.mark.parametrize(

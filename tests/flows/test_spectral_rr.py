@@ -92,7 +92,7 @@ REFUSED = [
     ({"method": "spectral"}, "spectral adds noise after counting and goes with user"),
     ({"privacy__budget": None}, "privacy.budget: must be per_user with method: spectral-rr"),
     ({"privacy__max_contributions": None}, "privacy.max_contributions: must be at least 2"),
-    ({"privacy__epsilon": 1e-18}, "privacy.epsilon: too small"),
+    ({"privacy__epsilon": 1e-18}, "privacy.epsilon: must be from 1e-09"),
 ]
 
 

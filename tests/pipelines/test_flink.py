@@ -28,6 +28,7 @@ from hushrank.estimation.matrices import MOST_DENSE_ITEMS
 from hushrank.flows.config_runner import FlinkRunner
 from hushrank.pipelines import reduce
 from hushrank.pipelines.reduction_job import Statistic
+from hushrank.privacy.randomized_response import split_response
 from hushrank.transforms.answer_sheets import Duplicates
 from hushrank.transforms.catalogue import Catalogue
 from hushrank.transforms.epsilons import EpsilonSource, Shares
@@ -139,7 +140,7 @@ test_answers.__test__ = False  # type: ignore[attr-defined]
 
 def local_test_answers(folder: Path, work: Path) -> Any:
     responses.write(responses.a_log(), folder, files=3)
-    local = LocalAnswers(HUGE_EPSILON * responses.K, debiased=False)
+    local = LocalAnswers(split_response(HUGE_EPSILON * responses.K, responses.K), debiased=False)
     return responses.a_job(folder, work, local=local)
 
 

@@ -16,10 +16,16 @@ import pytest
 
 from hushrank.estimation.matrices import pair_counts_of
 from hushrank.estimation.sparse_counts import CellCounts
-from hushrank.pipelines import reduce_comparisons, reduce_private, reduce_responses
+from hushrank.pipelines import (
+    reduce_comparisons,
+    reduce_private,
+    reduce_rankings,
+    reduce_responses,
+)
 from hushrank.pipelines.memory_plan import LEAST_MEMORY, MemoryPlan
 from hushrank.pipelines.reduction_job import Statistic
 from hushrank.transforms.catalogue import Catalogue
+from hushrank.transforms.cells import MOST_TEXT_BYTES
 from hushrank.transforms.epsilons import Shares
 from hushrank.transforms.schema import Ties
 from hushrank.transforms.spill_file import SPILL_PREFIX
@@ -28,6 +34,8 @@ from tests.pipelines import test_reduce_private as private
 from tests.pipelines import test_reduce_rankings as rankings
 from tests.pipelines import test_reduce_responses as responses
 
+KINDS = ["comparisons", "local answers", "responses", "rankings"]
+N_FEW_ITEMS = 5
 HEAVY_ROWS, OTHER_ROWS, N_ITEMS = 10_000_000, 1_000_000, 50
 
 # Run in a process of its own, whose peak memory is then the job's.
@@ -55,6 +63,17 @@ print(own_peak())
 """
 
 
+REDUCE_LONG_NAMES = """
+import sys
+from pathlib import Path
+from tests.pipelines.test_memory import KINDS, own_peak, reduce_with_least_memory
+for log in sorted(Path(sys.argv[1]).glob("*.parquet")):
+    for kind in KINDS:
+        reduce_with_least_memory(log, log.with_name(f"{log.stem} {kind}"), kind)
+print(own_peak())
+"""
+
+
 def own_peak() -> int:
     """Bytes this program had in memory at most; `ru_maxrss` would count those of its parent."""
     status = Path("/proc/self/status").read_text()
@@ -66,6 +85,34 @@ def a_heavy_job(folder: Path, work: Path, **changes):
     changes["statistic"] = Statistic(changes.get("statistic", Statistic.WIN_COUNTS))
     job = comparisons.a_job(folder, work, **changes)
     return dataclasses.replace(job, catalogue=Catalogue.of_count(changes["n_items"]))
+
+
+def reduce_with_least_memory(log: Path, work: Path, kind: str) -> None:
+    """A log whose people and events, or contests, are named in `a_log_of_long_names`."""
+    contests = dataclasses.replace(rankings.RANKS, contest="contest")
+    reduction, job = {
+        "comparisons": lambda: (reduce_comparisons, comparisons.a_job(log, work, event="contest")),
+        "local answers": lambda: (reduce_private, private.a_job(log, work, Shares(per_user=True))),
+        "responses": lambda: (reduce_responses, responses.a_job(log, work)),
+        "rankings": lambda: (reduce_rankings, rankings.a_job(log, work, columns=contests)),
+    }[kind]()
+    reduction.run(dataclasses.replace(job, memory_limit=LEAST_MEMORY))
+
+
+def a_log_of_long_names(path: Path, n_bytes: int) -> None:
+    """Rows of every kind that name one person and one event, by so many bytes."""
+    m = 200_000
+
+    def named(letter: str) -> pa.Array:
+        codes = pa.array(np.zeros(m, np.int32))
+        return pa.DictionaryArray.from_arrays(codes, pa.array([letter * n_bytes]))
+
+    item = np.arange(m) % N_FEW_ITEMS
+    who, contest = named("p"), named("c")
+    columns = {"who": who, "user": who, "contest": contest, "item": item, "rank": np.arange(m)}
+    columns |= {"a": item, "b": (item + 1) % N_FEW_ITEMS, "y": np.ones(m, np.int8)}
+    columns |= {"right": np.ones(m, np.int8), "eps": np.ones(m)}
+    pq.write_table(pa.table(columns), path)
 
 
 def small_plan(_: int) -> MemoryPlan:
@@ -122,7 +169,7 @@ def test_pairs_of_a_hundred_thousand_items_take_memory_by_the_pairs_met(tmp_path
     right = (left + rng.integers(1, n_items, m)) % n_items
     columns = {"who": rng.integers(0, m // 5, m), "a": left, "b": right}
     columns["y"] = rng.choice(np.array([-1, 1], np.int8), m)
-    for name, row_group in (("one", 1 << 20), ("other", 300_000)):
+    for name, row_group in (("one", 1 << 20), ("other", 200_000)):
         (tmp_path / name).mkdir()
         pq.write_table(pa.table(columns), tmp_path / name / "log.parquet", row_group_size=row_group)
         changes = {"n_items": n_items, "statistic": "pair-counts", "max_contributions": 50}
@@ -138,6 +185,28 @@ def test_pairs_of_a_hundred_thousand_items_take_memory_by_the_pairs_met(tmp_path
     cells = CellCounts.of(winner * n_items + loser)
     assert (counts.wins.data == cells.counts).all()
     assert (counts.wins.indices == cells.cells % n_items).all()
+
+
+def test_one_long_name_that_every_row_repeats_keeps_within_the_least_memory(tmp_path):
+    """Written out, names and events of these files of some hundred kB are 1.6 to 4 GB."""
+    for n_bytes in (4_000, 10_000):
+        a_log_of_long_names(tmp_path / f"{n_bytes}.parquet", n_bytes)
+    command = [
+        sys.executable,
+        "-c",
+        REDUCE_LONG_NAMES,
+        tmp_path,
+    ]  # in one process: it is loaded once
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    assert int(done.stdout) < LEAST_MEMORY
+    for n_bytes in (4_000, 10_000):
+        tallies = [
+            json.loads((tmp_path / f"{n_bytes} {kind}" / "diagnostics.json").read_text())
+            for kind in KINDS
+        ]
+        assert [tally["rows_read"] for tally in tallies] == [200_000] * len(KINDS)
+        if n_bytes > MOST_TEXT_BYTES:
+            assert [tally["rows_rejected"] for tally in tallies] == [200_000] * len(KINDS)
 
 
 CENTRAL = [

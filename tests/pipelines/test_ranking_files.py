@@ -16,7 +16,7 @@ from hushrank.transforms.schema import InputError
 def splits_of(path, table, columns):
     pq.write_table(table, path)
     (file,) = list_files([str(path)])
-    return plan_splits(file, read_schema(file), columns)
+    return plan_splits(file, read_schema(file, columns), columns)
 
 
 def test_items_are_those_of_all_rows_and_keep_their_kind(tmp_path):
@@ -31,6 +31,16 @@ def test_items_are_those_of_all_rows_and_keep_their_kind(tmp_path):
     columns = RankColumns(user="user", item="item", rank="rank")
     found = occurring(splits_of(tmp_path / "b.parquet", table, columns), columns)
     assert (found.catalogue.names, found.as_text) == (("10", "9"), False)
+
+
+def test_items_and_contests_that_int64_does_not_hold_name_nothing(tmp_path):
+    numbers = pa.array([1, 2, 2**63, 2**64 - 1], pa.uint64())
+    table = pa.table({"user": [1] * 4, "item": numbers, "rank": range(4), "contest": numbers})
+    columns = RankColumns(user="user", item="item", rank="rank", contest="contest")
+    found = occurring(splits_of(tmp_path / "a.parquet", table, columns), columns)
+    assert found.catalogue.names == ("1", "2")
+    (batch,) = table.to_batches()
+    assert [contest for contest, _ in rows_by_contest(batch, columns)] == ["1", "2"]
 
 
 def test_one_item_is_no_ranking(tmp_path):

@@ -30,6 +30,26 @@ def test_strings_are_hashed_as_their_length_then_their_bytes(values):
     assert hash_strings(values) == [cbc_mac(2, len(value), tail=value) for value in values]
 
 
+def test_long_strings_are_hashed_as_short_ones():
+    values = [bytes([n]) * length for n in range(12) for length in (3, 16, 1000 + n, 4096)]
+    assert hash_strings(values) == [cbc_mac(2, len(value), tail=value) for value in values]
+
+
+def test_the_work_follows_the_bytes_and_not_the_longest_string(monkeypatch):
+    passes: list[int] = []
+    encrypt = KeyedHash._encrypt
+
+    def counted(self, blocks):
+        passes.append(len(blocks))
+        return encrypt(self, blocks)
+
+    monkeypatch.setattr(KeyedHash, "_encrypt", counted)
+    values = [b"ann" * 10] * 1000 + [b"x" * 3_000_000]
+    (*_, found) = hash_strings(values)
+    assert found == cbc_mac(2, len(values[-1]), tail=values[-1])
+    assert len(passes) == 3  # lengths, and the two blocks of the others
+
+
 def test_a_string_and_the_same_with_a_zero_byte_differ():
     one, other = hash_strings([b"ann", b"ann\0"])
     assert one != other

@@ -70,7 +70,7 @@ def test_all_pieces_of_a_ranking_come_in_one_turn(bytes_at_once):
             rng.integers(0, 5, 30), np.ones(30, np.int64), np.ones(30), np.stack([owner, owner], 1)
         )
         contest = rng.integers(0, 4, 30).astype(np.uint64)
-        held.append(Pieces(parts, rng.random(30), contest))
+        held.append(Pieces(parts, rng.random(30), rng.integers(0, 9, 30).astype(np.int16), contest))
         blobs.append(blob_of_pieces(held[-1]))
     n_bytes = sum(map(len, blobs))
     turns = list(long_turns(lambda: blobs, n_bytes, bytes_at_once))

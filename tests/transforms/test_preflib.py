@@ -5,9 +5,12 @@ from __future__ import annotations
 import io
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from hushrank.transforms import preflib
 from hushrank.transforms.files import FileFormat, check_files, list_files
@@ -158,6 +161,9 @@ WRONG_LINES = [
     ("toi", "2: 1 3", "it is not `count: order`, as in 3: 2,{1,4}"),
     ("toi", "# TITLE: late", "it is not `count: order`, as in 3: 2,{1,4}"),
     ("toi", "99999999999999999999: 1", "it is not `count: order`, as in 3: 2,{1,4}"),
+    ("toi", "999999999: 1,2,3", "the count of people is above NUMBER VOTERS"),
+    ("toi", "2: 1" + " " * 70_000, "it is longer than any ballot on these items"),
+    ("toi", "2: 1,\ufeff2", "it is not `count: order`, as in 3: 2,{1,4}"),
     ("toi", "0: 1,2", "the count of people must be at least 1"),
     ("toi", "2: 1,5", "an item is not in the header"),
     ("toi", "2: 1,0", "an item is not in the header"),
@@ -171,7 +177,7 @@ WRONG_LINES = [
 def test_a_line_that_breaks_a_rule_comes_back_apart(put, kind, line, rule) -> None:
     before, after = ["5: 1,2,3,4", "", "1: 4,3,2,1"], ["2: 1,2,4,3"]
     found, refused = rows_and_refused(put(text(kind, [*before, line, *after], voters=8), kind))
-    assert refused == [f"line {HEADER_LINES + 4}: {rule}: {line}"]
+    assert refused == [f"line {HEADER_LINES + 4}: {rule}: {line.strip()}"]
     content = text(kind, [*before, line, *after], voters=8).encode()
     with pytest.raises(InputError) as told:  # for whoever holds the file
         check_ballots("x", io.BytesIO(content))
@@ -183,12 +189,15 @@ def test_lines_that_break_several_rules_are_told_apart(put, monkeypatch) -> None
     lines = [line for kind, line, _ in WRONG_LINES if kind == "toi"] * 2
     good = [f"{1 + k}: {1 + k % 4},{1 + (k + 1) % 4}" for k in range(len(lines))]
     mixed = [line for pair in zip(lines, good, strict=True) for line in pair]
-    path = put(text("toi", mixed, voters=1))
+    people = sum(range(1, 1 + len(good)))
+    path = put(text("toi", mixed, voters=people))
     whole = rows_and_refused(path)
-    assert all(told.endswith(f": {line}") for told, line in zip(whole[1], lines, strict=True))
+    assert all(
+        told.endswith(f": {line.strip()}") for told, line in zip(whole[1], lines, strict=True)
+    )
     assert whole[0] == rows(put(text("toi", good)))
     monkeypatch.setattr(preflib, "BLOCK_BYTES", 64)
-    assert rows_and_refused(put(text("toi", mixed, voters=1))) == whole
+    assert rows_and_refused(put(text("toi", mixed, voters=people))) == whole
 
 
 KNOWN = "lines `# ALTERNATIVE NAME 1: ..., as PrefLib writes it since 2022`"
@@ -226,8 +235,77 @@ def test_a_header_that_breaks_a_rule_is_refused_before_a_ballot_is_read(put, con
 
 def test_a_file_that_was_cut_is_noticed(put) -> None:
     path = put(text("toi", TIES, voters=100))
+    found, refused = rows_and_refused(path)
+    assert refused == ["NUMBER VOTERS is not the number of ballots; it may be cut short"]
+    assert found == rows(put(text("toi", TIES)))
     with pytest.raises(InputError, match=r"NUMBER VOTERS is not the number of ballots"):
-        rows(path)
+        check_ballots("x", io.BytesIO(text("toi", TIES, voters=100).encode()))
+
+
+@pytest.mark.parametrize("block", [64, 1 << 20])
+def test_one_line_of_any_bytes_leaves_the_other_ballots(put, monkeypatch, block) -> None:
+    monkeypatch.setattr(preflib, "BLOCK_BYTES", block)
+    before, after = [], ["5: 1,2,3,4", "1: 4,3,2,1", "2: 1,2,4,3"]
+    plain = rows(put(text("toi", [*before, *after])))
+    start, end = text("toi", before, voters=8).encode(), ("\n".join(after) + "\n").encode()
+    for line in (
+        b"# NUMBER VOTERS: 1",
+        b"# ALTERNATIVE NAME 5: Eve",
+        b"\xff\xfe",
+        b"3: 1,\xe9",
+        b"\x00",
+        b"3: " + b"{" * 3_000,
+        b"1" * 300_000,
+    ):
+        found, refused = rows_and_refused(put(start + line + b"\n" + end))
+        assert [row[1:] for row in found] == [row[1:] for row in plain]
+        assert len(refused) == 1
+
+
+MARKS = st.sampled_from(["1", "2", "4", "9", "0", ",", ":", " ", "{", "}", "#", "\r", "\x00", "é"])
+LINES = st.one_of(
+    st.binary(max_size=12),
+    st.lists(MARKS, max_size=12).map(lambda marks: "".join(marks).encode()),
+    st.tuples(st.integers(0, 2**70), st.permutations([1, 2, 3, 4, 5])).map(
+        lambda told: f"{told[0]}: {','.join(map(str, told[1][:3]))}".encode()
+    ),
+).filter(lambda line: b"\n" not in line)
+
+
+@settings(max_examples=150, deadline=None)
+@given(kind=st.sampled_from(preflib.KINDS), line=LINES, place=st.integers(0, 4))
+def test_one_line_of_any_bytes_adds_no_more_than_the_header_allows(kind, line, place) -> None:
+    """The others keep their ballots, in order; what a ballot means follows from its own bytes."""
+    others = [f"{k}: {order}" for k, order in enumerate(("1,2,3,4", "4,3,2,1", "2,1,4,3"), 1)] + [
+        ""
+    ]
+    header, lines = text(kind, others, voters=9).encode(), [each.encode() for each in others]
+    start = header[: -len("\n".join(others)) - 1]
+
+    def orders_in(lines: list[bytes]) -> list[tuple[tuple[str, int], ...]]:
+        people: dict[str, list[tuple[str, int]]] = {}
+        for batch, _ in read_rows(f"x.{kind}", io.BytesIO(start + b"\n".join(lines))):
+            for row in batch.to_pylist():
+                people.setdefault(row["user"], []).append((row["item"], row["rank"]))
+        return [tuple(order) for order in people.values()]
+
+    def without(found: list[tuple[tuple[str, int], ...]], before: int) -> list[Any]:
+        more = len(found) - len(plain)
+        assert 0 <= more <= 9
+        return found[:before] + found[before + more :]
+
+    plain = orders_in(lines)
+    found = orders_in([*lines[:place], line, *lines[place:]])
+    assert without(found, sum(range(1, min(place, 3) + 1))) == plain
+
+
+def test_a_line_stands_for_a_bounded_number_where_the_header_counts_nobody() -> None:
+    header = text("toi", [], **{"NUMBER VOTERS": "0"})
+    content = header.encode() + b"999999999: 1,2\n1000000: 2,1\n"
+    batches = list(read_rows("x.toi", io.BytesIO(content)))
+    assert sum(len(batch) for batch, _ in batches) == 2 * preflib.MOST_PEOPLE
+    (refused,) = (line for _, lines in batches for line in lines)
+    assert refused.rule == "the count of people is above 1 000 000"
 
 
 def test_other_encodings_are_refused(put) -> None:

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.transforms.catalogue import Catalogue
+from hushrank.transforms.contests import of_contest
 from hushrank.transforms.epsilons import EpsilonSource, EpsilonTable
 from hushrank.transforms.ranking_blobs import (
     blob_of_pieces,
@@ -31,7 +32,6 @@ from hushrank.transforms.rankings import (
     bound_rankings,
     encode_lists,
     encode_ranks,
-    of_contest,
     split_pieces,
     split_rankings,
 )

@@ -12,7 +12,6 @@ from hushrank.transforms.schema import (
     check_schema,
     is_text,
     to_text,
-    without_dictionaries,
 )
 
 COLUMNS = ComparisonColumns(
@@ -132,10 +131,3 @@ def test_numbers_are_no_text():
     assert is_text(pa.dictionary(pa.int8(), pa.string()))
     assert not is_text(pa.dictionary(pa.int8(), pa.int8()))
     assert not is_text(pa.int64())
-
-
-def test_without_dictionaries_tables_that_were_read_in_other_ways_agree():
-    plain = pa.table({"a": ["x", None], "n": [1, 2]})
-    encoded = pa.table({"a": pa.array(["x", None]).dictionary_encode(), "n": [1, 2]})
-    assert without_dictionaries(encoded) == plain
-    assert without_dictionaries(plain) is plain

@@ -103,11 +103,13 @@ def rows_of(path, window=WINDOW):
     (file,) = list_files([str(path)])
     file = type(file)(file.path, file.size, file.version, file.format, window)
     check_files([file], COLUMNS)
-    splits = plan_splits(file, read_schema(file), COLUMNS)
+    splits = plan_splits(file, read_schema(file, COLUMNS), COLUMNS)
     batches = [batch for split in splits for batch in read_batches(split)]
     users = [user.as_py() for batch in batches for user in batch.rows.column("user")]
     assert all(batch.rows.schema.names == COLUMNS.names() for batch in batches)
-    return list(map(int, users)), [line for batch in batches for line in batch.malformed], splits
+    assert not any(batch.malformed for batch in batches)
+    rejects = [row for batch in batches for table in batch.rejects for row in table.to_pylist()]
+    return list(map(int, users)), rejects, splits
 
 
 @pytest.mark.parametrize("ending", ["parquet", "csv", "jsonl"])
@@ -120,23 +122,44 @@ def test_files_of_every_format_give_the_rows_of_the_night(tmp_path, ending):
         pacsv.write_csv(rows, path)
     else:
         path.write_text("".join(json.dumps(row) + "\n" for row in rows.to_pylist()))
-    users, malformed, _ = rows_of(path)
+    users, rejects, _ = rows_of(path)
     assert users == [1, 2]
-    (line,) = malformed
-    assert json.loads(line)["at"] == "late"
+    (row,) = rejects
+    assert row["at"] == "late"
 
 
 def test_row_groups_of_other_nights_are_not_read(tmp_path):
     start = datetime(2026, 11, 1, tzinfo=UTC)
     times = pa.array([start + timedelta(hours=hour) for hour in range(24 * 30)])
     pq.write_table(table(times), tmp_path / "log.parquet", row_group_size=24)
-    users, malformed, splits = rows_of(tmp_path / "log.parquet")
+    users, rejects, splits = rows_of(tmp_path / "log.parquet")
     assert len(users) == 24
-    assert malformed == []
+    assert rejects == []
     assert [split.row_groups for split in splits] == [(18, 19)]
     users, _, splits = rows_of(tmp_path / "log.parquet", Window.of("at", date(2020, 1, 1), BERLIN))
     assert users == []
     assert len(splits) == 1
+
+
+@pytest.mark.parametrize("unit", ["ms", "us", "ns"])
+@pytest.mark.parametrize("zone", [None, "UTC", "Europe/Berlin"])
+def test_one_wild_time_leaves_the_rows_of_others(tmp_path, unit, zone):
+    per_second = {"ms": 10**3, "us": 10**6, "ns": 10**9}[unit]
+    tonight = int(datetime(2026, 11, 20, 12, tzinfo=UTC).timestamp()) * per_second
+    for wild in (2**63 - 1, -(2**63), None):
+        times = pa.array([tonight, wild, tonight], pa.int64()).cast(pa.timestamp(unit, zone))
+        pq.write_table(table(times), tmp_path / "log.parquet")
+        users, rejects, _ = rows_of(tmp_path / "log.parquet")
+        assert users == [0, 2]
+        assert [row["user"] for row in rejects] == ([1] if wild is None else [])
+
+
+def test_dictionaries_of_times_are_not_written_out(tmp_path):
+    texts = ["2026-11-20T12:00:00+01:00", "never", "2026-11-22"]
+    times = pa.DictionaryArray.from_arrays(pa.array([2, 0, None, 1, 0]), pa.array(texts))
+    inside, broken = WINDOW.select(times)
+    assert inside.tolist() == [False, True, False, False, True]
+    assert broken.tolist() == [False, False, True, True, False]
 
 
 def test_the_column_may_be_missing_or_of_a_type_that_is_no_time(tmp_path):

@@ -1,0 +1,213 @@
+"""Every kind of input, and what each of its rows becomes: for tests that no row changes another.
+
+`kept` reads a file as jobs do and encodes it, down to numbers that no longer know of each other.
+Whoever adds a format writes `FileKind.KINDS` in it and asks for the same.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from datetime import date
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pyarrow as pa
+
+from hushrank.privacy.keyed_hash import KeyedHash
+from hushrank.privacy.randomness import seeded_bits
+from hushrank.transforms.answers import encode_answers as encode_private
+from hushrank.transforms.catalogue import Catalogue
+from hushrank.transforms.encode import encode_comparisons
+from hushrank.transforms.epsilons import AnswerColumns, EpsilonSource
+from hushrank.transforms.files import check_files, list_files
+from hushrank.transforms.ranking_columns import ListColumns, RankColumns
+from hushrank.transforms.rankings import encode_lists, encode_ranks
+from hushrank.transforms.read import plan_splits, read_batches
+from hushrank.transforms.response_columns import ResponseColumns, WideColumns
+from hushrank.transforms.responses import encode_answers
+from hushrank.transforms.schema import Columns, ComparisonColumns, Ties
+from hushrank.transforms.window import Window
+
+ITEMS = ("London", "Paris", "Rome", "Oslo")
+CATALOGUE = Catalogue(ITEMS)
+HASH = KeyedHash(bytes(range(32)))
+EPSILONS = EpsilonSource(low=0.1, high=5.0)
+WINDOW = Window.of("at", date(2026, 11, 20), ZoneInfo("Europe/Berlin"))
+
+Kept = Counter[tuple[Any, ...]]
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class RowKind:
+    """One kind of rows.
+
+    Attributes:
+        columns: which column plays which role.
+        row: the values of an honest row, of person n.
+        kept: whose, and what, is kept of a batch; one entry each.
+        most: entries that one line can become.
+    """
+
+    columns: Columns
+    row: Callable[[int], Row]
+    kept: Callable[[pa.RecordBatch], list[tuple[Any, ...]]]
+    most: int = 1
+    window: Window | None = None
+
+
+def honest(number: int) -> str:
+    """The name of a person; nobody else's row comes to name them by chance."""
+    return f"honest person {number * 7919 % 10_007:05d}-{number}"
+
+
+def owner_of(number: int) -> tuple[int, int]:
+    """The pseudonym of that person."""
+    name = honest(number).encode()
+    (pair,) = HASH.of_strings(np.array([0, len(name)]), np.frombuffer(name, np.uint8)).tolist()
+    return tuple(pair)
+
+
+def kept(path: Path, kind: RowKind, *, multiline: bool = False) -> Kept:
+    """What is kept of a file."""
+    (file,) = list_files([str(path)])
+    file = replace(file, window=kind.window, multiline=multiline)
+    schema = check_files([file], kind.columns)[file.path]
+    found: Kept = Counter()
+    for split in plan_splits(file, schema, kind.columns):
+        for batch in read_batches(split):
+            found.update(kind.kept(batch.rows))
+    return found
+
+
+def _owners(hashes: np.ndarray) -> list[tuple[int, int]]:
+    return [tuple(pair) for pair in hashes.tolist()]
+
+
+COMPARISONS = ComparisonColumns(
+    user="user", left="left", right="right", outcome="outcome", winner=None, event=None
+)
+WINNERS = replace(COMPARISONS, outcome=None, winner="winner", event="event")
+PRIVATE = AnswerColumns(
+    user="user", left="left", right="right", outcome="outcome", winner=None, event=None,
+    epsilon="epsilon",
+)  # fmt: skip
+RANKS = RankColumns(user="user", item="item", rank="rank", contest="contest", epsilon="epsilon")
+LISTS = ListColumns(user="user", ranking="ranking", epsilon="epsilon")
+ANSWERS = ResponseColumns(user="user", item="item", correct="correct", order="time")
+WIDE = WideColumns(user="user", items=ITEMS, order="time")
+
+
+def _comparisons(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
+    rows = encode_comparisons(batch, COMPARISONS, CATALOGUE, HASH).comparisons
+    columns = (rows.left.tolist(), rows.right.tolist(), rows.outcome.tolist())
+    return list(zip(_owners(rows.user), *columns, strict=True))
+
+
+def _winners(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
+    rows = encode_comparisons(batch, WINNERS, CATALOGUE, HASH).comparisons
+    columns = (rows.left.tolist(), rows.right.tolist(), rows.outcome.tolist())
+    return list(zip(_owners(rows.user), *columns, _owners(rows.event), strict=True))
+
+
+def _private(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
+    bits = seeded_bits(1)
+    encoded = encode_private(batch, PRIVATE, CATALOGUE, EPSILONS, None, HASH, Ties.DROP, bits)
+    rows = encoded.answers
+    columns = (rows.cell.tolist(), rows.outcome.tolist(), rows.epsilon.tolist())
+    return list(zip(_owners(rows.owner), *columns, strict=True))
+
+
+def _ranks(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
+    pieces = encode_ranks(batch, RANKS, CATALOGUE, EPSILONS, None, HASH).pieces
+    parts = pieces.rankings
+    each = np.repeat(np.arange(len(parts)), parts.lengths)
+    columns = (pieces.contest[each], parts.epsilon[each], parts.items, pieces.rank)
+    return list(zip(_owners(parts.owner[each]), *(c.tolist() for c in columns), strict=True))
+
+
+def _lists(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
+    rankings = encode_lists(batch, LISTS, CATALOGUE, EPSILONS, None, HASH, len(ITEMS)).rankings
+    items = np.split(rankings.items, np.cumsum(rankings.lengths))[: len(rankings)]
+    orders = [tuple(each.tolist()) for each in items]
+    return list(zip(_owners(rankings.owner), orders, rankings.epsilon.tolist(), strict=True))
+
+
+def _answers(columns: ResponseColumns | WideColumns) -> Callable[..., list[tuple[Any, ...]]]:
+    def kept_of(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
+        rows = encode_answers(batch, columns, CATALOGUE, HASH).answers
+        each = (rows.item.tolist(), rows.correct.tolist(), rows.order.tolist())
+        return list(zip(_owners(rows.owner[rows.person]), *each, strict=True))
+
+    return kept_of
+
+
+def _pair(n: int) -> Row:
+    return {"user": honest(n), "left": ITEMS[n % 4], "right": ITEMS[(n + 1 + n % 3) % 4]}
+
+
+def _wide_row(n: int) -> Row:
+    cells = {name: (None, 0, 1, 1)[(n + place) % 4] for place, name in enumerate(ITEMS)}
+    return {"user": honest(n), **cells, "time": 100 + n}
+
+
+KINDS = {
+    "comparisons": RowKind(
+        COMPARISONS, lambda n: _pair(n) | {"outcome": (1, -1, 0)[n % 3]}, _comparisons
+    ),
+    "winners and events": RowKind(
+        WINNERS,
+        lambda n: _pair(n) | {"winner": (ITEMS[n % 4], "tie")[n % 2], "event": n},
+        _winners,
+    ),
+    "in a window": RowKind(
+        COMPARISONS,
+        lambda n: (
+            _pair(n) | {"outcome": (1, -1)[n % 2], "at": f"2026-11-{19 + n % 2}T2{n % 4}:00:00Z"}
+        ),
+        _comparisons,
+        window=WINDOW,
+    ),
+    "at epochs": RowKind(
+        COMPARISONS,
+        lambda n: _pair(n) | {"outcome": 1, "at": 1_795_129_200 + 3_600 * (n % 30)},
+        _comparisons,
+        window=replace(WINDOW, epoch="s"),
+    ),
+    "private answers": RowKind(
+        PRIVATE,
+        lambda n: _pair(n) | {"outcome": (1, -1)[n % 2], "epsilon": (0.5, 1, 2.25)[n % 3]},
+        _private,
+    ),
+    "ranks": RowKind(
+        RANKS,
+        lambda n: {
+            "user": honest(n // 3),
+            "item": ITEMS[n % 4],
+            "rank": (1, 2.5, 3)[n % 3],
+            "contest": 2024 + n // 3 % 2,
+            "epsilon": 1.5,
+        },
+        _ranks,
+    ),
+    "lists": RowKind(
+        LISTS,
+        lambda n: {"user": honest(n), "ranking": [ITEMS[n % 4], ITEMS[(n + 1) % 4]], "epsilon": 1},
+        _lists,
+    ),
+    "answers": RowKind(
+        ANSWERS,
+        lambda n: {
+            "user": honest(n),
+            "item": n % 4,
+            "correct": n % 2,
+            "time": f"2026-11-20T10:{n % 60:02d}:00",
+        },
+        _answers(ANSWERS),
+    ),
+    "wide answers": RowKind(WIDE, _wide_row, _answers(WIDE), most=len(ITEMS)),
+}

@@ -1,0 +1,41 @@
+"""Text that shows as what it is: names without control characters, and other text made visible.
+
+A terminal obeys escape codes, a log takes a line break for a new entry, a browser turns text round
+at a bidirectional override. So no such character may stand in a name that the operator gives, and
+text from elsewhere (a path, a column of a file) is shown with its codes written out.
+"""
+
+from __future__ import annotations
+
+import re
+
+# C0 and C1 controls, line and paragraph separators, overrides of direction, lone surrogates.
+_HIDDEN = re.compile("[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+_OF_A_PAGE = "\n\t"
+
+
+def hidden_character(text: str, *, lines: bool = False) -> str | None:
+    r"""The code of the first character that does not show as itself, such as `\x1b`; None: none.
+
+    Args:
+        text: any.
+        lines: line breaks and tabs are in place, as in a text of several lines.
+    """
+    allowed = _OF_A_PAGE if lines else ""
+    found = next((each[0] for each in _HIDDEN.finditer(text) if each[0] not in allowed), None)
+    return None if found is None else _code(found)
+
+
+def shown(text: str, *, lines: bool = False) -> str:
+    r"""`text` with every hidden character written as its code: what ends up at a terminal obeys it.
+
+    Args:
+        text: any.
+        lines: leave line breaks and tabs as they are.
+    """
+    allowed = _OF_A_PAGE if lines else ""
+    return _HIDDEN.sub(lambda found: found[0] if found[0] in allowed else _code(found[0]), text)
+
+
+def _code(character: str) -> str:
+    return character.encode("unicode_escape", "surrogatepass").decode()

@@ -1,0 +1,198 @@
+"""Cut text into records, so that what one record holds never decides where another one ends.
+
+A record is a line. Only where quoted fields may span lines (`quoted`) does a record end at the
+first line end that is outside quotes; one open quote then swallows what follows it, up to
+`MOST_RECORD_BYTES`. A longer record is refused, and reading goes on at the next line end, so that
+the work is bounded by the bytes that there are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import IO
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+MOST_RECORD_BYTES = 1 << 20  # its line end included
+HEAD_BYTES = 1 << 10  # that are kept of a longer one
+
+LINE_FEED, CARRIAGE_RETURN, QUOTE = 0x0A, 0x0D, 0x22
+
+Places = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True)
+class Records:
+    """Whole records, one after the other.
+
+    Attributes:
+        content: their bytes, line ends included.
+        offsets: shape (n + 1,): record k is content[offsets[k]:offsets[k + 1]].
+        too_long: how records began that were too long to be held; they are not in `content`.
+    """
+
+    content: bytes
+    offsets: Places
+    too_long: tuple[str, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.offsets) - 1
+
+    @cached_property
+    def octets(self) -> NDArray[np.uint8]:
+        """The content, byte by byte."""
+        return np.frombuffer(self.content, np.uint8)
+
+    @cached_property
+    def lengths(self) -> Places:
+        """Bytes of each record, its line end included."""
+        return np.diff(self.offsets)
+
+    def text(self, number: int) -> str:
+        """A record for the confidential area, without its line end."""
+        start, end = self.offsets[number], self.offsets[number + 1]
+        if end - start > MOST_RECORD_BYTES:
+            end = start + HEAD_BYTES
+        return self.content[start:end].decode(errors="replace").rstrip("\r\n")
+
+    def texts(self, chosen: Mask) -> tuple[str, ...]:
+        """The chosen records, as `text`, and all that were too long to be held."""
+        return (*map(self.text, np.flatnonzero(chosen).tolist()), *self.too_long)
+
+    def values(self) -> pa.Array:
+        """The records as binary values, without a copy."""
+        buffers = [None, pa.py_buffer(self.offsets), pa.py_buffer(self.content)]
+        return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(self), buffers)
+
+    def joined(self, numbers: Places) -> bytes:
+        """The chosen records, ascending and at least one, one after the other."""
+        breaks = np.flatnonzero(np.diff(numbers) != 1)
+        firsts, lasts = numbers[np.append(0, breaks + 1)], numbers[np.append(breaks, -1)]
+        starts, ends = self.offsets[firsts].tolist(), self.offsets[lasts + 1].tolist()
+        return b"".join(self.content[a:b] for a, b in zip(starts, ends, strict=True))
+
+    def where(self, places: Places) -> Mask:
+        """Which records hold a byte at one of `places`."""
+        found = np.zeros(len(self), np.bool_)
+        found[np.searchsorted(self.offsets, places, side="right") - 1] = True
+        return found
+
+    def holding(self, byte: int) -> Mask:
+        """Which records hold `byte`."""
+        if byte not in self.content:
+            return np.zeros(len(self), np.bool_)
+        return self.where(np.flatnonzero(self.octets == byte))
+
+    def blank(self) -> Mask:
+        """Which records are a line end and nothing else."""
+        first = self.octets[self.offsets[:-1]]
+        returns = first == CARRIAGE_RETURN
+        bare: Mask = (self.lengths == 1) & (returns | (first == LINE_FEED))
+        bare |= (self.lengths == 2) & returns
+        return bare
+
+    def no_text(self) -> Mask:
+        """Which records are longer than they may be, hold a NUL, or are not UTF-8."""
+        broken = self.lengths > MOST_RECORD_BYTES
+        broken |= self.holding(0)
+        try:
+            self.content.decode()
+        except UnicodeDecodeError:  # one by one: Python says only where the first is
+            broken |= np.array([not _is_utf8(self._record(k)) for k in range(len(self))])
+        return broken
+
+    def _record(self, number: int) -> bytes:
+        return self.content[self.offsets[number] : self.offsets[number + 1]]
+
+
+def read_records(
+    stream: IO[bytes], block_bytes: int, *, carriage_returns: bool, quoted: bool = False
+) -> Iterator[Records]:
+    """The records of `stream`, about `block_bytes` at a time; where blocks end changes nothing.
+
+    Args:
+        stream: text after its byte order mark.
+        block_bytes: read at once.
+        carriage_returns: whether one without a line feed ends a line too.
+        quoted: whether a line end between double quotes ends no record.
+    """
+    rest, skipping, more = b"", False, True
+    while more:
+        block = stream.read(block_bytes)
+        more = bool(block)
+        content = rest + block
+        if not more and content and not content.endswith(b"\n"):
+            content += b"\n"
+        if skipping:
+            resume = _line_ends(content, carriage_returns)
+            skipping = more and not len(resume)
+            rest = _half_an_end(content, carriage_returns)
+            if skipping:
+                continue
+            content = content[resume[0] :] if len(resume) else b""
+        ends = _line_ends(content, carriage_returns)
+        if quoted:
+            ends = _outside_quotes(content, ends)
+        whole = int(ends[-1]) if len(ends) else 0
+        rest = content[whole:]
+        too_long: tuple[str, ...] = ()
+        if not more and rest:  # a quote is still open: what it swallowed is one broken record
+            ends, rest = np.append(ends, len(content)), b""
+            whole = len(content)
+        elif len(rest) > MOST_RECORD_BYTES:
+            too_long = (rest[:HEAD_BYTES].decode(errors="replace"),)
+            skipping, rest = True, _half_an_end(rest, carriage_returns)
+        if whole or too_long:
+            yield Records(content[:whole], np.append(0, ends), too_long)
+
+
+def _line_ends(content: bytes, carriage_returns: bool) -> Places:
+    """Places after line ends; a carriage return that comes last may be half of one: it is none."""
+    values = np.frombuffer(content, np.uint8)
+    is_end = values == LINE_FEED
+    if carriage_returns and CARRIAGE_RETURN in content:
+        is_end[:-1] |= (values[:-1] == CARRIAGE_RETURN) & (values[1:] != LINE_FEED)
+    return np.flatnonzero(is_end) + 1
+
+
+def _half_an_end(content: bytes, carriage_returns: bool) -> bytes:
+    """The carriage return at the end, if the line may end there."""
+    return b"\r" if carriage_returns and content.endswith(b"\r") else b""
+
+
+def _outside_quotes(content: bytes, ends: Places) -> Places:
+    """Those of the line ends that end a record.
+
+    A record that grows longer than it may be ends at the next line end, quotes or not.
+    """
+    quotes = np.flatnonzero(np.frombuffer(content, np.uint8) == QUOTE)
+    before = np.searchsorted(quotes, ends)
+    found: list[Places] = []
+    start = 0
+    while True:
+        first = int(np.searchsorted(ends, start, side="right"))
+        opened = before[first:] - np.searchsorted(quotes, start)
+        closed = ends[first:][opened % 2 == 0]
+        starts = np.append(start, closed)
+        long = np.flatnonzero(np.append(closed, len(content)) - starts > MOST_RECORD_BYTES)
+        if not len(long):
+            return np.concatenate([*found, closed])
+        found.append(closed[: long[0]])
+        cut = int(np.searchsorted(ends, starts[long[0]] + MOST_RECORD_BYTES, side="right"))
+        if cut == len(ends):
+            return np.concatenate(found)
+        start = int(ends[cut])
+        found.append(ends[cut : cut + 1])
+
+
+def _is_utf8(content: bytes) -> bool:
+    try:
+        content.decode()
+    except UnicodeDecodeError:
+        return False
+    return True
