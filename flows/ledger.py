@@ -3,8 +3,7 @@
 A run of one release goes
     with ledger.run_lock(release_id):
         ledger.reserve(release_id, spend)   # before any row is read
-        ...                                 # read, bound, aggregate
-        ...                                 # draw, and store what nobody sees yet
+        ...                                 # read, aggregate, draw; store what nobody sees yet
         ledger.mark_drawn(release_id, result)  # from here on it is spent
         ...                                 # let it be seen: publish
         ledger.commit(release_id)
@@ -135,10 +134,6 @@ class Ledger:
         """
         require_release_id(release_id)
         return self.backend.hold(release_id)
-
-    def tidy(self) -> None:
-        """Delete what an append that died has left beside the ledger."""
-        self.backend.tidy()
 
     def reserve(
         self,

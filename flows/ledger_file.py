@@ -21,8 +21,9 @@ import hashlib
 import os
 import stat
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from glob import escape
 from pathlib import Path
 from typing import TypeVar
 
@@ -38,9 +39,11 @@ from hushrank.flows.private_files import (
     sync_folder,
     write_all,
 )
+from hushrank.transforms.write import is_stale
 
 LOCK_TIMEOUT = 20.0  # seconds; an append holds the lock for milliseconds
 LOCK_POLL = 0.01  # seconds
+NEW = ".new"  # ending of a file that is being written
 
 _Result = TypeVar("_Result")
 
@@ -86,14 +89,15 @@ class LedgerFile:
         return self._locked(lambda: self._append_locked(token, lines))
 
     def tidy(self) -> None:
-        """Delete the length that an append was about to record when it died: it lags behind.
+        """Delete files that were to take the place of one beside the ledger, and whose writer died.
 
         Raises:
             LedgerError: as `append`.
         """
-        new = self._length_path_new()
-        if new.exists():
-            self._locked(lambda: new.unlink(missing_ok=True))
+        names = f"{escape(self._path.name)}.*{NEW}"
+        dead = [path for path in self._path.parent.glob(names) if is_stale(path)]
+        if dead:
+            self._locked(lambda: _delete(dead))
 
     def accept_loss(self) -> None:
         """Record the length of what is there now; see `LedgerBackend.accept_loss`."""
@@ -232,9 +236,6 @@ class LedgerFile:
                 f" If {self._path} is complete, delete it and run hushrank ledger recover."
             ) from error
 
-    def _length_path_new(self) -> Path:
-        return Path(f"{self._length_path}.new")
-
     def _record_length(self, length: int) -> None:
         replace_private(self._length_path, f"{length}\n".encode())
 
@@ -245,6 +246,11 @@ def _whole_lines(content: bytes) -> bytes:
     rest = content[end:]
     unfinished = rest.startswith(LINE_START) or LINE_START.startswith(rest)
     return content[:end] if unfinished else content
+
+
+def _delete(paths: Iterable[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
 
 
 def _token(content: bytes) -> str:

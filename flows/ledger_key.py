@@ -21,6 +21,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from hushrank.flows.errors import LedgerError
+from hushrank.flows.held_signals import signals_held
 from hushrank.flows.private_files import create_private, read_private, require_own_folder
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.cloud_storage import CloudPath, ObjectChanged, Place
@@ -105,7 +106,8 @@ def ledger_key(ledger: Place) -> LedgerKey:
             path.create(text)
         else:
             path.parent.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
-            create_private(path, text)
+            with signals_held():
+                create_private(path, text)
     except ObjectChanged:
         pass  # another process was quicker, and its key is the one
     except OSError as error:

@@ -59,7 +59,8 @@ def replace_private(path: Path, content: bytes) -> None:
     """
     new = _written(path, f"{path}.new", content)
     new.replace(path)
-    sync_folder(path.parent)
+    with suppress(OSError):  # it is there: to fail now would say that the old file is
+        sync_folder(path.parent)
 
 
 def create_private(path: Path, content: bytes) -> bool:

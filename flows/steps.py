@@ -50,6 +50,7 @@ from hushrank.flows.work_folder import (
     delete_strays,
     finish_drawn,
     forget_exact,
+    forget_half_written,
     forget_unmarked,
     is_unfinished,
     load_arrays,
@@ -311,7 +312,8 @@ def sweep(config: SurveyConfig, ledger: Ledger) -> None:
     Of a release that this ledger does not know, another ledger has the lock: only its exact arrays
     are deleted that came when it was drawn or given up.
     """
-    ledger.tidy()
+    ledger.backend.tidy()
+    forget_half_written(config.confidential)
     for release_id in releases_with_strays(config.confidential):
         with suppress(RunInProgress), ledger.run_lock(release_id):  # a run sees to its own
             work, attempt = config.confidential / release_id, ledger.attempt(release_id)

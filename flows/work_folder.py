@@ -27,7 +27,13 @@ from hushrank.flows.method import Arrays
 from hushrank.pipelines.reduction_job import BITS_FILE, EXACT_FILE, REJECTS_FOLDER, TALLY_FILE
 from hushrank.transforms.cloud_storage import CloudPath, ObjectChanged, Place
 from hushrank.transforms.spill_file import SPILL_PREFIX
-from hushrank.transforms.write import OWNER_ONLY_FOLDER, TEMPORARY_NAME, write_flushed, write_whole
+from hushrank.transforms.write import (
+    OWNER_ONLY_FOLDER,
+    TEMPORARY_NAME,
+    is_stale,
+    write_flushed,
+    write_whole,
+)
 
 DRAWN_FILE = "drawn.npz"
 SPACE_FILE = ".space"  # of the versions that took room for the noise before it was drawn
@@ -190,6 +196,17 @@ def forget_unmarked(work: Place) -> None:
         OSError: the first that could not be deleted.
     """
     _delete_each(work / name for name in _names(work) if _is_unmarked(name))
+
+
+def forget_half_written(area: Place) -> None:
+    """Delete what runs that died have left half written right in the area, beside the releases.
+
+    Raises:
+        OSError: the first that could not be deleted.
+    """
+    if not isinstance(area, CloudPath):  # where an object appears whole
+        names = (name for name in _names(area) if _is_temporary(name))
+        _delete_each(area / name for name in names if is_stale(area / name))
 
 
 def releases_with_strays(area: Place) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import os
 import re
+import time
 import uuid
 from contextlib import suppress
 from pathlib import Path
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from hushrank.transforms.cloud_storage import CloudPath, is_cloud
 
+STALE_SECONDS = 60.0  # after which no small file is being written still
 OWNER_ONLY_FILE, OWNER_ONLY_FOLDER = 0o600, 0o700
 TEMPORARY_NAME = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{32}")  # of a file that is being written
 
@@ -38,6 +40,14 @@ def write_whole(path: str, content: bytes) -> None:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def is_stale(path: Path) -> bool:
+    """Whether a small file is there so long that whoever was writing it has died."""
+    try:
+        return time.time() - path.stat().st_mtime > STALE_SECONDS
+    except FileNotFoundError:
+        return False
 
 
 def write_flushed(path: Path, content: bytes) -> None:

@@ -42,8 +42,9 @@ TAKE_NONE = ("unlink", "remove", "rmdir", "ftruncate", "chmod")
 MAY_STAY = re.compile(
     r"rows[-0-9]*\.parquet|survey\.yaml|printed"
     r"|out/(releases/[^/.][^/]+/(SHA256SUMS|{0})|{0})"
+    r"|work/ledgers\.json"
     r"|work/[0-9a-f]{{16}}/(drawn\.npz|diagnostics\.json|draw-failed|rejects/[0-9a-f]+\.parquet)"
-    r"|ledger\.jsonl(\.lock|\.length|\.runs/[^/]+\.lock)?".format(
+    r"|ledger\.jsonl(\.lock|\.length|\.key|\.runs/[^/]+\.lock)?".format(
         r"(release\.json|ranking\.csv|report\.html)"
     )
 )
@@ -204,6 +205,8 @@ class Struck:
             assert state != "reserved", "not given back"
             assert not self.left_over(), (self.left_over(), told)
 
+        for name in self.left_over():  # the next run comes later
+            os.utime(self.survey.folder / name, (0, 0))
         resumes = state == "drawn" and not public and step % 2
         again = ("resume", job.release_id, self.survey.config) if resumes else self.run()
         code = in_child(lambda: exit_code(again), self.printed)
