@@ -54,7 +54,10 @@ DATAFLOW = changed(
     },
 )
 BASES = {
-    "comparisons": (COMPARISONS, ("", "items", "privacy", "ledger", "schedule", "observability")),
+    "comparisons": (
+        COMPARISONS,
+        ("", "items", "privacy", "ledger", "schedule", "observability", "retention"),
+    ),
     "input": (COMPARISONS, ("input", "input.columns")),
     "perturbed": (PERTURBED, ("model",)),
     "responses": (RESPONSES, ("input", "input.columns", "spectral")),
@@ -149,7 +152,7 @@ def _refused_by(dotted: str, annotation: Any) -> dict[str, Any]:
             del values["tiny"]
     elif int in leaves:
         values = {**NUMBER, "fraction": 1.5, "zero": 0, "63-bits": 2**63 - 1}
-        if dotted == "schedule.catch_up_days":
+        if dotted == "schedule.catch_up_days" or dotted.startswith("retention."):
             del values["zero"]
         if dotted == "memory_limit":
             values["letters"] = "2 GiG"
