@@ -176,7 +176,8 @@ def _newton_step(gradient: Integers, graph: GroundedGraph) -> Integers:
     largest = int(np.abs(gradient).max()) or 1
     scaled = graph.solve(np.array([-unit / largest for unit in gradient], np.float64))
     ratios = (value.as_integer_ratio() for value in scaled.tolist())
-    return integers(top * largest // bottom for top, bottom in ratios)
+    step = integers(top * largest // bottom for top, bottom in ratios)
+    return np.asarray(step - int(step.sum()) // len(step))  # rounding moved all of them by the same
 
 
 def _searched(objective: CountedObjective, here: _Point, slope: int) -> Integers:
