@@ -2,9 +2,9 @@
 
     python -m benchmarks.fuzz_rows --seconds 3600
 
-The property of `tests/transforms/test_row_locality.py`, over every format, kind and column, with
-new random lines in every round. It stops at the first file of which more or less is kept than of
-its lines alone, and prints the shortest such lines that hypothesis finds.
+The property of `tests/transforms/scenarios/test_row_locality.py`, over every format, kind and
+column, with new random lines in every round. It stops at the first file of which more or less is
+kept than of its lines alone, and prints the shortest such lines that hypothesis finds.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ import tempfile
 import time
 from pathlib import Path
 
-from tests.transforms.test_row_locality import CASES, search
+from tests.transforms.scenarios.test_row_locality import CASES, search
 
 AT_ONCE = 100  # files
 

@@ -51,15 +51,15 @@ def make(folder: Path, answers: int) -> None:
 
 def run(folder: Path, per_user: bool) -> Taken:
     """One reduction."""
-    from hushrank.pipelines import reduce_private
-    from hushrank.pipelines.private_job import ReduceAnswers
+    from hushrank.pipelines.reduce import reduce_private
+    from hushrank.pipelines.reduce.private_job import ReduceAnswers
     from hushrank.privacy.keyed_hash import SecretKey
     from hushrank.privacy.randomness import system_bits
-    from hushrank.transforms.catalogue import Catalogue
-    from hushrank.transforms.epsilons import AnswerColumns, EpsilonSource, Shares
-    from hushrank.transforms.files import list_files
-    from hushrank.transforms.randomisation import Randomisation
-    from hushrank.transforms.schema import Ties
+    from hushrank.transforms.common.catalogue import Catalogue
+    from hushrank.transforms.common.epsilons import AnswerColumns, EpsilonSource, Shares
+    from hushrank.transforms.common.randomisation import Randomisation
+    from hushrank.transforms.common.schema import Ties
+    from hushrank.transforms.storage.files import list_files
 
     with tempfile.TemporaryDirectory(dir=folder.parent) as confidential:
         job = ReduceAnswers(

@@ -18,12 +18,16 @@ from itertools import product
 
 import numpy as np
 
-from hushrank.estimation.estimate import mean_ranks
-from hushrank.estimation.links import LAPLACE, LOGISTIC, Link
-from hushrank.estimation.matrices import PairCounts
-from hushrank.estimation.mle_uncertainty import mle_errors, rank_by_scores, simultaneous_ranks
-from hushrank.estimation.perturbed_mle import MleSettings, calibrate_mle, perturbed_mle
-from hushrank.experiments.processes import one_process_per_processor
+from hushrank.estimation.common.estimate import mean_ranks
+from hushrank.estimation.common.links import LAPLACE, LOGISTIC, Link
+from hushrank.estimation.common.matrices import PairCounts
+from hushrank.estimation.comparisons.mle_uncertainty import (
+    mle_errors,
+    rank_by_scores,
+    simultaneous_ranks,
+)
+from hushrank.estimation.comparisons.perturbed_mle import MleSettings, calibrate_mle, perturbed_mle
+from hushrank.experiments.ccw.processes import one_process_per_processor
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 

@@ -28,10 +28,10 @@ from scipy.optimize import root
 from scipy.sparse import csr_array
 from scipy.special import expit
 
-from hushrank.estimation.likelihood import Objective
-from hushrank.estimation.links import LOGISTIC
-from hushrank.estimation.matrices import PairCounts
-from hushrank.estimation.solve import minimise
+from hushrank.estimation.common.links import LOGISTIC
+from hushrank.estimation.common.matrices import PairCounts
+from hushrank.estimation.fit.likelihood import Objective
+from hushrank.estimation.fit.solve import minimise
 
 N_ITEMS, EACH_PAIR = 1_000, 5.0
 MOST_ERROR = 1e-8

@@ -58,25 +58,25 @@ def make(rows: int, path: Path) -> None:
 
 def hushrank(path: Path) -> Callable[[], float]:
     """Sum of all noisy counts."""
-    from hushrank.pipelines.runner import SMALL_BYTES
-    from hushrank.transforms import in_process
+    from hushrank.pipelines.engine.runner import SMALL_BYTES
+    from hushrank.transforms.engine import in_process
 
-    if path.stat().st_size <= SMALL_BYTES:  # as `hushrank run` does: see `pipelines.runner`
+    if path.stat().st_size <= SMALL_BYTES:  # as `hushrank run` does: see `pipelines.engine.runner`
         in_process.choose()
     import numpy as np
     import pyarrow as pa
 
-    from hushrank.estimation.central_noise import calibrate_pair_counts, release_pair_counts
-    from hushrank.estimation.matrices import PairCounts
-    from hushrank.pipelines import reduce_comparisons
-    from hushrank.pipelines.reduction_job import EXACT_FILE, ReduceComparisons, Statistic
+    from hushrank.estimation.common.central_noise import calibrate_pair_counts, release_pair_counts
+    from hushrank.estimation.common.matrices import PairCounts
+    from hushrank.pipelines.reduce import reduce_comparisons
+    from hushrank.pipelines.reduce.reduction_job import EXACT_FILE, ReduceComparisons, Statistic
     from hushrank.privacy.keyed_hash import SecretKey
     from hushrank.privacy.randomness import system_bits
     from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
-    from hushrank.transforms.bound import Bounds
-    from hushrank.transforms.catalogue import Catalogue
-    from hushrank.transforms.files import list_files
-    from hushrank.transforms.schema import ComparisonColumns, Ties
+    from hushrank.transforms.common.catalogue import Catalogue
+    from hushrank.transforms.common.schema import ComparisonColumns, Ties
+    from hushrank.transforms.comparisons.bound import Bounds
+    from hushrank.transforms.storage.files import list_files
 
     params = PrivacyParams(
         unit=Unit.USER,
@@ -120,7 +120,7 @@ def pipelinedp(path: Path) -> Callable[[], float]:
     import pipeline_dp
     from pipeline_dp.beam_backend import BeamBackend
 
-    from hushrank.pipelines.options import pipeline_options
+    from hushrank.pipelines.engine.options import pipeline_options
 
     pairs = list(itertools.permutations(range(N_ITEMS), 2))
     params = pipeline_dp.AggregateParams(

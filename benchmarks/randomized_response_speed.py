@@ -20,7 +20,7 @@ import numpy as np
 from measuring import peak_bytes, seconds
 from numpy.typing import NDArray
 
-from hushrank.estimation.weighted_pairs import PairSums, add_sums, weighted_sums
+from hushrank.estimation.fit.weighted_pairs import PairSums, add_sums, weighted_sums
 from hushrank.privacy.local_source import privatize_answer
 from hushrank.privacy.randomized_response import randomize
 from hushrank.privacy.randomness import system_bits

@@ -71,15 +71,15 @@ def make(folder: Path, rankings: int) -> None:
 
 def run(folder: Path, form: str) -> Taken:
     """One reduction."""
-    from hushrank.pipelines import reduce_rankings
-    from hushrank.pipelines.rankings_job import ReduceRankings
+    from hushrank.pipelines.reduce import reduce_rankings
+    from hushrank.pipelines.reduce.rankings_job import ReduceRankings
     from hushrank.privacy.keyed_hash import SecretKey
     from hushrank.privacy.randomness import system_bits
-    from hushrank.transforms.catalogue import Catalogue
-    from hushrank.transforms.epsilons import EpsilonSource
-    from hushrank.transforms.files import list_files
-    from hushrank.transforms.randomisation import RankingMechanism
-    from hushrank.transforms.ranking_columns import ListColumns, RankColumns
+    from hushrank.transforms.common.catalogue import Catalogue
+    from hushrank.transforms.common.epsilons import EpsilonSource
+    from hushrank.transforms.common.randomisation import RankingMechanism
+    from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
+    from hushrank.transforms.storage.files import list_files
 
     columns: ListColumns | RankColumns = RankColumns(user="user", item="item", rank="rank")
     if form.startswith("list"):
@@ -130,8 +130,8 @@ def print_gain() -> None:
     """Root mean square error of pair shares, plain and debiased, over two camps of people."""
     import numpy as np
 
-    from hushrank.estimation.ranking_counts import count_rankings
-    from hushrank.estimation.ranking_evidence import (
+    from hushrank.estimation.rankings.ranking_counts import count_rankings
+    from hushrank.estimation.rankings.ranking_evidence import (
         LARGEST_ENTRY,
         RankingEvidence,
         debiased_evidence,

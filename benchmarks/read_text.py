@@ -20,11 +20,11 @@ import numpy as np
 from measuring import seconds
 
 from hushrank.privacy.keyed_hash import KeyedHash
-from hushrank.transforms.catalogue import Catalogue
-from hushrank.transforms.encode import encode_comparisons
-from hushrank.transforms.files import list_files
-from hushrank.transforms.read import plan_files, read_batches
-from hushrank.transforms.schema import ComparisonColumns
+from hushrank.transforms.common.catalogue import Catalogue
+from hushrank.transforms.common.encode import encode_comparisons
+from hushrank.transforms.common.schema import ComparisonColumns
+from hushrank.transforms.storage.files import list_files
+from hushrank.transforms.storage.read import plan_files, read_batches
 
 N_ITEMS = 300
 CATALOGUE = Catalogue(tuple(f"item {number}" for number in range(N_ITEMS)))

@@ -89,14 +89,14 @@ def hushrank(folder: Path, max_contributions: int | None) -> Callable[[], int]:
     """Exact counts, up to the point where noise would be added."""
     import numpy as np
 
-    from hushrank.pipelines import reduce_comparisons
-    from hushrank.pipelines.reduction_job import EXACT_FILE, ReduceComparisons, Statistic
+    from hushrank.pipelines.reduce import reduce_comparisons
+    from hushrank.pipelines.reduce.reduction_job import EXACT_FILE, ReduceComparisons, Statistic
     from hushrank.privacy.keyed_hash import SecretKey
     from hushrank.privacy.randomness import system_bits
-    from hushrank.transforms.bound import Bounds
-    from hushrank.transforms.catalogue import Catalogue
-    from hushrank.transforms.files import list_files
-    from hushrank.transforms.schema import ComparisonColumns, Ties
+    from hushrank.transforms.common.catalogue import Catalogue
+    from hushrank.transforms.common.schema import ComparisonColumns, Ties
+    from hushrank.transforms.comparisons.bound import Bounds
+    from hushrank.transforms.storage.files import list_files
 
     def work() -> int:
         with tempfile.TemporaryDirectory(dir=folder.parent) as confidential:

@@ -51,14 +51,14 @@ def make(people: int, order: str, folder: Path) -> None:
 
 def reduce(folder: Path) -> Taken:
     """Reduce the log once."""
-    from hushrank.pipelines.reduce_responses import run
-    from hushrank.pipelines.responses_job import ReduceResponses
+    from hushrank.pipelines.reduce.reduce_responses import run
+    from hushrank.pipelines.reduce.responses_job import ReduceResponses
     from hushrank.privacy.keyed_hash import SecretKey
     from hushrank.privacy.randomness import system_bits
-    from hushrank.transforms.answer_sheets import Duplicates
-    from hushrank.transforms.catalogue import Catalogue
-    from hushrank.transforms.files import list_files
-    from hushrank.transforms.response_columns import ResponseColumns
+    from hushrank.transforms.common.catalogue import Catalogue
+    from hushrank.transforms.responses.answer_sheets import Duplicates
+    from hushrank.transforms.responses.response_columns import ResponseColumns
+    from hushrank.transforms.storage.files import list_files
 
     with tempfile.TemporaryDirectory() as work:
         job = ReduceResponses(

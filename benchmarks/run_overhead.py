@@ -21,7 +21,7 @@ import tempfile
 import time
 from pathlib import Path
 
-HUSHRANK = [sys.executable, "-m", "hushrank.flows.cli"]
+HUSHRANK = [sys.executable, "-m", "hushrank.flows.cli.main"]
 PEOPLE, ROWS_A_PERSON = 100, 10
 
 

@@ -115,7 +115,7 @@ class StageClock:
 @contextmanager
 def noticing_bounds(clock: StageClock) -> Iterator[None]:
     """End the stage of reading when the first partition arrives to be bounded."""
-    from hushrank.pipelines import reduce_comparisons
+    from hushrank.pipelines.reduce import reduce_comparisons
 
     bounding = reduce_comparisons._Bound
     process, seen = bounding.process, []
@@ -137,17 +137,18 @@ def hushrank(max_contributions: int | None, folder: Path) -> Callable[[StageCloc
     """Noisy win counts, from Parquet to what is released; returns the rows that counted."""
     import numpy as np
 
-    from hushrank.estimation.central_noise import calibrate_win_counts, release_win_counts
-    from hushrank.estimation.matrices import WinCounts
-    from hushrank.pipelines import options, reduce_comparisons
-    from hushrank.pipelines.reduction_job import EXACT_FILE, ReduceComparisons, Statistic
+    from hushrank.estimation.common.central_noise import calibrate_win_counts, release_win_counts
+    from hushrank.estimation.common.matrices import WinCounts
+    from hushrank.pipelines.engine import options
+    from hushrank.pipelines.reduce import reduce_comparisons
+    from hushrank.pipelines.reduce.reduction_job import EXACT_FILE, ReduceComparisons, Statistic
     from hushrank.privacy.keyed_hash import SecretKey
     from hushrank.privacy.randomness import system_bits
     from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
-    from hushrank.transforms.bound import Bounds
-    from hushrank.transforms.catalogue import Catalogue
-    from hushrank.transforms.files import list_files
-    from hushrank.transforms.schema import ComparisonColumns, Ties
+    from hushrank.transforms.common.catalogue import Catalogue
+    from hushrank.transforms.common.schema import ComparisonColumns, Ties
+    from hushrank.transforms.comparisons.bound import Bounds
+    from hushrank.transforms.storage.files import list_files
 
     bounded = max_contributions is not None
     params = PrivacyParams(

@@ -10,13 +10,13 @@ from typing import Any
 from mkdocs.exceptions import PluginError
 from mkdocs.structure.pages import Page
 
-from hushrank.flows.config_reference import config_reference
+from hushrank.flows.config.reference import config_reference
 
 
 @cache
 def command_reference() -> str:
     """Every command with its arguments and options, as typer documents them."""
-    words = ["-m", "typer", "hushrank.flows.cli", "utils", "docs", "--name", "hushrank"]
+    words = ["-m", "typer", "hushrank.flows.cli.main", "utils", "docs", "--name", "hushrank"]
     printed = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=True)
     _, heading, commands = printed.stdout.partition("\n## ")  # before it: an index, cut short
     return (heading + commands).replace("\n### ", "\n## ")

@@ -11,22 +11,22 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from hushrank.flows.archive import RANKING, REPORT
-from hushrank.flows.budget import Balance
-from hushrank.flows.budget_text import (
+from hushrank.flows.ledger.budget import Balance
+from hushrank.flows.ledger.budget_text import (
     alert_sentence,
     day_text,
     left_text,
     needed_text,
     spend_text,
 )
-from hushrank.flows.job import Job
-from hushrank.flows.nightly import Outcome, Step
-from hushrank.flows.nights import NightResult
-from hushrank.flows.release import RankedItem, Release
-from hushrank.flows.scale import WORDS, Scale, interval_text, score_decimals, score_text
+from hushrank.flows.release.archive import RANKING, REPORT
+from hushrank.flows.release.release import RankedItem, Release
+from hushrank.flows.release.scale import WORDS, Scale, interval_text, score_decimals, score_text
+from hushrank.flows.release.wording import rank_interval, verdict
+from hushrank.flows.run.job import Job
+from hushrank.flows.run.nights import NightResult
+from hushrank.flows.run.run import Outcome, Step
 from hushrank.flows.terminal import Console
-from hushrank.flows.wording import rank_interval, verdict
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Unit
 

@@ -15,7 +15,7 @@ import rich.console
 from rich.console import ConsoleOptions, RenderableType
 from rich.segment import Segment
 
-from hushrank.transforms.plain_text import shown
+from hushrank.transforms.common.plain_text import shown
 
 
 class Console(rich.console.Console):

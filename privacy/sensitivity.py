@@ -125,7 +125,7 @@ def outcomes_sensitivity(params: PrivacyParams, n_items: int, row_weight: int = 
     and at most c with `per_item_cap` c. All exact: every row of the person ends the other way.
 
     It asks that which rows are kept does not depend on outcomes. They are a uniform choice among
-    the person's rows, however these ended (`transforms.bound`).
+    the person's rows, however these ended (`transforms.comparisons.bound`).
 
     Args:
         params: unit and enforced bounds; adjacency `replace-one`.

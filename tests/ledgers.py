@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
-from hushrank.flows.budget import BudgetTerms
-from hushrank.flows.ledger import Ledger
+from hushrank.flows.ledger.budget import BudgetTerms
+from hushrank.flows.ledger.ledger import Ledger
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Adjacency, Unit
 

@@ -8,37 +8,37 @@ from typing import Any
 
 import numpy as np
 
-from hushrank.estimation.central_noise import (
+from hushrank.estimation.common.central_noise import (
     calibrate_pair_counts,
     calibrate_win_counts,
     release_pair_counts,
     release_win_counts,
 )
-from hushrank.estimation.debiased import estimate_from
-from hushrank.estimation.links import LOGISTIC
-from hushrank.estimation.matrices import PairCounts, WinCounts
-from hushrank.estimation.mle_uncertainty import rank_by_scores
-from hushrank.estimation.noisy_counts import rank_by_win_counts
-from hushrank.estimation.noisy_pairs import fit_noisy_pairs
-from hushrank.estimation.perturbed_mle import MleSettings, calibrate_mle, perturbed_mle
-from hushrank.flows.count_statement import PAIR_COUNTS, WIN_COUNTS
-from hushrank.flows.mechanism import CountMechanism
-from hushrank.flows.mle_statement import mle_record
-from hushrank.flows.privacy_record import count_record
-from hushrank.flows.release import (
+from hushrank.estimation.common.links import LOGISTIC
+from hushrank.estimation.common.matrices import PairCounts, WinCounts
+from hushrank.estimation.comparisons.mle_uncertainty import rank_by_scores
+from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
+from hushrank.estimation.comparisons.noisy_pairs import fit_noisy_pairs
+from hushrank.estimation.comparisons.perturbed_mle import MleSettings, calibrate_mle, perturbed_mle
+from hushrank.estimation.fit.debiased import estimate_from
+from hushrank.flows.guarantee.counts import PAIR_COUNTS, WIN_COUNTS
+from hushrank.flows.guarantee.mechanism import CountMechanism
+from hushrank.flows.guarantee.perturbed_mle import mle_record
+from hushrank.flows.guarantee.record import count_record
+from hushrank.flows.guarantee.score_mechanism import ScoreMechanism
+from hushrank.flows.release.release import (
     NO_COMPARISONS,
     NOT_INFORMATIVE,
     Provenance,
     Release,
     build_release,
 )
-from hushrank.flows.released import ReleasedCounts, ReleasedPairs, ReleasedScores
-from hushrank.flows.scale import Scale
-from hushrank.flows.score_mechanism import ScoreMechanism
+from hushrank.flows.release.scale import Scale
+from hushrank.flows.release.statistics import ReleasedCounts, ReleasedPairs, ReleasedScores
 from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.randomness import BitSource, seeded_bits
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
-from hushrank.transforms.schema import Ties
+from hushrank.transforms.common.schema import Ties
 
 ITEMS = ("Barcelona", "London", "Milano", "Paris", "St.Gallen", "Stockholm")
 WINS = (500, 1050, 560, 790, 770, 330)

@@ -105,7 +105,8 @@ def report(kind: str, passed: int, **results: object) -> dict[str, object]:
     return {
         "check_type": kind,
         "results": {**empty, **results},
-        "summary": {"passed": passed, "parsing_errors": len(results.get("parsing_errors", []))},  # type: ignore[arg-type]
+        # type: ignore[arg-type]
+        "summary": {"passed": passed, "parsing_errors": len(results.get("parsing_errors", []))},
     }
 
 

@@ -14,9 +14,9 @@ import pytest
 import yaml
 
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.method import ReductionJob
-from hushrank.pipelines import reduce
-from hushrank.transforms.schema import InputError
+from hushrank.flows.methods.base import ReductionJob
+from hushrank.pipelines.reduce import reduce
+from hushrank.transforms.common.schema import InputError
 from tests.cloud_emulator import cloud_emulator
 
 ITEMS = ["ants", "bees", "cats", "dogs"]
@@ -133,7 +133,7 @@ def emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hushrank.flows.reduction.Reducer", InProcessReducer)
+    monkeypatch.setattr("hushrank.flows.run.reader_process.Reducer", InProcessReducer)
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def command(
     in_process: None, capsys: pytest.CaptureFixture[str]
 ) -> Iterator[Callable[..., tuple[int, str]]]:
     """Run `hushrank ...` in this process; returns the exit code and all that was printed."""
-    from hushrank.flows.cli import main
+    from hushrank.flows.cli.main import main
 
     def run(*arguments: object) -> tuple[int, str]:
         try:

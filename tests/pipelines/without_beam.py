@@ -5,14 +5,14 @@ from __future__ import annotations
 import multiprocessing
 import sys
 
-from hushrank.transforms import in_process
-from hushrank.transforms.schema import InputError
+from hushrank.transforms.common.schema import InputError
+from hushrank.transforms.engine import in_process
 
 
 def run_without_beam(jobs: list, results: multiprocessing.Queue) -> None:
     """In a process of its own: whether Beam stayed away, and the jobs that broke a rule."""
     in_process.choose()
-    from hushrank.pipelines import reduce as reduce_small
+    from hushrank.pipelines.reduce import reduce as reduce_small
 
     broke = []
     for number, job in enumerate(jobs):

@@ -13,8 +13,8 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hushrank.estimation.links import LAPLACE, LOGISTIC, Floats, Link
-from hushrank.estimation.perturbed_mle import loss_bounds
+from hushrank.estimation.common.links import LAPLACE, LOGISTIC, Floats, Link
+from hushrank.estimation.comparisons.perturbed_mle import loss_bounds
 from hushrank.privacy.gradient_sensitivity import (
     GradientSensitivity,
     LossBounds,

@@ -15,10 +15,10 @@ import pytest
 from scipy.optimize import minimize
 from scipy.stats import binom
 
-from hushrank.estimation.likelihood import Objective
-from hushrank.estimation.links import LAPLACE, LOGISTIC, Floats, Link
-from hushrank.estimation.perturbed_mle import loss_bounds
-from hushrank.estimation.solve import minimise
+from hushrank.estimation.common.links import LAPLACE, LOGISTIC, Floats, Link
+from hushrank.estimation.comparisons.perturbed_mle import loss_bounds
+from hushrank.estimation.fit.likelihood import Objective
+from hushrank.estimation.fit.solve import minimise
 from hushrank.privacy.gradient_sensitivity import gradient_sensitivity
 from hushrank.privacy.objective_perturbation import (
     Constants,

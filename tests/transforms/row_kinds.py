@@ -19,18 +19,18 @@ import pyarrow as pa
 
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.privacy.randomness import seeded_bits
-from hushrank.transforms.answers import encode_answers as encode_private
-from hushrank.transforms.catalogue import Catalogue
-from hushrank.transforms.encode import encode_comparisons
-from hushrank.transforms.epsilons import AnswerColumns, EpsilonSource
-from hushrank.transforms.files import check_files, list_files
-from hushrank.transforms.ranking_columns import ListColumns, RankColumns
-from hushrank.transforms.rankings import encode_lists, encode_ranks
-from hushrank.transforms.read import plan_splits, read_batches
-from hushrank.transforms.response_columns import ResponseColumns, WideColumns
-from hushrank.transforms.responses import encode_answers
-from hushrank.transforms.schema import Columns, ComparisonColumns, Ties
-from hushrank.transforms.window import Window
+from hushrank.transforms.common.catalogue import Catalogue
+from hushrank.transforms.common.encode import encode_comparisons
+from hushrank.transforms.common.epsilons import AnswerColumns, EpsilonSource
+from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
+from hushrank.transforms.comparisons.true_answers import encode_answers as encode_private
+from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
+from hushrank.transforms.rankings.rankings import encode_lists, encode_ranks
+from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
+from hushrank.transforms.responses.responses import encode_answers
+from hushrank.transforms.storage.files import check_files, list_files
+from hushrank.transforms.storage.read import plan_splits, read_batches
+from hushrank.transforms.storage.window import Window
 
 ITEMS = ("London", "Paris", "Rome", "Oslo")
 CATALOGUE = Catalogue(ITEMS)

@@ -1,0 +1,145 @@
+"""The central mechanisms on counts: exact counts in, noisy counts and their guarantee out.
+
+References:
+    [CCW] Cai, Chakraborty, Wang. Optimal differentially private ranking from pairwise comparisons.
+        2025. Algorithms 2 and 3, the latter with erratum E1 (see `privacy.sensitivity`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hushrank.estimation.common.matrices import OutcomeCounts, PairCounts, WinCounts, outcomes_of
+from hushrank.privacy.accounting import Spend, rho_of, spend_of
+from hushrank.privacy.noise import NoiseLaw, add_noise, gaussian_law, laplace_law
+from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.sensitivity import (
+    Sensitivity,
+    outcomes_sensitivity,
+    pair_counts_sensitivity,
+    win_counts_sensitivity,
+)
+from hushrank.privacy.units import NoiseKind, PrivacyParams
+
+
+@dataclass(frozen=True, slots=True)
+class Calibration:
+    """Noise that gives a statistic its guarantee: what draws is what is stated.
+
+    Attributes:
+        sensitivity: of the statistic, in its own integer units.
+        derivation: the function whose docstring derives the sensitivity.
+        law: of the noise on each entry.
+        spend: what drawing it costs.
+    """
+
+    sensitivity: Sensitivity
+    derivation: str
+    law: NoiseLaw
+    spend: Spend
+
+
+def calibrate_win_counts(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Calibration:
+    """Noise for the win counts of `n_items` items; it depends on public parameters only."""
+    sensitivity = win_counts_sensitivity(params, n_items, row_weight)
+    return calibrate(params, sensitivity, "win_counts_sensitivity")
+
+
+def calibrate_pair_counts(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Calibration:
+    """Noise for the pair counts of `n_items` items; it depends on public parameters only."""
+    sensitivity = pair_counts_sensitivity(params, n_items, row_weight)
+    return calibrate(params, sensitivity, "pair_counts_sensitivity")
+
+
+def calibrate_outcomes(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Calibration:
+    """Noise for who won, of a public graph of `n_items` items; from public parameters only."""
+    sensitivity = outcomes_sensitivity(params, n_items, row_weight)
+    return calibrate(params, sensitivity, "outcomes_sensitivity")
+
+
+def calibrate(params: PrivacyParams, sensitivity: Sensitivity, derivation: str) -> Calibration:
+    """Noise for integers of this sensitivity, by the law that `params` name.
+
+    Discrete Gaussian of variance l2^2 / (2 rho) is rho-zCDP, discrete Laplace of scale l1 / epsilon
+    is epsilon-DP.
+    """
+    if params.noise is NoiseKind.GAUSSIAN:
+        law = gaussian_law(sensitivity, rho_of(params))
+    else:
+        law = laplace_law(sensitivity, params.epsilon)
+    return Calibration(sensitivity, derivation, law, spend_of(params))
+
+
+def release_win_counts(counts: WinCounts, calibration: Calibration, bits: RandomBits) -> WinCounts:
+    """Add noise to every win count ([CCW] Alg. 2 and 3): counts that may be published.
+
+    Guarantee: that for which `calibration` was made, for counts of a log whose bounds were
+    enforced, if `bits.safe`.
+
+    Args:
+        counts: confidential win counts.
+        calibration: of `calibrate_win_counts`, for these items and this weight of a row.
+        bits: `system_bits()` in a release.
+
+    Raises:
+        ValueError: `counts` had noise added already.
+    """
+    if not counts.confidential:
+        raise ValueError("counts have noise already: adding it again would not protect more")
+    noisy = add_noise(counts.wins, calibration.law, bits)
+    return WinCounts(noisy, counts.row_weight, confidential=False)
+
+
+def release_pair_counts(
+    counts: PairCounts, calibration: Calibration, bits: RandomBits
+) -> PairCounts:
+    """Add noise to every entry off the diagonal, zeros too; nothing is counted on the diagonal.
+
+    Guarantee: that for which `calibration` was made, for counts of a log whose bounds were
+    enforced, if `bits.safe`.
+
+    Args:
+        counts: confidential pair counts.
+        calibration: of `calibrate_pair_counts`, for these items and this weight of a row.
+        bits: `system_bits()` in a release.
+
+    Returns:
+        Counts that may be published.
+
+    Raises:
+        ValueError: `counts` had noise added already.
+    """
+    if not counts.confidential:
+        raise ValueError("counts have noise already: adding it again would not protect more")
+    pairs = ~np.eye(counts.n_items, dtype=bool)
+    wins = counts.dense()
+    noisy = np.zeros_like(wins)
+    noisy[pairs] = add_noise(wins[pairs], calibration.law, bits)
+    return PairCounts(noisy, counts.row_weight, confidential=False)
+
+
+def release_outcomes(
+    counts: PairCounts, calibration: Calibration, bits: RandomBits
+) -> OutcomeCounts:
+    """Where who compared what is public: totals as they are, noise on one item's wins a pair.
+
+    Guarantee: that for which `calibration` was made, for two logs whose rows differ in the outcomes
+    of one unit's alone, and whose bounds were enforced, if `bits.safe`. Which pairs met, and how
+    often, has the same law for both logs, and given it `outcomes_sensitivity` bounds how far wins
+    move.
+
+    Args:
+        counts: confidential pair counts, dense or sparse.
+        calibration: of `calibrate_outcomes`, for these items and this weight of a row.
+        bits: `system_bits()` in a release.
+
+    Returns:
+        Counts that may be published.
+
+    Raises:
+        ValueError: `counts` had noise added already.
+    """
+    exact = outcomes_of(counts)
+    return exact.with_wins(add_noise(exact.wins.data, calibration.law, bits))

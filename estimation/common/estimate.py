@@ -1,0 +1,107 @@
+"""What an estimator says about the items: scores, ranks and how far to trust them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushrank.estimation.common.links import Floats
+from hushrank.estimation.common.uncertainty import RankSeparation
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Estimate:
+    """Scores and ranks of n items; every array has shape (n,), in catalogue order.
+
+    Attributes:
+        scores: higher is better; they sum to zero.
+        low, high: 95 % interval of each score (of one score at a time, not of all at once).
+        rank: 1 is best; equal items share the mean of their ranks.
+        rank_low, rank_high: 95 % interval of each item's rank, 1 <= rank_low <= rank_high <= n.
+        groups: 1 is best; items with the same number cannot be told from one another.
+        informative: False where the noise leaves nothing to be learned; every interval then covers
+            everything.
+
+    Raises:
+        ValueError: an array has another shape, or an interval is upside down.
+    """
+
+    scores: NDArray[np.float64]
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    rank: NDArray[np.float64]
+    rank_low: NDArray[np.int64]
+    rank_high: NDArray[np.int64]
+    groups: NDArray[np.int64]
+    informative: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("scores", "low", "high", "rank", "rank_low", "rank_high", "groups"):
+            shape = getattr(self, name).shape
+            if shape != (self.n_items,):
+                raise ValueError(f"{name} must have shape ({self.n_items},), got {shape}")
+        for low, high in ((self.low, self.high), (self.rank_low, self.rank_high)):
+            if (low > high).any():
+                raise ValueError("an interval's lower end must not be above its upper end")
+
+    @property
+    def n_items(self) -> int:
+        """Size of the public catalogue."""
+        return len(self.scores)
+
+    @property
+    def order(self) -> NDArray[np.intp]:
+        """Items from best to worst; equal ones in catalogue order."""
+        return np.argsort(self.rank, kind="stable")
+
+
+def top_k(estimate: Estimate, k: int) -> NDArray[np.intp]:
+    """The k items ranked best, best first; catalogue order decides between equal ones.
+
+    Raises:
+        ValueError: `k` is not between 1 and the number of items.
+    """
+    if not 1 <= k <= estimate.n_items:
+        raise ValueError(f"top_k must be between 1 and {estimate.n_items} (the items), got {k!r}")
+    return estimate.order[:k]
+
+
+def estimate_of(
+    scores: Floats,
+    low: Floats,
+    high: Floats,
+    separation: RankSeparation,
+    *,
+    rank: Floats | None = None,
+    informative: bool = True,
+) -> Estimate:
+    """Scores with intervals, and the ranks that items may have; `rank` None: by the scores."""
+    return Estimate(
+        scores=scores,
+        low=low,
+        high=high,
+        rank=mean_ranks(scores) if rank is None else rank,
+        rank_low=separation.rank_low,
+        rank_high=separation.rank_high,
+        groups=separation.groups,
+        informative=informative,
+    )
+
+
+def nothing_learned(
+    scores: Floats, *, rank: Floats | None = None, reach: float = np.inf
+) -> Estimate:
+    """Scores that say nothing: intervals from -reach to reach, and any item may have any rank."""
+    n = len(scores)
+    any_rank = RankSeparation(np.ones(n, np.int64), np.full(n, n), np.ones(n, np.int64))
+    low, high = np.full(n, -reach), np.full(n, reach)
+    return estimate_of(scores, low, high, any_rank, rank=rank, informative=False)
+
+
+def mean_ranks(values: NDArray[np.generic]) -> NDArray[np.float64]:
+    """Rank of each value, 1 for the largest; equal values share the mean of their ranks."""
+    _, level, size = np.unique(values, return_inverse=True, return_counts=True)
+    size_above = len(values) - np.cumsum(size)
+    return np.asarray((size_above + (size + 1) / 2)[level])

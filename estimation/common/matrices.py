@@ -1,0 +1,236 @@
+"""The reduced matrices that cross the seams: small, integer, and checked when made.
+
+All counts are integers, so a sum does not depend on how the input was sharded or in which order
+shards were merged. `confidential` marks a matrix without noise: the publisher refuses it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import coo_array, csr_array, triu
+
+from hushrank.estimation.common.sparse_counts import CellSums
+
+MOST_DENSE_ITEMS = 3_000  # a dense matrix of them takes 72 MB; of more, pair counts are sparse
+
+
+@dataclass(frozen=True, slots=True)
+class WinCounts:
+    """Comparisons won by each item.
+
+    Attributes:
+        wins: shape (n,), int64; at least 0 while confidential, of any sign once noisy.
+        row_weight: what one win adds: 1, or 2 where ties were split into two halves.
+        confidential: True until noise was added.
+
+    Raises:
+        ValueError: the array has another shape or type, or a confidential count is negative.
+    """
+
+    wins: NDArray[np.int64]
+    row_weight: int = 1
+    confidential: bool = True
+
+    def __post_init__(self) -> None:
+        if self.wins.ndim != 1 or self.wins.dtype != np.int64:
+            raise ValueError(
+                f"wins must be a 1-d int64 array, got {self.wins.ndim}-d {self.wins.dtype}"
+            )
+        if self.row_weight not in (1, 2):
+            raise ValueError(f"row_weight must be 1 or 2, got {self.row_weight}")
+        if self.confidential and (self.wins < 0).any():
+            raise ValueError("wins without noise cannot be negative")
+
+    @property
+    def n_items(self) -> int:
+        """Size of the public catalogue."""
+        return len(self.wins)
+
+
+@dataclass(frozen=True, slots=True)
+class PairCounts:
+    """Times each item beat each other.
+
+    Attributes:
+        wins: shape (n, n), int64, zero diagonal; wins[a, b] = times a beat b. CSR only while
+            confidential: which pairs are stored says who compared what.
+        row_weight: what one win adds: 1, or 2 where ties were split into two halves.
+        confidential: True until noise was added.
+
+    Raises:
+        ValueError: the array has another shape or type, its diagonal is not zero, a confidential
+        count is negative, or noisy counts are sparse.
+    """
+
+    wins: NDArray[np.int64] | csr_array
+    row_weight: int = 1
+    confidential: bool = True
+
+    def __post_init__(self) -> None:
+        if (
+            self.wins.ndim != 2
+            or self.wins.shape[0] != self.wins.shape[1]
+            or self.wins.dtype != np.int64
+        ):
+            raise ValueError(
+                f"wins must be a square int64 matrix, got {self.wins.shape} {self.wins.dtype}"
+            )
+        if self.row_weight not in (1, 2):
+            raise ValueError(f"row_weight must be 1 or 2, got {self.row_weight}")
+        if self.wins.diagonal().any():
+            raise ValueError("the diagonal of wins must be zero: no item meets itself")
+        if self.confidential and (self.entries < 0).any():
+            raise ValueError("wins without noise cannot be negative")
+        if not self.confidential and isinstance(self.wins, csr_array):
+            raise ValueError(
+                "noisy wins must be dense: noise goes on every pair, zeros too, unless who compared"
+                " what is public (OutcomeCounts)"
+            )
+
+    @property
+    def n_items(self) -> int:
+        """Size of the public catalogue."""
+        return int(self.wins.shape[0])
+
+    @property
+    def entries(self) -> NDArray[np.int64]:
+        """All counts that are stored."""
+        return np.asarray(self.wins.data if isinstance(self.wins, csr_array) else self.wins)
+
+    def dense(self) -> NDArray[np.int64]:
+        """The matrix where it is dense.
+
+        Raises:
+            ValueError: it is sparse.
+        """
+        if isinstance(self.wins, csr_array):
+            raise ValueError(f"counts of {self.n_items} items are sparse: dense ones are needed")
+        return self.wins
+
+    def in_comparisons(self) -> NDArray[np.float64] | csr_array:
+        """Wins as numbers of comparisons, dense or CSR as they are."""
+        if not isinstance(self.wins, csr_array):
+            return np.asarray(self.wins / self.row_weight)
+        places = (self.wins.data / self.row_weight, self.wins.indices, self.wins.indptr)
+        return csr_array(places, shape=self.wins.shape)
+
+    def win_counts(self) -> WinCounts:
+        """Comparisons won by each item: the row sums."""
+        return WinCounts(self.wins.sum(axis=1), self.row_weight, self.confidential)
+
+
+@dataclass(frozen=True, slots=True)
+class OutcomeCounts:
+    """Comparisons of each pair that met, and who won them: for a public graph.
+
+    Attributes:
+        wins: shape (n, n), CSR, int64, strictly upper triangle; wins[a, b] = times a beat b; within
+            0 and the total while confidential, of any size once noisy.
+        totals: stores the same pairs, all that met: comparisons of a with b, public; > 0.
+        row_weight: what one win adds: 1, or 2 where ties were split into two halves.
+        confidential: True until noise was added to `wins`.
+
+    Raises:
+        ValueError: an array has another shape or type or is outside the triangle, the two store
+        different pairs, or a number is out of range.
+    """
+
+    wins: csr_array
+    totals: csr_array
+    row_weight: int = 1
+    confidential: bool = True
+
+    def __post_init__(self) -> None:
+        wins, totals = self.wins, self.totals
+        if wins.ndim != 2 or wins.shape[0] != wins.shape[1] or wins.dtype != np.int64:
+            raise ValueError(f"wins must be a square int64 matrix, got {wins.shape} {wins.dtype}")
+        if (totals.shape, totals.dtype) != (wins.shape, wins.dtype) or not (
+            np.array_equal(totals.indices, wins.indices)
+            and np.array_equal(totals.indptr, wins.indptr)
+        ):
+            raise ValueError("totals must store the same pairs as wins, as int64")
+        if triu(totals, 1).nnz < totals.nnz:
+            raise ValueError("wins must lie above the diagonal: each pair is stored once")
+        if self.row_weight not in (1, 2):
+            raise ValueError(f"row_weight must be 1 or 2, got {self.row_weight}")
+        if (totals.data <= 0).any():
+            raise ValueError("totals must be above 0: pairs that did not meet are not stored")
+        if self.confidential and ((wins.data < 0) | (wins.data > totals.data)).any():
+            raise ValueError("wins without noise must be between 0 and the total")
+
+    @property
+    def n_items(self) -> int:
+        """Size of the public catalogue."""
+        return int(self.wins.shape[0])
+
+    @property
+    def n_pairs(self) -> int:
+        """Pairs that met."""
+        return int(self.wins.nnz)
+
+    def with_wins(self, wins: NDArray[np.int64]) -> OutcomeCounts:
+        """The same with noisy `wins`, shape (n_pairs,)."""
+        places = (wins, self.totals.indices, self.totals.indptr)
+        noisy = csr_array(places, shape=self.totals.shape)
+        return OutcomeCounts(noisy, self.totals, self.row_weight, confidential=False)
+
+    def arrays(self) -> dict[str, NDArray[np.int64]]:
+        """As arrays by name; `outcome_counts_of` reads them."""
+        return {"wins": self.wins.data, **arrays_of_sparse(self.totals)}
+
+
+def outcomes_of(counts: PairCounts) -> OutcomeCounts:
+    """Confidential pair counts, dense or sparse, as a total and the wins of one item a pair.
+
+    Raises:
+        ValueError: the counts carry noise.
+    """
+    if not counts.confidential:
+        raise ValueError("counts have noise already: their totals are not those of the rows")
+    n_items, wins = counts.n_items, coo_array(counts.wins)
+    winner, loser = (each.astype(np.int64) for each in wins.coords)
+    cells = np.minimum(winner, loser) * n_items + np.maximum(winner, loser)
+    terms = np.stack([np.where(winner < loser, wins.data, 0), wins.data])
+    met = wins.data > 0
+    of_low, totals = CellSums.of(cells[met], terms[:, met]).matrices(n_items)
+    return OutcomeCounts(of_low, totals, counts.row_weight)
+
+
+def outcome_counts_of(arrays: Mapping[str, NDArray[np.int64]], row_weight: int) -> OutcomeCounts:
+    """Noisy counts that `OutcomeCounts.arrays` made arrays of.
+
+    Raises:
+        ValueError: they are no such counts.
+    """
+    n_items, ends = len(arrays["row_ends"]) - 1, arrays["row_ends"]
+    wins, totals = (
+        csr_array((arrays[name], arrays["columns"], ends), shape=(n_items, n_items))
+        for name in ("wins", "counts")
+    )
+    return OutcomeCounts(wins, totals, row_weight, confidential=False)
+
+
+def arrays_of_sparse(wins: csr_array) -> dict[str, NDArray[np.int64]]:
+    """A sparse matrix as arrays by name; `pair_counts_of` reads them."""
+    return {
+        "counts": wins.data,
+        "columns": wins.indices.astype(np.int64),
+        "row_ends": wins.indptr.astype(np.int64),
+    }
+
+
+def pair_counts_of(arrays: Mapping[str, NDArray[np.int64]], row_weight: int) -> PairCounts:
+    """Confidential pair counts, dense from `counts` alone or sparse from `arrays_of_sparse`.
+
+    Raises:
+        ValueError: they are no pair counts.
+    """
+    if "row_ends" not in arrays:
+        return PairCounts(arrays["counts"], row_weight)
+    places = (arrays["counts"], arrays["columns"], arrays["row_ends"])
+    n_items = len(arrays["row_ends"]) - 1
+    return PairCounts(csr_array(places, shape=(n_items, n_items)), row_weight)

@@ -1,0 +1,135 @@
+"""Ranking by noisy win counts: no model of how people choose ([CCW] Algorithms 2 and 3).
+
+The release is N + noise, N_i the comparisons won by item i; everything here is computed from it and
+is post-processing. The score of an item is its net win share, N_i / (2M / n) - 1/2 with M the sum
+of the counts: the share of its comparisons that it wins, less one half. It assumes that every pair
+of items was asked about equally often (a balanced design, 2M / n comparisons an item): where some
+items were shown more often than others, they score higher for that reason alone.
+
+Sampling error: comparisons are taken as independent given the items. If each draws its pair at
+random, the counts are multinomial: a comparison is won by item i with probability
+pi_i = 2 p_i / n, p_i its win share. If the pairs were fixed in advance the covariance is smaller
+(law of total variance), so the multinomial one is either right or too large, for every difference.
+Answers of one person that agree with each other more than the scores explain make the intervals
+too short.
+
+References:
+    [CCW] Cai, Chakraborty, Wang. Optimal differentially private ranking from pairwise comparisons.
+        2025.
+    [F54] Fieller. Some problems in interval estimation. 1954.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.optimize import brentq
+
+from hushrank.estimation.common.estimate import Estimate, estimate_of, mean_ranks, nothing_learned
+from hushrank.estimation.common.matrices import WinCounts
+from hushrank.estimation.common.uncertainty import (
+    LEVEL,
+    Margin,
+    pair_tail,
+    quantile,
+    separate_ranks,
+)
+from hushrank.privacy.noise import NoiseLaw
+
+CLEAR_TOTAL = 5.0  # standard deviations of its own noise by which the total must exceed zero
+
+
+def rank_by_win_counts(counts: WinCounts, law: NoiseLaw) -> Estimate:
+    """Rank items by their noisy counts, with scores, 95 % intervals, rank intervals and groups.
+
+    A total that does not stand clear of its own noise says nothing about any item: in a balanced
+    design no item then won more than a few standard deviations of the noise. The items are still
+    ranked by their counts, but every score is 0, every interval covers everything, and
+    `informative` is False.
+
+    Args:
+        counts: noisy counts of at least 2 items.
+        law: law of the noise in one count, in the counts' own integer units.
+
+    Returns:
+        Scores in [-1/2, 1/2], each inside its interval.
+
+    Raises:
+        ValueError: `counts` is confidential, or has fewer than 2 items.
+    """
+    if counts.confidential:
+        raise ValueError("counts are confidential: only released counts may be ranked")
+    if counts.n_items < 2:
+        raise ValueError(f"a ranking needs at least 2 items, got {counts.n_items}")
+    wins = counts.wins / counts.row_weight  # in comparisons, and so is all that follows
+    noise_sd = math.sqrt(law.variance) / counts.row_weight
+    if wins.sum() <= CLEAR_TOTAL * noise_sd * math.sqrt(counts.n_items):
+        return nothing_learned(np.zeros(len(wins)), rank=mean_ranks(wins), reach=0.5)
+    scores = _within_bounds(counts.n_items * wins / (2 * wins.sum()) - 0.5)
+    low, high = _score_interval(wins, noise_sd, law)
+    separation = separate_ranks(wins, _pair_margin(len(wins), noise_sd, law))
+    return estimate_of(
+        scores,
+        np.minimum(low, scores),
+        np.maximum(high, scores),
+        separation,
+        rank=mean_ranks(wins),
+    )
+
+
+def _within_bounds(scores: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Nearest vector to `scores` that sums to zero, as they do, and stays in [-1/2, 1/2].
+
+    The true scores are such a vector, so this never moves further from them. The order stays.
+    """
+    if np.abs(scores).max() <= 0.5:
+        return scores
+
+    def sum_after(shift: float) -> float:
+        return float(np.clip(scores - shift, -0.5, 0.5).sum())
+
+    shift = brentq(sum_after, scores.min() - 0.5, scores.max() + 0.5)
+    return np.clip(scores - shift, -0.5, 0.5)
+
+
+def _score_interval(
+    wins: NDArray[np.float64], noise_sd: float, law: NoiseLaw
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Scores that the counts do not contradict at 5 %: [F54], since the denominator is noisy too.
+
+    With T comparisons, N_i - pi_i T has mean zero. Its noisy version wins_i - pi_i M has variance
+    noise_sd^2 (1 - 2 pi_i + n pi_i^2) + T pi_i (1 - pi_i), so the pi_i that are not rejected at
+    quantile q solve a quadratic inequality. Its leading coefficient is positive because M is clear
+    of its noise. No variance is estimated at an extreme share, so none vanishes there.
+    """
+    n, total, noise = len(wins), wins.sum(), noise_sd**2
+    share = np.clip(wins / total, 0, 2 / n)  # nearest possible value: never further from the truth
+    sampling = total * share * (1 - share)
+    spread = noise * (1 - 2 * share + n * share**2) + sampling
+    noise_part = np.divide(spread - sampling, spread, out=np.zeros(n), where=spread > 0)
+    # As one draw: the noise of the total, a sum of n draws, is nearer to normal than that.
+    q2 = quantile(noise_part, LEVEL / 2, law.kind, n_draws=1) ** 2
+    a = total**2 - q2 * (n * noise - total)
+    b = total**2 * share + q2 * (total / 2 - noise)
+    discriminant = b**2 - a * (total**2 * share**2 - q2 * noise)
+    root = np.sqrt(np.maximum(discriminant, 0))  # below 0 by rounding only: `share` is a solution
+    low, high = np.clip(n / 2 * (b - root) / a, 0, 1), np.clip(n / 2 * (b + root) / a, 0, 1)
+    return low - 0.5, high - 0.5
+
+
+def _pair_margin(n_items: int, noise_sd: float, law: NoiseLaw) -> Margin:
+    """Difference of the counts of two equally good items that chance exceeds with `pair_tail`.
+
+    It has variance 2 noise_sd^2 + T (pi_i + pi_j), and the sum of the two counts estimates the
+    second term. More variance, more margin: it grows with either count, as `separate_ranks` needs.
+    """
+    tail, noise = pair_tail(n_items), 2 * noise_sd**2
+
+    def margin(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
+        variance = noise + np.maximum(x + y, 0)
+        noise_part = np.divide(noise, variance, out=np.zeros_like(variance), where=variance > 0)
+        return np.asarray(quantile(noise_part, tail, law.kind, n_draws=2) * np.sqrt(variance))
+
+    return margin

@@ -1,0 +1,189 @@
+"""Scores from a noisy matrix of wins: post-processing of counts that anybody may see.
+
+With A and B the noisy wins of a pair's two items and d the difference of their scores, minimises
+
+    - sum over pairs [(u + k (A - B)) / 2 log F(d) + (u - k (A - B)) / 2 log F(-d)] + c |scores|^2
+
+With k = 1 and u = A + B that is the likelihood of the noisy counts. They enter as they are,
+negative ones too: the gradient is linear in them, so noise of mean zero leaves it unbiased, and
+clipping would not. But a pair of few comparisons adds the noise of two counts and little else.
+Where such pairs cost more than they bring, k is a function of the released total T = A + B that
+leaves them out: 0 up to 2, 1 from 4 standard deviations s of the noise in T on, a straight line
+between.
+
+Leaving out by T alone would favour pairs with high noise in T: their counts would seem to be more
+than they are, as many wins as losses, and all scores would shrink (by a third, where the totals are
+2.5 s). Stein's identity for normal noise, E[(T - W) k(T)] = s^2 E[k'(T)], has the remedy: with
+u = T k(T) - s^2 k'(T) it is E[u] = W E[k], and the noise in A - B is uncorrelated with that in T.
+So the gradient at the true scores has mean zero whatever the totals W are ([S81] Lemma 1; for
+Laplace noise, which the sum of two draws brings near to normal, nearly so).
+
+Errors: what noise and chance add to the gradient, pair by pair, through the curvature (a sandwich,
+see `debiased`). Comparisons are taken as independent given the scores: answers of one person that
+agree with each other more than the scores explain make the intervals too short.
+
+References:
+    [S81] Stein. Estimation of the mean of a multivariate normal distribution. 1981. Lemma 1.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from hushrank.estimation.common.convergence import ConvergenceError
+from hushrank.estimation.common.links import Floats, Link
+from hushrank.estimation.common.matrices import PairCounts
+from hushrank.estimation.fit.debiased import (
+    RIDGE,
+    DebiasedFit,
+    laplacian,
+    require_fittable,
+    sandwich_fit,
+    score_differences,
+)
+from hushrank.estimation.fit.likelihood import Objective
+from hushrank.estimation.fit.solve import Solution, minimise
+from hushrank.estimation.fit.trust_region import minimise_nonconvex
+from hushrank.privacy.noise import NoiseLaw
+
+CLEAR_TOTAL = 2.0  # standard deviations of its noise up to which a pair's total may be left out
+WHOLE_TOTAL = 4.0  # and from which on the pair always enters as it is
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NoisyPairsFit:
+    """What a noisy matrix of wins says.
+
+    Attributes:
+        fit: scores and their errors; `debiased.estimate_from` makes intervals and ranks of it.
+        n_pairs: pairs of items, n (n - 1) / 2.
+        n_left_out: those whose total was too near its noise to be used.
+    """
+
+    fit: DebiasedFit
+    n_pairs: int
+    n_left_out: int
+
+
+def fit_noisy_pairs(
+    counts: PairCounts, law: NoiseLaw, link: Link, ridge: float = RIDGE
+) -> NoisyPairsFit:
+    """Fit scores to noisy counts.
+
+    Args:
+        counts: noisy counts of at least 2 items.
+        law: law of the noise in one entry, in the counts' own integer units.
+        link: F.
+        ridge: c, finite and > 0: it also carries items of which no pair is clear of its noise.
+
+    Returns:
+        The fit; look at `fit.is_minimum` when the link is not logistic.
+
+    Raises:
+        ValueError: the counts are confidential, of fewer than 2 items, or the ridge is bad.
+        ConvergenceError: no stationary point was reached.
+    """
+    if counts.confidential:
+        raise ValueError("counts are confidential: only released counts may be fitted here")
+    require_fittable(counts.n_items, ridge)
+    wins = counts.dense() / counts.row_weight  # in comparisons, and so is all that follows
+    variance = law.variance / counts.row_weight**2
+    totals = wins + wins.T
+    pairs = _pair_weights(totals, variance)
+    objective, solution = _solved(pairs, wins - wins.T, link, ridge)
+    scores = solution.theta
+    curvature, noise = _expected_moments(totals, pairs, variance, scores, link)
+    n_pairs = counts.n_items * (counts.n_items - 1) // 2
+    return NoisyPairsFit(
+        fit=sandwich_fit(objective, solution, curvature, noise),
+        n_pairs=n_pairs,
+        n_left_out=n_pairs - int((pairs.kept > 0).sum()) // 2,
+    )
+
+
+def _solved(
+    pairs: _PairWeights, gap: Floats, link: Link, ridge: float
+) -> tuple[Objective, Solution]:
+    """The objective and where its gradient vanishes.
+
+    Noise can leave a pair with a weight below zero. Then not even the logistic link makes the
+    objective convex, and it may fall without end: such weights are taken as zero where it does.
+    """
+
+    def objective_of(used: Floats) -> Objective:
+        return Objective((used + pairs.kept * gap) / 2, link, 2 * ridge, np.zeros(len(gap)))
+
+    objective = objective_of(pairs.used)
+    if not link.outcome_free_curvature:
+        return objective, minimise_nonconvex(objective)
+    if (pairs.used >= 0).all():
+        return objective, minimise(objective)
+    try:
+        return objective, minimise_nonconvex(objective)
+    except ConvergenceError:
+        convex = objective_of(np.maximum(pairs.used, 0))
+        return convex, minimise(convex)
+
+
+@dataclass(frozen=True, slots=True)
+class _PairWeights:
+    """What enters of each pair; symmetric, shape (n, n), 0 on the diagonal.
+
+    Attributes:
+        kept: k.
+        slope: its derivative in the total.
+        used: u.
+    """
+
+    kept: Floats
+    slope: Floats
+    used: Floats
+
+    def error(self, totals: Floats, variance: float) -> float:
+        """Variance of a score, but for a factor, if all pairs are alike."""
+        either = np.square(self.kept) * (totals + 2 * variance)
+        return float(either.sum() / self.used.sum() ** 2)
+
+
+def _pair_weights(totals: Floats, variance: float) -> _PairWeights:
+    """All pairs, or those clear of their noise, whichever promises the smaller errors."""
+    pairs = 1.0 - np.eye(len(totals))
+    everything = _PairWeights(pairs, np.zeros_like(totals), totals)
+    if variance == 0:
+        return everything
+    deviation = math.sqrt(2 * variance)
+    kept = np.clip((totals / deviation - CLEAR_TOTAL) / (WHOLE_TOTAL - CLEAR_TOTAL), 0, 1)
+    slope = ((kept > 0) & (kept < 1)) / ((WHOLE_TOTAL - CLEAR_TOTAL) * deviation)
+    clear = _PairWeights(kept, slope, totals * kept - 2 * variance * slope)
+    if totals.sum() <= 0 or clear.used.sum() <= 0:
+        return clear
+    return min(everything, clear, key=lambda pairs: pairs.error(totals, variance))
+
+
+def _expected_moments(
+    totals: Floats, pairs: _PairWeights, variance: float, scores: Floats, link: Link
+) -> tuple[Floats, Floats]:
+    """Expected Hessian without ridge, and covariance of the gradient, both shape (n, n).
+
+    A pair moves the gradient by k (A - B) (slope(d) + slope(-d)) / 2 and by
+    u (slope(d) - slope(-d)) / 2, whose derivative in the total is k + T k' times that.
+
+    Args:
+        totals: comparisons of each pair, noise included.
+        pairs: what enters of each.
+        variance: of the noise in one entry of the matrix.
+        scores: at which to expect.
+        link: F.
+    """
+    d = score_differences(scores)
+    both, gap = link.slope(d) + link.slope(-d), link.slope(d) - link.slope(-d)
+    chance = link.cdf(d)
+    sampling = np.maximum(totals, 0) * chance * (1 - chance) * (pairs.kept * both) ** 2
+    from_difference = (pairs.kept * both) ** 2
+    from_total = ((pairs.kept + totals * pairs.slope) * gap) ** 2
+    noise = variance / 2 * (from_difference + from_total)
+    curvature = np.maximum(pairs.used, 0) * link.information(d)
+    return laplacian(curvature), laplacian(sampling + noise)

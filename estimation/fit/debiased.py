@@ -1,0 +1,307 @@
+"""Scores from privatised answers: adaptive debiased randomised response and its baselines.
+
+With S and W of `weighted_pairs` and d_ij = score_i - score_j, minimises over the scores
+
+    -sum_{i<j} [S_ij log F(d_ij) + (W_ij - S_ij) log F(-d_ij)] + c |scores|^2
+
+([XSC] eq. 5, multiplied by G; its lambda of order c / G is then the constant c). Noise may put S
+outside [0, W]. The logistic objective is convex all the same, since S enters it linearly; for
+other links it is so with high probability only ([XSC] Lemma 4), so a trust-region method is used,
+and the state of the Hessian at the end is part of the result.
+
+`debiased-rr` fits `weighted_sums`; the baselines `classic-rr` and `laplace-rr` fit `counted_sums`
+and `laplace_sums` by the same code, and `rr-counts` ranks by `win_totals`.
+
+Of many items S and W are sparse, and so is all that is done with them: see `simulated_errors`.
+
+References:
+    [XSC] Xu, Sun, Cheng. Rate-optimal rank aggregation with private pairwise rankings.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+from scipy.linalg import solve
+from scipy.sparse import csr_array
+from scipy.special import ndtri
+
+from hushrank.estimation.common.estimate import Estimate, estimate_of
+from hushrank.estimation.common.links import Floats, Link
+from hushrank.estimation.common.pair_separation import (
+    difference_variance,
+    separate_intervals,
+    separate_pairs,
+)
+from hushrank.estimation.common.uncertainty import LEVEL, pair_tail
+from hushrank.estimation.fit.likelihood import Objective, Weights
+from hushrank.estimation.fit.simulated_errors import Edges, SimulatedVariances, simulated_variances
+from hushrank.estimation.fit.solve import Solution, minimise
+from hushrank.estimation.fit.trust_region import minimise_nonconvex, smallest_curvature
+from hushrank.estimation.fit.weighted_pairs import WeightedPairs
+
+RIDGE = 1.0  # c
+LEAST_KNOWN = 2.0  # times the ridge's curvature: below it, a score is mostly the ridge's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DebiasedFit:
+    """Scores of n items from privatised answers.
+
+    Attributes:
+        link: name of F.
+        scores: shape (n,); higher is better; they sum to zero.
+        covariance: shape (n, n), of the scores' errors: sampling error, privacy noise, and what the
+            ridge pulls; of many items their variances alone.
+        information: shape (n,), expected curvature of the likelihood in each item's score.
+        ridge: c.
+        loss: minus the weighted log-likelihood at the scores, without the ridge.
+        gradient_norm: of the objective at the scores.
+        smallest_curvature: smallest eigenvalue of the objective's Hessian at the scores, on the
+            scores that sum to zero; the fit is a minimum only where it is above zero. Of many items
+            whose objective is convex, the ridge's 2c, below which it cannot be.
+    """
+
+    link: str
+    scores: Floats
+    covariance: Floats | SimulatedVariances
+    information: Floats
+    ridge: float
+    loss: float
+    gradient_norm: float
+    smallest_curvature: float
+
+    @property
+    def is_minimum(self) -> bool:
+        """The Hessian is positive definite on the scores that sum to zero."""
+        return self.smallest_curvature > 0
+
+
+class SumsVariance(Protocol):
+    """What is known of the variance of the sums S."""
+
+    def of_sums(self, weights: Floats, win_chance: Floats) -> Floats:
+        """Variance of each S, in the shape of its weight W and its chance F."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class AnswerVariance:
+    """Variance of the sums: S_ij has at most W_ij (1/4 - least_weight (F - 1/2)^2 + extra).
+
+    [XSC] Lemma 2: the term of an answer has variance t^2/4 - t^4 (F - 1/2)^2, and sum t^4 is at
+    least the smallest t^2 times W.
+
+    Attributes:
+        least_weight: a public lower bound on every answer's t^2. 0 is always right; with one
+            epsilon for all, tanh(epsilon / 2)^2 makes the variance exact; 1 for counts.
+        extra: of noise that was added to each answer: 2 / epsilon^2 for `laplace-rr`.
+    """
+
+    least_weight: float = 0.0
+    extra: float = 0.0
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.least_weight <= 1:
+            raise ValueError(f"least_weight must be between 0 and 1, got {self.least_weight!r}")
+        if not (math.isfinite(self.extra) and self.extra >= 0):
+            raise ValueError(f"extra must be finite and >= 0, got {self.extra!r}")
+
+    def of_sums(self, weights: Floats, win_chance: Floats) -> Floats:
+        """Variance of each S, in the shape of `weights` and `win_chance`."""
+        per_weight = 0.25 - self.least_weight * (win_chance - 0.5) ** 2 + self.extra
+        return np.asarray(weights * per_weight)
+
+
+def fit_scores(
+    pairs: WeightedPairs, link: Link, variance: AnswerVariance, ridge: float = RIDGE
+) -> DebiasedFit:
+    """Fit scores to sums of privatised answers; all of it is post-processing of the sums.
+
+    Args:
+        pairs: sums over at least 2 items.
+        link: F.
+        variance: what is known of the variance of the sums.
+        ridge: c, finite and > 0: it also carries items that nobody compared.
+
+    Returns:
+        The fit; look at `is_minimum` when the link is not logistic.
+
+    Raises:
+        ValueError: fewer than 2 items, or a bad ridge.
+        ConvergenceError: no stationary point was reached.
+    """
+    require_fittable(pairs.n_items, ridge)
+    return fit_sums(*pairs.pair_values(), link, variance, ridge)
+
+
+def fit_sums(
+    s: Weights, w: Weights, link: Link, variance: SumsVariance, ridge: float
+) -> DebiasedFit:
+    """The same from S and W as real numbers.
+
+    Args:
+        s, w: shape (n, n), strictly upper triangle, both dense, or both CSR with the same places; w
+            is at least 0.
+        link: F.
+        variance: of the entries of s.
+        ridge: c, finite and > 0.
+
+    Raises:
+        ConvergenceError: no stationary point was reached.
+    """
+    objective = _objective(s, w, link, ridge)
+    # A pair's curvature then holds W only, which noise does not touch: convex.
+    convex = link.outcome_free_curvature
+    solution = minimise(objective) if convex else minimise_nonconvex(objective)
+    if isinstance(w, csr_array):
+        return _fit_of_many(w, objective, solution, variance)
+    information, noise = _moments(w, score_differences(solution.theta), link, variance)
+    curvature = laplacian(information + information.T)
+    return sandwich_fit(objective, solution, curvature, laplacian(noise + noise.T))
+
+
+def sandwich_fit(
+    objective: Objective, solution: Solution, curvature: Floats, noise: Floats
+) -> DebiasedFit:
+    """The fit that ended at `solution`; its errors are (A + 2c)^-1 (B + pull) (A + 2c)^-1.
+
+    Args:
+        objective: of ridge 2c.
+        solution: a stationary point of it.
+        curvature: A, shape (n, n), expected Hessian of the likelihood there, without the ridge.
+        noise: B, shape (n, n), covariance of the likelihood's gradient.
+    """
+    scores, n = solution.theta, objective.n_items
+    stiff = curvature + objective.ridge * np.eye(n)
+    pull = _pull(scores, objective.ridge / 2) * (np.eye(n) - 1 / n)
+    half = solve(stiff, noise + pull, assume_a="pos")
+    covariance = np.asarray(solve(stiff, half.T, assume_a="pos"))
+    information, smallest = np.diagonal(curvature).copy(), smallest_curvature(objective, scores)
+    return _fit(objective, solution, covariance, information, smallest)
+
+
+def _fit_of_many(
+    weights: csr_array, objective: Objective, solution: Solution, variance: SumsVariance
+) -> DebiasedFit:
+    """The fit of sparse weights, with variances alone."""
+    scores, link, ridge = solution.theta, objective.link, objective.ridge / 2
+    edges = Edges.of(weights)
+    information, noise = _moments(weights.data, edges.differences(scores), link, variance)
+    variances = simulated_variances(edges, information, noise, _pull(scores, ridge), ridge)
+    convex = link.outcome_free_curvature
+    smallest = 2 * ridge if convex else smallest_curvature(objective, scores)
+    return _fit(objective, solution, variances, edges.sums(information), smallest)
+
+
+def _fit(
+    objective: Objective,
+    solution: Solution,
+    covariance: Floats | SimulatedVariances,
+    information: Floats,
+    smallest: float,
+) -> DebiasedFit:
+    scores, ridge = solution.theta, objective.ridge / 2
+    return DebiasedFit(
+        link=objective.link.name,
+        scores=scores,
+        covariance=covariance,
+        information=information,
+        ridge=ridge,
+        loss=objective.value(scores) - ridge * float(scores @ scores),
+        gradient_norm=solution.gradient_norm,
+        smallest_curvature=smallest,
+    )
+
+
+def require_fittable(n_items: int, ridge: float) -> None:
+    """Refuse a fit that would rank nothing, or whose ridge would not carry an item without answers.
+
+    Raises:
+        ValueError: fewer than 2 items, or a ridge that is not finite and > 0.
+    """
+    if n_items < 2:
+        raise ValueError(f"a ranking needs at least 2 items, got {n_items}")
+    if not (math.isfinite(ridge) and ridge > 0):
+        raise ValueError(f"ridge must be finite and > 0, got {ridge!r}")
+
+
+def estimate_from(fit: DebiasedFit) -> Estimate:
+    """Scores with 95 % intervals, rank intervals and groups.
+
+    An item of which the likelihood knows less than the ridge, by a factor, has a score that is
+    mostly the ridge's: its interval is infinite and its rank open.
+    """
+    known = fit.information > LEAST_KNOWN * 2 * fit.ridge
+    if isinstance(fit.covariance, SimulatedVariances):
+        reach = fit.covariance.reach(LEVEL / 2)
+        # The intervals of two items that lie apart: either of them misses at half the chance.
+        wide = np.where(known, fit.covariance.reach(pair_tail(len(fit.scores)) / 2), np.inf)
+        separation = separate_intervals(fit.scores, fit.scores - wide, fit.scores + wide)
+    else:
+        variance = np.diagonal(fit.covariance)
+        known = known & (variance > 0)  # which noise beyond all measure rounds to below
+        reach = -ndtri(LEVEL / 2) * np.sqrt(np.maximum(variance, 0))
+        margin = -ndtri(pair_tail(len(fit.scores))) * np.sqrt(difference_variance(fit.covariance))
+        margin[~(known[:, np.newaxis] & known)] = np.inf
+        separation = separate_pairs(fit.scores, score_differences(fit.scores) > margin)
+    half_width = np.where(known, reach, np.inf)
+    return estimate_of(
+        fit.scores,
+        fit.scores - half_width,
+        fit.scores + half_width,
+        separation,
+        informative=bool(known.any()),
+    )
+
+
+def win_totals(pairs: WeightedPairs) -> Floats:
+    """Wins of each item over all its pairs, shape (n,): `rr-counts` ranks by them."""
+    s, w = pairs.pair_values()
+    return np.asarray(s.sum(axis=1) + (w - s).sum(axis=0))
+
+
+def objective_of(pairs: WeightedPairs, link: Link, ridge: float) -> Objective:
+    """The objective above: i has won S_ij against j, and j W_ij - S_ij against i."""
+    return _objective(*pairs.pair_values(), link, ridge)
+
+
+def _objective(s: Weights, w: Weights, link: Link, ridge: float) -> Objective:
+    whole = s + (w - s).T
+    weights = csr_array(whole) if isinstance(w, csr_array) else np.asarray(whole)
+    return Objective(weights, link, 2 * ridge, np.zeros(w.shape[0]))
+
+
+def _moments(
+    weights: Floats, d: Floats, link: Link, variance: SumsVariance
+) -> tuple[Floats, Floats]:
+    """Of each pair: its weight in A, the expected Hessian, and in B, the gradient's covariance.
+
+    S_ij moves the gradient by -(slope(d) + slope(-d)) along e_i - e_j, so B is the Laplacian of
+    those squares times Var S_ij. In expectation S = W F, and the curvature of a pair is W times
+    the information F'^2 / (F (1 - F)): never negative, unlike the observed one.
+    """
+    noise = variance.of_sums(weights, link.cdf(d)) * (link.slope(d) + link.slope(-d)) ** 2
+    return np.asarray(weights * link.information(d)), np.asarray(noise)
+
+
+def _pull(scores: Floats, ridge: float) -> float:
+    """Variance of the ridge's pull, 2c times the true score.
+
+    They are taken to be as large as the largest fitted one, of any sign, and at least as the ridge
+    expects them, 1 / (2c).
+    """
+    return (2 * ridge) ** 2 * max(float(np.square(scores).max()), 1 / (2 * ridge))
+
+
+def score_differences(scores: Floats) -> Floats:
+    """scores[i] - scores[j], shape (n, n)."""
+    return np.asarray(scores[:, None] - scores[None, :])
+
+
+def laplacian(weights: Floats) -> Floats:
+    """Laplacian matrix of the graph with these symmetric edge weights, shape (n, n)."""
+    return np.asarray(np.diag(weights.sum(axis=1)) - weights)

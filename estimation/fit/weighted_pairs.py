@@ -1,0 +1,278 @@
+"""S and W: all that is kept of randomised answers, as sums of integers.
+
+For each pair i < j, over its answers, with t and p of the answer's epsilon ([XSC] eq. 3 and 4
+before normalising, see `randomized_response`):
+
+    S = sum t (noisy - p)      W = sum t^2      S / W is unbiased for F(score_i - score_j).
+
+Each answer's terms are rounded to multiples of 2^-30 before they are summed, so the sums are the
+same bits for every split of the rows into files, batches and workers. The rounding is 2^-31 a term:
+below epsilon = 0.001, where t^2 is less than 270 units, it begins to show.
+
+References:
+    [XSC] Xu, Sun, Cheng. Rate-optimal rank aggregation with private pairwise rankings.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array, triu
+
+from hushrank.estimation.common.links import Floats
+from hushrank.estimation.common.sparse_counts import CellSums
+from hushrank.estimation.fit.likelihood import Weights
+from hushrank.privacy.laplace_response import GRID
+from hushrank.privacy.randomized_response import attenuation, flip_thresholds
+
+UNITS = 1 << 30  # units in 1
+LARGEST_ANSWER = GRID << 21  # with Laplace noise, in units of 1 / GRID
+ROWS_AT_ONCE = 1 << 22  # times 2^30 units a row: sums in float64 stay exact integers
+
+PairSums = NDArray[np.int64]  # shape (2, n, n): S and W in units of 2^-30
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedPairs:
+    """What randomised answers say about each pair; already private, so anyone may keep it.
+
+    Attributes:
+        s: shape (n, n), int64, strictly upper triangle, units of 2^-30; may lie outside [0, w].
+        w: as `s`, at least 0. Of many items both are CSR and store the same pairs, all that met.
+        g: sum of t^2 over the people (not the answers), in units of 2^-30; 0 where not known.
+
+    Raises:
+        ValueError: an array has another shape or type, lies outside the triangle, w is negative, or
+        sparse ones store different pairs.
+    """
+
+    s: NDArray[np.int64] | csr_array
+    w: NDArray[np.int64] | csr_array
+    g: int = 0
+
+    def __post_init__(self) -> None:
+        for name, matrix in (("s", self.s), ("w", self.w)):
+            if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or matrix.dtype != np.int64:
+                raise ValueError(
+                    f"{name} must be a square int64 matrix, got {matrix.shape} {matrix.dtype}"
+                )
+            if _below_triangle(matrix):
+                raise ValueError(f"{name} must be zero on and below the diagonal (pairs are i < j)")
+        if self.s.shape != self.w.shape:
+            raise ValueError(f"s has shape {self.s.shape}, w {self.w.shape}: they must agree")
+        if not _same_places(self.s, self.w):
+            raise ValueError("sparse s and w must store the same pairs")
+        if (_entries(self.w) < 0).any() or self.g < 0:
+            raise ValueError("w and g cannot be negative")
+
+    @property
+    def n_items(self) -> int:
+        """Size of the public catalogue."""
+        return int(self.w.shape[0])
+
+    @property
+    def sparse(self) -> bool:
+        """Whether only pairs that met are stored."""
+        return isinstance(self.w, csr_array)
+
+    def met(self) -> NDArray[np.int64]:
+        """W of the pairs that met, in units."""
+        weights = _entries(self.w)
+        return weights[weights > 0]
+
+    def pair_values(self) -> tuple[Weights, Weights]:
+        """S and W as real numbers, shape (n, n), strictly upper triangle, dense or CSR."""
+        return _real(self.s), _real(self.w)
+
+    def arrays(self) -> dict[str, NDArray[np.int64]]:
+        """As arrays by name; `weighted_pairs_of` reads them."""
+        g = np.array(self.g, np.int64)
+        if isinstance(self.w, csr_array):
+            places = {"columns": self.w.indices, "row_ends": self.w.indptr}
+            of_places = {name: each.astype(np.int64) for name, each in places.items()}
+            return {"s": _entries(self.s), "w": _entries(self.w), **of_places, "g": g}
+        return {"s": _entries(self.s), "w": self.w, "g": g}
+
+
+def weighted_pairs_of(arrays: Mapping[str, NDArray[np.int64]]) -> WeightedPairs:
+    """What `WeightedPairs.arrays` made of it.
+
+    Raises:
+        ValueError: these are no such sums.
+    """
+    if "row_ends" not in arrays:
+        return WeightedPairs(arrays["s"], arrays["w"], int(arrays["g"]))
+    columns, ends = arrays["columns"], arrays["row_ends"]
+    shape = (len(ends) - 1, len(ends) - 1)
+    s, w = (csr_array((arrays[name], columns, ends), shape=shape) for name in ("s", "w"))
+    return WeightedPairs(s, w, int(arrays["g"]))
+
+
+def _entries(matrix: NDArray[np.int64] | csr_array) -> NDArray[np.int64]:
+    return np.asarray(matrix.data if isinstance(matrix, csr_array) else matrix)
+
+
+def _real(matrix: NDArray[np.int64] | csr_array) -> Weights:
+    if not isinstance(matrix, csr_array):
+        return np.asarray(matrix / UNITS)
+    return csr_array((matrix.data / UNITS, matrix.indices, matrix.indptr), shape=matrix.shape)
+
+
+def _below_triangle(matrix: NDArray[np.int64] | csr_array) -> bool:
+    if isinstance(matrix, csr_array):
+        return bool(triu(matrix, 1).nnz < matrix.nnz)
+    return bool(np.tril(matrix).any())
+
+
+def _same_places(s: NDArray[np.int64] | csr_array, w: NDArray[np.int64] | csr_array) -> bool:
+    if not (isinstance(s, csr_array) and isinstance(w, csr_array)):
+        return isinstance(s, csr_array) == isinstance(w, csr_array)
+    return np.array_equal(s.indices, w.indices) and np.array_equal(s.indptr, w.indptr)
+
+
+@dataclass(frozen=True, slots=True)
+class Terms:
+    """What each of m answers adds to its pair's sums, real numbers without a fraction.
+
+    Attributes:
+        s, w: shape (m,), below 2^53, in multiples of `unit`.
+        unit: of these numbers, in units of 2^-30.
+    """
+
+    s: Floats
+    w: Floats
+    unit: int = 1
+
+
+def weighted_terms(noisy: NDArray[np.uint8], epsilon: float | Floats) -> Terms:
+    """Terms of randomised answers.
+
+    Args:
+        noisy: shape (m,), 1 where the randomised answer says that i won.
+        epsilon: with which it was randomised; one for all rows, or shape (m,).
+
+    Raises:
+        ValueError: an answer is not 0 or 1, or an epsilon is bad.
+    """
+    _require_binary(noisy)
+    if_one, if_zero = _terms(np.atleast_1d(np.asarray(epsilon, np.float64)))
+    weight = np.broadcast_to(if_one + if_zero, noisy.shape)
+    return Terms(np.where(noisy, if_one, if_zero), weight)
+
+
+def counted_terms(outcomes: NDArray[np.uint8]) -> Terms:
+    """Wins of i and comparisons, in the place of S and W: `classic-rr`, `rr-counts`.
+
+    Raises:
+        ValueError: an outcome is not 0 or 1.
+    """
+    _require_binary(outcomes)
+    ones = np.broadcast_to(np.float64(UNITS), outcomes.shape)
+    return Terms(outcomes * np.float64(UNITS), ones)
+
+
+def laplace_terms(noisy: NDArray[np.int64]) -> Terms:
+    """Answers with Laplace noise, and comparisons: `laplace-rr`.
+
+    Args:
+        noisy: shape (m,), from `laplace_response.add_laplace`, in units of 1 / GRID. One beyond
+            2^21 is taken for 2^21: a tiny epsilon, of somebody with very many rows, is no reason
+            to fail.
+    """
+    ones = np.broadcast_to(np.float64(GRID), noisy.shape)
+    kept = np.clip(noisy, -LARGEST_ANSWER, LARGEST_ANSWER)
+    return Terms(kept.astype(np.float64), ones, UNITS // GRID)
+
+
+def dense_sums(cells: NDArray[np.int64], terms: Terms, n_items: int) -> PairSums:
+    """S and W of one batch.
+
+    Args:
+        cells: shape (m,), i * n_items + j of each answer's pair, i < j.
+        terms: of the answers.
+        n_items: n, size of the public catalogue.
+
+    Raises:
+        ValueError: a cell is outside the matrix.
+        OverflowError: a sum does not fit into 64 bits.
+    """
+    _require_cells(cells, n_items)
+    n_cells = n_items * n_items
+    sums = np.zeros((2, n_cells), np.int64)
+    for start in range(0, len(cells), ROWS_AT_ONCE):
+        rows = slice(start, start + ROWS_AT_ONCE)
+        for total, each in zip(sums, (terms.s, terms.w), strict=True):
+            total += np.bincount(cells[rows], each[rows], n_cells).astype(np.int64)
+    if (np.abs(sums) > np.iinfo(np.int64).max // terms.unit).any():
+        raise OverflowError("a pair has too many answers for 64-bit sums")
+    return terms.unit * sums.reshape(2, n_items, n_items)
+
+
+def cell_sums(cells: NDArray[np.int64], terms: Terms, n_items: int) -> CellSums:
+    """The same for many items, of the pairs that met alone; arguments as `dense_sums`."""
+    _require_cells(cells, n_items)
+    whole = np.stack([terms.s, terms.w]).astype(np.int64)
+    return CellSums.of(cells, terms.unit * whole)
+
+
+def weighted_sums(
+    cells: NDArray[np.int64], noisy: NDArray[np.uint8], epsilon: float | Floats, n_items: int
+) -> PairSums:
+    """`dense_sums` of `weighted_terms`."""
+    return dense_sums(cells, weighted_terms(noisy, epsilon), n_items)
+
+
+def counted_sums(cells: NDArray[np.int64], outcomes: NDArray[np.uint8], n_items: int) -> PairSums:
+    """`dense_sums` of `counted_terms`."""
+    return dense_sums(cells, counted_terms(outcomes), n_items)
+
+
+def laplace_sums(cells: NDArray[np.int64], noisy: NDArray[np.int64], n_items: int) -> PairSums:
+    """`dense_sums` of `laplace_terms`."""
+    return dense_sums(cells, laplace_terms(noisy), n_items)
+
+
+def add_sums(parts: Iterable[PairSums], n_items: int) -> PairSums:
+    """Sum of the parts in any order and grouping.
+
+    Raises:
+        OverflowError: a sum does not fit into 64 bits (8 * 10^9 answers to one pair do).
+    """
+    total = np.zeros((2, n_items, n_items), np.int64)
+    for part in parts:
+        before = total.copy()
+        total += part
+        # The sum of two numbers wrapped if and only if its sign differs from both of theirs.
+        if (((before ^ total) & (part ^ total)) < 0).any():
+            raise OverflowError("a pair has too many answers for 64-bit sums")
+    return total
+
+
+def information_units(epsilon_of_people: NDArray[np.float64]) -> int:
+    """G = sum of t^2 over people, in units of 2^-30, as the answers' weights are rounded.
+
+    Args:
+        epsilon_of_people: shape (people,), one per person: of each of their answers.
+    """
+    if_one, if_zero = _terms(epsilon_of_people)
+    return int((if_one + if_zero).astype(np.int64).sum())
+
+
+def _terms(epsilon: Floats) -> tuple[Floats, Floats]:
+    """t (1 - p) and -t p in units. Their sum, t^2, is the weight: the same with i and j swapped."""
+    t = attenuation(flip_thresholds(epsilon))
+    return np.rint(t * (1 + t) * (UNITS // 2)), np.rint(t * (t - 1) * (UNITS // 2))
+
+
+def _require_cells(cells: NDArray[np.int64], n_items: int) -> None:
+    n_cells = n_items * n_items
+    if len(cells) and not 0 <= int(cells.min()) <= int(cells.max()) < n_cells:
+        raise ValueError(f"cells must be between 0 and {n_cells - 1}")
+
+
+def _require_binary(outcomes: NDArray[np.uint8]) -> None:
+    if outcomes.dtype != np.uint8 or (outcomes > 1).any():
+        raise ValueError("outcomes must be a uint8 array of 0 and 1")  # values are private

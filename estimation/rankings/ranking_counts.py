@@ -1,0 +1,219 @@
+"""What private rankings are reduced to: who is above whom, who is where, and how that varies.
+
+Sums of integers over rankings, so the same for every split of the rankings into files, batches and
+workers. The *net* of an item in a ranking is the number of items below it less those above it;
+zero where the ranking leaves the item out. Half of it is the item's Borda score there.
+
+`by_place` keeps apart at which two places of a list of which length each pair stood. It is all that
+debiasing needs, and `wins` and `moments` follow from it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushrank.estimation.rankings.ranking_pairs import tables_by_length
+
+BLOCK_CELLS = 1 << 18  # pairs at a time: the intermediates stay in the processor's cache
+BLOCK_ROWS = 1 << 14  # rankings at a time, for the same reason
+MOST_BY_PLACE = 1 << 21  # cells of `by_place`: 16 MB
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RankingCounts:
+    """Counts over rankings of n items, none longer than m.
+
+    Attributes:
+        wins: shape (n, n), entry [a, b] = rankings with a above b.
+        moments: shape (n, n), sum over rankings of net of a times net of b.
+        places: shape (n, m), entry [a, p] = rankings with a at place p, 0 = best.
+        lengths: shape (m + 1,), entry k = rankings of k items.
+        by_place: shape (pairs, n, n), entry [`place_pair`, a, b] = rankings with a and b at these
+            places; None: not kept, or not possible with so many items.
+
+    Raises:
+        ValueError: shapes do not agree.
+    """
+
+    wins: Integers
+    moments: Integers
+    places: Integers
+    lengths: Integers
+    by_place: Integers | None = None
+
+    def __post_init__(self) -> None:
+        n_items, longest = len(self.wins), len(self.lengths) - 1
+        square = (n_items, n_items)
+        fits = self.wins.shape == self.moments.shape == square
+        fits &= self.places.shape == (n_items, longest)
+        if self.by_place is not None:
+            fits &= self.by_place.shape == (n_place_pairs(longest), *square)
+        if not fits:
+            raise ValueError("the counts of rankings do not have the same items and lengths")
+
+    @property
+    def n_items(self) -> int:
+        """Size of the public catalogue."""
+        return len(self.wins)
+
+    @property
+    def max_length(self) -> int:
+        """m, the longest list that is counted."""
+        return len(self.lengths) - 1
+
+    @property
+    def rankings(self) -> int:
+        """How many rankings there are."""
+        return int(self.lengths.sum())
+
+    def arrays(self) -> dict[str, Integers]:
+        """The counts by name."""
+        arrays = {
+            "wins": self.wins,
+            "moments": self.moments,
+            "places": self.places,
+            "lengths": self.lengths,
+        }
+        return arrays if self.by_place is None else arrays | {"by_place": self.by_place}
+
+
+def count_rankings(
+    items: Integers, lengths: Integers, n_items: int, max_length: int, *, by_place: bool
+) -> RankingCounts:
+    """The counts of some rankings.
+
+    Args:
+        items: shape (sum of lengths,), the rankings one after the other, each best first; codes
+            below `n_items`, no item twice in a ranking.
+        lengths: shape (n,), how many items each has, at most `max_length`.
+        n_items: size of the catalogue.
+        max_length: m.
+        by_place: keep pairs apart by place.
+
+    Raises:
+        ValueError: the lengths do not fit, a code is out of range, or a ranking repeats an item.
+    """
+    if len(lengths) and lengths.max() > max_length:
+        raise ValueError(f"a ranking has more than {max_length} items")
+    counts = no_rankings(n_items, max_length, by_place=by_place)
+    counts.lengths[:] = np.bincount(lengths, minlength=max_length + 1)
+    for table in tables_by_length(items, lengths, n_items):
+        length = table.shape[1]
+        columns = np.ascontiguousarray(table.T)
+        _add_places(counts.places, counts.moments, columns)
+        if counts.by_place is not None:
+            start = n_place_pairs(length - 1)
+            _add_by_place(counts.by_place[start : start + length * (length - 1) // 2], columns)
+        else:
+            _add_pairs(counts.wins, counts.moments, columns)
+    if counts.by_place is not None:
+        _derive(counts.wins, counts.moments, counts.by_place, max_length)
+    if np.diagonal(counts.wins).any():
+        raise ValueError("a ranking holds an item twice")  # which, is private
+    return counts
+
+
+def no_rankings(n_items: int, max_length: int, *, by_place: bool) -> RankingCounts:
+    """The counts of nothing."""
+    square = (n_items, n_items)
+    pairs = n_place_pairs(max_length)
+    return RankingCounts(
+        np.zeros(square, np.int64),
+        np.zeros(square, np.int64),
+        np.zeros((n_items, max_length), np.int64),
+        np.zeros(max_length + 1, np.int64),
+        np.zeros((pairs, *square), np.int64) if by_place else None,
+    )
+
+
+def merge_counts(parts: Iterable[RankingCounts]) -> RankingCounts:
+    """The counts of all rankings of `parts`, at least one; all keep places, or none does."""
+    first, *others = parts
+    total = RankingCounts(**{name: array.copy() for name, array in first.arrays().items()})
+    for part in others:
+        for name, array in part.arrays().items():
+            total.arrays()[name] += array
+    return total
+
+
+def n_place_pairs(max_length: int) -> int:
+    """Pairs of places p < l of lists of 2 to `max_length` items: their sum over the lengths."""
+    return (max_length - 1) * max_length * (max_length + 1) // 6
+
+
+def place_pairs(max_length: int) -> Iterator[tuple[int, int, int, int]]:
+    """Position in `by_place`, length of the list, place p and place l > p of each."""
+    position = 0
+    for length in range(2, max_length + 1):
+        for first, second in zip(*np.triu_indices(length, 1), strict=True):
+            yield position, length, int(first), int(second)
+            position += 1
+
+
+def nets(length: int) -> Integers:
+    """Items below less items above, by place of a list."""
+    return length - 1 - 2 * np.arange(length)
+
+
+def _add_places(places: Integers, moments: Integers, columns: Integers) -> None:
+    """Count items at each place, and the squares of their nets."""
+    diagonal = np.einsum("ii->i", moments)
+    for place, (net, column) in enumerate(zip(nets(len(columns)), columns, strict=True)):
+        own = np.bincount(column, minlength=len(places))
+        places[:, place] += own
+        diagonal[:] += net**2 * own
+
+
+def _cells(columns: Integers, n_items: int) -> Iterator[Integers]:
+    """Cell a * n + b of every pair of places, shape (pairs, rankings), some rankings at a time."""
+    above, below = np.triu_indices(len(columns), 1)
+    size = max(max(BLOCK_CELLS, n_items**2) // max(len(above), 1), 1)
+    for start in range(0, columns.shape[1], size):
+        block = columns[:, start : start + size]
+        yield block[above] * n_items + block[below]
+
+
+def _add_by_place(counts: Integers, columns: Integers) -> None:
+    """Pair by pair where a histogram of all cells is the lesser part of that, else at once."""
+    pairs, n_items, _ = counts.shape
+    if n_items**2 > columns.shape[1]:
+        offset = n_items**2 * np.arange(pairs)[:, None]
+        for cells in _cells(columns, n_items):
+            cells += offset
+            counts += np.bincount(cells.ravel(), minlength=counts.size).reshape(counts.shape)
+        return
+    size = max(BLOCK_ROWS, n_items**2)
+    for start in range(0, columns.shape[1], size):
+        block = columns[:, start : start + size]
+        position = 0
+        for place, column in enumerate(block):
+            row = column * n_items
+            for other in block[place + 1 :]:
+                own = np.bincount(row + other, minlength=n_items**2)
+                counts[position] += own.reshape(n_items, n_items)
+                position += 1
+
+
+def _add_pairs(wins: Integers, moments: Integers, columns: Integers) -> None:
+    n_items, length = len(wins), len(columns)
+    net = nets(length)
+    above, below = np.triu_indices(length, 1)
+    products = (net[above] * net[below]).astype(np.float64)  # sums stay exact far below 2^53
+    for cells in _cells(columns, n_items):
+        wins += np.bincount(cells.ravel(), minlength=n_items**2).reshape(wins.shape)
+        weights = np.repeat(products, cells.shape[1])
+        summed = np.bincount(cells.ravel(), weights, n_items**2).reshape(wins.shape)
+        moments += np.rint(summed + summed.T).astype(np.int64)
+
+
+def _derive(wins: Integers, moments: Integers, by_place: Integers, max_length: int) -> None:
+    for position, length, first, second in place_pairs(max_length):
+        pair, net = by_place[position], nets(length)
+        wins += pair
+        moments += net[first] * net[second] * (pair + pair.T)

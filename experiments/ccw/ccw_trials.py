@@ -1,0 +1,183 @@
+"""One replicate of an experiment of [CCW]: data, mechanisms, errors.
+
+Simulation only: every bit comes from a seed, so nothing here is private. The mechanisms are the
+product's own. Differences from the paper: noise is drawn anew in each replicate, the true scores
+are centred, items are in random order (or ties would favour the best, which come first in the
+paper), and win counts of users get the noise that they need (erratum E1).
+
+References:
+    [CCW] Cai, Chakraborty, Wang. Optimal differentially private ranking from pairwise comparisons.
+        2025. §4.
+"""
+
+from __future__ import annotations
+
+import math
+import zlib
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+from scipy.special import expit
+
+from hushrank.estimation.common.central_noise import calibrate_win_counts, release_win_counts
+from hushrank.estimation.common.links import LOGISTIC, Floats
+from hushrank.estimation.common.matrices import PairCounts
+from hushrank.estimation.common.metrics import (
+    mean_rank_difference,
+    relative_l2_error,
+    relative_linf_error,
+    top_k_distance,
+)
+from hushrank.estimation.comparisons.one_shot import calibrate_one_shot, one_shot_top_k
+from hushrank.estimation.comparisons.perturbed_mle import MleSettings, calibrate_mle, perturbed_mle
+from hushrank.privacy.objective_perturbation import Constants
+from hushrank.privacy.randomness import RandomBits, seeded_bits
+from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
+
+COUNTS, ONE_SHOT = "noisy-counts", "one-shot"
+MLE = {Constants.TIGHT: "perturbed-mle-tight", Constants.PAPER: "perturbed-mle-paper"}
+L2, LINF, TOP_K = "log_relative_l2", "log_relative_linf", "top_k_error"
+RANKS = "mean_rank_difference"
+NEARLY_NO_RIDGE = 1e-3  # users, epsilon infinite
+
+Values = dict[tuple[float, str, str], float]  # (epsilon, method, metric) -> error
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One point of an experiment.
+
+    Attributes:
+        experiment: 1 to 8.
+        n: items.
+        epsilons: on the same data, each with noise of its own.
+        p: chance that a pair is compared; None where users answer.
+        m: users; None where comparisons are protected one by one.
+        rows: L, answers of a user; 1 for single comparisons.
+    """
+
+    experiment: int
+    n: int
+    epsilons: tuple[float, ...]
+    p: float | None = None
+    m: int | None = None
+    rows: int = 1
+
+    @property
+    def expected_comparisons(self) -> float:
+        """Of one item: about n p, or 2 m L / n."""
+        if self.m is None:
+            return (self.n - 1) * (self.p or 0.0)
+        return 2 * self.m * self.rows / self.n
+
+    def params(self, epsilon: float) -> PrivacyParams:
+        """What is protected at this epsilon."""
+        return PrivacyParams(
+            unit=Unit.COMPARISON if self.m is None else Unit.USER,
+            adjacency=Adjacency.REPLACE_ONE,
+            epsilon=epsilon,
+            max_contributions=self.rows,
+        )
+
+    def ridge(self, epsilon: float) -> float:
+        """The paper's: 2 sqrt(n p log n) (§4.1), or 8 L kappa2 / epsilon (Theorem 3.1)."""
+        if self.m is None:
+            return 2 * math.sqrt(self.n * (self.p or 0.0) * math.log(self.n))
+        return max(NEARLY_NO_RIDGE, 8 * self.rows * LOGISTIC.kappa2 / epsilon)
+
+
+def simulated(setting: Setting, replicate: int) -> Values:
+    """Errors of all methods at all epsilons, on data of this replicate."""
+    rng = generator(setting, replicate)
+    k = setting.n // 4
+    truth = np.log(np.where(np.arange(setting.n) < k, 1.0, rng.uniform(0.2, 0.7, setting.n)))
+    truth = rng.permutation(truth - truth.mean())
+    counts = _compared_pairs(truth, setting, rng)
+    values: Values = {}
+    for epsilon in setting.epsilons:
+        bits = seeded_bits(int(rng.integers(2**62)))
+        for method, scores in _scores(counts, setting, epsilon, bits):
+            errors = {TOP_K: top_k_distance(scores, truth, k)}
+            if method in MLE.values() and setting.experiment != 4:
+                errors[L2] = math.log(relative_l2_error(scores, truth))
+                errors[LINF] = math.log(relative_linf_error(scores, truth))
+            values |= {(epsilon, method, metric): error for metric, error in errors.items()}
+    return values
+
+
+def with_real_answers(setting: Setting, counts: PairCounts, replicate: int) -> Values:
+    """Rank differences to the same method without privacy, for all methods and epsilons.
+
+    Each student answered each pair once at most: the tight constants and the counts use that.
+    """
+    rng = generator(setting, replicate)
+    exact = dict(_scores(counts, setting, math.inf, seeded_bits(0), distinct_pairs=True))
+    values: Values = {}
+    for epsilon in setting.epsilons:
+        bits = seeded_bits(int(rng.integers(2**62)))
+        for method, scores in _scores(counts, setting, epsilon, bits, distinct_pairs=True):
+            values[epsilon, method, RANKS] = mean_rank_difference(scores, exact[method])
+    return values
+
+
+def generator(setting: Setting, replicate: int) -> np.random.Generator:
+    """Random numbers of one replicate, whatever else is run."""
+    return np.random.default_rng([zlib.crc32(repr(setting).encode()), replicate])
+
+
+def _compared_pairs(truth: Floats, setting: Setting, rng: np.random.Generator) -> PairCounts:
+    n, upper = setting.n, np.triu_indices(setting.n, 1)
+    if setting.m is None:
+        asked = (rng.random(len(upper[0])) < (setting.p or 0.0)).astype(np.int64)
+    else:
+        asked = rng.multinomial(setting.m * setting.rows, np.full(len(upper[0]), 1 / len(upper[0])))
+    won = rng.binomial(asked, expit(truth[upper[0]] - truth[upper[1]]))
+    wins = np.zeros((n, n), np.int64)
+    wins[upper], wins.T[upper] = won, asked - won
+    return PairCounts(wins)
+
+
+def _scores(
+    counts: PairCounts,
+    setting: Setting,
+    epsilon: float,
+    bits: RandomBits,
+    distinct_pairs: bool = False,
+) -> Iterator[tuple[str, Floats]]:
+    """What each method of the experiment makes of the counts; larger is better."""
+    params = replace(setting.params(epsilon), distinct_pairs=distinct_pairs)
+    calibration = calibrate_win_counts(params, counts.n_items, counts.row_weight)
+    noisy = release_win_counts(counts.win_counts(), calibration, bits)
+    yield COUNTS, noisy.wins.astype(np.float64)
+    settings = MleSettings(
+        expected_comparisons=setting.expected_comparisons, ridge=setting.ridge(epsilon)
+    )
+    for constants, method in MLE.items():
+        mechanism = calibrate_mle(params, replace(settings, constants=constants), counts.n_items)
+        yield method, perturbed_mle(counts, mechanism, bits)
+    if setting.experiment == 4:
+        k = setting.n // 4
+        one_shot = calibrate_one_shot(params, counts.n_items, k, counts.row_weight)
+        top = one_shot_top_k(counts.win_counts(), one_shot, bits)
+        yield ONE_SHOT, np.isin(np.arange(setting.n), top).astype(np.float64)
+
+
+EDGE_EPSILONS = (0.5, 1.0, 2.5, math.inf)
+SWEEP = (0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.5, 4.0, math.inf)
+ONE_SHOT_EPSILONS = (0.5, 1.0, 2.5, 5.0)
+CEMS_EPSILONS = (0.25, 0.5, 1.0, 2.0, 3.0, 4.0)
+ROWS = 5
+
+
+def simulated_settings() -> Mapping[int, tuple[Setting, ...]]:
+    """Experiments 1 to 7 of the paper (§4.1, §4.2)."""
+    return {
+        1: tuple(Setting(1, n, EDGE_EPSILONS, p=1.0) for n in range(100, 701, 100)),
+        2: tuple(Setting(2, 300, EDGE_EPSILONS, p=tenths / 10) for tenths in range(1, 11)),
+        3: tuple(Setting(3, 300, SWEEP, p=p) for p in (0.25, 0.5, 0.75, 1.0)),
+        4: tuple(Setting(4, n, ONE_SHOT_EPSILONS, p=1.0) for n in (100, 300, 500, 700)),
+        5: tuple(Setting(5, n, EDGE_EPSILONS, m=1000, rows=ROWS) for n in range(12, 33, 4)),
+        6: tuple(Setting(6, 16, EDGE_EPSILONS, m=m, rows=ROWS) for m in range(250, 2001, 250)),
+        7: tuple(Setting(7, 16, SWEEP, m=m, rows=ROWS) for m in (250, 500, 1000, 2000)),
+    }

@@ -1,0 +1,4 @@
+"""The experiments of [RDP], rerun.
+
+In: an experiment's name and a number of replicates. Out: a table, and the paper's figures.
+"""

@@ -1,0 +1,328 @@
+"""Trials of the experiments of [RDP], one function a figure; all replicates that are asked for.
+
+Synthetic rankings come from the mechanisms of this project, with seeded bits.
+
+References:
+    [RDP] Xu, Sun, Cheng. Ranking differential privacy. Sections 3.2 and 6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+from itertools import combinations, permutations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushrank.estimation.rankings.personalized import fit_linear, pairwise_accuracy
+from hushrank.privacy.laplace_ranks import laplace_rankings
+from hushrank.privacy.mallows import (
+    expected_concordance,
+    insertion_weights,
+    sample_positions,
+    synthetic_rankings,
+)
+from hushrank.privacy.randomness import RandomBits, seeded_bits
+
+MALLOWS, LAPLACE, CLOSED_FORM = "mallows", "laplace-ranks", "closed-form"
+MECHANISMS: dict[str, Callable[..., NDArray[np.int64]]] = {
+    MALLOWS: synthetic_rankings,
+    LAPLACE: laplace_rankings,
+}
+DRAWS_AT_ONCE = 1 << 19
+SIGNIFICANT = 3.0  # standard errors by which a set of outputs is marked down when one is chosen
+N_NEW_USERS = 1000
+N_HELD_OUT = 100  # users whose rankings only decide when the training of two towers stops
+
+Floats = NDArray[np.float64]
+Codes = NDArray[np.int64]
+Values = dict[tuple[str, str], Floats]  # by method and metric: one value a replicate
+
+
+@dataclass(frozen=True, slots=True)
+class Setting:
+    """One point of a figure; 0 where a size does not occur in it.
+
+    Attributes:
+        figure: its number.
+        m: items of a ranking.
+        n: users.
+        N: synthetic rankings of one ranking, or draws of the mechanism.
+        epsilon: nats a ranking.
+        note: tells lines of one figure apart.
+    """
+
+    figure: str
+    m: int
+    n: int
+    N: int
+    epsilon: float
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Summary:
+    """One row of the table; `se` is nan where there is one replicate."""
+
+    setting: Setting
+    method: str
+    metric: str
+    mean: float
+    se: float
+    replicates: int
+
+
+def concordance(setting: Setting, rng: np.random.Generator, replicates: int) -> Values:
+    """Figure 2: number of concordant pairs of a ranking and its synthetic one."""
+    pairs = math.comb(setting.m, 2)
+    expected = pairs * expected_concordance(setting.epsilon, setting.m)
+    values = {(CLOSED_FORM, "concordant_pairs"): np.full(1, expected)}
+    for name, mechanism in MECHANISMS.items():
+        items = np.tile(np.arange(setting.m), replicates)
+        lengths = np.full(replicates, setting.m)
+        private = mechanism(items, lengths, setting.epsilon, bits_of(rng))
+        values[name, "concordant_pairs"] = _concordant_pairs(private.reshape(-1, setting.m))
+    return values
+
+
+def estimated_epsilon(setting: Setting, rng: np.random.Generator, replicates: int) -> Values:
+    """Figure 4: epsilon as seen from N draws for a ranking and N for each of its neighbours.
+
+    `epsilon_hat_eq_8` is equation 8 as printed: the largest log ratio of two counts of one output.
+    As a maximum over all outputs it is biased upwards, and the rarest ones decide it.
+    `epsilon_hat` takes sets of outputs instead (`largest_log_ratio`). Both tend to epsilon; neither
+    uses anything but the draws.
+    """
+    hats = np.empty((replicates, 2))
+    for trial in hats:
+        counts = _neighbour_counts(setting, bits_of(rng))
+        trial[:] = largest_log_ratio(counts), _equation_8(counts.sum(axis=0))
+    metrics = ("epsilon_hat", "epsilon_hat_eq_8")
+    return {(MALLOWS, metric): hats[:, k] for k, metric in enumerate(metrics)}
+
+
+def largest_log_ratio(counts: Codes) -> float:
+    """Log ratio of the set of outputs that best tells a ranking from one of its neighbours.
+
+    One half of the draws chooses the neighbour and the set, the other half, which had no say in
+    that, estimates; then the other way round, and the mean of both.
+
+    Args:
+        counts: shape (2, 1 + neighbours, outputs): how often each output came in each half of the
+            draws, for the ranking (first) and each neighbour.
+    """
+    estimates = []
+    for chooses, estimating in (counts, counts[::-1]):
+        others = range(1, len(chooses))
+        sides = [side for other in others for side in ((0, other), (other, 0))]
+        found = [_telling_outputs(*chooses[[left, right]]) for left, right in sides]
+        best = int(np.argmax([bound for _, bound in found]))
+        outputs, side = found[best][0], list(sides[best])
+        over, under = estimating[side][:, outputs].sum(axis=1)
+        estimates.append(_log(over) - _log(under))
+    return float(np.mean(estimates))
+
+
+def _telling_outputs(left: Codes, right: Codes) -> tuple[NDArray[np.bool_], float]:
+    """Which outputs speak most for `left`, and a lower bound of the log ratio of all of them.
+
+    Of the sets of outputs with the largest ratios, the one with the best bound sets the mark; an
+    output is in unless its own ratio is significantly below that. So the rare ones, whose ratios
+    are mostly noise, do not decide who is in.
+    """
+    ratio, error = _log(left) - _log(right), _error(left, right)
+    order = np.argsort(-ratio, kind="stable")
+    over, under = left[order].cumsum(), right[order].cumsum()
+    mark = (_log(over) - _log(under) - SIGNIFICANT * _error(over, under)).max()
+    chosen = ratio + SIGNIFICANT * error >= mark
+    over, under = left[chosen].sum(), right[chosen].sum()
+    return chosen, float(_log(over) - _log(under) - SIGNIFICANT * _error(over, under))
+
+
+def attack(setting: Setting, rng: np.random.Generator, replicates: int) -> Values:
+    """Figures 5 and 6: is the most likely ranking given N synthetic ones the true one?
+
+    Where several are equally likely, the value is the chance of picking the true one among them.
+    """
+    values = np.empty(replicates)
+    weights = insertion_weights(np.array([setting.epsilon]), setting.m)
+    above, below = np.triu_indices(setting.m, 1)
+    places = np.argsort(list(permutations(range(setting.m))), axis=1)  # the first: the truth
+    agree = np.where(places[:, above] < places[:, below], 1, -1)
+    size = max(DRAWS_AT_ONCE // setting.N, 1)
+    bits = bits_of(rng)
+    for start in range(0, replicates, size):
+        n = len(values[start : start + size])
+        drawn = sample_positions(weights, n * setting.N, bits).reshape(setting.m, n, setting.N)
+        margins = 2 * (drawn[above] < drawn[below]).sum(axis=2) - setting.N
+        likelihood = agree @ margins
+        best = likelihood == likelihood.max(axis=0)
+        values[start : start + size] = best[0] / best.sum(axis=0)
+    return {(MALLOWS, "success"): values}
+
+
+def personalized(setting: Setting, rng: np.random.Generator, replicates: int) -> Values:
+    """Figure 7: accuracy for new users of what is learned from private rankings."""
+    values: dict[tuple[str, str], list[float]] = {}
+    for _ in range(replicates):
+        alpha, beta = rng.uniform(-1, 1, (2, 4))
+        users = rng.uniform(-3, 3, (setting.n, 4))
+        new_users = rng.uniform(-3, 3, (N_NEW_USERS, 4))
+        items = rng.uniform(-3, 3, (setting.m, 4))
+        true = np.tile(np.argsort(-(items @ beta)), (setting.n, 1))
+        preferences = (new_users @ alpha)[:, None] + items @ beta
+        for name, mechanism in MECHANISMS.items():
+            private = _private(mechanism, true, setting.epsilon, bits_of(rng))
+            for model, fit in models().items():
+                scores = fit(private, users, items, new_users, rng)
+                accuracy = pairwise_accuracy(scores, preferences)
+                values.setdefault((f"{name}/{model}", "accuracy"), []).append(accuracy)
+    return {key: np.array(column) for key, column in values.items()}
+
+
+def real_rankings(
+    setting: Setting, rng: np.random.Generator, replicates: int, rankings: Codes
+) -> Values:
+    """Figure 8: accuracy on other people's true rankings, relative to learning without privacy.
+
+    The model is [RDP]'s alpha . x + beta . y with one feature for each item, so that any order of
+    the items can be learned; a person's features never matter in it.
+    """
+    values: dict[tuple[str, str], list[float]] = {}
+    for _ in range(replicates):
+        shuffled = rng.permutation(rankings)
+        train, test = np.split(shuffled, [3 * len(rankings) // 5])
+        preferences = -np.argsort(test, axis=1).astype(np.float64)
+        private = {
+            name: _private(mechanism, train, setting.epsilon, bits_of(rng))
+            for name, mechanism in MECHANISMS.items()
+        }
+        items, nobody = np.eye(setting.m), np.zeros((len(train), 0))
+        accuracy = {}
+        for name, rows in {"no-privacy": train, **private}.items():
+            fit = fit_linear(rows, nobody, items)
+            scores = fit.scores(np.zeros((len(test), 0)), items)
+            accuracy[name] = pairwise_accuracy(scores, preferences)
+        for name in MECHANISMS:
+            relative = accuracy[name] / accuracy["no-privacy"]
+            values.setdefault((f"{name}/linear", "relative_accuracy"), []).append(relative)
+        values.setdefault(("no-privacy/linear", "accuracy"), []).append(accuracy["no-privacy"])
+    return {key: np.array(column) for key, column in values.items()}
+
+
+Fit = Callable[[Codes, Floats, Floats, Floats, np.random.Generator], Floats]
+
+
+def models() -> dict[str, Fit]:
+    """How new users' scores are learned from rankings.
+
+    `two-towers` is left out where the optional extra `towers` is not installed.
+    """
+    found: dict[str, Fit] = {"linear": _linear_scores}
+    if find_spec("jax"):
+        found["two-towers"] = _two_tower_scores
+    return found
+
+
+def bits_of(rng: np.random.Generator) -> RandomBits:
+    """Bits of a simulated mechanism, seeded by the simulation's generator."""
+    return seeded_bits(int(rng.integers(2**63)))
+
+
+def neighbours(m: int) -> Iterator[tuple[int, ...]]:
+    """Rankings that differ from 0..m-1 by moving one item; each once."""
+    seen = {tuple(range(m))}
+    for item in range(m):
+        rest = [other for other in range(m) if other != item]
+        for place in range(m):
+            moved = (*rest[:place], item, *rest[place:])
+            if moved not in seen:
+                seen.add(moved)
+                yield moved
+
+
+def _neighbour_counts(setting: Setting, bits: RandomBits) -> Codes:
+    """Counts as `largest_log_ratio` takes them, for 0..m-1 and its neighbours."""
+    outputs = list(permutations(range(setting.m)))
+    number = {output: index for index, output in enumerate(outputs)}
+    counts = []
+    for ranking in [tuple(range(setting.m)), *neighbours(setting.m)]:
+        # what comes out of `ranking` is what comes out of 0..m-1 with its items renamed
+        renamed = [number[tuple(map(ranking.index, output))] for output in outputs]
+        halves = [_law_counts(setting, n, outputs, bits) for n in _halves(setting.N)]
+        counts.append(np.stack(halves)[:, renamed])
+    return np.stack(counts, axis=1)
+
+
+def _halves(n: int) -> tuple[int, int]:
+    return n // 2, n - n // 2
+
+
+def _equation_8(counts: Codes) -> float:
+    with np.errstate(divide="ignore"):  # an output that never came: an infinite estimate
+        logs = np.log(counts)
+    return float(np.abs(logs[1:] - logs[0]).max())
+
+
+def _log(counts: Codes) -> Floats:
+    """Finite where nothing was counted, and otherwise hardly changed."""
+    return np.asarray(np.log(counts + 0.5))
+
+
+def _error(over: Codes, under: Codes) -> Floats:
+    """Standard error of the log ratio of two counts."""
+    return np.asarray(np.sqrt(1 / (over + 0.5) + 1 / (under + 0.5)))
+
+
+def _law_counts(
+    setting: Setting, n_draws: int, outputs: list[tuple[int, ...]], bits: RandomBits
+) -> Codes:
+    """How often each output came in `n_draws` draws for the ranking 0..m-1."""
+    base = setting.m ** np.arange(setting.m)
+    counts = np.zeros(setting.m**setting.m, np.int64)
+    weights = insertion_weights(np.array([setting.epsilon]), setting.m)
+    for start in range(0, n_draws, DRAWS_AT_ONCE):
+        n = min(DRAWS_AT_ONCE, n_draws - start)
+        positions = sample_positions(weights, n, bits)
+        code = np.zeros(n, np.uint16)  # m^m < 2^16 up to m = 6
+        for weight, row in zip(base, positions, strict=True):
+            code += np.uint16(weight) * row
+        counts += np.bincount(code, minlength=len(counts))
+    codes = [int(np.argsort(output) @ base) for output in outputs]
+    return counts[codes]
+
+
+def _concordant_pairs(private: Codes) -> Floats:
+    total = np.zeros(len(private))
+    for first, second in combinations(range(private.shape[1]), 2):
+        total += private[:, first] < private[:, second]
+    return total
+
+
+def _private(
+    mechanism: Callable[..., Codes], rankings: Codes, epsilon: float, bits: RandomBits
+) -> Codes:
+    lengths = np.full(len(rankings), rankings.shape[1])
+    return mechanism(rankings.ravel(), lengths, epsilon, bits).reshape(rankings.shape)
+
+
+def _linear_scores(
+    private: Codes, users: Floats, items: Floats, new_users: Floats, rng: np.random.Generator
+) -> Floats:
+    del rng  # the problem is convex
+    return fit_linear(private, users, items).scores(new_users, items)
+
+
+def _two_tower_scores(
+    private: Codes, users: Floats, items: Floats, new_users: Floats, rng: np.random.Generator
+) -> Floats:
+    from hushrank.estimation.rankings.two_towers import (
+        fit_two_towers,  # an optional extra, slow to import
+    )
+
+    held_out = np.arange(len(users)) < N_HELD_OUT
+    fit = fit_two_towers(private, users, items, held_out, bits_of(rng))
+    return fit.scores(new_users, items)

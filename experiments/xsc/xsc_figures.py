@@ -1,0 +1,155 @@
+"""Figures of the experiments of [XSC], as PNG and SVG.
+
+References:
+    [XSC] Xu, Sun, Cheng. Rate-optimal rank aggregation with private pairwise rankings. Figures 4
+        to 10.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from hushrank.experiments.xsc.xsc_paper import PRINTED
+from hushrank.experiments.xsc.xsc_scenarios import Setting
+
+Outcomes = Mapping[tuple[Setting, str, str], Sequence[float]]
+LABELS = {
+    "l2": r"$n^{-1/2}\,\|\hat\theta-\theta^*\|_2$",
+    "linf": r"$\|\hat\theta-\theta^*\|_\infty$",
+    "kendall": "full ranking error (Kendall)",
+    "topk": "top-K ranking error",
+    "sigma_error": r"$|\hat\sigma-\sigma|$",
+    "correct_link": "share of correct links",
+    "seconds_to_sums": "seconds to randomise and sum",
+    "seconds_to_scores": "seconds from sums to scores",
+    "m": "items m",
+    "L": "people L",
+    "delta": "gap of neighbouring scores",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Lines:
+    """Means with error bands: one panel for each group and metric, one line for each value."""
+
+    metrics: tuple[str, ...]
+    x: str
+    line: str
+    group: Callable[[Setting], str]
+    log: bool = False
+
+
+LINES = {
+    "I": Lines(("l2", "linf"), "L", "m", lambda s: s.link),
+    "III": Lines(("linf",), "L", "m", lambda s: f"{s.link}, scheme {s.scheme}"),
+    "IV": Lines(("kendall", "topk"), "delta", "L", lambda s: f"{s.link}, m = {s.m}"),
+    "S.1.2": Lines(("l2", "sigma_error"), "L", "m", lambda s: s.link),
+    "S.1.3": Lines(("correct_link",), "L", "m", lambda s: "link: auto"),
+    "S.3": Lines(("seconds_to_sums", "seconds_to_scores"), "L", "m", lambda s: s.link, log=True),
+}
+BOXES = {"V": ("l2", "linf", "kendall"), "application": ("kendall",)}
+
+
+def draw_figures(outcomes: Outcomes, out: Path) -> None:
+    """Draw every experiment that has outcomes into `out`."""
+    for scenario in dict.fromkeys(setting.scenario for setting, _, _ in outcomes):
+        own = {key: values for key, values in outcomes.items() if key[0].scenario == scenario}
+        if scenario in LINES:
+            figure = _lines(own, LINES[scenario])
+        elif scenario in BOXES:
+            figure = _boxes(own, BOXES[scenario])
+        else:
+            figure = _scatter(own)
+        figure.suptitle(f"{scenario}: mean over replicates" if scenario in LINES else scenario)
+        for kind in ("png", "svg"):
+            figure.savefig(out / f"{scenario.replace('.', '_')}.{kind}", dpi=120)
+
+
+def _panels(rows: int, columns: int) -> tuple[Figure, Any]:
+    figure = Figure(figsize=(4.5 * columns, 3.2 * rows), layout="constrained")
+    return figure, figure.subplots(rows, columns, squeeze=False)
+
+
+def _lines(outcomes: Outcomes, layout: Lines) -> Figure:
+    groups = list(dict.fromkeys(layout.group(setting) for setting, _, _ in outcomes))
+    figure, axes = _panels(len(layout.metrics), len(groups))
+    for row, metric in enumerate(layout.metrics):
+        for column, group in enumerate(groups):
+            panel = {
+                setting: values
+                for (setting, _, name), values in outcomes.items()
+                if name == metric and layout.group(setting) == group
+            }
+            _line_panel(axes[row, column], panel, metric, layout)
+            axes[row, column].set_title(group)
+    return figure
+
+
+def _line_panel(
+    axes: Axes, panel: Mapping[Setting, Sequence[float]], metric: str, layout: Lines
+) -> None:
+    for number, value in enumerate(dict.fromkeys(getattr(s, layout.line) for s in panel)):
+        members = [setting for setting in panel if getattr(setting, layout.line) == value]
+        x = np.array([getattr(setting, layout.x) for setting in members])
+        mean = np.array([np.mean(panel[setting]) for setting in members])
+        error = np.array([np.std(panel[s]) / math.sqrt(len(panel[s])) for s in members])
+        color = f"C{number}"
+        axes.plot(x, mean, "o-", color=color, label=f"{layout.line} = {value}")
+        axes.fill_between(x, mean - 2 * error, mean + 2 * error, color=color, alpha=0.2)
+        first = members[0]
+        printed = {
+            cell.L: cell.mean
+            for cell in PRINTED
+            if (cell.scenario, cell.link, cell.metric, cell.m)
+            == (first.scenario, first.link, metric, first.m)
+        }
+        axes.plot(list(printed), list(printed.values()), "x--", color=color, alpha=0.6)
+    if layout.log:
+        axes.loglog()
+    axes.set_xlabel(LABELS[layout.x])
+    axes.set_ylabel(LABELS[metric])
+    axes.legend(title="crosses: the paper" if printed else None)
+
+
+def _boxes(outcomes: Outcomes, metrics: Sequence[str]) -> Figure:
+    settings = list(dict.fromkeys(setting for setting, _, _ in outcomes))
+    figure, axes = _panels(len(settings), len(metrics))
+    for row, setting in enumerate(settings):
+        for column, metric in enumerate(metrics):
+            series = {
+                method: values
+                for (own, method, name), values in outcomes.items()
+                if own == setting and name == metric
+            }
+            panel = axes[row, column]
+            panel.boxplot(list(series.values()), tick_labels=list(series), showmeans=True)
+            panel.tick_params("x", rotation=30)
+            panel.set_title(setting.link)
+            panel.set_ylabel(LABELS[metric])
+    return figure
+
+
+def _scatter(outcomes: Outcomes) -> Figure:
+    settings = list(dict.fromkeys(setting for setting, _, _ in outcomes))
+    figure, axes = _panels(len(settings), 2)
+    for row, setting in enumerate(settings):
+        series = {name: np.array(v) for (own, _, name), v in outcomes.items() if own == setting}
+        privacy = series["inverse_sqrt_b"]
+        for column, metric in enumerate(("l2", "linf")):
+            panel, errors = axes[row, column], series[metric]
+            panel.plot(privacy, errors, ".")
+            if len(errors) > 2:
+                ends = np.array([privacy.min(), privacy.max()])
+                panel.plot(ends, np.polyval(np.polyfit(privacy, errors, 1), ends), "-")
+                panel.set_title(f"{setting.link}, r = {np.corrcoef(privacy, errors)[0, 1]:.3f}")
+            panel.set_xlabel(r"$1/\sqrt{B(\epsilon)}$")
+            panel.set_ylabel(LABELS[metric])
+    return figure

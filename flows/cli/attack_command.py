@@ -1,0 +1,234 @@
+"""`hushrank attack`: what repeated synthetic rankings of one person give away."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+
+from hushrank.flows.cli.arguments import UserColumn
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.terminal import Console
+
+if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
+    from hushrank.pipelines.privatize.ranking_files import RankingColumns
+    from hushrank.pipelines.privatize.synthetic_rankings import SyntheticRankings
+    from hushrank.transforms.common.epsilons import EpsilonSource
+    from hushrank.transforms.storage.files import InputFile
+
+STEPS = (1, 2, 5)  # times powers of ten: the numbers of releases that are shown
+RELEASES = 100  # shown where nothing else is said
+SIMULATIONS = {12: 200, 16: 30, 20: 4}  # up to so many items: beyond, one takes long
+FULL_ORDER = 12  # items that a guess is printed with on one line
+
+Files = Annotated[
+    list[Path] | None,
+    typer.Argument(
+        metavar="RANKINGS",
+        help="Files of synthetic rankings: Parquet, CSV, JSONL or PrefLib, one or more releases."
+        " Without any, the table alone is shown.",
+    ),
+]
+Epsilon = Annotated[float | None, typer.Option(help="Of each synthetic ranking.")]
+EpsilonColumn = Annotated[str | None, typer.Option(help="Instead: the column that holds it.")]
+Items = Annotated[int | None, typer.Option(help="Without files: how many items were ranked.")]
+Releases = Annotated[
+    int | None, typer.Option(help="The most releases in the table.", show_default="100")
+]
+Person = Annotated[
+    str | None, typer.Option(help="Whose rankings to take; by default all are one person's.")
+]
+Item = Annotated[str, typer.Option(help="The column of the item.")]
+Rank = Annotated[str, typer.Option(help="The column of its rank, 1 = best.")]
+Ranking = Annotated[
+    str | None, typer.Option(help="Instead: the column with a list of items, best first.")
+]
+Contest = Annotated[
+    str | None, typer.Option(help="The column that tells a person's synthetic rankings apart.")
+]
+Simulations = Annotated[
+    int | None,
+    typer.Option(help="Simulated people a line.", show_default="200, fewer from 13 items"),
+]
+
+
+def attack(
+    files: Files = None,
+    epsilon: Epsilon = None,
+    epsilon_column: EpsilonColumn = None,
+    items: Items = None,
+    releases: Releases = None,
+    person: Person = None,
+    user: UserColumn = "user",
+    item: Item = "item",
+    rank: Rank = "rank",
+    ranking: Ranking = None,
+    contest: Contest = None,
+    simulations: Simulations = None,
+) -> None:
+    """Show what repeated synthetic rankings of one person (mechanism mallows) give away.
+
+    From files: the most likely true ranking, and how probable it is. In any case: how success grows
+    with the number of releases. Nothing private is read.
+    """
+    source = _epsilons(epsilon, epsilon_column)
+    console = Console()
+    if not files:
+        if items is None or epsilon is None:
+            raise ConfigError("Give files of synthetic rankings, or --items and --epsilon.")
+        _show_table(console, items, epsilon, releases or RELEASES, simulations)
+        return
+    if items is not None:
+        raise ConfigError("--items is for the table without files; leave it out.")
+    listed = _listed(files)
+    columns = _columns(listed, user if person is not None or ranking is None else None,
+                       item, rank, ranking, contest, epsilon_column)  # fmt: skip
+    found = _collected(listed, columns, person, source)
+    _show_guess(console, found)
+    own = {float(value) for value in found.epsilon}
+    if len(own) == 1:
+        most = releases or max(RELEASES, len(found.rows))
+        _show_table(console, len(found.items), own.pop(), most, simulations)
+
+
+def _epsilons(epsilon: float | None, column: str | None) -> EpsilonSource:
+    from hushrank.transforms.common.epsilons import EpsilonSource
+
+    if (epsilon is None) == (column is None):
+        raise ConfigError("Give exactly one of --epsilon and --epsilon-column.")
+    if epsilon is not None and not 0 < epsilon < math.inf:
+        raise ConfigError(f"--epsilon must be finite and > 0, got {epsilon:g}")
+    smallest, largest = math.ulp(0.0), math.nextafter(math.inf, 0)
+    return EpsilonSource(low=epsilon or smallest, high=epsilon or largest, value=epsilon)
+
+
+def _listed(paths: list[Path]) -> list[InputFile]:
+    from hushrank.transforms.common.schema import InputError
+    from hushrank.transforms.storage.files import list_files
+
+    try:
+        return list_files([str(path.absolute()) for path in paths])
+    except InputError as error:
+        raise ConfigError(f"{error}") from None
+
+
+def _columns(
+    files: list[InputFile],
+    user: str | None,
+    item: str,
+    rank: str,
+    ranking: str | None,
+    contest: str | None,
+    epsilon: str | None,
+) -> RankingColumns:
+    from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
+    from hushrank.transforms.storage.files import FileFormat
+
+    if ranking is not None:
+        return ListColumns(ranking=ranking, user=user, contest=contest, epsilon=epsilon)
+    if any(file.format is FileFormat.PREFLIB for file in files):
+        return RankColumns(user="user", item="item", rank="rank")
+    return RankColumns(user=user or "user", item=item, rank=rank, contest=contest, epsilon=epsilon)
+
+
+def _collected(
+    files: list[InputFile], columns: RankingColumns, person: str | None, source: EpsilonSource
+) -> SyntheticRankings:
+    from hushrank.pipelines.privatize.synthetic_rankings import collect_rankings
+    from hushrank.transforms.common.schema import InputError
+
+    try:
+        return collect_rankings(files, columns, person, source)
+    except InputError as error:
+        raise ConfigError(f"{error}") from None
+
+
+def _show_guess(console: Console, found: SyntheticRankings) -> None:
+    from hushrank.estimation.rankings.inference_attack import guess_ranking
+
+    n, m = found.rows.shape
+    try:
+        guess = guess_ranking(found.rows, found.epsilon)
+    except ValueError as error:
+        raise ConfigError(f"{error}.") from None
+    names = [found.items[code] for code in guess.order.tolist()]
+    separator = " > " if m <= FULL_ORDER else "\n  "
+    rankings = "1 synthetic ranking" if n == 1 else f"{n:,} synthetic rankings"
+    console.print(
+        f"{rankings} of {m} items, {_epsilon_text(found.epsilon)}."
+        f"\nBest guess of the true ranking: {separator.join(names)}"
+        f"\nIt is right with probability {guess.probability:.3g}, if all {m}! rankings were equally"
+        f" likely before; blind luck would be {1 / math.factorial(m):.2g}.\n",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _epsilon_text(epsilon: NDArray[np.float64]) -> str:
+    low, high = epsilon.min(), epsilon.max()
+    return f"each at epsilon {low:g}" if low == high else f"at epsilons {low:g} to {high:g}"
+
+
+def _show_table(
+    console: Console, items: int, epsilon: float, releases: int, simulations: int | None
+) -> None:
+    from hushrank.estimation.rankings.inference_attack import success_rates
+    from hushrank.privacy.randomness import system_bits
+
+    if simulations is not None and simulations < 2:
+        raise ConfigError(f"--simulations must be at least 2, got {simulations}")
+    count = simulations or next((n for most, n in SIMULATIONS.items() if items <= most), 2)
+    try:
+        rates = success_rates(items, epsilon, _numbers(releases), count, system_bits())
+    except ValueError as error:
+        raise ConfigError(f"{error}.") from None
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for name in ("releases", "epsilon together", "whole ranking", "best item", "pairs"):
+        table.add_column(name, justify="right")
+    for rate in rates:
+        table.add_row(
+            f"{rate.n_rankings:,}",
+            f"{rate.n_rankings * epsilon:g}",
+            _with_error(rate.mean, rate.standard_error),
+            f"{rate.best_item:.0%}",
+            f"{rate.pairs:.0%}",
+        )
+    console.print(
+        f"How much of a ranking of {items} items the best guess has right, from so many synthetic"
+        f" rankings of it at epsilon {epsilon:g} ({count} simulated people):",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+    console.print(table)
+    console.print(
+        f"Blind luck has the whole ranking with probability {1 / math.factorial(items):.2g}, the"
+        f" best item with {1 / items:.0%} and pairs with 50%.\nHanding out the same synthetic"
+        " ranking again gives nothing more away: keep it, and draw no other. Where new ones must be"
+        f" drawn, {releases:,} of them together give away no more than one at epsilon {items - 1},"
+        f" if each has epsilon (m - 1) / sqrt(N) = {(items - 1) / math.sqrt(releases):.3g}.",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _with_error(mean: float, standard_error: float) -> str:
+    """Where there is one release every simulation gives the same."""
+    exact = standard_error <= 1e-9 * mean
+    return f"{mean:.3g}" if exact else f"{mean:.3g} ± {standard_error:.1g}"
+
+
+def _numbers(releases: int) -> list[int]:
+    """1, 2, 5, 10, 20, 50, ... and the last one."""
+    if releases < 1:
+        raise ConfigError(f"--releases must be at least 1, got {releases}")
+    steps = (step * 10**power for power in range(len(str(releases))) for step in STEPS)
+    return [*(number for number in steps if number < releases), releases]

@@ -1,0 +1,62 @@
+"""`hushrank ledger forecast`: how many nights are left, and the day the budget runs out."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from hushrank.flows.cli.arguments import ConfigPath
+from hushrank.flows.terminal import Console
+
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs.")]
+
+
+def forecast(config: ConfigPath, as_json: AsJson = False) -> None:
+    """Say how many more nights fit into the budget, and the day on which it runs out.
+
+    Takes the nights that schedule.cron comes to, or one a day, at the cost that the configuration
+    states. Reads and spends nothing.
+    """
+    from hushrank.flows.display import show_balance
+    from hushrank.flows.ledger.budget_text import spend_text
+    from hushrank.flows.ledger.forecast import (
+        ONE_A_DAY,
+        demand_by_day,
+        demand_by_schedule,
+        forecast_text,
+    )
+    from hushrank.flows.ledger.forecast import forecast as forecast_of
+    from hushrank.flows.run.job import calibrated, checked_config
+    from hushrank.flows.run.nights import due_nights
+    from hushrank.flows.run.steps import ledger_of
+
+    now = datetime.now(UTC)
+    checked = checked_config(config)
+    ledger = ledger_of(checked)
+    balance = ledger.balance()
+    spend = calibrated(config, checked).spend
+    due = 0
+    if checked.nightly:
+        due = len(due_nights(checked, checked.schedule.last_night(now)))
+    calendar = (now, due, balance.renews_on)
+    scheduled = demand_by_schedule(checked.schedule, *calendar, nightly=checked.nightly)
+    found = forecast_of(
+        ledger.terms,
+        ledger.spends(),
+        spend,
+        demand=demand_by_day(*calendar) if scheduled is None else scheduled,
+        renews_on=balance.renews_on,
+        pace=ONE_A_DAY if scheduled is None else f'With cron "{checked.schedule.cron}"',
+    )
+    console = Console()
+    if as_json:
+        print_json = {"population": checked.name, "spend": spend.to_dict(), **asdict(found)}
+        console.print(json.dumps(print_json, default=str), soft_wrap=True, markup=False)
+        return
+    console.print(Text(forecast_text(checked.name, spend_text(spend), found)), soft_wrap=True)
+    show_balance(console, balance)

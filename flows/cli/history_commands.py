@@ -1,0 +1,120 @@
+"""`hushrank history` and `hushrank export`: what was released of a population so far."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.table import Table
+from rich.text import Text
+
+from hushrank.flows.errors import ArchiveError, ConfigError
+from hushrank.flows.terminal import Console
+
+if TYPE_CHECKING:
+    from hushrank.flows.release.release import Release
+
+PICTURES = {".svg": "svg", ".png": "png"}
+
+Sources = Annotated[
+    list[str],
+    typer.Argument(metavar="SURVEY.YAML...", help="YAML files of jobs, or their output folders."),
+]
+Plot = Annotated[
+    Path | None, typer.Option(help="Draw ranks over time into this file, .svg or .png.")
+]
+Verify = Annotated[
+    bool, typer.Option("--verify", help="Only check that nothing was changed since publication.")
+]
+Out = Annotated[Path, typer.Option("--out", help="The file: .csv, .parquet or .json.")]
+OneRelease = Annotated[
+    str | None, typer.Option("--release", help="Only the release whose identity begins so.")
+]
+
+
+def history(sources: Sources, plot: Plot = None, verify: Verify = False) -> None:
+    """List the releases of a population, and draw its ranking over time."""
+    from hushrank.flows.release.history import apart, outputs_of, problems_of, read_history
+
+    outputs = outputs_of(sources)
+    if verify:
+        if problems := problems_of(outputs):
+            raise ArchiveError("\n".join(problems))
+        count = len(read_history(outputs))
+        what = "1 release is as it was" if count == 1 else f"{count} releases are as they were"
+        _say(f"{what} published.")
+        return
+    if plot is not None and plot.suffix not in PICTURES:
+        raise ConfigError(f"--plot {plot}: must end in {' or '.join(PICTURES)}")
+    releases, left_out = apart(read_history(outputs))
+    Console().print(_table(releases))
+    _say_what_is_left_out(left_out)
+    if plot is not None:
+        from hushrank.flows.report.history_plot import ranks_over_time  # matplotlib takes a second
+
+        _write(plot, ranks_over_time(releases, PICTURES[plot.suffix]))
+        _say(f"Ranks over time: {plot}")
+
+
+def export(sources: Sources, out: Out, release: OneRelease = None) -> None:
+    """Write the rankings of all releases, or of one, into one table: a row an item and release."""
+    from hushrank.flows.release.history import (
+        apart,
+        export_bytes,
+        one_release,
+        outputs_of,
+        ranking_table,
+        read_history,
+    )
+
+    releases = read_history(outputs_of(sources))
+    chosen, left_out = apart(releases)
+    if release is not None:
+        chosen, left_out = [one_release(releases, release)], []
+    table = ranking_table(chosen)
+    _write(out, export_bytes(table, out))
+    _say(f"Wrote {out}: {table.num_rows:,} rows of {len(chosen):,} releases.")
+    _say_what_is_left_out(left_out)
+
+
+def _table(releases: list[Release]) -> Table:
+    from hushrank.flows.release.wording import verdict
+
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    for heading in ("day", "release", "method", "epsilon", "what it says"):
+        table.add_column(heading, no_wrap=heading != "what it says")
+    for release in releases:
+        says = verdict(release) if release.safe else f"UNSAFE. {verdict(release)}"
+        table.add_row(
+            f"{release.day}",
+            release.release_id,
+            release.method,
+            f"{release.privacy.epsilon:g}",
+            Text(says),
+        )
+    return table
+
+
+def _say_what_is_left_out(unsafe: list[Release]) -> None:
+    if unsafe:
+        names = ", ".join(release.release_id for release in unsafe)
+        _say(
+            f"Left out, because they are unsafe and protect nobody: {names}. hushrank export"
+            " --release writes one of them."
+        )
+
+
+def _write(path: Path, content: bytes) -> None:
+    """Write the whole file or nothing."""
+    partial = path.with_name(f".{path.name}.partial")
+    try:
+        partial.write_bytes(content)
+        partial.replace(path)
+    except OSError as error:
+        partial.unlink(missing_ok=True)
+        raise ConfigError(f"{path}: cannot be written: {error.strerror}") from None
+
+
+def _say(text: str) -> None:
+    Console().print(Text(text), soft_wrap=True)

@@ -1,0 +1,215 @@
+"""`hushrank plan`: what a job would find out, or how many people privatised answers need."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.table import Table
+
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.terminal import Console
+
+FILE_WIDTH = 110  # characters, where no terminal says how many
+DEFAULT_MIX = ("0.5", "1", "2", "4")  # shown one by one where no mix is given
+
+SurveyPath = Annotated[
+    Path | None,
+    typer.Argument(metavar="[SURVEY.YAML]", help="The job; its epsilon may be open yet."),
+]
+People = Annotated[
+    list[int] | None, typer.Option(help="How many people answer; several times to compare.")
+]
+Epsilons = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--epsilon",
+        metavar="EPSILON[:SHARE]",
+        help="To try; several times. Without a YAML file a mix: what people choose for an answer,"
+        " and how many of them.",
+    ),
+]
+MostAnswers = Annotated[
+    list[int] | None,
+    typer.Option("--max-contributions", help="Answers of a person to try; several times."),
+]
+TargetOf = Annotated[
+    str | None,
+    typer.Option(
+        help="Wanted: top=0.9 (the best item first), best, order, error, largest or width."
+    ),
+]
+Plot = Annotated[Path | None, typer.Option(help="Draw it into this file, .svg or .png.")]
+Items = Annotated[
+    int | None, typer.Option(help="How many items are ranked, if no file lists them yet.")
+]
+Spread = Annotated[
+    float, typer.Option(help="Standard deviation of the true scores of the invented items.")
+]
+Seed = Annotated[int, typer.Option(help="The same seed invents the same surveys.")]
+Answers = Annotated[
+    int | None, typer.Option(help="Without a YAML file: different pairs each person is asked.")
+]
+TargetError = Annotated[
+    float,
+    typer.Option(help="Without a YAML file: largest error of a score that is fine, in mean."),
+]
+PerUser = Annotated[
+    bool, typer.Option("--per-user", help="The epsilon is for all answers of a person together.")
+]
+LinkName = Annotated[str, typer.Option(help="logistic, probit or laplace.")]
+
+
+def plan(
+    survey: SurveyPath = None,
+    people: People = None,
+    epsilons: Epsilons = None,
+    max_contributions: MostAnswers = None,
+    target: TargetOf = None,
+    plot: Plot = None,
+    items: Items = None,
+    spread: Spread = 1.0,
+    seed: Seed = 0,
+    answers: Answers = None,
+    target_error: TargetError = 0.1,
+    per_user: PerUser = False,
+    link: LinkName = "logistic",
+) -> None:
+    """Say what a job would find out, before any answer is read and any budget is spent.
+
+    With a YAML file: the accuracy that its survey reaches at several epsilons, by method, on
+    invented people. Without one: how many people are needed for scores of a wanted precision from
+    privatised answers (privacy.unit: local), of --items and --answers.
+    """
+    console = Console()
+    if not console.is_terminal:
+        console = Console(width=FILE_WIDTH)
+    if survey is None:
+        _refuse_without_survey(max_contributions, target, plot)
+        _people_needed(console, items, answers, target_error, epsilons, people, per_user, link)
+        return
+    if answers is not None or per_user:
+        raise ConfigError(
+            "--answers and --per-user go without a YAML file; with one, name --max-contributions"
+        )
+    from hushrank.flows.plan.display import DEFAULT_TARGET, PlanRequest, plan_survey
+    from hushrank.flows.plan.survey import World
+
+    request = PlanRequest(
+        people=tuple(people or ()),
+        answers=tuple(max_contributions or ()),
+        epsilons=tuple(_mix_of_one(level) for level in epsilons or ()),
+        target=target or DEFAULT_TARGET,
+        plot=plot,
+        n_items=items,
+    )
+    plan_survey(survey, request, World(spread=spread, seed=seed), console)
+
+
+def _refuse_without_survey(*given: object) -> None:
+    if any(each is not None for each in given):
+        raise ConfigError(
+            "--max-contributions, --target and --plot need a job: hushrank plan survey.yaml"
+        )
+
+
+def _mix_of_one(level: str) -> float:
+    mix = _mix([level])
+    if ":" in level:
+        raise ConfigError(f"--epsilon {level}: with a YAML file, name single values")
+    return next(iter(mix))
+
+
+def _people_needed(
+    console: Console,
+    items: int | None,
+    answers: int | None,
+    target_error: float,
+    mix: list[str] | None,
+    people: list[int] | None,
+    per_user: bool,
+    link: str,
+) -> None:
+    """The plan for privatised answers, by formula."""
+    from hushrank.estimation.common.links import link_named
+    from hushrank.estimation.comparisons.planning import information_needed
+
+    if items is None or answers is None:
+        raise ConfigError("plan: name a YAML file, or --items and --answers")
+    n_pairs = items * (items - 1) // 2
+    if items < 2 or not 1 <= answers <= n_pairs:
+        raise ConfigError(
+            f"--answers must be between 1 and the pairs of the items ({max(n_pairs, 1)}), got"
+            f" {answers}"
+        )
+    try:
+        needed = information_needed(target_error, items, answers / n_pairs, link_named(link))
+    except ValueError as error:
+        raise ConfigError(f"{error}") from None
+    console.print(
+        f"Scores of {items} items, each person asked {answers} of {n_pairs} pairs, link {link}:",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+    mixes = [_mix(mix)] if mix else [_mix([level]) for level in DEFAULT_MIX]
+    count = people[0] if people else None
+    console.print(_table(mixes, needed, target_error, answers if per_user else 1, count))
+    console.print(
+        f"Stop asking when G, the sum of tanh(epsilon of an answer / 2)^2 over people, reaches"
+        f" {needed:.4g}.\nNo answer was read; nothing was spent.",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _table(
+    mixes: list[dict[float, float]], needed: float, target: float, divisor: int, people: int | None
+) -> Table:
+    from hushrank.estimation.comparisons.planning import people_needed
+
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    table.add_column("epsilon" if divisor == 1 else "epsilon of a person")
+    table.add_column(f"people for error {target:g}", justify="right")
+    if people is not None:
+        table.add_column(f"error with {people:,} people", justify="right")
+    for mix in mixes:
+        shares = {epsilon / divisor: share for epsilon, share in mix.items()}
+        try:
+            enough = people_needed(needed, shares)
+        except ValueError as error:
+            raise ConfigError(f"--epsilon: {error}") from None
+        row = [_mix_text(mix), f"{enough:,}"]
+        if people is not None:
+            row.append(f"{target * math.sqrt(enough / people):.3g}")
+        table.add_row(*row)
+    return table
+
+
+def _mix(levels: list[str]) -> dict[float, float]:
+    """Epsilon -> relative number of people.
+
+    Raises:
+        ConfigError: a level is not `epsilon` or `epsilon:share`, both numbers above 0.
+    """
+    mix: dict[float, float] = {}
+    for level in levels:
+        try:
+            epsilon, _, share = level.partition(":")
+            numbers = float(epsilon), float(share or 1)
+        except ValueError:
+            numbers = (math.nan, math.nan)
+        if not all(math.isfinite(number) and number > 0 for number in numbers):
+            raise ConfigError(f"--epsilon must be a number > 0, or two as 1:0.5, got {level!r}")
+        mix[numbers[0]] = mix.get(numbers[0], 0.0) + numbers[1]
+    return mix
+
+
+def _mix_text(mix: dict[float, float]) -> str:
+    total = sum(mix.values())
+    if len(mix) == 1:
+        return f"{next(iter(mix)):g}"
+    return ", ".join(f"{epsilon:g} ({share / total:.0%})" for epsilon, share in mix.items())

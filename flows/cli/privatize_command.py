@@ -1,0 +1,230 @@
+"""`hushrank privatize`: answers or rankings in, a file of privatised ones out."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hushrank.flows.cli.arguments import UserColumn
+from hushrank.flows.cli.privatize_rankings import RankingOptions, privatize_rankings
+from hushrank.flows.config.places import check_can_be_made
+from hushrank.flows.config.section import LEAST_LOSS, MOST_LOSS
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.terminal import Console
+
+if TYPE_CHECKING:
+    from hushrank.transforms.common.epsilons import AnswerColumns, EpsilonSource, Shares
+
+KINDS = ("comparisons", "rankings")
+# Options that only one kind of file has.
+OF_COMPARISONS = ("budget", "left", "right", "outcome", "winner")
+OF_RANKINGS = ("item", "rank", "ranking", "contest", "mechanism", "ties")
+SMALLEST_SHARE = 0.001  # of a person's epsilon: for people with very many answers
+
+Answers = Annotated[
+    Path,
+    typer.Argument(
+        metavar="ANSWERS",
+        help="A Parquet, CSV or JSONL file of answers, or with --kind rankings of rankings; or a"
+        " PrefLib file.",
+    ),
+]
+Out = Annotated[Path, typer.Option(help="The new file; its ending decides its format.")]
+Kind = Annotated[str, typer.Option(help="comparisons or rankings.")]
+Epsilon = Annotated[
+    float | None, typer.Option(help="Of every answer (or person: --budget) or ranking.")
+]
+EpsilonColumn = Annotated[
+    str | None, typer.Option(help="The column that holds each row's epsilon.")
+]
+EpsilonTable = Annotated[
+    Path | None, typer.Option(help="A CSV or Parquet file with the columns user and epsilon.")
+]
+EpsilonRange = Annotated[
+    tuple[float, float] | None,
+    typer.Option(metavar="LOW HIGH", help="Rows with an epsilon outside are left out."),
+]
+Budget = Annotated[
+    str, typer.Option(help="per_comparison, or per_user: divided by the person's answers.")
+]
+Left = Annotated[str, typer.Option(help="The column of one item.")]
+Right = Annotated[str, typer.Option(help="The column of the other item.")]
+Outcome = Annotated[
+    str | None, typer.Option(help="The column of the result: +1 left, -1 right, 0 tie.")
+]
+Winner = Annotated[str | None, typer.Option(help="Instead: the column that names the winner.")]
+Item = Annotated[str, typer.Option(help="Of rankings: the column of the item.")]
+Rank = Annotated[str, typer.Option(help="Of rankings: the column of its rank, 1 = best.")]
+Ranking = Annotated[
+    str | None,
+    typer.Option(help="Of rankings: instead, the column with a list of items, best first."),
+]
+Contest = Annotated[
+    str | None, typer.Option(help="Of rankings: which of a person's it is, if they have several.")
+]
+Mechanism = Annotated[str, typer.Option(help="Of rankings: mallows or laplace-ranks.")]
+Ties = Annotated[
+    str,
+    typer.Option(
+        help="Of rankings with items at one rank: refuse leaves them out, random decides."
+    ),
+]
+
+
+def privatize(
+    context: typer.Context,
+    answers: Answers,
+    out: Out,
+    kind: Kind = "comparisons",
+    epsilon: Epsilon = None,
+    epsilon_column: EpsilonColumn = None,
+    epsilon_table: EpsilonTable = None,
+    epsilon_range: EpsilonRange = None,
+    budget: Budget = "per_comparison",
+    left: Left = "left",
+    right: Right = "right",
+    outcome: Outcome = None,
+    winner: Winner = None,
+    user: UserColumn = "user",
+    item: Item = "item",
+    rank: Rank = "rank",
+    ranking: Ranking = None,
+    contest: Contest = None,
+    mechanism: Mechanism = "mallows",
+    ties: Ties = "refuse",
+) -> None:
+    """Privatise every answer or ranking of a file at the source, so that no true one leaves it.
+
+    The new file holds items, privatised outcome or synthetic ranking, and epsilon, in random order,
+    and nobody's name.
+    """
+    if sum(given is not None for given in (epsilon, epsilon_column, epsilon_table)) != 1:
+        raise ConfigError("Give exactly one of --epsilon, --epsilon-column and --epsilon-table.")
+    if not out.parent.is_dir():
+        raise ConfigError(f"--out: {out.parent}: no such folder. Make it, or name another.")
+    check_can_be_made("--out", out.absolute())
+    source = _source(epsilon, epsilon_range, epsilon_table)
+    kind = _kind(context, kind, answers)
+    if kind == "rankings":
+        options = RankingOptions(
+            user=user, item=item, rank=rank, ranking=ranking, contest=contest,
+            epsilon=epsilon_column, mechanism=mechanism, ties=ties,
+        )  # fmt: skip
+        privatize_rankings(answers, out, options, source)
+        return
+    if outcome is not None and winner is not None:
+        raise ConfigError("Give one of --outcome and --winner, not both.")
+    from hushrank.pipelines.privatize.privatize_file import OUTCOME
+    from hushrank.transforms.common.epsilons import AnswerColumns, Shares
+
+    shares = Shares(per_user=_is_per_user(budget))
+    columns = AnswerColumns(
+        left=left,
+        right=right,
+        outcome=None if winner else outcome or OUTCOME,
+        winner=winner,
+        user=user if shares.meet or epsilon_table is not None else None,
+        event=None,
+        epsilon=epsilon_column,
+    )
+    reasons = _write(answers, out, columns, source, shares)
+    _show(out, columns, source, shares, reasons)
+
+
+def _show(
+    out: Path,
+    columns: AnswerColumns,
+    source: EpsilonSource,
+    shares: Shares,
+    reasons: tuple[str, ...],
+) -> None:
+    from hushrank.pipelines.privatize.privatize_file import EPSILON, OUTCOME
+
+    low = min(source.low, SMALLEST_SHARE) if shares.per_user else source.low
+    named = (
+        f"left: {columns.left}, right: {columns.right}, outcome: {columns.outcome or OUTCOME},"
+        f" epsilon: {columns.epsilon or EPSILON}"
+    )
+    Console().print(
+        "".join(f"Left out: rows with {reason}.\n" for reason in reasons)
+        + f"Wrote {out}: items, privatised outcomes and their epsilon, in random order, without"
+        " names.\nPrivatising the same answers again costs their epsilon again: keep this file."
+        "\nIn the job that ranks it:"
+        f"\n  input:   {{columns: {{{named}}}}}"
+        "\n  privacy: {unit: local, already_private: true, epsilon_range: ["
+        f"{low:g}, {source.high:g}]}}",
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _kind(context: typer.Context, kind: str, answers: Path) -> str:
+    """Which kind the file is of; no option of the other may be given."""
+    from hushrank.transforms.storage.files import ENDINGS, FileFormat
+
+    if kind not in KINDS:
+        raise ConfigError(f"--kind must be {' or '.join(KINDS)}, got {kind!r}")
+    if ENDINGS.get(answers.suffix.lower()) is FileFormat.PREFLIB:
+        kind = "rankings"
+    for name in OF_COMPARISONS if kind == "rankings" else OF_RANKINGS:
+        given = context.get_parameter_source(name)
+        if given is not None and given.name == "COMMANDLINE":
+            raise ConfigError(f"--{name} is not for --kind {kind}; leave it out.")
+    return kind
+
+
+def _is_per_user(budget: str) -> bool:
+    from hushrank.flows.config.local import Budget as Budgets
+
+    if budget not in list(Budgets):
+        raise ConfigError(f"--budget must be per_comparison or per_user, got {budget!r}")
+    return budget == Budgets.PER_USER
+
+
+def _source(
+    epsilon: float | None, epsilon_range: tuple[float, float] | None, table: Path | None
+) -> EpsilonSource:
+    from hushrank.transforms.common.epsilons import EpsilonSource
+
+    if epsilon is None and epsilon_range is None:
+        raise ConfigError(
+            "Epsilons that come with the answers need bounds: add for example"
+            " --epsilon-range 0.1 5."
+        )
+    low, high = epsilon_range or (epsilon or 0.0, epsilon or 0.0)
+    if 0 < low < LEAST_LOSS or MOST_LOSS < high < math.inf:
+        raise ConfigError(
+            f"--epsilon or --epsilon-range: must be from {LEAST_LOSS:g} to {MOST_LOSS:g}, got"
+            f" {low!r} and {high!r}"
+        )
+    path = None if table is None else str(table)
+    try:
+        return EpsilonSource(low=low, high=high, value=epsilon, table=path)
+    except ValueError as error:
+        raise ConfigError(f"--epsilon or --epsilon-range: {error}") from None
+
+
+def _write(
+    answers: Path, out: Path, columns: AnswerColumns, source: EpsilonSource, shares: Shares
+) -> tuple[str, ...]:
+    """Write the new file; why rows were left out."""
+    from hushrank.pipelines.privatize.privatize_file import privatize_file
+    from hushrank.pipelines.simulate.row_files import WRITTEN_ENDINGS
+    from hushrank.privacy.randomness import system_bits
+    from hushrank.transforms.common.schema import InputError
+    from hushrank.transforms.storage.files import list_files
+
+    if out.suffix.lower() not in WRITTEN_ENDINGS:
+        raise ConfigError(f"--out must end in {', '.join(WRITTEN_ENDINGS)}, got {out}")
+    try:
+        (file,) = list_files([str(answers.absolute())])
+        format_ = WRITTEN_ENDINGS[out.suffix.lower()]
+        return privatize_file(file, out, format_, columns, source, shares, system_bits())
+    except FileExistsError:
+        raise ConfigError(f"{out} exists already; name a new file.") from None
+    except InputError as error:
+        raise ConfigError(f"{error}") from None

@@ -1,0 +1,178 @@
+"""`hushrank privatize --kind rankings`: rankings in, private synthetic rankings out."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.terminal import Console
+
+if TYPE_CHECKING:
+    from hushrank.pipelines.privatize.privatize_rankings import PrivateForm
+    from hushrank.transforms.common.epsilons import EpsilonSource
+    from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
+    from hushrank.transforms.storage.files import FileFormat, InputFile
+
+LIST_COLUMN = "ranking"  # of a new file, where the old one is PrefLib's
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankingOptions:
+    """What the command line says about rankings; None where it says nothing."""
+
+    user: str
+    item: str
+    rank: str
+    ranking: str | None
+    contest: str | None
+    epsilon: str | None
+    mechanism: str
+    ties: str
+
+
+def privatize_rankings(
+    source_path: Path, out: Path, options: RankingOptions, epsilons: EpsilonSource
+) -> None:
+    """Write the new file and say what it is, and what to write in the job that takes it.
+
+    Raises:
+        ConfigError: an option, the input or the name of the new file breaks a rule.
+    """
+    from hushrank.transforms.common.schema import InputError
+    from hushrank.transforms.storage.files import FileFormat, list_files
+
+    try:
+        (source,) = list_files([str(source_path.absolute())])
+    except InputError as error:
+        raise ConfigError(f"{error}") from None
+    preflib = source.format is FileFormat.PREFLIB
+    columns = _columns(options, preflib=preflib, with_users=epsilons.table is not None)
+    form = _form(options, epsilons, LIST_COLUMN if preflib else options.ranking)
+    format_ = _format(out, lists=form.as_lists is not None)
+    reasons = _write(source, out, format_, columns, epsilons, form)
+    Console().print(
+        "".join(f"Left out: {reason}.\n" for reason in reasons)
+        + _told(out, columns, epsilons, form),
+        markup=False,
+        highlight=False,
+        soft_wrap=True,
+    )
+
+
+def _columns(
+    options: RankingOptions, *, preflib: bool, with_users: bool
+) -> RankColumns | ListColumns:
+    from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
+
+    if preflib:
+        named = (options.user, options.item, options.rank) != ("user", "item", "rank")
+        if named or options.ranking or options.contest or options.epsilon or with_users:
+            raise ConfigError(
+                "A PrefLib file has no columns and names nobody: give --epsilon, and no column."
+            )
+        return RankColumns(user="user", item="item", rank="rank")
+    if options.ranking is not None:
+        return ListColumns(
+            ranking=options.ranking,
+            user=options.user if with_users else None,
+            contest=options.contest,
+            epsilon=options.epsilon,
+        )
+    return RankColumns(
+        user=options.user,
+        item=options.item,
+        rank=options.rank,
+        contest=options.contest,
+        epsilon=options.epsilon,
+    )
+
+
+def _form(options: RankingOptions, epsilons: EpsilonSource, as_lists: str | None) -> PrivateForm:
+    from hushrank.flows.config.rankings import RankingTies
+    from hushrank.pipelines.privatize.privatize_rankings import PrivateForm
+    from hushrank.transforms.common.randomisation import RankingMechanism
+
+    for name, allowed in (("mechanism", RankingMechanism), ("ties", RankingTies)):
+        if (given := getattr(options, name)) not in list(allowed):
+            raise ConfigError(f"--{name} must be {' or '.join(allowed)}, got {given!r}")
+    mechanism = RankingMechanism(options.mechanism)
+    if mechanism is RankingMechanism.LAPLACE_RANKS and epsilons.value is None:
+        raise ConfigError("--mechanism laplace-ranks takes one --epsilon for all rankings.")
+    return PrivateForm(
+        mechanism=mechanism,
+        break_ties=options.ties == RankingTies.RANDOM,
+        as_lists=as_lists,
+    )
+
+
+def _format(out: Path, *, lists: bool) -> FileFormat:
+    from hushrank.pipelines.simulate.row_files import WRITTEN_ENDINGS
+    from hushrank.transforms.storage.files import FileFormat
+
+    ending = out.suffix.lower()
+    known = {
+        ending: format_
+        for ending, format_ in WRITTEN_ENDINGS.items()
+        if format_ is FileFormat.PARQUET or not lists
+    }
+    if ending not in known:
+        why = ", because the new file has a list in each row" if lists else ""
+        raise ConfigError(f"--out must end in {', '.join(known)}{why}, got {out}")
+    return known[ending]
+
+
+def _write(
+    source: InputFile,
+    out: Path,
+    format_: FileFormat,
+    columns: RankColumns | ListColumns,
+    epsilons: EpsilonSource,
+    form: PrivateForm,
+) -> tuple[str, ...]:
+    """Write the new file; why rows were left out."""
+    from hushrank.pipelines.privatize.privatize_rankings import privatize_ranking_file
+    from hushrank.privacy.randomness import system_bits
+    from hushrank.transforms.common.schema import InputError
+
+    try:
+        return privatize_ranking_file(source, out, format_, columns, epsilons, form, system_bits())
+    except FileExistsError:
+        raise ConfigError(f"{out} exists already; name a new file.") from None
+    except InputError as error:
+        raise ConfigError(f"{error}") from None
+
+
+def _told(
+    out: Path, columns: RankColumns | ListColumns, epsilons: EpsilonSource, form: PrivateForm
+) -> str:
+    from hushrank.pipelines.privatize.privatize_rankings import EPSILON
+    from hushrank.transforms.common.randomisation import RankingMechanism
+    from hushrank.transforms.rankings.ranking_columns import RankColumns
+
+    if form.as_lists is not None:
+        roles, layout = [("ranking", form.as_lists)], "list"
+    elif isinstance(columns, RankColumns):
+        roles = [("user", columns.user), ("item", columns.item), ("rank", columns.rank)]
+        layout = "long"
+    if columns.contest is not None and layout == "long":
+        roles.append(("contest", columns.contest))
+    own = f"epsilon: {epsilons.value:g}"
+    if epsilons.value is None:
+        roles.append(("epsilon", columns.epsilon or EPSILON))
+        own = f"epsilon_range: [{epsilons.low:g}, {epsilons.high:g}]"
+    mallows = form.mechanism is RankingMechanism.MALLOWS
+    whole = "epsilon m / 2" if mallows else "epsilon floor(m^2 / 2) / (2 m - 2)"
+    named = ", ".join(f"{role}: {column}" for role, column in roles)
+    new_numbers = " New numbers stand for people, one for each ranking." if layout == "long" else ""
+    return (
+        f"Wrote {out}: a synthetic ranking for each, with its epsilon, in random order and without"
+        f" names.{new_numbers}\nMoving one item of a ranking anywhere changes the probability of no"
+        " result by more than e^epsilon; between any two rankings of the same m items the exponent"
+        f" is {whole}.\nWhich items somebody ranked is not hidden. Privatising the same rankings"
+        " again costs their epsilon again: keep this file. hushrank attack shows what repeating it"
+        " would give away.\nIn the job that ranks it:"
+        f"\n  input:   {{kind: rankings, layout: {layout}, columns: {{{named}}}}}"
+        f"\n  privacy: {{unit: local, mechanism: {form.mechanism}, already_private: true, {own}}}"
+    )

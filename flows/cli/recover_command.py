@@ -1,0 +1,43 @@
+"""`hushrank ledger recover`: go on with a ledger of which something was lost."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from hushrank.flows.cli.arguments import ConfigPath
+from hushrank.flows.terminal import Console
+
+Confirmed = Annotated[
+    bool, typer.Option("--yes", help="Do it, and record it in the ledger for good.")
+]
+
+
+def recover(config: ConfigPath, yes: Confirmed = False) -> None:
+    """Go on with a ledger that was lost in part, whose key is lost, or whose dates are wrong.
+
+    Without --yes it only says what is amiss and what would be done. First put the newest ledger
+    back, if there is a copy: what nobody knows any more to be spent is counted as not spent.
+    """
+    from hushrank.flows.config.survey import load_config
+    from hushrank.flows.display import show_balance
+    from hushrank.flows.run.job import inputs_of
+    from hushrank.flows.run.ledger_recovery import findings, recover_ledger
+    from hushrank.flows.run.steps import ledger_of
+
+    checked = load_config(config)
+    ledger, inputs = ledger_of(checked), inputs_of(checked, make_key=yes)
+    found, console = findings(checked, ledger, inputs), Console()
+    for finding in found:
+        console.print(Text(f"Amiss: {finding.text}."), soft_wrap=True)
+        console.print(Text(f"  {finding.effect}."), soft_wrap=True)
+    if not found:
+        console.print(Text(f"{checked.ledger.path}: nothing is amiss."), soft_wrap=True)
+    elif not yes:
+        console.print("Nothing was changed. To go on like this, run it again with --yes.")
+    else:
+        recover_ledger(checked, ledger, inputs, found)
+        console.print(Text(f"{checked.ledger.path}: this is recorded."), soft_wrap=True)
+        show_balance(console, ledger.balance())

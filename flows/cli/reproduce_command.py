@@ -1,0 +1,56 @@
+"""`hushrank reproduce`: rerun the experiments of a paper.
+
+The one module of this layer that imports the experiments, which stand beside it.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+from importlib import import_module
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.terminal import Console
+
+
+class Paper(StrEnum):
+    """Whose experiments."""
+
+    CCW = "ccw"  # Cai, Chakraborty, Wang: ranking from pairwise comparisons
+    XSC = "xsc"  # Xu, Sun, Cheng: rank aggregation with private pairwise rankings
+    RDP = "rdp"  # Xu, Sun, Cheng: ranking differential privacy
+    NZ = "nz"  # Nguyen, Zhang: learning from human response data
+
+
+PaperName = Annotated[Paper, typer.Argument(help="ccw, xsc, rdp or nz.", show_choices=False)]
+Only = Annotated[str, typer.Option(help="Which experiments, for example 3,8; all by default.")]
+Replicates = Annotated[
+    int | None, typer.Option("--replicates", "--trials", help="Runs of each setting.")
+]
+Quick = Annotated[bool, typer.Option("--quick", help="Few replicates: minutes, not hours.")]
+Out = Annotated[Path, typer.Option(help="Folder for results.csv and the figures.")]
+DataFiles = Annotated[
+    list[Path] | None, typer.Option("--data", help="A file of real answers; several times.")
+]
+
+
+def reproduce(
+    paper: PaperName,
+    only: Only = "",
+    replicates: Replicates = None,
+    quick: Quick = False,
+    out: Out = Path("reproduced"),
+    data: DataFiles = None,
+) -> None:
+    """Rerun the experiments of a paper: results.csv and its figures."""
+    chosen = [name.strip() for name in only.split(",") if name.strip()] or None
+    experiments = import_module(f"hushrank.experiments.{paper}.{paper}")
+    try:
+        experiments.run(chosen, replicates, quick, out / paper, data or [])
+    except ValueError as error:
+        raise ConfigError(f"reproduce {paper}: {error}") from None
+    Console().print(Text(f"Wrote {out / paper / 'results.csv'} and its figures."), soft_wrap=True)

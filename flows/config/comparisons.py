@@ -1,0 +1,89 @@
+"""The `input` section: which files, and what their columns mean."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from enum import StrEnum
+from typing import Annotated, Any, Literal
+
+from pydantic import Field, model_validator
+
+from hushrank.flows.config.places import InputPath
+from hushrank.flows.config.section import ColumnRoles, Section, Text
+from hushrank.transforms.common.schema import Ties
+from hushrank.transforms.storage.files import FileFormat
+
+
+class BadRows(StrEnum):
+    """What becomes of rows that break a rule of the input."""
+
+    SET_ASIDE = "set-aside"
+    FAIL = "fail"
+
+
+class ColumnsConfig(ColumnRoles):
+    """Which column of the input plays which role.
+
+    Attributes:
+        user: whose answer it is, an integer or text. Not read where neither bounds, events nor
+            shares of epsilon need it.
+        left: one of the two items compared, by name or by position in the catalogue.
+        right: the other item.
+        outcome: 1, left won; -1, right won; 0, a tie. The default where there is no `winner`.
+        winner: the item that won, or the word tie; instead of `outcome`.
+        event: identity of an answer. Rows of one user, pair and event count once; where they
+            contradict each other, none counts.
+        epsilon: of unit `local`: the epsilon of this answer.
+    """
+
+    user: Text = Field(default="user", examples=["user"])
+    left: Text = Field(default="left", examples=["left"])
+    right: Text = Field(default="right", examples=["right"])
+    outcome: Text | None = Field(default=None, examples=["outcome"])
+    winner: Text | None = Field(default=None, examples=["winner"])
+    event: Text | None = Field(default=None, examples=["event"])
+    epsilon: Text | None = Field(default=None, examples=["epsilon"])
+
+    @model_validator(mode="before")
+    @classmethod
+    def _default_outcome(cls, value: Any) -> Any:
+        if isinstance(value, dict) and not {"outcome", "winner"} & value.keys():
+            return {**value, "outcome": "outcome"}
+        return value
+
+    def _problems(self) -> Iterable[tuple[str, str]]:
+        if (self.outcome is None) == (self.winner is None):
+            yield "", "needs exactly one of outcome and winner"
+        yield from super()._problems()
+
+
+class InputConfig(Section):
+    """The log of comparisons.
+
+    Attributes:
+        kind: what the rows are: two items and which of them won.
+        paths: files, folders or patterns, local or gs://. Where a path holds {date}, every night
+            reads its own files.
+        columns: names of the columns.
+        ties: `drop` leaves ties out; `split` gives half a win each, and counts every win twice so
+            that halves stay whole, which doubles the sensitivity too; `random` lets a fair secret
+            coin decide.
+        on_bad_rows: `set-aside` moves rows that break a rule to the confidential folder, with the
+            reason; `fail` stops the run, which spends nothing but tells that there are such rows.
+        format: of all files; None: by each file's ending.
+        multiline: of CSV files: a quoted field may span lines. A row with an open quote then
+            swallows the rows after it, up to 1 MiB, which no noise covers: the release says so.
+            Otherwise a record ends where its line ends, and such a row alone is set aside.
+    """
+
+    kind: Literal["comparisons"] = Field(examples=["comparisons"])
+    paths: Annotated[tuple[InputPath, ...], Field(strict=False)] = Field(
+        min_length=1, examples=["[survey/*.parquet]"]
+    )
+    columns: ColumnsConfig = Field(
+        default_factory=ColumnsConfig, examples=["{user: user, left: left, right: right}"]
+    )
+    ties: Annotated[Ties, Field(strict=False)] = Ties.DROP
+    on_bad_rows: Annotated[BadRows, Field(strict=False)] = BadRows.SET_ASIDE
+    format: Annotated[FileFormat, Field(strict=False)] | None = None
+    multiline: bool = False

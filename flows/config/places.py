@@ -1,0 +1,152 @@
+"""Places that the YAML file names. Relative paths start at the folder of the YAML file."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import tempfile
+from pathlib import Path
+from typing import Annotated
+
+from pydantic import (
+    BeforeValidator,
+    PlainSerializer,
+    PlainValidator,
+    StringConstraints,
+    ValidationInfo,
+    WithJsonSchema,
+)
+from pydantic_core import PydanticCustomError
+
+from hushrank.flows.config.problems import refuse
+from hushrank.flows.errors import ConfigError
+from hushrank.transforms.common.plain_text import hidden_character
+from hushrank.transforms.storage.cloud_storage import CLOUD_PREFIX, CloudPath, Place, is_cloud
+
+ROOM_IN_A_NAME = 55  # bytes that a file in the making adds to its name
+MOST_NAME_BYTES = 255 - ROOM_IN_A_NAME
+MOST_PATH_BYTES = 3500  # of 4096: files inside have longer ones
+FOLDER = "folder"  # key of the validation context: where relative paths start
+
+
+def _local_path(value: object, info: ValidationInfo) -> object:
+    if not isinstance(value, str):
+        return value
+    if not value:
+        refuse(("", "must not be empty"))
+    if "://" in value:
+        refuse(("", f"must be a local path, got {value!r}"))
+    _check_text(value)
+    try:
+        path = Path(os.path.abspath(_folder(info) / Path(value).expanduser()))
+        path.resolve()
+    except (OSError, RuntimeError):  # RuntimeError: links in a circle, or ~ of nobody
+        refuse(("", "leads nowhere: its links go round in a circle; name another place"))
+    return path
+
+
+def _place(value: object, info: ValidationInfo) -> object:
+    if isinstance(value, Path | CloudPath):
+        return value
+    if not isinstance(value, str):
+        raise PydanticCustomError("path_type", "must be a path")
+    if not is_cloud(value):
+        if "://" in value:
+            refuse(("", f"must be a local path or start with {CLOUD_PREFIX}, got {value!r}"))
+        return _local_path(value, info)
+    try:
+        path = CloudPath.parse(value)
+    except ValueError as error:
+        refuse(("", str(error)))
+    if not path.key:
+        refuse(("", f"must name something in the bucket, for example {path}/campus"))
+    return path
+
+
+def contains(outer: Place, inner: Place) -> bool:
+    """Whether `inner` is `outer` or is in it, links followed."""
+    if isinstance(outer, CloudPath):
+        return isinstance(inner, CloudPath) and outer.contains(inner)
+    return isinstance(inner, Path) and inner.resolve().is_relative_to(outer.resolve())
+
+
+def _input_path(value: object, info: ValidationInfo) -> object:
+    if not isinstance(value, str) or not value or is_cloud(value):
+        return value
+    if "://" in value:
+        refuse(("", f"must be a local path or start with {CLOUD_PREFIX}, got {value!r}"))
+    _check_text(value)
+    folder, path = str(_folder(info).absolute()), os.path.expanduser(value)
+    if re.search(r"[*?\[]", path):
+        folder = glob.escape(folder)  # only what the person wrote is a pattern
+    return os.path.normpath(os.path.join(folder, path))
+
+
+def _check_text(path: str) -> None:
+    """Refuse a path that no file can have, or that nobody could read in a message."""
+    if hidden := hidden_character(path):
+        refuse(("", f"holds the character {hidden}, which nobody sees; rename it"))
+    try:
+        name = max(map(len, os.fsencode(path).split(b"/")))
+    except UnicodeEncodeError:
+        refuse(
+            (
+                "",
+                f"{path[:80]!a} has letters that this process cannot name a file with; set"
+                " LC_ALL=C.UTF-8, or rename it",
+            )
+        )
+    if name > MOST_NAME_BYTES or len(os.fsencode(path)) > MOST_PATH_BYTES:
+        refuse(
+            (
+                "",
+                f"{path[:40]}… is too long: at most {MOST_PATH_BYTES} bytes, and {MOST_NAME_BYTES}"
+                " between two slashes; shorten it",
+            )
+        )
+
+
+def check_can_be_made(key: str, place: Path) -> None:
+    """Refuse a folder that is not there and that could not be made; nothing of the attempt stays.
+
+    Only trying tells: a read-only disk, a full one, a quota, a file in the way, /proc.
+
+    Args:
+        key: of the YAML file.
+        place: the folder.
+
+    Raises:
+        ConfigError: it cannot be made.
+    """
+    try:
+        if place.is_dir():
+            return
+        parent = next(folder for folder in place.parents if folder.exists())
+        with tempfile.TemporaryDirectory(prefix=".hushrank-", dir=parent):
+            pass
+        if any(
+            len(os.fsencode(part)) > os.pathconf(parent, "PC_NAME_MAX") - ROOM_IN_A_NAME
+            for part in place.relative_to(parent).parts
+        ):
+            raise ConfigError(f"{key}: {str(place)[:80]}…: the name is too long; shorten it")
+    except OSError as error:
+        raise ConfigError(
+            f"{key}: {place}: cannot be made ({error.strerror}); name another place, or correct"
+            " what is there"
+        ) from None
+
+
+def _folder(info: ValidationInfo) -> Path:
+    folder: Path = (info.context or {}).get(FOLDER, Path())
+    return folder
+
+
+AnyPlace = Annotated[
+    Path | CloudPath,
+    PlainValidator(_place),
+    PlainSerializer(str, return_type=str),
+    WithJsonSchema({"type": "string", "format": "path"}),
+]
+LocalPath = Annotated[Path, BeforeValidator(_local_path)]
+InputPath = Annotated[str, BeforeValidator(_input_path), StringConstraints(min_length=1)]

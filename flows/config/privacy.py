@@ -1,0 +1,188 @@
+"""The `privacy` section: the guarantee and the bounds that it rests on."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Annotated, Self
+
+from pydantic import AfterValidator, BeforeValidator, Field, model_validator
+
+from hushrank.flows.config.local import Budget, problems_of_privacy
+from hushrank.flows.config.places import LocalPath
+from hushrank.flows.config.problems import refuse
+from hushrank.flows.config.section import (
+    LEAST_LOSS,
+    LEAST_RHO,
+    MOST_LOSS,
+    MOST_ROWS,
+    Delta,
+    Section,
+    Text,
+)
+from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
+from hushrank.transforms.common.epsilons import EpsilonSource, Shares
+from hushrank.transforms.common.randomisation import RankingMechanism
+
+_NO_BOUND = (
+    "missing; unit: user needs the most rows of one person that count."
+    " Add for example max_contributions: 10"
+)
+_NO_STATEMENT = (
+    "missing; with public_graph: true the release quotes why anybody may know who compared what."
+    " Add for example public_graph_statement: everybody answered about all pairs"
+)
+
+
+def _infinity(value: object) -> object:
+    return math.inf if value == "inf" else value
+
+
+def _computable(epsilon: float) -> float:
+    if 0 < epsilon < LEAST_LOSS or MOST_LOSS < epsilon < math.inf:
+        refuse(("", f"must be from {LEAST_LOSS:g} to {MOST_LOSS:g}, got {epsilon!r}; 1 is strong"))
+    return epsilon
+
+
+Epsilon = Annotated[float, BeforeValidator(_infinity), AfterValidator(_computable)]
+
+
+class PrivacyConfig(Section):
+    """The guarantee and the bounds that it rests on.
+
+    Attributes:
+        unit: what is protected. `user`: a person with all their rows; `comparison`: one row;
+            `local`: one answer or ranking, privatised before it is counted.
+        adjacency: `replace-one` hides what a person answered; `add-remove` hides also whether they
+            took part. Unit `local` is always `replace-one`.
+        epsilon: the privacy loss in nats, 1e-9 to 1e6; smaller protects more. With `gaussian` noise
+            together with `delta`. inf, with the option --no-privacy, adds no noise and is marked
+            unsafe. Under unit `local` that of every answer, the same for all.
+        delta: chance that the loss is larger, for `gaussian` noise; leave it out for `laplace`.
+        rho: zCDP, for `gaussian` noise, instead of `epsilon` and `delta`.
+        noise: `laplace` gives pure epsilon; `gaussian` gives (epsilon, delta) or rho and adds up
+            better over many releases.
+        max_contributions: the most rows of one person that count (L; of test answers K); required
+            for unit `user`, refused for `comparison`; under `local` it bounds a person's total.
+        per_item_cap: of a person's rows, the most in which the same item occurs; for unit `user`,
+            at most `max_contributions`.
+        distinct_pairs: of a person's rows, at most one on each pair of items; for unit `user`.
+        public_graph: anybody may know who compared what; then only who won is protected. Of methods
+            `perturbed-mle`, `noisy-objective` and `noisy-pairs`; needs ties `split` or `random`,
+            `replace-one` and no event column.
+        public_graph_statement: why that is so, in the operator's words; the release quotes it.
+        budget: of unit `local`: `per_comparison`, epsilon is for each answer; `per_user`, it is
+            divided by the number of the person's answers.
+        epsilon_range: of unit `local`: public bounds of epsilons that come with the answers; rows
+            outside are set aside.
+        epsilon_table: of unit `local`: a CSV or Parquet file with the columns user and epsilon.
+        already_private: of unit `local`: the answers were privatised at the source.
+        mechanism: how rankings are privatised: `mallows`, or the baseline `laplace-ranks`, which
+            takes one epsilon for all. Required for input kind `rankings`.
+    """
+
+    unit: Annotated[Unit, Field(strict=False)] = Field(examples=["user"])
+    adjacency: Annotated[Adjacency, Field(strict=False)] = Adjacency.REPLACE_ONE
+    epsilon: Annotated[float, BeforeValidator(_infinity), AfterValidator(_computable)] | None = (
+        Field(default=None, gt=0, examples=["2.0"])
+    )
+    delta: Delta = Field(default=0.0, examples=["1.0e-6"])
+    rho: float | None = Field(
+        default=None, ge=LEAST_RHO, le=MOST_LOSS, allow_inf_nan=False, examples=["0.1"]
+    )
+    noise: Annotated[NoiseKind, Field(strict=False)] = NoiseKind.LAPLACE
+    max_contributions: int | None = Field(default=None, ge=1, le=MOST_ROWS, examples=["10"])
+    per_item_cap: int | None = Field(default=None, ge=1, le=MOST_ROWS, examples=["5"])
+    distinct_pairs: bool = Field(default=False, examples=["true"])
+    public_graph: bool = Field(default=False, examples=["true"])
+    public_graph_statement: Text | None = Field(
+        default=None, examples=["everybody answered about all pairs"]
+    )
+
+    budget: Annotated[Budget, Field(strict=False)] = Budget.PER_COMPARISON
+    epsilon_range: Annotated[tuple[float, float], Field(strict=False)] | None = Field(
+        default=None, examples=["[0.1, 5]"]
+    )
+    epsilon_table: LocalPath | None = Field(default=None, examples=["epsilons.csv"])
+    already_private: bool = Field(default=False, examples=["true"])
+    mechanism: Annotated[RankingMechanism, Field(strict=False)] | None = Field(
+        default=None, examples=["mallows"]
+    )
+
+    @model_validator(mode="after")
+    def _check(self) -> Self:
+        local = self.unit is Unit.LOCAL
+        problems = [*problems_of_privacy(self), *(() if local else self._problems())]
+        if problems:
+            refuse(*problems)
+        if local:
+            return self
+        try:
+            self.params()
+        except ValueError as error:
+            key, _, rule = str(error).partition(
+                " "
+            )  # every rule of PrivacyParams begins with its key
+            refuse((key, rule))
+        return self
+
+    def _problems(self) -> Iterable[tuple[str, str]]:
+        if self.rho is None and self.epsilon is None:
+            yield "epsilon", "missing; add for example epsilon: 2.0"
+        if self.rho is not None and (self.epsilon is not None or self.delta > 0):
+            yield "rho", "stands for the whole guarantee; remove it, or remove epsilon and delta"
+        if self.unit is Unit.USER and self.max_contributions is None:
+            yield "max_contributions", _NO_BOUND
+        if self.unit is Unit.COMPARISON and self.max_contributions is not None:
+            yield "max_contributions", "bounds one person's rows; remove it, or set unit: user"
+        if (
+            self.noise is NoiseKind.GAUSSIAN
+            and self.rho is None
+            and self.delta == 0
+            and self.private
+        ):
+            yield "delta", "missing; noise: gaussian needs it. Add for example delta: 1.0e-6"
+        yield from self._problems_of_graph()
+
+    def _problems_of_graph(self) -> Iterable[tuple[str, str]]:
+        if self.public_graph and self.public_graph_statement is None:
+            yield "public_graph_statement", _NO_STATEMENT
+        if self.public_graph_statement is not None and not self.public_graph:
+            yield "public_graph_statement", "needs public_graph: true; add that, or remove this"
+        if self.public_graph and self.adjacency is Adjacency.ADD_REMOVE:
+            yield (
+                "public_graph",
+                "says that who compared what is public, and adjacency: add-remove hides it;"
+                " remove public_graph, or set adjacency: replace-one",
+            )
+
+    @property
+    def private(self) -> bool:
+        """False for `epsilon: inf`."""
+        return self.rho is not None or self.epsilon != math.inf
+
+    def local_shares(self) -> Shares:
+        """How a person's epsilon becomes that of an answer, under `unit: local`."""
+        return Shares(
+            per_user=self.budget is Budget.PER_USER, max_contributions=self.max_contributions
+        )
+
+    def local_epsilons(self) -> EpsilonSource:
+        """Where epsilons come from, and their public bounds, under `unit: local`."""
+        low, high = self.epsilon_range or (self.epsilon or 0.0, self.epsilon or 0.0)
+        table = None if self.epsilon_table is None else str(self.epsilon_table)
+        return EpsilonSource(low=low, high=high, value=self.epsilon, table=table)
+
+    def params(self) -> PrivacyParams:
+        """The guarantee in the form that mechanisms take."""
+        return PrivacyParams(
+            unit=self.unit,
+            adjacency=self.adjacency,
+            epsilon=math.inf if self.epsilon is None else self.epsilon,
+            delta=self.delta,
+            rho=self.rho,
+            noise=self.noise,
+            max_contributions=self.max_contributions or 1,
+            per_item_cap=self.per_item_cap,
+            distinct_pairs=self.distinct_pairs,
+        )

@@ -1,0 +1,96 @@
+"""The `input` section of a job on test answers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Annotated, Literal
+
+from pydantic import Field
+
+from hushrank.flows.config.comparisons import BadRows
+from hushrank.flows.config.places import InputPath
+from hushrank.flows.config.section import ColumnRoles, Section, Text
+from hushrank.transforms.common.catalogue import Catalogue
+from hushrank.transforms.responses.answer_sheets import Duplicates
+from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
+from hushrank.transforms.storage.files import FileFormat
+
+_NO_ORDER = (
+    "{} needs columns.order (a time or the number of the attempt): the rows of a set of files have"
+    " no order of their own. Name that column, or set duplicates: refuse"
+)
+
+
+class ResponseColumnsConfig(ColumnRoles):
+    """Which column of the input plays which role; a wide table has neither item nor correct.
+
+    Attributes:
+        user: whose answer it is.
+        item: of layout `long`: the test item, by name or by position in the catalogue.
+        correct: of layout `long`: 1, right; 0, wrong.
+        order: time or number of the attempt, by which `duplicates` chooses.
+    """
+
+    user: Text = Field(default="user", examples=["user"])
+    item: Text | None = Field(default=None, examples=["item"])
+    correct: Text | None = Field(default=None, examples=["correct"])
+    order: Text | None = Field(default=None, examples=["time"])
+
+
+class ResponsesConfig(Section):
+    """The log of test answers.
+
+    Attributes:
+        kind: what the rows are: answers that are right or wrong.
+        paths: files, folders or patterns, local or gs://. Where a path holds {date}, every night
+            reads its own files.
+        layout: `long`, a row is an answer; `wide`, a row is a person and each item has a column,
+            empty where it was not answered.
+        columns: names of the columns.
+        duplicates: of several answers of one person to one item `first` or `last` counts, by
+            `columns.order`; `refuse` sets all of them aside.
+        on_bad_rows: `set-aside` moves rows that break a rule to the confidential folder, with the
+            reason; `fail` stops the run, which spends nothing but tells that there are such rows.
+        format: of all files; None: by each file's ending.
+        multiline: of CSV files: a quoted field may span lines. A row with an open quote then
+            swallows the rows after it, up to 1 MiB, which no noise covers: the release says so.
+            Otherwise a record ends where its line ends, and such a row alone is set aside.
+    """
+
+    kind: Literal["responses"] = Field(examples=["responses"])
+    paths: Annotated[tuple[InputPath, ...], Field(strict=False)] = Field(
+        min_length=1, examples=["[answers/*.parquet]"]
+    )
+    layout: Literal["long", "wide"] = "long"
+    columns: ResponseColumnsConfig = Field(
+        default_factory=ResponseColumnsConfig,
+        examples=["{user: user, item: item, correct: correct}"],
+    )
+    duplicates: Annotated[Duplicates, Field(strict=False)] = Duplicates.REFUSE
+    on_bad_rows: Annotated[BadRows, Field(strict=False)] = BadRows.SET_ASIDE
+    format: Annotated[FileFormat, Field(strict=False)] | None = None
+    multiline: bool = False
+
+    def _problems(self) -> Iterable[tuple[str, str]]:
+        if self.duplicates is not Duplicates.REFUSE and self.columns.order is None:
+            yield "duplicates", _NO_ORDER.format(self.duplicates)
+        if self.layout == "wide":
+            for role in ("item", "correct"):
+                if getattr(self.columns, role) is not None:
+                    yield (
+                        f"columns.{role}",
+                        "a wide table has a column for each item instead; remove this line, or set"
+                        " layout: long",
+                    )
+
+    def response_columns(self, catalogue: Catalogue) -> ResponseColumns | WideColumns:
+        """The columns to read."""
+        columns = self.columns
+        if self.layout == "wide":
+            return WideColumns(user=columns.user, items=catalogue.names, order=columns.order)
+        return ResponseColumns(
+            user=columns.user,
+            item=columns.item or "item",
+            correct=columns.correct or "correct",
+            order=columns.order,
+        )

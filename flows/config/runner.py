@@ -1,0 +1,286 @@
+"""The `runner` section: on which engine the graph runs, and how to reach it.
+
+`runner: local` is short for `runner: {kind: local}`. Whatever the engine, the same job is the same
+release: nothing here enters the job's hash. Workers get our package from an image, a wheel or the
+environment they were started in, never from a source tree.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field
+
+from hushrank.flows.config.places import LocalPath, contains
+from hushrank.flows.config.problems import refuse
+from hushrank.flows.config.section import Section, Text
+from hushrank.pipelines.engine.runner import HERE, Engine, Runner
+from hushrank.privacy.units import Unit
+from hushrank.transforms.storage.files import REMOTE_PREFIX, is_remote
+
+if TYPE_CHECKING:
+    from hushrank.flows.config.survey import SurveyConfig
+
+WORKER_REST_MILLISECONDS = (
+    60_000  # a worker waits for its next step, for starting one takes seconds
+)
+ADDRESS = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}")
+BUCKET = re.compile(r"gs://[a-z0-9][a-z0-9._-]+(/.*)?")
+NOT_FOR_SPARK = (
+    "not with kind: spark, which computes parts again that it lost: an answer would be randomised a"
+    " second time, and its epsilon spent twice. Use another kind, or privatise at the source"
+    " (already_private: true)"
+)
+
+
+def _address(value: object) -> object:
+    if isinstance(value, str) and not ADDRESS.fullmatch(value):
+        refuse(("", f"must be host:port, got {value[:80]!r}; write for example localhost:8099"))
+    return value
+
+
+def _bucket(value: object) -> object:
+    if isinstance(value, str) and not BUCKET.fullmatch(value):
+        refuse(
+            ("", f"must be a gs:// folder, got {value[:80]!r}; write for example gs://bucket/tmp")
+        )
+    return value
+
+
+Hours = Annotated[float, Field(gt=0, le=8784, allow_inf_nan=False, examples=["24"])]  # a year
+Address = Annotated[Text, BeforeValidator(_address)]
+Bucket = Annotated[Text, BeforeValidator(_bucket)]
+
+
+class Environment(StrEnum):
+    """Where the Python of an engine's workers comes from."""
+
+    LOOPBACK = "loopback"  # the process that submits the job: for an engine on this machine
+    EXTERNAL = "external"  # a pool of workers that runs beside each of the engine's own
+    DOCKER = "docker"  # a container that the engine starts
+
+
+class LocalRunner(Section):
+    """This machine, in one process.
+
+    Attributes:
+        spill: a folder on a disk of this machine where rows may wait, in a file without a name, if
+            `confidential` is in Cloud Storage and memory_limit does not hold them; None: the run is
+            refused then. True rows touch that disk, so let it be an encrypted one.
+    """
+
+    kind: Literal["local"] = Field(default="local", examples=["local"])
+    spill: LocalPath | None = Field(default=None, examples=["/var/tmp/hushrank"])
+
+    def engine(self) -> Engine:
+        """The engine that this section names."""
+        return HERE if self.spill is None else Engine(spill=str(self.spill))
+
+
+class _PortableRunner(Section):
+    """An engine that takes Beam's portable jobs through a job server.
+
+    Attributes:
+        job_server: where one runs; None: the machine that submits starts one, with Java.
+        master: the cluster that such a job server talks to.
+        job_server_jar: the job server's jar; None: Beam fetches the one of its version.
+        environment: where workers come from.
+        workers: of `external`: the pool's address as the engine's machines see it.
+        image: of `docker`: a container image that holds our package.
+        workers_per_machine: Python processes that each of the engine's own workers uses.
+        max_hours: after which a job that has not ended is stopped. (An engine waits for good for a
+            worker that died while it was starting.)
+    """
+
+    job_server: Address | None = Field(default=None, examples=["localhost:8099"])
+    master: Text | None = Field(default=None, examples=["localhost:8081"])
+    job_server_jar: LocalPath | None = Field(default=None, examples=["job-server.jar"])
+    environment: Annotated[Environment, Field(strict=False)] = Environment.LOOPBACK
+    workers: Address | None = Field(default=None, examples=["localhost:50000"])
+    image: Text | None = Field(default=None, examples=["example.org/hushrank:0.1.0"])
+    workers_per_machine: int = Field(default=1, ge=1, le=256)
+    max_hours: Hours = 24.0
+
+    def _problems(self) -> Iterable[tuple[str, str]]:
+        if (self.job_server is None) == (self.master is None):
+            yield "", "needs exactly one of job_server and master; add job_server: localhost:8099"
+        if self.job_server_jar is not None and self.master is None:
+            yield "job_server_jar", "goes with master, for which a job server is started; remove it"
+        elif self.job_server_jar is not None and not self.job_server_jar.is_file():
+            yield "job_server_jar", f"no such file: {self.job_server_jar}"
+        for key, environment, example in (
+            ("workers", Environment.EXTERNAL, "localhost:50000"),
+            ("image", Environment.DOCKER, "example.org/hushrank:0.1.0"),
+        ):
+            given = getattr(self, key) is not None
+            if given and self.environment is not environment:
+                yield key, f"goes with environment: {environment}; set that, or remove {key}"
+            if not given and self.environment is environment:
+                yield key, f"missing with environment: {environment}; add {key}: {example}"
+
+    def _arguments(self) -> Iterator[str]:
+        if self.job_server is not None:
+            yield f"--job_endpoint={self.job_server}"
+        yield f"--environment_type={self.environment.upper()}"
+        if self.workers or self.image:
+            yield f"--environment_config={self.workers or self.image}"
+        yield f"--sdk_worker_parallelism={self.workers_per_machine}"
+        yield f"--environment_cache_millis={WORKER_REST_MILLISECONDS}"
+
+
+class FlinkRunner(_PortableRunner):
+    """Apache Flink.
+
+    Attributes:
+        version: of the cluster that `master` names; None: the newest that Beam knows.
+        parallelism: tasks of a step that work at once; None: the cluster's own default.
+    """
+
+    kind: Literal["flink"] = Field(examples=["flink"])
+    version: Literal["1.19", "1.20", "2.0", "2.1", "2.2"] | None = None
+    parallelism: int | None = Field(default=None, ge=1, le=100_000, examples=["2"])
+
+    def engine(self) -> Engine:
+        """The engine that this section names."""
+        given = {
+            "flink_master": self.master,
+            "flink_version": self.version,
+            "flink_job_server_jar": self.job_server_jar,
+            "parallelism": self.parallelism,
+        }
+        arguments = (*self._arguments(), *_options(given))
+        return Engine(Runner.FLINK, arguments, _seconds(self.max_hours))
+
+    def _problems(self) -> Iterator[tuple[str, str]]:
+        yield from super()._problems()
+        if self.version is not None and self.master is None:
+            yield "version", "goes with master, for which a job server is started; remove it"
+
+
+class SparkRunner(_PortableRunner):
+    """Apache Spark."""
+
+    kind: Literal["spark"] = Field(examples=["spark"])
+
+    def engine(self) -> Engine:
+        """The engine that this section names."""
+        given = {"spark_master_url": self.master, "spark_job_server_jar": self.job_server_jar}
+        arguments = (*self._arguments(), *_options(given))
+        return Engine(Runner.SPARK, arguments, _seconds(self.max_hours))
+
+
+class DataflowRunner(Section):
+    """Google Cloud Dataflow.
+
+    Attributes:
+        project, region: where the job runs and is paid for.
+        temp_location, staging_location: gs:// folders; the second is the first unless given.
+        image: a container image that holds our package.
+        wheel: our wheel, installed by each worker when it starts, if there is no image.
+        service_account: e-mail of the workers' identity; None: the project's default, which may do
+            more than it should.
+        machine_type, max_workers: what a worker is, and how many there may be.
+        subnetwork, public_ips: the workers' network; without public addresses it needs Private
+            Google Access.
+        max_hours: after which a job that has not ended is stopped.
+    """
+
+    kind: Literal["dataflow"] = Field(examples=["dataflow"])
+    project: Text = Field(examples=["my-project"])
+    region: Text = Field(examples=["europe-west4"])
+    temp_location: Bucket = Field(examples=["gs://my-confidential-bucket/tmp"])
+    staging_location: Bucket | None = Field(default=None, examples=["gs://my-bucket/staging"])
+    image: Text | None = Field(default=None, examples=["example.org/hushrank:0.1.0"])
+    wheel: LocalPath | None = Field(default=None, examples=["dist/hushrank-0.1.0-py3-none-any.whl"])
+    service_account: Text | None = Field(
+        default=None, examples=["workers@my-project.iam.gserviceaccount.com"]
+    )
+    machine_type: Text | None = Field(default=None, examples=["n2-standard-4"])
+    max_workers: int | None = Field(default=None, ge=1, le=100_000, examples=["20"])
+    subnetwork: Text | None = Field(
+        default=None, examples=["regions/europe-west4/subnetworks/default"]
+    )
+    public_ips: bool = False
+    max_hours: Hours = 24.0
+
+    def _problems(self) -> Iterable[tuple[str, str]]:
+        if (self.image is None) == (self.wheel is None):
+            yield "", "needs exactly one of image and wheel, which bring our package"
+        if self.wheel is not None and not (self.wheel.suffix == ".whl" and self.wheel.is_file()):
+            yield "wheel", f"no such wheel: {self.wheel}; build one with: uv build"
+
+    def engine(self) -> Engine:
+        """The engine that this section names."""
+        given = {
+            "project": self.project,
+            "region": self.region,
+            "temp_location": self.temp_location,
+            "staging_location": self.staging_location or self.temp_location,
+            "sdk_container_image": self.image,
+            "extra_package": self.wheel,
+            "service_account_email": self.service_account,
+            "worker_machine_type": self.machine_type,
+            "max_num_workers": self.max_workers,
+            "subnetwork": self.subnetwork,
+        }
+        addresses = () if self.public_ips else ("--no_use_public_ips",)
+        image = ("--sdk_location=container",) if self.image else ()  # which has Beam already
+        arguments = (*_options(given), *image, *addresses)
+        return Engine(Runner.DATAFLOW, arguments, _seconds(self.max_hours))
+
+
+RunnerConfig = LocalRunner | FlinkRunner | SparkRunner | DataflowRunner
+
+
+def spelled_out(value: Any) -> Any:
+    """The section that a bare word, such as `local`, is short for."""
+    return {"kind": value} if isinstance(value, str) else value
+
+
+def problems_of_runner(config: SurveyConfig) -> Iterable[tuple[str, str]]:
+    """Rules between the engine and the rest of a job, broken by `config`."""
+    runner = config.runner
+    if isinstance(runner, LocalRunner) and runner.spill is not None:
+        if not is_remote(str(config.confidential)):
+            yield (
+                "runner.spill",
+                "is for confidential in Cloud Storage; rows wait in a confidential folder of this"
+                " machine as it is. Remove it",
+            )
+        if contains(config.output, runner.spill):
+            yield "runner.spill", "must not be in output, which holds what may be shown; move it"
+    if isinstance(runner, DataflowRunner):
+        for place, path in enumerate(config.input.paths):
+            if not is_remote(path):
+                yield f"input.paths[{place}]", _must_be_remote(path)
+        if not is_remote(str(config.confidential)):
+            yield "confidential", _must_be_remote(str(config.confidential))
+        if config.privacy.epsilon_table is not None:
+            yield (
+                "privacy.epsilon_table",
+                "not with kind: dataflow, whose workers cannot reach a local file; give each answer"
+                " its epsilon in a column (input.columns.epsilon)",
+            )
+    local = config.privacy.unit is Unit.LOCAL and not config.privacy.already_private
+    if isinstance(runner, SparkRunner) and local:
+        yield "runner", NOT_FOR_SPARK
+
+
+def _must_be_remote(path: str) -> str:
+    return (
+        f"must start with {REMOTE_PREFIX} with kind: dataflow, whose workers cannot reach a local"
+        f" path, got {path!r}; copy it to Cloud Storage"
+    )
+
+
+def _seconds(hours: float) -> int:
+    return math.ceil(3600 * hours)
+
+
+def _options(given: Mapping[str, str | int | Path | None]) -> Iterator[str]:
+    return (f"--{name}={value}" for name, value in given.items() if value is not None)

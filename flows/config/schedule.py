@@ -1,0 +1,199 @@
+"""The `schedule` section: which rows a night ranks, which nights are due, how the budget is split.
+
+A configuration selects nights where an input path holds `{date}`, or where `schedule.partition` or
+`schedule.window` is set; every night is then a release of its own. Otherwise a run ranks all there
+is, and the section only says when.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from datetime import date, datetime, timedelta
+from enum import StrEnum
+from itertools import chain, zip_longest
+from typing import Annotated
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from pydantic import Field, StringConstraints, field_validator
+
+from hushrank.flows.config.problems import refuse
+from hushrank.flows.config.section import Section, Text
+from hushrank.transforms.storage.window import Epoch, Window
+
+MOST_NIGHTS = 31  # of a month
+TELLING_DAYS = tuple(date(2026, 1, 1) + timedelta(days) for days in range(3 * 365))
+ONE_YEAR = TELLING_DAYS[:365]
+
+_DATE = re.compile(r"\{date(?::([^{}]+))?\}")
+_WILD = re.compile(r"\*\*|\*|\?|\[[^]]*\]")
+_ANY = {"**": ".*", "*": "[^/]*"}  # of one character: all others
+
+Partition = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9._-]+$")]
+
+
+class EmptyNights(StrEnum):
+    """What becomes of a night without files."""
+
+    SKIP = "skip"
+    FAIL = "fail"
+
+
+class CatchUp(StrEnum):
+    """Which of several missed nights is ranked first; it matters where the budget runs out."""
+
+    OLDEST_FIRST = "oldest-first"
+    NEWEST_FIRST = "newest-first"
+
+
+class NightlyBudget(StrEnum):
+    """Who says what a night costs."""
+
+    PER_NIGHT = "per-night"  # section privacy
+    PER_MONTH = "per-month"  # the ledger's total, shared by the nights of a month
+
+
+class ScheduleConfig(Section):
+    """Which rows a night ranks, and when.
+
+    Attributes:
+        cron: when `hushrank serve` and `hushrank deploy` run, in `timezone`.
+        timezone: of the nights' dates, an IANA name.
+        lag_days: a run on a day ranks the night this many days before it. At least 1: a night is
+            released once, so its day must be over, in `timezone`.
+        partition: name of a folder level `<partition>=<date>`, of which only the night's is read.
+        window: column of times; only rows whose time is in the night are read.
+        epoch: what integers in it count since 1970.
+        empty: a night without files is skipped (`skip`) or is an error (`fail`); either way
+            nothing is spent.
+        catch_up: which missed night is ranked first; it matters where the budget runs out.
+        catch_up_days: how many days before the last night are looked at for missed ones.
+        budget: `per-night`, section `privacy` says what a night costs; `per-month`, the ledger's
+            total is shared by the nights of a month.
+        nights: in a month at most, among which `per-month` shares the budget.
+    """
+
+    cron: Text | None = Field(default=None, examples=['"0 2 * * *"'])
+    timezone: str = Field(default="UTC", examples=["Europe/Berlin"])
+    lag_days: int = Field(default=1, ge=1, le=366, examples=["1"])
+    partition: Partition | None = Field(default=None, examples=["date"])
+    window: Text | None = Field(default=None, examples=["answered_at"])
+    epoch: Epoch | None = Field(default=None, examples=["ms"])
+    empty: Annotated[EmptyNights, Field(strict=False)] = EmptyNights.FAIL
+    catch_up: Annotated[CatchUp, Field(strict=False)] = CatchUp.OLDEST_FIRST
+    catch_up_days: int = Field(default=7, ge=0, le=366, examples=["7"])
+    budget: Annotated[NightlyBudget, Field(strict=False)] = NightlyBudget.PER_NIGHT
+    nights: int = Field(default=MOST_NIGHTS, ge=1, le=MOST_NIGHTS, examples=["31"])
+
+    @field_validator("timezone")
+    @classmethod
+    def _check_timezone(cls, name: str) -> str:
+        try:
+            ZoneInfo(name)
+        except (ZoneInfoNotFoundError, ValueError, OSError):
+            refuse(
+                ("", f"must be the name of a time zone such as Europe/Berlin, got {name[:80]!r}")
+            )
+        return name
+
+    @field_validator("lag_days", mode="before")
+    @classmethod
+    def _check_lag(cls, value: object) -> object:
+        if value == 0:
+            refuse(("", "must be at least 1: a night is released once, so its day must be over"))
+        return value
+
+    @field_validator("budget", mode="before")
+    @classmethod
+    def _either_spelling(cls, value: object) -> object:
+        return value.replace("_", "-") if isinstance(value, str) else value
+
+    def _problems(self) -> Iterable[tuple[str, str]]:
+        if self.epoch is not None and self.window is None:
+            yield "epoch", "is about the column schedule.window; name that, or remove this"
+
+    @property
+    def zone(self) -> ZoneInfo:
+        """The time zone of the nights' dates."""
+        return ZoneInfo(self.timezone)
+
+    def selects_rows(self) -> bool:
+        """Whether this section alone makes a night's rows others than all rows."""
+        return self.partition is not None or self.window is not None
+
+    def last_night(self, now: datetime) -> date:
+        """The latest night that may be ranked at the moment `now`, which has a time zone."""
+        return now.astimezone(self.zone).date() - timedelta(days=self.lag_days)
+
+    def window_on(self, night: date) -> Window | None:
+        """The rows of `night`; None: all rows of its files."""
+        if self.window is None:
+            return None
+        return Window.of(self.window, night, self.zone, self.epoch)
+
+    def partition_on(self, night: date) -> str | None:
+        """The folder that holds the files of `night`; None: any."""
+        return None if self.partition is None else f"{self.partition}={night.isoformat()}"
+
+    def identity(self) -> dict[str, str]:
+        """Everything here that can change a released result."""
+        chosen = {"partition": self.partition, "window": self.window, "epoch": self.epoch}
+        if self.window is not None:
+            chosen["timezone"] = self.timezone
+        return {key: value for key, value in chosen.items() if value is not None}
+
+
+def selects_nights(paths: Sequence[str], schedule: ScheduleConfig) -> bool:
+    """Whether a night's date decides which rows are ranked."""
+    return schedule.selects_rows() or any(_DATE.search(path) for path in paths)
+
+
+def path_on(path: str, night: date) -> str:
+    """`path` with `{date}` as 2026-11-20, and `{date:%Y/%m/%d}` by its own format."""
+    return _DATE.sub(
+        lambda found: night.strftime(found[1]) if found[1] else night.isoformat(), path
+    )
+
+
+def problems_of_paths(paths: Sequence[str]) -> Iterable[tuple[str, str]]:
+    """Key and rule of what is wrong with the dates in input paths."""
+    for path in paths:
+        if not _DATE.search(path):
+            if "{date" in path:
+                yield "paths", f"{path}: write {{date}}, or for example {{date:%Y%m%d}}"
+            continue
+        if len({path_on(path, day) for day in TELLING_DAYS}) < len(TELLING_DAYS):
+            yield (
+                "paths",
+                f"{path}: two nights would read the same file; write {{date}}, or name year, month"
+                " and day as in {date:%Y/%m/%d}",
+            )
+        elif _overlap(path):
+            yield (
+                "paths",
+                f"{path}: one night would read files of others too; give its date a fixed width, as"
+                " {date:%d} and {date:%m} do, or put text or a slash between it and the wildcard",
+            )
+
+
+def _overlap(path: str) -> bool:
+    """Whether the pattern of one night matches the shortest name of another's.
+
+    Dates of one width never do, as then no wildcard is left for what would be different.
+    """
+    dates = _DATE.findall(path)
+    if all(len({len(day.strftime(code or "%F")) for day in ONE_YEAR}) == 1 for code in dates):
+        return False
+    names = [path_on(path, day) for day in ONE_YEAR]
+    shortest = [_WILD.sub(lambda wild: "" if wild[0] in _ANY else "0", name) for name in names]
+    return any(
+        sum(pattern.fullmatch(other) is not None for other in shortest) > 1
+        for pattern in map(_pattern, names)
+    )
+
+
+def _pattern(path: str) -> re.Pattern[str]:
+    """What a path with wildcards matches."""
+    wilds = [_ANY.get(wild, "[^/]") for wild in _WILD.findall(path)]
+    literals = map(re.escape, _WILD.split(path))
+    return re.compile("".join(chain.from_iterable(zip_longest(literals, wilds, fillvalue=""))))

@@ -1,0 +1,238 @@
+"""Read a YAML file so that what a person wrote is what is meant, with the line of every key.
+
+Plain scalars mean what they mean in YAML 1.2, not in the YAML 1.1 of the library: `yes`, `no`,
+`12:30` and `2026-11-20` are text (here `007` is too), `1e-6` is a number. So an item called `No`
+stays an item, and a small delta stays a number. A key that stands twice, of which YAML libraries
+keep the last, is refused. So is what no configuration needs and what harms whoever reads it: tags
+(`!!int abc`), sections within sections without end, numbers of more than 64 bits, and characters
+that a terminal would obey.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import yaml
+
+from hushrank.flows.errors import ConfigError
+from hushrank.transforms.common.plain_text import hidden_character
+
+MOST_BYTES = 16 << 20  # of a file: a list of items that is longer goes into a file of its own
+MOST_LEVELS = 20  # of sections and lists within each other; a job has four
+INTEGERS = range(-(2**63), 2**63)
+
+_CHOOSE = re.compile(r"#\s*CHOOSE\b:?\s*(?P<what>.*)")
+_NULL_TAG = "tag:yaml.org,2002:null"
+_INTEGER_TAG = "tag:yaml.org,2002:int"
+
+_SCALARS = {
+    "tag:yaml.org,2002:bool": (r"true|True|TRUE|false|False|FALSE", "tTfF"),
+    _INTEGER_TAG: (r"0|-?[1-9][0-9]*", "-0123456789"),
+    "tag:yaml.org,2002:float": (
+        r"-?([0-9]+\.[0-9]*([eE][-+]?[0-9]+)?|[0-9]+[eE][-+]?[0-9]+|\.[0-9]+|\.inf)|\.nan",
+        "-.0123456789",
+    ),
+    _NULL_TAG: (r"~|null|Null|NULL|", ["~", "n", "N", ""]),
+}
+
+
+class _Refused(Exception):  # noqa: N818 - it never leaves this module
+    """A node that is YAML and that no configuration needs: what is wrong, and its line."""
+
+    def __init__(self, problem: str, mark: yaml.Mark) -> None:
+        super().__init__(f"line {mark.line + 1}: {problem}")
+
+
+class _Loader(yaml.SafeLoader):
+    """The safe loader, with the scalars above in place of its own."""
+
+    yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML reads its table from the class
+
+    def __init__(self, text: str) -> None:
+        super().__init__(text)
+        self._levels = 0
+
+    def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
+        """As the library does, which goes as deep as a file tells it to.
+
+        Raises:
+            _Refused: the node has a tag, is too deep, or cannot be shown.
+        """
+        event = self.peek_event()  # type: ignore[no-untyped-call]
+        if getattr(event, "tag", None) is not None:
+            raise _Refused("a tag (!) has no meaning here; remove it", event.start_mark)
+        if self._levels == MOST_LEVELS:
+            raise _Refused(
+                f"more than {MOST_LEVELS} sections or lists within each other; close one, or put"
+                " the text in quotes",
+                event.start_mark,
+            )
+        self._levels += 1
+        node = super().compose_node(parent, index)
+        self._levels -= 1
+        if isinstance(node, yaml.ScalarNode):
+            _check_scalar(node)
+        return node
+
+    def construct_yaml_float(self, node: yaml.ScalarNode) -> float:
+        return float(self.construct_scalar(node).replace(".inf", "inf").replace(".nan", "nan"))
+
+
+for _tag, (_pattern, _first) in _SCALARS.items():
+    _Loader.add_implicit_resolver(_tag, re.compile(rf"(?:{_pattern})\Z"), list(_first))
+_Loader.add_constructor("tag:yaml.org,2002:float", _Loader.construct_yaml_float)
+
+
+def _check_scalar(node: yaml.ScalarNode) -> None:
+    hidden = hidden_character(node.value, lines=True)
+    if hidden is not None:
+        raise _Refused(
+            f"holds the character {hidden}, which nobody sees; remove it", node.start_mark
+        )
+    if node.tag == _INTEGER_TAG and (len(node.value) > 20 or int(node.value) not in INTEGERS):
+        raise _Refused(
+            "a whole number of more than 64 bits; write a smaller one, or put a name in quotes",
+            node.start_mark,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Key:
+    """One `key: value` of the file."""
+
+    name: str  # dotted
+    line: int  # from 1
+    value: yaml.Node
+
+
+def read_yaml(path: Path, open_keys: Collection[str] = ()) -> dict[object, object]:
+    """The mapping that `path` holds.
+
+    Args:
+        path: of the file.
+        open_keys: dotted keys that may be marked CHOOSE and have no value.
+
+    Raises:
+        ConfigError: the file cannot be read, is empty or far too large, is not YAML or more than a
+            configuration needs of it, holds a key twice, is no mapping, or has lines marked CHOOSE
+            that still have no value.
+    """
+    text = _read_text(path)
+    try:
+        loader = _Loader(text)
+        root = loader.get_single_node()
+        if root is None:
+            raise ConfigError(
+                f"{path}: the file is empty; `hushrank init` writes one to start from"
+            )
+        content: object = loader.construct_document(root)
+    except _Refused as error:
+        raise ConfigError(f"{path}: {error}") from None
+    except yaml.YAMLError as error:
+        raise ConfigError(_syntax_problem(path, error, text)) from None
+    if not isinstance(root, yaml.MappingNode) or not isinstance(content, dict):
+        raise ConfigError(f"{path}: must hold lines such as `name: my-survey`, one key each")
+    keys = list(_keys(root, "", set()))
+    _refuse_duplicates(path, keys)
+    _refuse_unchosen(path, keys, text.splitlines(), open_keys)
+    return content
+
+
+def _read_text(path: Path) -> str:
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
+        if len(content) > MOST_BYTES:
+            raise ConfigError(
+                f"{path}: is larger than {MOST_BYTES >> 20} MiB; name a job's YAML file, and put a"
+                " long list of items into a file of its own (items.file)"
+            )
+        return content.decode("utf-8-sig").replace("\r\n", "\n")
+    except FileNotFoundError:
+        raise ConfigError(
+            f"{path}: no such file; `hushrank init answers.csv` writes survey.yaml"
+        ) from None
+    except IsADirectoryError:
+        raise ConfigError(f"{path}: is a folder; name the YAML file in it") from None
+    except PermissionError:
+        raise ConfigError(f"{path}: no permission to read it") from None
+    except UnicodeDecodeError:
+        raise ConfigError(f"{path}: is not UTF-8 text; save it as UTF-8") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL byte in the name
+        raise ConfigError(f"{path}: cannot be read ({_reason(error)}); name another file") from None
+
+
+def _reason(error: OSError | ValueError) -> str:
+    return (error.strerror if isinstance(error, OSError) else None) or "no name of a file"
+
+
+def _keys(node: yaml.MappingNode, prefix: str, seen: set[int]) -> Iterator[_Key]:
+    """Every key of `node` and of the mappings in it; `seen` ends the walk of a cyclic alias."""
+    if id(node) in seen:
+        return
+    seen.add(id(node))
+    for key, value in node.value:
+        found = _Key(f"{prefix}{key.value}", key.start_mark.line + 1, value)
+        yield found
+        if isinstance(value, yaml.MappingNode):
+            yield from _keys(value, f"{found.name}.", seen)
+
+
+def _refuse_duplicates(path: Path, keys: list[_Key]) -> None:
+    lines: dict[str, list[str]] = {}
+    for key in keys:
+        lines.setdefault(key.name, []).append(str(key.line))
+    problems = [
+        f"{path}: {name}: stands {len(where)} times (lines {', '.join(where)}); keep one of them"
+        for name, where in lines.items()
+        if len(where) > 1
+    ]
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
+def _refuse_unchosen(
+    path: Path, keys: list[_Key], lines: list[str], open_keys: Collection[str]
+) -> None:
+    problems = []
+    for key in keys:
+        mark = _CHOOSE.search(lines[key.line - 1])
+        if mark and key.value.tag == _NULL_TAG and key.name not in open_keys:
+            problems.append(
+                f"{path}: {key.name}: line {key.line} is marked CHOOSE and has no value yet;"
+                f" {mark['what']}"
+            )
+    if problems:
+        raise ConfigError("\n".join(problems))
+
+
+def _syntax_problem(path: Path, error: yaml.YAMLError, text: str) -> str:
+    if isinstance(error, yaml.reader.ReaderError):
+        return f"{path}: holds a character that YAML does not allow; save it as plain UTF-8 text"
+    if not isinstance(error, yaml.MarkedYAMLError) or error.problem_mark is None:
+        return f"{path}: not valid YAML"
+    mark = error.problem_mark
+    lines = text.splitlines()
+    line = lines[mark.line] if mark.line < len(lines) else ""
+    return (
+        f"{path}: line {mark.line + 1}, column {mark.column + 1}: not valid YAML"
+        f" ({error.problem}); {_syntax_hint(line, error)}"
+    )
+
+
+def _syntax_hint(line: str, error: yaml.MarkedYAMLError) -> str:
+    problem, context = error.problem or "", error.context or ""
+    if "\t" in line:
+        return "indent with spaces, not with tabs"
+    if "quoted" in context:
+        return "close the quotation mark"
+    if "flow" in context:
+        return "close the bracket, and put a comma between entries"
+    if "alias" in context or "tag" in problem or "cannot start any token" in problem:
+        return "put the text in quotes"
+    if "mapping values" in problem:
+        return "put text that contains a colon in quotes, and check the colons and indents above"
+    return "check the indentation and that every key ends with a colon and a space"

@@ -1,0 +1,119 @@
+"""What a release is drawn by: calibrated once, stored with what was drawn, and stated.
+
+A mechanism is a frozen object of public numbers. It draws the noise, and statement, record and
+intervals are made from it, so that what is stated is what was drawn, whatever a later version of
+the code would come to. It is stored as JSON (`flows.run.drawn`): the names of these classes' fields
+are a file format. Each kind of method has its own class; the one of counts, which three methods
+share, is here.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol, Self
+
+from hushrank.estimation.common.central_noise import Calibration
+from hushrank.flows.guarantee.sentences import Guarantee
+from hushrank.privacy.accounting import Spend, composed_epsilon, rho_of
+from hushrank.privacy.noise import NoiseLaw, gaussian_law, laplace_law
+from hushrank.privacy.sensitivity import Sensitivity
+from hushrank.privacy.units import NoiseKind, PrivacyParams
+from hushrank.transforms.common.schema import Ties
+
+RHO_DELTA = 1e-6  # at which a guarantee that was given as rho is also told as epsilon
+
+
+class Mechanism(Protocol):
+    """What every mechanism says of itself."""
+
+    @property
+    def spend(self) -> Spend:
+        """What drawing by it costs."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountMechanism:
+    """Discrete noise on integer counts.
+
+    Attributes:
+        params: unit, adjacency, the budget that was asked for and the bounds that were enforced.
+        guarantee: in numbers, as it is stated.
+        calibration: sensitivity, law of the noise and cost.
+        n_items: size of the catalogue.
+        ties: what became of comparisons without a winner; None where there are no comparisons.
+        public_graph_statement: why who compared what is public, in the operator's words; None where
+            it is protected.
+    """
+
+    params: PrivacyParams
+    guarantee: Guarantee
+    calibration: Calibration
+    n_items: int
+    ties: Ties | None
+    public_graph_statement: str | None = None
+
+    @classmethod
+    def of(
+        cls,
+        params: PrivacyParams,
+        calibration: Calibration,
+        n_items: int,
+        ties: Ties | None,
+        public_graph_statement: str | None = None,
+    ) -> Self:
+        """The mechanism that adds the calibrated noise.
+
+        Raises:
+            ValueError: that is not the noise that `params` needs, or less of it.
+        """
+        guarantee = _guarantee(params)
+        _check_noise(params, guarantee, calibration)
+        return cls(
+            params=params,
+            guarantee=guarantee,
+            calibration=calibration,
+            n_items=n_items,
+            ties=ties,
+            public_graph_statement=public_graph_statement,
+        )
+
+    @property
+    def law(self) -> NoiseLaw:
+        """Of the noise in each count."""
+        return self.calibration.law
+
+    @property
+    def sensitivity(self) -> Sensitivity:
+        """Of the counts as released, doubled where ties are split."""
+        return self.calibration.sensitivity
+
+    @property
+    def spend(self) -> Spend:
+        """What drawing by it costs."""
+        return self.calibration.spend
+
+    @property
+    def row_weight(self) -> int:
+        """What one row adds to the counts."""
+        return 1 if self.ties is None else self.ties.row_weight
+
+
+def _guarantee(params: PrivacyParams) -> Guarantee:
+    if params.noise is NoiseKind.LAPLACE:
+        return Guarantee(epsilon=params.epsilon, delta=0.0, rho=None)
+    rho = rho_of(params)
+    if params.rho is None:
+        return Guarantee(epsilon=params.epsilon, delta=params.delta, rho=rho)
+    epsilon = composed_epsilon([Spend(rho=rho)], RHO_DELTA)
+    return Guarantee(epsilon=epsilon, delta=RHO_DELTA, rho=rho)
+
+
+def _check_noise(params: PrivacyParams, guarantee: Guarantee, calibration: Calibration) -> None:
+    if guarantee.rho is None:
+        needed = laplace_law(calibration.sensitivity, params.epsilon)
+    else:
+        needed = gaussian_law(calibration.sensitivity, guarantee.rho)
+    law = calibration.law
+    if law.kind is not needed.kind or law.scale < needed.scale:
+        raise ValueError(f"the guarantee needs {needed}, but {law} would be added")

@@ -1,0 +1,246 @@
+"""What the entries of a ledger add up to for one population. Pure: entries in, account out.
+
+State of a release: none -> reserved -> drawn -> committed; reserved -> cancelled. A release whose
+noise was drawn and then lost can be reserved again, as a further attempt that costs again: nobody
+can prove that the first noise was not seen.
+
+What counts: every attempt that was not cancelled, in each period from that of its reservation to
+that of its draw. So an attempt that is reserved in November and drawn in December counts in both:
+November had set the budget aside, and in December people were exposed. One that was never drawn
+counts until it is cancelled. Whatever the interleaving, what is drawn within a period never exceeds
+its total. Where an operator has set a wrong date right (`Accept`), what was dated later counts in
+the period in which that was done.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime
+from enum import StrEnum
+
+from hushrank.flows.errors import LedgerError
+from hushrank.flows.ledger.entries import (
+    RESTORE,
+    Accept,
+    Alert,
+    Cancel,
+    ChangeTerms,
+    Commit,
+    Draw,
+    Entry,
+    Open,
+    Reserve,
+    Unsafe,
+)
+from hushrank.flows.ledger.period import Period
+from hushrank.privacy.accounting import Spend
+
+
+class ReleaseState(StrEnum):
+    """How far a release got."""
+
+    NONE = "none"  # the ledger has never heard of it
+    RESERVED = "reserved"  # budget is set aside; no noise was drawn
+    DRAWN = "drawn"  # noise was, or may have been, drawn: spent, whatever happens next
+    COMMITTED = "committed"  # published
+    CANCELLED = "cancelled"  # the reservation was given back
+
+
+MAY_FOLLOW = {
+    Reserve: frozenset(ReleaseState) - {ReleaseState.RESERVED},
+    Draw: frozenset({ReleaseState.RESERVED}),
+    Commit: frozenset({ReleaseState.DRAWN}),
+    Cancel: frozenset({ReleaseState.RESERVED}),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Attempt:
+    """One reservation of a release and what became of it.
+
+    Attributes:
+        seq: number of the line that reserved it.
+        number: 1 for the first attempt at this release.
+        config_hash: of the configuration that asked for it.
+        night: whose answers it ranks; None: of no night.
+        result: SHA-256 of what was drawn; None: nothing, or it was not recorded.
+        inputs: keyed names of what it reads.
+        others: populations of which it was stated that their people are others.
+    """
+
+    seq: int
+    release_id: str
+    number: int
+    spend: Spend
+    operator: str
+    reserved_at: datetime
+    drawn_at: datetime | None = None
+    state: ReleaseState = ReleaseState.RESERVED
+    config_hash: str = ""
+    night: date | None = None
+    result: str | None = None
+    inputs: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+    def counts_in(self, period: Period) -> bool:
+        """Whether the budget of `period` pays for it."""
+        if self.state is ReleaseState.CANCELLED:
+            return False
+        if period.end is not None and self.reserved_at >= period.end:
+            return False
+        return period.start is None or self.drawn_at is None or self.drawn_at >= period.start
+
+
+@dataclass(frozen=True, slots=True)
+class Note:
+    """An entry that changes no release: terms, an alert, a recovery, or an uncovered release."""
+
+    seq: int
+    time: datetime
+    operator: str
+    what: Open | ChangeTerms | Unsafe | Alert | Accept
+
+
+@dataclass(slots=True)
+class Account:
+    """One population as its ledger stands.
+
+    Attributes:
+        opened: its first entry; None while it has none.
+        terms: the entry that last set total and renewal.
+        attempts: every reservation in order, the last of each release under its id in `latest`.
+        notes: the other entries, in order.
+        latest: release id -> index in `attempts`.
+        accepted: releases that the ledger need not know, by the word of an operator.
+    """
+
+    opened: Open | None = None
+    terms: Open | ChangeTerms | None = None
+    attempts: list[Attempt] = field(default_factory=list)
+    notes: list[Note] = field(default_factory=list)
+    latest: dict[str, int] = field(default_factory=dict)
+    accepted: set[str] = field(default_factory=set)
+
+    def attempt(self, release_id: str) -> Attempt | None:
+        """The last attempt at a release; None where there is none."""
+        index = self.latest.get(release_id)
+        return None if index is None else self.attempts[index]
+
+    def state(self, release_id: str) -> ReleaseState:
+        """How far a release got."""
+        attempt = self.attempt(release_id)
+        return ReleaseState.NONE if attempt is None else attempt.state
+
+    def nights(self, config_hash: str) -> dict[date, Attempt]:
+        """By night, the last attempt of this configuration that was published.
+
+        Where none was: the last one whose noise was drawn, or else that is reserved. So what was
+        paid for stands, whatever became of a run that was to rank the night again.
+        """
+        by_night = [(each.night, each) for each in self._of(config_hash) if each.night is not None]
+        standing: dict[date, Attempt] = {}
+        for state in (ReleaseState.RESERVED, ReleaseState.DRAWN, ReleaseState.COMMITTED):
+            standing |= {night: each for night, each in by_night if each.state is state}
+        return standing
+
+    def undrawn(self, config_hash: str, night: date) -> tuple[str, ...]:
+        """Releases of a night that hold budget and have drawn no noise."""
+        return tuple(
+            attempt.release_id
+            for attempt in self._of(config_hash)
+            if attempt.night == night and attempt.state is ReleaseState.RESERVED
+        )
+
+    def unpublished(self) -> tuple[str, ...]:
+        """Releases whose noise was drawn and of which no publication is recorded."""
+        drawn = (attempt for attempt in self.attempts if attempt.state is ReleaseState.DRAWN)
+        return tuple(
+            attempt.release_id for attempt in drawn if self.attempt(attempt.release_id) is attempt
+        )
+
+    def counted(self, period: Period) -> list[Attempt]:
+        """The attempts that the budget of `period` pays for."""
+        return [attempt for attempt in self.attempts if attempt.counts_in(period)]
+
+    def _of(self, config_hash: str) -> Iterator[Attempt]:
+        for attempt in self.attempts:
+            if attempt.config_hash == config_hash and attempt.state is not ReleaseState.CANCELLED:
+                yield attempt
+
+
+def account_of(entries: Iterable[Entry], population: str, place: str) -> Account:
+    """Add up the entries of `population`.
+
+    Raises:
+        LedgerError: an entry cannot follow the ones before it; the text names `place` and the line.
+    """
+    account = Account()
+    for entry in entries:
+        if isinstance(entry.what, Accept) and entry.what.clock:
+            account.attempts = [_dated_by(each, entry.time) for each in account.attempts]
+        if entry.population == population and not _add(account, entry):
+            raise LedgerError(
+                f"{place}: line {entry.seq} cannot follow the lines above it"
+                f" ({entry.what.event}). {RESTORE}"
+            )
+    return account
+
+
+def _add(account: Account, entry: Entry) -> bool:
+    """Take `entry` up into `account`; False where it cannot follow what is there."""
+    what = entry.what
+    if isinstance(what, Open | ChangeTerms | Unsafe | Alert | Accept):
+        if isinstance(what, Open) == (account.opened is not None):
+            return False
+        if isinstance(what, Open):
+            account.opened = what
+        if isinstance(what, Open | ChangeTerms):
+            account.terms = what
+        if isinstance(what, Accept):
+            account.accepted.update(what.releases)
+        account.notes.append(Note(entry.seq, entry.time, entry.operator, what))
+        return True
+    before = account.attempt(what.release_id)
+    if account.opened is None or account.state(what.release_id) not in MAY_FOLLOW[type(what)]:
+        return False
+    if isinstance(what, Reserve):
+        account.latest[what.release_id] = len(account.attempts)
+        account.attempts.append(_reserved(entry, what))
+        return what.attempt == (1 if before is None else before.number + 1)
+    if before is None or what.attempt != before.number:
+        return False
+    account.attempts[account.latest[what.release_id]] = _moved(before, what, entry.time)
+    return True
+
+
+def _reserved(entry: Entry, what: Reserve) -> Attempt:
+    return Attempt(
+        seq=entry.seq,
+        release_id=what.release_id,
+        number=what.attempt,
+        spend=what.spend,
+        operator=entry.operator,
+        reserved_at=entry.time,
+        config_hash=what.config_hash,
+        night=what.night,
+        inputs=what.inputs,
+        others=what.others,
+    )
+
+
+def _dated_by(attempt: Attempt, time: datetime) -> Attempt:
+    """The attempt as it is once it is known that nothing above was recorded after `time`.
+
+    It moves into the period of `time`, which pays for it: its own date is past or never was.
+    """
+    drawn_at = None if attempt.drawn_at is None else min(attempt.drawn_at, time)
+    return replace(attempt, reserved_at=min(attempt.reserved_at, time), drawn_at=drawn_at)
+
+
+def _moved(attempt: Attempt, what: Draw | Commit | Cancel, time: datetime) -> Attempt:
+    if isinstance(what, Draw):
+        return replace(attempt, state=ReleaseState.DRAWN, drawn_at=time, result=what.result)
+    if isinstance(what, Commit):
+        return replace(attempt, state=ReleaseState.COMMITTED)
+    return replace(attempt, state=ReleaseState.CANCELLED)

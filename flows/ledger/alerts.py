@@ -1,0 +1,45 @@
+"""When people are warned that a budget runs out. Pure: an account in, fractions out.
+
+A fraction below 1 is reached when the composed epsilon of the period's attempts is that share of
+the total; 1 is reached when one more release like the last one does not fit. An alert is an entry
+of the ledger, so each is given once a period, whichever run or machine comes by first; a raised
+total starts anew.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from hushrank.flows.ledger.account import Account
+from hushrank.flows.ledger.budget import BudgetTerms
+from hushrank.flows.ledger.entries import Alert
+from hushrank.flows.ledger.period import Period
+from hushrank.privacy.accounting import Spend, composed_epsilon, fits
+
+ROUNDING = 1e-9  # 0.3 of 3 counts as 0.9, whatever floats make of it
+
+
+def reached(terms: BudgetTerms, spends: Sequence[Spend]) -> tuple[float, ...]:
+    """The fractions of `terms.alerts` that `spends` have reached, ascending."""
+    if not (terms.alerts and spends):
+        return ()
+    spent = composed_epsilon(spends, terms.delta)
+    used_up = not fits(spends, spends[-1], terms.epsilon, terms.delta)
+    return tuple(
+        fraction
+        for fraction in sorted(set(terms.alerts))
+        if spent >= fraction * terms.epsilon * (1 - ROUNDING) or (fraction == 1 and used_up)
+    )
+
+
+def new_alerts(terms: BudgetTerms, account: Account, period: Period) -> tuple[float, ...]:
+    """Those of the reached fractions of which nobody was told in this period, at this total."""
+    told = {
+        note.what.fraction
+        for note in account.notes
+        if isinstance(note.what, Alert)
+        and note.what.epsilon == terms.epsilon
+        and (period.start is None or note.time >= period.start)
+    }
+    spends = [attempt.spend for attempt in account.counted(period)]
+    return tuple(fraction for fraction in reached(terms, spends) if fraction not in told)

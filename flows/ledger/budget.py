@@ -1,0 +1,127 @@
+"""A privacy budget: the terms of a population, what one release holds of it, what is left."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from datetime import date, datetime
+from enum import StrEnum
+
+from hushrank.flows.ledger.period import Refresh
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.units import Adjacency, Unit
+
+
+class Protects(StrEnum):
+    """What of a unit every release of a population hides; costs of two of these cannot be added."""
+
+    ROWS = "rows"  # all of it, who compared what included
+    OUTCOMES = "outcomes"  # who won; who compared what is public
+    ANSWER = "answer"  # of local answers one, for nothing bounds how many a person gives
+    PERSON = "person"  # of local answers all of one person
+
+
+@dataclass(frozen=True, slots=True)
+class BudgetTerms:
+    """What one population may lose altogether.
+
+    Attributes:
+        population: the name under which its releases are added up.
+        epsilon: total in nats, finite and > 0, at `delta`.
+        delta: in [0, 1); > 0 where gaussian noise is to be paid for.
+        refresh: how often the total renews; None: never.
+        unit: what every release of the population protects.
+        adjacency: how two adjacent inputs of every release differ.
+        protects: what of the unit every release hides; None: not told apart.
+        alerts: fractions of the total, in (0, 1], at which people are warned; 1: used up.
+        other_people: populations that may read the same files, as their people are others.
+
+    Raises:
+        ValueError: a field breaks one of these rules.
+    """
+
+    population: str
+    epsilon: float
+    delta: float
+    refresh: Refresh | None
+    unit: Unit
+    adjacency: Adjacency
+    protects: Protects | None = None
+    alerts: tuple[float, ...] = ()
+    other_people: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        if not self.population:
+            raise ValueError("population must not be empty")
+        if not (math.isfinite(self.epsilon) and self.epsilon > 0):
+            raise ValueError(f"epsilon must be finite and > 0, got {self.epsilon!r}")
+        if not 0 <= self.delta < 1:
+            raise ValueError(f"delta must be at least 0 and below 1, got {self.delta!r}")
+        if not all(0 < fraction <= 1 for fraction in self.alerts):
+            raise ValueError(f"alerts must be above 0 and at most 1, got {self.alerts!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class Reservation:
+    """Budget set aside for one attempt at a release.
+
+    Attributes:
+        attempt: 1 for the first.
+        reserved_at: UTC.
+        repeated: it was there already, so this call spent nothing.
+    """
+
+    release_id: str
+    attempt: int
+    spend: Spend
+    reserved_at: datetime
+    repeated: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SharedInput:
+    """Another population of the ledger that reads the same input.
+
+    Attributes:
+        stated: the operator states that its people are others.
+        added: its costs count in `Balance.shared_epsilon`; those of another unit cannot.
+    """
+
+    population: str
+    stated: bool
+    added: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Balance:
+    """The budget of the current period.
+
+    Attributes:
+        total: epsilon allowed, at `delta`.
+        spent_epsilon: of all counted attempts together.
+        remaining_epsilon: the most that one more release with laplace noise may cost.
+        releases: how many attempts count.
+        undrawn: releases that hold budget but have not drawn noise.
+        unsafe: how many releases no budget covers, ever.
+        renews_on: the first day of the next period, UTC; None: never.
+        unpublished: releases whose noise was drawn and that were not published yet, ever.
+        alert: the largest fraction of `BudgetTerms.alerts` that is reached; None: none is.
+        shared: other populations that read the same input.
+        shared_epsilon: `spent_epsilon` and theirs together, as if all were the same people.
+        begun: the population has an entry in the ledger.
+    """
+
+    population: str
+    total: float
+    delta: float
+    spent_epsilon: float
+    remaining_epsilon: float
+    releases: int
+    undrawn: tuple[str, ...]
+    unsafe: int
+    renews_on: date | None
+    unpublished: tuple[str, ...] = ()
+    alert: float | None = None
+    shared: tuple[SharedInput, ...] = ()
+    shared_epsilon: float = 0.0
+    begun: bool = True

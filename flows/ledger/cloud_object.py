@@ -1,0 +1,243 @@
+"""A ledger in Cloud Storage: one object, replaced whole under a generation match.
+
+Of several writers who have read the same generation one wins; the others read again. A write whose
+answer is lost is repeated, and the repetition meets the writer's own work: so each write carries a
+name of its own, and the names of the last `KEPT_NAMES` writes stay in the object's metadata.
+
+Beside `ledger.jsonl` stand
+- `ledger.jsonl.length`, how many bytes the ledger held after an append, to tell a ledger that was
+  deleted or put back from an older copy; it may lag behind, which is allowed;
+- `ledger.jsonl.runs/`, one lease for each release, held while it runs (`flows.ledger.lease`).
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from hushrank.flows.errors import LedgerError, RunInProgress
+from hushrank.flows.ledger.backend import Snapshot
+from hushrank.flows.ledger.lease import LEASE_SECONDS, Lease, LeaseLost, LeaseTaken
+from hushrank.flows.signals import signals_held
+from hushrank.transforms.storage.cloud_storage import (
+    ABSENT,
+    PATIENCE,
+    CloudPath,
+    ObjectChanged,
+    StoredObject,
+)
+
+KEPT_NAMES = 32  # of writes: so many others may come between a write and its repetition
+_NAMES = "hushrank-writes"  # key of the metadata
+
+
+class LedgerObject:
+    """The `LedgerBackend` of an object in Cloud Storage.
+
+    Args:
+        path: the object.
+        patience: seconds in which a request that fails for a passing reason is repeated.
+        lease_seconds: a run that was not heard of for so long is dead.
+    """
+
+    def __init__(
+        self,
+        path: CloudPath,
+        patience: float = PATIENCE,
+        lease_seconds: float = LEASE_SECONDS,
+    ) -> None:
+        self._path = path
+        self._length_path = CloudPath.parse(f"{path}.length")
+        self._runs = CloudPath.parse(f"{path}.runs")
+        self._patience = patience
+        self._lease_seconds = lease_seconds
+        self._leases: dict[str, Lease] = {}
+
+    @property
+    def place(self) -> str:
+        """Its URL."""
+        return str(self._path)
+
+    def read(self) -> Snapshot:
+        """What the object holds now.
+
+        Raises:
+            LedgerError: it cannot be read, or the store does not answer.
+        """
+        try:
+            recorded = self._recorded_length()  # first, as an append records it last
+            found = self._path.read(self._patience)
+        except OSError as error:
+            raise _unreachable(self.place, "read", error) from error
+        content = b"" if found is None else found.content
+        if recorded is None and content:  # was the very first append made in between?
+            recorded = self._recorded_length()
+        token = str(ABSENT if found is None else found.generation)
+        return Snapshot(content, token, self._loss(content, recorded))
+
+    def append(self, token: str, lines: bytes) -> bool:
+        """Replace the object by itself and `lines`; see `LedgerBackend.append`.
+
+        Raises:
+            LedgerError: it cannot be written, the store does not answer, or another run took over
+                a release that this one held. Where it was the answer that got lost, `lines` may be
+                recorded: budget may then be spent for nothing, but never too little counted.
+        """
+        try:
+            for lease in self._leases.values():
+                lease.check()
+            found = self._path.read(self._patience)
+            if str(ABSENT if found is None else found.generation) != token:
+                return False
+            if found is None and self._recorded_length() is None:
+                self._record_length(0)  # from now on: where it is missing, an older ledger is back
+            content = lines if found is None else found.content + lines
+            written = self._swap(found, content)
+            if written:
+                self._record_length(len(content))
+        except LeaseLost as error:
+            raise LedgerError(str(error)) from None
+        except OSError as error:
+            raise _unreachable(self.place, "written", error) from error
+        return written
+
+    def tidy(self) -> None:
+        """Nothing: an object appears whole or not at all."""
+
+    def accept_loss(self) -> None:
+        """Record the length of what is there now; see `LedgerBackend.accept_loss`."""
+        try:
+            found = self._path.read(self._patience)
+            length = 0 if found is None else len(found.content)
+            self._length_path.write(f"{length}\n".encode(), patience=self._patience)
+        except OSError as error:
+            raise _unreachable(str(self._length_path), "written", error) from error
+
+    @contextmanager
+    def hold(self, release_id: str) -> Iterator[None]:
+        """Keep every other run of that release out; see `LedgerBackend.hold`."""
+        lease = Lease(self._runs / f"{release_id}.lease", self._lease_seconds)
+        try:
+            with signals_held():  # or a signal would leave a lease that nobody ends
+                self._take(lease, release_id)
+            yield
+        finally:
+            if self._leases.get(release_id) is lease:
+                del self._leases[release_id]
+                lease.release()
+
+    def _take(self, lease: Lease, release_id: str) -> None:
+        try:
+            lease.take()
+        except LeaseTaken as error:
+            raise RunInProgress(
+                f"Another run of release {release_id} is in progress ({error}). Wait until it ends;"
+                " then run again, which will cost nothing if it succeeded. A run that died lets go"
+                f" within {self._lease_seconds:g} s; to end that wait, make sure that it is dead"
+                f" and delete {lease.path}."
+            ) from None
+        except OSError as error:
+            raise _unreachable(str(lease.path), "written", error) from error
+        self._leases[release_id] = lease
+
+    def _swap(self, found: StoredObject | None, content: bytes) -> bool:
+        """Write `content` over what was `found`; whether that is what happened."""
+        before = [] if found is None else _names(found)
+        mine = uuid.uuid4().hex
+        names = [*before, mine][-KEPT_NAMES:]
+        try:
+            self._path.write(
+                content,
+                replaces=ABSENT if found is None else found.generation,
+                metadata={_NAMES: ",".join(names)},
+                patience=self._patience,
+            )
+        except ObjectChanged:
+            now = self._path.read(self._patience)
+            return now is not None and _happened(mine, before, _names(now), self.place)
+        return True
+
+    def _record_length(self, length: int) -> None:
+        """Raise the recorded length; another writer may have recorded a larger one."""
+        while True:
+            found = self._length_path.read(self._patience)
+            known = self._length(found)
+            if known is not None and known >= length:
+                return
+            try:
+                self._length_path.write(
+                    f"{length}\n".encode(),
+                    replaces=ABSENT if found is None else found.generation,
+                    patience=self._patience,
+                )
+            except ObjectChanged:
+                continue
+            except PermissionError:
+                raise
+            except OSError:
+                return  # the lines are recorded: the next append records their length as well
+            return
+
+    def _recorded_length(self) -> int | None:
+        return self._length(self._length_path.read(self._patience))
+
+    def _length(self, found: StoredObject | None) -> int | None:
+        try:
+            return None if found is None else int(found.content)
+        except ValueError as error:
+            raise LedgerError(
+                f"{self._length_path} is damaged: it does not hold a number."
+                f" If {self._path} is complete, delete it and run hushrank ledger recover."
+            ) from error
+
+    def _loss(self, content: bytes, recorded: int | None) -> str | None:
+        """How it is known that lines are missing; None: none are."""
+        if recorded is None and content:
+            return (
+                f"{self._length_path} is missing, so nobody can tell whether this ledger is the"
+                " newest. Put the newest generation of both back; or run hushrank ledger recover,"
+                " which says what is known to be spent."
+            )
+        if recorded is None or len(content) >= recorded:
+            return None
+        return (
+            f"{self._path}: {recorded - len(content)} bytes at its end are missing: it was deleted"
+            " or replaced by an older copy. Put the newest generation back (gcloud storage ls"
+            " --all-versions shows what the bucket keeps). Without one, count this budget as"
+            " spent, or run hushrank ledger recover, which says what is known to be."
+        )
+
+
+def _names(found: StoredObject) -> list[str]:
+    return [name for name in found.metadata.get(_NAMES, "").split(",") if name]
+
+
+def _happened(mine: str, before: list[str], now: list[str], place: str) -> bool:
+    """Whether the write `mine`, which was refused as late, is one that had been carried out.
+
+    Args:
+        mine: its name.
+        before: names of the writes that it was to follow.
+        now: names of the last writes.
+        place: of the ledger.
+
+    Raises:
+        LedgerError: so much was written since that nobody can tell.
+    """
+    if mine in now:
+        return True
+    if (before and before[-1] in now) or (not before and len(now) < KEPT_NAMES):
+        return False
+    raise LedgerError(
+        f"{place}: so many others wrote that it cannot be told whether this step was recorded."
+        " Nothing was drawn; run again."
+    )
+
+
+def _unreachable(place: str, what: str, error: OSError) -> LedgerError:
+    return LedgerError(
+        f"{place}: the ledger cannot be {what} ({error.strerror or type(error).__name__}), and"
+        " without it nothing may be drawn. Check ledger.path, the permissions of this account and"
+        " the network; then run again."
+    )

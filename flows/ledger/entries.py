@@ -1,0 +1,277 @@
+"""The lines of a ledger: one JSON object each, chained by hashes. Pure: bytes to entries and back.
+
+`hash` is the SHA-256 of the line without its `hash` field, and `previous` is the `hash` of the line
+above, so a line that was edited, removed or moved is found. The chain has no key: it shows
+accidents and careless edits, not a forger who computes it anew.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Annotated, Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from hushrank.flows.errors import LedgerError
+from hushrank.flows.ledger.budget import Protects
+from hushrank.flows.ledger.period import Refresh
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.units import Adjacency, Unit
+
+VERSION: Literal[1] = 1
+LINE_START = b'{"hushrank_ledger":'  # of every line of every version
+RESTORE = (
+    "Put back an unchanged copy of the ledger and never edit it;"
+    " without a copy, count this budget as spent."
+)
+_NO_PREVIOUS = "0" * 64
+_HASH_FIELD = b',"hash":"'
+
+
+class _Wire(BaseModel):
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+
+
+class Open(_Wire):
+    """The first entry of a population. Unit, adjacency and what is hidden of a unit hold for good.
+
+    Attributes:
+        protects: None in entries from before it was recorded, which tell no two kinds apart.
+    """
+
+    event: Literal["open"] = "open"
+    epsilon: float
+    delta: float
+    refresh: Refresh | None
+    unit: Unit
+    adjacency: Adjacency
+    protects: Protects | None = None
+
+
+class ChangeTerms(_Wire):
+    """The operator changed the total or its renewal; what was spent stays spent."""
+
+    event: Literal["terms"] = "terms"
+    epsilon: float
+    delta: float
+    refresh: Refresh | None
+
+
+class Reserve(_Wire):
+    """Budget set aside for one attempt at a release.
+
+    Attributes:
+        night: whose answers it ranks; None where the configuration selects no night.
+        key: tells which key the names below are made with; empty in older entries.
+        inputs: keyed names of what is read (`flows.ledger.input_names`).
+        others: populations of which the operator states that their people are others.
+    """
+
+    event: Literal["reserve"] = "reserve"
+    release_id: str
+    attempt: int
+    spend: Spend
+    config_hash: str
+    night: date | None = None
+    key: str = ""
+    inputs: tuple[str, ...] = ()
+    others: tuple[str, ...] = ()
+
+
+class Draw(_Wire):
+    """The point of no return, written before anybody can see the noise.
+
+    Attributes:
+        result: SHA-256 of the file that holds what was drawn, noise included; None where the
+            mechanism failed, and in entries from before it was recorded.
+    """
+
+    event: Literal["draw"] = "draw"
+    release_id: str
+    attempt: int
+    result: str | None = None
+
+
+class Commit(_Wire):
+    """The release was published."""
+
+    event: Literal["commit"] = "commit"
+    release_id: str
+    attempt: int
+
+
+class Cancel(_Wire):
+    """The reservation was given back before any noise was drawn."""
+
+    event: Literal["cancel"] = "cancel"
+    release_id: str
+    attempt: int
+
+
+class Unsafe(_Wire):
+    """A release that no budget covers: without noise, or with noise from an injected seed."""
+
+    event: Literal["unsafe"] = "unsafe"
+    release_id: str
+    why: str
+
+
+class Alert(_Wire):
+    """People were warned that this fraction of a total of `epsilon` is used; once a period."""
+
+    event: Literal["alert"] = "alert"
+    fraction: float
+    epsilon: float
+
+
+class Accept(_Wire):
+    """The operator has looked at what is amiss with the ledger, and goes on (`ledger recover`).
+
+    Attributes:
+        why: what was amiss, in words.
+        key: from here on names are made with this key; empty: with the one from before.
+        clock: the date of this entry is right, and no later date above it is.
+        releases: published ones of past periods that the ledger does not know, and need not.
+    """
+
+    event: Literal["accept"] = "accept"
+    why: str
+    releases: tuple[str, ...] = ()
+    key: str = ""
+    clock: bool = False
+
+
+Event = Open | ChangeTerms | Reserve | Draw | Commit | Cancel | Unsafe | Alert | Accept
+
+
+class Entry(_Wire):
+    """One line: who recorded what, when, about which population.
+
+    In the file the fields of `what` stand beside the others.
+    """
+
+    hushrank_ledger: Literal[1] = VERSION
+    seq: int
+    time: datetime
+    population: str
+    operator: str
+    previous: str
+    what: Annotated[Event, Field(discriminator="event")]
+
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """The verified entries of a ledger and the hash of its last line."""
+
+    entries: tuple[Entry, ...]
+    last_hash: str
+
+    def hash_of(self, line: int) -> str | None:
+        """Of the line of that number, from 1; None where there is none."""
+        if line == len(self.entries):
+            return self.last_hash
+        return self.entries[line].previous if 0 < line < len(self.entries) else None
+
+    @property
+    def key(self) -> str:
+        """Which key the names in it are made with; empty where it has none."""
+        return next(filter(None, (_key(entry.what) for entry in reversed(self.entries))), "")
+
+
+def _key(what: Event) -> str:
+    return what.key if isinstance(what, Reserve | Accept) else ""
+
+
+def read_chain(content: bytes, place: str) -> Chain:
+    """The entries of a ledger, every line of it verified.
+
+    Args:
+        content: all lines, each with its newline.
+        place: where they are from, for messages.
+
+    Raises:
+        LedgerError: not a ledger, of another version, or changed since it was written; the text
+            names the line.
+    """
+    entries: list[Entry] = []
+    previous = _NO_PREVIOUS
+    lines = content.removesuffix(b"\n").split(b"\n") if content else []
+    for number, line in enumerate(lines, start=1):
+        where = f"{place}: line {number}"
+        fields = _fields(line, where, number)
+        entry, digest = _verified(line, fields, where)
+        if entry.previous != previous or entry.seq != number:
+            raise LedgerError(
+                f"{where} does not follow the line above it:"
+                f" a line was removed, added or moved. {RESTORE}"
+            )
+        entries.append(entry)
+        previous = digest
+    return Chain(tuple(entries), previous)
+
+
+def write_lines(
+    chain: Chain, events: Sequence[Event], *, population: str, operator: str, time: datetime
+) -> bytes:
+    """The lines that add `events` to `chain`."""
+    lines = []
+    previous = chain.last_hash
+    for seq, event in enumerate(events, start=len(chain.entries) + 1):
+        entry = Entry(
+            seq=seq,
+            time=time,
+            population=population,
+            operator=operator,
+            previous=previous,
+            what=event,
+        )
+        body = _body(entry)
+        previous = hashlib.sha256(body).hexdigest()
+        lines.append(body[:-1] + _HASH_FIELD + previous.encode() + b'"}\n')
+    return b"".join(lines)
+
+
+def _body(entry: Entry) -> bytes:
+    fields = entry.model_dump(mode="json", exclude={"what"}) | entry.what.model_dump(mode="json")
+    return json.dumps(fields, separators=(",", ":"), allow_nan=False).encode()
+
+
+def _fields(line: bytes, where: str, number: int) -> dict[str, Any]:
+    try:
+        fields = json.loads(line)
+    except (ValueError, RecursionError):
+        fields = None
+    if not isinstance(fields, dict) or not line.startswith(LINE_START):
+        if number == 1:
+            raise LedgerError(
+                f"{where} is not an entry of a hushrank ledger. If this file never was a ledger,"
+                f" correct ledger.path. {RESTORE}"
+            )
+        raise LedgerError(f"{where} is damaged: it is not an entry of a ledger. {RESTORE}")
+    version = fields["hushrank_ledger"]
+    if version != VERSION:
+        raise LedgerError(
+            f"{where} is of ledger version {str(version)[:20]}, but this hushrank reads version"
+            f" {VERSION}. Use the hushrank that wrote it, or a newer one."
+        )
+    return fields
+
+
+def _verified(line: bytes, fields: dict[str, Any], where: str) -> tuple[Entry, str]:
+    body, _, ending = line.rpartition(_HASH_FIELD)
+    digest = hashlib.sha256(body + b"}").hexdigest()
+    if ending != digest.encode() + b'"}':
+        raise LedgerError(
+            f"{where} was changed after it was written: its hash does not match. {RESTORE}"
+        )
+    header = {name: fields.pop(name, None) for name in Entry.model_fields.keys() - {"what"}}
+    del fields["hash"]
+    try:
+        return Entry.model_validate({**header, "what": fields}), digest
+    except ValidationError as error:
+        field = ".".join(str(part) for part in error.errors()[0]["loc"])
+        raise LedgerError(f"{where} is not an entry of a ledger: see {field}. {RESTORE}") from None

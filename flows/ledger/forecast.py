@@ -1,0 +1,152 @@
+"""How long a budget lasts. Pure: what was spent and the calendar in, nights and days out.
+
+Nights are ranked when the configured schedule comes round, or one a day where there is none, each
+at the same cost, by the accountant of the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from itertools import islice
+
+from cronsim import CronSim, CronSimError
+
+from hushrank.flows.config.schedule import ScheduleConfig
+from hushrank.flows.ledger.budget import BudgetTerms
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.budget_split import releases_left
+
+HORIZON = 3650  # nights, and days; no forecast reaches further
+MOST_RUNS = 50_000  # of a schedule that are looked at; one each minute for a month
+ONE_A_DAY = "With one a day"
+
+Demand = Iterable[tuple[date, int]]  # days in order, UTC, and how many nights are to be ranked then
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forecast:
+    """What becomes of a budget if every night is ranked.
+
+    Attributes:
+        pace: when nights are taken to be ranked, as a sentence begins.
+        nights_left: how many more nights fit into this period, at most `HORIZON`.
+        nights_wanted: how many will ask for budget before it renews, or within `HORIZON`.
+        runs_out_on: the first day on which a night is refused; None: none is.
+        renews_on: the first day of the next period; None: never.
+    """
+
+    pace: str
+    nights_left: int
+    nights_wanted: int
+    runs_out_on: date | None
+    renews_on: date | None
+
+
+def forecast(
+    terms: BudgetTerms,
+    spends: Sequence[Spend],
+    spend: Spend,
+    *,
+    demand: Demand,
+    renews_on: date | None,
+    pace: str = ONE_A_DAY,
+) -> Forecast:
+    """What becomes of the budget of `terms`.
+
+    Args:
+        terms: total and delta.
+        spends: what counts in this period.
+        spend: of one night.
+        demand: of this period, or of `HORIZON` days where none ends.
+        renews_on: the first day of the next period; None: never.
+        pace: what `demand` follows.
+    """
+    left = releases_left(spends, spend, terms.epsilon, terms.delta, HORIZON)
+    wanted, runs_out = 0, None
+    for day, nights in demand:
+        wanted += nights
+        if wanted > left and runs_out is None:
+            runs_out = day
+    return Forecast(
+        pace=pace,
+        nights_left=left,
+        nights_wanted=wanted,
+        runs_out_on=runs_out,
+        renews_on=renews_on,
+    )
+
+
+def demand_by_day(now: datetime, due: int, renews_on: date | None) -> Demand:
+    """Those that are due today, and one on each day until the budget renews."""
+    today = now.astimezone(UTC).date()
+    yield today, due
+    for days in range(1, (_end(now, renews_on) - today).days):
+        yield today + timedelta(days=days), 1
+
+
+def demand_by_schedule(
+    schedule: ScheduleConfig, now: datetime, due: int, renews_on: date | None, *, nightly: bool
+) -> Demand | None:
+    """The nights that are due whenever `schedule.cron` comes round, until the budget renews.
+
+    Args:
+        schedule: says which nights a run catches up with.
+        now: this moment, with a time zone.
+        due: nights that wait for the next run.
+        renews_on: the first day of the next period; None: never.
+        nightly: whether there are nights; else each run ranks all there is, once.
+
+    Returns:
+        None where there is no `cron`, or none that can be read.
+    """
+    if schedule.cron is None:
+        return None
+    try:
+        runs = CronSim(schedule.cron, now.astimezone(schedule.zone))
+    except CronSimError:
+        return None
+    end = _end(now, renews_on)
+    return _by_night(schedule, now, due, end) if nightly else _by_run(runs, end)
+
+
+def _by_run(runs: Iterator[datetime], end: date) -> Demand:
+    for run in islice(runs, MOST_RUNS):
+        day = run.astimezone(UTC).date()
+        if day >= end:
+            return
+        yield day, 1
+
+
+def _by_night(schedule: ScheduleConfig, now: datetime, due: int, end: date) -> Demand:
+    moment, ranked = now.astimezone(schedule.zone), schedule.last_night(now)
+    while run := next(CronSim(schedule.cron or "", moment), None):
+        day, last = run.astimezone(UTC).date(), schedule.last_night(run)
+        if day >= end:
+            return
+        yield day, min(due + (last - ranked).days, schedule.catch_up_days + 1)
+        moment = datetime.combine(run.date(), time.max, schedule.zone)  # later today: no new night
+        due, ranked = 0, last
+
+
+def _end(now: datetime, renews_on: date | None) -> date:
+    """The first day of which a forecast says nothing."""
+    return renews_on or now.astimezone(UTC).date() + timedelta(days=HORIZON + 1)
+
+
+def forecast_text(population: str, cost: str, found: Forecast) -> str:
+    """What a person reads; every date in full, for it may be read much later."""
+    nights = f"{found.nights_left} more night{'' if found.nights_left == 1 else 's'}"
+    if found.nights_left >= HORIZON:
+        nights = f"at least {HORIZON} more nights"
+    fits = f"{population}: {nights} at {cost} each fit into the budget"
+    renewal = "" if found.renews_on is None else f" It renews on {found.renews_on}."
+    if found.runs_out_on is not None:
+        short = found.nights_wanted - found.nights_left
+        lacking = "" if found.renews_on is None else f", {short} nights short of its renewal"
+        return f"{fits}. {found.pace} it runs out on {found.runs_out_on}{lacking}.{renewal}"
+    if found.renews_on is not None:
+        wanted = f"{found.nights_wanted} are wanted before it renews on {found.renews_on}"
+        return f"{fits}. {found.pace} {wanted}."
+    return f"{fits}. {found.pace} it lasts more than {HORIZON // 365} years."

@@ -1,0 +1,101 @@
+"""The ledger as a table for people: a row for each attempt, unsafe release and change of terms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from datetime import datetime
+
+from hushrank.flows.ledger.account import Account, Attempt, Note, ReleaseState
+from hushrank.flows.ledger.budget_text import spend_text
+from hushrank.flows.ledger.entries import Accept, Alert, Unsafe
+from hushrank.flows.ledger.period import Period
+from hushrank.privacy.accounting import Spend
+
+HISTORY_COLUMNS = ("time (UTC)", "release", "state", "cost", "counts now", "by", "note")
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryRow:
+    """One attempt at a release, change of the terms, alert, or release that no budget covers.
+
+    Attributes:
+        time: when it was recorded; of an attempt, when it was reserved.
+        release_id: empty for terms.
+        spend: None where nothing is charged.
+        counts_now: the budget of the current period pays for it.
+        operator: who ran it.
+        note: the terms, why a release is unsafe, or its night, attempt and what is to be done.
+    """
+
+    time: datetime
+    release_id: str
+    state: str
+    spend: Spend | None
+    counts_now: bool
+    operator: str
+    note: str
+
+    def cells(self) -> tuple[str, ...]:
+        """As text, in the order of `HISTORY_COLUMNS`."""
+        return (
+            f"{self.time:%Y-%m-%d %H:%M:%S}",
+            self.release_id,
+            self.state,
+            "" if self.spend is None else spend_text(self.spend),
+            "yes" if self.counts_now else "no",
+            self.operator,
+            self.note,
+        )
+
+
+def history_of(account: Account, period: Period) -> tuple[HistoryRow, ...]:
+    """All of `account` in the order of the ledger, as of `period`."""
+    rows = {attempt.seq: _attempt_row(attempt, period) for attempt in account.attempts}
+    rows |= {note.seq: _note_row(note) for note in account.notes}
+    return tuple(rows[seq] for seq in sorted(rows))
+
+
+def _attempt_row(attempt: Attempt, period: Period) -> HistoryRow:
+    return HistoryRow(
+        time=attempt.reserved_at,
+        release_id=attempt.release_id,
+        state=attempt.state.value,
+        spend=attempt.spend,
+        counts_now=attempt.counts_in(period),
+        operator=attempt.operator,
+        note="; ".join(_remarks(attempt)),
+    )
+
+
+def _remarks(attempt: Attempt) -> Iterator[str]:
+    if attempt.night is not None:
+        yield f"night {attempt.night}"
+    if attempt.number > 1:
+        yield f"attempt {attempt.number}"
+    if attempt.state is ReleaseState.DRAWN:
+        yield f"not published: hushrank resume {attempt.release_id}"
+
+
+def _note_row(note: Note) -> HistoryRow:
+    what = note.what
+    if isinstance(what, Unsafe):
+        release_id, state, text = what.release_id, "UNSAFE", what.why
+    elif isinstance(what, Alert):
+        release_id, state = "", "alert"
+        text = f"{what.fraction:.0%} of epsilon {what.epsilon:g} used"
+    elif isinstance(what, Accept):
+        release_id, state, text = "", "recovery", what.why
+    else:
+        renewal = f", {what.refresh}" if what.refresh else ""
+        release_id, state = "", "terms"
+        text = f"epsilon {what.epsilon:g}, delta {what.delta:g}{renewal}"
+    return HistoryRow(
+        time=note.time,
+        release_id=release_id,
+        state=state,
+        spend=None,
+        counts_now=False,
+        operator=note.operator,
+        note=text,
+    )

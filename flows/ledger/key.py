@@ -1,0 +1,145 @@
+"""The secret beside a ledger, under which everything confidential is named.
+
+What identifies a release or an input file is computed from paths, sizes and dates of confidential
+files. As a plain hash it would be an oracle: whoever knows all rows but one could try both sizes
+and read off the published identity which one was there. So each is an HMAC-SHA256 under 32 bytes
+from the operating system that stand beside the ledger, as `ledger.jsonl.key`, and nowhere else.
+
+To somebody without the key such a name is a random one (HMAC is a pseudo-random function, [B06]);
+each purpose has a function of its own.
+
+References:
+    [B06] Bellare. New proofs for NMAC and HMAC: security without collision-resistance. 2006.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from hushrank.flows.errors import LedgerError
+from hushrank.flows.ledger.private_files import create_private, read_private, require_own_folder
+from hushrank.flows.signals import signals_held
+from hushrank.privacy.randomness import system_bits
+from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, Place
+from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER
+
+KEY_BYTES = 32
+TAG_DIGITS = 16  # 64 bits: no two names of one ledger meet
+
+
+class Purpose(StrEnum):
+    """What is named; the same text has another name for each."""
+
+    RELEASE = "release id"
+    INPUT = "input"
+    CHECK = "key check"
+
+
+@dataclass(frozen=True, slots=True)
+class LedgerKey:
+    """The secret of one ledger.
+
+    Attributes:
+        value: `KEY_BYTES` bytes.
+        path: where it is kept, for messages.
+    """
+
+    value: bytes = field(repr=False)
+    path: str
+
+    def tag(self, purpose: Purpose, text: str) -> str:
+        """Name of `text`: `TAG_DIGITS` hexadecimal digits."""
+        message = f"hushrank {purpose}\0{text}".encode("utf-8", "surrogateescape")
+        return hmac.new(self.value, message, hashlib.sha256).hexdigest()[:TAG_DIGITS]
+
+    @property
+    def check(self) -> str:
+        """What the ledger records, to tell later whether this is the same key."""
+        return self.tag(Purpose.CHECK, "")
+
+
+def key_path(ledger: Place) -> Place:
+    """Where the key of a ledger is kept."""
+    suffixed = f"{ledger}.key"
+    return CloudPath.parse(suffixed) if isinstance(ledger, CloudPath) else Path(suffixed)
+
+
+def find_key(ledger: Place) -> LedgerKey | None:
+    """The key of a ledger; None where it has none yet.
+
+    Raises:
+        LedgerError: others could read or replace it, or it is damaged or unreachable.
+    """
+    path = key_path(ledger)
+    try:
+        if isinstance(path, CloudPath):
+            found = path.read()
+            text = None if found is None else found.content
+        else:
+            require_own_folder(path)
+            text = read_private(path, 4 * KEY_BYTES)
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise _unusable(path, "read", error) from error
+    return None if text is None else LedgerKey(_parsed(path, text), str(path))
+
+
+def ledger_key(ledger: Place) -> LedgerKey:
+    """The key of a ledger; where it has none yet, one is made and kept.
+
+    Of several processes that make one at once, all get the same.
+
+    Raises:
+        LedgerError: as `find_key`, or it cannot be written.
+    """
+    known = find_key(ledger)
+    if known is not None:
+        return known
+    path, text = key_path(ledger), f"{system_bits().take(KEY_BYTES).hex()}\n".encode()
+    try:
+        if isinstance(path, CloudPath):
+            path.create(text)
+        else:
+            path.parent.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
+            with signals_held():
+                create_private(path, text)
+    except ObjectChanged:
+        pass  # another process was quicker, and its key is the one
+    except OSError as error:
+        raise _unusable(path, "written", error) from error
+    made = find_key(ledger)
+    if made is None:
+        raise LedgerError(f"{path}: the key of the ledger was removed just now. Run again.")
+    return made
+
+
+def _parsed(path: Place, text: bytes) -> bytes:
+    try:
+        value = bytes.fromhex(text.decode("ascii"))
+    except ValueError:
+        value = b""
+    if len(value) != KEY_BYTES:
+        raise LedgerError(
+            f"{path}: is not the key of a ledger ({2 * KEY_BYTES} hexadecimal digits). Put back the"
+            f" one that stood beside the ledger; {WITHOUT_KEY}. Nothing was spent."
+        )
+    return value
+
+
+WITHOUT_KEY = (
+    "if it is lost, delete this file and run hushrank ledger recover, which says what that costs"
+)
+
+
+def _unusable(path: Place, what: str, error: OSError) -> LedgerError:
+    reason = error.strerror or type(error).__name__
+    return LedgerError(
+        f"{path}: the key of the ledger cannot be {what} ({reason})."
+        " It is a file of the account that runs hushrank, and no link. Correct its permissions, or"
+        " ledger.path. Nothing was spent."
+    )

@@ -1,0 +1,398 @@
+"""The privacy-budget ledger: who may be ranked how much longer, and what was spent on it.
+
+A run of one release goes
+    with ledger.run_lock(release_id):
+        ledger.reserve(release_id, spend)   # before any row is read
+        ...                                 # read, aggregate, draw; store what nobody sees yet
+        ledger.mark_drawn(release_id, result)  # from here on it is spent
+        ...                                 # let it be seen: publish
+        ledger.commit(release_id)
+and `cancel` gives the budget back as long as nothing was drawn. Each step is on stable storage when
+it returns, so a run may die between any two of them: what was drawn is counted, and nothing is
+drawn twice.
+
+Time. An entry is never dated before the one above it, so a clock that is set back cannot re-open a
+past period. With a clock set forward a period can be spent before it begins, but only once: it has
+nothing left when it comes. And it is noticed: where budget renews, `reserve` refuses while this
+machine's clock is far behind the ledger. A clock that is more than a year ahead of the last entry
+writes nothing until an operator says that it is right. `ledger_rules` has these rules and others.
+"""
+
+from __future__ import annotations
+
+import getpass
+import os
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import TypeVar
+
+from hushrank.flows.errors import LedgerError
+from hushrank.flows.ledger.account import Account, Attempt, ReleaseState, account_of
+from hushrank.flows.ledger.alerts import new_alerts, reached
+from hushrank.flows.ledger.backend import LedgerBackend, Snapshot
+from hushrank.flows.ledger.budget import Balance, BudgetTerms, Reservation
+from hushrank.flows.ledger.entries import (
+    Alert,
+    Cancel,
+    Chain,
+    ChangeTerms,
+    Commit,
+    Draw,
+    Event,
+    Open,
+    Reserve,
+    Unsafe,
+    read_chain,
+    write_lines,
+)
+from hushrank.flows.ledger.history import HistoryRow, history_of
+from hushrank.flows.ledger.input_names import InputNames
+from hushrank.flows.ledger.local_file import LedgerFile
+from hushrank.flows.ledger.period import Period, period_at
+from hushrank.flows.ledger.rules import (
+    attempt_for,
+    require_clock,
+    require_fit,
+    require_key,
+    require_no_lead,
+    require_release_id,
+    require_same_cost,
+    require_same_guarantee,
+)
+from hushrank.flows.ledger.sharing import Sharing, require_own_people, sharing_of
+from hushrank.flows.ledger.texts import drawn_before_text
+from hushrank.privacy.accounting import Spend, composed_epsilon, remaining_epsilon
+
+MAX_TRIES = 200  # of one append; each failure means that somebody else's succeeded
+
+_Result = TypeVar("_Result")
+
+
+@dataclass(frozen=True, slots=True)
+class Book:
+    """The ledger at one moment: `now` is never before its last entry."""
+
+    snapshot: Snapshot
+    chain: Chain
+    account: Account
+    now: datetime
+    period: Period
+
+    @property
+    def last(self) -> datetime | None:
+        """When the last entry was made; None where there is none."""
+        return self.chain.entries[-1].time if self.chain.entries else None
+
+
+def utc_now() -> datetime:
+    """The machine's clock."""
+    return datetime.now(UTC)
+
+
+def operator_name() -> str:
+    """The account that runs this process, for the audit trail."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):  # a container may run under a number without a name
+        return f"uid {os.getuid()}"
+
+
+class Ledger:
+    """The budget of one population. Populations, processes and machines may share one place.
+
+    Every method raises LedgerError where the ledger is damaged, unreachable, or counts by another
+    unit or adjacency; nothing is recorded then.
+
+    Args:
+        place: a local path, or another backend.
+        terms: what the configuration says; total and renewal may change later, which is recorded.
+        clock: now, with a time zone.
+        operator: who is recorded; None: `operator_name()`.
+    """
+
+    def __init__(
+        self,
+        place: Path | LedgerBackend,
+        terms: BudgetTerms,
+        *,
+        clock: Callable[[], datetime] = utc_now,
+        operator: str | None = None,
+    ) -> None:
+        self.backend = LedgerFile(place) if isinstance(place, Path) else place
+        self.terms = terms
+        self._clock = clock
+        self._operator = operator_name() if operator is None else operator
+
+    def run_lock(self, release_id: str) -> AbstractContextManager[None]:
+        """Hold this for the whole run of a release; it ends with the block or with the process.
+
+        Raises:
+            LedgerError: another run of the release is in progress.
+        """
+        require_release_id(release_id)
+        return self.backend.hold(release_id)
+
+    def reserve(
+        self,
+        release_id: str,
+        spend: Spend,
+        *,
+        config_hash: str = "",
+        night: date | None = None,
+        noise_lost: bool = False,
+        inputs: InputNames | None = None,
+    ) -> Reservation:
+        """Set budget aside. A reservation that is there already is returned and costs nothing more.
+
+        Args:
+            release_id: key of the release; letters, digits, '.', '_', '-'.
+            spend: its cost.
+            config_hash: recorded for the audit, and to find the nights of a configuration.
+            night: whose answers are ranked; None: of no night.
+            noise_lost: pay in full for a further attempt at a release whose noise was drawn before,
+                because no result of it is left. Without this such a release is refused.
+            inputs: what it reads, under names of the ledger's key.
+
+        Raises:
+            BudgetRefused: the total would exceed the terms.
+            LedgerError: noise was drawn already, the clock is behind the ledger or years ahead of
+                it, the key is another one, or a population whose people may be the same has read
+                one of `inputs`.
+        """
+        require_release_id(release_id)
+
+        def decide(book: Book) -> tuple[list[Event], Reservation]:
+            latest = book.account.attempt(release_id)
+            if latest is not None and latest.state is ReleaseState.RESERVED:
+                return [], _repeated(latest, spend)
+            if latest is not None and latest.drawn_at is not None and not noise_lost:
+                raise LedgerError(drawn_before_text(release_id, latest.drawn_at))
+            self._require_room(book, spend, inputs)
+            number = 1 if latest is None else latest.number + 1
+            event = Reserve(
+                release_id=release_id,
+                attempt=number,
+                spend=spend,
+                config_hash=config_hash,
+                night=night,
+                key="" if inputs is None else inputs.key,
+                inputs=() if inputs is None else inputs.names,
+                others=self.terms.other_people,
+            )
+            reservation = Reservation(release_id, number, spend, book.now, repeated=False)
+            return [*self.terms_events(book), event], reservation
+
+        return self._record(decide)
+
+    def check(self, spend: Spend, inputs: InputNames | None = None) -> None:
+        """Raise what `reserve` of a new release would raise; record nothing."""
+        book = self.book()
+        require_no_lead(self.clock(), book.last, self.backend.place)
+        self._require_room(book, spend, inputs)
+
+    def mark_drawn(self, release_id: str, result: str | None = None) -> None:
+        """Record that noise was drawn; let nobody see it before this has returned.
+
+        Of all calls for one reservation, whoever makes them, a single one returns.
+
+        Args:
+            release_id: the release.
+            result: SHA-256 of what was drawn, which is noisy; None: the mechanism failed.
+
+        Raises:
+            LedgerError: the release is not reserved.
+        """
+        self._move(release_id, Draw, result=result)
+
+    def commit(self, release_id: str) -> None:
+        """Record that the release is published; a repeated call changes nothing.
+
+        Raises:
+            LedgerError: no noise was drawn for it.
+        """
+        self._move(release_id, Commit, done=ReleaseState.COMMITTED)
+
+    def cancel(self, release_id: str) -> None:
+        """Give a reservation back; a repeated call changes nothing.
+
+        Safe while a run still goes on: its `mark_drawn` will be refused.
+
+        Raises:
+            LedgerError: the release is not reserved, or its noise was drawn.
+        """
+        self._move(release_id, Cancel, done=ReleaseState.CANCELLED)
+
+    def record_unsafe(self, release_id: str, why: str) -> None:
+        """Record a release that no budget covers: not counted, but in `history` for good."""
+        require_release_id(release_id)
+        unsafe = Unsafe(release_id=release_id, why=why)
+        self._record(lambda book: ([*self.terms_events(book), unsafe], None))
+
+    def attempt(self, release_id: str) -> Attempt | None:
+        """The last attempt at a release; None where the ledger does not know it."""
+        return self.book().account.attempt(release_id)
+
+    def state(self, release_id: str) -> ReleaseState:
+        """How far a release got."""
+        return self.book().account.state(release_id)
+
+    def balance(self, inputs: InputNames | None = None) -> Balance:
+        """What the current period has spent and has left.
+
+        Args:
+            inputs: what is about to be read, besides what was read before.
+        """
+        book, terms = self.book(), self.terms
+        counted = book.account.counted(book.period)
+        spends = [attempt.spend for attempt in counted]
+        shared = self._sharing(book, inputs)
+        theirs = [spend for each in shared for spend in each.spends or ()]
+        return Balance(
+            population=terms.population,
+            total=terms.epsilon,
+            delta=terms.delta,
+            spent_epsilon=composed_epsilon(spends, terms.delta),
+            remaining_epsilon=remaining_epsilon(spends, terms.epsilon, terms.delta),
+            releases=len(counted),
+            undrawn=tuple(attempt.release_id for attempt in counted if attempt.drawn_at is None),
+            unsafe=sum(isinstance(note.what, Unsafe) for note in book.account.notes),
+            renews_on=None if book.period.end is None else book.period.end.date(),
+            unpublished=book.account.unpublished(),
+            alert=max(reached(terms, spends), default=None),
+            shared=tuple(each.told for each in shared),
+            shared_epsilon=composed_epsilon([*spends, *theirs], terms.delta),
+            begun=book.account.opened is not None,
+        )
+
+    def spends(self) -> tuple[Spend, ...]:
+        """What counts in the current period, oldest first."""
+        book = self.book()
+        return tuple(attempt.spend for attempt in book.account.counted(book.period))
+
+    def nights(self, config_hash: str) -> dict[date, Attempt]:
+        """By night, the attempt of this configuration that stands for it: see `Account.nights`."""
+        return self.book().account.nights(config_hash)
+
+    def undrawn(self, config_hash: str, night: date) -> tuple[str, ...]:
+        """Releases of a night that hold budget and have drawn no noise."""
+        return self.book().account.undrawn(config_hash, night)
+
+    def alert(self) -> tuple[float, ...]:
+        """Fractions of the budget that are used and of which nobody was told yet; now they were."""
+
+        def decide(book: Book) -> tuple[list[Event], tuple[float, ...]]:
+            new = new_alerts(self.terms, book.account, book.period)
+            return [Alert(fraction=each, epsilon=self.terms.epsilon) for each in new], new
+
+        return self._record(decide)
+
+    def history(self) -> tuple[HistoryRow, ...]:
+        """Everything that was recorded of the population, oldest first."""
+        book = self.book()
+        return history_of(book.account, book.period)
+
+    def clock(self) -> datetime:
+        """This machine's time, in UTC."""
+        return self._clock().astimezone(UTC)
+
+    def book(self, *, whole: bool = True) -> Book:
+        """All that is recorded now; `whole`: refuse where lines are known to be missing."""
+        snapshot = self.backend.read()
+        chain = read_chain(snapshot.content, self.backend.place)
+        if whole and snapshot.loss is not None:
+            raise LedgerError(snapshot.loss)
+        account = account_of(chain.entries, self.terms.population, self.backend.place)
+        require_same_guarantee(account, self.terms, self.backend.place)
+        now = self.clock().replace(microsecond=0)
+        if chain.entries:
+            now = max(now, chain.entries[-1].time)
+        return Book(snapshot, chain, account, now, period_at(now, self.terms.refresh))
+
+    def _record(self, decide: Callable[[Book], tuple[Sequence[Event], _Result]]) -> _Result:
+        """Append what `decide` says; decide again whenever somebody else wrote in between."""
+        for _ in range(MAX_TRIES):
+            book = self.book()
+            events, result = decide(book)
+            if not events:
+                return result
+            require_no_lead(self.clock(), book.last, self.backend.place)
+            if self.append(book, events, book.now):
+                return result
+        raise self.too_busy()
+
+    def append(self, book: Book, events: Sequence[Event], time: datetime) -> bool:
+        """Add `events` to the ledger, if it is still as in `book`; whether it was."""
+        lines = write_lines(
+            book.chain,
+            events,
+            population=self.terms.population,
+            operator=self._operator,
+            time=time,
+        )
+        return self.backend.append(book.snapshot.token, lines)
+
+    def too_busy(self) -> LedgerError:
+        """What is raised where others wrote in between all the time."""
+        return LedgerError(
+            f"{self.backend.place}: too many processes write at once. Run again later."
+        )
+
+    def _move(
+        self,
+        release_id: str,
+        step: type[Draw | Commit | Cancel],
+        done: ReleaseState | None = None,
+        result: str | None = None,
+    ) -> None:
+        def decide(book: Book) -> tuple[list[Event], None]:
+            if book.account.state(release_id) is done:
+                return [], None
+            latest = attempt_for(step, book.account, release_id)
+            event = step(release_id=release_id, attempt=latest.number)
+            if isinstance(event, Draw):
+                event = event.model_copy(update={"result": result})
+            return [event], None
+
+        self._record(decide)
+
+    def _sharing(self, book: Book, inputs: InputNames | None) -> tuple[Sharing, ...]:
+        names = () if inputs is None else inputs.names
+        place = self.backend.place
+        return sharing_of(book.chain.entries, self.terms, names, book.period, place)
+
+    def _require_room(self, book: Book, spend: Spend, inputs: InputNames | None) -> None:
+        place = self.backend.place
+        require_clock(self.clock(), book.now, self.terms, place)
+        if inputs is not None:
+            require_key(book.chain.key, inputs.key, place)
+            require_own_people(self._sharing(book, inputs), self.terms, place)
+        require_fit(spend, book.account, book.period, self.terms, book.now.date())
+
+    def terms_events(self, book: Book) -> list[Event]:
+        """What to record before the first release under these terms."""
+        terms, known = self.terms, book.account.terms
+        if known is None:
+            return [
+                Open(
+                    epsilon=terms.epsilon,
+                    delta=terms.delta,
+                    refresh=terms.refresh,
+                    unit=terms.unit,
+                    adjacency=terms.adjacency,
+                    protects=terms.protects,
+                )
+            ]
+        wanted = (terms.epsilon, terms.delta, terms.refresh)
+        if wanted == (known.epsilon, known.delta, known.refresh):
+            return []
+        return [ChangeTerms(epsilon=terms.epsilon, delta=terms.delta, refresh=terms.refresh)]
+
+
+def _repeated(attempt: Attempt, spend: Spend) -> Reservation:
+    require_same_cost(attempt, spend)
+    return Reservation(
+        attempt.release_id, attempt.number, spend, attempt.reserved_at, repeated=True
+    )

@@ -1,0 +1,273 @@
+"""A ledger in a local file.
+
+Why append, and not write anew and rename: the bytes of the past are never written again, so no
+failure can harm them, and a link to the file stays a link.
+
+Beside `ledger.jsonl` stand
+- `ledger.jsonl.lock`, held during an append; the operating system frees it when its holder dies;
+- `ledger.jsonl.length`, how many bytes the ledger held after the last append. It tells an append
+  that was interrupted (harmless: what it was to record never took effect) from an end that was cut
+  off or an older copy that was put back (refused);
+- `ledger.jsonl.runs/`, one lock for each release, held while it runs.
+
+Order of an append: lines, fsync, length. A death in between leaves the lines counted and the length
+behind, which is allowed. Before the first lines of all a length of 0 is recorded: so where it is
+missing beside lines, somebody has removed it or put an older copy back without it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import stat
+import time
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from glob import escape
+from pathlib import Path
+from typing import TypeVar
+
+from filelock import FileLock, Timeout
+
+from hushrank.flows.errors import LedgerError, RunInProgress
+from hushrank.flows.ledger.backend import Snapshot
+from hushrank.flows.ledger.entries import LINE_START
+from hushrank.flows.ledger.private_files import (
+    replace_private,
+    require_own_folder,
+    sync_folder,
+    write_all,
+)
+from hushrank.flows.signals import signals_held
+from hushrank.transforms.storage.write import is_stale
+
+LOCK_TIMEOUT = 20.0  # seconds; an append holds the lock for milliseconds
+LOCK_POLL = 0.01  # seconds
+NEW = ".new"  # ending of a file that is being written
+
+_Result = TypeVar("_Result")
+
+
+class LedgerFile:
+    """The `LedgerBackend` of a local file, created with owner-only permissions at the first append.
+
+    Args:
+        path: the file; its folder is created too.
+        lock_timeout: seconds to wait for other processes.
+    """
+
+    def __init__(self, path: Path, lock_timeout: float = LOCK_TIMEOUT) -> None:
+        self._path = path
+        self._length_path = Path(f"{path}.length")
+        self._runs = Path(f"{path}.runs")
+        self._lock_timeout = lock_timeout
+
+    @property
+    def place(self) -> str:
+        """Its path."""
+        return str(self._path)
+
+    def read(self) -> Snapshot:
+        """What the file holds now, without the rest of an interrupted append. Takes no lock.
+
+        Raises:
+            LedgerError: the file is there and cannot be read.
+        """
+        require_own_folder(self._path)
+        recorded = self._recorded_length()  # first, as an append records it last
+        content = _whole_lines(self._content())
+        if recorded is None and content:  # was the very first append made in between?
+            recorded = self._recorded_length()
+        return Snapshot(content, _token(content), self._loss(content, recorded))
+
+    def append(self, token: str, lines: bytes) -> bool:
+        """Add `lines` and wait until they are on the disk; see `LedgerBackend.append`.
+
+        Raises:
+            LedgerError: the file cannot be written or stayed locked; its content is as before.
+        """
+        return self._locked(lambda: self._append_locked(token, lines))
+
+    def tidy(self) -> None:
+        """Delete files that were to take the place of one beside the ledger, and whose writer died.
+
+        Raises:
+            LedgerError: as `append`.
+        """
+        names = f"{escape(self._path.name)}.*{NEW}"
+        dead = [path for path in self._path.parent.glob(names) if is_stale(path)]
+        if dead:
+            self._locked(lambda: _delete(dead))
+
+    def accept_loss(self) -> None:
+        """Record the length of what is there now; see `LedgerBackend.accept_loss`."""
+        self._locked(lambda: self._record_length(len(_whole_lines(self._content()))))
+
+    @contextmanager
+    def hold(self, release_id: str) -> Iterator[None]:
+        """Keep every other run of that release out; see `LedgerBackend.hold`."""
+        lock = FileLock(self._runs / f"{release_id}.lock", mode=0o600, thread_local=False)
+        try:
+            with signals_held():
+                self._take(lock, release_id)
+            yield
+        finally:
+            lock.release()
+
+    def _take(self, lock: FileLock, release_id: str) -> None:
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            require_own_folder(self._path)
+            self._runs.mkdir(mode=0o700, exist_ok=True)
+            lock.acquire(timeout=0)
+        except Timeout:
+            raise RunInProgress(
+                f"Another run of release {release_id} is in progress. Wait until it ends;"
+                " then run again, which will cost nothing if it succeeded."
+            ) from None
+        except OSError as error:
+            raise LedgerError(
+                f"{self._runs}: the lock of this run cannot be made ({_reason(error)})."
+                " Correct the permissions or ledger.path."
+            ) from error
+
+    def _locked(self, action: Callable[[], _Result]) -> _Result:
+        """Do `action` while no other process writes.
+
+        Raises:
+            LedgerError: something could not be written, or the file stayed locked.
+        """
+        deadline = time.monotonic() + self._lock_timeout
+        try:
+            self._path.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+            require_own_folder(self._path)
+            while True:
+                try:
+                    return self._once_locked(action)
+                except Timeout:
+                    if time.monotonic() > deadline:
+                        raise
+                time.sleep(LOCK_POLL)
+        except Timeout:
+            raise LedgerError(
+                f"{self._path}: other processes kept it locked for {self._lock_timeout:g} s."
+                " Run again once they are done."
+            ) from None
+        except OSError as error:
+            raise LedgerError(
+                f"{self._path}: the ledger cannot be written ({_reason(error)});"
+                " what it held is unchanged. Make room or correct the permissions, then run again."
+            ) from error
+
+    def _once_locked(self, action: Callable[[], _Result]) -> _Result:
+        """Do `action` if the lock is free. A signal waits until it is free again.
+
+        Whoever obeys the signal gives the reservation back, and would wait for this very lock.
+
+        Raises:
+            Timeout: another process has it.
+        """
+        lock = FileLock(f"{self._path}.lock", mode=0o600)
+        with signals_held(), lock.acquire(timeout=0):
+            return action()
+
+    def _append_locked(self, token: str, lines: bytes) -> bool:
+        descriptor = os.open(self._path, os.O_RDWR | os.O_CREAT | os.O_APPEND, 0o600)
+        try:
+            found = _read_all(descriptor)
+            content = _whole_lines(found)
+            if _token(content) != token:
+                return False
+            if not content and self._recorded_length() is None:
+                self._record_length(0)  # from now on: where it is missing, an older ledger is back
+            if len(found) > len(content):
+                os.ftruncate(descriptor, len(content))  # the rest of an interrupted append
+            try:
+                write_all(descriptor, lines)
+                os.fsync(descriptor)
+                if not content:
+                    sync_folder(self._path.parent)
+                self._record_length(len(content) + len(lines))
+            except OSError:
+                os.ftruncate(descriptor, len(content))
+                raise
+            return True
+        finally:
+            os.close(descriptor)
+
+    def _content(self) -> bytes:
+        try:
+            if not stat.S_ISREG(self._path.stat().st_mode):  # /dev/null would forget every spend
+                raise LedgerError(
+                    f"{self._path} is not a file. Set ledger.path to a file, such as ledger.jsonl."
+                )
+            return self._path.read_bytes()
+        except FileNotFoundError:
+            return b""
+        except OSError as error:
+            raise _unreadable(self._path, error) from error
+
+    def _loss(self, content: bytes, recorded: int | None) -> str | None:
+        """How it is known that lines are missing; None: none are."""
+        if recorded is None and content:
+            return (
+                f"{self._length_path} is missing, so nobody can tell whether this ledger is the"
+                " newest. Put the newest copy back, with the files beside it; or run hushrank"
+                " ledger recover, which says what is known to be spent."
+            )
+        if recorded is None or len(content) >= recorded:
+            return None
+        return (
+            f"{self._path}: {recorded - len(content)} bytes at its end are missing: it was cut off,"
+            " deleted or replaced by an older copy. Put the newest copy back. Without one, count"
+            " this budget as spent, or run hushrank ledger recover, which says what is known to be."
+        )
+
+    def _recorded_length(self) -> int | None:
+        try:
+            return int(self._length_path.read_text())
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise _unreadable(self._path, error) from error
+        except ValueError as error:
+            raise LedgerError(
+                f"{self._length_path} is damaged: it does not hold a number."
+                f" If {self._path} is complete, delete it and run hushrank ledger recover."
+            ) from error
+
+    def _record_length(self, length: int) -> None:
+        replace_private(self._length_path, f"{length}\n".encode())
+
+
+def _whole_lines(content: bytes) -> bytes:
+    """`content` without an unfinished last entry. Another unfinished line stays, to be refused."""
+    end = content.rfind(b"\n") + 1
+    rest = content[end:]
+    unfinished = rest.startswith(LINE_START) or LINE_START.startswith(rest)
+    return content[:end] if unfinished else content
+
+
+def _delete(paths: Iterable[Path]) -> None:
+    for path in paths:
+        path.unlink(missing_ok=True)
+
+
+def _token(content: bytes) -> str:
+    return hashlib.sha256(content).hexdigest()
+
+
+def _read_all(descriptor: int) -> bytes:
+    with os.fdopen(os.dup(descriptor), "rb") as file:
+        return file.read()
+
+
+def _unreadable(path: Path, error: OSError) -> LedgerError:
+    return LedgerError(
+        f"{path}: the ledger cannot be read ({_reason(error)})."
+        " Correct ledger.path or its permissions."
+    )
+
+
+def _reason(error: OSError) -> str:
+    return error.strerror or type(error).__name__

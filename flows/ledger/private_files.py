@@ -1,0 +1,136 @@
+"""Small files that are for their owner alone, in folders that nobody else can write.
+
+Whoever may write in the folder of a ledger can put an older ledger back, or plant a link where the
+next run writes. So such a folder is refused, and no file is opened through a link or over what is
+there already.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+import uuid
+from contextlib import suppress
+from pathlib import Path
+
+from hushrank.flows.errors import LedgerError
+from hushrank.transforms.storage.write import OWNER_ONLY_FILE
+
+OPEN_TO_WRITE = stat.S_IWGRP | stat.S_IWOTH
+NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+OPEN_TO_READ = stat.S_IRWXG | stat.S_IRWXO
+ROOT = 0  # whoever is root can write everywhere anyway
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP)  # of a file system without hard links
+
+
+def require_own_folder(path: Path) -> None:
+    """Raise LedgerError if others can write in the folder of the ledger at `path`.
+
+    Where `path` is a link, the folder that it leads to is looked at too. A folder that is not there
+    yet is in order: the ledger makes it for its owner alone.
+    """
+    for folder in {path.parent, path.resolve().parent}:
+        try:
+            found = folder.stat()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        if found.st_uid not in (ROOT, os.geteuid()):
+            raise LedgerError(
+                f"ledger.path: {folder} belongs to another user (number {found.st_uid}), who could"
+                " put an older ledger back. Keep the ledger in a folder of the account that runs"
+                f" hushrank: chown {os.geteuid()} {folder}, or name another one. Nothing was spent."
+            )
+        if found.st_mode & OPEN_TO_WRITE:
+            raise LedgerError(
+                f"ledger.path: {folder} can be written by other users of this machine, who could"
+                f" put an older ledger back. Run: chmod go-w {folder}; or name a folder of your"
+                " own, such as .hushrank. Nothing was spent."
+            )
+
+
+def replace_private(path: Path, content: bytes) -> None:
+    """Put `content` at `path`: the old file or the whole new one is there, whenever this ends.
+
+    One process at a time may do that for a path; what one that was killed has left is swept.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    new = _written(path, f"{path}.new", content)
+    new.replace(path)
+    with suppress(OSError):  # it is there: to fail now would say that the old file is
+        sync_folder(path.parent)
+
+
+def create_private(path: Path, content: bytes) -> bool:
+    """Put `content` at `path` if nothing is there; whether that was so.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    new = _written(path, f"{path}.{uuid.uuid4().hex}.new", content)
+    try:
+        os.link(new, path)
+    except FileExistsError:
+        return False
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        with suppress(FileExistsError):
+            os.close(os.open(path, NEW_FILE, OWNER_ONLY_FILE))
+            new.replace(path)
+    finally:
+        new.unlink(missing_ok=True)
+    sync_folder(path.parent)
+    return True
+
+
+def read_private(path: Path, most: int) -> bytes:
+    """Up to `most` bytes of the file at `path`, which may not be a link.
+
+    Raises:
+        LedgerError: others can read it too.
+        OSError: it is not there, is a link, or cannot be read.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(descriptor, "rb") as file:
+        if os.fstat(descriptor).st_mode & OPEN_TO_READ:
+            raise LedgerError(
+                f"{path}: can be read by other users of this machine, and whoever has it can tell"
+                f" from published identities which files there were. Run: chmod 600 {path}"
+            )
+        return file.read(most)
+
+
+def write_all(descriptor: int, content: bytes) -> None:
+    """Write all of `content`, however many calls that takes."""
+    view = memoryview(content)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def sync_folder(folder: Path) -> None:
+    """Make the name of a new file survive a power failure too."""
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _written(path: Path, name: str, content: bytes) -> Path:
+    """A new file of that name, with `content` on disk."""
+    new = Path(name)
+    new.unlink(missing_ok=True)  # left by a run that was killed, or a link that somebody planted
+    descriptor = os.open(new, NEW_FILE, OWNER_ONLY_FILE)
+    try:
+        write_all(descriptor, content)
+        os.fsync(descriptor)
+    except OSError:
+        with suppress(OSError):
+            new.unlink()
+        raise
+    finally:
+        os.close(descriptor)
+    return new

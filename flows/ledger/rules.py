@@ -1,0 +1,120 @@
+"""Which steps the ledger refuses. Pure: what it holds in, nothing or a refusal out."""
+
+from __future__ import annotations
+
+import math
+import re
+from datetime import date, datetime, timedelta
+
+from hushrank.flows.errors import BudgetRefused, LedgerError
+from hushrank.flows.ledger.account import MAY_FOLLOW, Account, Attempt
+from hushrank.flows.ledger.budget import BudgetTerms
+from hushrank.flows.ledger.budget_text import day_text, refusal_text
+from hushrank.flows.ledger.entries import Cancel, Commit, Draw
+from hushrank.flows.ledger.period import Period
+from hushrank.flows.ledger.texts import (
+    ahead_text,
+    clock_text,
+    other_cost_text,
+    other_guarantee_text,
+    other_key_text,
+    other_protection_text,
+    undrawn_text,
+    wrong_state_text,
+)
+from hushrank.privacy.accounting import Spend, fits
+
+MAX_CLOCK_LAG = timedelta(hours=1)  # machines that share a ledger may differ by this much
+MAX_CLOCK_LEAD = timedelta(days=400)  # a survey of every year is within it
+WRONG_YEAR = timedelta(days=366)  # a date so far ahead of a clock that is right is wrong
+
+_RELEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # it also names a lock file
+
+
+def require_release_id(release_id: str) -> None:
+    """Raise ValueError unless `release_id` may be the key of a release."""
+    if not _RELEASE_ID.fullmatch(release_id):
+        raise ValueError(
+            f"release_id must be 1 to 128 letters, digits, '.', '_' or '-', got {release_id!r}"
+        )
+
+
+def require_same_guarantee(account: Account, terms: BudgetTerms, place: str) -> None:
+    """Raise LedgerError if costs of other units, or parts of one, are counted in `account`."""
+    opened, where = account.opened, f"{place}: {terms.population}"
+    if opened is None:
+        return
+    for name, known, asked in (
+        ("unit", opened.unit, terms.unit),
+        ("adjacency", opened.adjacency, terms.adjacency),
+    ):
+        if known is not asked:
+            raise LedgerError(other_guarantee_text(where, name, known, asked))
+    if opened.protects is None or terms.protects is None:  # from before it was recorded
+        return
+    if opened.protects is not terms.protects:
+        raise LedgerError(other_protection_text(where, opened.protects, terms.protects))
+
+
+def require_clock(clock: datetime, last: datetime, terms: BudgetTerms, place: str) -> None:
+    """Raise LedgerError where budget renews and `clock` is far behind the `last` entry, in UTC."""
+    if terms.refresh is not None and last - clock > MAX_CLOCK_LAG:
+        raise LedgerError(clock_text(place, last, clock, mendable=last - clock > WRONG_YEAR))
+
+
+def require_no_lead(clock: datetime, last: datetime | None, place: str) -> None:
+    """Raise LedgerError where `clock` is years ahead of the `last` entry, in UTC."""
+    if last is not None and clock - last > MAX_CLOCK_LEAD:
+        raise LedgerError(ahead_text(place, last, clock))
+
+
+def require_key(known: str, key: str, place: str) -> None:
+    """Raise LedgerError if the names in the ledger are made with another key than `key`.
+
+    Args:
+        known: `LedgerKey.check` of the one they are made with; empty where there are none.
+        key: the same of the one that is there.
+        place: of the ledger.
+    """
+    if known not in ("", key):
+        raise LedgerError(other_key_text(place))
+
+
+def require_fit(
+    spend: Spend, account: Account, period: Period, terms: BudgetTerms, today: date
+) -> None:
+    """Raise BudgetRefused unless `spend` fits beside what counts in `period`.
+
+    Raises:
+        ValueError: `spend` is that of a release without privacy.
+    """
+    if math.isinf(spend.epsilon) or spend.rho == math.inf:
+        raise ValueError("a release without privacy has no cost: record it as unsafe")
+    counted = account.counted(period)
+    spends = [attempt.spend for attempt in counted]
+    if fits(spends, spend, terms.epsilon, terms.delta):
+        return
+    refusal = refusal_text(
+        terms.population,
+        spends,
+        spend,
+        epsilon=terms.epsilon,
+        delta=terms.delta,
+        until="" if period.end is None else day_text(period.end.date(), today),
+    )
+    undrawn = [attempt.release_id for attempt in counted if attempt.drawn_at is None]
+    raise BudgetRefused(refusal + undrawn_text(undrawn))
+
+
+def require_same_cost(attempt: Attempt, spend: Spend) -> None:
+    """Raise LedgerError if `attempt` is reserved at another cost than `spend`."""
+    if attempt.spend != spend:
+        raise LedgerError(other_cost_text(attempt.release_id, attempt.spend, spend))
+
+
+def attempt_for(step: type[Draw | Commit | Cancel], account: Account, release_id: str) -> Attempt:
+    """The attempt at a release that takes `step`; LedgerError if none may."""
+    latest, state = account.attempt(release_id), account.state(release_id)
+    if latest is None or state not in MAY_FOLLOW[step]:
+        raise LedgerError(wrong_state_text(release_id, step, state))
+    return latest

@@ -1,0 +1,112 @@
+"""Populations of one ledger that read the same input, and so may be the same people. Pure.
+
+A budget holds for people, and a configuration only has a name for them: under six names the same
+file would be released six times. So the ledger knows inputs again (`flows.ledger.input_names`) and
+lets two populations share one only where the operator states that their people are others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from datetime import date
+
+from hushrank.flows.errors import LedgerError
+from hushrank.flows.ledger.account import Account, Attempt, ReleaseState, account_of
+from hushrank.flows.ledger.budget import BudgetTerms, SharedInput
+from hushrank.flows.ledger.budget_text import NOTHING_SPENT
+from hushrank.flows.ledger.entries import Entry, Reserve
+from hushrank.flows.ledger.period import Period
+from hushrank.privacy.accounting import Spend
+
+
+@dataclass(frozen=True, slots=True)
+class Sharing:
+    """Another population that read what this one reads or has read.
+
+    Attributes:
+        release_id: its last release that did; `day` is that release's.
+        stated: the operator says, for one of the two, that the people are others.
+        spends: what of it counts in the current period of this population; None where its costs
+            cannot be added to those of this one.
+    """
+
+    population: str
+    release_id: str
+    day: date
+    stated: bool
+    spends: tuple[Spend, ...] | None
+
+    @property
+    def told(self) -> SharedInput:
+        """For people."""
+        added = self.spends is not None
+        return SharedInput(self.population, stated=self.stated, added=added)
+
+
+def sharing_of(
+    entries: Sequence[Entry], terms: BudgetTerms, names: Collection[str], period: Period, place: str
+) -> tuple[Sharing, ...]:
+    """Those that share an input with the population of `terms`, in the order of the ledger.
+
+    Args:
+        entries: of the whole ledger.
+        terms: of this population.
+        names: of the input that it is about to read.
+        period: of this population, for what counts.
+        place: of the ledger, for messages.
+
+    Raises:
+        LedgerError: an entry cannot follow the ones before it.
+    """
+    recorded = (entry for entry in entries if isinstance(entry.what, Reserve) and entry.what.inputs)
+    populations = dict.fromkeys(entry.population for entry in recorded)
+    if not populations:
+        return ()
+    own = account_of(entries, terms.population, place)
+    read = {*names, *(name for each in _held(own) for name in each.inputs)}
+    found = []
+    for population in populations:
+        if population == terms.population:
+            continue
+        account = account_of(entries, population, place)
+        shared = [each for each in _held(account) if not read.isdisjoint(each.inputs)]
+        if shared:
+            found.append(_sharing(population, account, shared[-1], terms, period))
+    return tuple(found)
+
+
+def require_own_people(shared: Sequence[Sharing], terms: BudgetTerms, place: str) -> None:
+    """Raise LedgerError where another population read the same and nobody says it is of others."""
+    for each in shared:
+        if each.stated:
+            continue
+        raise LedgerError(
+            f"{place}: {each.population} has read the same input (release {each.release_id},"
+            f" {each.day}), so under the name {terms.population} a new budget would begin for the"
+            f" same people. Set name: {each.population}. If the people are others, although they"
+            f" are in the same files, add other_people: [{each.population}] to section ledger."
+            f" {NOTHING_SPENT}"
+        )
+
+
+def _held(account: Account) -> list[Attempt]:
+    return [each for each in account.attempts if each.state is not ReleaseState.CANCELLED]
+
+
+def _sharing(
+    population: str, account: Account, last: Attempt, terms: BudgetTerms, period: Period
+) -> Sharing:
+    held = _held(account)
+    stated = terms.population in (held[-1].others if held else ())
+    opened, spends = account.opened, None
+    same = opened is not None and (opened.unit, opened.adjacency) == (terms.unit, terms.adjacency)
+    if same and opened is not None and opened.protects in (None, terms.protects):
+        spends = tuple(each.spend for each in account.counted(period))
+    return Sharing(
+        population=population,
+        release_id=last.release_id,
+        day=last.reserved_at.date(),
+        stated=stated or population in terms.other_people,
+        spends=spends,
+    )

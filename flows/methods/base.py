@@ -1,0 +1,121 @@
+"""What a ranking method is to a run: which reduction it needs, what it costs, what it releases.
+
+A run (`flows.run.steps`) knows nothing about methods but this. A method is a module of its own,
+named in `flows.methods.registry`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol, Self, TypeVar
+
+from numpy.typing import NDArray
+
+from hushrank.estimation.common.central_noise import Calibration
+from hushrank.estimation.common.estimate import Estimate
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.guarantee.mechanism import Mechanism
+from hushrank.flows.guarantee.record import PrivacyRecord
+from hushrank.flows.release.scale import Scale
+from hushrank.flows.release.statistics import Released
+from hushrank.pipelines.reduce.private_job import ReduceAnswers
+from hushrank.pipelines.reduce.rankings_job import ReduceRankings
+from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
+from hushrank.pipelines.reduce.responses_job import ReduceResponses
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.randomness import RandomBits
+from hushrank.transforms.storage.files import InputFile
+
+Arrays = dict[str, NDArray[Any]]  # as stored: by name, never of objects
+ReductionJob = ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """What a run will cost and how it will protect; from the public configuration alone.
+
+    Attributes:
+        spend: charged to the ledger.
+        noise: in a few words, for the terminal.
+    """
+
+    spend: Spend
+    noise: str
+
+    @classmethod
+    def of(cls, calibration: Calibration, where: str) -> Self:
+        """Of discrete noise that is added to counts; `where` says to which."""
+        law = calibration.law
+        noise = f"discrete {law.kind.capitalize()} noise of scale {law.scale:.6g} {where}"
+        return cls(spend=calibration.spend, noise=noise)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Conclusion:
+    """What follows from the released arrays.
+
+    Attributes:
+        estimate: scores, ranks and intervals.
+        privacy: the guarantee, in numbers and words.
+        released: what is published of the arrays themselves.
+        scale: what the scores are.
+        warnings: what a reader must know.
+    """
+
+    estimate: Estimate
+    privacy: PrivacyRecord
+    released: Released
+    scale: Scale
+    warnings: tuple[str, ...] = ()
+
+
+M = TypeVar("M", bound=Mechanism)
+
+
+class RankingMethod(Protocol[M]):
+    """One way from rows to a ranking.
+
+    A release is calibrated once. Everything after that takes the mechanism, and nothing after the
+    draw calibrates again.
+    """
+
+    @property
+    def mechanism(self) -> type[M]:
+        """Class of its mechanisms: a frozen dataclass that pydantic turns into JSON and back."""
+        ...
+
+    def calibrate(self, config: SurveyConfig) -> M:
+        """The mechanism, from the public configuration alone.
+
+        Called once a release, before anything is read or spent, so this is where a method checks
+        what it needs.
+
+        Raises:
+            ConfigError: the configuration does not suit the method; each line of the text is
+                `key: rule; fix`, as for every other mistake in the YAML file.
+        """
+        ...
+
+    def terms(self, mechanism: M) -> Terms:
+        """Cost and noise."""
+        ...
+
+    def reduction(
+        self,
+        config: SurveyConfig,
+        mechanism: M,
+        files: tuple[InputFile, ...],
+        key: SecretKey,
+        folder: str,
+    ) -> ReductionJob:
+        """What the protected side is to do with the rows; it leaves exact arrays in `folder`."""
+        ...
+
+    def draw(self, exact: Arrays, mechanism: M, bits: RandomBits) -> Arrays:
+        """Arrays that may be published, from exact ones. Called once a release."""
+        ...
+
+    def conclude(self, drawn: Arrays, mechanism: M, config: SurveyConfig) -> Conclusion:
+        """Post-processing of what was drawn by `mechanism`: may be repeated freely."""
+        ...

@@ -1,0 +1,249 @@
+"""Methods on answers that are privatised one by one: `debiased-rr` and the baselines it is held to.
+
+What the reduction leaves is private already: the sums of privatised answers. It waits in the
+confidential area until the ledger has recorded the release, so that nothing is seen that was not
+charged; `draw` then lets it out as it is.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hushrank.estimation.common.convergence import ConvergenceError
+from hushrank.estimation.common.estimate import Estimate
+from hushrank.estimation.common.links import LINKS, link_named
+from hushrank.estimation.common.matrices import WinCounts
+from hushrank.estimation.comparisons.model_selection import select_link
+from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
+from hushrank.estimation.comparisons.planning import mean_pair_weight, predicted_error
+from hushrank.estimation.fit.debiased import (
+    AnswerVariance,
+    DebiasedFit,
+    estimate_from,
+    fit_scores,
+    win_totals,
+)
+from hushrank.estimation.fit.weighted_pairs import UNITS, WeightedPairs, weighted_pairs_of
+from hushrank.flows.config.comparisons import BadRows
+from hushrank.flows.config.local import Budget
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.guarantee.local import (
+    AnswerMechanism,
+    LocalGuarantee,
+    Shuffled,
+    local_record,
+    shuffled_guarantee,
+)
+from hushrank.flows.guarantee.record import Parameter
+from hushrank.flows.methods.base import Arrays, Conclusion, Terms
+from hushrank.flows.release.scale import SCALE_OF_LINK, Scale
+from hushrank.flows.release.statistics import ReleasedSums
+from hushrank.pipelines.reduce.private_job import ReduceAnswers
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.laplace_response import GRID
+from hushrank.privacy.noise import NoiseLaw
+from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.units import NoiseKind
+from hushrank.transforms.common.local_law import law_of_answers
+from hushrank.transforms.common.randomisation import Randomisation
+from hushrank.transforms.storage.files import InputFile
+
+NO_NOISE = NoiseLaw(NoiseKind.LAPLACE, 0.0)  # beyond that of the answers, which chance covers
+NOT_INFORMATIVE = (
+    "Nothing useful can be learned from this release: privatised answers say less than the ridge"
+    " about every item. More answers, fewer items or larger epsilons would help."
+)
+CLASSIC = (
+    "classic-rr is a baseline: it takes privatised answers for true ones, so scores and intervals"
+    " are drawn towards 0. debiased-rr undoes that at the same epsilon."
+)
+COUNTS = (
+    "rr-counts is a baseline: shares are of privatised answers, which are drawn towards 50 %."
+    " debiased-rr undoes that at the same epsilon."
+)
+LAPLACE = "laplace-rr is a baseline: debiased-rr has smaller errors at the same epsilon."
+
+
+@dataclass(frozen=True, slots=True)
+class LocalResponses:
+    """One method: how answers are privatised, and how scores follow from their sums.
+
+    Attributes:
+        randomisation: the mechanism.
+        by_counts: rank by wins of privatised answers, without a model.
+        remark: what a reader of the release must know; empty: nothing.
+    """
+
+    randomisation: Randomisation
+    by_counts: bool = False
+    remark: str = ""
+
+    @property
+    def mechanism(self) -> type[AnswerMechanism]:
+        """Class of its mechanisms."""
+        return AnswerMechanism
+
+    def calibrate(self, config: SurveyConfig) -> AnswerMechanism:
+        """The law of private answers at both ends of the range of epsilons."""
+        guarantee = LocalGuarantee.of(config)
+        try:
+            law = law_of_answers(self.randomisation, guarantee.low, guarantee.high)
+        except ValueError as error:
+            raise ConfigError(f"privacy: method: {config.method}: {error}") from None
+        return AnswerMechanism(
+            guarantee=guarantee,
+            randomisation=self.randomisation,
+            law=law,
+            ties=config.comparisons.ties,
+            spend=Spend(epsilon=guarantee.charged),
+        )
+
+    def terms(self, mechanism: AnswerMechanism) -> Terms:
+        """Cost and noise."""
+        guarantee = mechanism.guarantee
+        if guarantee.already_private:
+            noise = "none is added: the answers were privatised where they were given"
+        elif mechanism.randomisation is Randomisation.LAPLACE:
+            noise = "Laplace noise on each answer, before counting"
+        else:
+            noise = "each answer flipped at random, before counting"
+        whom = "one answer" if guarantee.person is None else "all answers of one person"
+        noise += f" (protects {whom} at epsilon {mechanism.spend.epsilon:g}, or less)"
+        return Terms(spend=mechanism.spend, noise=noise)
+
+    def reduction(
+        self,
+        config: SurveyConfig,
+        mechanism: AnswerMechanism,
+        files: tuple[InputFile, ...],
+        key: SecretKey,
+        folder: str,
+    ) -> ReduceAnswers:
+        """Privatise each answer and sum by pair."""
+        already_private = mechanism.guarantee.already_private
+        return ReduceAnswers(
+            files=files,
+            columns=config.answer_columns(),
+            catalogue=config.items.catalogue(),
+            ties=mechanism.ties,
+            epsilons=config.privacy.local_epsilons(),
+            shares=config.privacy.local_shares(),
+            randomisation=mechanism.randomisation,
+            already_private=already_private,
+            key=key,
+            confidential=folder,
+            fail_on_bad_rows=config.input.on_bad_rows is BadRows.FAIL,
+            law=None if already_private else mechanism.law,
+        )
+
+    def draw(self, exact: Arrays, mechanism: AnswerMechanism, bits: RandomBits) -> Arrays:
+        """Let out what is private already: see the module's text."""
+        return exact
+
+    def conclude(
+        self, drawn: Arrays, mechanism: AnswerMechanism, config: SurveyConfig
+    ) -> Conclusion:
+        """Fit scores to the sums, or rank by them."""
+        pairs = weighted_pairs_of(drawn)
+        estimate, scale, parameters, warnings = self._estimate(pairs, mechanism, config)
+        if self.remark:
+            warnings = (self.remark, *warnings)
+        if not estimate.informative:
+            warnings = (NOT_INFORMATIVE, *warnings)
+        shuffled = _shuffled(pairs, mechanism, config.ledger.delta)
+        return Conclusion(
+            estimate=estimate,
+            privacy=local_record(mechanism, parameters, shuffled),
+            released=ReleasedSums.of(pairs, config.items.catalogue().names),
+            scale=scale,
+            warnings=warnings,
+        )
+
+    def _estimate(
+        self, pairs: WeightedPairs, mechanism: AnswerMechanism, config: SurveyConfig
+    ) -> tuple[Estimate, Scale, dict[str, Parameter], tuple[str, ...]]:
+        if self.by_counts:
+            wins = np.rint(win_totals(pairs)).astype(np.int64)
+            estimate = rank_by_win_counts(WinCounts(wins, confidential=False), NO_NOISE)
+            return estimate, Scale.WIN_SHARE, {}, ()
+        fit, warnings = _fit(pairs, config, _variance(mechanism))
+        known = _information(pairs, fit.link)
+        known |= _state(fit, chosen=config.model.link == "auto")
+        return estimate_from(fit), SCALE_OF_LINK[fit.link], known, warnings
+
+
+def _variance(mechanism: AnswerMechanism) -> AnswerVariance:
+    """What the public bounds say of the variance of the sums."""
+    if mechanism.randomisation is Randomisation.LAPLACE:
+        widest = mechanism.law.numbers[0] / GRID
+        return AnswerVariance(least_weight=1.0, extra=2 * widest**2)
+    if mechanism.randomisation is Randomisation.COUNTED:
+        return AnswerVariance(least_weight=1.0)
+    return AnswerVariance(least_weight=mechanism.least_weight or 0.0)
+
+
+def _shuffled(pairs: WeightedPairs, mechanism: AnswerMechanism, delta: float) -> Shuffled | None:
+    """The guarantee after shuffling: for answers that one mechanism privatised."""
+    guarantee = mechanism.guarantee
+    if guarantee.low != guarantee.high or guarantee.budget is Budget.PER_USER:
+        return None
+    compared = pairs.met()
+    weighted = mechanism.randomisation is Randomisation.WEIGHTED
+    weight = mechanism.least_weight if weighted else 1.0
+    if not len(compared) or not weight:
+        return None
+    reports = round(float(compared.min()) / (weight * UNITS))
+    return shuffled_guarantee(guarantee.high, max(reports, 1), delta)
+
+
+def _fit(
+    pairs: WeightedPairs, config: SurveyConfig, variance: AnswerVariance
+) -> tuple[DebiasedFit, tuple[str, ...]]:
+    """The fit with the link that was asked for; with the logistic one if that has no minimum."""
+    ridge, name = config.model.ridge, config.model.link
+    try:
+        if name == "auto":
+            chosen = select_link(pairs, list(LINKS.values()), variance, ridge)
+            failed = (f"Link {link} has no fit: noise left none." for link in chosen.failures)
+            return chosen.fit, (*failed, *_doubt(chosen.fit))
+        fit = fit_scores(pairs, link_named(name), variance, ridge)
+        return fit, _doubt(fit)
+    except ConvergenceError:
+        fit = fit_scores(pairs, link_named("logistic"), variance, ridge)
+        return fit, (f"No fit with link {name} was found: noise left none. This is logistic.",)
+
+
+def _doubt(fit: DebiasedFit) -> tuple[str, ...]:
+    if fit.is_minimum:
+        return ()
+    return (
+        f"The fit with link {fit.link} is no minimum (smallest curvature"
+        f" {fit.smallest_curvature:.3g}): noise is large. Do not rely on it; try link logistic.",
+    )
+
+
+def _information(pairs: WeightedPairs, link: str) -> dict[str, Parameter]:
+    """What the answers say before anything is estimated: G, and the errors to expect."""
+    weight = mean_pair_weight(pairs)
+    known: dict[str, Parameter] = {"information_per_pair": weight}
+    if pairs.g:
+        known["information_G"] = pairs.g / UNITS
+    if weight > 0:
+        expected = predicted_error(pairs.n_items, weight, link_named(link))
+        known["predicted_typical_error"] = expected.typical
+        known["predicted_largest_error"] = expected.largest
+    return known
+
+
+def _state(fit: DebiasedFit, *, chosen: bool) -> dict[str, Parameter]:
+    return {
+        "link": fit.link,
+        "link_chosen_by_likelihood": chosen,
+        "ridge": fit.ridge,
+        "smallest_curvature": fit.smallest_curvature,
+        "is_minimum": fit.is_minimum,
+    }

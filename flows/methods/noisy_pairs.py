@@ -1,0 +1,177 @@
+"""Method `noisy-pairs`: release the noisy matrix of wins, and fit scores to it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from hushrank.estimation.common.central_noise import (
+    calibrate_outcomes,
+    calibrate_pair_counts,
+    release_outcomes,
+    release_pair_counts,
+)
+from hushrank.estimation.common.convergence import ConvergenceError
+from hushrank.estimation.common.links import link_named
+from hushrank.estimation.common.matrices import PairCounts, outcome_counts_of, pair_counts_of
+from hushrank.estimation.comparisons.noisy_pairs import NoisyPairsFit, fit_noisy_pairs
+from hushrank.estimation.comparisons.public_pairs import fit_public_pairs
+from hushrank.estimation.fit.debiased import estimate_from
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.guarantee.counts import OUTCOME_COUNTS, PAIR_COUNTS
+from hushrank.flows.guarantee.mechanism import CountMechanism
+from hushrank.flows.guarantee.record import Parameter, count_record
+from hushrank.flows.methods.base import Arrays, Conclusion, Terms
+from hushrank.flows.methods.reductions import reduce_survey
+from hushrank.flows.release.public_pairs import ReleasedOutcomes
+from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
+from hushrank.flows.release.scale import SCALE_OF_LINK
+from hushrank.flows.release.statistics import ReleasedPairs
+from hushrank.pipelines.reduce.reduction_job import ReduceComparisons, Statistic
+from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.randomness import RandomBits
+from hushrank.transforms.storage.files import InputFile
+
+MOST_ITEMS = 2_000  # four million noisy counts: 20 to 30 MB of JSON
+MOST_ITEMS_PUBLIC = 100_000  # on a public graph, where memory and noise go by pairs that met
+NOT_CONVEX = (
+    "The fit ended where the likelihood is no maximum: with this much noise and this link several"
+    " sets of scores fit almost equally well. Link logistic has one only."
+)
+
+
+class NoisyPairs:
+    """See `noisy_pairs`, and `public_pairs` for a public graph, in `estimation.comparisons`."""
+
+    mechanism = CountMechanism
+
+    def calibrate(self, config: SurveyConfig) -> CountMechanism:
+        """Noise for every entry of the matrix of wins, or on who won of each pair."""
+        params, ties = config.privacy.params(), config.comparisons.ties
+        n_items, public = len(config.items.catalogue()), config.privacy.public_graph
+        _check_size(n_items, public=public)
+        calibrate = calibrate_outcomes if public else calibrate_pair_counts
+        calibration = calibrate(params, n_items, ties.row_weight)
+        stated = config.privacy.public_graph_statement
+        return CountMechanism.of(params, calibration, n_items, ties, stated)
+
+    def terms(self, mechanism: CountMechanism) -> Terms:
+        """Cost and noise."""
+        where = (
+            "on who won, in each pair that was compared"
+            if _is_public(mechanism)
+            else "on every entry of the matrix of wins"
+        )
+        return Terms.of(mechanism.calibration, where)
+
+    def reduction(
+        self,
+        config: SurveyConfig,
+        mechanism: CountMechanism,
+        files: tuple[InputFile, ...],
+        key: SecretKey,
+        folder: str,
+    ) -> ReduceComparisons:
+        """Count how often each item beat each other."""
+        return reduce_survey(config, mechanism.params, files, key, folder, Statistic.PAIR_COUNTS)
+
+    def draw(self, exact: Arrays, mechanism: CountMechanism, bits: RandomBits) -> Arrays:
+        """Add noise to every entry; on a public graph, to one entry of each pair that met."""
+        counts = pair_counts_of(exact, mechanism.row_weight)
+        if _is_public(mechanism):
+            return release_outcomes(counts, mechanism.calibration, bits).arrays()
+        return {"wins": release_pair_counts(counts, mechanism.calibration, bits).dense()}
+
+    def conclude(
+        self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig
+    ) -> Conclusion:
+        """Fit scores to the noisy counts."""
+        if _is_public(mechanism):
+            return _conclude_public(drawn, mechanism, config)
+        counts = PairCounts(drawn["wins"], mechanism.row_weight, confidential=False)
+        link = link_named(config.model.link)
+        fitted = fit_noisy_pairs(counts, mechanism.law, link)
+        estimate = estimate_from(fitted.fit)
+        parameters: dict[str, Parameter] = {
+            "link": link.name,
+            "pairs": fitted.n_pairs,
+            "pairs_left_out_of_the_fit": fitted.n_left_out,
+        }
+        private = mechanism.params.private
+        return Conclusion(
+            estimate=estimate,
+            privacy=count_record(PAIR_COUNTS, mechanism, parameters),
+            released=ReleasedPairs.of(counts, config.items.catalogue().names),
+            scale=SCALE_OF_LINK[link.name],
+            warnings=tuple(_warnings(fitted, estimate.informative, private)),
+        )
+
+
+def _is_public(mechanism: CountMechanism) -> bool:
+    """Whether only who won is protected."""
+    return mechanism.public_graph_statement is not None
+
+
+def _conclude_public(drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig) -> Conclusion:
+    counts = outcome_counts_of(drawn, mechanism.row_weight)
+    law, name = mechanism.law, config.model.link
+    warnings = []
+    try:
+        fit = fit_public_pairs(counts, law, link_named(name))
+    except ConvergenceError:
+        fit = fit_public_pairs(counts, law, link_named("logistic"))
+        warnings.append(f"No fit with link {name} was found: noise left none. This is logistic.")
+    estimate = estimate_from(fit)
+    parameters: dict[str, Parameter] = {
+        "link": fit.link,
+        "public_graph": True,
+        "public_graph_statement": mechanism.public_graph_statement or "",
+        "pairs_compared": counts.n_pairs,
+    }
+    if not estimate.informative:
+        warnings.append(_nothing_learned(mechanism.params.private))
+    if not fit.is_minimum:
+        warnings.append(NOT_CONVEX)
+    return Conclusion(
+        estimate=estimate,
+        privacy=count_record(OUTCOME_COUNTS, mechanism, parameters),
+        released=ReleasedOutcomes.of(counts, config.items.catalogue().names),
+        scale=SCALE_OF_LINK[fit.link],
+        warnings=tuple(warnings),
+    )
+
+
+def _nothing_learned(private: bool) -> str:
+    return NOT_INFORMATIVE if private else NO_COMPARISONS
+
+
+def _warnings(fitted: NoisyPairsFit, informative: bool, private: bool) -> Iterator[str]:
+    if not informative:
+        yield _nothing_learned(private)
+    if fitted.n_left_out > 0 and informative:
+        why = (
+            "their noisy totals do not stand clear of the noise, so they say next to nothing"
+            if private
+            else "nobody compared them"
+        )
+        yield (
+            f"{fitted.n_left_out:,} of {fitted.n_pairs:,} pairs of items were left out of the fit:"
+            f" {why}. They are in the released matrix all the same."
+        )
+    if not fitted.fit.is_minimum:
+        yield NOT_CONVEX
+
+
+def _check_size(n_items: int, *, public: bool) -> None:
+    if public and n_items > MOST_ITEMS_PUBLIC:
+        raise ConfigError(
+            f"items: method: noisy-pairs takes at most {MOST_ITEMS_PUBLIC} items, got {n_items};"
+            " set method: noisy-counts"
+        )
+    if not public and n_items > MOST_ITEMS:
+        raise ConfigError(
+            f"items: method: noisy-pairs hides which pairs were compared, so it puts noise on a"
+            f" count for every pair and takes at most {MOST_ITEMS} items, got {n_items}. Where"
+            f" anybody may know who compared what, privacy.public_graph: true allows"
+            f" {MOST_ITEMS_PUBLIC}; else set method: perturbed-mle or noisy-counts"
+        )

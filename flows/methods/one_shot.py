@@ -1,0 +1,170 @@
+"""Method `one-shot`: the best k items and nothing else, a baseline."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hushrank.estimation.common.estimate import Estimate
+from hushrank.estimation.common.matrices import WinCounts
+from hushrank.estimation.comparisons.one_shot import (
+    OneShotNoise,
+    calibrate_one_shot,
+    one_shot_top_k,
+)
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.guarantee.mechanism import CountMechanism
+from hushrank.flows.guarantee.record import PrivacyRecord
+from hushrank.flows.guarantee.sentences import compose_statement, number
+from hushrank.flows.methods.base import Arrays, Conclusion, Terms
+from hushrank.flows.methods.reductions import reduce_survey
+from hushrank.flows.release.scale import Scale
+from hushrank.flows.release.statistics import ReleasedList
+from hushrank.pipelines.reduce.reduction_job import ReduceComparisons, Statistic
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.units import Unit
+from hushrank.transforms.storage.files import InputFile
+
+ONLY_A_LIST = (
+    "This method tells which items are best and in which order, and nothing else: no scores, no"
+    " intervals, and nothing about the items that are not on the list. Method noisy-counts usually"
+    " finds the same items with less noise."
+)
+THEOREM = (
+    "Qiao, Su and Zhang, Oneshot differentially private top-k selection (2021), as pure"
+    " differential privacy with the scale derived in hushrank.estimation.comparisons.one_shot."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OneShotMechanism:
+    """Noise on win counts of which the k largest are named.
+
+    Attributes:
+        counts: the noise, and what it protects.
+        k: how many items are named.
+    """
+
+    counts: CountMechanism
+    k: int
+
+    @property
+    def noise(self) -> OneShotNoise:
+        """What draws."""
+        return OneShotNoise(self.k, self.counts.calibration)
+
+    @property
+    def spend(self) -> Spend:
+        """What drawing by it costs."""
+        return self.counts.spend
+
+
+class OneShot:
+    """See `estimation.comparisons.one_shot`."""
+
+    mechanism = OneShotMechanism
+
+    def calibrate(self, config: SurveyConfig) -> OneShotMechanism:
+        """Noise on every win count."""
+        params, ties, k = config.privacy.params(), config.comparisons.ties, _k(config)
+        n_items = len(config.items.catalogue())
+        try:
+            noise = calibrate_one_shot(params, n_items, k, ties.row_weight)
+        except ValueError as error:
+            raise ConfigError(f"privacy: method: one-shot: {error}") from None
+        counts = CountMechanism.of(params, noise.calibration, n_items, ties)
+        return OneShotMechanism(counts=counts, k=noise.k)
+
+    def terms(self, mechanism: OneShotMechanism) -> Terms:
+        """Cost and noise."""
+        return Terms.of(mechanism.counts.calibration, "on every count, none released")
+
+    def reduction(
+        self,
+        config: SurveyConfig,
+        mechanism: OneShotMechanism,
+        files: tuple[InputFile, ...],
+        key: SecretKey,
+        folder: str,
+    ) -> ReduceComparisons:
+        """Count the comparisons that each item won."""
+        params = mechanism.counts.params
+        return reduce_survey(config, params, files, key, folder, Statistic.WIN_COUNTS)
+
+    def draw(self, exact: Arrays, mechanism: OneShotMechanism, bits: RandomBits) -> Arrays:
+        """Find the best items by noisy counts, and forget the counts."""
+        counts = WinCounts(exact["counts"], mechanism.counts.row_weight)
+        return {"items": one_shot_top_k(counts, mechanism.noise, bits)}
+
+    def conclude(
+        self, drawn: Arrays, mechanism: OneShotMechanism, config: SurveyConfig
+    ) -> Conclusion:
+        """The list as a ranking in which all other items share the last place."""
+        names = config.items.catalogue().names
+        best = [int(item) for item in drawn["items"]]
+        return Conclusion(
+            estimate=_list_as_estimate(best, len(names)),
+            privacy=_record(mechanism),
+            released=ReleasedList(items=tuple(names[item] for item in best)),
+            scale=Scale.PLACE,
+            warnings=(ONLY_A_LIST,),
+        )
+
+
+def _k(config: SurveyConfig) -> int:
+    if config.top_k is None:
+        raise ConfigError("top_k: missing; method: one-shot finds that many items")
+    return config.top_k
+
+
+def _list_as_estimate(best: list[int], n_items: int) -> Estimate:
+    """No score tells more than the place: scores are mean rank less rank, and intervals open."""
+    k = len(best)
+    rank = np.full(n_items, (k + 1 + n_items) / 2)
+    rank[best] = np.arange(1, k + 1)
+    return Estimate(
+        scores=(n_items + 1) / 2 - rank,
+        low=np.full(n_items, -np.inf),
+        high=np.full(n_items, np.inf),
+        rank=rank,
+        rank_low=np.ones(n_items, np.int64),
+        rank_high=np.full(n_items, n_items),
+        groups=np.minimum(np.ceil(rank), k + 1).astype(np.int64),
+    )
+
+
+def _record(mechanism: OneShotMechanism) -> PrivacyRecord:
+    counts, k = mechanism.counts, mechanism.k
+    params, law = counts.params, counts.law
+    noise = (
+        f"Every win count got its own discrete Laplace noise of scale {number(law.scale)}, the"
+        f" {k} items with the largest noisy counts were listed, and counts and noise were"
+        " deleted: the list is all that leaves."
+    )
+    statement = compose_statement(
+        params,
+        counts.guarantee,
+        noise=(noise,),
+        theorem=THEOREM,
+    )
+    return PrivacyRecord(
+        unit=params.unit,
+        adjacency=params.adjacency,
+        epsilon=counts.guarantee.epsilon,
+        delta=counts.guarantee.delta,
+        mechanism="one-shot-laplace" if params.private else "none",
+        noise_scale=law.scale,
+        noise_variance=law.variance,
+        max_contributions=params.max_contributions if params.unit is Unit.USER else None,
+        per_item_cap=params.per_item_cap,
+        distinct_pairs=params.distinct_pairs,
+        ties=counts.ties,
+        parameters={"k": k},
+        statement=statement.sentences,
+        not_protected=statement.not_protected,
+        theorem=statement.theorem,
+    )

@@ -1,0 +1,249 @@
+"""Methods on rankings that are privatised one by one: `kemeny`, `borda` and `bradley-terry`.
+
+As in `flows.methods.local_responses`, what the reduction leaves is private already and waits in the
+confidential area until the ledger has recorded the release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from hushrank.estimation.common.estimate import Estimate
+from hushrank.estimation.fit.debiased import estimate_from
+from hushrank.estimation.rankings.consensus import Consensus
+from hushrank.estimation.rankings.ranking_counts import MOST_BY_PLACE, RankingCounts, n_place_pairs
+from hushrank.estimation.rankings.ranking_estimates import (
+    borda_estimate,
+    fit_bradley_terry,
+    kemeny_estimate,
+)
+from hushrank.estimation.rankings.ranking_evidence import (
+    LARGEST_ENTRY,
+    RankingEvidence,
+    debiased_evidence,
+    largest_entry,
+    plain_evidence,
+    undoing_pays,
+)
+from hushrank.flows.config.comparisons import BadRows
+from hushrank.flows.config.rankings import RankingTies
+from hushrank.flows.config.survey import Method, SurveyConfig
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.guarantee.rankings import (
+    RankingGuarantee,
+    SyntheticMechanism,
+    ranking_record,
+)
+from hushrank.flows.guarantee.record import Parameter
+from hushrank.flows.methods.base import Arrays, Conclusion, Terms
+from hushrank.flows.release.scale import Scale
+from hushrank.flows.release.statistics import ReleasedRankings
+from hushrank.pipelines.reduce.rankings_job import ReduceRankings
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.randomness import RandomBits
+from hushrank.transforms.common.local_law import law_of_rankings
+from hushrank.transforms.common.randomisation import RankingMechanism
+from hushrank.transforms.storage.files import InputFile
+
+MOST_KEMENY_ITEMS = 500  # above that the local search takes minutes
+NOT_INFORMATIVE = (
+    "Nothing useful can be learned from this release: too few rankings put items of the catalogue"
+    " above each other."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """What a method makes of the evidence."""
+
+    estimate: Estimate
+    scale: Scale
+    parameters: dict[str, Parameter]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """Which evidence is used, and why not the debiased one; empty: it is, or nobody asked."""
+
+    evidence: RankingEvidence
+    debiased: bool
+    reason: str = ""
+
+
+class PrivateRankings:
+    """See `estimation.rankings.ranking_estimates`."""
+
+    mechanism = SyntheticMechanism
+
+    def calibrate(self, config: SurveyConfig) -> SyntheticMechanism:
+        """The law of synthetic rankings at both ends of the range of epsilons."""
+        n_items, rankings = len(config.items.catalogue()), config.rankings
+        if config.method is Method.KEMENY and n_items > MOST_KEMENY_ITEMS:
+            raise ConfigError(
+                f"items: must be at most {MOST_KEMENY_ITEMS} with method: kemeny, got {n_items};"
+                " set method: borda"
+            )
+        guarantee = RankingGuarantee.of(config)
+        if config.model.debiased is True and (reason := _impossible(config, guarantee)):
+            raise ConfigError(f"model.debiased: cannot be: {reason}; write auto or false")
+        ends = (guarantee.low, guarantee.high)
+        try:
+            law = law_of_rankings(guarantee.mechanism, *ends, guarantee.max_length)
+        except ValueError as error:
+            raise ConfigError(f"privacy: {error}") from None
+        refuses_ties = rankings.layout == "long" and rankings.ties is RankingTies.REFUSE
+        return SyntheticMechanism(
+            guarantee=guarantee,
+            law=law,
+            contests=rankings.columns.contest is not None,
+            ties_refused=refuses_ties and not guarantee.already_private,
+            spend=Spend(epsilon=guarantee.person),
+        )
+
+    def terms(self, mechanism: SyntheticMechanism) -> Terms:
+        """Cost and noise."""
+        guarantee = mechanism.guarantee
+        noise = "each ranking replaced by a synthetic one, before counting"
+        if guarantee.already_private:
+            noise = "none is added: the rankings were privatised where they were given"
+        whole = "one ranking" if guarantee.unnamed else "all rankings of one person"
+        noise += (
+            f" (protects one moved item at epsilon {guarantee.high:g}, or less; {whole} at epsilon"
+            f" {guarantee.person:g}, or less)"
+        )
+        return Terms(spend=mechanism.spend, noise=noise)
+
+    def reduction(
+        self,
+        config: SurveyConfig,
+        mechanism: SyntheticMechanism,
+        files: tuple[InputFile, ...],
+        key: SecretKey,
+        folder: str,
+    ) -> ReduceRankings:
+        """Privatise each ranking and count."""
+        rankings, guarantee = config.rankings, mechanism.guarantee
+        debiases = config.model.debiased is not False and not _impossible(config, guarantee)
+        return ReduceRankings(
+            files=files,
+            columns=rankings.ranking_columns(),
+            catalogue=config.items.catalogue(),
+            contest=rankings.contest,
+            max_length=guarantee.max_length,
+            max_rankings=guarantee.max_rankings,
+            break_ties=rankings.ties is RankingTies.RANDOM,
+            epsilons=config.privacy.local_epsilons(),
+            mechanism=guarantee.mechanism,
+            already_private=guarantee.already_private,
+            by_place=debiases,
+            key=key,
+            confidential=folder,
+            fail_on_bad_rows=rankings.on_bad_rows is BadRows.FAIL,
+            law=None if guarantee.already_private else mechanism.law,
+        )
+
+    def draw(self, exact: Arrays, mechanism: SyntheticMechanism, bits: RandomBits) -> Arrays:
+        """Let out what is private already: see the module's text."""
+        return exact
+
+    def conclude(
+        self, drawn: Arrays, mechanism: SyntheticMechanism, config: SurveyConfig
+    ) -> Conclusion:
+        """Rank by the counts."""
+        counts = RankingCounts(**drawn)
+        chosen = _choose(counts, mechanism.guarantee, config)
+        ranked = _METHODS[config.method](chosen.evidence, config)
+        parameters = {"debiased": chosen.debiased, **ranked.parameters}
+        warnings = (*_doubt(chosen, config.method), *ranked.warnings)
+        if not ranked.estimate.informative:
+            warnings = (NOT_INFORMATIVE,)
+        return Conclusion(
+            estimate=ranked.estimate,
+            privacy=ranking_record(mechanism, parameters),
+            released=ReleasedRankings.of(counts, config.items.catalogue().names),
+            scale=ranked.scale,
+            warnings=warnings,
+        )
+
+
+def _impossible(config: SurveyConfig, guarantee: RankingGuarantee) -> str:
+    """Why the mechanism cannot be undone, from public choices alone; empty: it can."""
+    if guarantee.mechanism is RankingMechanism.LAPLACE_RANKS:
+        return "of mechanism laplace-ranks no closed form is known"
+    if config.privacy.epsilon is None:
+        return "rankings have different epsilons"
+    n_items, longest = len(config.items.catalogue()), guarantee.max_length
+    if n_place_pairs(longest) * n_items**2 > MOST_BY_PLACE:
+        return (
+            f"for {n_items} items in lists of up to {longest} it takes too many counts (a smaller"
+            " input.max_length would help)"
+        )
+    return ""
+
+
+def _choose(counts: RankingCounts, guarantee: RankingGuarantee, config: SurveyConfig) -> _Chosen:
+    """Plain or debiased evidence, as the configuration and the released counts decide."""
+    plain, epsilon = plain_evidence(counts), guarantee.high
+    if config.model.debiased is False:
+        return _Chosen(plain, False, "model.debiased is false")
+    if reason := _impossible(config, guarantee):
+        return _Chosen(plain, False, reason)
+    if counts.by_place is None:
+        raise ValueError("counts by place are missing, and the configuration asks for them")
+    if largest_entry(counts, epsilon) > LARGEST_ENTRY:
+        return _Chosen(plain, False, "at this epsilon one ranking would count as thousands")
+    debiased = debiased_evidence(counts, epsilon)
+    if config.model.debiased == "auto" and not undoing_pays(plain, debiased):
+        return _Chosen(plain, False, "it would add more chance than it takes away bias")
+    return _Chosen(debiased, True)
+
+
+def _doubt(chosen: _Chosen, method: Method) -> tuple[str, ...]:
+    if chosen.debiased:
+        return ()
+    effect = "scores and their intervals are too near 0"
+    if method is Method.KEMENY:
+        effect = "close items are harder to tell apart"
+    return (
+        f"Private rankings are counted as they are: that draws every pair towards 50 %, so {effect}"
+        f". It was not undone: {chosen.reason}.",
+    )
+
+
+def _kemeny(evidence: RankingEvidence, config: SurveyConfig) -> _Ranked:
+    estimate, consensus = kemeny_estimate(evidence)
+    parameters: dict[str, Parameter] = {
+        "disagreements": consensus.disagreements,
+        "fewest_possible_disagreements": consensus.lower_bound,
+        "proven_best": consensus.optimal,
+    }
+    return _Ranked(estimate, Scale.ABOVE_MIDDLE, parameters, _not_proven(consensus))
+
+
+def _not_proven(consensus: Consensus) -> tuple[str, ...]:
+    if consensus.optimal:
+        return ()
+    return (
+        "The order is the best that a local search found: pairs contradict it"
+        f" {consensus.disagreements:,.6g} times, and no order does with fewer than"
+        f" {consensus.lower_bound:,.6g}.",
+    )
+
+
+def _borda(evidence: RankingEvidence, config: SurveyConfig) -> _Ranked:
+    return _Ranked(borda_estimate(evidence), Scale.ABOVE_MIDDLE, {})
+
+
+def _bradley_terry(evidence: RankingEvidence, config: SurveyConfig) -> _Ranked:
+    fit = fit_bradley_terry(evidence, config.model.ridge)
+    return _Ranked(estimate_from(fit), Scale.LOG_ODDS, {"ridge": fit.ridge})
+
+
+_METHODS: dict[Method, Callable[[RankingEvidence, SurveyConfig], _Ranked]] = {
+    Method.KEMENY: _kemeny,
+    Method.BORDA: _borda,
+    Method.BRADLEY_TERRY: _bradley_terry,
+}

@@ -1,0 +1,257 @@
+"""Method `spectral`: difficulties of test items from noisy pairwise measurements."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushrank.estimation.common.central_noise import Calibration
+from hushrank.estimation.responses.differential import DifferentialMeasurements, measurements_on
+from hushrank.estimation.responses.item_graph import (
+    ItemGraph,
+    complete_graph,
+    connecting_probability,
+    random_graph,
+)
+from hushrank.estimation.responses.private_measurements import (
+    calibrate_measurements,
+    release_measurements,
+)
+from hushrank.estimation.responses.spectral_estimate import SpectralEstimate, estimate_difficulties
+from hushrank.flows.config.spectral import GraphKind, SpectralConfig
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.guarantee.mechanism import CountMechanism
+from hushrank.flows.guarantee.record import Parameter, count_record
+from hushrank.flows.guarantee.spectral import measurement_words
+from hushrank.flows.methods.base import Arrays, Conclusion, Terms
+from hushrank.flows.methods.reductions import reduce_test
+from hushrank.flows.release.release import NOT_INFORMATIVE
+from hushrank.flows.release.scale import Scale
+from hushrank.flows.release.statistics import ReleasedMeasurements
+from hushrank.flows.release.wording import name_list
+from hushrank.pipelines.reduce.responses_job import ReduceResponses
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.randomness import RandomBits, seeded_bits
+from hushrank.privacy.units import Unit
+from hushrank.transforms.storage.files import InputFile
+
+MOST_ITEMS = 5000  # a chain of more is not solved directly
+EDGES = "edges"  # of a sparse graph, beside what was drawn on it
+NO_ANSWERS = (
+    "Nothing can be learned from this release: nobody was right on one item and wrong on another."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GraphChoice:
+    """The public graph: everything that it is drawn from.
+
+    Attributes:
+        kind: all pairs, or some.
+        n_items: size of the catalogue.
+        n_edges: pairs of it.
+        edge_probability: of a sparse graph; None where all pairs are compared.
+        seed: of a sparse graph, in hex: the job's identity, so anybody may draw it again.
+    """
+
+    kind: GraphKind
+    n_items: int
+    n_edges: int
+    edge_probability: float | None
+    seed: str
+
+    def graph(self) -> ItemGraph:
+        """Draw it: the same whenever the same code is asked.
+
+        Raises:
+            ValueError: another code drew another graph when the noise was calibrated.
+        """
+        if self.edge_probability is None:
+            return complete_graph(self.n_items)
+        graph = _sparse_graph(self.n_items, self.edge_probability, self.seed)
+        if graph.n_edges != self.n_edges:
+            raise ValueError(f"the graph has {graph.n_edges} pairs, not {self.n_edges} as stated")
+        return graph
+
+    def arrays(self) -> Arrays:
+        """What is stored of it beside the noise, so that no later code has to draw it again."""
+        return {} if self.edge_probability is None else {EDGES: self.graph().edges}
+
+    def stored(self, drawn: Arrays) -> ItemGraph:
+        """The graph that `arrays` stored; drawn again where an earlier version stored none."""
+        if EDGES not in drawn:
+            return self.graph()
+        return ItemGraph(self.n_items, drawn[EDGES])
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class MeasurementMechanism:
+    """Noise on both counts of every pair of a public graph.
+
+    Attributes:
+        counts: the noise, and what it protects.
+        graph: on which pairs.
+    """
+
+    counts: CountMechanism
+    graph: GraphChoice
+
+    @property
+    def spend(self) -> Spend:
+        """What drawing by it costs."""
+        return self.counts.spend
+
+
+class Spectral:
+    """Algorithm 2 of Nguyen and Zhang: see `estimation.responses.spectral_estimate`."""
+
+    mechanism = MeasurementMechanism
+
+    def calibrate(self, config: SurveyConfig) -> MeasurementMechanism:
+        """Noise on every count of a pair of the graph."""
+        problems = list(_problems(config))
+        if problems:
+            raise ConfigError("\n".join(problems))
+        choice, params = graph_choice(config), config.privacy.params()
+        calibration = calibrate_measurements(params, choice.n_items, choice.n_edges)
+        counts = CountMechanism.of(params, calibration, choice.n_items, None)
+        return MeasurementMechanism(counts=counts, graph=choice)
+
+    def terms(self, mechanism: MeasurementMechanism) -> Terms:
+        """Cost and noise."""
+        where = f"on every count of {mechanism.graph.n_edges:,} pairs of items"
+        return Terms.of(mechanism.counts.calibration, where)
+
+    def reduction(
+        self,
+        config: SurveyConfig,
+        mechanism: MeasurementMechanism,
+        files: tuple[InputFile, ...],
+        key: SecretKey,
+        folder: str,
+    ) -> ReduceResponses:
+        """Count, for each pair of items, who was right on the one and wrong on the other."""
+        most = mechanism.counts.params.max_contributions
+        return reduce_test(config, files, key, folder, max_answers=most)
+
+    def draw(self, exact: Arrays, mechanism: MeasurementMechanism, bits: RandomBits) -> Arrays:
+        """Add noise to both counts of every pair of the graph."""
+        edges = mechanism.graph.arrays()
+        measurements = measurements_on(mechanism.graph.stored(edges), exact["y"])
+        noisy = release_measurements(measurements, mechanism.counts.calibration, bits)
+        return {"y": noisy.y, **edges}
+
+    def conclude(
+        self, drawn: Arrays, mechanism: MeasurementMechanism, config: SurveyConfig
+    ) -> Conclusion:
+        """Difficulties from the noisy counts."""
+        graph, counts = mechanism.graph.stored(drawn), mechanism.counts
+        measurements = DifferentialMeasurements(drawn["y"], graph, confidential=False)
+        found = estimate_difficulties(measurements, counts.law, counts.params.max_contributions)
+        names = config.items.catalogue().names
+        words = measurement_words(graph, counts.sensitivity)
+        return Conclusion(
+            estimate=found.estimate,
+            privacy=count_record(words, counts, _parameters(mechanism.graph)),
+            released=ReleasedMeasurements.of(measurements, names),
+            scale=Scale.DIFFICULTY,
+            warnings=tuple(_warnings(found, counts.calibration, graph, names)),
+        )
+
+
+def _problems(config: SurveyConfig) -> Iterator[str]:
+    privacy, n_items = config.privacy, len(config.items.catalogue())
+    if privacy.unit is not Unit.USER:
+        yield f"privacy.unit: {privacy.unit} is not for test answers; write unit: user"
+        return
+    if (privacy.max_contributions or 0) < 2:
+        yield (
+            "privacy.max_contributions: must be at least 2, because one answer has nothing to be"
+            " compared with; raise it"
+        )
+    if privacy.per_item_cap is not None:
+        yield "privacy.per_item_cap: is for comparisons; nobody answers an item twice. Remove it"
+    if privacy.distinct_pairs:
+        yield "privacy.distinct_pairs: is for comparisons; nobody answers an item twice. Remove it"
+    if n_items > MOST_ITEMS:
+        yield f"items: must be at most {MOST_ITEMS} for method: spectral, got {n_items}"
+
+
+def _settings(config: SurveyConfig) -> SpectralConfig:
+    return config.spectral or SpectralConfig()
+
+
+def graph_choice(config: SurveyConfig) -> GraphChoice:
+    """The public graph that the job asks for, chosen without a look at the data.
+
+    Raises:
+        ConfigError: no graph so sparse connects the items.
+    """
+    settings, n_items, seed = _settings(config), len(config.items.catalogue()), config.job_hash()
+    if settings.graph is GraphKind.DENSE:
+        n_edges = n_items * (n_items - 1) // 2
+        return GraphChoice(
+            kind=settings.graph, n_items=n_items, n_edges=n_edges, edge_probability=None, seed=seed
+        )
+    probability = settings.edge_probability or connecting_probability(n_items)
+    try:
+        graph = _sparse_graph(n_items, probability, seed)
+    except ValueError as error:
+        raise ConfigError(f"spectral.edge_probability: too small: {error}") from None
+    return GraphChoice(
+        kind=settings.graph,
+        n_items=n_items,
+        n_edges=graph.n_edges,
+        edge_probability=probability,
+        seed=seed,
+    )
+
+
+def _sparse_graph(n_items: int, probability: float, seed: str) -> ItemGraph:
+    return random_graph(n_items, probability, seeded_bits(int(seed, 16)))
+
+
+def _parameters(choice: GraphChoice) -> dict[str, Parameter]:
+    parameters: dict[str, Parameter] = {"graph": choice.kind.value, "pairs": choice.n_edges}
+    if choice.edge_probability is not None:
+        parameters["edge_probability"] = choice.edge_probability
+    return parameters
+
+
+def _warnings(
+    found: SpectralEstimate, calibration: Calibration, graph: ItemGraph, names: Sequence[str]
+) -> Iterator[str]:
+    noisy = calibration.law.variance > 0
+    if not found.estimate.informative:
+        yield NOT_INFORMATIVE if noisy else NO_ANSWERS
+        return
+    linked = found.connection
+    alone = linked.no_lower_limit & linked.no_upper_limit
+    what = "released counts" if noisy else "counts"
+    for where, said in (
+        (alone, f"The {what} do not tell the difficulty of {{}}."),
+        (
+            linked.no_upper_limit & ~alone,
+            f"The {what} do not show that anybody was right on {{}}: no limit to how hard that is.",
+        ),
+        (
+            linked.no_lower_limit & ~alone,
+            f"The {what} do not show that anybody was wrong on {{}}: no limit to how easy that is.",
+        ),
+    ):
+        if where.any():
+            yield said.format(_named(names, where))
+    if found.n_clipped:
+        yield (
+            f"{found.n_clipped:,} of {2 * graph.n_edges:,} noisy counts are below zero and were"
+            " raised to zero, which draws the difficulties together; the intervals allow for that."
+        )
+
+
+def _named(names: Sequence[str], where: NDArray[np.bool_]) -> str:
+    return name_list([names[item] for item in np.flatnonzero(where).tolist()])

@@ -1,0 +1,232 @@
+"""Method `spectral-rr`: difficulties from test answers that are randomised before they are counted.
+
+The baseline of Nguyen and Zhang. As in `flows.methods.local_responses`, what the reduction leaves
+is private already and waits in the confidential area until the ledger has recorded the release.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import numpy as np
+
+from hushrank.estimation.responses.randomized_measurements import (
+    RandomizedMeasurements,
+    merge_measurements,
+)
+from hushrank.estimation.responses.spectral_estimate import SpectralEstimate, estimate_randomized
+from hushrank.flows.config.spectral import SpectralConfig
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.guarantee.local import SHUFFLE_DELTA, WARNER
+from hushrank.flows.guarantee.record import Parameter, PrivacyRecord
+from hushrank.flows.guarantee.sentences import (
+    REACH,
+    large_loss,
+    never_protected,
+    number,
+    odds_factor,
+)
+from hushrank.flows.guarantee.spectral import NZ
+from hushrank.flows.methods.base import Arrays, Conclusion, Terms
+from hushrank.flows.methods.reductions import reduce_test
+from hushrank.flows.methods.spectral import GraphChoice, graph_choice
+from hushrank.flows.release.scale import Scale
+from hushrank.flows.release.statistics import ReleasedRandomized
+from hushrank.pipelines.reduce.responses_job import ReduceResponses
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.amplification import shuffled_epsilon
+from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.randomized_response import (
+    SplitResponse,
+    attenuation,
+    flip_thresholds,
+    split_response,
+)
+from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.units import Adjacency, Unit
+from hushrank.transforms.responses.local_answers import LocalAnswers
+from hushrank.transforms.storage.files import InputFile
+
+MOST_ITEMS = 500  # a matrix for each part of the people is kept
+NOT_INFORMATIVE = (
+    "Nothing useful can be learned from this release: randomised answers say less than chance about"
+    " every item. More people, fewer answers each or a larger epsilon would help."
+)
+PLAIN = (
+    "debiased: false is the paper's baseline: it takes randomised answers for true ones, so"
+    " difficulties are drawn towards 0 and intervals do not hold the true ones."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseMechanism:
+    """Randomised response on all answers of a person together.
+
+    Attributes:
+        response: the chances of a flip, which the workers draw by.
+        debiased: whether the sums undo the flips.
+        graph: the public graph on which the difficulties are estimated.
+        spend: what drawing by it costs.
+    """
+
+    response: SplitResponse
+    debiased: bool
+    graph: GraphChoice
+    spend: Spend
+
+
+class SpectralRandomized:
+    """Section 5 of Nguyen and Zhang: see `estimation.responses.randomized_measurements`."""
+
+    mechanism = ResponseMechanism
+
+    def calibrate(self, config: SurveyConfig) -> ResponseMechanism:
+        """The chance of a flip for everybody's number of answers."""
+        problems = list(_problems(config))
+        if problems:
+            raise ConfigError("\n".join(problems))
+        epsilon = _epsilon(config)
+        return ResponseMechanism(
+            response=split_response(epsilon, _answers(config)),
+            debiased=_settings(config).debiased,
+            graph=graph_choice(config),  # refuses a graph that does not connect all items
+            spend=Spend(epsilon=epsilon),
+        )
+
+    def terms(self, mechanism: ResponseMechanism) -> Terms:
+        """Cost and noise."""
+        noise = (
+            f"each answer flipped at random, before {mechanism.graph.n_edges:,} pairs of items are"
+            f" counted (protects all answers of one person at epsilon"
+            f" {mechanism.response.epsilon:g})"
+        )
+        return Terms(spend=mechanism.spend, noise=noise)
+
+    def reduction(
+        self,
+        config: SurveyConfig,
+        mechanism: ResponseMechanism,
+        files: tuple[InputFile, ...],
+        key: SecretKey,
+        folder: str,
+    ) -> ReduceResponses:
+        """Randomise answers and sum what they say of each pair."""
+        local = LocalAnswers(mechanism.response, mechanism.debiased)
+        most = mechanism.response.max_answers
+        return reduce_test(config, files, key, folder, max_answers=most, local=local)
+
+    def draw(self, exact: Arrays, mechanism: ResponseMechanism, bits: RandomBits) -> Arrays:
+        """Let out what is private already: see the module's text."""
+        return {**exact, **mechanism.graph.arrays()}
+
+    def conclude(
+        self, drawn: Arrays, mechanism: ResponseMechanism, config: SurveyConfig
+    ) -> Conclusion:
+        """Difficulties from the sums."""
+        debiased = mechanism.debiased
+        parts = [
+            RandomizedMeasurements(sums, people, mechanism.response, debiased)
+            for sums, people in zip(drawn["sums"], drawn["people"], strict=True)
+        ]
+        merged = merge_measurements(parts)
+        found = estimate_randomized(parts, mechanism.graph.stored(drawn))
+        shuffled = _after_shuffling(mechanism, merged, config.ledger.delta)
+        return Conclusion(
+            estimate=found.estimate,
+            privacy=_record(mechanism, shuffled),
+            released=ReleasedRandomized.of(merged, config.items.catalogue().names),
+            scale=Scale.DIFFICULTY,
+            warnings=tuple(_warnings(found, debiased=debiased)),
+        )
+
+
+def _problems(config: SurveyConfig) -> Iterator[str]:
+    privacy, n_items = config.privacy, len(config.items.catalogue())
+    if privacy.epsilon is None:
+        yield "privacy.epsilon: missing; method: spectral-rr needs one number for all"
+        return
+    if (privacy.max_contributions or 0) < 2:
+        yield "privacy.max_contributions: must be at least 2 with method: spectral-rr"
+        return
+    if n_items > MOST_ITEMS:
+        yield f"items: must be at most {MOST_ITEMS} for method: spectral-rr, got {n_items}"
+    share = np.array([privacy.epsilon / _answers(config)])
+    if attenuation(flip_thresholds(share))[0] == 0:
+        yield "privacy.epsilon: too small: split over a person's answers it says nothing; raise it"
+
+
+def _settings(config: SurveyConfig) -> SpectralConfig:
+    return config.spectral or SpectralConfig()
+
+
+def _epsilon(config: SurveyConfig) -> float:
+    return config.privacy.epsilon or 0.0
+
+
+def _answers(config: SurveyConfig) -> int:
+    return min(config.privacy.max_contributions or 0, len(config.items.catalogue()))
+
+
+def _warnings(found: SpectralEstimate, *, debiased: bool) -> Iterator[str]:
+    if not debiased:
+        yield PLAIN
+    if not found.estimate.informative:
+        yield NOT_INFORMATIVE
+
+
+def _record(mechanism: ResponseMechanism, shuffled: dict[str, Parameter]) -> PrivacyRecord:
+    epsilon, answers = mechanism.response.epsilon, mechanism.response.max_answers
+    facts: dict[str, Parameter] = {
+        "epsilon_of_a_person": epsilon,
+        "epsilon_of_an_answer": f"{number(epsilon)}, divided by the person's answers",
+        "debiased": mechanism.debiased,
+        "pairs": mechanism.graph.n_edges,
+    }
+    facts |= shuffled
+    return PrivacyRecord(
+        unit=Unit.LOCAL,
+        adjacency=Adjacency.REPLACE_ONE,
+        epsilon=epsilon,
+        delta=0.0,
+        mechanism="randomised-response",
+        max_contributions=answers,
+        parameters=facts,
+        statement=(
+            "All answers of a person together are protected, each before it was counted.",
+            f"If a person had answered the same items otherwise, nothing here would become more"
+            f" than {odds_factor(epsilon)} times as likely (e^epsilon, epsilon ="
+            f" {number(epsilon)}).",
+            REACH,
+            "Each answer was flipped with probability 1 / (e^(epsilon / k) + 1), k the number of"
+            " answers of its person, by secret bits; difficulties and intervals are computed from"
+            " the sums of flipped answers alone.",
+            f"At most {answers} answers of each person count, chosen at random.",
+        ),
+        not_protected=(
+            "Which items a person answered, and that they took part.",
+            *never_protected(),
+            *large_loss(epsilon),
+        ),
+        theorem=f"{WARNER}; {NZ}, Section 5 (its baseline).",
+    )
+
+
+def _after_shuffling(
+    mechanism: ResponseMechanism, merged: RandomizedMeasurements, delta: float
+) -> dict[str, Parameter]:
+    """The central guarantee, where all people answered all items: others then give no cover."""
+    response, n_people = mechanism.response, int(merged.people[1:].sum())
+    everything = response.max_answers == merged.n_items
+    if n_people == 0 or merged.people[-1] != n_people or not everything:
+        return {}
+    delta = delta or SHUFFLE_DELTA
+    epsilon = shuffled_epsilon(response.epsilon, n_people, delta)
+    if epsilon >= response.epsilon:
+        return {"after_shuffling": "nothing better than epsilon can be proven"}
+    return {
+        "epsilon_of_a_person_after_shuffling": epsilon,
+        "delta_after_shuffling": delta,
+        "people": n_people,
+    }

@@ -1,0 +1,132 @@
+"""What a run leaves at the Prefect server for people: summary, ranking, picture and link.
+
+Everything is taken from the published release and the balance: the server learns nothing that
+`release.json` does not hold.
+"""
+
+from __future__ import annotations
+
+import base64
+import re
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+from hushrank.flows.ledger.budget_text import left_text
+from hushrank.flows.release.archive import REPORT
+from hushrank.flows.release.release import Release
+from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
+from hushrank.flows.release.wording import rank_interval, verdict
+from hushrank.flows.run.run import Outcome
+from hushrank.transforms.storage.cloud_storage import CloudPath
+
+MOST_ROWS = 100  # of the table; ranking.csv has all
+LIGHT = {  # an image knows no style sheet
+    "var(--ink)": "#171b21",
+    "var(--muted)": "#58606c",
+    "var(--line)": "#dfe3e8",
+    "var(--accent)": "#1c56b8",
+    "var(--soft)": "#a9c4ef",
+    "var(--page)": "#ffffff",
+}
+
+
+def leave_artifacts(outcome: Outcome) -> None:
+    """Create the artifacts of the run that this is called in."""
+    from prefect.artifacts import (
+        create_image_artifact,
+        create_link_artifact,
+        create_markdown_artifact,
+        create_table_artifact,
+    )
+
+    release = outcome.release
+    key = artifact_key(release.name)
+    create_markdown_artifact(summary(outcome), key=f"{key}-summary", description=verdict(release))
+    create_table_artifact(
+        ranking_rows(release), key=f"{key}-ranking", description=f"Ranking of {release.day}"
+    )
+    image = picture(release)
+    if image is not None:
+        create_image_artifact(image, key=f"{key}-plot", description=f"Scores of {release.day}")
+    create_link_artifact(report_address(outcome), link_text="The report", key=f"{key}-report")
+
+
+def artifact_key(population: str) -> str:
+    """A key that Prefect accepts: lower-case letters, digits and dashes; one a population."""
+    slug = re.sub(r"[^a-z0-9]+", "-", population.lower()).strip("-")
+    if slug == population:
+        return f"hushrank-{slug}"
+    return f"hushrank-{slug}-{zlib.crc32(population.encode()):08x}"  # two names may look alike
+
+
+def summary(outcome: Outcome) -> str:
+    """The release in a few lines of Markdown."""
+    release, balance = outcome.release, outcome.balance
+    privacy = release.privacy
+    guarantee = f"epsilon {privacy.epsilon:g}"
+    if privacy.delta:
+        guarantee += f", delta {privacy.delta:g}"
+    spent = "nothing: it was drawn before" if outcome.spent is None else "what it promises"
+    warnings = [f"> **Please note.** {_plain(text)}" for text in release.warnings]
+    lines = [
+        f"## {_plain(release.name)}, {release.day}",
+        f"**{_plain(verdict(release))}**",
+        *warnings,
+        "| | |\n|---|---|",
+        f"| Method | {release.method} |",
+        f"| Guarantee | {guarantee}, unit {privacy.unit} |",
+        f"| Mechanism | {privacy.mechanism} |",
+        f"| This run spent | {spent} |",
+        f"| Budget left | epsilon {left_text(balance.remaining_epsilon)} of"
+        f" {left_text(balance.total)} |",
+        f"| Release | {release.release_id} |",
+    ]
+    head, table = lines[:-7], lines[-7:]
+    return "\n\n".join([*head, "\n".join(table)]) + "\n"
+
+
+def ranking_rows(release: Release) -> list[dict[str, Any]]:
+    """The best items, best first, with intervals."""
+    words, decimals = WORDS[release.scale], score_decimals(release.scale, release.ranking)
+    rows = [
+        {
+            "place": place,
+            "item": line.item,
+            words.heading.lower(): (
+                f"{score_text(release.scale, line.score, decimals)}{words.unit}"
+            ),
+            "95 % interval": interval_text(release.scale, line, decimals),
+            "rank": rank_interval(line),
+        }
+        for place, line in zip(release.places(), release.ranking, strict=True)
+    ]
+    return rows[:MOST_ROWS]
+
+
+def picture(release: Release) -> str | None:
+    """The report's first figure as a `data:` address; None where a release has no figure."""
+    from hushrank.flows.report.figures import figures_of  # matplotlib takes a second
+    from hushrank.flows.report.style import VARIABLES
+
+    figures: Sequence[Any] = figures_of(release)
+    if not figures:
+        return None
+    svg = str(figures[0].svg)
+    for variable in VARIABLES.values():
+        svg = svg.replace(variable, LIGHT[variable])
+    names = 'xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink"'
+    background = '<rect width="100%" height="100%" fill="#ffffff"/>'
+    svg = re.sub(r"<svg ([^>]*)>", rf"<svg {names} \1>{background}", svg, count=1)
+    return f"data:image/svg+xml;base64,{base64.b64encode(svg.encode()).decode()}"
+
+
+def report_address(outcome: Outcome) -> str:
+    """Where the report is."""
+    report = outcome.folder / REPORT
+    return str(report) if isinstance(report, CloudPath) else report.resolve().as_uri()
+
+
+def _plain(text: str) -> str:
+    """Text that Markdown leaves as it is: a name may hold asterisks or a link."""
+    return re.sub(r"([\\`*_{}\[\]<>()#|!~])", r"\\\1", text)

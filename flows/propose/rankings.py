@@ -1,0 +1,86 @@
+"""Guess whether a log holds rankings, and which columns play which role. Pure."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from hushrank.flows.propose.columns import PERSON, Row, only_with_meaning, sides_of
+
+_ITEM = re.compile(
+    "item|candidate|option|alternative|choice|product|variety|movie|film|song|artist|team|player"
+    "|name|label"
+)
+_RANK = re.compile("rank|ranking|position|place|placement|pos")
+_CONTEST = re.compile("contest|election|round|race|poll|ballot|survey|session|year")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankingGuess:
+    """Which column seems to play which role.
+
+    Attributes:
+        layout: `long`, with `item` and `rank`, or `list`, with `ranking`.
+    """
+
+    layout: str
+    user: str | None = None
+    item: str | None = None
+    rank: str | None = None
+    ranking: str | None = None
+    contest: str | None = None
+
+    def known(self) -> dict[str, str]:
+        """Column of each role that was found."""
+        roles = ("user", "item", "rank", "ranking", "contest")
+        return {role: column for role in roles if (column := getattr(self, role)) is not None}
+
+    def items_seen(self, rows: Sequence[Row]) -> int:
+        """How many items occur in `rows`."""
+        if self.ranking is not None:
+            lists = [row.get(self.ranking) for row in rows]
+            return len({str(item) for each in lists if isinstance(each, list) for item in each})
+        found = [row.get(self.item) for row in rows] if self.item is not None else []
+        return len({str(item) for item in found if item is not None})
+
+
+def guess_rankings(columns: Sequence[str], rows: Sequence[Row]) -> RankingGuess | None:
+    """A log of rankings by the names and values of its columns; None: it seems to be another.
+
+    Args:
+        columns: names, in the order of the file.
+        rows: the first few rows; values as text, numbers, lists or None.
+    """
+    if sides_of(columns) is not None:
+        return None
+    user = only_with_meaning(columns, PERSON)
+    lists = [column for column in columns if _holds_lists(rows, column)]
+    if len(lists) == 1:
+        return RankingGuess(layout="list", user=user, ranking=lists[0])
+    item, rank = only_with_meaning(columns, _ITEM), only_with_meaning(columns, _RANK)
+    if user is None or item is None or rank is None or not _holds_numbers(rows, rank):
+        return None
+    contest = only_with_meaning(columns, _CONTEST)
+    return RankingGuess(layout="long", user=user, item=item, rank=rank, contest=contest)
+
+
+def _holds_lists(rows: Sequence[Row], column: str) -> bool:
+    values = [value for row in rows if (value := row.get(column)) is not None]
+    return bool(values) and all(
+        isinstance(value, list) and all(isinstance(item, str | int) for item in value)
+        for value in values
+    )
+
+
+def _holds_numbers(rows: Sequence[Row], column: str) -> bool:
+    values = [value for row in rows if (value := row.get(column)) not in (None, "")]
+    return bool(values) and all(_is_number(value) for value in values)
+
+
+def _is_number(value: object) -> bool:
+    try:
+        return math.isfinite(float(str(value)))
+    except ValueError:
+        return False

@@ -1,0 +1,187 @@
+"""Published releases that are kept: one folder each, never changed, with the digests of its files.
+
+An output folder holds the files of the release that is shown, and beneath `releases/` a folder for
+every release of the job, called by its day and its identity. `SHA256SUMS` in such a folder is what
+`sha256sum --check` reads.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from hushrank.flows.errors import ArchiveError, ConfigError
+from hushrank.flows.release.release import Release, load_release
+from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, Place
+
+RELEASE, RANKING, REPORT = "release.json", "ranking.csv", "report.html"
+FILES = (REPORT, RANKING, RELEASE)  # the last one says which release the others are of
+SUMS = "SHA256SUMS"
+RELEASES = "releases"
+PARTIAL = ".partial"  # ending of what a run that was killed may leave behind
+READ_ONLY = 0o444
+NAME = re.compile(r"\d{4}-\d\d-\d\d-.+")
+
+
+def folder_name(release: Release) -> str:
+    """Such as `2026-11-20-7c1f93a2b4d5e6f7`: sorted by name, releases are sorted by day."""
+    return f"{release.day}-{release.release_id}"
+
+
+def archived(output: Place) -> list[Place]:
+    """Folders of all releases that `output` keeps, the earliest day first."""
+    folder = output / RELEASES
+    if isinstance(folder, CloudPath):  # what has no digests yet is not whole
+        objects = (found.path for found in folder.objects())
+        found = (path.parent for path in objects if path.name == SUMS)
+        return sorted((path for path in found if NAME.fullmatch(path.name)), key=str)
+    if not folder.is_dir():
+        return []
+    kept = (path for path in folder.iterdir() if NAME.fullmatch(path.name) and path.is_dir())
+    return sorted(kept)
+
+
+def find_archived(output: Place, release_id: str) -> Place | None:
+    """The folder of one release in `output`; None where it was not published there."""
+    return next((path for path in archived(output) if path.name[11:] == release_id), None)
+
+
+def load_archived(folder: Place) -> Release:
+    """The release in a folder of the archive.
+
+    Raises:
+        ArchiveError: a file of it is not as it was published.
+    """
+    check_intact(folder)
+    return load_release(folder / RELEASE)
+
+
+def check_intact(folder: Place) -> None:
+    """Compare every file of a release with the digests from when it was published.
+
+    Raises:
+        ArchiveError: a file was changed, is missing or cannot be read; the text names it.
+    """
+    sums = _recorded(folder)
+    for name in FILES:
+        path = folder / name
+        try:
+            content = path.read_bytes()
+        except FileNotFoundError:
+            raise ArchiveError(f"{path}: is missing. {_way_out(folder)}") from None
+        except OSError as error:
+            raise ArchiveError(f"{path}: cannot be read: {error.strerror}") from error
+        if hashlib.sha256(content).hexdigest() != sums.get(name):
+            raise ArchiveError(f"{path}: was changed after it was published. {_way_out(folder)}")
+
+
+def release_before(release: Release, output: Place) -> Release | None:
+    """The release that `output` keeps from just before `release`; None for the first one.
+
+    Releases that protect nobody are compared with their like only. One that cannot be read or was
+    changed is passed over: that of a report is no place to stop at it.
+    """
+    for folder in reversed(archived(output)):
+        if folder.name[:10] > str(release.day) or folder.name == folder_name(release):
+            continue
+        with suppress(ArchiveError, ConfigError):
+            earlier = load_archived(folder)
+            if earlier.safe == release.safe and earlier.moment < release.moment:
+                return earlier
+    return None
+
+
+def keep(folder: Place, contents: dict[str, bytes]) -> None:
+    """Make `folder` with these files and their digests: whole and on disk, or not at all.
+
+    In Cloud Storage its objects are created, none is ever replaced, and the digests come last:
+    without them it is not whole, and another run completes it.
+
+    Raises:
+        OSError: it cannot be written; then nothing is left behind.
+    """
+    if isinstance(folder, CloudPath):
+        kept = {name: _created(folder / name, content) for name, content in contents.items()}
+        (folder / SUMS).create(_digests(kept))
+        return
+    partial = folder.with_name(f".{folder.name}{PARTIAL}")
+    sums = _digests(contents)
+    try:
+        shutil.rmtree(partial, ignore_errors=True)  # left by a run that was killed
+        partial.mkdir(parents=True)
+        for name, content in {**contents, SUMS: sums}.items():
+            write_file(partial / name, content)
+            (partial / name).chmod(READ_ONLY)
+        flush(partial)
+        partial.rename(folder)
+        flush(folder.parent)
+    finally:
+        shutil.rmtree(partial, ignore_errors=True)
+
+
+def _created(path: CloudPath, content: bytes) -> bytes:
+    """Create an object; what a run that was killed has left there stays, and is returned."""
+    try:
+        path.create(content)
+    except ObjectChanged:
+        return path.read_bytes()
+    return content
+
+
+def _digests(contents: dict[str, bytes]) -> bytes:
+    lines = (f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents))
+    return "".join(lines).encode()
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a new file, on disk when this returns."""
+    with path.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def flush(folder: Path) -> None:
+    """Flush the names in `folder` to disk, where its file system can do that."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    with suppress(OSError):  # some network file systems refuse it for folders
+        os.fsync(descriptor)
+    os.close(descriptor)
+
+
+def damages(output: Place) -> Iterator[str]:
+    """What of the archive is not as it was published: a sentence for each release concerned."""
+    for folder in archived(output):
+        try:
+            check_intact(folder)
+            release = load_release(folder / RELEASE)
+        except (ArchiveError, ConfigError) as error:
+            yield str(error)
+            continue
+        if folder_name(release) != folder.name:
+            yield f"{folder}: holds release {folder_name(release)}. {_way_out(folder)}"
+
+
+def _recorded(folder: Place) -> dict[str, str]:
+    """Digest by file name, as recorded at publication."""
+    path = folder / SUMS
+    try:
+        lines = path.read_text(encoding="ascii").splitlines()
+    except (OSError, UnicodeDecodeError):
+        raise ArchiveError(
+            f"{path}: is missing or damaged, so nobody can tell whether this release was changed."
+            f" {_way_out(folder)}"
+        ) from None
+    return {name: digest for digest, _, name in (line.partition("  ") for line in lines)}
+
+
+def _way_out(folder: Place) -> str:
+    return (
+        f"Move {folder} away; running its job again publishes it anew and spends nothing, as long"
+        " as the confidential folder is there."
+    )

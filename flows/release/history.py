@@ -1,0 +1,226 @@
+"""The releases of a population: which there are, and all their rankings as one table."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.parquet
+
+from hushrank.flows.config.survey import load_config
+from hushrank.flows.errors import ArchiveError, ConfigError
+from hushrank.flows.guarantee.record import finite_or_text
+from hushrank.flows.release.archive import (
+    FILES,
+    RELEASE,
+    archived,
+    damages,
+    find_archived,
+    load_archived,
+)
+from hushrank.flows.release.release import Release, load_release
+from hushrank.flows.spreadsheet_cells import write_cell
+from hushrank.transforms.storage.cloud_storage import CloudPath, Place, is_cloud
+
+SCHEMA = pa.schema(
+    [
+        ("day", pa.date32()),
+        ("created", pa.timestamp("s", tz="UTC")),
+        ("release_id", pa.string()),
+        ("name", pa.string()),
+        ("method", pa.string()),
+        ("epsilon", pa.float64()),
+        ("delta", pa.float64()),
+        ("safe", pa.bool_()),
+        ("item", pa.string()),
+        ("rank", pa.float64()),
+        ("score", pa.float64()),
+        ("low", pa.float64()),
+        ("high", pa.float64()),
+        ("rank_low", pa.int64()),
+        ("rank_high", pa.int64()),
+        ("group", pa.int64()),
+        ("noisy_wins", pa.float64()),
+    ]
+)
+
+
+def outputs_of(sources: Iterable[str]) -> list[Place]:
+    """Output folders: of YAML files, or named themselves.
+
+    Raises:
+        ConfigError: a YAML file breaks a rule, or a folder is not there.
+    """
+    outputs: list[Place] = []
+    for source in sources:
+        if is_cloud(source):
+            outputs.append(_cloud_path(source))
+        elif source.endswith((".yaml", ".yml")):
+            outputs.append(load_config(Path(source)).output)
+        elif Path(source).is_dir():
+            outputs.append(Path(source))
+        else:
+            raise ConfigError(f"{source}: is neither a YAML file of a job nor a folder of releases")
+    return outputs
+
+
+def read_history(outputs: Sequence[Place]) -> list[Release]:
+    """All releases that the folders keep, the earliest first, each once.
+
+    Raises:
+        ConfigError: there is none, or they are of several populations.
+        ArchiveError: one was changed after it was published.
+    """
+    releases = {
+        release.release_id: release
+        for output in outputs
+        for release in map(load_archived, archived(output))
+    }
+    if not releases:
+        raise ConfigError(
+            f"{', '.join(map(str, outputs))}: holds no release yet. Next: hushrank run"
+        )
+    names = sorted({release.name for release in releases.values()})
+    if len(names) > 1:
+        raise ConfigError(
+            f"{', '.join(map(str, outputs))}: hold releases of several populations"
+            f" ({', '.join(names)}); name those of one"
+        )
+    return sorted(releases.values(), key=lambda release: release.moment)
+
+
+def apart(releases: Sequence[Release]) -> tuple[list[Release], list[Release]]:
+    """Those to show together, and unsafe ones to leave out of them.
+
+    Releases that protect people are never mixed with such as protect nobody; where there are only
+    the latter, these are shown.
+    """
+    safe = [release for release in releases if release.safe]
+    unsafe = [release for release in releases if not release.safe]
+    return (safe, unsafe) if safe else (unsafe, [])
+
+
+def one_release(releases: Sequence[Release], release_id: str) -> Release:
+    """The one whose identity begins with `release_id`.
+
+    Raises:
+        ConfigError: none does, or several do.
+    """
+    found = [release for release in releases if release.release_id.startswith(release_id)]
+    if len(found) != 1:
+        what = "no release has" if not found else f"{len(found)} releases have"
+        raise ConfigError(
+            f"--release {release_id}: {what} an identity that begins so. `hushrank history` lists"
+            " them"
+        )
+    return found[0]
+
+
+def problems_of(outputs: Sequence[Place]) -> list[str]:
+    """What is not as it was published, in the archives and on top of them."""
+    problems = [problem for output in outputs for problem in damages(output)]
+    for output in outputs:
+        if not (output / RELEASE).exists():
+            continue
+        try:
+            shown = load_release(output / RELEASE)
+        except ConfigError as error:
+            problems.append(str(error))
+            continue
+        kept = find_archived(output, shown.release_id)
+        if kept is None:
+            problems.append(f"{output}: shows release {shown.release_id}, which it does not keep.")
+            continue
+        problems += [
+            f"{output / name}: differs from {kept / name}, which it is a copy of. Copy it again."
+            for name in FILES
+            if _content(output / name) not in (_content(kept / name), None)
+        ]
+    return problems
+
+
+def ranking_table(releases: Sequence[Release]) -> pa.Table:
+    """A row for each item of each release, in the columns of `SCHEMA`."""
+    return pa.Table.from_pylist(
+        [row for release in releases for row in _rows(release)], schema=SCHEMA
+    )
+
+
+def _rows(release: Release) -> Iterable[dict[str, object]]:
+    wins = release.released.wins_by_item() or {}
+    shared = {
+        "day": release.day,
+        "created": release.created,
+        "release_id": release.release_id,
+        "name": release.name,
+        "method": release.method,
+        "epsilon": release.privacy.epsilon,
+        "delta": release.privacy.delta,
+        "safe": release.safe,
+    }
+    for line in release.ranking:
+        yield {**shared, **line.model_dump(), "noisy_wins": wins.get(line.item)}
+
+
+def _csv(table: pa.Table) -> bytes:
+    items = pa.array(map(write_cell, table["item"].to_pylist()), pa.string())
+    text = io.BytesIO()
+    pa.csv.write_csv(table.set_column(table.schema.get_field_index("item"), "item", items), text)
+    return text.getvalue()
+
+
+def _parquet(table: pa.Table) -> bytes:
+    content = io.BytesIO()
+    pa.parquet.write_table(table, content)
+    return content.getvalue()
+
+
+def _json(table: pa.Table) -> bytes:
+    """A list of objects; infinite numbers are the text "inf" or "-inf", as in `release.json`."""
+    rows = [
+        {
+            name: finite_or_text(value) if isinstance(value, float) else value
+            for name, value in row.items()
+        }
+        for row in table.to_pylist()
+    ]
+    return (json.dumps(rows, default=str, ensure_ascii=False, indent=1) + "\n").encode()
+
+
+WRITERS: dict[str, Callable[[pa.Table], bytes]] = {
+    ".csv": _csv,
+    ".parquet": _parquet,
+    ".json": _json,
+}
+
+
+def export_bytes(table: pa.Table, target: Path) -> bytes:
+    """The table in the format that the ending of `target` names.
+
+    Raises:
+        ConfigError: it names none.
+    """
+    writer = WRITERS.get(target.suffix)
+    if writer is None:
+        raise ConfigError(f"--out {target}: must end in {', '.join(WRITERS)}")
+    return writer(table)
+
+
+def _content(path: Place) -> bytes | None:
+    try:
+        return path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ArchiveError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def _cloud_path(source: str) -> CloudPath:
+    try:
+        return CloudPath.parse(source)
+    except ValueError as error:
+        raise ConfigError(f"{source}: {error}") from None

@@ -1,0 +1,114 @@
+"""The record of noisy outcomes on a public graph: see `released`, whose union it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import chain, pairwise
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+
+from hushrank.estimation.common.matrices import OutcomeCounts, PairCounts, WinCounts
+from hushrank.estimation.responses.differential import DifferentialMeasurements
+from hushrank.flows.guarantee.part import Record
+
+MOST_PAIRS = 2_000_000  # that are published: 30 MB of JSON
+
+Rows = tuple[tuple[int, ...], ...]
+
+
+class ReleasedOutcomes(Record):
+    """Of each pair that was compared, how often, and with noise, how often one item won.
+
+    Attributes:
+        row_weight: what one win adds: 1, or 2 where ties were split into two halves.
+        items: in catalogue order; rows are in this order.
+        pairs: row i holds the items j > i that were compared with i.
+        compared: of each of these pairs, comparisons, times `row_weight`; exact, since public.
+        wins: of each of these pairs, how often i beat j, noise included.
+
+    The last three are null for more than `MOST_PAIRS` pairs.
+    """
+
+    kind: Literal["outcome-counts"] = "outcome-counts"
+    row_weight: int = Field(ge=1, le=2)
+    items: tuple[str, ...]
+    pairs: Rows | None
+    compared: Rows | None
+    wins: Rows | None
+
+    @classmethod
+    def of(cls, counts: OutcomeCounts, items: Sequence[str]) -> Self:
+        """The record of noisy `counts`.
+
+        Raises:
+            ValueError: they are confidential, or of another number of items.
+        """
+        require_noisy(counts, items)
+        places = counts.totals
+        columns: tuple[NDArray[np.integer], ...] = (places.indices, places.data, counts.wins.data)
+        published = counts.n_pairs <= MOST_PAIRS
+        pairs, compared, wins = (
+            rows_of(each, places.indptr) if published else None for each in columns
+        )
+        return cls.model_construct(  # checked above: millions of entries are not checked again
+            row_weight=counts.row_weight,
+            items=tuple(items),
+            pairs=pairs,
+            compared=compared,
+            wins=wins,
+        )
+
+    def among(self, items: Sequence[str]) -> NDArray[np.float64]:
+        """Noisy wins of some items over each other, in comparisons; nan where they did not meet.
+
+        Raises:
+            ValueError: the pairs are not published.
+        """
+        if self.pairs is None or self.compared is None or self.wins is None:
+            raise ValueError("the pairs of this release are not published")
+        position = {name: i for i, name in enumerate(self.items)}
+        place = {position[name]: k for k, name in enumerate(items)}
+        found = np.full((len(items), len(items)), np.nan)
+        np.fill_diagonal(found, 0)
+        for low, row in place.items():
+            met = zip(self.pairs[low], self.compared[low], self.wins[low], strict=True)
+            for high, total, won in met:
+                if high in place:
+                    found[row, place[high]] = won / self.row_weight
+                    found[place[high], row] = (total - won) / self.row_weight
+        return found
+
+    def wins_by_item(self) -> dict[str, int | float] | None:
+        """Comparisons won by each item, noise included; None where pairs are not published."""
+        if self.pairs is None or self.compared is None or self.wins is None:
+            return None
+        lengths = [len(row) for row in self.pairs]
+        low = np.repeat(np.arange(len(lengths)), lengths)
+        high, total, won = (
+            np.fromiter(chain.from_iterable(rows), np.int64, sum(lengths))
+            for rows in (self.pairs, self.compared, self.wins)
+        )
+        of_items = np.zeros(len(lengths), np.int64)
+        np.add.at(of_items, low, won)
+        np.add.at(of_items, high, total - won)
+        counted = of_items if self.row_weight == 1 else of_items / self.row_weight
+        return dict(zip(self.items, counted.tolist(), strict=True))
+
+
+def require_noisy(
+    counts: WinCounts | PairCounts | OutcomeCounts | DifferentialMeasurements, items: Sequence[str]
+) -> None:
+    """Raise ValueError unless `counts` may be released, under these names of their items."""
+    if counts.confidential:
+        raise ValueError("counts are confidential: only noisy counts can be released")
+    if len(items) != counts.n_items:
+        raise ValueError(f"got {len(items)} items, but counts of {counts.n_items}")
+
+
+def rows_of(values: NDArray[np.integer], ends: NDArray[np.integer]) -> Rows:
+    """The values of each row of a CSR matrix whose rows end there (`indptr`)."""
+    listed, cuts = values.tolist(), ends.tolist()
+    return tuple(tuple(listed[start:end]) for start, end in pairwise(cuts))

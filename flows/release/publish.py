@@ -1,0 +1,299 @@
+"""Publishing: a release is kept for good in the output folder, and shown on top of it.
+
+First its own folder appears in the archive, whole, by a rename (`flows.release.archive`); then its
+files take the place of those that were shown, one rename each, `release.json` last. A run that is
+killed in between leaves a release that is kept and not yet shown: the next run of the job shows it.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import os
+import shutil
+from contextlib import suppress
+from pathlib import Path
+
+from hushrank.flows.errors import ConfigError, PublishError
+from hushrank.flows.release.archive import (
+    FILES,
+    PARTIAL,
+    RANKING,
+    RELEASE,
+    RELEASES,
+    REPORT,
+    archived,
+    check_intact,
+    find_archived,
+    flush,
+    folder_name,
+    keep,
+    load_archived,
+    write_file,
+)
+from hushrank.flows.release.release import Release, load_release
+from hushrank.flows.spreadsheet_cells import write_cell
+from hushrank.transforms.storage.cloud_storage import CloudPath, Place
+
+
+def check_output(output: Place, job: str, *, safe: bool = True) -> None:
+    """Refuse an output folder in which this job must not or cannot publish. Writes nothing.
+
+    For a run to call before it reads or spends anything. A folder holds releases that protect
+    people, or releases that protect nobody: the two are never mixed, so that no test takes the
+    place of what is public.
+
+    Args:
+        output: the configured folder; it need not exist.
+        job: identity of the job's configuration.
+        safe: whether the release is to protect people.
+
+    Raises:
+        ConfigError: the folder is a file, holds something other than releases of this job and of
+            this kind, or cannot be written.
+    """
+    if isinstance(output, CloudPath):
+        _check_objects(output, job, safe=safe)
+        return
+    output = output.resolve()
+    if output.exists():
+        _check_content(output, job, safe=safe)
+    writable = next(folder for folder in (output, *output.parents) if folder.exists())
+    if not writable.is_dir() or not os.access(writable, os.W_OK | os.X_OK):
+        raise ConfigError(
+            f"output {output}: {writable} is not a folder that can be written;"
+            " change its permissions, or name another output"
+        )
+
+
+def publish(
+    release: Release, report_html: str, output: Place, *, allow_unsafe: bool = False
+) -> Place:
+    """Keep `release.json`, `ranking.csv` and `report.html` in `output`, and show them there.
+
+    A release that is kept already is never written again. One run at a time may publish a release;
+    the ledger's lock sees to that.
+
+    Args:
+        release: what to publish.
+        report_html: its report.
+        output: the folder; what it shows of the same job gives way, unless it is of a later day.
+        allow_unsafe: publish even a release that protects nobody (simulation, `--no-privacy`).
+
+    Returns:
+        Where the files are shown: `output`, or the release's own folder in the archive.
+
+    Raises:
+        ConfigError: as `check_output`.
+        PublishError: the release is unsafe, or claims to be safe without saying from which random
+            bits, or could not be written; nothing was published.
+        ArchiveError: it was published before and changed since.
+    """
+    if not release.safe and not allow_unsafe:
+        raise PublishError(
+            f"release {release.release_id} protects nobody and was not published:"
+            f" {' '.join(release.warnings)}"
+        )
+    if release.safe and not release.proven_safe:
+        raise PublishError(
+            f"release {release.release_id} claims to be safe and does not say from which random"
+            " bits it was drawn; it was not published"
+        )
+    output = _resolved(output)
+    check_output(output, release.job, safe=release.safe)
+    kept = find_archived(output, release.release_id)
+    folder = kept or output / RELEASES / folder_name(release)
+    try:
+        if kept is None:
+            keep(folder, contents_of(release, report_html))
+        return show(folder, output)
+    except BaseException as error:
+        if kept is None and not isinstance(folder, CloudPath):
+            _take_back(folder)
+        if isinstance(error, OSError):
+            raise _not_published(output, error) from error
+        raise
+
+
+def published(output: Place, release_id: str) -> tuple[Release, Place] | None:
+    """A release that was published to `output`, and where it is shown; None where it was not.
+
+    Raises:
+        ArchiveError: it was changed since.
+        PublishError: it is kept but not shown, since an earlier run was killed, and cannot be.
+    """
+    output = _resolved(output)
+    try:
+        folder = find_archived(output, release_id)
+        if folder is None:
+            return None
+        return load_archived(folder), show(folder, output)
+    except OSError as error:
+        raise _not_published(output, error) from error
+
+
+def show(folder: Place, output: Place) -> Place:
+    """Put copies of an archived release on top of `output`, unless a later day is shown there.
+
+    In Cloud Storage nothing stands on top, so that a bucket can forbid to replace what is public.
+
+    Returns:
+        Where the release is to be seen.
+
+    Raises:
+        ArchiveError: it was changed since it was published.
+        OSError: it could not be copied; what was shown before is shown still.
+    """
+    check_intact(folder)
+    if isinstance(output, CloudPath):
+        return folder
+    shown = _shown(output)
+    if shown is not None and str(shown.day) > folder.name[:10]:
+        unsafe_on_top = not shown.safe and load_release(folder / RELEASE).safe
+        if not unsafe_on_top:  # as versions have left it that mixed the two
+            return folder
+    contents = {name: (folder / name).read_bytes() for name in FILES}
+    if not all(_holds(output / name, content) for name, content in contents.items()):
+        try:
+            _replace(output, contents)
+        except BaseException:
+            before = None if shown is None else find_archived(output, shown.release_id)
+            if before is not None:
+                with suppress(OSError):
+                    _replace(output, {name: (before / name).read_bytes() for name in FILES})
+            if not (output / RELEASE).exists():  # half of a release is none
+                for name in FILES:
+                    (output / name).unlink(missing_ok=True)
+            raise
+    return output
+
+
+def contents_of(release: Release, report_html: str) -> dict[str, bytes]:
+    """The published files of a release, by name."""
+    return {
+        REPORT: report_html.encode(),
+        RANKING: ranking_csv(release).encode(),
+        RELEASE: release.to_json().encode(),
+    }
+
+
+def ranking_csv(release: Release) -> str:
+    """The ranking as a table, best first; scores to six decimals, items by `write_cell`."""
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    wins = release.released.wins_by_item()
+    columns = ["rank", "item", "score", "low", "high", "rank_low", "rank_high", "group"]
+    table.writerow(columns if wins is None else [*columns, "noisy_wins"])
+    for line in release.ranking:
+        scores = (f"{value:.6f}" for value in (line.score, line.low, line.high))
+        ranks = (line.rank_low, line.rank_high, line.group)
+        won = () if wins is None else (wins[line.item],)
+        table.writerow([line.rank, write_cell(line.item), *scores, *ranks, *won])
+    return text.getvalue()
+
+
+def _check_content(output: Path, job: str, *, safe: bool) -> None:
+    if not output.is_dir():
+        raise ConfigError(f"output {output}: is a file; name a folder for releases")
+    names = {path.name for path in output.iterdir() if not path.name.endswith(PARTIAL)}
+    foreign = sorted(names - {*FILES, RELEASES})
+    if names and not names & {RELEASE, RELEASES}:
+        foreign = sorted(names)
+    if foreign:
+        raise ConfigError(
+            f"output {output}: holds {foreign[0]}, which is not part of a release. Releases are"
+            " kept in a folder of their own: name an empty or a new one"
+        )
+    shown = _shown(output)
+    if shown is not None:
+        _check_shown(output, shown, job, safe=safe)
+
+
+def _check_objects(output: CloudPath, job: str, *, safe: bool) -> None:
+    try:
+        names = {found.path.key.removeprefix(f"{output.key}/") for found in output.objects()}
+        shown = _shown(output)
+    except OSError as error:
+        raise ConfigError(f"output {output}: cannot be listed: {error.strerror}") from None
+    foreign = sorted(name for name in names if not name.startswith(f"{RELEASES}/"))
+    if foreign:
+        raise ConfigError(
+            f"output {output}: holds {foreign[0]}, which is not part of a release. Releases are"
+            " kept in a folder of their own: name an empty or a new one"
+        )
+    if shown is not None:
+        _check_shown(output, shown, job, safe=safe)
+
+
+def _check_shown(output: Place, shown: Release, job: str, *, safe: bool) -> None:
+    """Refuse to publish beside releases of another job, or of the other kind."""
+    if shown.job != job:
+        raise ConfigError(
+            f"output {output}: holds the release of another job, or of this one as it was"
+            " configured before; name another output, or move that release away"
+        )
+    if safe and not shown.safe and not _keeps_safe(output):
+        raise ConfigError(
+            f"output {output}: holds unsafe releases, which protect nobody, and those that are for"
+            " publication are kept apart from them; name another output, or move those away"
+        )
+    if not safe and (shown.safe or _keeps_safe(output)):
+        raise ConfigError(
+            f"output {output}: holds releases that protect people, and an unsafe one"
+            " (--unsafe-seed, or epsilon: inf) must not take their place; name another output"
+        )
+
+
+def _keeps_safe(output: Place) -> bool:
+    """Whether a release in the archive protects people."""
+    for folder in archived(output):
+        with suppress(ConfigError):  # one that cannot be read is for `hushrank history --verify`
+            if load_release(folder / RELEASE).safe:
+                return True
+    return False
+
+
+def _resolved(output: Place) -> Place:
+    return output if isinstance(output, CloudPath) else output.resolve()
+
+
+def _shown(output: Place) -> Release | None:
+    """The release on top of `output`, or else the last one in its archive."""
+    if not isinstance(output, CloudPath) and (output / RELEASE).exists():
+        return load_release(output / RELEASE)
+    kept = archived(output)
+    return load_release(kept[-1] / RELEASE) if kept else None
+
+
+def _holds(path: Path, content: bytes) -> bool:
+    return path.is_file() and path.read_bytes() == content
+
+
+def _replace(output: Path, contents: dict[str, bytes]) -> None:
+    """Put files into `output`: all are on disk under other names before the first is renamed."""
+    partial = {name: output / f".{name}{PARTIAL}" for name in contents}
+    try:
+        for name, content in contents.items():
+            partial[name].unlink(missing_ok=True)  # left by a run that was killed
+            write_file(partial[name], content)
+        for name, path in partial.items():
+            path.rename(output / name)
+        flush(output)
+    finally:
+        for path in partial.values():
+            path.unlink(missing_ok=True)
+
+
+def _take_back(folder: Path) -> None:
+    """Undo what a failed publication has left: then nothing was published."""
+    shutil.rmtree(folder, ignore_errors=True)
+    for left in (folder.parent, folder.parent.parent):
+        with suppress(OSError):  # it holds other releases, or never was
+            left.rmdir()
+
+
+def _not_published(output: Place, error: OSError) -> PublishError:
+    return PublishError(
+        f"output {output}: nothing was published: {error.strerror or error}. Put this"
+        " right and run again: that publishes the same release and spends nothing"
+    )

@@ -1,0 +1,250 @@
+"""What is published: `release.json`, its schema and how it is made.
+
+A release holds nothing that is not computed from what the mechanism drew and the public
+configuration. JSON has no infinity, so `epsilon` and `rho` of a release without privacy, and the
+ends of an interval that is open, are the text "inf" or "-inf".
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from datetime import UTC, date, datetime
+from typing import Any, Self
+
+from pydantic import AwareDatetime, Field, ValidationError, model_validator
+
+from hushrank.estimation.common.estimate import Estimate, top_k
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.guarantee.part import Record
+from hushrank.flows.guarantee.record import Extended, PrivacyRecord
+from hushrank.flows.release.json_text import json_text
+from hushrank.flows.release.scale import Scale
+from hushrank.flows.release.statistics import Released
+from hushrank.privacy.bits_used import BitsUsed
+from hushrank.transforms.storage.cloud_storage import Place
+
+NOT_INFORMATIVE = (
+    "Nothing useful can be learned from this release: the noise that protects people is as large"
+    " as all of the answers together. More people, fewer items, a larger epsilon or a smaller"
+    " max_contributions would help."
+)
+NO_COMPARISONS = "Nothing can be learned from this release: no comparison has a winner."
+SEEDED = (
+    "A seed was injected: whoever knows it can take the noise off again, so nobody is protected."
+    " Not for publication."
+)
+RECONSTRUCTED = (
+    "The noise was drawn by a version of hushrank that did not store what it drew by. Scale,"
+    " sensitivity and guarantee are reconstructed: they are those that the version that published"
+    " this comes to under the same configuration."
+)
+NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
+
+
+class RankedItem(Record):
+    """One line of the ranking; see `Estimate` for what the numbers mean."""
+
+    item: str
+    rank: int | float
+    score: float
+    low: Extended
+    high: Extended
+    rank_low: int
+    rank_high: int
+    group: int
+
+
+class Release(Record):
+    """One published ranking. `build_release` makes it; its JSON is `release.json`.
+
+    Attributes:
+        job: identity of the job's configuration; another job may not overwrite this release.
+        safe: False where a seed was injected or no noise was added; never to be published.
+        informative: False where the noise leaves nothing to be learned.
+        scale: what the scores of the ranking are.
+        ranking: best first.
+        top_k: the best items, best first, where the job asked for them.
+    """
+
+    release_id: str
+    created: AwareDatetime
+    night: date | None = None
+    name: str
+    job: str
+    method: str
+    code_version: str
+    safe: bool
+    informative: bool
+    warnings: tuple[str, ...]
+    scale: Scale
+    ranking: tuple[RankedItem, ...] = Field(min_length=2)
+    top_k: tuple[str, ...] | None = None
+    privacy: PrivacyRecord
+    released: Released
+
+    def to_json(self) -> str:
+        """Strict JSON with keys in a fixed order; `top_k` and `night` go where none is."""
+        absent = {name for name in ("top_k", "night") if getattr(self, name) is None}
+        content = self.model_dump(mode="json", exclude=absent)
+        return json_text(content) + "\n"
+
+    @model_validator(mode="after")
+    def _is_as_safe_as_its_bits(self) -> Self:
+        told = self.privacy.bits
+        if self.safe and told is not None and not BitsUsed.from_dict(told).safe:
+            raise ValueError("a release whose random bits can be predicted is not safe")
+        return self
+
+    @property
+    def proven_safe(self) -> bool:
+        """Whether it is safe, and says from which random bits; or is of before that was said."""
+        return self.safe and (self.privacy.bits is not None or self.privacy.reconstructed)
+
+    @property
+    def day(self) -> date:
+        """The day that the release is of: its night, or else that of its making, UTC."""
+        return self.night or self.created.astimezone(UTC).date()
+
+    @property
+    def moment(self) -> tuple[date, datetime]:
+        """Where the release stands among others of its job: the day, then when it was made."""
+        return self.day, self.created
+
+    def places(self) -> list[str]:
+        """Place of each line of the ranking by groups: `1`, `2=`, `2=`, `4`."""
+        sizes = Counter(line.group for line in self.ranking)
+        first: dict[int, int] = {}
+        places = []
+        for position, line in enumerate(self.ranking, start=1):
+            place = first.setdefault(line.group, position)
+            places.append(f"{place}=" if sizes[line.group] > 1 else f"{place}")
+        return places
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Provenance:
+    """Where a release comes from.
+
+    Attributes:
+        release_id: unique to this release.
+        created: with a time zone.
+        night: whose rows are ranked; None where the configuration selects no nights.
+        name: of the job and its population.
+        job: identity of the job's configuration.
+        method: as in the configuration.
+        code_version: of the hushrank that drew the noise; a later one may have published it.
+        charged: the ledger counts it; not where a seed was injected or there is no noise.
+        bits: which random bits were really used; None where that was not recorded, and then the
+            law of the noise was not stored either.
+    """
+
+    release_id: str
+    created: datetime
+    night: date | None = None
+    name: str
+    job: str
+    method: str
+    code_version: str
+    charged: bool
+    bits: BitsUsed | None
+
+    @property
+    def safe(self) -> bool:
+        """Whether nobody can predict or replay what was drawn."""
+        return self.charged and (self.bits is None or self.bits.safe)
+
+
+def load_release(path: Place) -> Release:
+    """The release in the file at `path`.
+
+    Raises:
+        ConfigError: the file is missing, unreadable or no release.
+    """
+    try:
+        return Release.model_validate_json(path.read_bytes())
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
+    except ValidationError as error:
+        raise ConfigError(f"{path}: is not a release of hushrank, or was changed") from error
+
+
+def build_release(
+    provenance: Provenance,
+    items: Sequence[str],
+    estimate: Estimate,
+    privacy: PrivacyRecord,
+    released: Released,
+    scale: Scale,
+    warnings: Sequence[str] = (),
+    n_top: int | None = None,
+) -> Release:
+    """A release from what may be published and what was computed from it.
+
+    Args:
+        provenance: where it comes from.
+        items: the public catalogue.
+        estimate: computed from `released`.
+        privacy: its guarantee.
+        released: what the mechanism let out.
+        scale: what the scores of `estimate` are.
+        warnings: what a reader must know, besides what `provenance` and `privacy` imply.
+        n_top: how many of the best items to name in `top_k`; None: no such list.
+
+    Raises:
+        ValueError: the sizes differ.
+    """
+    if len(items) != estimate.n_items:
+        raise ValueError(f"got {len(items)} items, but an estimate of {estimate.n_items}")
+    best = None if n_top is None else tuple(items[i] for i in top_k(estimate, n_top))
+    return Release(
+        release_id=provenance.release_id,
+        created=provenance.created,
+        night=provenance.night,
+        name=provenance.name,
+        job=provenance.job,
+        method=provenance.method,
+        code_version=provenance.code_version,
+        safe=provenance.safe and privacy.mechanism != "none",
+        informative=estimate.informative,
+        warnings=(*_warnings(provenance, privacy), *warnings),
+        scale=scale,
+        ranking=_ranking(items, estimate),
+        top_k=best,
+        privacy=privacy.model_copy(update=_origin(provenance)),
+        released=released,
+    )
+
+
+def _ranking(items: Sequence[str], estimate: Estimate) -> tuple[RankedItem, ...]:
+    columns: dict[str, list[Any]] = {
+        "rank": [int(rank) if rank % 1 == 0 else rank for rank in estimate.rank.tolist()],
+        "score": estimate.scores.tolist(),
+        "low": estimate.low.tolist(),
+        "high": estimate.high.tolist(),
+        "rank_low": estimate.rank_low.tolist(),
+        "rank_high": estimate.rank_high.tolist(),
+        "group": estimate.groups.tolist(),
+    }
+    return tuple(
+        RankedItem(item=items[i], **{name: values[i] for name, values in columns.items()})
+        for i in estimate.order.tolist()
+    )
+
+
+def _origin(provenance: Provenance) -> dict[str, Any]:
+    """The fields of a `PrivacyRecord` that say how the release was drawn."""
+    if provenance.bits is None:
+        return {"bits": None, "reconstructed": True}
+    bits = {purpose: tuple(named) for purpose, named in provenance.bits.to_dict().items()}
+    return {"bits": bits, "reconstructed": False}
+
+
+def _warnings(provenance: Provenance, privacy: PrivacyRecord) -> Iterator[str]:
+    if privacy.mechanism == "none":
+        yield NO_PRIVACY
+    elif not provenance.safe:
+        yield SEEDED
+    if provenance.bits is None:
+        yield RECONSTRUCTED

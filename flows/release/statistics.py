@@ -1,0 +1,362 @@
+"""What a method publishes beside the ranking: the released statistic itself, tagged by `kind`.
+
+Every record is made by its `of`, which takes only what carries noise: exact counts are marked
+`confidential` from the moment they are read and are refused, and released scores have a type of
+their own. A method that releases something else adds a record here, to `Released`, and to
+`flows.report.figures` what is drawn of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from pydantic import Field
+from scipy.sparse import csr_array
+
+from hushrank.estimation.common.matrices import PairCounts, WinCounts
+from hushrank.estimation.fit.weighted_pairs import UNITS, WeightedPairs
+from hushrank.estimation.rankings.ranking_counts import RankingCounts
+from hushrank.estimation.responses.differential import DifferentialMeasurements
+from hushrank.estimation.responses.randomized_measurements import RandomizedMeasurements
+from hushrank.flows.guarantee.part import Record
+from hushrank.flows.release.public_pairs import ReleasedOutcomes, Rows, require_noisy, rows_of
+
+MOST_MEASURED = 2000  # items whose matrix of measurements is published: 20 to 30 MB
+MOST_SUMS = 1_000_000  # pairs whose sums are published where items are more: 30 MB
+LARGEST_MEAN = 1e-6  # of released scores, which sum to zero but for rounding
+
+
+class ReleasedCounts(Record):
+    """The noisy win counts, from which all the rest is computed.
+
+    Attributes:
+        row_weight: what one win adds: 1, or 2 where ties were split into two halves.
+        wins: by item, in catalogue order.
+    """
+
+    kind: Literal["win-counts"] = "win-counts"
+    row_weight: int = Field(ge=1, le=2)
+    wins: dict[str, int]
+
+    @classmethod
+    def of(cls, counts: WinCounts, items: Sequence[str]) -> Self:
+        """The record of noisy `counts`.
+
+        Raises:
+            ValueError: they are confidential, or of another number of items.
+        """
+        require_noisy(counts, items)
+        wins = dict(zip(items, counts.wins.tolist(), strict=True))
+        return cls(row_weight=counts.row_weight, wins=wins)
+
+    def wins_by_item(self) -> dict[str, int | float] | None:
+        """Comparisons won by each item, noise included; None where the release has no such."""
+        return _in_comparisons(self.wins, self.row_weight)
+
+
+class ReleasedPairs(Record):
+    """The noisy matrix of wins, from which all the rest is computed.
+
+    In `release.json` every row of the matrix is one line of integers: 2 000 items take 20 to 30 MB.
+
+    Attributes:
+        row_weight: what one win adds: 1, or 2 where ties were split into two halves.
+        items: in catalogue order; rows and columns are in this order.
+        wins: entry b of row a is how often a beat b, noise included; zero on the diagonal, where
+            there is nothing to count.
+    """
+
+    kind: Literal["pair-counts"] = "pair-counts"
+    row_weight: int = Field(ge=1, le=2)
+    items: tuple[str, ...]
+    wins: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, counts: PairCounts, items: Sequence[str]) -> Self:
+        """The record of noisy `counts`.
+
+        Raises:
+            ValueError: they are confidential, or of another number of items.
+        """
+        require_noisy(counts, items)
+        return cls.model_construct(  # checked above: millions of entries are not checked again
+            row_weight=counts.row_weight,
+            items=tuple(items),
+            wins=tuple(map(tuple, counts.dense().tolist())),
+        )
+
+    def among(self, items: Sequence[str]) -> NDArray[np.float64]:
+        """Noisy wins of some items over each other, in comparisons."""
+        return _among(self.wins, self.items, items) / self.row_weight
+
+    def wins_by_item(self) -> dict[str, int | float] | None:
+        """Comparisons won by each item: the sums of the rows, noise included."""
+        totals = dict(zip(self.items, map(sum, self.wins), strict=True))
+        return _in_comparisons(totals, self.row_weight)
+
+
+class ReleasedScores(Record):
+    """Scores that were drawn with noise; nothing else leaves the protected side.
+
+    Attributes:
+        scores: by item, in catalogue order; they sum to zero.
+    """
+
+    kind: Literal["scores"] = "scores"
+    scores: dict[str, float]
+
+    @classmethod
+    def of(cls, scores: NDArray[Any], items: Sequence[str]) -> Self:
+        """The record of drawn `scores`, shape (n,).
+
+        Raises:
+            ValueError: these are no scores: integers (counts are), not finite, or of a sum other
+                than zero.
+        """
+        if scores.dtype != np.float64 or scores.ndim != 1 or not np.isfinite(scores).all():
+            raise ValueError("released scores must be a 1-d array of finite real numbers")
+        if abs(float(scores.mean())) > LARGEST_MEAN * max(1.0, float(np.abs(scores).max())):
+            raise ValueError("released scores must sum to zero")
+        return cls(scores=dict(zip(items, scores.tolist(), strict=True)))
+
+    def wins_by_item(self) -> dict[str, int | float] | None:
+        """None: no count is released."""
+        return None
+
+
+class ReleasedList(Record):
+    """The names of the best items; nothing else leaves the protected side.
+
+    Attributes:
+        items: best first.
+    """
+
+    kind: Literal["top-list"] = "top-list"
+    items: tuple[str, ...] = Field(min_length=1)
+
+    def wins_by_item(self) -> dict[str, int | float] | None:
+        """None: no count is released."""
+        return None
+
+
+class ReleasedMeasurements(Record):
+    """Noisy counts of people right on one item and wrong on another, on the pairs of a graph.
+
+    In `release.json` every row of the matrix is one line of integers, as in `ReleasedPairs`.
+
+    Attributes:
+        items: in catalogue order; rows and columns are in this order.
+        pairs: row i holds the items j > i that are compared with i; null: every pair is.
+        right_wrong: entry j of row i counts who was right on i and wrong on j, noise included; zero
+            for pairs that are not compared. Null for more than `MOST_MEASURED` items.
+    """
+
+    kind: Literal["right-wrong-counts"] = "right-wrong-counts"
+    items: tuple[str, ...]
+    pairs: tuple[tuple[int, ...], ...] | None
+    right_wrong: tuple[tuple[int, ...], ...] | None
+
+    @classmethod
+    def of(cls, measurements: DifferentialMeasurements, items: Sequence[str]) -> Self:
+        """The record of noisy `measurements`.
+
+        Raises:
+            ValueError: they are confidential, or of another number of items.
+        """
+        require_noisy(measurements, items)
+        low, high = measurements.graph.edges.T
+        later = np.split(high, np.searchsorted(low, np.arange(1, len(items))))
+        return cls.model_construct(  # checked above: millions of entries are not checked again
+            items=tuple(items),
+            pairs=None
+            if measurements.graph.complete
+            else tuple(tuple(row.tolist()) for row in later),
+            right_wrong=tuple(map(tuple, measurements.y.tolist()))
+            if len(items) <= MOST_MEASURED
+            else None,
+        )
+
+    def wins_by_item(self) -> dict[str, int | float] | None:
+        """None: nobody won anything."""
+        return None
+
+
+class ReleasedSums(Record):
+    """Sums of privatised answers, from which all the rest is computed.
+
+    An answer is 1 where the item of the row won. For `debiased-rr`, with t = tanh(epsilon / 2) and
+    p the chance of a flip of each answer's epsilon, s sums t (answer - p) and w sums t^2 over the
+    privatised answers to a pair; for other methods s sums these answers and w counts them.
+
+    Attributes:
+        items: in catalogue order; rows and columns are in this order.
+        pairs: row i holds the items j > i that were compared with i; null: rows of s and w are
+            whole, one entry an item. Given for more than `MOST_MEASURED` items.
+        unit: what 1 in the sums is worth.
+        s, w: of each pair in row i of `pairs`; or entry j > i of row i, zero elsewhere. Null, as
+            `pairs` is then, for more than `MOST_SUMS` pairs.
+        g: sum of t^2 over people, in units; 0 where it was not counted.
+    """
+
+    kind: Literal["private-sums"] = "private-sums"
+    items: tuple[str, ...]
+    unit: float
+    pairs: tuple[tuple[int, ...], ...] | None = None
+    s: tuple[tuple[int, ...], ...] | None
+    w: tuple[tuple[int, ...], ...] | None
+    g: int
+
+    @classmethod
+    def of(cls, pairs: WeightedPairs, items: Sequence[str]) -> Self:
+        """The record of sums, which are private since each answer was.
+
+        Raises:
+            ValueError: they are of another number of items.
+        """
+        if len(items) != pairs.n_items:
+            raise ValueError(f"got {len(items)} items, but sums of {pairs.n_items}")
+        met, s, w = _rows_of_sums(pairs)
+        return cls.model_construct(  # checked above: millions of entries are not checked again
+            items=tuple(items), unit=1 / UNITS, pairs=met, s=s, w=w, g=pairs.g
+        )
+
+    def wins_by_item(self) -> dict[str, int | float] | None:
+        """None: a sum of debiased answers is no count."""
+        return None
+
+
+class ReleasedRandomized(Record):
+    """Sums of randomised test answers.
+
+    Attributes:
+        items: in catalogue order; rows and columns are in this order.
+        epsilon: of a person, split over their answers.
+        people: entry k counts the people with k answers, which randomised response does not hide.
+        sums: entry j of row i estimates who was right on i and wrong on j, in units of 2^-30.
+    """
+
+    kind: Literal["randomised-answers"] = "randomised-answers"
+    items: tuple[str, ...]
+    epsilon: float
+    people: tuple[int, ...]
+    sums: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, measurements: RandomizedMeasurements, items: Sequence[str]) -> Self:
+        """The record of `measurements`, which are private from the start.
+
+        Raises:
+            ValueError: they are of another number of items.
+        """
+        if len(items) != measurements.n_items:
+            raise ValueError(f"got {len(items)} items, but sums of {measurements.n_items}")
+        return cls(
+            items=tuple(items),
+            epsilon=measurements.response.epsilon,
+            people=tuple(measurements.people.tolist()),
+            sums=tuple(map(tuple, measurements.sums.tolist())),
+        )
+
+    def wins_by_item(self) -> dict[str, int | float] | None:
+        """None: nobody won anything."""
+        return None
+
+
+class ReleasedRankings(Record):
+    """Counts of private rankings, from which all the rest is computed.
+
+    Attributes:
+        items: in catalogue order; rows and columns are in this order.
+        rankings: entry k is how many rankings had k items, which no mechanism hides.
+        wins: entry b of row a counts the private rankings with a above b.
+        places: entry p of row a counts the private rankings with a at place p, 0 = best.
+        moments: entry b of row a sums, over private rankings, the product of the two items' nets:
+            items below less items above.
+        by_place: a row for each pair of places of each length of list (`ranking_counts`), with the
+            matrix of the pairs of items that stood there, row by row; null: not kept.
+    """
+
+    kind: Literal["private-rankings"] = "private-rankings"
+    items: tuple[str, ...]
+    rankings: tuple[int, ...]
+    wins: tuple[tuple[int, ...], ...]
+    places: tuple[tuple[int, ...], ...]
+    moments: tuple[tuple[int, ...], ...]
+    by_place: tuple[tuple[int, ...], ...] | None
+
+    @classmethod
+    def of(cls, counts: RankingCounts, items: Sequence[str]) -> Self:
+        """The record of `counts`, which are private since each ranking was.
+
+        Raises:
+            ValueError: they are of another number of items.
+        """
+        if len(items) != counts.n_items:
+            raise ValueError(f"got {len(items)} items, but counts of {counts.n_items}")
+        by_place = counts.by_place
+        return cls.model_construct(  # checked above: millions of entries are not checked again
+            items=tuple(items),
+            rankings=tuple(counts.lengths.tolist()),
+            wins=tuple(map(tuple, counts.wins.tolist())),
+            places=tuple(map(tuple, counts.places.tolist())),
+            moments=tuple(map(tuple, counts.moments.tolist())),
+            by_place=None
+            if by_place is None
+            else tuple(map(tuple, by_place.reshape(len(by_place), -1).tolist())),
+        )
+
+    def among(self, items: Sequence[str]) -> NDArray[np.float64]:
+        """Private rankings with the row's item above the column's, of some items."""
+        return _among(self.wins, self.items, items)
+
+    def wins_by_item(self) -> dict[str, int | float] | None:
+        """None: how often an item is above others depends on how many there are in a list."""
+        return None
+
+
+Released = Annotated[
+    ReleasedCounts
+    | ReleasedPairs
+    | ReleasedOutcomes
+    | ReleasedScores
+    | ReleasedMeasurements
+    | ReleasedRandomized
+    | ReleasedList
+    | ReleasedSums
+    | ReleasedRankings,
+    Field(discriminator="kind"),
+]  # what a method publishes beside the ranking
+
+
+def _rows_of_sums(pairs: WeightedPairs) -> tuple[Rows | None, Rows | None, Rows | None]:
+    """What `ReleasedSums` shows as `pairs`, `s` and `w`."""
+    s, w = pairs.s, pairs.w
+    if pairs.n_items <= MOST_MEASURED and not (
+        isinstance(s, csr_array) or isinstance(w, csr_array)
+    ):
+        return None, tuple(map(tuple, s.tolist())), tuple(map(tuple, w.tolist()))
+    if len(pairs.met()) > MOST_SUMS:
+        return None, None, None
+    places = csr_array(w)
+    of_s = s.data if isinstance(s, csr_array) else s[places.nonzero()]
+    columns = (places.indices, np.asarray(of_s), np.asarray(places.data))
+    met, listed_s, listed_w = (rows_of(each, places.indptr) for each in columns)
+    return met, listed_s, listed_w
+
+
+def _among(
+    matrix: Sequence[Sequence[int]], catalogue: Sequence[str], items: Sequence[str]
+) -> NDArray[np.float64]:
+    """Rows and columns of these items, in their order."""
+    position = {name: i for i, name in enumerate(catalogue)}
+    places = [position[name] for name in items]
+    return np.array([[matrix[row][column] for column in places] for row in places], np.float64)
+
+
+def _in_comparisons(wins: dict[str, int], row_weight: int) -> dict[str, int | float]:
+    if row_weight == 1:
+        return {**wins}
+    return {item: won / row_weight for item, won in wins.items()}

@@ -1,0 +1,163 @@
+"""What changed between two releases of a population, and whether that is more than noise."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import UTC
+
+import numpy as np
+
+from hushrank.estimation.common.score_change import Intervals, ScoreChange, score_change
+from hushrank.flows.release.release import RankedItem, Release
+from hushrank.flows.release.scale import WORDS, Scale, score_decimals, score_text
+from hushrank.flows.release.statistics import ReleasedList
+from hushrank.flows.release.wording import name_list, rank_interval
+
+MOST_ROWS = 15  # of the table: what is beyond noise first, then the largest other changes
+NORMAL_MECHANISMS = ("discrete-gaussian", "randomised-response")  # all others: Laplace tails
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ChangeRow:
+    """One item, as it is shown.
+
+    Attributes:
+        before, now: its score, with the unit.
+        change: signed, with its 95 % interval.
+        ranks: both rank intervals, `2–3 → 1`.
+        beyond: in one word, whether noise explains the change.
+    """
+
+    item: str
+    before: str
+    now: str
+    change: str
+    interval: str
+    ranks: str
+    beyond: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Changes:
+    """The comparison of a release with the one before it.
+
+    Attributes:
+        since: the day of the one before.
+        sentence: what changed, for a reader who stops here.
+        rows: of a table; empty where nothing can be compared item by item.
+        left_out: how many items the table leaves out; no change of theirs is beyond noise unless
+            the sentence says so.
+    """
+
+    since: str
+    sentence: str
+    rows: tuple[ChangeRow, ...]
+    left_out: int
+
+
+def changes_between(before: Release, release: Release) -> Changes:
+    """Compare `release` with an earlier one of the same population, from published numbers only."""
+    since = f"{before.day:%-d %B %Y}"
+    if before.day == release.day:
+        since += f", {before.created.astimezone(UTC):%H:%M} UTC"
+    old, new = ({line.item: line for line in each.ranking} for each in (before, release))
+    if (reason := _why_not(before, release)) is not None:
+        return Changes(since=since, sentence=reason, rows=(), left_out=0)
+    items = [line.item for line in release.ranking]
+    found = score_change(
+        _intervals([old[item] for item in items]),
+        _intervals([new[item] for item in items]),
+        normal=all(each.privacy.mechanism in NORMAL_MECHANISMS for each in (before, release)),
+    )
+    order = np.lexsort((-np.abs(found.change), ~found.beyond))[:MOST_ROWS]
+    shown = sorted(order.tolist(), key=lambda i: (not found.beyond[i], i))
+    decimals = score_decimals(release.scale, release.ranking)
+    rows = tuple(
+        _row(release.scale, old[items[i]], new[items[i]], found, i, decimals) for i in shown
+    )
+    return Changes(
+        since=since,
+        sentence=_sentence(release.scale, items, found),
+        rows=rows,
+        left_out=len(items) - len(rows),
+    )
+
+
+def _why_not(before: Release, release: Release) -> str | None:
+    """Why scores cannot be compared, or what lists without scores say; None where they can be."""
+    if isinstance(release.released, ReleasedList) or isinstance(before.released, ReleasedList):
+        return _lists(before, release)
+    if before.scale is not release.scale or {line.item for line in before.ranking} != {
+        line.item for line in release.ranking
+    }:
+        return "It ranked other items, or by another kind of score, so the two are not compared."
+    if not (before.informative and release.informative):
+        return "One of the two shows nothing but noise, so there is nothing to compare."
+    return None
+
+
+def _lists(before: Release, release: Release) -> str:
+    if not (
+        isinstance(release.released, ReleasedList) and isinstance(before.released, ReleasedList)
+    ):
+        return "It released scores and not a list, or the other way round: they are not compared."
+    old, new = before.released.items, release.released.items
+    came, went = ([*(set(a) - set(b))] for a, b in ((new, old), (old, new)))
+    if not came and not went:
+        same = "in the same order" if old == new else "in another order"
+        return f"The same items were the best, {same}. How much of that is noise, no list can tell."
+    parts = [f"New on the list: {name_list(sorted(came))}."] if came else []
+    parts += [f"No longer on it: {name_list(sorted(went))}."] if went else []
+    return f"{' '.join(parts)} Whether that is more than noise, no list can tell."
+
+
+def _intervals(lines: Sequence[RankedItem]) -> Intervals:
+    scores, low, high = (
+        np.array([getattr(line, name) for line in lines], np.float64)
+        for name in ("score", "low", "high")
+    )
+    return Intervals(scores=scores, low=np.minimum(low, scores), high=np.maximum(high, scores))
+
+
+def _sentence(scale: Scale, items: Sequence[str], found: ScoreChange) -> str:
+    up, down = WORDS[scale].up_and_down
+    parts = []
+    for word, rises in ((up, True), (down, False)):
+        moved = found.beyond & ((found.change > 0) == rises)
+        names = [items[i] for i in np.flatnonzero(moved).tolist()]
+        if names:
+            parts.append(f"{name_list(names)} {'is' if len(names) == 1 else 'are'} clearly {word}.")
+    if not parts:
+        return "No change is larger than noise and chance explain."
+    if found.beyond.all():
+        return " ".join(parts)
+    return f"{' '.join(parts)} Every other change can be noise."
+
+
+def _row(
+    scale: Scale, old: RankedItem, new: RankedItem, found: ScoreChange, i: int, decimals: int
+) -> ChangeRow:
+    unit = WORDS[scale].unit
+    before, now = (f"{score_text(scale, line.score, decimals)}{unit}" for line in (old, new))
+    low, high = (_signed(scale, float(end[i]), decimals) for end in (found.low, found.high))
+    ranks = rank_interval(new)
+    if rank_interval(old) != ranks:
+        ranks = f"{rank_interval(old)} → {ranks}"
+    return ChangeRow(
+        item=new.item,
+        before=before,
+        now=now,
+        change=_signed(scale, float(found.change[i]), decimals),
+        interval=f"{low} to {high}",
+        ranks=ranks,
+        beyond="yes" if found.beyond[i] else "no",
+    )
+
+
+def _signed(scale: Scale, value: float, decimals: int) -> str:
+    """A difference: of shares in percentage points."""
+    if not np.isfinite(value):
+        return "open"
+    text = f"{100 * value if scale is Scale.WIN_SHARE else value:+.{decimals}f}"
+    return text if text.strip("+-0.") else text[1:]

@@ -1,0 +1,46 @@
+"""The published files inside the report itself, for whoever has only the page."""
+
+from __future__ import annotations
+
+import base64
+from dataclasses import dataclass
+
+from hushrank.flows.release.archive import RANKING, RELEASE
+from hushrank.flows.release.publish import ranking_csv
+from hushrank.flows.release.release import Release
+
+MOST_BYTES = 300_000  # of one file as it stands in the page; a page stays under 1 MB
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Download:
+    """A link to a file.
+
+    Attributes:
+        name: of the file.
+        what: it holds, in a few words.
+        address: its content as a `data:` address; or `name`, where it lies beside the page.
+        inside: whether the page holds it.
+    """
+
+    name: str
+    what: str
+    address: str
+    inside: bool
+
+
+def downloads_of(release: Release) -> list[Download]:
+    """The ranking as a table and the release as JSON.
+
+    A file that is too large for a page is linked where it lies.
+    """
+    table = _download(RANKING, "the ranking, for a spreadsheet", "text/csv", ranking_csv(release))
+    text = release.to_json()
+    whole = _download(RELEASE, "all that was released", "application/json", text)
+    return [table, whole]
+
+
+def _download(name: str, what: str, kind: str, text: str) -> Download:
+    address = f"data:{kind};charset=utf-8;base64,{base64.b64encode(text.encode()).decode()}"
+    inside = len(address) <= MOST_BYTES
+    return Download(name=name, what=what, address=address if inside else name, inside=inside)

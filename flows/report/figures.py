@@ -1,0 +1,250 @@
+"""Which figures the report of a release shows: by what was released.
+
+A method that releases something else adds a function here, under its record's type.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from markupsafe import Markup
+
+from hushrank.flows.release.public_pairs import ReleasedOutcomes
+from hushrank.flows.release.release import Release
+from hushrank.flows.release.scale import WORDS, score_text
+from hushrank.flows.release.statistics import (
+    ReleasedCounts,
+    ReleasedList,
+    ReleasedMeasurements,
+    ReleasedPairs,
+    ReleasedRandomized,
+    ReleasedRankings,
+    ReleasedScores,
+    ReleasedSums,
+)
+from hushrank.flows.release.wording import name_list
+from hushrank.flows.report.heatmap import Matrix, heatmap_svg, shown_items
+from hushrank.flows.report.item_map import item_map_svg
+from hushrank.flows.report.plots import drawn_lines, scores_svg, win_counts_svg
+
+MOST_GROUPS = 8  # sets of items that a caption names
+CONFIDENCE = "With 95 % confidence."
+ASSUMED_COUNTS = (
+    " How often each item was compared is not released: it is taken to be what the configuration"
+    " expects, and an item that was compared less often has a wider interval than is shown."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReportFigure:
+    """A section of the report.
+
+    Attributes:
+        identifier: of its heading, unique in the page.
+        title: its heading.
+        svg: the drawing.
+        caption: how to read it.
+        table: the same numbers for those who do not see it, the first row the header; empty where
+            another table of the page has them.
+    """
+
+    identifier: str
+    title: str
+    svg: Markup
+    caption: str
+    table: tuple[tuple[str, ...], ...] = ()
+
+
+def figures_of(release: Release) -> list[ReportFigure]:
+    """The figures of a release, in the order of the page."""
+    figures = FIGURES[type(release.released)]
+    return [figure(release) for figure in figures if figure is not heatmap_figure or _met(release)]
+
+
+def _met(release: Release) -> bool:
+    """Whether there is a pair to show in a heatmap."""
+    pairs = release.released
+    if not isinstance(pairs, ReleasedOutcomes):
+        return True
+    if pairs.pairs is None:
+        return False
+    shown = pairs.among(shown_items(release))
+    return bool(np.isfinite(shown).sum() > len(shown))
+
+
+def win_counts_figure(release: Release) -> ReportFigure:
+    """The win counts and what may have been."""
+    wins = release.released.wins_by_item()
+    if wins is None:
+        raise ValueError(f"a release of {release.released.kind} has no win counts to draw")
+    exact = release.privacy.mechanism == "none"
+    first, last = release.ranking[0].item, release.ranking[-1].item
+    description = (
+        f"Plot of the win counts with their intervals, best on top: from {first} with"
+        f" {wins[first]:,} to {last} with {wins[last]:,}. The ranking table has the same numbers."
+    )
+    dots = (
+        "Dots are the win counts as they were counted: no noise was added."
+        if exact
+        else "Dots are the win counts as released, noise included. The wide band is the privacy"
+        " noise alone: the exact count lies in it."
+    )
+    chance = " The thin line adds chance in who answered what." if release.informative else ""
+    return ReportFigure(
+        identifier="counts",
+        title="Win counts" if exact else "Noisy win counts",
+        svg=Markup(win_counts_svg(release, wins, description)),
+        caption=f"{dots}{chance} {CONFIDENCE}{_left_out(release)}",
+    )
+
+
+def scores_figure(release: Release) -> ReportFigure:
+    """The scores and their intervals."""
+    words, (first, last) = WORDS[release.scale], (release.ranking[0], release.ranking[-1])
+    best, worst = (score_text(release.scale, line.score, 2) for line in (first, last))
+    description = (
+        f"Plot of the scores with their intervals, {words.first} on top: from {first.item} at"
+        f" {best}{words.unit} to {last.item} at {worst}{words.unit}. The ranking table has the"
+        " same numbers."
+    )
+    band = "The band is where the score lies, given the noise and chance in who answered what."
+    assumed = ASSUMED_COUNTS if isinstance(release.released, ReleasedScores) else ""
+    return ReportFigure(
+        identifier="scores",
+        title="Scores",
+        svg=Markup(scores_svg(release, description)),
+        caption=f"Dots are the scores. {band} {CONFIDENCE}{assumed}{_left_out(release)}",
+    )
+
+
+def heatmap_figure(release: Release) -> ReportFigure:
+    """The noisy matrix of wins."""
+    pairs = release.released
+    if not isinstance(pairs, ReleasedPairs | ReleasedOutcomes):
+        raise ValueError(f"a release of {pairs.kind} has no matrix to draw")
+    exact, shown = release.privacy.mechanism == "none", shown_items(release)
+    which = "" if len(shown) == len(release.ranking) else f" of the best {len(shown)} items"
+    counted = "as counted" if exact else "noise included"
+    description = (
+        f"Heatmap of the matrix of wins{which}, best first: how often the item of the row beat the"
+        f" item of the column, {counted}, from {shown[0]} to {shown[-1]}. The table below it has"
+        " the same numbers."
+    )
+    negative = "" if exact else " Noise can make a count negative; such cells stay blank."
+    if isinstance(pairs, ReleasedOutcomes):
+        negative += " So do pairs that nobody compared."
+    return ReportFigure(
+        identifier="matrix",
+        title="Who beat whom" if exact else "Who beat whom, with noise",
+        svg=Markup(heatmap_svg(release, pairs, description)),
+        caption=(
+            f"The matrix that was released{which}, best first. The stronger the colour of a cell,"
+            " the more often the item of its row beat the item of its column."
+            f"{negative} The whole matrix is in release.json."
+        ),
+        table=_matrix_table(pairs, shown, "Wins of … over", pairs.row_weight - 1),  # half wins
+    )
+
+
+def _matrix_table(
+    pairs: Matrix, shown: list[str], corner: str, decimals: int = 0
+) -> tuple[tuple[str, ...], ...]:
+    rows = (
+        (name, *("–" if math.isnan(won) else f"{won:,.{decimals}f}" for won in row))
+        for name, row in zip(shown, pairs.among(shown).tolist(), strict=True)
+    )
+    return ((corner, *shown), *rows)
+
+
+def above_figure(release: Release) -> ReportFigure:
+    """Who is ranked above whom in the private rankings."""
+    pairs = release.released
+    if not isinstance(pairs, ReleasedRankings):
+        raise ValueError(f"a release of {pairs.kind} has no rankings to draw")
+    shown = shown_items(release)
+    which = "" if len(shown) == len(release.ranking) else f" of the best {len(shown)} items"
+    description = (
+        f"Heatmap{which}, best first: in how many private rankings the item of the row is above the"
+        f" item of the column, from {shown[0]} to {shown[-1]}. The table below it has the same"
+        " numbers."
+    )
+    return ReportFigure(
+        identifier="matrix",
+        title="Who is above whom, in private rankings",
+        svg=Markup(heatmap_svg(release, pairs, description)),
+        caption=(
+            f"Counted in private rankings{which}, best first. The stronger a cell, the more of them"
+            " have the item of its row above the item of its column. All counts are in"
+            " release.json."
+        ),
+        table=_matrix_table(pairs, shown, "Rankings with … above"),
+    )
+
+
+def item_map_figure(release: Release) -> ReportFigure:
+    """The difficulties on one axis, and which items cannot be ordered."""
+    first, last = release.ranking[0], release.ranking[-1]
+    hardest, easiest = (score_text(release.scale, line.score, 2) for line in (first, last))
+    description = (
+        f"Item map: the difficulties with their intervals, hardest on top, from {first.item} at"
+        f" {hardest} to {last.item} at {easiest}. The ranking table has the same numbers."
+    )
+    exact = release.privacy.mechanism == "none"
+    because = "chance in who answered" if exact else "the noise and chance in who answered"
+    return ReportFigure(
+        identifier="item-map",
+        title="Item map",
+        svg=Markup(item_map_svg(release, description)),
+        caption=(
+            f"Dots are the difficulties; harder items are further right and further up. The band is"
+            f" where a difficulty lies, given {because}. {CONFIDENCE}{_open_ends(release)}"
+            f" {_not_ordered(release)}{_left_out(release)}"
+        ),
+    )
+
+
+def _open_ends(release: Release) -> str:
+    if all(math.isfinite(end) for line in release.ranking for end in (line.low, line.high)):
+        return ""
+    return " A band with an arrow has no end on that side."
+
+
+def _not_ordered(release: Release) -> str:
+    """Which items share a place."""
+    groups: dict[int, list[str]] = {}
+    for line in release.ranking:
+        groups.setdefault(line.group, []).append(line.item)
+    shared = [name_list(names) for names in groups.values() if len(names) > 1]
+    if not shared:
+        return "Every item can be told apart from its neighbours."
+    more = len(shared) - MOST_GROUPS
+    rest = f"; and {more} more such sets, see the places in the ranking" if more > 0 else ""
+    return f"Cannot be ordered (shaded): {'; '.join(shared[:MOST_GROUPS])}{rest}."
+
+
+def _left_out(release: Release) -> str:
+    drawn = len(drawn_lines(release))
+    if drawn == len(release.ranking):
+        return ""
+    words = WORDS[release.scale]
+    return (
+        f" Drawn are the {words.first} and, below the dotted line, the {words.last}: {drawn} of"
+        f" {len(release.ranking):,}."
+    )
+
+
+FIGURES: dict[type[Any], tuple[Callable[[Release], ReportFigure], ...]] = {
+    ReleasedCounts: (win_counts_figure,),
+    ReleasedPairs: (scores_figure, heatmap_figure),
+    ReleasedOutcomes: (scores_figure, heatmap_figure),
+    ReleasedScores: (scores_figure,),
+    ReleasedSums: (scores_figure,),
+    ReleasedMeasurements: (item_map_figure,),
+    ReleasedRandomized: (item_map_figure,),
+    ReleasedRankings: (scores_figure, above_figure),
+    ReleasedList: (),
+}

@@ -1,0 +1,95 @@
+"""The noisy matrix of wins as a heatmap, set into a page.
+
+Importing this module imports matplotlib, which takes a second: import it where a plot is drawn.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.patches import Rectangle
+from numpy.typing import NDArray
+
+from hushrank.flows.release.public_pairs import ReleasedOutcomes
+from hushrank.flows.release.release import Release
+from hushrank.flows.release.statistics import ReleasedPairs, ReleasedRankings
+from hushrank.flows.report.style import (
+    ACCENT,
+    INK,
+    PAGE,
+    WIDTH,
+    page_style,
+    page_svg,
+    short_name,
+)
+
+MOST = 25  # items shown: of a longer ranking the best
+MOST_WITH_NUMBERS = 10  # items up to which each cell says its count
+LIGHT_ON_DARK = 0.55  # strength of a cell's colour from which its number takes the page's colour
+COLUMN_NAME = 14
+
+
+Matrix = ReleasedPairs | ReleasedOutcomes | ReleasedRankings
+
+
+def heatmap_svg(release: Release, pairs: Matrix, description: str) -> str:
+    """Rows and columns by rank; a cell is the stronger the more often its row beat its column.
+
+    Pairs that did not meet have no cell.
+
+    Args:
+        release: says the order.
+        pairs: the matrix.
+        description: text for those who do not see the plot.
+
+    Returns:
+        An `svg` element without references to anything outside it.
+    """
+    names = shown_items(release)
+    wins = pairs.among(names)
+    with page_style(release):
+        figure = Figure(figsize=(WIDTH, 0.9 + 0.3 * len(names)), layout="constrained")
+        axes = figure.add_subplot()
+        _draw_cells(axes, wins)
+        _label(axes, names)
+        return page_svg(figure, description)
+
+
+def shown_items(release: Release) -> list[str]:
+    """The items that the heatmap shows: all, or the best of many."""
+    return [line.item for line in release.ranking[:MOST]]
+
+
+def _draw_cells(axes: Axes, wins: NDArray[np.float64]) -> None:
+    n, most = len(wins), max(float(np.nanmax(wins)), 1.0)
+    for row in range(n):
+        for column in range(n):
+            if row == column or np.isnan(wins[row, column]):
+                continue
+            strength = min(max(float(wins[row, column]) / most, 0.0), 1.0)
+            cell = Rectangle((column, row), 1, 1, facecolor=ACCENT, alpha=strength, linewidth=0)
+            axes.add_patch(cell)
+            if n <= MOST_WITH_NUMBERS:
+                ink = PAGE if strength > LIGHT_ON_DARK else INK
+                text = f"{wins[row, column]:,.0f}"
+                axes.text(column + 0.5, row + 0.5, text, ha="center", va="center", color=ink)
+    axes.set_xlim(0, n)
+    axes.set_ylim(n, 0)
+
+
+def _label(axes: Axes, names: list[str]) -> None:
+    centres = np.arange(len(names)) + 0.5
+    numbered = [f"{place}. {short_name(name)}" for place, name in enumerate(names, start=1)]
+    axes.set_yticks(centres, numbered, parse_math=False)
+    if len(names) <= MOST_WITH_NUMBERS:
+        columns = [short_name(name, COLUMN_NAME) for name in names]
+        rotation = 30 if max(map(len, columns)) > 4 else 0
+    else:
+        columns, rotation = [f"{place}" for place in range(1, len(names) + 1)], 0
+    alignment = "left" if rotation else "center"
+    axes.set_xticks(centres, columns, parse_math=False, rotation=rotation, ha=alignment)
+    axes.xaxis.tick_top()
+    axes.tick_params(length=0, pad=4)
+    for spine in axes.spines.values():
+        spine.set_visible(False)

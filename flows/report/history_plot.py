@@ -1,0 +1,106 @@
+"""Ranks over time as a picture that stands alone.
+
+Importing this module imports matplotlib, which takes a second: import it where a plot is drawn.
+"""
+
+from __future__ import annotations
+
+import io
+import warnings
+from collections.abc import Sequence
+from datetime import date
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
+from matplotlib.figure import Figure
+
+from hushrank.flows.release.release import Release
+from hushrank.flows.report.style import short_name
+
+EPOCH = date(1970, 1, 1)  # of the axis of days
+MOST_LINES = 10  # items drawn: those that lead the last release
+
+
+def ranks_over_time(releases: Sequence[Release], format_: str) -> bytes:
+    """A line for each item, rank 1 on top, with the 95 % interval of the rank at each release.
+
+    Args:
+        releases: of one population, the earliest first.
+        format_: `svg` or `png`.
+    """
+    items = [line.item for line in releases[-1].ranking[:MOST_LINES]]
+    with warnings.catch_warnings(), mpl.rc_context({"font.size": 9.5, "svg.hashsalt": "history"}):
+        warnings.filterwarnings("ignore", "Glyph .* missing")
+        figure = Figure(figsize=(8.0, 1.2 + 0.36 * len(items)), layout="constrained")
+        axes = figure.add_subplot()
+        for position, item in enumerate(items):
+            _draw(axes, releases, item, f"C{position}")
+        _frame(axes, releases, len(items))
+        content = io.BytesIO()
+        metadata = {"Date": None} if format_ == "svg" else {}
+        figure.savefig(content, format=format_, dpi=120, metadata=metadata)
+        return content.getvalue()
+
+
+def _draw(axes: Axes, releases: Sequence[Release], item: str, color: str) -> None:
+    lines = [
+        (release.release_id, line)
+        for release in releases
+        for line in release.ranking
+        if line.item == item
+    ]
+    when = _positions(releases, [release_id for release_id, _ in lines])
+    ranks = np.array([float(line.rank) for _, line in lines])
+    low, high = (
+        np.array([float(getattr(line, end)) for _, line in lines])
+        for end in ("rank_low", "rank_high")
+    )
+    axes.fill_between(when, low, high, color=color, alpha=0.12, linewidth=0)
+    axes.errorbar(
+        when,
+        ranks,
+        yerr=(np.maximum(ranks - low, 0), np.maximum(high - ranks, 0)),
+        color=color,
+        marker="o",
+        markersize=5,
+        linewidth=1.8,
+        elinewidth=0.8,
+    )
+    label = axes.annotate(
+        short_name(item),
+        (when[-1], ranks[-1]),
+        xytext=(9, 0),
+        textcoords="offset points",
+        va="center",
+        color=color,
+        annotation_clip=False,
+    )
+    label.set_parse_math(False)
+
+
+def _positions(releases: Sequence[Release], release_ids: Sequence[str]) -> np.ndarray:
+    """Where releases stand on the axis of days: several of one day stand beside each other."""
+    days = [release.day for release in releases]
+    place = {}
+    for index, release in enumerate(releases):
+        same = [i for i, day in enumerate(days) if day == release.day]
+        shift = same.index(index) / len(same)
+        place[release.release_id] = (release.day - EPOCH).days + shift
+    return np.array([place[release_id] for release_id in release_ids])
+
+
+def _frame(axes: Axes, releases: Sequence[Release], n_drawn: int) -> None:
+    lowest = max(line.rank_high for line in releases[-1].ranking[:n_drawn])
+    axes.set_ylim(max(lowest, n_drawn) + 0.5, 0.5)
+    axes.yaxis.set_major_locator(mpl.ticker.MaxNLocator(integer=True, steps=[1, 2, 5, 10]))
+    axes.set_ylabel("rank, with 95 % interval")
+    locator = AutoDateLocator(minticks=2, maxticks=8)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_locator(locator)
+    form = ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
+    axes.xaxis.set_major_formatter(form)
+    axes.grid(axis="y", linewidth=0.5, color="#dddddd")
+    axes.set_title(f"{releases[-1].name}: {len(releases)} releases", loc="left", fontsize=10.5)
+    for side in ("top", "right"):
+        axes.spines[side].set_visible(False)

@@ -1,0 +1,134 @@
+"""Plots of a release, as SVG to be set into a page; `figures` says which release gets which.
+
+Importing this module imports matplotlib, which takes a second: import it where a plot is drawn.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import matplotlib as mpl
+import numpy as np
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+
+from hushrank.estimation.common.uncertainty import LEVEL, quantile
+from hushrank.flows.release.release import RankedItem, Release
+from hushrank.flows.release.scale import WORDS, axis_of
+from hushrank.flows.report.style import ACCENT, MUTED, SOFT, WIDTH, page_style, page_svg, short_name
+from hushrank.privacy.units import NoiseKind
+from hushrank.transforms.common.schema import Ties
+
+MOST, BEST = 60, 50  # items drawn: of a longer ranking the 50 best and the 10 worst
+
+
+def win_counts_svg(release: Release, wins: dict[str, int | float], description: str) -> str:
+    """Dots at the noisy win counts, best on top, with 95 % intervals.
+
+    The thick part of an interval is the privacy noise alone: where the exact count lies. The thin
+    part adds sampling error; it is the interval of the score on the scale of the counts, and is
+    left out where the release is not informative.
+
+    Args:
+        release: of noisy counts.
+        wins: by item, in comparisons.
+        description: text for those who do not see the plot.
+
+    Returns:
+        An `svg` element without references to anything outside it.
+    """
+    noisy = release.privacy.mechanism != "none"
+
+    def draw(axes: Axes, lines: list[RankedItem]) -> None:
+        _draw_counts(axes, release, wins, lines)
+        axes.set_xlabel("comparisons won, noise included" if noisy else "comparisons won")
+        axes.xaxis.set_major_formatter("{x:,.0f}")
+        axes.xaxis.set_major_locator(mpl.ticker.MaxNLocator(6, integer=True))
+
+    return ranked_svg(release, draw, description)
+
+
+def scores_svg(release: Release, description: str) -> str:
+    """Dots at the scores, best on top, with their 95 % intervals; an open end leaves the frame.
+
+    Args:
+        release: of any scale.
+        description: text for those who do not see the plot.
+
+    Returns:
+        As `win_counts_svg`.
+    """
+    axis = axis_of(release.scale, release.ranking)
+
+    def draw(axes: Axes, lines: list[RankedItem]) -> None:
+        y = np.arange(len(lines))
+        low, at, high = (
+            np.array([getattr(line, name) for line in lines]) for name in ("low", "score", "high")
+        )
+        reach = 2 * axis.high
+        axes.hlines(y, np.maximum(low, -reach), np.minimum(high, reach), color=SOFT, linewidth=6)
+        axes.plot(at, y, "o", color=ACCENT, markersize=5.5, zorder=3)
+        axes.set_xlim(axis.low, axis.high)
+        axes.set_xlabel(WORDS[release.scale].plot)
+
+    return ranked_svg(release, draw, description)
+
+
+def ranked_svg(
+    release: Release, draw: Callable[[Axes, list[RankedItem]], None], description: str
+) -> str:
+    """A plot with a line for each item of the ranking; `draw` draws into the empty frame."""
+    lines = drawn_lines(release)
+    with page_style(release):
+        figure = Figure(figsize=(WIDTH, 0.75 + 0.28 * len(lines)), layout="constrained")
+        axes = figure.add_subplot()
+        draw(axes, lines)
+        _label_items(axes, lines)
+        if len(lines) < len(release.ranking):
+            axes.axhline(BEST - 0.5, color=MUTED, linewidth=1, linestyle=(0, (1, 3)))
+        return page_svg(figure, description)
+
+
+def drawn_lines(release: Release) -> list[RankedItem]:
+    """The lines of the ranking that a plot shows: all, or the best and the worst of many."""
+    lines = list(release.ranking)
+    if len(lines) <= MOST:
+        return lines
+    return lines[:BEST] + lines[BEST - MOST :]
+
+
+def _draw_counts(
+    axes: Axes, release: Release, wins: dict[str, int | float], lines: list[RankedItem]
+) -> None:
+    won = np.array([wins[line.item] for line in lines], float)
+    y = np.arange(len(lines))
+    if release.informative:
+        scale = 2 * sum(wins.values()) / len(wins)  # comparisons an item, as the scores assume
+        low, high = (np.array([getattr(line, end) for line in lines]) for end in ("low", "high"))
+        axes.hlines(y, (low + 0.5) * scale, (high + 0.5) * scale, color=ACCENT, linewidth=1.2)
+    half = noise_half_width(release)
+    if half > 0:
+        axes.hlines(y, won - half, won + half, color=SOFT, linewidth=6, zorder=1)
+    axes.plot(won, y, "o", color=ACCENT, markersize=5.5, zorder=3)
+
+
+def noise_half_width(release: Release) -> float:
+    """Half the 95 % interval of an exact count around its noisy one, in comparisons."""
+    privacy = release.privacy
+    if privacy.mechanism == "none" or privacy.noise_variance is None:
+        return 0.0
+    kind = NoiseKind(privacy.mechanism.removeprefix("discrete-"))
+    deviations = float(quantile(np.array(1.0), LEVEL / 2, kind, n_draws=1))
+    return deviations * math.sqrt(privacy.noise_variance) / (privacy.ties or Ties.DROP).row_weight
+
+
+def _label_items(axes: Axes, lines: list[RankedItem]) -> None:
+    short = [short_name(line.item) for line in lines]
+    axes.set_yticks(range(len(lines)), short, parse_math=False)  # a name may hold dollar signs
+    axes.set_ylim(len(lines) - 0.4, -0.6)
+    axes.grid(axis="x", linewidth=0.8)
+    axes.set_axisbelow(True)
+    axes.tick_params(length=0, pad=6)
+    for side in ("top", "right", "left"):
+        axes.spines[side].set_visible(False)

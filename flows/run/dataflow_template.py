@@ -1,0 +1,96 @@
+"""Main program of the Dataflow flex template: read and count the rows of a survey, and no more.
+
+It reserves nothing and draws nothing. What it leaves in the confidential area, under the release's
+key, `hushrank run` of the same survey takes up: it reserves, draws, publishes, and reads no row.
+The template's service adds Beam's own options (runner, project, locations), which are passed on.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+from hushrank.flows.errors import ConfigError, HushrankError
+from hushrank.flows.methods.registry import METHODS
+from hushrank.flows.run.confidential_folder import make_confidential
+from hushrank.flows.run.job import Job, prepare_job
+from hushrank.pipelines.engine.runner import Engine, Runner
+from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
+
+
+def arguments() -> argparse.ArgumentParser:
+    """The parameters of the template; all others are Beam's."""
+    parser = argparse.ArgumentParser(
+        prog="hushrank.flows.run.dataflow_template", allow_abbrev=False
+    )
+    parser.add_argument(
+        "--survey",
+        required=True,
+        help="gs:// path of the job's YAML file; its places are gs:// too",
+    )
+    parser.add_argument(
+        "--date",
+        type=date.fromisoformat,
+        help="night to rank (2026-11-20), for a survey that ranks by nights",
+    )
+    return parser
+
+
+def main(argv: Sequence[str] | None = None) -> None:
+    """Submit the job and exit: 0 submitted, otherwise the exit code of the error that is shown."""
+    ours, for_beam = arguments().parse_known_args(argv)
+    try:
+        launch(ours.survey, ours.date, for_beam)
+    except HushrankError as error:
+        print(error, file=sys.stderr)  # noqa: T201 - the template's log shows it
+        sys.exit(error.exit_code)
+
+
+def launch(survey: str, night: date | None, for_beam: Sequence[str]) -> None:
+    """Submit the protected side of `survey` with Beam's options `for_beam`.
+
+    Raises:
+        ConfigError: the survey breaks a rule, or one of its places is on this machine.
+    """
+    job = _job(survey, night)
+    key = SecretKey.draw(job.bits())
+    method = METHODS[job.config.method]
+    reduction = method.reduction(job.config, job.mechanism, job.files, key, str(job.work))
+    engine = Engine(Runner.DATAFLOW, tuple(for_beam))
+    make_confidential(job.config.confidential, job.release_id)
+    from hushrank.pipelines.reduce.submit import (
+        submit,  # loads Beam: not before the survey was checked
+    )
+
+    submit(replace(reduction, memory_limit=job.config.memory_limit, engine=engine))
+
+
+def _job(survey: str, night: date | None) -> Job:
+    """The checked job of a YAML file in Cloud Storage."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "survey.yaml")
+        try:
+            path.write_bytes(
+                (CloudPath.parse(survey) if is_cloud(survey) else Path(survey)).read_bytes()
+            )
+        except (OSError, ValueError) as error:
+            raise ConfigError(f"--survey {survey}: cannot be read: {error}") from None
+        job = prepare_job(path, night=night)
+    config = job.config
+    places = {"confidential": config.confidential, "output": config.output}
+    places |= {"ledger.path": config.ledger.path}
+    here = [name for name, place in places.items() if not isinstance(place, CloudPath)]
+    here += ["input.paths"] if not all(is_cloud(file.path) for file in job.files) else []
+    if here:
+        raise ConfigError(f"{survey}: {', '.join(here)}: must start with gs:// for this template")
+    return job
+
+
+if __name__ == "__main__":
+    main()

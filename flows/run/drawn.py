@@ -1,0 +1,129 @@
+"""What was drawn, as it is stored: arrays, and what they were drawn by and with.
+
+Beside the arrays, `drawn.npz` holds the mechanism that drew them and the random bits that were
+used, as JSON. Whatever publishes the release, that run or a later version of hushrank years after,
+states these and calibrates nothing again. Files of before that have no such entry; their law is
+reconstructed from the configuration, and the release says so.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any, Literal
+
+import numpy as np
+from pydantic import BaseModel, ConfigDict, create_model
+
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import EstimateError
+from hushrank.flows.guarantee.mechanism import Mechanism
+from hushrank.flows.methods.base import Arrays
+from hushrank.flows.methods.registry import METHODS
+from hushrank.privacy.bits_used import BitsUsed
+
+CREATED, CODE, LAW = "created", "code_version", "law"  # entries beside the arrays
+FORMAT = 1  # of the entry `LAW`
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Drawn:
+    """A release before it is ranked.
+
+    Attributes:
+        arrays: what the mechanism let out.
+        mechanism: what drew them.
+        bits: with which random bits; None where that was not recorded.
+        created: when, with a time zone.
+        code_version: of the hushrank that drew.
+    """
+
+    arrays: Arrays
+    mechanism: Mechanism
+    bits: BitsUsed | None
+    created: datetime
+    code_version: str
+
+    @property
+    def reconstructed(self) -> bool:
+        """Whether the mechanism was worked out again, because it was not stored."""
+        return self.bits is None
+
+
+def entries_of(drawn: Drawn, config: SurveyConfig) -> Arrays:
+    """All entries of `drawn.npz`.
+
+    Raises:
+        ValueError: the bits were not recorded, so there is no law to store.
+    """
+    if drawn.bits is None:
+        raise ValueError("a release without a record of its bits is not stored")
+    document = _document_of(config)(
+        format=FORMAT,
+        method=config.method,
+        code_version=drawn.code_version,
+        mechanism=drawn.mechanism,
+        bits=drawn.bits.to_dict(),
+    )
+    return {
+        **drawn.arrays,
+        CREATED: np.array(drawn.created.isoformat(timespec="seconds")),
+        CODE: np.array(drawn.code_version),
+        LAW: np.array(document.model_dump_json()),
+    }
+
+
+def drawn_of(entries: Arrays, config: SurveyConfig) -> Drawn:
+    """What the entries of `drawn.npz` hold.
+
+    Raises:
+        EstimateError: this version cannot read the law.
+        ConfigError: there is none, and the configuration does not suit its method any more.
+    """
+    arrays = dict(entries)
+    created, code = (str(arrays.pop(name)) for name in (CREATED, CODE))
+    law = arrays.pop(LAW, None)
+    if law is None:
+        mechanism, bits = METHODS[config.method].calibrate(config), None
+    else:
+        mechanism, bits = _read(str(law), config, code)
+    return Drawn(
+        arrays=arrays,
+        mechanism=mechanism,
+        bits=bits,
+        created=datetime.fromisoformat(created),
+        code_version=code,
+    )
+
+
+class _Law(BaseModel):
+    """The entry `LAW`; `_document_of` adds the mechanism, whose class depends on the method.
+
+    Numbers are written in the shortest form that reads back as the same number.
+    """
+
+    model_config = ConfigDict(frozen=True, extra="forbid", ser_json_inf_nan="strings")
+
+    format: Literal[1]
+    method: str
+    code_version: str
+    bits: dict[str, tuple[str, ...]]
+
+
+def _document_of(config: SurveyConfig) -> Any:
+    mechanism = METHODS[config.method].mechanism
+    return create_model("Law", __base__=_Law, mechanism=(mechanism, ...))
+
+
+def _read(text: str, config: SurveyConfig, code: str) -> tuple[Mechanism, BitsUsed]:
+    try:
+        document = _document_of(config).model_validate_json(text)
+        bits = BitsUsed.from_dict(document.bits)
+    except ValueError:  # ValidationError among them
+        raise EstimateError(
+            f"estimate: what the noise was drawn by is stored in a form of hushrank {code} that"
+            " this version cannot read. The noise is paid for and kept, and nothing is published:"
+            " publish it with that version."
+        ) from None
+    mechanism: Mechanism = document.mechanism
+    return mechanism, bits

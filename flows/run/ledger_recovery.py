@@ -1,0 +1,115 @@
+"""Going on with a ledger of which something was lost: what is amiss, and what is done about it.
+
+What the archive and the confidential area know to be spent in the current period is entered anew;
+what they do not know is gone. Everything that is done is an entry of the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.ledger.entries import Accept
+from hushrank.flows.ledger.input_names import InputNames
+from hushrank.flows.ledger.ledger import MAX_TRIES, Ledger
+from hushrank.flows.ledger.period import period_at
+from hushrank.flows.ledger.rules import MAX_CLOCK_LEAD, WRONG_YEAR
+from hushrank.flows.run.ledger_loss import LostRelease, split_lost
+from hushrank.flows.run.ledger_witness import Forgotten, forget_others, forgotten, keep_witness
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """Something amiss.
+
+    Attributes:
+        text: what; `effect`: what going on means. Neither has a stop at its end.
+        lost: releases that the ledger should have counted.
+    """
+
+    text: str
+    effect: str
+    lost: tuple[LostRelease, ...] = ()
+
+
+def findings(config: SurveyConfig, ledger: Ledger, inputs: InputNames) -> list[Finding]:
+    """All that is amiss with a ledger and can be accepted.
+
+    Args:
+        config: of a job that uses it.
+        ledger: of the job.
+        inputs: of the job, under the key that is there.
+
+    Raises:
+        LedgerError: something is amiss that only another copy of the ledger puts right.
+    """
+    lost = forgotten(config, ledger, inputs.plain, whole=False)
+    return [*_of_the_ledger(ledger, inputs.key), *map(_of, lost)]
+
+
+def recover_ledger(
+    config: SurveyConfig, ledger: Ledger, inputs: InputNames, found: Sequence[Finding]
+) -> None:
+    """Record `found` in the ledger, with what is known to be spent, and go on with it."""
+    lost = {each.release_id: each for finding in found for each in finding.lost}
+    why = "; ".join(finding.text for finding in found)
+    _accept(ledger, why, inputs.key, tuple(lost.values()))
+    forget_others(config, inputs.plain)
+    keep_witness(config, ledger, inputs.plain)
+
+
+def _of_the_ledger(ledger: Ledger, key: str) -> Iterator[Finding]:
+    """What the ledger shows by itself, beside the key of this `LedgerKey.check`."""
+    book, clock = ledger.book(whole=False), ledger.clock()
+    if book.snapshot.loss is not None:
+        yield Finding(
+            "lines at the end of the ledger are missing, or nothing tells whether they are",
+            "What they spent, and nobody else knows, counts as not spent",
+        )
+    if book.chain.key not in ("", key):
+        yield Finding(
+            "the key beside the ledger is not the one that it was written with",
+            "Inputs that were read before are known again only once they were read anew",
+        )
+    if book.last is None:
+        return
+    if book.last - clock > WRONG_YEAR:
+        yield Finding(
+            f"its last entry is dated {book.last:%Y-%m-%d}, and this machine's clock says"
+            f" {clock:%Y-%m-%d}",
+            "What bears a later date than today counts in the current period",
+        )
+    if clock - book.last > MAX_CLOCK_LEAD:
+        yield Finding(
+            f"this machine's clock says {clock:%Y-%m-%d}, and the last entry is of"
+            f" {book.last:%Y-%m-%d}",
+            "This clock is taken to be right",
+        )
+
+
+def _of(each: Forgotten) -> Finding:
+    lost = tuple(
+        LostRelease(one.release_id, one.spend, one.reserved_at, each.published)
+        for one in each.counted
+    )
+    known = (
+        "What of these the current period has to pay is entered as spent, at the stated cost"
+        if lost
+        else "What was spent then and is not known here counts as not spent"
+    )
+    return Finding(each.text, known, lost)
+
+
+def _accept(ledger: Ledger, why: str, key: str, lost: Sequence[LostRelease]) -> None:
+    if ledger.book(whole=False).snapshot.loss is not None:
+        ledger.backend.accept_loss()
+    for _ in range(MAX_TRIES):
+        book, now = ledger.book(), ledger.clock().replace(microsecond=0)
+        wrong = book.last is not None and book.last - now > WRONG_YEAR
+        time = now if wrong else book.now
+        counted, past = split_lost(lost, book.account, period_at(time, ledger.terms.refresh))
+        accepted = Accept(why=why, key=key, clock=wrong, releases=past)
+        if ledger.append(book, [*ledger.terms_events(book), accepted, *counted], time):
+            return
+    raise ledger.too_busy()

@@ -1,0 +1,226 @@
+"""What the confidential area and the archive of releases know of a ledger.
+
+A ledger that is put back from an older copy, whole and with all that stands beside it, looks as it
+should. So each run leaves in the confidential area how far the ledger was (`ledgers.json`), and
+before it spends it compares: the ledger must hold that line, and every release that the output
+folder keeps. The same shows a job whose `ledger.path` was changed: unless the ledger went with it,
+a new budget would begin for the same people.
+
+Where `confidential` and `output` were both changed or put back too, nothing is left to compare.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import datetime
+
+from pydantic import TypeAdapter, ValidationError
+
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import ConfigError, LedgerError
+from hushrank.flows.guarantee.part import Record
+from hushrank.flows.ledger.account import ReleaseState
+from hushrank.flows.ledger.budget_text import NOTHING_SPENT
+from hushrank.flows.ledger.ledger import Book, Ledger
+from hushrank.flows.release.archive import RELEASE, archived
+from hushrank.flows.release.release import Release, load_release
+from hushrank.privacy.accounting import Spend
+from hushrank.transforms.storage.cloud_storage import Place
+from hushrank.transforms.storage.write import write_whole
+
+WITNESS_FILE = "ledgers.json"
+PAID = (ReleaseState.DRAWN, ReleaseState.COMMITTED)
+
+
+class Counted(Record):
+    """A release that counted when the witness was left."""
+
+    release_id: str
+    reserved_at: datetime
+    spend: Spend
+
+
+class Witness(Record):
+    """How far a ledger was, for one population.
+
+    Attributes:
+        ledger: its place.
+        line, hash: its last line.
+        inputs: what was read last, in plain words (`flows.ledger.input_names`).
+        counted: what counted in the population's period.
+    """
+
+    ledger: str
+    population: str
+    line: int
+    hash: str
+    inputs: tuple[str, ...] = ()
+    counted: tuple[Counted, ...] = ()
+
+
+_WITNESSES = TypeAdapter(tuple[Witness, ...])
+
+
+@dataclass(frozen=True, slots=True)
+class Forgotten:
+    """What a ledger should know and does not.
+
+    Attributes:
+        text: the finding, without a stop at its end.
+        population: whose spends these were.
+        counted: releases that it would have counted.
+        published: of these, those that the archive keeps.
+    """
+
+    text: str
+    population: str
+    counted: tuple[Counted, ...] = ()
+    published: bool = False
+
+
+def keep_witness(config: SurveyConfig, ledger: Ledger, inputs: tuple[str, ...] = ()) -> None:
+    """Leave in the confidential area how far the ledger is now.
+
+    Of two runs that write at once one is lost: then the next run is compared with less.
+
+    Args:
+        config: of the run.
+        ledger: after an entry of it.
+        inputs: what the run reads; nothing: what was told before.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    book, place = ledger.book(), str(config.ledger.path)
+    found = witnesses(config.confidential)
+    mine = [each for each in found if (each.ledger, each.population) == (place, config.name)]
+    now = Witness(
+        ledger=place,
+        population=config.name,
+        line=len(book.chain.entries),
+        hash=book.chain.last_hash,
+        inputs=inputs or tuple(name for each in mine for name in each.inputs),
+        counted=tuple(
+            Counted(release_id=each.release_id, reserved_at=each.reserved_at, spend=each.spend)
+            for each in book.account.counted(book.period)
+        ),
+    )
+    _write(config.confidential, [*(each for each in found if each not in mine), now])
+
+
+def forget_others(config: SurveyConfig, inputs: tuple[str, ...]) -> None:
+    """Drop what other ledgers left of this population and its input: this one takes their place."""
+    found = witnesses(config.confidential)
+    kept = [each for each in found if not _concerns(each, config, inputs)]
+    if kept != list(found):
+        _write(config.confidential, kept)
+
+
+def witnesses(area: Place) -> tuple[Witness, ...]:
+    """All that runs have left in a confidential area.
+
+    Raises:
+        LedgerError: the file is damaged.
+        OSError: it cannot be read.
+    """
+    path = area / WITNESS_FILE
+    try:
+        return _WITNESSES.validate_json(path.read_bytes())
+    except (FileNotFoundError, NotADirectoryError):
+        return ()
+    except ValidationError:
+        raise LedgerError(
+            f"{path}: is damaged. It says how far the ledger was; put it back, or delete it if the"
+            f" ledger is the newest. {NOTHING_SPENT}"
+        ) from None
+
+
+def forgotten(
+    config: SurveyConfig, ledger: Ledger, inputs: tuple[str, ...], *, whole: bool = True
+) -> list[Forgotten]:
+    """What the confidential area and the archive know and `ledger` does not.
+
+    Args:
+        config: of the run.
+        ledger: before it spends.
+        inputs: what the run reads, in plain words.
+        whole: refuse a ledger whose end is missing.
+    """
+    book = ledger.book(whole=whole)
+    found = list(_by_witness(config, book, inputs))
+    lost = list(_unknown(config, book))
+    if lost:
+        names = ", ".join(release.release_id for release in lost[:3])
+        more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
+        counted = tuple(_counted(release) for release in lost)
+        text = f"{config.output} keeps releases of {config.name} that it never paid: {names}{more}"
+        found.append(Forgotten(text, config.name, counted, published=True))
+    return found
+
+
+def require_remembered(config: SurveyConfig, ledger: Ledger, inputs: tuple[str, ...]) -> None:
+    """Raise LedgerError if the ledger does not know what was spent before on these people."""
+    found = forgotten(config, ledger, inputs)
+    if not found:
+        return
+    names = sorted({each.population for each in found} - {config.name})
+    others = f"; or, if its people are others, set other_people: {names}" if names else ""
+    raise LedgerError(
+        f"{config.ledger.path}: a new budget would begin for the same people:"
+        f" {'; '.join(each.text for each in found)}. An older copy of the ledger was put back, or"
+        " ledger.path was changed. Put the newest ledger there, with the files beside it; or run"
+        f" hushrank ledger recover, which enters what is known to be spent{others}."
+        f" {NOTHING_SPENT}"
+    )
+
+
+def _by_witness(config: SurveyConfig, book: Book, inputs: tuple[str, ...]) -> Iterator[Forgotten]:
+    for each in witnesses(config.confidential):
+        if not _concerns(each, config, inputs) or book.chain.hash_of(each.line) == each.hash:
+            continue
+        known = {attempt.release_id for attempt in book.account.attempts}
+        lost = tuple(one for one in each.counted if one.release_id not in known)
+        if each.ledger == str(config.ledger.path):
+            text = f"it had {each.line} lines or more, which it does not hold now"
+        else:
+            text = f"{each.population} spent on this input under {each.ledger}"
+        yield Forgotten(text, each.population, lost)
+
+
+def _concerns(witness: Witness, config: SurveyConfig, inputs: tuple[str, ...]) -> bool:
+    if witness.population == config.name:
+        return True
+    if witness.ledger == str(config.ledger.path):  # which knows of it by itself
+        return False
+    shared = not set(inputs).isdisjoint(witness.inputs)
+    return shared and witness.population not in config.ledger.other_people
+
+
+def _unknown(config: SurveyConfig, book: Book) -> Iterator[Release]:
+    """Releases in the archive that a ledger has paid for, and this one has not."""
+    for folder in archived(config.output):
+        release_id = folder.name[11:]
+        if book.account.state(release_id) in PAID or release_id in book.account.accepted:
+            continue
+        with suppress(ConfigError):  # one that cannot be read is for `hushrank history --verify`
+            release = load_release(folder / RELEASE)
+            if release.safe and release.name == config.name:
+                yield release
+
+
+def _counted(release: Release) -> Counted:
+    told = release.privacy
+    spend = (
+        Spend(epsilon=float(told.epsilon), delta=told.delta)
+        if told.rho is None
+        else Spend(rho=float(told.rho))
+    )
+    return Counted(release_id=release.release_id, reserved_at=release.created, spend=spend)
+
+
+def _write(area: Place, kept: list[Witness]) -> None:
+    content = [each.model_dump(mode="json") for each in kept]
+    write_whole(str(area / WITNESS_FILE), f"{json.dumps(content, indent=1)}\n".encode())

@@ -1,0 +1,288 @@
+"""Nights: which are due, and ranking one after the other under one budget.
+
+The ledger says which nights of a configuration were released, so whatever happened to a schedule,
+a server or a machine, the next run sees what is missing. A night is released once: rows that come
+late do not change it, and nothing about it is spent twice. One night of a population is ranked at
+a time; the ledger's lock sees to that, for all processes and machines that share the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date, datetime, timedelta
+from enum import StrEnum
+from pathlib import Path
+
+from hushrank.flows.config.schedule import CatchUp, EmptyNights
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import (
+    BudgetRefused,
+    ConfigError,
+    DrawError,
+    EstimateError,
+    LedgerError,
+    MethodRefused,
+    NightWithoutFiles,
+    RunInProgress,
+)
+from hushrank.flows.ledger.account import Attempt, ReleaseState
+from hushrank.flows.ledger.budget_text import NOTHING_SPENT
+from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.run.confidential_folder import DRAWN_FILE, FAILED_FILE, finds_drawn
+from hushrank.flows.run.job import Job, check_places, checked_config, prepare_job
+from hushrank.flows.run.run import Outcome
+from hushrank.flows.run.steps import abandon, ledger_of
+
+DAY = timedelta(days=1)
+
+Execute = Callable[[Job], Outcome]
+
+
+class NightStatus(StrEnum):
+    """What became of a night."""
+
+    RELEASED = "released"
+    BEFORE = "released before"
+    SKIPPED = "skipped"
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class NightResult:
+    """One night.
+
+    Attributes:
+        night: its date; None for a configuration that selects no nights.
+        outcome: of the run; None where nothing was run.
+        text: why not.
+    """
+
+    night: date | None
+    status: NightStatus
+    outcome: Outcome | None = None
+    text: str = ""
+
+
+def prepare_night(path: Path, night: date, now: datetime, *, again: bool = False) -> Job:
+    """The job that ranks `night`, or that publishes what was drawn for it before.
+
+    Args:
+        path: the YAML file.
+        night: whose rows to rank.
+        now: this moment, with a time zone.
+        again: rank a night that was released before anew, if its input changed; that costs again.
+
+    Raises:
+        NightWithoutFiles: there is nothing to read.
+        ConfigError: the night is not over, or as `prepare_job`.
+        LedgerError: the ledger cannot be used.
+    """
+    config = checked_config(path)
+    last = config.schedule.last_night(now)
+    if night > last:
+        raise ConfigError(
+            f"Night {night} is not over: the last one that can be ranked is {last}"
+            f" ({config.schedule.timezone}, schedule.lag_days: {config.schedule.lag_days})."
+            f" {NOTHING_SPENT}"
+        )
+    attempt = None
+    if config.nightly and not again:
+        attempt = ledger_of(config).nights(config.job_hash()).get(night)
+    if attempt is None or attempt.drawn_at is None:
+        return prepare_job(path, night=night)
+    if finds_drawn(config.confidential / attempt.release_id, attempt.result):
+        check_places(config)
+        return Job(config=config, files=(), night=night, known_id=attempt.release_id)
+    return prepare_job(path, night=night, known_id=attempt.release_id)  # its noise is lost
+
+
+def run_night(
+    path: Path, night: date | None, now: datetime, execute: Execute, *, again: bool = False
+) -> Outcome:
+    """Rank a night, or all there is, while no other night of the population is being ranked.
+
+    What an earlier run of the same night reserved and never drew is given back, if this one has
+    another key: the files have changed since, or the earlier one was to rank the night again.
+
+    Args:
+        path: the YAML file.
+        night: whose rows to rank; None for a configuration that selects no nights.
+        now: this moment, with a time zone.
+        execute: runs the job.
+        again: see `prepare_night`.
+
+    Raises:
+        RunInProgress: another night is being ranked.
+        HushrankError: as `prepare_night` and `nightly.run_job`.
+    """
+    config = checked_config(path)
+    ledger = ledger_of(config)
+    with one_at_a_time(ledger, config.name):  # and only then look what there is to do
+        if night is None:
+            return execute(prepare_job(path))
+        job = prepare_night(path, night, now, again=again)
+        _give_back_stale(ledger, job, night)
+        return execute(job)
+
+
+@contextmanager
+def one_at_a_time(ledger: Ledger, population: str) -> Iterator[None]:
+    """Keep other nights of the population out, until the block or the process ends.
+
+    Raises:
+        RunInProgress: another night is being ranked.
+    """
+    lock = ledger.run_lock(f"nights-of-{population}")
+    try:
+        lock.__enter__()
+    except RunInProgress:
+        raise RunInProgress(
+            f"Another night of {population} is being ranked, and nights are ranked one at a time."
+            f" The next scheduled run, or hushrank catch-up, ranks this one. {NOTHING_SPENT}"
+        ) from None
+    try:
+        yield
+    finally:
+        lock.__exit__(None, None, None)
+
+
+def due_nights(config: SurveyConfig, last: date) -> list[date]:
+    """Nights up to `last` that were not published yet, in the configured order.
+
+    The first night that this configuration ever ranked is the earliest one that can be missed; a
+    configuration that ranked none has only `last` to do.
+
+    Raises:
+        LedgerError: the ledger cannot be used.
+    """
+    known = ledger_of(config).nights(config.job_hash())
+    earliest = max(min(known, default=last), last - config.schedule.catch_up_days * DAY)
+    days = [last - back * DAY for back in range((last - earliest).days + 1)]
+    due = [day for day in days if not _is_published(known.get(day))] if days else [last]
+    return due if config.schedule.catch_up is CatchUp.NEWEST_FIRST else due[::-1]
+
+
+def rank_nights(
+    path: Path, nights: Sequence[date], now: datetime, execute: Execute
+) -> Iterator[NightResult]:
+    """Rank `nights` one after the other; what became of each as soon as it is known.
+
+    One whose mechanism failed after it was paid for is not paid for again: `run_night` does that.
+
+    A night whose own rows or noise are to blame does not keep the others from being ranked;
+    everything else stops at once, and what was ranked until then stays.
+
+    Raises:
+        BudgetRefused: the budget does not hold the next night.
+        ConfigError: at the end, if a night failed.
+        HushrankError: as `nightly.run_job`.
+    """
+    config = checked_config(path)
+    if nights and not config.nightly:
+        prepare_job(path, night=nights[0])  # says what is missing
+    failures = []
+    for place, night in enumerate(nights):
+        attempt = ledger_of(config).nights(config.job_hash()).get(night)
+        if _is_published(attempt):
+            yield NightResult(night, NightStatus.BEFORE)
+            continue
+        try:
+            _refuse_failed(config, attempt)
+            outcome = run_night(path, night, now, execute)
+        except NightWithoutFiles as error:
+            skipped = config.schedule.empty is EmptyNights.SKIP
+            failures += [] if skipped else [str(error)]
+            status = NightStatus.SKIPPED if skipped else NightStatus.FAILED
+            yield NightResult(night, status, text=str(error))
+        except MethodRefused:  # as any other night would be
+            raise
+        except (ConfigError, DrawError, EstimateError) as error:
+            failures.append(f"Night {night}: {error}")
+            yield NightResult(night, NightStatus.FAILED, text=str(error))
+        except BudgetRefused as error:
+            raise BudgetRefused(f"{error} {_not_ranked(nights[place:])}") from None
+        else:
+            yield NightResult(night, NightStatus.RELEASED, outcome)
+    if failures:
+        raise ConfigError("\n".join(failures))
+
+
+def rank_due(path: Path, now: datetime, execute: Execute) -> Iterator[NightResult]:
+    """What a schedule runs: the nights that are due; all there is where no nights are selected.
+
+    Raises:
+        HushrankError: as `rank_nights`.
+    """
+    config = checked_config(path)
+    if config.nightly:
+        nights = due_nights(config, config.schedule.last_night(now))
+        yield from rank_nights(path, nights, now, execute)
+        return
+    outcome = run_night(path, None, now, execute)
+    status = NightStatus.BEFORE if outcome.spent is None else NightStatus.RELEASED
+    yield NightResult(None, status, outcome)
+
+
+def drawn_job(path: Path, release_id: str) -> Job:
+    """The job that publishes a release whose noise was drawn and that nobody has seen yet.
+
+    Raises:
+        ConfigError: the configuration is another one by now.
+        LedgerError: no noise was drawn for the release, or it is not stored any more.
+    """
+    config = checked_config(path)
+    ledger = ledger_of(config)
+    attempt = ledger.attempt(release_id)
+    if attempt is None or attempt.drawn_at is None:
+        state = "is not in the ledger" if attempt is None else f"is {attempt.state}"
+        raise LedgerError(
+            f"Release {release_id} {state}, so there is no noise to publish. hushrank ledger show"
+            " lists the releases; a reservation without noise is taken up by running again, or"
+            " given back by hushrank ledger cancel. Nothing was spent."
+        )
+    if attempt.config_hash != config.job_hash():
+        raise ConfigError(
+            f"{path}: is another configuration than the one that release {release_id} was drawn"
+            " under. Put that one back to publish it; output, confidential, ledger and the order"
+            " of nights may differ. Nothing was spent."
+        )
+    if not finds_drawn(config.confidential / release_id, attempt.result):
+        raise LedgerError(
+            f"Release {release_id}: its noise was drawn, but {config.confidential / release_id}"
+            f" holds no {DRAWN_FILE}: the mechanism failed, or somebody removed it."
+            " Its budget is spent; running again draws anew and pays again. Nothing was spent now."
+        )
+    check_places(config)
+    return Job(config=config, files=(), night=attempt.night, known_id=release_id)
+
+
+def _is_published(attempt: Attempt | None) -> bool:
+    return attempt is not None and attempt.state is ReleaseState.COMMITTED
+
+
+def _refuse_failed(config: SurveyConfig, attempt: Attempt | None) -> None:
+    """Raise DrawError for a night that was paid for in vain, as it probably would be again."""
+    if attempt is None or attempt.state is not ReleaseState.DRAWN:
+        return
+    work = config.confidential / attempt.release_id
+    if (work / FAILED_FILE).exists() and not (work / DRAWN_FILE).exists():
+        raise DrawError(
+            "draw: failed before, after it was paid for. hushrank run --date"
+            f" {attempt.night} tries again and pays again. {NOTHING_SPENT}"
+        )
+
+
+def _give_back_stale(ledger: Ledger, job: Job, night: date) -> None:
+    """Cancel reservations of the job's night under other keys, if no run uses them."""
+    for release_id in ledger.undrawn(job.config.job_hash(), night):
+        if release_id != job.release_id:
+            with ledger.run_lock(release_id):
+                abandon(job.config, ledger, release_id)
+
+
+def _not_ranked(nights: Sequence[date]) -> str:
+    if len(nights) == 1:
+        return f"Night {nights[0]} was not ranked."
+    return f"{len(nights)} nights were not ranked: {nights[0]} to {nights[-1]}."

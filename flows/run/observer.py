@@ -1,0 +1,126 @@
+"""Tell machines what a run does: log lines, a Prometheus text file, OpenTelemetry spans.
+
+Only `run_events.RunEvent` is told, so nothing that was computed from rows can be. Whether a
+destination can be written is checked before anything is spent; one that fails later never stops a
+run: a warning says why, once.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
+from hushrank.flows.run.events import RunEvent, RunFacts
+
+if TYPE_CHECKING:
+    from hushrank.flows.config.survey import SurveyConfig
+    from hushrank.flows.run.job import Job
+    from hushrank.flows.run.run import Outcome, Perform, Step
+
+T = TypeVar("T")
+
+
+class Destination(Protocol):
+    """Where events go."""
+
+    def tell(self, event: RunEvent) -> None:
+        """Take one more event of the run.
+
+        Raises:
+            OSError: it cannot be taken.
+        """
+        ...
+
+
+class Observer:
+    """Tells every destination what one run does."""
+
+    def __init__(self, facts: RunFacts, destinations: tuple[Destination, ...]) -> None:
+        """Args: what every event says, and where events go."""
+        self._facts = facts
+        self._destinations = list(destinations)
+
+    @contextmanager
+    def run(self) -> Iterator[Callable[[Outcome], None]]:
+        """Around the whole run; call what it gives with the outcome, if there is one."""
+        started = time.monotonic()
+        self._tell(self._facts.started())
+
+        def ended(outcome: Outcome) -> None:
+            self._tell(
+                self._facts.ended(
+                    time.monotonic() - started,
+                    outcome.balance,
+                    spent_now=outcome.spent is not None,
+                )
+            )
+
+        try:
+            yield ended
+        except BaseException as error:
+            self._tell(self._facts.failed(time.monotonic() - started, error))
+            raise
+
+    def watch(self, perform: Perform) -> Perform:
+        """`perform`, told of."""
+
+        def watched(step: Step, action: Callable[[], T]) -> T:
+            started = time.monotonic()
+            try:
+                result = perform(step, action)
+            except BaseException as error:
+                self._tell(self._facts.step_ended(step.name, time.monotonic() - started, error))
+                raise
+            self._tell(self._facts.step_ended(step.name, time.monotonic() - started, None))
+            return result
+
+        return watched
+
+    def _tell(self, event: RunEvent) -> None:
+        for destination in tuple(self._destinations):
+            try:
+                destination.tell(event)
+            except OSError as error:
+                self._destinations.remove(destination)
+                why = error.strerror or type(error).__name__
+                what = f"{type(destination).__name__}: {why}. The run goes on without it."
+                logging.getLogger(__name__).warning(what)
+
+
+def observer_of(job: Job) -> Observer:
+    """The observer that the job's configuration asks for.
+
+    Raises:
+        ConfigError: a destination cannot be written, or its library is not installed.
+    """
+    return Observer(RunFacts(job), destinations_of(job.config))
+
+
+def destinations_of(survey: SurveyConfig) -> tuple[Destination, ...]:
+    """What is configured; each is opened, and so checked, here.
+
+    Raises:
+        ConfigError: see `observer_of`.
+    """
+    config = survey.observability
+    found: list[Destination] = []
+    if config.log is not None:
+        from hushrank.flows.run.log_file import LogFile
+
+        found.append(LogFile(config.log, config.log_format))
+    if config.metrics is not None:
+        from hushrank.flows.run.metrics import MetricsFile
+
+        found.append(MetricsFile(config.metrics))
+    if config.traces:
+        from hushrank.flows.run.traces import Traces
+
+        found.append(Traces())
+    if config.support is not None:
+        from hushrank.flows.run.support import SupportFolder
+
+        found.append(SupportFolder(config.support, survey))
+    return tuple(found)

@@ -1,0 +1,152 @@
+"""The protected side in a process of its own.
+
+Rows are only ever in the memory of this child process; its parent, which talks to people, ledger
+and server, gets an empty answer or an error text that is safe to show. Anything unexpected, whose
+text may quote a row, goes to a file in the confidential folder. The child is started before there
+is a job and loads what every job needs while its parent checks the configuration; Beam, which takes
+seconds more, it loads for a job that is not small. It ends with its parent, even one that is
+killed: exact counts that came later would have nobody who deletes them.
+"""
+
+from __future__ import annotations
+
+import importlib
+import multiprocessing
+import os
+import signal
+import sys
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager
+from multiprocessing import resource_tracker
+from multiprocessing.connection import Connection
+from typing import TYPE_CHECKING, Self
+
+from hushrank.flows.errors import ConfigError, HushrankError
+from hushrank.flows.run.orphan import end_with_parent
+from hushrank.pipelines.engine.runner import is_small
+from hushrank.transforms.common.schema import InputError
+from hushrank.transforms.engine import in_process
+from hushrank.transforms.storage.write import write_whole
+
+if TYPE_CHECKING:
+    from hushrank.flows.methods.base import ReductionJob
+
+ERROR_FILE = "error.txt"
+BEAM = "apache_beam"
+LOADED_FIRST = (  # by the child, and none of them loads Beam
+    "pyarrow.parquet",
+    "hushrank.transforms.comparisons.bound",
+    "hushrank.pipelines.reduce.reduction_job",
+)
+
+
+class ReductionError(HushrankError):
+    """The reduction stopped for a reason that only the confidential area may hold."""
+
+
+class Reducer:
+    """A child process that runs reductions, started before the first is known.
+
+    Leaving the context ends the child, whatever it is doing.
+    """
+
+    def __enter__(self) -> Self:
+        self._start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop()
+
+    def run(self, job: ReductionJob) -> None:
+        """Run `job` in the child and wait for it; a child that died before is replaced.
+
+        Raises:
+            ConfigError: the input breaks a rule.
+            ReductionError: anything else went wrong; details are in the confidential folder.
+        """
+        small = is_small(job)
+        if not self._process.is_alive() or (self._without_beam and not small):
+            self._stop()
+            self._start()
+        self._without_beam |= small
+        try:
+            self._connection.send((job, small))
+            kind, text = self._connection.recv()
+        except (EOFError, OSError):
+            raise ReductionError(
+                "reduce: the process that reads the rows ended without an answer (killed, or out of"
+                " memory). No budget was spent; run again, with more memory if it recurs."
+            ) from None
+        except BaseException:  # whoever tidies up now must not meet counts that come later
+            self._stop()
+            raise
+        if kind == "input":
+            raise ConfigError(text)
+        if kind == "other":
+            raise ReductionError(text)
+
+    def _start(self) -> None:
+        context = multiprocessing.get_context("spawn")
+        self._connection, theirs = context.Pipe()
+        self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
+        with _deaf_to_interrupts():
+            self._process.start()
+        self._without_beam = False
+        theirs.close()
+
+    def _stop(self) -> None:
+        self._connection.close()
+        self._process.terminate()
+        self._process.join()
+
+
+@contextmanager
+def _deaf_to_interrupts() -> Iterator[None]:
+    """Have a process that starts here see neither Ctrl-C nor that the terminal closes.
+
+    Its parent handles these, and ends it.
+    """
+    resource_tracker.ensure_running()  # which, when it is started, lets interrupts through again
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _serve(connection: Connection) -> None:
+    end_with_parent()
+    silence = os.open(os.devnull, os.O_WRONLY)
+    for stream in (1, 2):  # engines and native libraries write elements to them
+        os.dup2(silence, stream)
+    for module in LOADED_FIRST:
+        importlib.import_module(module)
+    while True:
+        try:
+            job, small = connection.recv()
+        except EOFError:  # the parent needs us no more
+            return
+        if small and BEAM not in sys.modules:
+            in_process.choose()
+        from hushrank.pipelines.reduce import reduce
+
+        try:
+            reduce.run(job)
+        except InputError as error:
+            connection.send(("input", str(error)))
+        except Exception as error:  # the trust boundary: no unforeseen text may cross it
+            connection.send(("other", _keep(job, error)))
+        else:
+            connection.send(("done", ""))
+
+
+def _keep(job: ReductionJob, error: Exception) -> str:
+    """Store what happened in the confidential area; return a text that says where, and no more."""
+    text = f"reduce: failed ({type(error).__name__}). No budget was spent."
+    path = f"{job.confidential}/{ERROR_FILE}"
+    try:
+        write_whole(path, "".join(traceback.format_exception(error)).encode())
+    except OSError as full:
+        return f"{text} Nothing could be written to the confidential area: {full.strerror}."
+    return f"{text} The details may hold private values, so they are in {path} only."

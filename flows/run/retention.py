@@ -1,0 +1,112 @@
+"""What of the confidential area is kept for longer than anybody needs it.
+
+Only releases that are over are looked at: published, or given back, as the ledger has it. One that
+is reserved, or drawn and waits to be published, keeps everything, and so does one that the ledger
+does not know: it may be another population's, which shares the folder.
+"""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import ArchiveError, ConfigError, RunInProgress
+from hushrank.flows.ledger.account import ReleaseState
+from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.release.archive import check_intact, find_archived
+from hushrank.flows.run.confidential_folder import DRAWN_FILE, release_folders
+from hushrank.transforms.storage.cloud_storage import CloudPath
+
+OVER = (ReleaseState.COMMITTED, ReleaseState.CANCELLED)
+
+
+@dataclass(frozen=True, slots=True)
+class Overdue:
+    """A file or folder whose time is over.
+
+    Attributes:
+        release_id: whose it is.
+        since: when it was written last, UTC.
+    """
+
+    path: Path
+    release_id: str
+    since: datetime
+
+
+def overdue(config: SurveyConfig, ledger: Ledger, now: datetime) -> list[Overdue]:
+    """What may go at the moment `now`, by the `retention` section; nothing is deleted here.
+
+    Raises:
+        ConfigError: the confidential area is in Cloud Storage.
+        LedgerError: the ledger cannot be used.
+    """
+    if isinstance(config.confidential, CloudPath):
+        raise ConfigError(
+            f"confidential: {config.confidential}: is in Cloud Storage, where a lifecycle rule of"
+            " the bucket deletes what is old (confidential_days of infra/terraform)."
+        )
+    found: list[Overdue] = []
+    for work in release_folders(config.confidential):
+        found += _overdue_of(config, ledger, work, now)
+    return found
+
+
+def delete(config: SurveyConfig, ledger: Ledger, now: datetime) -> list[Overdue]:
+    """Delete what is overdue, looked up again under each release's lock; what was deleted.
+
+    Raises:
+        ConfigError, LedgerError: as `overdue`.
+    """
+    deleted = []
+    for release_id in dict.fromkeys(each.release_id for each in overdue(config, ledger, now)):
+        with suppress(RunInProgress), ledger.run_lock(release_id):  # a run sees to its own
+            for each in _overdue_of(
+                config, ledger, Path(str(config.confidential / release_id)), now
+            ):
+                if each.path.is_dir() and not each.path.is_symlink():
+                    shutil.rmtree(each.path)
+                else:
+                    each.path.unlink(missing_ok=True)
+                deleted.append(each)
+    return deleted
+
+
+def _overdue_of(
+    config: SurveyConfig, ledger: Ledger, work: Path, now: datetime
+) -> Iterator[Overdue]:
+    state = ledger.state(work.name)
+    if state not in OVER:
+        return
+    for path in sorted(work.iterdir()):
+        drawn = path.name == DRAWN_FILE
+        if drawn and not (state is ReleaseState.COMMITTED and _is_published(config, work.name)):
+            continue
+        days = config.retention.drawn_days if drawn else config.retention.rejects_days
+        since = _written(path)
+        if now - since > timedelta(days=days):
+            yield Overdue(path, work.name, since)
+
+
+def _is_published(config: SurveyConfig, release_id: str) -> bool:
+    """Whether the release is whole in the archive: else its stored noise makes it anew for free."""
+    folder = find_archived(config.output, release_id)
+    if folder is None:
+        return False
+    try:
+        check_intact(folder)
+    except ArchiveError:
+        return False
+    return True
+
+
+def _written(path: Path) -> datetime:
+    """When the newest file in it was written."""
+    inside = path.rglob("*") if path.is_dir() and not path.is_symlink() else ()
+    newest = max(each.lstat().st_mtime for each in (path, *inside))
+    return datetime.fromtimestamp(newest, UTC)

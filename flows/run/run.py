@@ -1,0 +1,179 @@
+"""One run of a job, in order: validate, reserve, reduce, draw, estimate, publish, commit.
+
+The same steps run directly or as the tasks of a Prefect flow (`flows.prefect.flow`); the difference
+is one function, `Perform`. What spends budget is never repeated: `draw` has no retries, and a run
+that finds the noise drawn goes on from there.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from hushrank.flows.errors import HushrankError
+from hushrank.flows.ledger.budget import Balance
+from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.release.publish import published
+from hushrank.flows.release.release import Release
+from hushrank.flows.run.job import Job
+from hushrank.flows.run.observer import observer_of
+from hushrank.flows.run.reader_process import Reducer
+from hushrank.flows.run.steps import (
+    Standing,
+    commit,
+    draw,
+    estimate,
+    ledger_of,
+    publish_release,
+    reduce,
+    reserve,
+    sweep,
+    undo,
+)
+from hushrank.flows.signals import one_signal
+from hushrank.privacy.accounting import Spend
+from hushrank.transforms.storage.cloud_storage import Place
+
+T = TypeVar("T")
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """A part of a run.
+
+    Attributes:
+        name: as people read it.
+        retries: how often it is repeated after a failure that is nobody's mistake.
+    """
+
+    name: str
+    retries: int = 0
+
+
+RESERVE = Step("reserve")
+REDUCE = Step("reduce", retries=2)
+DRAW = Step("draw")  # never again: a second draw would be a second release
+ESTIMATE = Step("estimate", retries=2)
+PUBLISH = Step("publish", retries=2)
+COMMIT = Step("commit", retries=2)
+FIGURES_MODULE = "hushrank.flows.report.figures"
+
+
+class Perform(Protocol):
+    """Carries out a step."""
+
+    def __call__(self, step: Step, action: Callable[[], T]) -> T:
+        """Return what `action` returns."""
+        ...
+
+
+def directly(step: Step, action: Callable[[], T]) -> T:
+    """Just do it, in this process, without retries."""
+    return action()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a run did.
+
+    Attributes:
+        release: what is published now.
+        folder: where.
+        spent: what the ledger was charged; None where the release had been drawn before.
+        balance: of the population's budget, afterwards.
+        alerts: fractions of the budget that are used and of which nobody was told before.
+    """
+
+    release: Release
+    folder: Place
+    spent: Spend | None
+    balance: Balance
+    alerts: tuple[float, ...] = ()
+
+
+def run_job(job: Job, reducer: Reducer, perform: Perform = directly) -> Outcome:
+    """Release the job once, or publish again what it released before.
+
+    Args:
+        job: what to do.
+        reducer: the running child process that will read the rows.
+        perform: carries out each step.
+
+    Raises:
+        BudgetRefused: the ledger does not hold the cost. No row was read.
+        HushrankError: anything else that a person can act on; the text says whether budget was
+            spent.
+    """
+    observer = observer_of(job)
+    with observer.run() as ended:
+        outcome = _run(job, reducer, observer.watch(perform))
+        ended(outcome)
+    return outcome
+
+
+def _run(job: Job, reducer: Reducer, perform: Perform) -> Outcome:
+    ledger = ledger_of(job.config)
+    sweep(job.config, ledger)
+    if (done := published(job.config.output, job.release_id)) is not None:
+        commit(job, ledger)  # a run may have died just before it
+        return Outcome(*done, spent=None, balance=ledger.balance())
+    with ledger.run_lock(job.release_id):
+        standing = _draw_once(job, reducer, ledger, perform)
+        drawn_now = standing is Standing.RESERVED and job.safe
+        return _publish(job, ledger, perform, spent=job.terms.spend if drawn_now else None)
+
+
+def publish_drawn(job: Job, perform: Perform = directly) -> Outcome:
+    """Publish what was drawn for the job before; nothing is read, drawn or spent.
+
+    Raises:
+        RunInProgress: a run of the release is still going on.
+        HushrankError: it could not be published.
+    """
+    ledger = ledger_of(job.config)
+    sweep(job.config, ledger)
+    if (done := published(job.config.output, job.release_id)) is not None:
+        commit(job, ledger)
+        return Outcome(*done, spent=None, balance=ledger.balance())
+    with ledger.run_lock(job.release_id):
+        return _publish(job, ledger, perform, spent=None)
+
+
+def _draw_once(job: Job, reducer: Reducer, ledger: Ledger, perform: Perform) -> Standing:
+    """Reserve, read, count, draw, unless it was drawn before.
+
+    Until noise is drawn, whatever stops the run, from the reservation on, gives the budget back.
+    A reservation that is refused leaves counts that another process has prepared.
+    """
+    with one_signal():  # a second one would break off giving back
+        return _draw_or_undo(job, reducer, ledger, perform)
+
+
+def _draw_or_undo(job: Job, reducer: Reducer, ledger: Ledger, perform: Perform) -> Standing:
+    reserved = False
+    try:
+        standing = perform(RESERVE, lambda: reserve(job, ledger))
+        reserved = True
+        if standing is Standing.RESERVED:
+            # The report's libraries take a second to load: use the time in which the child works.
+            load = threading.Thread(target=importlib.import_module, args=(FIGURES_MODULE,))
+            load.start()
+            perform(REDUCE, lambda: reduce(job, reducer))
+            perform(DRAW, lambda: draw(job, ledger))
+    except BaseException as error:
+        if reserved or not isinstance(error, HushrankError):  # else it may be in the ledger already
+            undo(job, ledger, error, counted=reserved)
+        raise
+    return standing
+
+
+def _publish(job: Job, ledger: Ledger, perform: Perform, *, spent: Spend | None) -> Outcome:
+    release = perform(ESTIMATE, lambda: estimate(job))
+    balance = ledger.balance()
+    folder = perform(PUBLISH, lambda: publish_release(job, release, balance))
+    perform(COMMIT, lambda: commit(job, ledger))
+    alerts = ledger.alert() if job.safe and job.config.ledger.alerts else ()
+    return Outcome(release, folder, spent, balance, alerts)

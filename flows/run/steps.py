@@ -1,0 +1,389 @@
+"""The steps of one run. Each is a function of the job; `flows.run.run` says in which order.
+
+What a step leaves behind is enough for the next one, so a run that died is taken up where it was:
+`exact.npz` (confidential), then `drawn.npz` (the release itself: everything after it is
+post-processing and may be repeated freely), then the published folder.
+
+Noise is drawn, stored where nobody takes it for a release, marked in the ledger by its digest, and
+then given its name. Whenever a run dies, either the mark is missing, and nothing is spent, or the
+next run finds what was paid for: it is never paid for twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from datetime import UTC, datetime
+from enum import StrEnum
+
+from hushrank.estimation.common.convergence import ConvergenceError
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import (
+    DrawError,
+    EstimateError,
+    HushrankError,
+    LedgerError,
+    PredictableBits,
+    RunInProgress,
+)
+from hushrank.flows.guarantee.local import LocalGuarantee
+from hushrank.flows.guarantee.sentences import ROWS_SPAN_LINES
+from hushrank.flows.ledger.account import Attempt, ReleaseState
+from hushrank.flows.ledger.budget import Balance, BudgetTerms, Protects
+from hushrank.flows.ledger.cloud_object import LedgerObject
+from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.methods.base import Arrays
+from hushrank.flows.methods.registry import METHODS
+from hushrank.flows.release.archive import release_before
+from hushrank.flows.release.publish import publish
+from hushrank.flows.release.release import Provenance, Release, build_release
+from hushrank.flows.run.code_version import code_version
+from hushrank.flows.run.confidential_folder import (
+    DRAWN_FILE,
+    FAILED_FILE,
+    delete_strays,
+    finish_drawn,
+    forget_exact,
+    forget_half_written,
+    forget_unmarked,
+    is_unfinished,
+    load_arrays,
+    make_confidential,
+    releases_with_strays,
+    store_unmarked,
+)
+from hushrank.flows.run.drawn import Drawn, drawn_of, entries_of
+from hushrank.flows.run.job import Job
+from hushrank.flows.run.ledger_witness import keep_witness, require_remembered
+from hushrank.flows.run.reader_process import Reducer
+from hushrank.flows.signals import signals_held
+from hushrank.pipelines.reduce.confidential_area import read_bits
+from hushrank.pipelines.reduce.reduction_job import EXACT_FILE
+from hushrank.privacy.bits_used import BitsUsed, Purpose
+from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.units import Unit
+from hushrank.transforms.storage.cloud_storage import CloudPath, Place
+from hushrank.transforms.storage.write import npz_bytes, write_whole
+
+
+class Standing(StrEnum):
+    """How far earlier runs of the same release got."""
+
+    RESERVED = "reserved"  # now, by this run: everything is still to be done
+    DRAWN = "drawn"  # noise is drawn and stored: publish it
+
+
+def ledger_of(config: SurveyConfig) -> Ledger:
+    """The ledger that the configuration names."""
+    terms = BudgetTerms(
+        population=config.name,
+        epsilon=config.ledger.epsilon,
+        delta=config.ledger.delta,
+        refresh=config.ledger.refresh,
+        unit=config.privacy.unit,
+        adjacency=config.privacy.adjacency,
+        protects=protects(config),
+        alerts=config.ledger.alerts,
+        other_people=config.ledger.other_people,
+    )
+    place = config.ledger.path
+    return Ledger(LedgerObject(place) if isinstance(place, CloudPath) else place, terms)
+
+
+def protects(config: SurveyConfig) -> Protects:
+    """What of a unit the releases of `config` hide."""
+    if config.privacy.unit is not Unit.LOCAL:
+        return Protects.OUTCOMES if config.privacy.public_graph else Protects.ROWS
+    bounded = LocalGuarantee.of(config).person is not None
+    return Protects.PERSON if bounded else Protects.ANSWER
+
+
+def reserve(job: Job, ledger: Ledger) -> Standing:
+    """Set the job's cost aside, unless its noise was drawn before.
+
+    Raises:
+        BudgetRefused: the ledger does not hold the cost.
+        LedgerError: the ledger cannot be used.
+    """
+    attempt = ledger.attempt(job.release_id) if job.safe else None
+    finish(job.work, attempt)
+    stored = (job.work / DRAWN_FILE).exists()
+    if not job.safe:
+        return Standing.DRAWN if stored else Standing.RESERVED
+    paid = attempt is not None and attempt.drawn_at is not None
+    if stored and not paid:
+        raise LedgerError(
+            f"{job.config.ledger.path}: does not know release {job.release_id}, whose noise was"
+            " drawn under another ledger. Set ledger.path back; nothing was published."
+        )
+    if stored:
+        return Standing.DRAWN
+    require_remembered(job.config, ledger, job.inputs.plain)
+    ledger.reserve(
+        job.release_id,
+        job.terms.spend,
+        config_hash=job.config.job_hash(),
+        night=job.night,
+        noise_lost=paid,  # and its result is not in the confidential area
+        inputs=job.inputs,
+    )
+    keep_witness(job.config, ledger, job.inputs.plain)
+    return Standing.RESERVED
+
+
+def reduce(job: Job, reducer: Reducer) -> None:
+    """Read the rows and leave exact arrays in the confidential area.
+
+    Raises:
+        ConfigError: the input breaks a rule.
+        ReductionError: anything else went wrong.
+    """
+    make_confidential(job.config.confidential, job.release_id)
+    config, key = job.config, SecretKey.draw(job.bits())
+    method = METHODS[config.method]
+    reduction = method.reduction(config, job.mechanism, job.files, key, str(job.work))
+    reducer.run(replace(reduction, memory_limit=config.memory_limit, engine=config.runner.engine()))
+
+
+def draw(job: Job, ledger: Ledger) -> None:
+    """Draw the noise, once, and store what may be published; the exact arrays are then deleted.
+
+    What was drawn is on disk before the ledger counts it, so a full disk is met before the point
+    of no return. After `mark_drawn` the budget is spent whatever happens. It is spent as well where
+    the mechanism fails, for that may tell something about the rows.
+
+    Raises:
+        PredictableBits: the job is to be safe, and bits that the reduction or the draw takes are
+            not. No budget was spent.
+        DrawError: the mechanism failed; `FAILED_FILE` says so to whoever would try again unasked.
+    """
+    exact, reduced = load_arrays(job.work / EXACT_FILE), _bits_of_reduction(job)
+    try:
+        drawn = _drawn(job, exact, reduced)
+    except Exception:
+        with signals_held():
+            _mark(job, ledger, None)
+            write_whole(str(job.work / FAILED_FILE), b"")
+        raise
+    content = npz_bytes(**entries_of(drawn, job.config))
+    with signals_held():
+        digest = store_unmarked(job.work, content)
+        _mark(job, ledger, digest)
+        finish_drawn(job.work, digest)
+        forget_exact(job.work)
+
+
+def _mark(job: Job, ledger: Ledger, digest: str | None) -> None:
+    """Record that the job's noise was drawn; `digest` is that of the file which holds it."""
+    if job.safe:
+        ledger.mark_drawn(job.release_id, digest)
+    else:
+        ledger.record_unsafe(job.release_id, _why_unsafe(job))
+
+
+def finish(work: Place, attempt: Attempt | None) -> None:
+    """Give what was drawn its name, where a run died after the mark in the ledger and before that.
+
+    Args:
+        work: the folder of the release, whose lock the caller holds.
+        attempt: the ledger's last one at it; None: it knows none.
+    """
+    if attempt is None or attempt.result is None or (work / DRAWN_FILE).exists():
+        return
+    if is_unfinished(work, attempt.result):
+        with signals_held():
+            finish_drawn(work, attempt.result)
+
+
+def _bits_of_reduction(job: Job) -> BitsUsed:
+    """Which random bits the exact arrays were made with, and those that are to be drawn.
+
+    Raises:
+        PredictableBits: the job is to be safe, and they are not. No budget was spent.
+    """
+    try:
+        used = read_bits(str(job.work))
+    except FileNotFoundError:
+        raise PredictableBits(
+            "draw: the reduction left no record of the random bits that it used. Nothing was drawn"
+            " and no budget was spent; run again."
+        ) from None
+    if job.safe and not (used.safe and job.bits().safe):
+        raise PredictableBits(
+            "draw: random bits of this release do not come from the operating system, so its noise"
+            " or its choice of rows could be predicted. Nothing was drawn and no budget was spent."
+        )
+    return used
+
+
+def _drawn(job: Job, exact: Arrays, reduced: BitsUsed) -> Drawn:
+    """Have the mechanism draw, and see with which bits it did.
+
+    Raises:
+        DrawError: it failed, or the bits are not those of a release that is to be safe.
+    """
+    bits, now = job.bits(), datetime.now(UTC)
+    arrays = METHODS[job.config.method].draw(exact, job.mechanism, bits)
+    used = reduced | BitsUsed.of(Purpose.NOISE, bits.used)
+    drew = used.covers(Purpose.NOISE) or job.config.privacy.unit is Unit.LOCAL
+    if job.safe and not (drew and used.safe):
+        raise DrawError(
+            "draw: the noise was not drawn from bits of the operating system. It is thrown away;"
+            " the budget is spent, and nothing is released."
+        )
+    return Drawn(
+        arrays=arrays,
+        mechanism=job.mechanism,
+        bits=used,
+        created=now,
+        code_version=code_version(),
+    )
+
+
+def estimate(job: Job) -> Release:
+    """Rank what was drawn. Post-processing: it may be repeated freely.
+
+    Raises:
+        EstimateError: the fit to it failed, as it would again; or this version cannot read it.
+    """
+    config = job.config
+    drawn = drawn_of(load_arrays(job.work / DRAWN_FILE), config)
+    try:
+        conclusion = METHODS[config.method].conclude(drawn.arrays, drawn.mechanism, config)
+    except ConvergenceError as error:
+        raise EstimateError(
+            f"estimate: {error}. The noise is drawn and paid for, and nothing is published. It is"
+            f" kept: hushrank resume {job.release_id} publishes it if another version of hushrank"
+            " can fit it; another model in the YAML file makes another release."
+        ) from None
+    provenance = Provenance(
+        release_id=job.release_id,
+        created=drawn.created,
+        name=config.name,
+        job=config.job_hash(),
+        method=config.method,
+        night=job.night,
+        code_version=drawn.code_version,
+        charged=job.safe,
+        bits=drawn.bits,
+    )
+    privacy = conclusion.privacy
+    if config.input.multiline and privacy.mechanism != "none":
+        uncovered = (ROWS_SPAN_LINES, *privacy.not_protected)
+        privacy = privacy.model_copy(update={"not_protected": uncovered})
+    return build_release(
+        provenance,
+        config.items.catalogue().names,
+        conclusion.estimate,
+        privacy,
+        conclusion.released,
+        conclusion.scale,
+        conclusion.warnings,
+        config.top_k,
+    )
+
+
+def publish_release(job: Job, release: Release, balance: Balance) -> Place:
+    """Write the release and its report into the output folder.
+
+    Raises:
+        PublishError: it could not be written; nothing was published.
+    """
+    from hushrank.flows.report.page import render_report  # draws plots: slow to load
+
+    before = release_before(release, job.config.output)
+    report = render_report(release, balance, before)
+    return publish(release, report, job.config.output, allow_unsafe=not job.safe)
+
+
+def commit(job: Job, ledger: Ledger) -> None:
+    """Record that the release is published."""
+    forget_exact(job.work)
+    if job.safe:
+        ledger.commit(job.release_id)
+        with suppress(OSError):  # what was kept before the noise was drawn stands
+            keep_witness(job.config, ledger)
+
+
+def sweep(config: SurveyConfig, ledger: Ledger) -> None:
+    """Finish and delete what runs left that died: noise without its name, strays, temporary files.
+
+    Of a release that this ledger does not know, another ledger has the lock: only its exact arrays
+    are deleted that came when it was drawn or given up.
+    """
+    ledger.backend.tidy()
+    forget_half_written(config.confidential)
+    for release_id in releases_with_strays(config.confidential):
+        with suppress(RunInProgress), ledger.run_lock(release_id):  # a run sees to its own
+            work, attempt = config.confidential / release_id, ledger.attempt(release_id)
+            finish(work, attempt)
+            delete_strays(work, temporary=attempt is not None)
+
+
+def undo(job: Job, ledger: Ledger, error: BaseException, *, counted: bool) -> None:
+    """Put back what a run has begun that `error` ended, unless its noise was drawn.
+
+    Each part is tried whatever becomes of the others; what cannot be put back is added to `error`
+    as a note, for whoever tells people about it.
+
+    Args:
+        job: what the run was to do.
+        ledger: where it may have reserved.
+        error: why it ended.
+        counted: whether exact arrays are its own.
+    """
+    with signals_held():
+        for note in _undone(job, ledger, counted=counted):
+            error.add_note(note)
+
+
+def _undone(job: Job, ledger: Ledger, *, counted: bool) -> Iterator[str]:
+    """Do it; yield a sentence for each part that failed."""
+    try:
+        if counted:
+            forget_exact(job.work)
+    except OSError as failure:
+        reason = failure.strerror or type(failure).__name__
+        yield f"Exact counts could not be deleted from {job.work} ({reason}): the next run does it."
+    try:
+        give_back(job, ledger)
+    except HushrankError as failure:
+        yield (
+            f"Release {job.release_id} may still be reserved, for it could not be given back:"
+            f" {failure} Running again uses the reservation; hushrank ledger cancel ends it."
+        )
+    except OSError as failure:  # it is given back
+        reason = failure.strerror or type(failure).__name__
+        yield f"A temporary file is left in {job.work} ({reason}): the next run deletes it."
+
+
+def give_back(job: Job, ledger: Ledger) -> None:
+    """Cancel the reservation if no noise was drawn for it; noise without a mark is deleted.
+
+    Raises:
+        LedgerError: the ledger cannot be used.
+        OSError: such noise could not be deleted.
+    """
+    state = ledger.state(job.release_id) if job.safe else ReleaseState.NONE
+    if state is ReleaseState.RESERVED:
+        ledger.cancel(job.release_id)
+    if state not in (ReleaseState.DRAWN, ReleaseState.COMMITTED):
+        forget_unmarked(job.work)
+
+
+def abandon(config: SurveyConfig, ledger: Ledger, release_id: str) -> None:
+    """Give back what a run reserved that died before it drew noise; its exact counts are deleted.
+
+    Raises:
+        LedgerError: the release is not reserved, or its noise was drawn.
+    """
+    ledger.cancel(release_id)
+    forget_exact(config.confidential / release_id)
+    forget_unmarked(config.confidential / release_id)
+
+
+def _why_unsafe(job: Job) -> str:
+    if not job.config.privacy.private:
+        return "released without noise (epsilon: inf)"
+    return "its random bits came from an injected seed, so its noise can be computed"

@@ -1,0 +1,55 @@
+"""How a reduction shares out the memory that it may use. Without Beam, as `reduction_job`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+from hushrank.transforms.engine.workers import local_workers
+
+DEFAULT_MEMORY = 2 << 30
+LEAST_MEMORY = 768 << 20
+MOST_MEMORY = 1 << 50  # more than any machine has: a typing error
+
+_ENGINE = 640 << 20  # libraries, and the batches of those that read
+_WORK_BYTES = 200  # of a row that is being bounded: itself, hashes, orders, copies
+
+
+@dataclass(frozen=True, slots=True)
+class MemoryPlan:
+    """Half of what the engine leaves is for rows that wait, half for those being worked on.
+
+    Attributes:
+        waiting_bytes: of rows that wait for the others of their owner; more wait in a file.
+        rows_at_once: that one worker bounds together.
+    """
+
+    waiting_bytes: int
+    rows_at_once: int
+
+    @classmethod
+    def of(cls, memory_limit: int) -> Self:
+        """A plan for one machine.
+
+        Args:
+            memory_limit: bytes, at least `LEAST_MEMORY`.
+
+        Raises:
+            ValueError: it is less.
+        """
+        if memory_limit < LEAST_MEMORY:
+            raise ValueError(
+                f"memory_limit must be at least {LEAST_MEMORY >> 20} MiB, got {memory_limit} bytes"
+            )
+        half = (memory_limit - _ENGINE) // 2
+        return cls(half, half // local_workers() // _WORK_BYTES)
+
+    @property
+    def partition_rows(self) -> int:
+        """Rows that a worker may hold where they only wait for their turn, 24 to 48 bytes each."""
+        return 4 * self.rows_at_once
+
+    @property
+    def packed_bytes(self) -> int:
+        """Bytes of packed rankings that a worker may unpack together: they take 8 times as many."""
+        return max(self.rows_at_once * _WORK_BYTES // 8, 1)

@@ -1,0 +1,113 @@
+"""Where a pipeline runs. Without Beam, so that whoever names an engine need not load it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+import pyarrow.parquet as pq
+
+from hushrank.pipelines.engine.memory_plan import MemoryPlan
+from hushrank.transforms.common.schema import InputError
+from hushrank.transforms.storage import preflib
+from hushrank.transforms.storage.files import (
+    HEADER_BYTES,
+    FileFormat,
+    InputFile,
+    is_remote,
+    open_bytes,
+    parquet_footer,
+)
+
+
+class Runner(StrEnum):
+    """Engine that executes the pipeline graph."""
+
+    LOCAL = "local"  # in this process
+    FLINK = "flink"
+    SPARK = "spark"
+    DATAFLOW = "dataflow"
+
+
+@dataclass(frozen=True, slots=True)
+class Engine:
+    """An engine, and how to reach it.
+
+    Attributes:
+        runner: which one.
+        arguments: Beam's own options for it, as at a command line.
+        most_seconds: after which a job that has not ended is stopped; for engines elsewhere.
+        spill: folder of this machine where rows may wait if the confidential area is elsewhere;
+            None: they wait in memory. Of the local engine.
+    """
+
+    runner: Runner = Runner.LOCAL
+    arguments: tuple[str, ...] = ()
+    most_seconds: int = 86_400
+    spill: str | None = None
+
+
+HERE = Engine()
+
+SMALL_BYTES = 16 << 20  # some million rows; reading more takes longer than loading Beam
+SMALL_CELLS = 1 << 24  # 4 million rows of four columns, however well they compress
+CELL_BYTES = 24  # of a value that was read and of the rows that wait, for there is no spill file
+TEXT_CELLS = 4  # that a text counts as: 100 bytes; longer ones are rare, and leave room elsewhere
+
+
+class HasInput(Protocol):
+    """A reduction, as far as its size goes."""
+
+    @property
+    def files(self) -> tuple[InputFile, ...]:
+        """What it reads."""
+        ...
+
+    @property
+    def confidential(self) -> str:
+        """Where it writes."""
+        ...
+
+    @property
+    def memory_limit(self) -> int:
+        """Bytes that it may take."""
+        ...
+
+    @property
+    def engine(self) -> Engine:
+        """Where it runs."""
+        ...
+
+
+def is_small(job: HasInput) -> bool:
+    """Whether Beam's stand-in should run the job: few local rows, and no other engine named."""
+    paths = [job.confidential, *(file.path for file in job.files)]
+    few = sum(file.size for file in job.files) <= SMALL_BYTES
+    here = job.engine.runner is Runner.LOCAL
+    if not (here and few) or any(map(is_remote, paths)):
+        return False
+    try:
+        room = MemoryPlan.of(job.memory_limit).waiting_bytes // CELL_BYTES
+        return sum(map(_cells, job.files)) <= min(SMALL_CELLS, room)
+    except InputError:  # the reduction will say so
+        return False
+
+
+def _cells(file: InputFile) -> int:
+    """Values that a file holds, at most, from its footer or header; a text is several."""
+    if file.format is FileFormat.PARQUET:
+        footer = parquet_footer(file.path)
+        groups = map(footer.row_group, range(footer.num_row_groups))
+        columns = (g.column(place) for g in groups for place in range(g.num_columns))
+        return sum(c.num_values * (TEXT_CELLS if _is_text(c) else 1) for c in columns)
+    if file.format is FileFormat.PREFLIB:  # a line may stand for any number of people
+        with open_bytes(file.path) as stream:
+            header = preflib.read_header(file.path, stream.read(HEADER_BYTES))
+        voters = SMALL_CELLS if header.voters is None else header.voters
+        return voters * len(header.names) * len(preflib.SCHEMA)
+    return file.size
+
+
+def _is_text(column: pq.ColumnChunkMetaData) -> bool:
+    return column.physical_type in ("BYTE_ARRAY", "FIXED_LEN_BYTE_ARRAY")

@@ -1,0 +1,234 @@
+"""A file of rankings in, a file of private synthetic rankings out: what whoever holds them runs.
+
+Each ranking becomes a synthetic one of the same items. With them stand their epsilon and, where
+there are several, their contest; nothing else: no person, no time, no order of the rows. A job
+takes the file with `already_private: true`.
+
+Rows are read twice, the first time for the items that occur (ballots of PrefLib files once more, to
+name the line of one that breaks a rule). The second time true rankings wait in
+a file without a name, by contest and by a secret hash of their person, until all of a person have
+come; then one share after the other is privatised, put in random order and written. So memory holds
+a share and a batch at a time, whatever the size of the file.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+
+from hushrank.pipelines.privatize.ranking_files import (
+    NO_CONTEST,
+    Occurring,
+    RankingColumns,
+    occurring,
+    rows_by_contest,
+)
+from hushrank.pipelines.simulate.row_files import new_row_file
+from hushrank.privacy.keyed_hash import KEY_BYTES, KeyedHash
+from hushrank.privacy.randomness import RandomBits
+from hushrank.transforms.common.encode import MALFORMED, missing
+from hushrank.transforms.common.epsilons import EpsilonSource, EpsilonTable, read_epsilon_table
+from hushrank.transforms.common.randomisation import RankingMechanism
+from hushrank.transforms.common.schema import InputError
+from hushrank.transforms.rankings.private_rankings import PrivateRankings, privatize_rankings
+from hushrank.transforms.rankings.ranking_blobs import (
+    blob_of_pieces,
+    blob_of_rankings,
+    pieces_of_blobs,
+    rankings_of_blobs,
+)
+from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
+from hushrank.transforms.rankings.rankings import (
+    Rankings,
+    assemble,
+    encode_lists,
+    encode_ranks,
+    split_pieces,
+    split_rankings,
+)
+from hushrank.transforms.storage.files import FileFormat, InputFile, check_files, open_bytes
+from hushrank.transforms.storage.preflib import check_ballots
+from hushrank.transforms.storage.read import Split, plan_splits, read_batches
+from hushrank.transforms.storage.spill_file import Parcel, SpillFile, fetch, park
+
+EPSILON = "epsilon"  # column of the new file, where the old one has none
+SHARE_ITEMS = 1_000_000  # rows of ranked items that are privatised at a time
+SHARE_LISTS = 100_000
+MAX_SHARES = 1 << 12
+
+Shares = dict[tuple[str, int], list[Parcel]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrivateForm:
+    """What becomes of a ranking.
+
+    Attributes:
+        mechanism: how it is privatised.
+        break_ties: put tied items in random order; False: rankings with ties are left out.
+        as_lists: name of a column of lists, a row for each ranking; None: a row for each ranked
+            item, under the names of the columns that were read.
+    """
+
+    mechanism: RankingMechanism
+    break_ties: bool
+    as_lists: str | None
+
+
+def privatize_ranking_file(
+    source: InputFile,
+    target: Path,
+    format_: FileFormat,
+    columns: RankingColumns,
+    epsilons: EpsilonSource,
+    form: PrivateForm,
+    bits: RandomBits,
+) -> tuple[str, ...]:
+    """Write the rankings of `source` to `target`, each replaced by a private synthetic one.
+
+    Guarantee: epsilon-ranking DP for each ranking with the epsilon in its rows, and what
+    `whole_ranking_epsilon` of the mechanism says between any two rankings of the same items. Which
+    items a ranking holds, and its contest, is not hidden. In long form the column of people holds
+    new numbers, one for each ranking, that mean nothing.
+
+    Args:
+        source: a log of rankings.
+        target: a new file.
+        format_: of the new file.
+        columns: of `source`; they say in which form it is.
+        epsilons: where they come from, and their bounds.
+        form: what becomes of a ranking.
+        bits: `system_bits()` in earnest.
+
+    Returns:
+        Why rows or rankings were left out, each reason once.
+
+    Raises:
+        InputError: the file cannot be read, a line of a PrefLib file is no ballot, or there is no
+            ranking.
+        FileExistsError: `target` is there already.
+    """
+    if target.exists():  # before the work
+        raise FileExistsError(target)
+    schema = check_files([source], columns)[source.path]
+    if source.format is FileFormat.PREFLIB:
+        with open_bytes(source.path) as stream:
+            check_ballots(source.path, stream)
+    splits = plan_splits(source, schema, columns)
+    work = _Work(columns, epsilons, form, occurring(splits, columns), bits)
+    with tempfile.TemporaryFile(dir=target.parent) as file:
+        spill = SpillFile(file.fileno())
+        shares = work.shares(splits, spill)
+        tables = work.tables(shares, spill)
+        first = next(tables, None)
+        if first is None:
+            raise InputError(f"{source.path}: no row is a ranking. Nothing was written.")
+        with new_row_file(target, first.schema, format_) as write:
+            write(first)
+            for table in tables:
+                write(table)
+    return tuple(sorted(work.reasons))
+
+
+@dataclass(frozen=True, slots=True)
+class _Work:
+    """One file's rankings on their way; `reasons` grows with what was left out."""
+
+    columns: RankingColumns
+    epsilons: EpsilonSource
+    form: PrivateForm
+    known: Occurring
+    bits: RandomBits
+    reasons: set[str] = field(default_factory=set)
+
+    def shares(self, splits: list[Split], spill: SpillFile) -> Shares:
+        """True rankings, or pieces of them, by contest and by hash of the person."""
+        wanted = SHARE_LISTS if isinstance(self.columns, ListColumns) else SHARE_ITEMS
+        n_shares = min(max(sum(split.rows for split in splits) // wanted, 1), MAX_SHARES)
+        table = None if self.epsilons.table is None else read_epsilon_table(self.epsilons.table)
+        keyed_hash = KeyedHash(self.bits.take(KEY_BYTES))
+        found: Shares = {}
+        for split in splits:
+            for batch in read_batches(split):
+                if batch.malformed:
+                    self.reasons.add(MALFORMED)
+                for rejected in batch.rejects:
+                    self._note(rejected)
+                if missing(batch.rows, self.columns.contest).any():
+                    self.reasons.add("null contest")
+                for contest, rows in rows_by_contest(batch.rows, self.columns):
+                    for share, blob in self._blobs(rows, table, keyed_hash, n_shares):
+                        found.setdefault((contest, share), []).append(park(blob, spill))
+        return found
+
+    def _blobs(
+        self, rows: pa.RecordBatch, table: EpsilonTable | None, keyed_hash: KeyedHash, n_shares: int
+    ) -> Iterator[tuple[int, bytes]]:
+        catalogue = self.known.catalogue
+        if isinstance(self.columns, ListColumns):
+            lists = encode_lists(
+                rows, self.columns, catalogue, self.epsilons, table, None, len(catalogue)
+            )
+            self._note(lists.rejects)
+            own = lists.rankings  # each is whole, so where it waits is drawn at random
+            owner = self.bits.words((len(own), 2))
+            met = Rankings(own.items, own.lengths, own.epsilon, owner)
+            for share, rankings in split_rankings(met, n_shares):
+                yield share, blob_of_rankings(rankings)
+            return
+        ranks = encode_ranks(rows, self.columns, catalogue, self.epsilons, table, keyed_hash)
+        self._note(ranks.rejects)
+        for share, pieces in split_pieces(ranks.pieces, n_shares):
+            yield share, blob_of_pieces(pieces)
+
+    def _note(self, rejects: pa.Table | None) -> None:
+        if rejects is not None:
+            self.reasons.update(rejects["reason"].unique().to_pylist())
+
+    def tables(self, shares: Shares, spill: SpillFile) -> Iterator[pa.Table]:
+        """Private rankings in random order, share by share."""
+        numbered = 0
+        for contest, share in sorted(shares):
+            blobs = [fetch(parcel, spill) for parcel in shares[contest, share]]
+            rankings = self._whole(blobs)
+            rankings = rankings.take(np.argsort(self.bits.words(len(rankings))))
+            if len(rankings):
+                private = privatize_rankings(rankings, self.form.mechanism, self.bits)
+                yield self._table(private, contest, numbered)
+                numbered += len(rankings)
+
+    def _whole(self, blobs: list[bytes]) -> Rankings:
+        if isinstance(self.columns, ListColumns):
+            return rankings_of_blobs(blobs)
+        n_items = len(self.known.catalogue)
+        coins = self.bits if self.form.break_ties else None
+        found = assemble(pieces_of_blobs(blobs), n_items, n_items, coins)
+        self.reasons.update(found.reason)
+        return found.rankings
+
+    def _table(self, private: PrivateRankings, contest: str, numbered: int) -> pa.Table:
+        """Rows of private rankings; `numbered` rankings have been written before."""
+        items = pa.array(self.known.catalogue.names, pa.string()).take(pa.array(private.items))
+        if not self.known.as_text:
+            items = items.cast(pa.int64())
+        rows = np.arange(len(private.lengths))
+        made: dict[str, pa.Array] = {}
+        if self.form.as_lists is not None:
+            offsets = np.append(0, np.cumsum(private.lengths)).astype(np.int32)
+            made[self.form.as_lists] = pa.ListArray.from_arrays(pa.array(offsets), items)
+        elif isinstance(self.columns, RankColumns):
+            rows = np.repeat(rows, private.lengths)
+            starts = np.cumsum(private.lengths) - private.lengths
+            made[self.columns.user] = pa.array(rows + numbered + 1)
+            made[self.columns.item] = items
+            made[self.columns.rank] = pa.array(np.arange(len(rows)) - starts[rows] + 1)
+        if contest != NO_CONTEST and self.columns.contest is not None:
+            named = pa.array([contest]).cast(self.known.contest_type)
+            made[self.columns.contest] = named.take(pa.array(np.zeros(len(rows), np.int64)))
+        made[self.columns.epsilon or EPSILON] = pa.array(private.epsilon[rows])
+        return pa.table(made)

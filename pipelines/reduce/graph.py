@@ -1,0 +1,117 @@
+"""The graph of a reduction, stage by stage, without running it: nothing but footers is read."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import apache_beam as beam
+from apache_beam.pipeline import AppliedPTransform, PipelineVisitor
+
+from hushrank.pipelines.engine.options import pipeline_options
+from hushrank.pipelines.reduce import reduce
+from hushrank.pipelines.reduce.reduction_job import (
+    BITS_FILE,
+    EXACT_FILE,
+    REJECTS_FOLDER,
+    TALLY_FILE,
+)
+from hushrank.pipelines.reduce.responses_job import ReduceResponses
+
+if TYPE_CHECKING:
+    from hushrank.pipelines.reduce.reduce import Job
+
+INPUT, REJECTS = "the input", f"{REJECTS_FOLDER}/"
+# Files that stages touch, by the names that all reductions give their stages.
+READ_FROM_FILES = dict.fromkeys(("Read", "ReadEncode", "SetAside"), (INPUT,))
+WRITTEN_TO_FILES = {
+    **dict.fromkeys(("Read", "Encode", "ReadEncode", "SetAside", "Privatise"), (REJECTS,)),
+    **dict.fromkeys(("WriteCounts", "WriteSums", "WriteMeasurements"), (EXACT_FILE,)),
+    "WriteTally": (BITS_FILE, TALLY_FILE),
+}
+RANDOMISING = ("Share", "Privatise", "Randomise")  # where people's rows meet first
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One named part of a graph.
+
+    Attributes:
+        name: as the graph and the engine's own pages have it.
+        reads: files, and stages before.
+        writes: files of the confidential folder, and stages after.
+    """
+
+    name: str
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+
+def stages(job: Job) -> list[Stage]:
+    """The stages of `job`, sources first.
+
+    Raises:
+        InputError: an input file cannot be read.
+    """
+    pipeline = beam.Pipeline(options=pipeline_options())
+    reduce.build(pipeline, job)
+    visitor = _Stages()
+    pipeline.visit(visitor)
+    before: dict[str, list[str]] = {name: [] for name in visitor.names}
+    after: dict[str, list[str]] = {name: [] for name in visitor.names}
+    written = dict(WRITTEN_TO_FILES)
+    if isinstance(job, ReduceResponses):  # answers that contradict each other
+        written["Bound"] = (REJECTS,)
+    for source, target in dict.fromkeys(visitor.edges):
+        before[target].append(source)
+        after[source].append(target)
+    return [
+        Stage(
+            name,
+            (*READ_FROM_FILES.get(name, ()), *before[name]),
+            (*after[name], *written.get(name, ())),
+        )
+        for name in visitor.names
+    ]
+
+
+def randomising_stage(names: list[str]) -> str:
+    """Of a graph that randomises answers, the stage after which they are private."""
+    return next((name for name in names if name in RANDOMISING), "ReadEncode")
+
+
+class _Stages(PipelineVisitor):
+    """Names of the outermost transforms in the order of the graph, and what flows between them."""
+
+    def __init__(self) -> None:
+        self.names: list[str] = []
+        self.edges: list[tuple[str, str]] = []
+
+    def enter_composite_transform(self, node: AppliedPTransform) -> None:
+        self._see(node)
+
+    def visit_transform(self, node: AppliedPTransform) -> None:
+        self._see(node)
+
+    def _see(self, node: AppliedPTransform) -> None:
+        if node.parent is None:  # the pipeline itself
+            return
+        name = _outermost(node)
+        if name not in self.names:
+            self.names.append(name)
+        for source in _sources(node):
+            if source != name:
+                self.edges.append((source, name))
+
+
+def _sources(node: AppliedPTransform) -> Iterator[str]:
+    for collection in node.inputs:
+        producer: Any = getattr(collection, "producer", None)
+        if producer is not None and producer.parent is not None:
+            yield _outermost(producer)
+
+
+def _outermost(node: AppliedPTransform) -> str:
+    name: str = node.full_label.partition("/")[0]
+    return name

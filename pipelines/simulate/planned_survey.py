@@ -1,0 +1,162 @@
+"""Invented surveys of a planned size, as the counts that a mechanism gets to see.
+
+No answer of anybody is read. Counts are drawn directly, not row by row, so that a survey of
+millions takes as long as one of hundreds. The generators are numpy's: no release draws from here.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from hushrank.estimation.common.links import Link
+from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS
+from hushrank.estimation.fit.weighted_pairs import UNITS, weighted_sums
+from hushrank.pipelines.simulate.simulated_rows import draw_distinct
+
+Counts = NDArray[np.int64]
+MOST_INVENTED = MOST_DENSE_ITEMS  # items: a survey is invented as matrices of all pairs
+MOST_WORK = 2e10  # people times items squared of an invented test; a minute or so
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PlannedSurvey:
+    """What is public of a survey before anybody was asked, and what is supposed of the world.
+
+    Attributes:
+        n_items: n.
+        people: how many answer.
+        answers: of each person that count, to pairs (or to items of a test) drawn at random.
+        distinct: nobody meets a pair twice.
+        link: F, how scores become chances.
+        spread: standard deviation of the true scores, drawn from a normal law.
+        ability_spread: standard deviation of the abilities, in a test.
+        seed: the same seed and replicate give the same world, whatever the rest is.
+
+    Raises:
+        ValueError: a field breaks its rule; the text names it.
+    """
+
+    n_items: int
+    people: int
+    answers: int
+    distinct: bool
+    link: Link
+    spread: float = 1.0
+    ability_spread: float = 1.0
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        if self.n_items < 2:
+            raise ValueError(f"items must be at least 2, got {self.n_items}")
+        if self.n_items > MOST_INVENTED:
+            raise ValueError(
+                f"items must be at most {MOST_INVENTED} to invent a survey, got {self.n_items};"
+                " plan one of fewer items in which an item is compared as often"
+            )
+        for name in ("people", "answers"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
+        for name in ("spread", "ability_spread"):
+            if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
+                raise ValueError(f"{name} must be finite and >= 0, got {getattr(self, name)!r}")
+
+    @property
+    def pair_comparisons(self) -> float:
+        """Comparisons of one pair to expect."""
+        return self.people * self.answers / self.n_pairs
+
+    @property
+    def n_pairs(self) -> int:
+        """Unordered pairs of items."""
+        return self.n_items * (self.n_items - 1) // 2
+
+    def truth(self, replicate: int) -> NDArray[np.float64]:
+        """True scores or difficulties of one replicate, shape (n,); they sum to zero."""
+        scores = self._generator(0, replicate).normal(0.0, self.spread, self.n_items)
+        return np.asarray(scores - scores.mean())
+
+    def true_shares(self, truth: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Share of its comparisons that each item wins in a balanced design, less one half."""
+        chances = self.link.cdf(truth[:, None] - truth[None, :])
+        np.fill_diagonal(chances, 0.0)
+        return np.asarray(chances.sum(axis=1) / (self.n_items - 1) - 0.5)
+
+    def pair_wins(self, replicate: int) -> Counts:
+        """How often each item beat each other, shape (n, n)."""
+        rng, truth = self._generator(1, replicate), self.truth(replicate)
+        i, j = np.triu_indices(self.n_items, 1)
+        if self.distinct:
+            totals = rng.binomial(self.people, min(self.answers / self.n_pairs, 1.0), self.n_pairs)
+        else:
+            totals = rng.multinomial(
+                self.people * self.answers, np.full(self.n_pairs, 1 / self.n_pairs)
+            )
+        won = rng.binomial(totals, self.link.cdf(truth[i] - truth[j]))
+        wins = np.zeros((self.n_items, self.n_items), np.int64)
+        wins[i, j], wins[j, i] = won, totals - won
+        return wins
+
+    def randomised_sums(self, replicate: int, epsilon: float, *, weighted: bool) -> Counts:
+        """S and W of randomised answers, shape (2, n, n), upper triangle, in units of 2^-30.
+
+        Args:
+            replicate: which one.
+            epsilon: of each answer.
+            weighted: debiased sums, instead of counts of randomised answers.
+        """
+        ones, totals = self._randomised(replicate, epsilon)
+        if not weighted:
+            return np.stack((ones, totals)) * UNITS
+        one, zero = (
+            weighted_sums(np.array([1]), np.array([answer], np.uint8), epsilon, self.n_items)
+            for answer in (1, 0)
+        )
+        s = ones * int(one[0][0, 1]) + (totals - ones) * int(zero[0][0, 1])
+        return np.stack((s, totals * int(one[1][0, 1])))
+
+    def laplace_sums(self, replicate: int, epsilon: float) -> Counts:
+        """S and W of answers that got Laplace noise of scale 1 / epsilon each."""
+        rng, wins = self._generator(2, replicate), self.pair_wins(replicate)
+        upper = np.triu(np.ones_like(wins, bool), 1)
+        totals = np.where(upper, wins + wins.T, 0)
+        noise = (rng.gamma(totals) - rng.gamma(totals)) / epsilon  # a sum of that many Laplace
+        s = np.rint((np.where(upper, wins, 0) + noise) * UNITS).astype(np.int64)
+        return np.stack((s, totals * UNITS))
+
+    def right_wrong(self, replicate: int) -> Counts:
+        """How many were right on one item and wrong on another, shape (n, n).
+
+        Raises:
+            ValueError: a test of this size takes too long to invent.
+        """
+        if self.people * self.n_items**2 > MOST_WORK:
+            most = int(MOST_WORK / self.n_items**2)
+            raise ValueError(f"people must be at most {most:,} to invent a test of this length")
+        rng, truth = self._generator(1, replicate), self.truth(replicate)
+        counts = np.zeros((self.n_items, self.n_items))
+        at_once = max(1, (1 << 22) // self.n_items)
+        for first in range(0, self.people, at_once):
+            people = min(at_once, self.people - first)
+            keys = draw_distinct(np.full(people, self.answers), self.n_items, rng)
+            answered = np.zeros((people, self.n_items), bool)
+            answered.flat[keys] = True
+            ability = rng.normal(0.0, self.ability_spread, people)
+            right = answered & (rng.random(answered.shape) < expit(ability[:, None] - truth))
+            counts += right.T.astype(np.float32) @ (answered & ~right).astype(np.float32)
+        return np.rint(counts).astype(np.int64)
+
+    def _randomised(self, replicate: int, epsilon: float) -> tuple[Counts, Counts]:
+        rng, wins = self._generator(2, replicate), self.pair_wins(replicate)
+        upper = np.triu(np.ones_like(wins, bool), 1)
+        won, lost = np.where(upper, wins, 0), np.where(upper, wins.T, 0)
+        keep = float(expit(epsilon))
+        ones = rng.binomial(won, keep) + rng.binomial(lost, 1 - keep)
+        return ones.astype(np.int64), won + lost
+
+    def _generator(self, *stream: int) -> np.random.Generator:
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=stream))

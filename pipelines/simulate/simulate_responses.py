@@ -1,0 +1,162 @@
+"""Write simulated test answers of any size, with the true difficulties and a job file for them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+from scipy.special import expit
+
+from hushrank.pipelines.simulate.simulated_folder import (
+    Progress,
+    Simulated,
+    deal_log,
+    simulated_folder,
+    write_side_files,
+)
+from hushrank.pipelines.simulate.simulated_rows import draw_distinct
+from hushrank.transforms.storage.files import FileFormat
+
+BLOCK_ANSWERS = 1 << 20  # answers in memory at a time, about
+MOST_ITEMS = 5000  # that method spectral takes
+DIFFICULTY_STREAM, ANSWERS_STREAM = range(2)  # independent streams of one seed
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponsesSpec:
+    """A test under the Rasch model: right with probability 1 / (1 + e^(difficulty - ability)).
+
+    Its rows depend on these fields alone. (numpy may change its streams between versions.)
+
+    Attributes:
+        items: m, the items 0 to m - 1.
+        people: the people 0 to people - 1.
+        answers: answers of each person, to items drawn uniformly at random, none twice.
+        spread: standard deviation of the true difficulties, drawn from a normal law, then centred.
+        ability_spread: standard deviation of the abilities, drawn from a normal law.
+        named: items are called item-0, item-1, ... (with leading zeros) instead of 0, 1, ...
+        seed: of the simulation; the same seed gives the same rows.
+
+    Raises:
+        ValueError: a field breaks its rule; the text names field, rule and value.
+    """
+
+    items: int
+    people: int
+    answers: int
+    spread: float = 1.0
+    ability_spread: float = 1.0
+    named: bool = False
+    seed: int = 0
+
+    def __post_init__(self) -> None:
+        for name, least, most in (
+            ("items", 2, MOST_ITEMS),
+            ("people", 1, 1 << 40),
+            ("answers", 1, self.items),
+            ("spread", 0, 1000),
+            ("ability_spread", 0, 1000),
+            ("seed", 0, math.inf),
+        ):
+            value = getattr(self, name)
+            if not least <= value <= most:
+                raise ValueError(f"{name} must be between {least} and {most}, got {value!r}")
+
+    def item_ids(self) -> tuple[str, ...]:
+        """What the items are called in the public catalogue."""
+        width = len(str(self.items - 1)) if self.named else 0
+        prefix = "item-" if self.named else ""
+        return tuple(f"{prefix}{item:0{width}}" for item in range(self.items))
+
+    def difficulties(self) -> NDArray[np.float64]:
+        """Shape (items,); sums to zero, larger is harder."""
+        drawn = self.generator(DIFFICULTY_STREAM).normal(0.0, self.spread, self.items)
+        return np.asarray(drawn - drawn.mean())
+
+    def generator(self, *stream: int) -> np.random.Generator:
+        """Generator of one stream of this seed; streams are independent of each other."""
+        return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=stream))
+
+    @property
+    def n_blocks(self) -> int:
+        """Blocks that the people are divided into, evenly."""
+        return min(self.people, math.ceil(self.people * self.answers / BLOCK_ANSWERS))
+
+
+def simulate_responses(
+    spec: ResponsesSpec,
+    out: Path,
+    *,
+    files: int | None = None,
+    format_: FileFormat = FileFormat.PARQUET,
+    progress: Progress | None = None,
+) -> Simulated:
+    """Write the test that `spec` describes into the folder `out`, made if it does not exist.
+
+    Memory does not grow with the number of people. What stops this half-way leaves it empty.
+
+    Args:
+        spec: items, people and how they answer.
+        out, files, format_, progress: as `simulate.simulate_comparisons`.
+
+    Raises:
+        ValueError: `files` is out of range.
+        FileExistsError: `out` holds something already, or is a file.
+    """
+    item = pa.string() if spec.named else pa.int32()
+    schema = pa.schema({"user": pa.int64(), "item": item, "correct": pa.int8()})
+    with simulated_folder(out, spec.people, files, format_) as written:
+        deal_log(answer_blocks(spec), spec.n_blocks, schema, written.log, format_, progress)
+        scores = spec.difficulties().tolist()
+        write_side_files(written, spec.item_ids(), scores, _job(spec, format_))
+    return written
+
+
+def answer_blocks(spec: ResponsesSpec) -> Iterator[pa.Table]:
+    """Columns `user`, `item` and `correct`; every answer of a block's people, in random order."""
+    ids = pa.array(spec.item_ids()) if spec.named else None
+    difficulty = spec.difficulties()
+    for block in range(spec.n_blocks):
+        first, end = (spec.people * edge // spec.n_blocks for edge in (block, block + 1))
+        rng = spec.generator(ANSWERS_STREAM, block)
+        keys = draw_distinct(np.full(end - first, spec.answers), spec.items, rng)
+        rng.shuffle(keys)
+        person, item = np.divmod(keys, spec.items)
+        ability = rng.normal(0.0, spec.ability_spread, end - first)
+        correct = rng.random(len(keys)) < expit(ability[person] - difficulty[item])
+        items = pa.array(item.astype(np.int32)) if ids is None else ids.take(pa.array(item))
+        columns = {"user": person + first, "item": items, "correct": correct.astype(np.int8)}
+        yield pa.table(columns)
+
+
+def _job(spec: ResponsesSpec, format_: FileFormat) -> dict[str, Any]:
+    """A job that estimates the difficulties; relative paths start at the job file's folder."""
+    return {
+        "name": "simulated-test",
+        "input": {"kind": "responses", "paths": [f"survey/*.{format_.value}"]},
+        "items": {"file": "items.csv"},
+        "privacy": {
+            "unit": "user",
+            "adjacency": "replace-one",
+            "noise": "gaussian",
+            "epsilon": 2.0,
+            "delta": 1e-6,
+            "max_contributions": max(2, spec.answers),
+        },
+        "method": "spectral",
+        "output": "out",
+        "confidential": ".hushrank/work",
+        "ledger": {
+            "path": ".hushrank/ledger.jsonl",
+            "epsilon": 10.0,
+            "delta": 1e-6,
+            "refresh": "monthly",
+        },
+        "runner": "local",
+    }

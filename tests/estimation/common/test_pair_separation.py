@@ -1,0 +1,67 @@
+"""Rank intervals from a relation of pairs: counts, containment, greedy groups."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+
+from hushrank.estimation.common.estimate import mean_ranks
+from hushrank.estimation.common.pair_separation import (
+    difference_variance,
+    separate_intervals,
+    separate_pairs,
+)
+from hushrank.estimation.common.uncertainty import separate_ranks
+
+VALUES = arrays(np.float64, st.integers(1, 8), elements=st.integers(-3, 3).map(float))
+
+
+@given(VALUES, st.floats(0, 5))
+def test_a_constant_margin_gives_what_separate_ranks_gives(values: np.ndarray, by: float) -> None:
+    expected = separate_ranks(values, lambda x, y: np.full_like(x, by))
+    found = separate_pairs(values, values[:, np.newaxis] - values > by)
+    for name in ("rank_low", "rank_high", "groups"):
+        assert (getattr(found, name) == getattr(expected, name)).all()
+
+
+@given(VALUES, st.integers(0, 2**32 - 1))
+def test_any_relation_gives_consistent_ranks_and_groups(values: np.ndarray, seed: int) -> None:
+    larger = values[:, np.newaxis] > values
+    better = larger & (np.random.default_rng(seed).random(larger.shape) < 0.5)
+    found = separate_pairs(values, better)
+    ranks = mean_ranks(values)
+    assert (found.rank_low <= ranks).all()
+    assert (ranks <= found.rank_high).all()
+    same = found.groups[:, np.newaxis] == found.groups
+    assert not (same & better).any()
+    assert set(found.groups) == set(range(1, found.groups.max() + 1))
+
+
+def test_better_must_mean_larger() -> None:
+    with pytest.raises(ValueError, match="smaller value"):
+        separate_pairs(np.array([1.0, 2.0]), np.array([[False, True], [False, False]]))
+
+
+def test_variance_of_differences() -> None:
+    root = np.random.default_rng(0).normal(size=(4, 4))
+    covariance = root @ root.T
+    for i in range(4):
+        for j in range(4):
+            contrast = np.eye(4)[i] - np.eye(4)[j]
+            assert difference_variance(covariance)[i, j] == pytest.approx(
+                contrast @ covariance @ contrast, abs=1e-12
+            )
+
+
+@given(VALUES, st.integers(0, 2**32 - 1))
+def test_intervals_give_what_their_relation_of_pairs_gives(values: np.ndarray, seed: int) -> None:
+    rng = np.random.default_rng(seed)
+    below, above = (rng.choice([0.0, 0.5, 1.0, np.inf], len(values)) for _ in range(2))
+    low, high = values - below, values + above
+    expected = separate_pairs(values, low[:, np.newaxis] > high)
+    found = separate_intervals(values, low, high)
+    for name in ("rank_low", "rank_high", "groups"):
+        assert (getattr(found, name) == getattr(expected, name)).all()

@@ -1,0 +1,103 @@
+"""Changes of scores: the interval has its level, and looking at all items does not cry wolf."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+import pytest
+from scipy.stats import binomtest
+
+from hushrank.estimation.common.score_change import Intervals, family_stretch, score_change
+
+FALSE_POSITIVE_RATE = 1e-6  # of one assertion, on a correct function
+RUNS, ITEMS = 4000, 20
+
+
+def intervals(rng: np.random.Generator, errors, half: float) -> Intervals:
+    scores = errors(rng)
+    return Intervals(scores=scores, low=scores - half, high=scores + half)
+
+
+def normal_errors(rng: np.random.Generator) -> np.ndarray:
+    return rng.normal(0.0, 1.0, ITEMS)
+
+
+def laplace_errors(rng: np.random.Generator) -> np.ndarray:
+    return rng.laplace(0.0, 1.0, ITEMS)
+
+
+NORMAL_HALF, LAPLACE_HALF = 1.959964, math.log(20)
+
+
+def test_the_interval_of_a_change_misses_as_often_as_it_says():
+    def p_value(half: float) -> float:
+        rng = np.random.default_rng(3)
+        missed = 0
+        for _ in range(RUNS):
+            pair = (intervals(rng, normal_errors, half) for _ in range(2))
+            found = score_change(*pair, normal=True)
+            missed += int(((found.low > 0) | (found.high < 0)).sum())
+        return binomtest(missed, RUNS * ITEMS, 0.05).pvalue
+
+    assert p_value(NORMAL_HALF) > FALSE_POSITIVE_RATE
+    assert p_value(0.9 * NORMAL_HALF) < FALSE_POSITIVE_RATE  # power, in both directions
+    assert p_value(1.1 * NORMAL_HALF) < FALSE_POSITIVE_RATE
+
+
+@pytest.mark.parametrize(
+    ("errors", "half", "normal"),
+    [(normal_errors, NORMAL_HALF, True), (laplace_errors, LAPLACE_HALF, False)],
+)
+def test_with_nothing_changed_few_comparisons_name_any_item(errors, half, normal):
+    def p_value(half: float) -> float:
+        rng = np.random.default_rng(4)
+        named = 0
+        for _ in range(RUNS):
+            pair = (intervals(rng, errors, half) for _ in range(2))
+            named += bool(score_change(*pair, normal=normal).beyond.any())
+        return binomtest(named, RUNS, 0.05, alternative="greater").pvalue
+
+    assert p_value(half) > FALSE_POSITIVE_RATE
+    assert p_value(0.7 * half) < FALSE_POSITIVE_RATE  # too short intervals are caught
+
+
+def test_a_real_change_is_found_and_has_its_sign():
+    rng = np.random.default_rng(5)
+    earlier, later = (intervals(rng, normal_errors, NORMAL_HALF) for _ in range(2))
+    shift = np.zeros(ITEMS)
+    shift[2], shift[7] = 15, -15
+    moved = Intervals(scores=later.scores + shift, low=later.low + shift, high=later.high + shift)
+    found = score_change(earlier, moved, normal=True)
+    assert np.flatnonzero(found.beyond).tolist() == [2, 7]
+    np.testing.assert_allclose(found.change, moved.scores - earlier.scores)
+
+
+def test_an_open_end_is_never_beyond_noise_on_its_side():
+    earlier = Intervals(scores=np.zeros(2), low=np.full(2, -1.0), high=np.full(2, 1.0))
+    later = Intervals(
+        scores=np.array([50.0, -50.0]),
+        low=np.array([-math.inf, -51.0]),
+        high=np.array([51.0, math.inf]),
+    )
+    found = score_change(earlier, later, normal=True)
+    assert not found.beyond.any()
+    assert found.low[0] == -math.inf
+    assert found.high[1] == math.inf
+
+
+def test_one_item_needs_no_stretch_and_laplace_tails_need_more():
+    assert family_stretch(1, normal=True) == pytest.approx(1)
+    assert family_stretch(1, normal=False) == pytest.approx(1)
+    assert family_stretch(50, normal=False) > family_stretch(50, normal=True) > 1
+
+
+def test_bad_arguments_are_named():
+    one = Intervals(scores=np.zeros(1), low=np.zeros(1), high=np.zeros(1))
+    two = Intervals(scores=np.zeros(2), low=np.zeros(2), high=np.zeros(2))
+    with pytest.raises(ValueError, match="got 1 scores and 2"):
+        score_change(one, two, normal=True)
+    with pytest.raises(ValueError, match="one length"):
+        Intervals(scores=np.zeros(2), low=np.zeros(1), high=np.zeros(2))
+    with pytest.raises(ValueError, match="must lie in its interval"):
+        Intervals(scores=np.zeros(1), low=np.ones(1), high=np.ones(1))

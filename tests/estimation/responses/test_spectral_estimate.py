@@ -1,0 +1,300 @@
+"""Difficulties with intervals: they cover the truth, know their limits and see what is noise.
+
+A coverage test simulates people, estimates, and looks at one item a time, so its trials are
+independent. It fails a correct estimator with probability below 1e-6, and must reject intervals
+that are 30 % too narrow (40 % for the jackknife).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+from scipy.special import expit
+from scipy.stats import binomtest
+
+from hushrank.estimation.common.estimate import top_k
+from hushrank.estimation.responses.differential import (
+    DifferentialMeasurements,
+    measurements_of_block,
+    measurements_on,
+)
+from hushrank.estimation.responses.item_graph import ItemGraph, complete_graph, random_graph
+from hushrank.estimation.responses.private_measurements import (
+    calibrate_measurements,
+    release_measurements,
+)
+from hushrank.estimation.responses.randomized_measurements import (
+    RandomizedMeasurements,
+    randomize_answers,
+    randomized_measurements,
+)
+from hushrank.estimation.responses.spectral import ChainOptions
+from hushrank.estimation.responses.spectral_estimate import (
+    SpectralEstimate,
+    estimate_difficulties,
+    estimate_randomized,
+)
+from hushrank.privacy.noise import NoiseLaw
+from hushrank.privacy.randomized_response import split_response
+from hushrank.privacy.randomness import seeded_bits
+from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
+from tests.statistics import FALSE_POSITIVE_RATE
+
+NO_NOISE = NoiseLaw(NoiseKind.GAUSSIAN, 0.0)
+TRIALS = 1000
+
+
+@dataclass(frozen=True)
+class Setting:
+    """A simulated test: who is asked what, and how it is protected."""
+
+    n_items: int
+    people: int
+    max_answers: int
+    epsilon: float = math.inf  # discrete Laplace, unless rho is given
+    rho: float | None = None
+    edge_probability: float = 1.0
+
+    def params(self) -> PrivacyParams:
+        return PrivacyParams(
+            unit=Unit.USER,
+            adjacency=Adjacency.REPLACE_ONE,
+            epsilon=self.epsilon,
+            rho=self.rho,
+            noise=NoiseKind.LAPLACE if self.rho is None else NoiseKind.GAUSSIAN,
+            max_contributions=self.max_answers,
+        )
+
+
+def answers(
+    setting: Setting, true: NDArray[np.float64], random: np.random.Generator
+) -> tuple[NDArray[np.bool_], NDArray[np.bool_]]:
+    """Who is right on what, and who answered what."""
+    shape = (setting.people, setting.n_items)
+    answered = random.random(shape).argsort(axis=1) < setting.max_answers
+    ability = random.normal(0.3, 1.2, (setting.people, 1))
+    return (random.random(shape) < expit(ability - true)) & answered, answered
+
+
+def simulated(setting: Setting, seed: int) -> tuple[NDArray[np.float64], SpectralEstimate]:
+    """True difficulties and the estimate from one simulated release."""
+    random = np.random.default_rng(seed)
+    true = random.normal(size=setting.n_items)
+    true -= true.mean()
+    graph = random_graph(setting.n_items, setting.edge_probability, seeded_bits(seed))
+    counts = measurements_on(graph, measurements_of_block(*answers(setting, true, random)))
+    calibration = calibrate_measurements(setting.params(), graph.n_items, graph.n_edges)
+    released = release_measurements(counts, calibration, seeded_bits(seed))
+    return true, estimate_difficulties(released, calibration.law, setting.max_answers)
+
+
+def check_coverage(
+    truths: NDArray[np.float64],
+    scores: NDArray[np.float64],
+    half: NDArray[np.float64],
+    too_narrow: float = 0.7,
+) -> None:
+    """Coverage is neither below 92 % nor above 98.5 %, and narrower intervals would be seen."""
+
+    def covered(factor: float) -> int:
+        return int((np.abs(scores - truths) <= factor * half).sum())
+
+    trials = len(truths)
+    assert binomtest(covered(1.0), trials, 0.92, "less").pvalue > FALSE_POSITIVE_RATE
+    assert binomtest(covered(1.0), trials, 0.985, "greater").pvalue > FALSE_POSITIVE_RATE
+    assert binomtest(covered(too_narrow), trials, 0.92, "less").pvalue < FALSE_POSITIVE_RATE
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        Setting(6, 300, 6),
+        Setting(6, 400, 6, rho=0.5),
+        Setting(6, 2000, 6, epsilon=1.0),
+        Setting(12, 600, 4),
+        Setting(12, 3000, 4, rho=0.1),
+        Setting(12, 600, 12, edge_probability=0.35),
+    ],
+    ids=["sampling", "gaussian", "laplace", "some items", "some items, gaussian", "sparse"],
+)
+def test_intervals_cover_the_truth(setting: Setting) -> None:
+    columns = []
+    for seed in range(TRIALS):
+        true, found = simulated(setting, seed)
+        item = seed % setting.n_items
+        estimate = found.estimate
+        if math.isfinite(estimate.low[item]) and math.isfinite(estimate.high[item]):
+            half = estimate.high[item] - estimate.scores[item]
+            columns.append((true[item], estimate.scores[item], half))
+    assert len(columns) > 0.95 * TRIALS
+    check_coverage(*np.array(columns).T)
+
+
+def test_rank_intervals_miss_with_five_percent_at_most() -> None:
+    setting = Setting(8, 500, 8, rho=0.3)
+    misses, wide = 0, 0.0
+    for seed in range(300):
+        true, found = simulated(setting, seed)
+        item = seed % setting.n_items
+        rank = 1 + int((true > true[item]).sum())
+        estimate = found.estimate
+        misses += not estimate.rank_low[item] <= rank <= estimate.rank_high[item]
+        wide += float(estimate.rank_high[item] - estimate.rank_low[item]) / 300
+    assert binomtest(misses, 300, 0.05, "greater").pvalue > FALSE_POSITIVE_RATE
+    assert wide < 5  # of 7
+
+
+def randomized_parts(
+    setting: Setting, seed: int, n_parts: int
+) -> tuple[NDArray[np.float64], list[RandomizedMeasurements]]:
+    random = np.random.default_rng(seed)
+    true = random.normal(size=setting.n_items)
+    true -= true.mean()
+    right, answered = answers(setting, true, random)
+    person, item = np.nonzero(answered)
+    response = split_response(setting.epsilon, 6)
+    noisy = randomize_answers(
+        person, right[person, item].astype(np.uint8), response, seeded_bits(seed)
+    )
+    parts = []
+    for part in range(n_parts):
+        rows = person % n_parts == part
+        parts.append(
+            randomized_measurements(
+                person[rows], item[rows], noisy[rows], setting.n_items, response
+            )
+        )
+    return true, parts
+
+
+@pytest.mark.slow
+def test_jackknife_intervals_cover_the_truth() -> None:
+    setting = Setting(4, 2000, 4, epsilon=8.0)
+    columns = []
+    for seed in range(500):
+        true, parts = randomized_parts(setting, seed, 10)
+        estimate = estimate_randomized(parts, complete_graph(4)).estimate
+        item = seed % 4
+        columns.append(
+            (true[item], estimate.scores[item], estimate.high[item] - estimate.scores[item])
+        )
+    check_coverage(*np.array(columns).T, too_narrow=0.6)
+
+
+def test_debiasing_undoes_what_randomised_response_shrinks() -> None:
+    setting = Setting(5, 40_000, 5, epsilon=10.0)
+    true, parts = randomized_parts(setting, 1, 8)
+    graph = complete_graph(5)
+    debiased = estimate_randomized(parts, graph).estimate
+    random = np.random.default_rng(1)
+    random.normal(size=5)
+    right, answered = answers(setting, true, random)
+    person, item = np.nonzero(answered)
+    response = split_response(setting.epsilon, 6)
+    noisy = randomize_answers(
+        person, right[person, item].astype(np.uint8), response, seeded_bits(1)
+    )
+    plain_parts = [
+        randomized_measurements(
+            person[person % 8 == part],
+            item[person % 8 == part],
+            noisy[person % 8 == part],
+            5,
+            response,
+            debiased=False,
+        )
+        for part in range(8)
+    ]
+    plain = estimate_randomized(plain_parts, graph).estimate
+    assert np.abs(debiased.scores - true).max() < 0.1
+    assert (true @ plain.scores) / (true @ true) < 0.7
+
+
+def exact(y: NDArray[np.int64], graph: ItemGraph | None = None) -> DifferentialMeasurements:
+    return DifferentialMeasurements(y, graph or complete_graph(len(y)), confidential=False)
+
+
+def test_an_item_that_nobody_or_everybody_got_right_has_one_limit() -> None:
+    y = np.full((5, 5), 40)
+    y[3, :] = 0  # nobody is right on item 3
+    y[:, 4] = 0  # everybody is right on item 4
+    np.fill_diagonal(y, 0)
+    found = estimate_difficulties(exact(y), NO_NOISE, 5)
+    low, high = found.estimate.low, found.estimate.high
+    assert np.isfinite(low).tolist() == [True, True, True, True, False]
+    assert np.isfinite(high).tolist() == [True, True, True, False, True]
+    assert top_k(found.estimate, 1).tolist() == [3]
+    assert found.estimate.order[-1] == 4
+    assert found.estimate.rank_high[3] == 1  # surely hardest, however hard
+
+
+def test_booklets_without_a_common_item_are_not_ranked_against_each_other() -> None:
+    booklet = np.array([[0, 90, 90], [10, 0, 40], [10, 40, 0]])
+    y = np.kron(np.eye(2, dtype=int), booklet)
+    found = estimate_difficulties(exact(y), NO_NOISE, 3)
+    estimate = found.estimate
+    assert len(set(found.connection.component.tolist())) == 2
+    assert not np.isfinite(estimate.low).any()
+    assert estimate.rank_low.tolist() == [3, 1, 1, 3, 1, 1]  # below its own booklet's two others
+    assert estimate.rank_high.tolist() == [6, 5, 5, 6, 5, 5]
+
+
+def test_pure_noise_teaches_nothing_and_says_so() -> None:
+    law = NoiseLaw(NoiseKind.GAUSSIAN, 50.0)
+    noise = np.rint(np.random.default_rng(0).normal(0, 50, (10, 10))).astype(np.int64)
+    np.fill_diagonal(noise, 0)
+    found = estimate_difficulties(exact(noise), law, 10).estimate
+    assert not found.informative
+    assert not found.scores.any()
+    assert np.isinf(found.low).all()
+    assert np.isinf(found.high).all()
+    assert (found.rank_high == 10).all()
+    assert estimate_difficulties(exact(noise + 60 - 60 * np.eye(10, dtype=int)), law, 10)
+
+
+def test_clipped_entries_are_counted() -> None:
+    y = np.array([[0, 50, 50], [-2, 0, 50], [50, 50, 0]])
+    law = NoiseLaw(NoiseKind.GAUSSIAN, 2.0)
+    assert estimate_difficulties(exact(y), law, 3).n_clipped == 1
+    assert estimate_difficulties(exact(y), law, 3, ChainOptions(floor=51.0)).n_clipped == 6
+
+
+def test_regularisation_is_in_the_interval() -> None:
+    """Where it pulls difficulties together, the interval reaches back to where they were."""
+    y = np.array([[0, 30, 30], [10, 0, 20], [10, 20, 0]])
+    bare = estimate_difficulties(exact(y), NO_NOISE, 3, ChainOptions(regularization=0.0))
+    pulled = estimate_difficulties(exact(y), NO_NOISE, 3, ChainOptions(regularization=20.0))
+    assert np.abs(pulled.estimate.scores).max() < 0.6 * np.abs(bare.estimate.scores).max()
+    assert (pulled.estimate.low <= bare.estimate.scores).all()
+    assert (pulled.estimate.high >= bare.estimate.scores).all()
+
+
+def test_arguments_that_break_a_rule() -> None:
+    y = np.array([[0, 3], [2, 0]])
+    with pytest.raises(ValueError, match="confidential"):
+        estimate_difficulties(DifferentialMeasurements(y, complete_graph(2)), NO_NOISE, 2)
+    with pytest.raises(ValueError, match="max_answers"):
+        estimate_difficulties(exact(y), NO_NOISE, 1)
+    _, parts = randomized_parts(Setting(3, 40, 3, epsilon=4.0), 0, 8)
+    with pytest.raises(ValueError, match="at least 8 parts"):
+        estimate_randomized(parts[:7], complete_graph(3))
+    with pytest.raises(ValueError, match="share"):
+        estimate_randomized(
+            [*parts, replace(parts[0], response=split_response(5.0, 6))], complete_graph(3)
+        )
+
+
+def test_laplace_noise_on_many_items() -> None:
+    random = np.random.default_rng(0)
+    true = random.normal(size=400)
+    chance = expit(random.normal(size=(300, 1)) - true)
+    y = np.rint(chance.T @ (1 - chance)).astype(np.int64)
+    np.fill_diagonal(y, 0)
+    law = NoiseLaw(NoiseKind.LAPLACE, 2.0)
+    estimate = estimate_difficulties(exact(y), law, 400).estimate
+    assert estimate.informative
+    assert np.median(estimate.high - estimate.low) < 0.7

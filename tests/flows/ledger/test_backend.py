@@ -1,0 +1,87 @@
+"""The ledger on a backend that is no file: an object replaced under a generation match."""
+
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+
+import pytest
+
+from hushrank.flows.errors import BudgetRefused, LedgerError
+from hushrank.flows.ledger.backend import Snapshot
+from hushrank.flows.ledger.ledger import MAX_TRIES, Ledger
+from tests.ledgers import Clock, pure, release, terms_of
+
+
+class ObjectStore:
+    """One object in memory; a write needs the generation that its writer has read."""
+
+    place = "gs://bucket/ledger.jsonl"
+
+    def __init__(self) -> None:
+        self.content, self.generation, self.conflicts = b"", 0, 0
+        self._swap = threading.Lock()
+
+    def read(self) -> Snapshot:
+        with self._swap:
+            return Snapshot(self.content, str(self.generation))
+
+    def append(self, token: str, lines: bytes) -> bool:
+        with self._swap:
+            if token != str(self.generation):
+                self.conflicts += 1
+                return False
+            self.content += lines
+            self.generation += 1
+            return True
+
+    @contextmanager
+    def hold(self, release_id: str) -> Iterator[None]:
+        yield
+
+
+def test_eight_writers_lose_no_update_and_spend_no_more_than_there_is():
+    store, clock, start = ObjectStore(), Clock(), threading.Barrier(8)
+
+    def nights(writer: int) -> int:
+        ledger = Ledger(store, terms_of(), clock=clock)
+        refused = 0
+        start.wait()
+        for night in range(5):
+            try:
+                release(ledger, f"writer-{writer}-night-{night}", 0.5)
+            except BudgetRefused:
+                refused += 1
+        return refused
+
+    with ThreadPoolExecutor(8) as pool:
+        refused = sum(pool.map(nights, range(8)))
+    ledger = Ledger(store, terms_of(), clock=clock)
+    assert refused == 40 - 20  # of 40 wanted, 20 fit into epsilon 10
+    assert [row.state for row in ledger.history()].count("committed") == 20
+    assert ledger.balance().spent_epsilon == 10
+    assert store.conflicts > 0  # else the writers never met and this shows nothing
+
+
+def test_a_store_that_never_stands_still_is_given_up():
+    class Busy(ObjectStore):
+        def append(self, token: str, lines: bytes) -> bool:
+            self.conflicts += 1
+            return False
+
+    store = Busy()
+    with pytest.raises(LedgerError) as caught:
+        Ledger(store, terms_of()).reserve("a", pure(1))
+    assert str(caught.value) == (
+        "gs://bucket/ledger.jsonl: too many processes write at once. Run again later."
+    )
+    assert store.conflicts == MAX_TRIES
+
+
+def test_a_loss_that_the_backend_knows_of_is_refused():
+    class Shortened(ObjectStore):
+        def read(self) -> Snapshot:
+            return Snapshot(b"", "0", loss="the newest generation is gone")
+
+    with pytest.raises(LedgerError, match=r"^the newest generation is gone$"):
+        Ledger(Shortened(), terms_of()).reserve("a", pure(1))

@@ -1,0 +1,192 @@
+"""Release ids and all that names confidential files are keyed by a secret beside the ledger."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import shutil
+import stat
+from concurrent.futures import ThreadPoolExecutor
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from hushrank.flows.errors import LedgerError
+from hushrank.flows.ledger.input_names import InputNames
+from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey, Purpose, find_key, ledger_key
+from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.run.job import Job, prepare_job
+from hushrank.privacy.accounting import Spend
+from hushrank.transforms.storage.cloud_storage import CloudPath
+from tests.fake_cloud_storage import fake_cloud_storage
+from tests.ledgers import Clock, terms_of
+
+OLD_LEDGER = Path(__file__).with_name("ledger_before_keys.jsonl")
+
+
+def guesses(job: Job) -> set[str]:
+    """Digests that whoever knows all rows, and so all sizes and dates, can compute."""
+    identities = [file.identity() for file in job.files]
+    known = [job._described(), json.dumps(identities), *map(str, identities)]
+    known += [Path(file.path).read_bytes().hex() for file in job.files]
+    return {hashlib.sha256(text.encode()).hexdigest()[:16] for text in known} | {job.unkeyed_id}
+
+
+def test_nothing_published_is_a_digest_that_can_be_guessed(survey, command):
+    assert command("run", survey.config, "--direct")[0] == 0
+    found = guesses(prepare_job(survey.config))
+    published = [path for path in survey.output.rglob("*") if path.is_file()]
+    assert len(published) > 3
+    for path in published:
+        assert not any(guess in path.read_text() + str(path) for guess in found), path
+
+
+def test_ids_are_of_the_ledger_and_of_the_input(survey):
+    job = prepare_job(survey.config)
+    assert job.release_id == prepare_job(survey.config).release_id
+    other = prepare_job(survey.set(ledger__path="others/ledger.jsonl").config)
+    assert other.release_id != job.release_id
+    survey.set(ledger__path="ledger.jsonl")
+    (survey.folder / "answers.parquet").touch()
+    assert prepare_job(survey.config).release_id != job.release_id
+
+
+def test_the_key_is_for_its_owner_alone_and_made_once(tmp_path):
+    ledger = tmp_path / "folder" / "ledger.jsonl"
+    assert find_key(ledger) is None
+    assert not ledger.parent.exists()
+    with ThreadPoolExecutor(8) as pool:
+        keys = set(pool.map(lambda _: ledger_key(ledger).value, range(32)))
+    assert len(keys) == 1
+    assert [path.name for path in ledger.parent.iterdir()] == ["ledger.jsonl.key"]
+    assert stat.S_IMODE((ledger.parent / "ledger.jsonl.key").stat().st_mode) == 0o600
+    assert len(ledger_key(ledger).value) == KEY_BYTES
+    assert ledger_key(tmp_path / "second.jsonl") != ledger_key(ledger)
+
+
+def test_purposes_and_keys_have_functions_of_their_own():
+    one, two = LedgerKey(bytes(KEY_BYTES), ""), LedgerKey(b"\1" * KEY_BYTES, "")
+    assert len({key.tag(purpose, "a") for key in (one, two) for purpose in Purpose}) == 6
+    assert "value" not in repr(one)
+
+
+@pytest.mark.parametrize("content", [b"", b"ab" * 31, b"\xff" * 64, b"not hexadecimal"])
+def test_a_damaged_key_is_refused(tmp_path, content):
+    ledger = tmp_path / "ledger.jsonl"
+    ledger_key(ledger)
+    (tmp_path / "ledger.jsonl.key").write_bytes(content)
+    with pytest.raises(LedgerError, match="is not the key of a ledger"):
+        ledger_key(ledger)
+
+
+def test_a_key_that_others_can_read_or_that_is_a_link_is_refused(tmp_path):
+    ledger, path = tmp_path / "ledger.jsonl", tmp_path / "ledger.jsonl.key"
+    ledger_key(ledger)
+    path.chmod(0o640)
+    with pytest.raises(LedgerError, match=f"Run: chmod 600 {path}"):
+        ledger_key(ledger)
+    path.chmod(0o600)
+    path.rename(tmp_path / "elsewhere")
+    path.symlink_to(tmp_path / "elsewhere")
+    with pytest.raises(LedgerError, match="and no link"):
+        ledger_key(ledger)
+
+
+def test_a_file_system_without_links_gets_a_key_too(tmp_path, monkeypatch):
+    def refused(*_: object) -> None:
+        raise PermissionError(1, "Operation not permitted")
+
+    monkeypatch.setattr("os.link", refused)
+    ledger = tmp_path / "ledger.jsonl"
+    assert ledger_key(ledger) == ledger_key(ledger)
+    assert [path.name for path in tmp_path.iterdir()] == ["ledger.jsonl.key"]
+
+
+def test_a_key_in_cloud_storage_is_made_once(monkeypatch):
+    ledger = CloudPath.parse("gs://budget/campus/ledger.jsonl")
+    with fake_cloud_storage("budget") as store:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", store.url)
+        assert find_key(ledger) is None
+        with ThreadPoolExecutor(4) as pool:
+            keys = set(pool.map(lambda _: ledger_key(ledger).value, range(8)))
+        assert keys == {ledger_key(ledger).value}
+
+
+def test_another_key_than_the_ledger_was_written_with_is_refused(tmp_path):
+    ledger = Ledger(tmp_path / "ledger.jsonl", terms_of(), clock=Clock())
+    ledger.reserve("a", Spend(epsilon=1.0), inputs=InputNames("one", ("aa",)))
+    with pytest.raises(LedgerError, match="is not the key that this ledger was written with"):
+        ledger.check(Spend(epsilon=1.0), InputNames("two", ("aa",)))
+    ledger.check(Spend(epsilon=1.0), InputNames("one", ("aa",)))
+
+
+def test_a_lost_key_is_refused_and_recovered(survey, command):
+    command("run", survey.config, "--direct")
+    (survey.folder / "ledger.jsonl.key").unlink()
+    survey.set(privacy__epsilon=1.0, output="second")
+    for name in (["validate"], ["run", "--direct"]):
+        code, printed = command(*name, survey.config)
+        assert code == 2
+        assert "is not the key that this ledger was written with" in printed
+    code, printed = command("ledger", "recover", survey.config)
+    assert code == 0
+    assert "Amiss: the key beside the ledger is not the one" in printed
+    assert command("ledger", "recover", survey.config, "--yes")[0] == 0
+    assert command("validate", survey.config)[0] == 0
+
+
+# Releases from before there were keys
+
+
+def test_an_old_ledger_is_read_as_it_was(tmp_path):
+    path = tmp_path / "ledger.jsonl"
+    shutil.copy(OLD_LEDGER, path)
+    Path(f"{path}.length").write_text(f"{path.stat().st_size}\n")
+    ledger = Ledger(path, terms_of(), clock=Clock(datetime(2026, 11, 21, tzinfo=UTC)))
+    balance = ledger.balance()
+    assert (balance.spent_epsilon, balance.unpublished) == (3.0, ("0011223344556677",))
+    assert [row.state for row in ledger.history()] == ["terms", "committed", "drawn"]
+    ledger.check(Spend(epsilon=1.0), InputNames("any key", ("aa",)))
+    ledger.commit("0011223344556677")
+    assert ledger.nights("ab" * 32) == {}
+    assert path.read_bytes().startswith(OLD_LEDGER.read_bytes())
+
+
+@pytest.fixture
+def old_release(survey, command, monkeypatch) -> str:
+    """A release as hushrank made it while its ledger had no secret."""
+    with monkeypatch.context() as patch:
+        patch.setattr(Job, "release_id", property(lambda job: job.unkeyed_id))
+        patch.setattr(Job, "inputs", InputNames("", ()))
+        patch.setattr("hushrank.flows.run.steps.keep_witness", lambda *_: None)
+        assert command("run", survey.config, "--direct")[0] == 0
+    assert not (survey.folder / "ledger.jsonl.key").exists()
+    return prepare_job(survey.config).unkeyed_id
+
+
+def test_a_release_of_before_is_the_same_release_still(survey, command, old_release):
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0
+    assert "nothing was spent now" in printed
+    assert prepare_job(survey.config).release_id == old_release
+    assert old_release in command("history", survey.output)[1]
+    assert command("export", survey.output, "--out", survey.folder / "all.csv")[0] == 0
+    assert old_release in (survey.folder / "all.csv").read_text()
+    assert command("history", "--verify", survey.output)[0] == 0
+
+
+def test_a_release_of_before_is_resumed(survey, command, old_release):
+    shutil.rmtree(survey.output)
+    lines = survey.ledger.read_text().splitlines(keepends=True)
+    survey.ledger.write_text("".join(lines[:-1]))  # as if the run had died before it published
+    Path(f"{survey.ledger}.length").write_text(f"{survey.ledger.stat().st_size}\n")
+    assert command("resume", old_release, survey.config)[0] == 0
+    assert survey.archived()[0].name.endswith(old_release)
+
+
+def test_a_new_release_of_an_old_ledger_has_a_keyed_id(survey, command, old_release):
+    survey.set(privacy__epsilon=1.0, output="second")
+    assert command("run", survey.config, "--direct")[0] == 0
+    job = prepare_job(survey.config)
+    assert job.release_id != job.unkeyed_id

@@ -1,0 +1,131 @@
+"""`method: noisy-pairs` as a person runs it: the matrix, what is fitted to it, the heatmap."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+
+from hushrank.flows.config.survey import load_config
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.methods.noisy_pairs import NoisyPairs
+from hushrank.privacy.randomness import seeded_bits, system_bits
+from tests.flows.conftest import ITEMS, answers
+
+N = len(ITEMS)
+
+
+def exact_matrix(people: int = 200) -> np.ndarray:
+    """Counted by hand from the survey's answers."""
+    table = answers(people)
+    wins = np.zeros((N, N), np.int64)
+    columns = (table[name].to_numpy() for name in ("item_i", "item_j", "outcome"))
+    for left, right, outcome in zip(*columns, strict=True):
+        winner, loser = (left, right) if outcome == 1 else (right, left)
+        wins[winner, loser] += 1
+    return wins
+
+
+@pytest.fixture
+def pairs(survey):
+    return survey.set(method="noisy-pairs")
+
+
+def published(survey) -> dict:
+    return json.loads((survey.output / "release.json").read_text())
+
+
+def test_a_run_releases_the_matrix_with_noise_and_scores_from_it(pairs, command):
+    # Ants are then ahead by 31 standard deviations of what the noise does to scores.
+    pq.write_table(answers(1000), pairs.folder / "answers.parquet")
+    code, printed = command("run", pairs.config, "--direct")
+    assert code == 0, printed
+    release = published(pairs)
+    assert release["released"]["kind"] == "pair-counts"
+    assert release["released"]["items"] == ITEMS
+    noisy = np.array(release["released"]["wins"])
+    assert not np.diagonal(noisy).any()
+    difference = (noisy - exact_matrix(1000))[~np.eye(N, dtype=bool)]
+    assert difference.any()
+    assert np.abs(difference).max() < 6 * 30  # Laplace of scale 6: beyond 30 scales once in 10^12
+    assert release["scale"] == "log-odds"
+    assert release["ranking"][0]["item"] == "ants"
+    assert sum(line["score"] for line in release["ranking"]) == pytest.approx(0, abs=1e-9)
+    privacy = release["privacy"]
+    assert (privacy["sensitivity"], privacy["noise_scale"]) == (12, 6)  # 2 L, and that over 2
+    assert privacy["parameters"] == {
+        "link": "logistic",
+        "pairs": 6,
+        "pairs_left_out_of_the_fit": 0,
+    }
+    assert "Every entry of the matrix of wins" in " ".join(privacy["statement"])
+    assert "Spent epsilon 2" in printed
+    assert not list(pairs.work.rglob("exact.npz"))
+
+
+def test_gaussian_noise_uses_distinct_pairs(pairs, command):
+    command("run", pairs.set(privacy__noise="gaussian", privacy__delta=1e-6).config, "--direct")
+    privacy = published(pairs)["privacy"]
+    assert privacy["mechanism"] == "discrete-gaussian"
+    assert privacy["sensitivity_l2_squared"] == 2 * 6  # 2 L, not 2 L^2
+    assert privacy["noise_scale"] == pytest.approx(np.sqrt(12 / (2 * privacy["rho"])))
+
+
+def test_the_report_shows_the_matrix_for_eyes_and_for_readers(pairs, command):
+    command("run", pairs.config, "--direct")
+    page = (pairs.output / "report.html").read_text()
+    assert "Who beat whom, with noise" in page
+    assert "Heatmap of the matrix of wins, best first: how often the item of the row" in page
+    svg = re.search(r'aria-labelledby="matrix".*?</svg>', page, re.DOTALL)[0]
+    noisy = np.array(published(pairs)["released"]["wins"])
+    shown = re.findall(r">(-?[\d,]+)</text>", svg)
+    assert sorted(map(int, shown)) == sorted(noisy[~np.eye(N, dtype=bool)].tolist())
+
+
+def test_pairs_that_are_all_noise_are_left_out_and_counted(pairs, command):
+    half = answers(200).slice(0, 6 * 200)
+    alone = half.filter((np.asarray(half["item_i"]) < 2) & (np.asarray(half["item_j"]) < 3))
+    pq.write_table(alone, pairs.folder / "answers.parquet")  # nobody saw any other
+    more = {"names": [*ITEMS, "emus", "foxes", "geese", "hares"]}
+    code, printed = command("run", pairs.set(items=more).config, "--direct")
+    assert code == 0
+    left_out = published(pairs)["privacy"]["parameters"]["pairs_left_out_of_the_fit"]
+    # Of 25 that nobody compared: one passes for compared in 1 of 36 draws, more than 10 in 3e-11.
+    assert 15 <= left_out <= 25
+    assert f"{left_out} of 28 pairs of items were left out of the fit" in " ".join(printed.split())
+
+
+def test_without_privacy_the_matrix_is_exact_and_unsafe(pairs, command):
+    command("run", pairs.set(privacy__epsilon="inf").config, "--direct", "--no-privacy")
+    release = published(pairs)
+    assert release["safe"] is False
+    np.testing.assert_array_equal(release["released"]["wins"], exact_matrix())
+
+
+def test_too_many_items_are_refused_before_anything_is_read(pairs, command):
+    code, printed = command("run", pairs.set(items={"count": 2001}).config, "--direct")
+    assert code == 2
+    said = " ".join(printed.split())
+    assert "items: method: noisy-pairs hides which pairs were compared, so it puts noise" in said
+    assert "at most 2000 items, got 2001. Where anybody may know who compared what" in said
+    assert "privacy.public_graph: true allows 100000; else set method: perturbed-mle" in said
+    assert not pairs.ledger.exists()
+
+
+def test_two_thousand_items_are_allowed(pairs):
+    config = load_config(pairs.set(items={"count": 2000}).config)
+    assert NoisyPairs().calibrate(config).spend.epsilon == 2.0
+    with pytest.raises(ConfigError, match="takes at most 2000"):
+        NoisyPairs().calibrate(load_config(pairs.set(items={"count": 2001}).config))
+
+
+def test_what_is_drawn_carries_noise_and_nothing_else_leaves(pairs):
+    mechanism = NoisyPairs().calibrate(load_config(pairs.config))
+    exact = {"counts": exact_matrix()}
+    for bits in (system_bits(), seeded_bits(1)):
+        drawn = NoisyPairs().draw(exact, mechanism, bits)
+        assert list(drawn) == ["wins"]
+        assert not np.array_equal(drawn["wins"], exact["counts"])

@@ -1,0 +1,148 @@
+"""`method: perturbed-mle` as a person runs it: scores and nothing else."""
+
+from __future__ import annotations
+
+import json
+
+import numpy as np
+import pytest
+
+from hushrank.flows.config.survey import load_config
+from hushrank.flows.methods.perturbed_mle import PerturbedLikelihood
+from hushrank.privacy.randomness import system_bits
+from tests.flows.conftest import ITEMS
+
+N = len(ITEMS)
+COUNTS = np.array([[0, 90, 80, 95], [10, 0, 70, 60], [20, 30, 0, 55], [5, 40, 45, 0]], np.int64)
+
+
+@pytest.fixture
+def mle(survey):
+    return survey.set(method="perturbed-mle", model={"expected_comparisons": 600})
+
+
+def published(survey) -> dict:
+    return json.loads((survey.output / "release.json").read_text())
+
+
+def test_a_run_releases_scores_and_nothing_else(mle, command):
+    code, printed = command("run", mle.config, "--direct")
+    assert code == 0, printed
+    release = published(mle)
+    assert release["released"].keys() == {"kind", "scores"}
+    scores = release["released"]["scores"]
+    assert list(scores) == ITEMS
+    assert sum(scores.values()) == pytest.approx(0, abs=1e-9)
+    assert {line["item"]: line["score"] for line in release["ranking"]} == scores
+    assert release["ranking"][0]["item"] == "ants"
+    assert release["scale"] == "log-odds"
+    assert release["ranking"][0]["low"] < scores["ants"] < release["ranking"][0]["high"]
+    header = (mle.output / "ranking.csv").read_text().splitlines()[0]
+    assert header == "rank,item,score,low,high,rank_low,rank_high,group"
+    assert "Noisy wins" not in (mle.output / "report.html").read_text()
+
+
+def test_the_exact_counts_are_gone_once_the_noise_is_drawn(mle, command):
+    command("run", mle.config, "--direct")
+    left = {path.name for path in mle.work.rglob("*") if path.is_file()}
+    assert "exact.npz" not in left
+    (drawn,) = mle.work.rglob("drawn.npz")
+    with np.load(drawn) as stored:
+        assert set(stored.files) == {"scores", "created", "code_version", "law"}
+        assert stored["scores"].shape == (N,)
+
+
+def test_all_of_epsilon_is_charged_the_last_digits_included(mle, command):
+    _, printed = command("run", mle.config, "--direct")
+    assert "Spent epsilon 2.00; zoo has epsilon 3.00 left of 5.00" in printed
+    parameters = published(mle)["privacy"]["parameters"]
+    assert parameters["epsilon_out"] == pytest.approx(0.02)
+    assert parameters["epsilon_by_the_proof"] <= 2.0 + 1e-9
+    reserved = [json.loads(line) for line in mle.ledger.read_text().splitlines()]
+    (spend,) = [line["spend"] for line in reserved if "spend" in line]
+    assert spend == {"epsilon": 2.0, "delta": 0.0, "rho": None}
+
+
+def test_gaussian_noise_costs_epsilon_and_delta(mle, command):
+    config = mle.set(privacy__noise="gaussian", privacy__delta=1e-7).config
+    code, printed = command("run", config, "--direct")
+    assert code == 0, printed
+    privacy = published(mle)["privacy"]
+    assert (privacy["epsilon"], privacy["delta"], privacy["rho"]) == (2.0, 1e-7, None)
+    assert privacy["mechanism"] == "objective-perturbation-gaussian"
+
+
+@pytest.mark.parametrize(
+    ("changes", "rule"),
+    [
+        (
+            {"model": {"expected_comparisons": 600, "gamma": 0.01}},
+            "model.gamma: ridge 0.01 is too small: at epsilon 1.98 these bounds and constants:",
+        ),
+        (
+            {"privacy": {"unit": "comparison", "noise": "gaussian", "rho": 0.1}},
+            "privacy.rho: method: perturbed-mle gives epsilon and delta, not rho; write epsilon",
+        ),
+        (
+            {"items": {"count": 100_001}},
+            "items: method: perturbed-mle takes at most 100000 items, got 100001;",
+        ),
+    ],
+)
+def test_what_cannot_be_private_is_refused_before_anything_is_read(mle, command, changes, rule):
+    code, printed = command("run", mle.set(**changes).config, "--direct")
+    assert code == 2
+    assert f"{mle.config}: {rule}" in printed
+    assert not mle.ledger.exists()
+
+
+def test_a_public_graph_is_quoted_in_the_release(mle, command):
+    stated = "every student was shown all pairs"
+    public = {"privacy__public_graph": True, "privacy__public_graph_statement": stated}
+    config = mle.set(**public, input__ties="split").config
+    command("run", config, "--direct")
+    privacy = published(mle)["privacy"]
+    assert f"“{stated}”" in " ".join(privacy["statement"])
+    assert privacy["parameters"]["public_graph"] is True
+    assert stated in (mle.output / "report.html").read_text()
+
+
+@pytest.mark.parametrize("times", [10**3, 10**9, 10**15])
+def test_no_number_of_rows_makes_a_release_fail(mle, times):
+    """Six hundred comparisons of an item are expected; here there are up to 10^17."""
+    method, config = PerturbedLikelihood(), load_config(mle.config)
+    mechanism = method.calibrate(config)
+    drawn = method.draw({"counts": times * COUNTS}, mechanism, system_bits())
+    conclusion = method.conclude(drawn, mechanism, config)
+    assert np.argmax(conclusion.estimate.scores) == 0
+    assert np.isfinite(conclusion.estimate.scores).all()
+
+
+@pytest.mark.parametrize("model", [{"gamma": 40.0}, {"c0": 2.0}, {}])
+def test_gamma_does_not_depend_on_the_answers(mle, model):
+    config = load_config(mle.set(model={"expected_comparisons": 600} | model).config)
+    method = PerturbedLikelihood()
+    mechanism, gammas = method.calibrate(config), set()
+    for factor in (1, 50):
+        drawn = method.draw({"counts": factor * COUNTS}, mechanism, system_bits())
+        gammas.add(method.conclude(drawn, mechanism, config).privacy.parameters["gamma"])
+    (gamma,) = gammas
+    if "gamma" in model:
+        assert gamma == 40.0
+    if "c0" in model:
+        assert gamma == pytest.approx(2 * np.sqrt(600 * np.log(N)))
+
+
+def test_much_too_little_epsilon_is_called_uninformative(mle, command):
+    _, printed = command("run", mle.set(privacy__epsilon=0.001).config, "--direct")
+    assert "Nothing useful can be learned from this release" in printed
+    assert published(mle)["informative"] is False
+
+
+def test_without_privacy_it_is_the_penalised_estimate(mle, command):
+    config = mle.set(privacy__epsilon="inf").config
+    code, printed = command("run", config, "--direct", "--no-privacy")
+    assert code == 0, printed
+    release = published(mle)
+    assert release["safe"] is False
+    assert release["privacy"]["mechanism"] == "none"

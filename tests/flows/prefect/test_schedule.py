@@ -1,0 +1,245 @@
+"""Schedules on a real Prefect server, and what happens where there is none."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import random
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import httpx
+import pyarrow.parquet as pq
+import pytest
+
+from hushrank.flows.release.archive import archived
+from tests.flows.conftest import answers
+
+HUSHRANK = [sys.executable, "-m", "hushrank.flows.cli.main"]
+pytestmark = pytest.mark.timeout(900)
+PATIENCE = 240.0  # seconds; a server starts in 10, but in a minute on a very busy machine
+
+
+def free_port() -> int:
+    """A port below those that systems hand out: until it is bound nobody gets it by chance."""
+    for port in random.sample(range(20_000, 32_000), 100):
+        with socket.socket() as probe, contextlib.suppress(OSError):
+            probe.bind(("127.0.0.1", port))
+            return port
+    raise AssertionError("no free port")
+
+
+def now_about_noon() -> str:
+    """A time zone in which no night ends while a test runs."""
+    hours = 12 - datetime.now(UTC).hour
+    return f"Etc/GMT{-hours:+d}"  # whose sign is the other way round
+
+
+def wait_for(what: str, condition) -> Any:
+    deadline = time.monotonic() + PATIENCE
+    while time.monotonic() < deadline:
+        if found := condition():
+            return found
+        time.sleep(0.2)
+    raise AssertionError(f"no {what} within {PATIENCE:g} s")
+
+
+def stop(process: subprocess.Popen) -> None:
+    os.killpg(process.pid, signal.SIGTERM)
+    try:
+        process.wait(timeout=10)
+    except subprocess.TimeoutExpired:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.fixture
+def nightly(survey):
+    """Two nights with files, today's last night one of them."""
+    zone = now_about_noon()
+    last = datetime.now(ZoneInfo(zone)).date() - timedelta(days=1)
+    for back in (0, 1):
+        folder = survey.folder / "log" / f"date={last - back * timedelta(days=1)}"
+        folder.mkdir(parents=True)
+        pq.write_table(answers(50, back), folder / "part-0.parquet")
+    return survey.set(input__paths=["log"], schedule={"partition": "date", "timezone": zone})
+
+
+@pytest.fixture(scope="module")
+def server(tmp_path_factory) -> Iterator[str]:
+    """URL of a Prefect server of its own; the environment names it to child processes."""
+    home = tmp_path_factory.mktemp("prefect")
+    port = free_port()
+    url = f"http://127.0.0.1:{port}/api"
+    environment = {
+        "PREFECT_HOME": str(home),
+        "PREFECT_API_URL": url,
+        "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
+        "DO_NOT_TRACK": "1",
+        "PREFECT_RUNNER_POLL_FREQUENCY": "1",
+    }
+    command = ["-m", "prefect", "server", "start", "--port", str(port), "--no-ui"]
+    with pytest.MonkeyPatch.context() as patch, (home / "server.log").open("wb") as log:
+        for name, value in environment.items():
+            patch.setenv(name, value)
+        process = subprocess.Popen(
+            [sys.executable, *command], stdout=log, stderr=log, start_new_session=True
+        )
+        try:
+            wait_for("server", lambda: answers_at(url))
+            yield url
+        finally:
+            stop(process)
+
+
+def answers_at(url: str) -> bool:
+    try:
+        return httpx.get(f"{url}/health", timeout=1).status_code == 200
+    except httpx.TransportError:
+        return False
+
+
+def runs_of(url: str, population: str, state: str) -> list[dict[str, Any]]:
+    """Scheduled runs of a population in a state."""
+    wanted = {
+        "deployments": {"name": {"any_": [population]}},
+        "flow_runs": {"state": {"type": {"any_": [state]}}},
+    }
+    found: list[dict[str, Any]] = httpx.post(f"{url}/flow_runs/filter", json=wanted).json()
+    return found
+
+
+@pytest.mark.engine
+def test_a_served_schedule_makes_runs_and_one_of_them_ranks_the_last_night(
+    nightly, server, tmp_path
+):
+    log = (tmp_path / "serve.log").open("wb")
+    cron = "* * * * * */10"  # every ten seconds, which no operator would want
+    served = subprocess.Popen(
+        [*HUSHRANK, "serve", str(nightly.config), "--cron", cron],
+        stdout=log,
+        stderr=log,
+        start_new_session=True,
+    )
+    try:
+        assert wait_for("scheduled run", lambda: runs_of(server, "zoo", "SCHEDULED"))
+        assert wait_for("completed run", lambda: runs_of(server, "zoo", "COMPLETED"))
+    finally:
+        stop(served)
+    (folder,) = archived(nightly.output)  # later runs found nothing to do
+    latest = max(path.name for path in (nightly.folder / "log").iterdir())
+    assert folder.name.startswith(latest.removeprefix("date="))
+    deployment = httpx.get(f"{server}/deployments/name/nights/zoo").json()
+    assert deployment["entrypoint"] == "hushrank.flows.prefect.scheduled.nights"
+
+
+@pytest.mark.engine
+def test_deploy_registers_with_a_pool_and_a_worker_runs_the_night(nightly, server):
+    nightly.set(name="farm")
+    deploy = [*HUSHRANK, "deploy", str(nightly.config), "--cron", "0 2 * * *"]
+    refused = subprocess.run(deploy, capture_output=True, text=True)
+    assert refused.returncode == 2
+    assert "--pool hushrank: the server has no such work pool." in refused.stderr
+    pool = {"name": "hushrank", "type": "process"}
+    assert httpx.post(f"{server}/work_pools/", json=pool).status_code == 201
+    deployed = subprocess.run(deploy, capture_output=True, text=True)
+    assert deployed.returncode == 0, deployed.stderr
+    assert "Deployed nights/farm: workers of pool hushrank run it." in deployed.stdout
+    found = httpx.get(f"{server}/deployments/name/nights/farm").json()
+    assert found["schedules"][0]["schedule"]["cron"] == "0 2 * * *"
+    assert found["global_concurrency_limit"]["limit"] == 1
+    start = {"state": {"type": "SCHEDULED"}}
+    httpx.post(f"{server}/deployments/{found['id']}/create_flow_run", json=start)
+    worker = [sys.executable, "-m", "prefect", "worker", "start", "--pool", "hushrank"]
+    worked = subprocess.run(
+        [*worker, "--run-once", "--type", "process"],
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+    )
+    assert runs_of(server, "farm", "COMPLETED"), worked.stdout + worked.stderr
+    assert len(archived(nightly.output)) == 1
+
+
+@pytest.mark.parametrize(
+    ("url", "problem"),
+    [(None, "no server is configured"), ("http://127.0.0.1:9/api", "does not answer")],
+)
+def test_without_a_server_serve_says_what_to_do(nightly, monkeypatch, command, url, problem):
+    from prefect.settings import PREFECT_API_URL, temporary_settings
+
+    with temporary_settings(updates={PREFECT_API_URL: url}):
+        code, printed = command("serve", nightly.config, "--cron", "0 2 * * *")
+    assert code == 1
+    assert problem in printed
+    assert "or, without a server, let cron run hushrank catch-up" in printed
+    assert not nightly.ledger.exists()
+
+
+@pytest.mark.parametrize(
+    ("cron", "message"),
+    [
+        (None, 'no schedule. Add --cron "0 2 * * *", or write schedule.cron into the file.'),
+        ("at two", "cron: 'at two' is no schedule; it has five fields"),
+    ],
+)
+def test_a_schedule_that_is_none_is_refused(nightly, command, cron, message):
+    code, printed = command("serve", nightly.config, *(() if cron is None else ("--cron", cron)))
+    assert code == 2
+    assert message in printed
+
+
+def test_a_lost_server_is_waited_for_and_serving_goes_on(nightly, command, monkeypatch):
+    """The server is there at the start, is lost while serving, and comes back."""
+    from hushrank.flows.cli import schedule_commands
+    from hushrank.flows.prefect import scheduled
+
+    problems = iter([None, "gone", "gone", "gone", None])
+    waits, served = [], []
+
+    def serve(**_: Any) -> None:
+        served.append(1)
+        if len(served) == 1:
+            raise RuntimeError("Service exceeded error threshold.")
+
+    monkeypatch.setattr(schedule_commands, "_problem_with_server", lambda: next(problems))
+    monkeypatch.setattr(schedule_commands.time, "sleep", waits.append)
+    monkeypatch.setattr(scheduled.nights, "serve", serve)
+    code, printed = command("serve", nightly.config, "--cron", "0 2 * * *")
+    assert code == 0
+    assert "The Prefect server does not answer: waiting for it." in printed
+    assert len(served) == 2
+    assert waits == [schedule_commands.WAIT_SECONDS] * 2
+
+
+def test_an_error_that_is_not_the_servers_ends_serving(nightly, command, monkeypatch):
+    from hushrank.flows.cli import schedule_commands
+    from hushrank.flows.prefect import scheduled
+
+    def serve(**_: Any) -> None:
+        raise RuntimeError("no such thing")
+
+    monkeypatch.setattr(schedule_commands, "_problem_with_server", lambda: None)
+    monkeypatch.setattr(scheduled.nights, "serve", serve)
+    code, printed = command("serve", nightly.config, "--cron", "0 2 * * *")
+    assert code == 1
+    assert "Prefect: no such thing" in printed
+
+
+def test_the_pool_of_infra_is_the_one_that_deploy_names(checkout: Path):
+    import yaml
+
+    described = yaml.safe_load((checkout / "infra" / "prefect.yaml").read_text())
+    names = {entry["work_pool"]["name"] for entry in described["deployments"]}
+    assert "hushrank" in names
+    assert {entry["entrypoint"] for entry in described["deployments"]} == {
+        "hushrank.flows.prefect.scheduled.nights"
+    }

@@ -1,0 +1,166 @@
+"""`hushrank history` and `hushrank export`: all releases of a population, and nothing edited."""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from datetime import timedelta
+from pathlib import Path
+
+import pyarrow.parquet as pq
+import pytest
+
+from hushrank.flows.release.publish import publish
+from hushrank.flows.release.release import Release
+from tests.releases import ITEMS, make_release
+
+FIRST = make_release(release_id="a1", seed=1)
+RELEASES = [
+    make_release(release_id=f"{name}1", seed=seed, created=FIRST.created + timedelta(days=seed))
+    for seed, name in enumerate("abcd")
+]
+
+
+@pytest.fixture
+def output(tmp_path: Path) -> Path:
+    folder = tmp_path / "out"
+    for release in [RELEASES[1], RELEASES[0], *RELEASES[2:]]:  # a night can come late
+        publish(release, "<!doctype html><title>report</title>", folder)
+    return folder
+
+
+def edit(path: Path) -> Path:
+    path.chmod(0o600)
+    path.write_bytes(path.read_bytes().replace(b"London", b"Lundin", 1) + b" ")
+    return path
+
+
+def test_every_release_is_listed_the_earliest_first(output, command):
+    code, printed = command("history", output)
+    assert code == 0, printed
+    rows = re.findall(r"^(\d{4}-\d\d-\d\d)\s+(\w+)\s+noisy-counts\s+2\b", printed, re.M)
+    assert rows == [(str(release.day), release.release_id) for release in RELEASES]
+    assert "London leads." in printed
+
+
+def test_the_yaml_file_names_the_folder(survey, command):
+    command("run", survey.config, "--direct")
+    code, printed = command("history", survey.config)
+    assert code == 0, printed
+    (kept,) = survey.archived()
+    assert kept.name[11:] in printed
+    assert "ants" in printed
+
+
+@pytest.mark.parametrize("ending", ["csv", "json", "parquet"])
+def test_all_rankings_are_exported_in_long_form(output, command, tmp_path, ending):
+    out = tmp_path / f"all.{ending}"
+    code, printed = command("export", output, "--out", out)
+    assert code == 0, printed
+    assert "24 rows of 4 releases" in printed
+    rows = rows_of(out)
+    expected = [
+        (release.release_id, line.item, line.score, line.rank_high)
+        for release in RELEASES
+        for line in release.ranking
+    ]
+    assert len(rows) == len(expected) == 24
+    for row, (release_id, item, score, rank_high) in zip(rows, expected, strict=True):
+        assert (row["release_id"], row["item"]) == (release_id, item)
+        assert float(row["score"]) == score
+        assert int(row["rank_high"]) == rank_high
+    wins = {row["item"]: float(row["noisy_wins"]) for row in rows if row["release_id"] == "c1"}
+    assert wins == RELEASES[2].released.wins
+
+
+def rows_of(path: Path) -> list[dict]:
+    if path.suffix == ".csv":
+        with path.open(newline="", encoding="utf-8") as file:
+            return list(csv.DictReader(file))
+    if path.suffix == ".json":
+        return json.loads(path.read_text(encoding="utf-8"))
+    return pq.read_table(path).to_pylist()
+
+
+def test_one_release_is_exported_by_the_start_of_its_identity(output, command, tmp_path):
+    out = tmp_path / "one.csv"
+    assert command("export", output, "--out", out, "--release", "b")[0] == 0
+    assert {row["release_id"] for row in rows_of(out)} == {"b1"}
+    code, printed = command("export", output, "--out", tmp_path / "x.csv", "--release", "z")
+    assert code == 2
+    assert "--release z: no release has an identity that begins so" in printed
+    assert not (tmp_path / "x.csv").exists()
+
+
+@pytest.mark.parametrize("ending", ["svg", "png"])
+def test_ranks_over_time_are_drawn(output, command, tmp_path, ending):
+    plot = tmp_path / f"ranks.{ending}"
+    code, printed = command("history", output, "--plot", plot)
+    assert code == 0, printed
+    content = plot.read_bytes()
+    if ending == "png":
+        assert content.startswith(b"\x89PNG")
+    else:
+        assert all(f"<!-- {item} -->".encode() in content for item in ITEMS)
+        assert b"2026" in content
+
+
+def test_untouched_releases_pass_the_check(output, command):
+    code, printed = command("history", output, "--verify")
+    assert code == 0
+    assert printed.strip() == "4 releases are as they were published."
+
+
+@pytest.mark.parametrize("name", ["release.json", "ranking.csv", "report.html"])
+def test_an_edited_release_is_named_and_never_used(output, command, tmp_path, name):
+    path = edit(output / "releases" / "2026-11-22-c1" / name)
+    for arguments in (("--verify",), ()):
+        code, printed = command("history", output, *arguments)
+        assert code == 1
+        assert f"{path}: was changed after it was published." in printed
+    code, _ = command("export", output, "--out", tmp_path / "all.csv")
+    assert code == 1
+    assert not (tmp_path / "all.csv").exists()
+
+
+def test_an_edited_copy_on_top_is_named(output, command):
+    path = edit(output / "ranking.csv")
+    code, printed = command("history", output, "--verify")
+    assert code == 1
+    assert f"{path}: differs from {output}/releases/2026-11-23-d1/ranking.csv" in printed
+    assert command("history", output)[0] == 0  # which reads what is kept
+
+
+def test_a_release_in_another_ones_place_is_named(output, command):
+    kept = output / "releases" / "2026-11-22-c1"
+    kept.rename(kept.with_name("2026-11-25-c1"))
+    code, printed = command("history", output, "--verify")
+    assert code == 1
+    assert "2026-11-25-c1: holds release 2026-11-22-c1" in printed
+
+
+def foreign(tmp_path: Path) -> Release:
+    other = make_release(release_id="z9", name="another-population")
+    publish(other, "<!doctype html><title>report</title>", tmp_path / "other")
+    return other
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("history", "nowhere"), "nowhere: is neither a YAML file of a job nor a folder"),
+        (("history", "{empty}"), "holds no release yet. Next: hushrank run"),
+        (("history", "{out}", "{other}"), "hold releases of several populations (another-pop"),
+        (("history", "{out}", "--plot", "a.pdf"), "--plot a.pdf: must end in .svg or .png"),
+        (("export", "{out}", "--out", "a.xlsx"), "--out a.xlsx: must end in .csv, .parquet, .json"),
+        (("export", "{out}", "--out", "no/where/a.csv"), "a.csv: cannot be written: No such file"),
+    ],
+)
+def test_mistakes_are_named(output, command, tmp_path, arguments, message):
+    foreign(tmp_path)
+    (tmp_path / "empty").mkdir()
+    places = {"out": output, "other": tmp_path / "other", "empty": tmp_path / "empty"}
+    code, printed = command(*(str(argument).format(**places) for argument in arguments))
+    assert code == 2
+    assert message in printed

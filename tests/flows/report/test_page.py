@@ -1,0 +1,408 @@
+"""The report: self-contained, well formed, escaped, and holding only what the release holds."""
+
+from __future__ import annotations
+
+import base64
+import math
+import re
+import subprocess
+import sys
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from html.parser import HTMLParser
+
+import numpy as np
+import pytest
+
+from hushrank.flows.ledger.budget import Balance
+from hushrank.flows.release.publish import ranking_csv
+from hushrank.flows.release.release import Release
+from hushrank.flows.release.scale import WORDS, Scale, axis_of, interval_text, score_text
+from hushrank.flows.release.wording import rank_interval, verdict
+from hushrank.flows.report.page import render_report, runs_left
+from hushrank.flows.report.plots import noise_half_width
+from hushrank.privacy.units import NoiseKind
+from hushrank.transforms.common.schema import Ties
+from tests.releases import (
+    PAIR_WINS,
+    SEEDED,
+    make_pairs_release,
+    make_release,
+    make_scores_release,
+    user_params,
+)
+
+VOID = {"meta", "link", "br", "hr", "img", "input"}
+EARLIER = datetime(2026, 11, 19, 2, 0, 4, tzinfo=UTC)
+BALANCE = Balance(
+    population="campus-choice",
+    total=10.0,
+    delta=1e-6,
+    spent_epsilon=3.126,
+    remaining_epsilon=6.874,
+    releases=4,
+    undrawn=(),
+    unsafe=0,
+    renews_on=date(2026, 12, 1),
+)
+
+
+class Page(HTMLParser):
+    """Elements, attributes, tables and text of a page; raises where tags do not match."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__(convert_charrefs=True)
+        self.open: list[str] = []
+        self.tags: set[str] = set()
+        self.attributes: list[tuple[str, str]] = []
+        self.text: list[str] = []
+        self.tables: list[list[list[str]]] = []
+        self.feed(html)
+        self.close()
+        if self.open:
+            raise AssertionError(f"not closed: {self.open}")
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+        if tag not in VOID:
+            self.open.append(tag)
+        if tag == "table":
+            self.tables.append([])
+        if tag == "tr":
+            self.tables[-1].append([])
+        if tag in ("td", "th"):
+            self.tables[-1][-1].append("")
+
+    def handle_startendtag(self, tag, attrs):
+        self.tags.add(tag)
+        self.attributes += [(name, value or "") for name, value in attrs]
+
+    def handle_endtag(self, tag):
+        if not self.open or self.open.pop() != tag:
+            raise AssertionError(f"</{tag}> closes nothing")
+
+    def handle_data(self, data):
+        if "style" in self.open:
+            return
+        self.text.append(data)
+        if self.open and self.open[-1] in ("td", "th", "b") and "table" in self.open:
+            self.tables[-1][-1][-1] += data.strip()
+
+    def words(self) -> str:
+        return " ".join(" ".join(self.text).split())
+
+
+RELEASES = {
+    "plain": make_release(n_top=2),
+    "gaussian, split": make_release(
+        params=user_params(noise=NoiseKind.GAUSSIAN, delta=1e-6), ties=Ties.SPLIT
+    ),
+    "no noise": make_release(params=user_params(epsilon=math.inf)),
+    "seeded": make_release(bits=SEEDED),
+    "nothing to learn": make_release(wins=[1] * 6),
+    "pairs": make_pairs_release(PAIR_WINS),
+    "scores": make_scores_release(PAIR_WINS),
+    "long": make_release(items=[f"video {i}" for i in range(150)], wins=list(range(0, 15000, 100))),
+}
+
+
+@pytest.fixture(scope="module", params=RELEASES)
+def case(request) -> tuple[Release, str]:
+    release = RELEASES[request.param]
+    return release, render_report(release, BALANCE)
+
+
+def test_every_tag_is_closed_and_the_page_has_its_parts(case):
+    page = Page(case[1])
+    assert {"main", "header", "footer", "h1", "h2", "caption", "figure", "svg"} <= page.tags
+    assert ("lang", "en") in page.attributes
+    alternatives = re.findall(r'role="img" aria-label="([^"]*)"', case[1])
+    shown = {
+        "win-counts": ["Plot of the win counts"],
+        "pair-counts": ["Plot of the scores", "Heatmap of the matrix of wins"],
+        "scores": ["Plot of the scores"],
+    }[case[0].released.kind]
+    assert [text[: len(start)] for text, start in zip(alternatives, shown, strict=True)] == shown
+
+
+def test_nothing_is_fetched_from_outside_and_nothing_runs(case):
+    html, page = case[1], Page(case[1])
+    assert "://" not in html
+    assert "@import" not in html
+    assert not {"script", "link", "img", "iframe", "object"} & page.tags
+    references = {value for name, value in page.attributes if name.endswith("href")}
+    outside = sorted(value.partition(",")[0] for value in references if not value.startswith("#"))
+    assert outside == [
+        "data:application/json;charset=utf-8;base64",
+        "data:text/csv;charset=utf-8;base64",
+    ]
+    assert all(address.startswith("#") for address in re.findall(r"url\(([^)]*)\)", html))
+    assert not [name for name, _ in page.attributes if name.startswith("on") or name == "src"]
+    assert any(value.startswith("default-src 'none'") for _, value in page.attributes)
+
+
+def test_the_page_holds_the_published_files(case):
+    release, html = case
+    texts = {
+        kind: base64.b64decode(content).decode()
+        for kind, content in re.findall(r'href="data:([a-z/]*);charset=utf-8;base64,([^"]*)"', html)
+    }
+    assert texts == {"text/csv": ranking_csv(release), "application/json": release.to_json()}
+    names = re.findall(r'download="([^"]*)"', html)
+    assert names == ["campus-choice-ranking.csv", "campus-choice-release.json"]
+
+
+def test_identifiers_are_unique_and_references_resolve(case):
+    page = Page(case[1])
+    identifiers = [value for name, value in page.attributes if name == "id"]
+    assert len(identifiers) == len(set(identifiers))
+    inner = [v[1:] for name, v in page.attributes if name.endswith("href") and v[0] == "#"]
+    inner += [value for name, value in page.attributes if name == "aria-labelledby"]
+    assert inner
+    assert set(inner) <= set(identifiers)
+
+
+def test_the_table_is_the_ranking():
+    release = RELEASES["plain"]
+    header, *rows = Page(render_report(release)).tables[0]
+    assert header == [
+        *("Place", "Item", "Share won", "95 % interval", "", "Rank", "Noisy wins"),
+    ]
+    expected = [
+        [
+            place,
+            line.item,
+            f"{score_text(Scale.WIN_SHARE, line.score, 0)} %",
+            interval_text(Scale.WIN_SHARE, line, 0),
+            "",
+            rank_interval(line),
+            f"{release.released.wins[line.item]:,}",
+        ]
+        for place, line in zip(release.places(), release.ranking, strict=True)
+    ]
+    assert rows == expected
+
+
+def numbers_in(text: str) -> set[str]:
+    return set(re.findall(r"\d[\d,.]*\d|\d", text))
+
+
+def numbers_allowed(release: Release) -> set[str]:
+    """Every number that `release` and `BALANCE` hold, in the forms in which a page may show it."""
+    wins = (release.released.wins_by_item() or {}).values()
+    privacy = release.privacy.model_dump()
+    numbers = (*privacy.values(), *privacy["parameters"].values())
+    values = [value for value in numbers if isinstance(value, int | float)]
+    lines = [
+        f"{score_text(release.scale, line.score, decimals)}"
+        f" {interval_text(release.scale, line, decimals)} {rank_interval(line)}"
+        for line in release.ranking
+        for decimals in (0, 1, 2)
+    ]
+    shown = (
+        *(release.to_json(), *lines, *release.places()),
+        *(f"{won:,} {won:,.1f}" for won in wins),
+        *(f"{value:.6g} {math.sqrt(max(value, 0)):.6g}" for value in values),
+        f"{len(release.ranking)} {len(release.ranking) - 60} 60",  # items: all, drawn, left out
+        "0 50 100 95",  # the scale of shares, and the level
+        WORDS[release.scale].explanation,
+        *axis_of(release.scale, release.ranking).ticks,
+        "20 November 2026, 02:00",
+        "3.13 of 10.00 at 1e-06, 4 releases, 6.87 until 1 December 2026",
+        f"{runs_left(release, BALANCE)}",
+    )
+    return numbers_in(" ".join(shown))
+
+
+def unexplained(release: Release, html: str) -> set[str]:
+    ticks = re.findall(r">([^<]*)</text>", html)  # of the plot's axis, chosen by matplotlib
+    return numbers_in(Page(html).words()) - numbers_allowed(release) - numbers_in(" ".join(ticks))
+
+
+def test_every_number_comes_from_the_release_or_the_balance(case):
+    """No count of people, rows or rejects can slip in."""
+    release, html = case
+    assert unexplained(release, html) == set()
+    planted = html.replace("</footer>", "<p>4,454 answers of 98,765 people</p></footer>")
+    assert unexplained(release, planted) == {"4,454", "98,765"}
+
+
+def test_dots_are_at_the_noisy_counts():
+    release = RELEASES["plain"]
+    svg = re.search(r"<svg.*</svg>", render_report(release), re.DOTALL)[0]
+    dots = re.findall(r'<use xlink:href="[^"]*" x="([\d.]+)" y="([\d.]+)" style="fill', svg)
+    x, y = np.array(dots[-6:], float).T
+    won = np.array([release.released.wins[line.item] for line in release.ranking], float)
+    slope, start = np.polyfit(won, x, 1)
+    assert slope > 0
+    np.testing.assert_allclose(start + slope * won, x, atol=1e-3)
+    assert (np.diff(y) > 0).all()  # best on top
+
+
+@pytest.mark.parametrize(
+    ("reached", "told"),
+    [
+        (None, []),
+        (0.8, ["80% of the budget is used."]),
+        (1.0, ["one more release at this cost does not fit."]),
+    ],
+)
+def test_a_budget_that_runs_out_is_told(reached, told):
+    page = render_report(RELEASES["plain"], replace(BALANCE, alert=reached))
+    assert re.findall(r"<strong>Budget alert</strong>: (.*)</p>", page) == told
+
+
+@pytest.mark.parametrize(
+    ("name", "quantile"), [("plain", math.log(20)), ("gaussian, split", 1.959964)]
+)
+def test_noise_band_is_where_the_exact_count_lies(name, quantile):
+    release = RELEASES[name]
+    expected = quantile * release.privacy.noise_scale / release.released.row_weight
+    assert noise_half_width(release) == pytest.approx(expected, rel=2e-3)
+
+
+def test_item_names_are_text_and_never_markup():
+    names = ["<script>alert(1)</script>", "a & b", '"><img src=x>', "$x_1$", "Zürich 東京", "f"]
+    html = render_report(make_release(items=names))
+    page = Page(html)
+    assert not {"script", "img"} & page.tags
+    shown = {row[1] for row in page.tables[0][1:]}
+    assert shown == set(names)
+    assert "&lt;script&gt;alert(1)" in re.search(r"<svg.*</svg>", html, re.DOTALL)[0]
+    assert page.words().count("$x_1$") == 3  # verdict or not: table and plot, as typed, no formula
+
+
+def test_the_verdict_leads_and_warnings_follow():
+    page = Page(render_report(RELEASES["seeded"])).words()
+    assert verdict(RELEASES["seeded"]) in page
+    assert "Unsafe. A seed was injected" in page
+    assert "Protected nobody" in page
+    quiet = Page(render_report(RELEASES["plain"])).words()
+    assert "Unsafe" not in quiet
+    assert "Protected each person" in quiet
+
+
+def test_nothing_is_claimed_where_nothing_can_be_learned():
+    page = Page(render_report(RELEASES["nothing to learn"]))
+    assert "Nothing useful can be learned from this release." in page.words()
+    for row in page.tables[0][1:]:
+        assert row[2:4] == ["unknown", "0–100"]
+        assert row[5] == "1–6"
+
+
+def test_exact_counts_are_not_called_noisy():
+    words = Page(render_report(RELEASES["no noise"])).words()
+    assert "Noisy" not in words
+    assert "noise included" not in words
+    assert "no noise was added" in words
+
+
+def test_the_guarantee_is_a_table_and_sentences():
+    release = RELEASES["plain"]
+    page = Page(render_report(release))
+    facts = dict(page.tables[1])
+    assert facts["Protected unit"] == "user: one person, all their answers"
+    assert facts["Adjacency"] == "replace-one: replaced by any other"
+    assert (facts["Epsilon"], facts["Noise scale"]) == ("2", "12")
+    assert facts["Sensitivity"] == "24 (l1 norm)"
+    assert facts["Answers used per person, at most"] == "15"
+    assert facts["Answers per person on one pair, at most"] == "1"
+    words = page.words()
+    for sentence in (*release.privacy.statement, *release.privacy.not_protected):
+        assert sentence in words
+    assert f"Erratum {release.privacy.erratum}" in words
+
+
+def test_the_budget_is_rounded_so_that_it_promises_nothing():
+    words = Page(render_report(RELEASES["plain"], BALANCE)).words()
+    assert "epsilon 3.13 of 10.00 is spent (at delta 1e-06) by 4 releases" in words
+    assert (
+        "may cost up to 6.87 before the budget is renewed on 1 December 2026: that is enough for 3"
+        " more runs like this one." in words
+    )
+    dear = make_release(params=user_params(epsilon=7.0))
+    assert "not enough for one more run like" in Page(render_report(dear, BALANCE)).words()
+    assert runs_left(RELEASES["gaussian, split"], BALANCE) is None  # rho does not add up like that
+    assert "Privacy budget" not in Page(render_report(RELEASES["plain"])).words()
+
+
+def test_the_same_release_gives_the_same_page():
+    assert render_report(RELEASES["plain"], BALANCE) == render_report(RELEASES["plain"], BALANCE)
+
+
+def test_narrow_screens_hide_counts_and_drawings_but_no_rank():
+    for name in ("plain", "scores"):
+        page = render_report(RELEASES[name])
+        hidden = re.search(r"\.ranking \.scale, \.ranking \.(\w+) \{ display: none; \}", page)[1]
+        cells = re.findall(rf'<td class="[^"]*\b{hidden}\b[^"]*">([^<]*)</td>', page)
+        wins = RELEASES[name].released.wins_by_item() or {}
+        assert sorted(cells) == sorted(f"{won:,}" for won in wins.values())
+
+
+def test_a_long_ranking_shows_both_ends_and_the_rest_on_request():
+    release = RELEASES["long"]
+    page = Page(render_report(release))
+    short, full = page.tables[0], page.tables[1]
+    assert [row[1] for row in short[1:51]] == [line.item for line in release.ranking[:50]]
+    assert short[51] == ["90 more between these"]
+    assert [row[1] for row in short[52:]] == [line.item for line in release.ranking[-10:]]
+    assert [row[1] for row in full[1:]] == [line.item for line in release.ranking]
+    assert "All 150 items" in page.words()
+
+
+def test_thousands_of_items_stay_below_one_megabyte():
+    names = [f"a video with a name of some length, number {i}" for i in range(20_000)]
+    wins = np.linspace(0, 40_000, len(names)).astype(int).tolist()
+    html = render_report(make_release(items=names, wins=wins), BALANCE)
+    assert 500_000 < len(html.encode()) < 1_000_000
+    assert "; the rest is in ranking.csv." in html
+    assert re.findall(r'<a href="([^"#]*)"', html) == ["ranking.csv", "release.json"]
+
+
+def test_hundreds_of_items_have_their_table_and_one_file_in_the_page():
+    names = [f"a video with a name of some length, number {i}" for i in range(1500)]
+    wins = np.linspace(0, 40_000, len(names)).astype(int).tolist()
+    html = render_report(make_release(items=names, wins=wins), BALANCE)
+    assert len(html.encode()) < 1_000_000
+    assert html.count("a video with a name of some length, number 777") == 1
+    assert re.findall(r'<a href="(data:text/csv|[^"#]*)', html) == ["data:text/csv", "release.json"]
+
+
+def test_the_matrix_is_a_table_too():
+    release = RELEASES["pairs"]
+    header, *rows = Page(render_report(release)).tables[1]
+    assert header == ["Wins of … over", *(line.item for line in release.ranking)]
+    position = {item: i for i, item in enumerate(release.released.items)}
+    for name, *cells in rows:
+        for other, cell in zip(header[1:], cells, strict=True):
+            won = release.released.wins[position[name]][position[other]]
+            assert cell == ("" if name == other else f"{won:,}")
+
+
+def test_what_changed_is_told_with_numbers_of_both_releases_only():
+    before = make_release(release_id="before", seed=6, created=EARLIER)
+    release = RELEASES["plain"]
+    html = render_report(release, BALANCE, before)
+    page = Page(html)
+    assert "Since the release of 19 November 2026" in page.words()
+    assert "No change is larger than noise and chance explain." in page.words()
+    header, *rows = page.tables[1]
+    assert header[0] == "Item"
+    was = {line.item: line for line in before.ranking}
+    now = {line.item: line for line in release.ranking}
+    assert {row[0] for row in rows} == set(now)
+    for item, score_before, score_now, change, _, ranks, beyond in rows:
+        assert score_before == f"{score_text(Scale.WIN_SHARE, was[item].score, 0)} %"
+        assert score_now == f"{score_text(Scale.WIN_SHARE, now[item].score, 0)} %"
+        moved = 100 * (now[item].score - was[item].score)
+        assert float(change) == pytest.approx(moved, abs=0.501)
+        assert rank_interval(now[item]) == ranks.split(" → ")[-1]
+        assert beyond == "no"
+    assert "Since the release" not in Page(render_report(release, BALANCE)).words()
+
+
+def test_only_drawing_a_plot_imports_matplotlib():
+    program = "import sys, hushrank.flows.report.page; print('matplotlib' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert done.stdout.strip() == "False", done.stderr

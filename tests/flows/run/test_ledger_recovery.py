@@ -1,0 +1,228 @@
+"""A ledger that forgot what was spent is noticed before it spends, and can be gone on with."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from hushrank.flows.errors import BudgetRefused, LedgerError
+from hushrank.flows.ledger.input_names import InputNames
+from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.run.ledger_recovery import _accept, _of_the_ledger
+from hushrank.privacy.accounting import Spend
+from tests.ledgers import NOW, Clock, release, terms_of
+
+FORGOT = "a new budget would begin for the same people"
+
+
+def events(survey) -> list[str]:
+    return [json.loads(line)["event"] for line in survey.ledger.read_text().splitlines()]
+
+
+@pytest.fixture
+def older(survey, command) -> Path:
+    """A copy of the whole folder of the ledger from after the first of two releases."""
+    survey.set(ledger__path="budget/ledger.jsonl", privacy__epsilon=1.0)
+    assert command("run", survey.config, "--direct")[0] == 0
+    shutil.copytree(survey.folder / "budget", survey.folder / "older")
+    survey.set(privacy__epsilon=2.0, output="second")
+    assert command("run", survey.config, "--direct")[0] == 0
+    return survey.folder / "older"
+
+
+def put_back(survey, older: Path) -> None:
+    shutil.rmtree(survey.folder / "budget")
+    shutil.copytree(older, survey.folder / "budget")
+
+
+@pytest.mark.parametrize("knows", ["archive", "confidential"])
+def test_a_whole_folder_that_is_put_back_is_noticed(survey, command, older, knows):
+    put_back(survey, older)
+    if knows == "archive":
+        shutil.rmtree(survey.work)
+        (survey.folder / "answers.parquet").touch()
+        expected = "second keeps releases of zoo that it never paid: "
+    else:
+        survey.set(output="third", privacy__epsilon=2.5)
+        expected = "it had 7 lines or more, which it does not hold now"
+    for name in (["validate"], ["run", "--direct"]):
+        code, printed = command(*name, survey.config)
+        assert code == 2, printed
+        assert FORGOT in printed
+        assert expected in printed
+
+
+def test_recovery_enters_what_is_known_to_be_spent(survey, command, older):
+    put_back(survey, older)
+    survey.set(output="third", privacy__epsilon=0.5)
+    before = (survey.folder / "budget" / "ledger.jsonl").read_bytes()
+    code, printed = command("ledger", "recover", survey.config)
+    assert code == 0
+    assert "Amiss: it had 7 lines or more, which it does not hold now." in printed
+    assert "Nothing was changed." in printed
+    assert (survey.folder / "budget" / "ledger.jsonl").read_bytes() == before
+    code, printed = command("ledger", "recover", survey.config, "--yes")
+    assert code == 0
+    assert "zoo has epsilon 2.00 left of 5.00" in printed  # 1 and 2 were spent
+    assert command("ledger", "recover", survey.config)[1].rstrip().endswith("nothing is amiss.")
+    assert command("run", survey.config, "--direct")[0] == 0
+    assert "recovery" in command("ledger", "show", survey.config)[1]
+
+
+def test_another_ledger_is_a_new_budget(survey, command):
+    command("run", survey.config, "--direct")
+    survey.set(ledger__path="fresh/ledger.jsonl", output="second", privacy__epsilon=1.0)
+    for name in (["validate"], ["run", "--direct"]):
+        code, printed = command(*name, survey.config)
+        assert code == 2
+        assert f"{FORGOT}: zoo spent on this input under {survey.ledger}" in printed
+    survey.set(name="park")  # and another name as well
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 2
+    assert "if its people are others, set other_people: ['zoo']" in printed
+    assert command("validate", survey.set(ledger__other_people=["zoo"]).config)[0] == 0
+    assert not (survey.folder / "fresh" / "ledger.jsonl").exists()
+
+
+def test_a_ledger_that_was_moved_goes_on(survey, command):
+    command("run", survey.config, "--direct")
+    (survey.folder / "moved").mkdir(mode=0o700)
+    for name in ("", ".key", ".length"):
+        Path(f"{survey.ledger}{name}").rename(survey.folder / "moved" / f"ledger.jsonl{name}")
+    survey.set(ledger__path="moved/ledger.jsonl", output="second", privacy__epsilon=1.0)
+    assert command("run", survey.config, "--direct")[0] == 0
+    assert "zoo has epsilon 2.00 left" in command("ledger", "show", survey.config)[1]
+
+
+def test_a_new_ledger_that_is_accepted_begins_with_what_was_spent(survey, command):
+    command("run", survey.config, "--direct")
+    survey.set(ledger__path="fresh/ledger.jsonl", privacy__epsilon=1.0, output="second")
+    code, printed = command("ledger", "recover", survey.config, "--yes")
+    assert code == 0
+    assert "zoo has epsilon 3.00 left of 5.00" in printed
+    assert command("run", survey.config, "--direct")[0] == 0
+
+
+def test_releases_of_past_periods_are_not_charged_again(survey, command, monkeypatch):
+    early = datetime.now(UTC) - timedelta(days=62)
+    with monkeypatch.context() as patch:
+        patch.setattr("hushrank.flows.ledger.ledger.utc_now", lambda: early)
+        patch.setattr(Ledger.__init__, "__kwdefaults__", {"clock": lambda: early, "operator": None})
+        command("run", survey.config, "--direct")
+    (release_json,) = survey.output.rglob("releases/*/release.json")
+    assert release_json.exists()
+    survey.set(ledger__path="fresh/ledger.jsonl", privacy__epsilon=1.0, output="second")
+    code, printed = command("ledger", "recover", survey.config, "--yes")
+    assert code == 0
+    assert "zoo has epsilon 5.00 left of 5.00" in printed
+
+
+def test_a_removed_length_is_recovered(survey, command):
+    command("run", survey.config, "--direct")
+    Path(f"{survey.ledger}.length").unlink()
+    survey.set(privacy__epsilon=1.0, output="second")
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 2
+    assert "ledger.jsonl.length is missing" in printed
+    assert command("ledger", "recover", survey.config, "--yes")[0] == 0
+    assert command("run", survey.config, "--direct")[0] == 0
+    assert events(survey).count("accept") == 1
+
+
+def test_a_damaged_witness_is_one_sentence(survey, command):
+    command("run", survey.config, "--direct")
+    (survey.work / "ledgers.json").write_text("{")
+    code, printed = command("validate", survey.config)
+    assert code == 2
+    assert "ledgers.json: is damaged." in printed
+    assert len(printed.splitlines()) == 1
+
+
+# Clocks
+
+
+def ledger_at(tmp_path, now: datetime) -> Ledger:
+    return Ledger(tmp_path / "ledger.jsonl", terms_of(), clock=Clock(now))
+
+
+def found(ledger: Ledger) -> list[str]:
+    return [finding.text for finding in _of_the_ledger(ledger, "")]
+
+
+def accept(ledger: Ledger) -> None:
+    _accept(ledger, "; ".join(found(ledger)), "", ())
+
+
+def test_a_clock_years_ahead_is_noticed_before_it_writes(tmp_path):
+    release(ledger_at(tmp_path, NOW), "a", 1.0)
+    before = (tmp_path / "ledger.jsonl").read_bytes()
+    ahead = ledger_at(tmp_path, NOW.replace(year=2031))
+    steps = (
+        lambda: ahead.reserve("b", Spend(epsilon=1.0)),
+        lambda: ahead.check(Spend(epsilon=1.0)),
+        lambda: ahead.record_unsafe("c", "a test"),
+    )
+    for step in steps:
+        with pytest.raises(LedgerError) as caught:
+            step()
+        assert "clock says 2031-11-21 12:00 UTC, more than a year after the last entry" in str(
+            caught.value
+        )
+    assert (tmp_path / "ledger.jsonl").read_bytes() == before
+
+
+def test_a_clock_that_is_right_after_years_is_accepted_once(tmp_path):
+    release(ledger_at(tmp_path, NOW), "a", 1.0)
+    later = ledger_at(tmp_path, NOW.replace(year=2031))
+    assert len(found(later)) == 1
+    accept(later)
+    assert found(later) == []
+    later.reserve("b", Spend(epsilon=1.0))
+    assert later.balance().spent_epsilon == 1.0  # that of 2026 was of another month
+
+
+@pytest.mark.parametrize("days", [1, 366, 400])
+def test_a_survey_of_every_year_goes_on(tmp_path, days):
+    release(ledger_at(tmp_path, NOW), "a", 1.0)
+    release(ledger_at(tmp_path, NOW + timedelta(days=days)), "b", 1.0)
+
+
+def test_entries_of_a_wrong_clock_are_set_right_and_stay_spent(tmp_path):
+    wrong = ledger_at(
+        tmp_path, NOW.replace(year=2036)
+    )  # the first entry of all: nothing to compare
+    release(wrong, "a", 4.0)
+    right = ledger_at(tmp_path, NOW)
+    with pytest.raises(LedgerError, match="hushrank ledger recover sets it right"):
+        right.reserve("b", Spend(epsilon=1.0))
+    accept(right)
+    assert right.balance().spent_epsilon == 4.0  # drawn before now, so it counts now
+    release(right, "b", 6.0)
+    with pytest.raises(BudgetRefused, match=r"campus-choice has 0\.00 left until 1 December"):
+        right.check(Spend(epsilon=1.0))
+    december = ledger_at(tmp_path, NOW + timedelta(days=20))
+    assert december.balance().spent_epsilon == 0.0
+    assert ledger_at(tmp_path, NOW.replace(year=2036)).balance().spent_epsilon == 0.0
+
+
+def test_a_date_within_a_year_is_not_moved(tmp_path):
+    """Or a clock that is set back would open a past period again."""
+    release(ledger_at(tmp_path, NOW + timedelta(days=360)), "a", 4.0)
+    right = ledger_at(tmp_path, NOW)
+    assert found(right) == []
+    with pytest.raises(LedgerError, match="no budget is given before that date"):
+        right.check(Spend(epsilon=1.0), InputNames("", ()))
+
+
+def test_a_confidential_folder_of_another_user_is_refused(survey, command, monkeypatch):
+    survey.work.mkdir(mode=0o700)
+    monkeypatch.setattr("os.geteuid", lambda: 4321)
+    monkeypatch.setattr("hushrank.flows.ledger.private_files.ROOT", survey.work.stat().st_uid)
+    code, printed = command("validate", survey.config)
+    assert code == 2
+    assert f"confidential: {survey.work} belongs to another user of this machine" in printed
+    assert f"chown 4321 {survey.work}" in printed

@@ -1,0 +1,42 @@
+"""What a crash left of rows that waited in a file is gone after the next run starts to read."""
+
+from __future__ import annotations
+
+from hushrank.flows.run.confidential_folder import make_confidential
+from hushrank.flows.run.job import prepare_job
+from hushrank.transforms.storage.spill_file import SPILL_PREFIX
+
+SURVEY = """
+name: s
+input: {kind: comparisons, paths: [a.csv]}
+items: {count: 3}
+privacy: {unit: user, epsilon: 1.0, max_contributions: 1}
+method: noisy-counts
+output: out
+confidential: work
+ledger: {path: ledger.jsonl, epsilon: 10}
+memory_limit: 1 GiB
+"""
+
+
+def test_spill_files_of_earlier_releases_are_removed_and_nothing_else(tmp_path):
+    (tmp_path / "a.csv").write_text("user,left,right,outcome\n1,0,1,1\n")
+    (tmp_path / "s.yaml").write_text(SURVEY)
+    job = prepare_job(tmp_path / "s.yaml")
+    assert job.config.memory_limit == 1 << 30
+    left = tmp_path / "work" / "0123456789abcdef"
+    left.mkdir(mode=0o700, parents=True)
+    left.parent.chmod(0o700)
+    for name in (f"{SPILL_PREFIX}x", "drawn.npz"):
+        (left / name).write_bytes(b"rows")
+    make_confidential(job.config.confidential, job.release_id)
+    assert [path.name for path in left.iterdir()] == ["drawn.npz"]
+
+
+def test_the_memory_limit_is_no_part_of_the_job(tmp_path):
+    (tmp_path / "a.csv").write_text("user,left,right,outcome\n1,0,1,1\n")
+    hashes = set()
+    for limit in ("1 GiB", "3 GiB"):
+        (tmp_path / "s.yaml").write_text(SURVEY.replace("1 GiB", limit))
+        hashes.add(prepare_job(tmp_path / "s.yaml").release_id)
+    assert len(hashes) == 1

@@ -1,0 +1,303 @@
+"""What is stated is what was drawn, whatever the code that publishes it would have drawn."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from hushrank.estimation.common import central_noise
+from hushrank.estimation.comparisons import one_shot, perturbed_mle
+from hushrank.estimation.responses import private_measurements
+from hushrank.flows.errors import EstimateError
+from hushrank.flows.guarantee import rankings as ranking_statement
+from hushrank.flows.methods import spectral
+from hushrank.flows.methods.base import Conclusion
+from hushrank.flows.methods.registry import METHODS
+from hushrank.flows.release.release import RECONSTRUCTED, Release, load_release
+from hushrank.flows.run.confidential_folder import load_arrays
+from hushrank.flows.run.drawn import Drawn, drawn_of, entries_of
+from hushrank.flows.run.job import Job, prepare_job
+from hushrank.flows.run.steps import draw, ledger_of, reduce, reserve
+from hushrank.privacy import randomized_response
+from hushrank.transforms.common import local_law
+from hushrank.transforms.storage.write import npz_bytes
+from tests.flows.conftest import InProcessReducer, Survey
+from tests.flows.every_method import BITS, VARIANTS, survey_of
+
+
+@pytest.fixture(autouse=True)
+def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("hushrank.flows.report.page.render_report", lambda *_: "<html></html>")
+
+
+def drawn_job_of(config: Path) -> Job:
+    """A job whose run died between the draw and the publication."""
+    job = prepare_job(config)
+    ledger = ledger_of(job.config)
+    reserve(job, ledger)
+    reduce(job, InProcessReducer())
+    draw(job, ledger)
+    return job
+
+
+@pytest.fixture(scope="module", params=VARIANTS)
+def drawn_once(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> tuple[str, Survey, Job, bytes]:
+    """Name of a variant, its survey, its job and what was drawn for it."""
+    survey = survey_of(request.param, tmp_path_factory.mktemp("drawn"))
+    job = drawn_job_of(survey.config)
+    return request.param, survey, job, (job.work / "drawn.npz").read_bytes()
+
+
+@pytest.fixture
+def drawn(drawn_once) -> tuple[str, Survey, Job]:
+    """As it was when the run died: nothing is published."""
+    name, survey, job, content = drawn_once
+    shutil.rmtree(survey.output, ignore_errors=True)
+    (job.work / "drawn.npz").write_bytes(content)
+    return name, survey, job
+
+
+def stored(job: Job) -> Drawn:
+    return drawn_of(load_arrays(job.work / "drawn.npz"), job.config)
+
+
+def concluded(job: Job) -> Conclusion:
+    """What the mechanism that drew says of what it drew."""
+    method = METHODS[job.config.method]
+    return method.conclude(stored(job).arrays, job.mechanism, job.config)
+
+
+def change_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A later version that comes to other laws everywhere: three times the noise, or a third."""
+
+    def third(function):
+        return lambda first, *rest: function(first / 3, *rest)
+
+    for name in ("win_counts", "pair_counts", "outcomes"):
+        _tripled(monkeypatch, central_noise, f"{name}_sensitivity")
+    _tripled(monkeypatch, private_measurements, "measurement_sensitivity")
+    change = one_shot._largest_change
+    monkeypatch.setattr(one_shot, "_largest_change", lambda *given: 3 * change(*given))
+    calibrate = perturbed_mle.calibrate_noise
+
+    def louder(*given, **named):
+        noise = calibrate(*given, **named)
+        return dataclasses.replace(noise, scale=3 * noise.scale, sensitivity=3 * noise.sensitivity)
+
+    monkeypatch.setattr(perturbed_mle, "calibrate_noise", louder)
+    for module in (local_law, randomized_response):
+        flips = third(module.flip_thresholds)
+        monkeypatch.setattr(module, "flip_thresholds", flips)
+    monkeypatch.setattr(local_law, "insertion_weights", third(local_law.insertion_weights))
+    monkeypatch.setattr(local_law, "response_law", third(local_law.response_law))
+    ranks = local_law.rank_law
+    monkeypatch.setattr(local_law, "rank_law", lambda n_items, epsilon: ranks(n_items, epsilon / 3))
+    for mechanism, whole in ranking_statement.WHOLE_RANKING.items():
+        monkeypatch.setitem(ranking_statement.WHOLE_RANKING, mechanism, third(whole))
+    graph = spectral.random_graph
+    monkeypatch.setattr(spectral, "random_graph", lambda n, _, bits: graph(n, 1.0, bits))
+    monkeypatch.setattr("hushrank.flows.run.steps.code_version", lambda: "9.9.9")
+    monkeypatch.setattr("hushrank.flows.run.job.code_version", lambda: "9.9.9")
+
+
+def _tripled(monkeypatch: pytest.MonkeyPatch, module: Any, name: str) -> None:
+    derive = getattr(module, name)
+    monkeypatch.setattr(module, name, lambda *given: derive(*given).scaled(3))
+
+
+def published(survey) -> Release:
+    return load_release(survey.output / "release.json")
+
+
+def numbers(release: Release) -> list[tuple[float, float, float]]:
+    return [(line.score, line.low, line.high) for line in release.ranking]
+
+
+def test_a_release_drawn_by_one_version_is_published_by_another_as_it_was_drawn(
+    drawn, command, monkeypatch
+):
+    name, survey, job = drawn
+    expected = concluded(job)
+    change_the_code(monkeypatch)
+    assert METHODS[job.config.method].calibrate(job.config) != job.mechanism  # power
+
+    def never(*_: object) -> None:
+        raise AssertionError("calibrated after the draw")
+
+    for method in METHODS.values():
+        monkeypatch.setattr(type(method), "calibrate", never)
+    code, printed = command("resume", job.release_id, survey.config)
+    assert code == 0, printed
+
+    release = published(survey)
+    untold = {"bits", "reconstructed"}
+    assert release.privacy.model_dump(exclude=untold) == expected.privacy.model_dump(exclude=untold)
+    assert release.safe
+    told = release.privacy.bits
+    assert told is not None
+    assert {purpose: list(sources) for purpose, sources in told.items()} == BITS[name]
+    assert not release.privacy.reconstructed
+    assert RECONSTRUCTED not in release.warnings
+    assert release.code_version != "9.9.9"
+    estimate = expected.estimate
+    columns = (estimate.scores, estimate.low, estimate.high)
+    order = estimate.order
+    np.testing.assert_array_equal(numbers(release), np.column_stack(columns)[order])
+
+
+def test_what_an_earlier_version_drew_is_published_and_said_to_be_reconstructed(drawn, command):
+    _, survey, job = drawn
+    expected = concluded(job)
+    forget_the_law(job)
+    code, printed = command("resume", job.release_id, survey.config)
+    assert code == 0, printed
+    release = published(survey)
+    assert release.safe
+    assert release.privacy.reconstructed
+    assert release.privacy.bits is None
+    assert RECONSTRUCTED in release.warnings
+    assert release.privacy.statement == expected.privacy.statement
+    assert release.privacy.noise_scale == expected.privacy.noise_scale
+
+
+def forget_the_law(job: Job) -> None:
+    """Leave of `drawn.npz` what versions wrote that stored arrays alone."""
+    path = job.work / "drawn.npz"
+    entries = load_arrays(path)
+    earlier = {name: entries[name] for name in entries if name not in ("law", "edges")}
+    path.write_bytes(npz_bytes(**earlier))
+
+
+def test_what_is_stored_is_read_back_exactly(drawn):
+    _, _, job = drawn
+    found = stored(job)
+    assert found.mechanism == job.mechanism
+    again = drawn_of(entries_of(found, job.config), job.config)
+    assert (again.mechanism, again.bits) == (found.mechanism, found.bits)
+    assert (again.created, again.code_version) == (found.created, found.code_version)
+
+
+def test_a_release_without_noise_is_stored_and_read_back(tmp_path, command):
+    survey = survey_of("noisy-counts", tmp_path).set(privacy__epsilon="inf")
+    code, printed = command("run", survey.config, "--direct", "--no-privacy")
+    assert code == 0, printed
+    (path,) = survey.work.rglob("drawn.npz")
+    job = prepare_job(survey.config, no_privacy=True)
+    assert drawn_of(load_arrays(path), job.config).mechanism == job.mechanism
+    law = json.loads(str(load_arrays(path)["law"]))
+    assert law["mechanism"]["params"]["epsilon"] == "Infinity"  # strict JSON
+
+
+@pytest.mark.parametrize("change", [{"format": 2}, {"more": 1}, {"mechanism": {}}])
+def test_a_law_in_an_unknown_form_is_refused_and_kept(tmp_path, change, command):
+    survey = survey_of("noisy-counts", tmp_path)
+    job = drawn_job_of(survey.config)
+    path = job.work / "drawn.npz"
+    entries = load_arrays(path)
+    entries["law"] = np.array(json.dumps(json.loads(str(entries["law"])) | change))
+    path.write_bytes(npz_bytes(**entries))
+    with pytest.raises(EstimateError, match="in a form of hushrank"):
+        stored(job)
+    code, printed = command("resume", job.release_id, survey.config)
+    assert code == 1
+    assert "The noise is paid for and kept, and nothing is published" in printed
+    assert path.exists()
+
+
+@pytest.mark.parametrize(
+    "name", ["debiased-rr", "debiased-rr, per user", "laplace-rr", "kemeny", "borda, laplace-ranks"]
+)
+def test_workers_that_would_draw_by_another_law_refuse(name, tmp_path, monkeypatch):
+    job = prepare_job(survey_of(name, tmp_path).config)
+    ledger = ledger_of(job.config)
+    reserve(job, ledger)
+    change_the_code(monkeypatch)
+    with pytest.raises(RuntimeError, match="would randomise otherwise than the run states"):
+        reduce(job, InProcessReducer())
+    assert not (job.work / "exact.npz").exists()
+
+
+class CountedCalibrations:
+    """How often any method was calibrated."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        for kind in {type(method) for method in METHODS.values()}:
+            monkeypatch.setattr(kind, "calibrate", self._counted(kind.calibrate))
+
+    def _counted(self, calibrate):
+        def counted(method, config):
+            self.count += 1
+            return calibrate(method, config)
+
+        return counted
+
+    def since(self) -> int:
+        """Calibrations since this was last asked."""
+        found, self.count = self.count, 0
+        return found
+
+
+@pytest.mark.parametrize(
+    "name", ["noisy-counts", "perturbed-mle", "one-shot", "debiased-rr", "spectral-rr", "kemeny"]
+)
+def test_a_plain_run_calibrates_once_and_so_does_validate(name, tmp_path, command, monkeypatch):
+    calibrations = CountedCalibrations(monkeypatch)
+    survey = survey_of(name, tmp_path)
+    for arguments in (("validate", survey.config), ("run", survey.config, "--direct")):
+        code, printed = command(*arguments)
+        assert code == 0, printed
+        assert calibrations.since() == 1
+
+
+def test_a_backfill_calibrates_once_a_night_and_a_resumed_release_not_at_all(
+    tmp_path, command, monkeypatch
+):
+    survey = survey_of("noisy-counts", tmp_path)
+    for night in ("2024-11-16", "2024-11-17", "2024-11-18"):
+        (tmp_path / f"{night}.parquet").write_bytes((tmp_path / "rows.parquet").read_bytes())
+    survey.set(input__paths=["{date}.parquet"])
+    calibrations = CountedCalibrations(monkeypatch)
+    code, printed = command(
+        "backfill", survey.config, "--from", "2024-11-16", "--to", "2024-11-17", "--direct"
+    )
+    assert code == 0, printed
+    assert calibrations.since() == 2
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    night = ("--date", "2024-11-18", "--direct")
+    with monkeypatch.context() as patch:
+        patch.setattr("hushrank.flows.release.archive.keep", full)
+        patch.setattr("hushrank.flows.release.publish.keep", full)
+        code, printed = command("run", survey.config, *night)
+        assert code == 1, printed
+    assert calibrations.since() == 1
+    code, printed = command("run", survey.config, *night)  # takes up what was drawn
+    assert code == 0, printed
+    assert "its noise was drawn before" in printed
+    assert calibrations.since() == 0
+
+
+def test_a_configuration_that_does_not_suit_its_method_is_told_once_for_all_nights(
+    tmp_path, command
+):
+    survey = survey_of("perturbed-mle", tmp_path)
+    survey.set(input__paths=["{date}.parquet"], model={**VARIANTS["perturbed-mle"]["model"]})
+    survey.set(model__gamma=1e-9)
+    code, printed = command(
+        "backfill", survey.config, "--from", "2024-11-16", "--to", "2024-11-18", "--direct"
+    )
+    assert code == 2
+    assert printed.count("model.gamma: ridge 1e-09 is too small") == 1
+    assert "failed" not in printed
+    assert not survey.ledger.exists()

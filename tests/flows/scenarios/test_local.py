@@ -1,0 +1,413 @@
+"""`privacy.unit: local` from the configuration to the release."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hushrank.estimation.common.convergence import ConvergenceError
+from hushrank.estimation.common.links import link_named
+from hushrank.estimation.fit.debiased import AnswerVariance, DebiasedFit, fit_scores
+from hushrank.estimation.fit.weighted_pairs import WeightedPairs
+from hushrank.flows.config.survey import load_config
+from hushrank.flows.guarantee.local import shuffled_guarantee
+from hushrank.flows.methods.registry import METHODS
+from hushrank.privacy.amplification import shuffled_epsilon
+from hushrank.privacy.randomized_response import attenuation, flip_thresholds
+from tests.flows.conftest import ITEMS, answers
+from tests.flows.scenarios.test_run import states_of
+
+LOCAL = {"unit": "local", "epsilon": 2.0}
+
+
+def with_epsilons(people: int) -> pa.Table:
+    log = answers(people)
+    levels = np.random.default_rng(3).choice([0.5, 1.0, 3.0], people)
+    return log.append_column("epsilon", pa.array(np.repeat(levels, 6)))
+
+
+@pytest.fixture
+def local(survey):
+    return survey.set(privacy=dict(LOCAL), method="debiased-rr", input__ties="random")
+
+
+@pytest.fixture
+def with_column(local):
+    pq.write_table(with_epsilons(2000), local.folder / "answers.parquet")
+    return local.set(
+        privacy={"unit": "local", "epsilon_range": [0.1, 3.0]}, input__columns__epsilon="epsilon"
+    )
+
+
+def run(survey, command, output: str = "out") -> tuple[dict, str]:
+    code, printed = command("run", survey.set(output=output).config, "--direct")
+    assert code == 0, printed
+    return json.loads((survey.folder / output / "release.json").read_text()), printed
+
+
+def refused(survey, command) -> str:
+    code, printed = command("validate", survey.config)
+    assert code == 2
+    return printed.replace(f"{survey.config}: ", "").strip()
+
+
+def test_a_run_with_an_epsilon_a_person_finds_the_order(with_column, command):
+    release, printed = run(with_column.set(top_k=2), command)
+    assert release["safe"] is True
+    assert release["scale"] == "log-odds"
+    assert [line["item"] for line in release["ranking"]] == ITEMS
+    assert release["top_k"] == ITEMS[:2]
+    assert all(line["low"] < line["score"] < line["high"] for line in release["ranking"])
+    privacy = release["privacy"]
+    assert (privacy["unit"], privacy["adjacency"]) == ("local", "replace-one")
+    assert privacy["epsilon"] == 3.0
+    assert privacy["mechanism"] == "randomised-response"
+    assert privacy["parameters"]["epsilon_of_an_answer"] == "0.1 to 3"
+    assert privacy["parameters"]["predicted_largest_error"] > 0
+    assert "Which pairs were compared" in privacy["not_protected"][0]
+    expected = privacy["parameters"]["predicted_largest_error"]
+    assert f"the largest error of a score is about {expected:.2g}." in " ".join(printed.split())
+    assert "Spent epsilon 3.00; zoo has epsilon 2.00 left" in printed
+    assert states_of(with_column) == ["open", "reserve", "draw", "commit"]
+
+    before = release
+    release, printed = run(with_column, command)
+    assert "This release was drawn before: nothing was spent now." in printed
+    assert release == before
+
+
+def test_scores_follow_from_the_released_sums_alone(with_column, command):
+    release, _ = run(with_column.set(model={"link": "probit", "ridge": 2.0}), command)
+    released = release["released"]
+    assert released["kind"] == "private-sums"
+    pairs = WeightedPairs(np.array(released["s"]), np.array(released["w"]), released["g"])
+    least = attenuation(flip_thresholds(np.array([0.1])))[0] ** 2
+    fit = fit_scores(pairs, link_named("probit"), AnswerVariance(least_weight=least), 2.0)
+    by_name = {line["item"]: line["score"] for line in release["ranking"]}
+    np.testing.assert_allclose([by_name[item] for item in ITEMS], fit.scores, atol=1e-12)
+    assert release["scale"] == "probit"
+
+
+def test_true_answers_are_nowhere_outside_the_confidential_area(local, command):
+    """Everybody answers alike, so the sums without noise are known; names are unmistakable."""
+    canary = 98_765_432_109_000  # no other number begins with so many of its digits
+    log = answers(50)
+    log = log.set_column(0, "user", pa.array(log["user"].to_numpy() + canary))
+    log = log.set_column(3, "outcome", pa.array(np.ones(len(log), np.int8)))
+    pq.write_table(log, local.folder / "answers.parquet")
+    release, printed = run(local.set(privacy__epsilon=0.5), command)
+    t = attenuation(flip_thresholds(np.array([0.5])))[0]
+    exact = round(50 * t * (1 + t) / 2 * 2**30)  # S of a pair, had no answer been flipped
+    sums = [s for row in release["released"]["s"] for s in row if s]
+    assert all(abs(s - exact) > 2**20 for s in sums)
+    outside = [path for path in local.folder.rglob("*") if path.is_file()]
+    outside = [path for path in outside if local.work not in path.parents]
+    texts = [path.read_bytes() for path in outside if path.name != "answers.parquet"]
+    assert texts
+    assert not any(str(canary)[:-3].encode() in text for text in [*texts, printed.encode()])
+    inside = sorted(path.name for path in local.work.rglob("*") if path.is_file())
+    assert inside == ["diagnostics.json", "drawn.npz", "ledgers.json"]
+    with np.load(next(local.work.rglob("drawn.npz"))) as drawn:
+        assert sorted(drawn) == ["code_version", "created", "g", "law", "s", "w"]
+        np.testing.assert_array_equal(drawn["s"], release["released"]["s"])
+
+
+def test_per_user_and_a_bound_are_charged_for_the_person(local, command):
+    local.set(privacy=LOCAL | {"budget": "per_user", "max_contributions": 4})
+    release, printed = run(local, command)
+    privacy = release["privacy"]
+    assert privacy["epsilon"] == privacy["parameters"]["epsilon_of_a_person_at_most"] == 2.0
+    assert privacy["max_contributions"] == 4
+    # Everybody gave 6 answers, 4 count, each at epsilon 2 / 4.
+    share = flip_thresholds(np.array([np.nextafter(0.5, 0)]))
+    weight = np.rint(attenuation(share)[0] ** 2 * 2**30)
+    assert abs(np.sum(release["released"]["w"]) - 200 * 4 * weight) <= 200 * 4
+    assert privacy["parameters"]["information_G"] == pytest.approx(200 * weight / 2**30, rel=1e-6)
+    assert "protects all answers of one person at epsilon 2" in printed
+
+    local.set(privacy=LOCAL | {"epsilon": 0.5, "max_contributions": 4})
+    release, _ = run(local, command, "out2")
+    assert release["privacy"]["epsilon"] == 2.0
+    assert "At most 4 answers of each person count" in " ".join(release["privacy"]["statement"])
+
+
+def test_answers_privatised_at_the_source_pass_as_they_are(with_column, command):
+    private = with_column.folder / "private.parquet"
+    arguments = ("--left", "item_i", "--right", "item_j", "--epsilon-range", "0.1", "3")
+    code, printed = command(
+        "privatize", with_column.folder / "answers.parquet", "--out", private, *arguments,
+        "--epsilon-column", "epsilon",
+    )  # fmt: skip
+    assert code == 0, printed
+    assert pq.read_schema(private).names == ["item_i", "item_j", "outcome", "epsilon"]
+    settings = {"unit": "local", "already_private": True, "epsilon_range": [0.1, 3.0]}
+    with_column.set(privacy=settings, input__ties=None, input__paths=["private.parquet"])
+    release, printed = run(with_column, command)
+    assert [line["item"] for line in release["ranking"]] == ITEMS
+    assert "true answers were never collected" in release["privacy"]["statement"][0]
+    with_column.set(name="zoo-again", ledger__other_people=["zoo"])
+    again, _ = run(with_column, command, "out2")
+    assert again["released"] == release["released"]
+
+
+@pytest.fixture
+def many_items(monkeypatch):
+    """Sums and fits without matrices, as of many items."""
+    few = len(ITEMS) - 1
+    monkeypatch.setattr("hushrank.pipelines.reduce.reduce_private.MOST_DENSE_ITEMS", few)
+    monkeypatch.setattr("hushrank.flows.release.statistics.MOST_MEASURED", few)
+
+
+@pytest.mark.usefixtures("many_items")
+@pytest.mark.parametrize("link", ["logistic", "laplace", "auto"])
+def test_many_items_are_ranked_by_the_pairs_that_met(local, command, link):
+    pq.write_table(answers(2000), local.folder / "answers.parquet")
+    release, _ = run(local.set(model={"link": link}), command)
+    assert [line["item"] for line in release["ranking"]] == ITEMS
+    assert all(line["low"] < line["score"] < line["high"] for line in release["ranking"])
+    assert release["privacy"]["parameters"]["is_minimum"] is True
+    released = release["released"]
+    assert released["pairs"] == [[1, 2, 3], [2, 3], [3], []]
+    s, w = (np.zeros((4, 4), np.int64) for _ in range(2))
+    for i, row in enumerate(released["pairs"]):
+        s[i, row], w[i, row] = released["s"][i], released["w"][i]
+    name = release["privacy"]["parameters"]["link"]
+    least = attenuation(flip_thresholds(np.array([2.0])))[0] ** 2
+    fit = fit_scores(WeightedPairs(s, w), link_named(name), AnswerVariance(least_weight=least))
+    by_name = {line["item"]: line["score"] for line in release["ranking"]}
+    np.testing.assert_allclose([by_name[item] for item in ITEMS], fit.scores, atol=1e-7)
+
+
+@pytest.mark.usefixtures("many_items")
+@pytest.mark.parametrize("method", ["classic-rr", "laplace-rr", "rr-counts"])
+def test_baselines_rank_many_items_too(local, command, method):
+    release, _ = run(local.set(method=method, privacy__epsilon=4.0), command)
+    assert [line["item"] for line in release["ranking"]] == ITEMS
+
+
+@pytest.mark.usefixtures("many_items")
+def test_sums_of_very_many_pairs_are_not_published(local, command, monkeypatch):
+    monkeypatch.setattr("hushrank.flows.release.statistics.MOST_SUMS", 5)
+    release, _ = run(local, command)
+    assert [release["released"][name] for name in ("pairs", "s", "w")] == [None] * 3
+
+
+@pytest.mark.parametrize("link", ["logistic", "probit", "laplace", "auto"])
+def test_every_link_fits_and_tells_the_state_of_its_hessian(local, command, link):
+    release, _ = run(local.set(model={"link": link}), command)
+    parameters = release["privacy"]["parameters"]
+    assert parameters["is_minimum"] is True
+    assert parameters["smallest_curvature"] > 0
+    assert parameters["link"] in ("logistic", "probit", "laplace")
+    assert parameters["link_chosen_by_likelihood"] == (link == "auto")
+    assert release["warnings"] == []
+
+
+@pytest.mark.parametrize("method", ["classic-rr", "laplace-rr", "rr-counts"])
+def test_baselines_rank_and_say_that_they_are_baselines(local, command, method):
+    release, _ = run(local.set(method=method, privacy__epsilon=4.0), command)
+    assert [line["item"] for line in release["ranking"]] == ITEMS
+    assert f"{method} is a baseline" in release["warnings"][0]
+
+
+def test_classic_scores_are_drawn_to_zero_and_debiased_ones_are_not(local, command):
+    pq.write_table(answers(3000), local.folder / "answers.parquet")
+    scores = {}
+    for method in ("debiased-rr", "classic-rr"):
+        release, _ = run(local.set(method=method, privacy__epsilon=1.0), command, method)
+        scores[method] = release["ranking"][0]["score"] - release["ranking"][-1]["score"]
+    # Everybody wins 80 %: the fit on all 6 pairs. At t = 0.46 the classic share is 64 %.
+    assert scores["classic-rr"] < 0.6 * scores["debiased-rr"]
+
+
+def test_shuffling_is_reported_where_the_theorem_applies(local, command):
+    pq.write_table(answers(20_000), local.folder / "answers.parquet")
+    release, _ = run(local.set(privacy__epsilon=0.5), command)
+    parameters = release["privacy"]["parameters"]
+    assert parameters["fewest_answers_to_a_pair"] == 20_000
+    expected = shuffled_epsilon(0.5, 20_000, 1e-6)
+    assert parameters["epsilon_of_an_answer_after_shuffling"] == pytest.approx(expected)
+    assert expected < 0.5
+    assert "Theorem III.1, with 20000 answers" in " ".join(release["privacy"]["statement"])
+
+
+def test_a_shuffled_guarantee_without_a_delta_takes_a_small_one():
+    assert shuffled_guarantee(0.5, 20_000, 0.0).delta == 1e-6
+
+
+def test_few_answers_are_said_to_say_nothing(local, command):
+    pq.write_table(answers(2), local.folder / "answers.parquet")
+    release, _ = run(local.set(privacy__epsilon=0.1), command)
+    assert release["informative"] is False
+    assert "Nothing useful can be learned" in release["warnings"][0]
+
+
+def test_a_table_of_epsilons_is_part_of_the_release_s_identity(local, command):
+    table = local.folder / "epsilons.csv"
+    table.write_text("user,epsilon\n" + "".join(f"{user},1.5\n" for user in range(200)))
+    local.set(
+        privacy={"unit": "local", "epsilon_table": "epsilons.csv", "epsilon_range": [1.0, 2.0]}
+    )
+    first, _ = run(local, command)
+    table.write_text("user,epsilon\n" + "".join(f"{user},1.25\n" for user in range(200)))
+    second, _ = run(local, command)
+    assert first["release_id"] != second["release_id"]
+    assert first["released"]["w"] != second["released"]["w"]
+
+
+RANGE = {"epsilon_range": [0.1, 3.0]}
+MISTAKES = [
+    (
+        {"input__ties": None},
+        "input.ties: drop would show which answers were ties, because only the other ones count in"
+        " full. Write ties: random, which decides a tie by a fair coin before it is privatised",
+    ),
+    (
+        {"privacy__already_private": True},
+        "input.ties: must be drop: answers that were privatised have no ties",
+    ),
+    (
+        {"privacy": {"unit": "local"}, "input__columns__epsilon": "epsilon"},
+        "privacy.epsilon_range: missing; epsilons that come with the answers need public bounds,"
+        " and rows outside are set aside. Add for example epsilon_range: [0.1, 5]",
+    ),
+    (
+        {"privacy": {"unit": "local"} | RANGE},
+        "privacy: needs exactly one of privacy.epsilon (a number for all), privacy.epsilon_table"
+        " (a file with the columns user and epsilon) and input.columns.epsilon (a column of the"
+        " answers)",
+    ),
+    (
+        {"privacy__epsilon": 4.0, "privacy__epsilon_range": [0.1, 3.0]},
+        "privacy.epsilon: is 4, outside epsilon_range [0.1, 3]",
+    ),
+    (
+        {"privacy__epsilon_range": [3.0, 0.1]},
+        "privacy.epsilon_range: must be [low, high] with 0 < low <= high, got [3, 0.1]",
+    ),
+    ({"privacy__epsilon": "inf"}, "privacy.epsilon: must be finite under unit: local"),
+    ({"privacy__delta": 1e-6}, "privacy.delta: has no meaning under unit: local; remove it"),
+    (
+        {"method": "noisy-counts"},
+        "method: noisy-counts adds noise after counting, which privacy.unit: local rules out; write"
+        " debiased-rr, classic-rr, laplace-rr or rr-counts",
+    ),
+    (
+        {"privacy": {"unit": "user", "epsilon": 1.0, "max_contributions": 6}},
+        "method: debiased-rr privatises every answer by itself; set privacy.unit: local, or write"
+        " noisy-counts",
+    ),
+    (
+        {
+            "privacy": {"unit": "user", "epsilon": 1.0, "max_contributions": 6, **RANGE},
+            "method": "noisy-counts",
+        },
+        "privacy.epsilon_range: is for unit: local; remove it",
+    ),
+    (
+        {"input__columns__event": "outcome_id"},
+        "input.columns.event: under unit: local copies of one event are privatised one by one, each"
+        " at a cost; remove copies from the input, and this line",
+    ),
+    (
+        {"method": "laplace-rr", "privacy__budget": "per_user"},
+        "privacy.budget: must be per_comparison with method: laplace-rr; remove this line",
+    ),
+    ({"items": {"count": 100_001}}, "items: must be at most 100000 with method: debiased-rr"),
+]
+
+
+@pytest.mark.parametrize(("changes", "message"), MISTAKES)
+def test_mistakes_are_named_with_their_fix(local, command, changes, message):
+    assert refused(local.set(**changes), command) == message
+
+
+def test_a_table_that_is_not_there_is_named(local, command):
+    local.set(privacy={"unit": "local", "epsilon_table": "gone.csv", **RANGE})
+    assert refused(local, command) == (
+        f"privacy.epsilon_table: {local.folder / 'gone.csv'}: no such file; relative paths start at"
+        " the YAML file"
+    )
+
+
+@pytest.mark.parametrize(
+    ("file", "items"), [("pair_cems", 6), ("pair_germanparties2009", 6), ("pair_firstnames", 6)]
+)
+def test_real_surveys_keep_their_winner(local, command, file, items):
+    path = Path(__file__).parents[4] / f"shared/data/{file}.parquet"
+    if not path.exists():
+        pytest.skip(f"{path} is not here: it is not part of the project")
+    local.set(items={"count": items}, input__paths=[str(path)], privacy__epsilon=3.0)
+    log = pq.read_table(path)
+    first, second, outcome = (log[name].to_numpy() for name in ("item_i", "item_j", "outcome"))
+    wins = np.bincount(np.where(outcome > 0, first, second)[outcome != 0], minlength=items)
+    release, _ = run(local, command)
+    best = release["ranking"][0]["item"]
+    # The best of a ranking with noise is among the two with most wins in the exact counts.
+    assert int(best) in np.argsort(wins)[-2:]
+
+
+def far_outside(n_items: int = 4) -> dict[str, np.ndarray]:
+    """Sums far outside [0, W], as much noise leaves them: the probit objective has no minimum."""
+    w = np.triu(np.full((n_items, n_items), 2**30, np.int64), 1)
+    return {"s": 10 * w, "w": w, "g": np.array(0)}
+
+
+def concluded(drawn, config):
+    method = METHODS[config.method]
+    return method.conclude(drawn, method.calibrate(config), config)
+
+
+def test_where_a_link_has_no_fit_the_logistic_one_is_taken_and_said(local):
+    config = load_config(local.set(model={"link": "probit"}).config)
+    pairs = WeightedPairs(far_outside()["s"], far_outside()["w"])
+    with pytest.raises(ConvergenceError):
+        fit_scores(pairs, link_named("probit"), AnswerVariance())
+    conclusion = concluded(far_outside(), config)
+    assert conclusion.privacy.parameters["link"] == "logistic"
+    assert "No fit with link probit was found" in " ".join(conclusion.warnings)
+    config = load_config(local.set(model={"link": "auto"}).config)
+    conclusion = concluded(far_outside(), config)
+    assert conclusion.privacy.parameters["link"] != "probit"
+    assert "Link probit has no fit" in " ".join(conclusion.warnings)
+
+
+def test_a_fit_that_is_no_minimum_is_said(local, monkeypatch):
+    config = load_config(local.config)
+
+    def saddle(*arguments) -> DebiasedFit:
+        return dataclasses.replace(fit_scores(*arguments), smallest_curvature=-0.5)
+
+    monkeypatch.setattr("hushrank.flows.methods.local_responses.fit_scores", saddle)
+    conclusion = concluded(far_outside(), config)
+    assert conclusion.privacy.parameters["is_minimum"] is False
+    assert "is no minimum (smallest curvature -0.5)" in " ".join(conclusion.warnings)
+
+
+@pytest.mark.parametrize(
+    ("method", "name", "stated"),
+    [
+        ("debiased-rr", "flip_probability", 1 / (math.exp(2.0) + 1)),
+        ("rr-counts", "flip_probability", 1 / (math.exp(2.0) + 1)),
+        ("laplace-rr", "noise_scale_of_an_answer", 1 / 2.0),
+    ],
+)
+def test_the_law_of_an_answer_is_stated_where_all_have_the_same(local, method, name, stated):
+    config = load_config(local.set(method=method, privacy__max_contributions=6).config)
+    parameters = concluded(far_outside(), config).privacy.parameters
+    assert parameters[name] == pytest.approx(stated)
+    ranged = load_config(
+        local.set(
+            privacy__epsilon_range=[0.5, 3.0],
+            privacy__epsilon=None,
+            input__columns__epsilon="epsilon",
+        ).config
+    )
+    assert name not in concluded(far_outside(), ranged).privacy.parameters

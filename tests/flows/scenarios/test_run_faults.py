@@ -1,0 +1,439 @@
+"""Runs that are interrupted, killed, starved of disk or doubled: no second draw, no lost spend."""
+
+from __future__ import annotations
+
+import errno
+import json
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from contextlib import suppress
+from pathlib import Path
+
+import pytest
+
+from hushrank.flows.errors import HushrankError, LedgerError
+from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.run.job import prepare_job
+from hushrank.flows.run.reader_process import Reducer
+from hushrank.flows.run.steps import ledger_of
+from hushrank.flows.signals import STOPPING
+from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
+
+
+def events(survey) -> list[str]:
+    return [json.loads(line)["event"] for line in survey.ledger.read_text().splitlines()]
+
+
+def left_of(survey) -> float:
+    return ledger_of(prepare_job(survey.config).config).balance().remaining_epsilon
+
+
+def raising(error: BaseException):
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
+
+
+@pytest.mark.parametrize(
+    "where",
+    ["hushrank.pipelines.reduce.reduce_comparisons.run", "hushrank.flows.run.steps.npz_bytes"],
+)
+def test_ctrl_c_before_the_noise_gives_the_budget_back(survey, command, monkeypatch, where):
+    with monkeypatch.context() as patch:
+        patch.setattr(where, raising(KeyboardInterrupt()))
+        code, printed = command("run", survey.config, "--direct")
+    assert code == 1
+    assert "Interrupted. What was reserved but not drawn is given back" in printed
+    assert events(survey) == ["open", "reserve", "cancel"]
+    assert survey.published() == []
+    assert not list(survey.work.rglob("exact.npz"))
+    assert command("run", survey.config, "--direct")[0] == 0
+    assert left_of(survey) == 3.0
+
+
+def test_ctrl_c_after_the_noise_keeps_it_and_the_next_run_publishes_it(
+    survey, command, monkeypatch
+):
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "hushrank.flows.methods.noisy_counts.rank_by_win_counts", raising(KeyboardInterrupt())
+        )
+        assert command("run", survey.config, "--direct")[0] == 1
+    assert events(survey) == ["open", "reserve", "draw"]
+    (noisy,) = survey.work.rglob("drawn.npz")
+    drawn = noisy.read_bytes()
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0
+    assert "nothing was spent now" in printed
+    assert noisy.read_bytes() == drawn
+    assert events(survey) == ["open", "reserve", "draw", "commit"]
+    assert left_of(survey) == 3.0
+
+
+def test_a_disk_that_is_full_before_the_noise_costs_nothing(survey, command, monkeypatch):
+    full = OSError(errno.ENOSPC, "No space left on device", "work")
+    with monkeypatch.context() as patch:
+        patch.setattr("hushrank.flows.run.confidential_folder.write_whole", raising(full))
+        code, printed = command("run", survey.config, "--direct")
+    assert code == 1
+    assert "work: No space left on device." in printed
+    assert events(survey) == ["open", "reserve", "cancel"]
+    assert left_of(survey) == 5.0
+
+
+def test_a_disk_that_is_full_while_publishing_leaves_nothing_and_costs_no_more(
+    survey, command, monkeypatch
+):
+    full = OSError(errno.ENOSPC, "No space left on device")
+    with monkeypatch.context() as patch:
+        patch.setattr("hushrank.flows.release.publish.keep", raising(full))
+        code, printed = command("run", survey.config, "--direct")
+    assert code == 1
+    assert "nothing was published: No space left on device" in printed
+    assert survey.published() == []
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0
+    assert "nothing was spent now" in printed
+    assert left_of(survey) == 3.0
+
+
+def test_two_runs_of_one_release_at_once(survey, command):
+    job = prepare_job(survey.config)
+    with ledger_of(job.config).run_lock(job.release_id):
+        code, printed = command("run", survey.config, "--direct")
+    assert code == 2
+    assert "in progress" in printed
+    assert survey.published() == []
+
+
+def test_a_drawn_release_is_not_published_under_a_ledger_that_never_paid(survey, command):
+    command("run", survey.config, "--direct")
+    for output in ("out", "elsewhere"):  # published already, or not yet
+        survey.set(ledger__path="other.jsonl", output=output)
+        code, printed = command("run", survey.config, "--direct")
+        assert code == 2
+        assert "other.jsonl" in printed or "no noise was drawn" in printed
+    assert not (survey.folder / "elsewhere").exists()
+    assert not (survey.folder / "other.jsonl").exists()
+
+
+def test_lost_noise_is_paid_for_again_and_never_silently(survey, command):
+    command("run", survey.config, "--direct")
+    (noisy,) = survey.work.rglob("drawn.npz")
+    noisy.unlink()
+    shutil.rmtree(survey.output)
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0
+    assert "Spent epsilon 2.00; zoo has epsilon 1.00 left" in printed
+
+
+def stopped_before_the_name(survey, command, monkeypatch) -> Path:
+    """The noise of a run that stopped after the mark in the ledger; it has no name yet."""
+    broken = OSError(errno.EIO, os.strerror(errno.EIO), "disk")
+    with monkeypatch.context() as patch:
+        patch.setattr("hushrank.flows.run.steps.finish_drawn", raising(broken))
+        assert command("run", survey.config, "--direct")[0] == 1
+    assert events(survey) == ["open", "reserve", "draw"]
+    assert not list(survey.work.rglob("drawn.npz"))
+    assert not list(survey.work.rglob("exact.npz"))
+    (unmarked,) = survey.work.glob("*/.drawn.npz.*")
+    return unmarked
+
+
+@pytest.mark.parametrize("way", ["run", "resume"])
+def test_what_was_marked_and_has_no_name_is_published_and_not_paid_again(
+    survey, command, monkeypatch, way
+):
+    noise = stopped_before_the_name(survey, command, monkeypatch).read_bytes()
+    job = prepare_job(survey.config)
+    again = {"run": ("run", survey.config, "--direct"), "resume": ("resume", job.release_id)}
+    rest = (survey.config,) if way == "resume" else ()
+    code, printed = command(*again[way], *rest)
+    assert code == 0, printed
+    assert "nothing was spent now" in printed
+    assert (job.work / "drawn.npz").read_bytes() == noise
+    assert events(survey) == ["open", "reserve", "draw", "commit"]
+    assert not list(survey.work.glob("*/.*"))
+
+
+def test_a_run_of_another_release_finishes_what_was_marked(survey, command, monkeypatch):
+    noise = stopped_before_the_name(survey, command, monkeypatch).read_bytes()
+    job = prepare_job(survey.config)
+    other = survey.set(privacy__epsilon=1.0, output="other").config
+    assert command("run", other, "--direct")[0] == 0
+    assert (job.work / "drawn.npz").read_bytes() == noise
+
+
+def test_a_run_under_another_ledger_leaves_what_was_marked(survey, command, monkeypatch):
+    unmarked = stopped_before_the_name(survey, command, monkeypatch)
+    other = survey.set(privacy__epsilon=1.0, output="other", ledger__path="other.jsonl").config
+    assert command("run", other, "--direct")[0] == 0
+    assert unmarked.exists()
+
+
+def test_noise_of_which_the_disk_lost_the_end_is_not_that_of_the_mark(survey, command, monkeypatch):
+    unmarked = stopped_before_the_name(survey, command, monkeypatch)
+    unmarked.write_bytes(unmarked.read_bytes()[:-9])
+    release_id = prepare_job(survey.config).release_id
+    code, printed = command("resume", release_id, survey.config)
+    assert code == 2
+    assert "holds no drawn.npz" in printed
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0
+    assert "Spent epsilon 2.00; zoo has epsilon 1.00 left" in printed
+    assert not unmarked.exists()
+
+
+@pytest.mark.parametrize("failing", [{"exact"}, {"ledger"}, {"exact", "ledger"}])
+def test_giving_back_and_deleting_counts_are_both_tried_and_both_failures_said(
+    survey, command, monkeypatch, failing
+):
+    broken = OSError(errno.EIO, os.strerror(errno.EIO), "disk")
+    with monkeypatch.context() as patch:
+        patch.setattr("hushrank.flows.run.steps.npz_bytes", raising(KeyboardInterrupt()))
+        if "exact" in failing:
+            patch.setattr("hushrank.flows.run.steps.forget_exact", raising(broken))
+        if "ledger" in failing:
+            patch.setattr(Ledger, "cancel", raising(LedgerError("ledger.jsonl: out of reach.")))
+        code, printed = command("run", survey.config, "--direct")
+    told = " ".join(printed.split())
+    assert code == 1
+    assert "Interrupted." in told
+    assert "is given back" not in told
+    assert ("Exact counts could not be deleted from" in told) == ("exact" in failing)
+    assert bool(list(survey.work.rglob("exact.npz"))) == ("exact" in failing)
+    kept = "may still be reserved, for it could not be given back: ledger.jsonl: out of reach."
+    assert (kept in told) == ("ledger" in failing)
+    assert events(survey)[-1] == ("reserve" if "ledger" in failing else "cancel")
+    assert command("run", survey.config, "--direct")[0] == 0
+    assert left_of(survey) == 3.0
+    assert not list(survey.work.rglob("exact.npz"))
+
+
+KILLED_RUN = """
+import os, signal, sys
+from pathlib import Path
+from hushrank.transforms.engine import in_process
+in_process.choose()  # before anything loads Beam, which takes longer than the run
+from hushrank.flows.run import run as nightly
+from hushrank.flows.methods import noisy_counts
+from hushrank.flows.run.job import prepare_job
+from tests.flows.conftest import InProcessReducer
+
+config, point = Path(sys.argv[1]), sys.argv[2]
+
+def die(*_, **__):
+    os.kill(os.getpid(), signal.SIGKILL)
+
+def perform(step, action):
+    if step.name == point:
+        die()
+    result = action()
+    if point == "after " + step.name:
+        die()
+    return result
+
+if point == "inside draw":
+    noisy_counts.release_win_counts = die
+nightly.run_job(prepare_job(config), InProcessReducer(), perform)
+"""
+
+NOT_DRAWN = ["reserve", "reduce", "draw"]
+DRAWN = ["after draw", "estimate", "publish", "commit", "after commit"]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("point", [*NOT_DRAWN, "inside draw", *DRAWN])
+def test_killed_between_any_two_steps_a_run_is_taken_up_where_it_was(survey, command, point):
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED_RUN, str(survey.config), point],
+        cwd=os.getcwd(),
+        capture_output=True,
+        timeout=120,
+    )
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    before = list(survey.work.rglob("drawn.npz"))
+    drawn = before[0].read_bytes() if before else None
+    assert bool(drawn) == (point in DRAWN)
+
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0, printed
+    assert survey.published() == ["ranking.csv", "release.json", "report.html"]
+    (noisy,) = survey.work.rglob("drawn.npz")
+    if drawn:
+        assert noisy.read_bytes() == drawn, "a second noisy copy"
+    assert left_of(survey) == pytest.approx(3.0)
+    assert events(survey)[-1] == "commit"
+    assert events(survey).count("draw") == 1
+    assert not list(survey.work.rglob("exact.npz"))
+
+
+def nobody_left(process_group: int) -> bool:
+    """Whether its processes are gone, after a moment for those that are just ending."""
+    for _ in range(100):
+        try:
+            os.killpg(process_group, 0)
+        except ProcessLookupError:
+            return True
+        time.sleep(0.1)
+    return False
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_a_signal_to_the_real_command_ends_its_child_and_gives_the_budget_back(survey, number):
+    run = subprocess.Popen(
+        [sys.executable, "-m", "hushrank.flows.cli.main", "run", str(survey.config), "--direct"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        start_new_session=True,
+    )
+    deadline = time.monotonic() + 60
+    while not (survey.ledger.exists() and "reserve" in events(survey)):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+    os.killpg(run.pid, number)
+    output, _ = run.communicate(timeout=60)
+    if "draw" in events(survey):  # the signal came too late to stop it: then it counts
+        assert left_of(survey) == 3.0
+    else:
+        assert run.returncode == 1
+        assert b"Traceback" not in output
+        assert events(survey) == ["open", "reserve", "cancel"]
+    assert nobody_left(run.pid)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGHUP])
+def test_ctrl_c_and_hang_up_do_not_reach_the_child_from_its_first_moment(survey, number):
+    with Reducer() as reducer:
+        child = reducer._process
+        os.kill(child.pid, number)
+        with pytest.raises(HushrankError, match="reduce: failed"):  # and not for want of a child
+            reducer.run(broken_reduction(survey))
+        assert reducer._process is child
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def test_who_is_interrupted_while_the_child_counts_meets_no_counts_later(survey, number):
+    """The child is dead before anybody deletes what it left."""
+    before = {each: signal.getsignal(each) for each in STOPPING}
+    for each in STOPPING:
+        signal.signal(each, signal.default_int_handler)
+    with Reducer() as reducer:
+        with pytest.raises(HushrankError, match="reduce: failed"):  # it is up
+            reducer.run(broken_reduction(survey))
+        child = reducer._process
+        os.kill(child.pid, signal.SIGSTOP)  # it takes long
+        alarm = threading.Timer(0.3, os.kill, (os.getpid(), number))
+        alarm.start()
+        threading.Timer(0.6, os.kill, (child.pid, signal.SIGCONT)).start()
+        with pytest.raises(KeyboardInterrupt):
+            reducer.run(broken_reduction(survey))
+        assert not child.is_alive()
+    for each, handler in before.items():
+        signal.signal(each, handler)
+
+
+KILLED_PARENT = """
+import os, signal, sys
+from pathlib import Path
+from hushrank.flows.run.job import prepare_job
+from hushrank.flows.methods.registry import METHODS
+from hushrank.flows.run.reader_process import Reducer
+from hushrank.flows.run.confidential_folder import make_confidential
+from hushrank.privacy.keyed_hash import SecretKey
+
+def main():
+    job = prepare_job(Path(sys.argv[1]))
+    make_confidential(job.config.confidential, job.release_id)
+    reduction = METHODS[job.config.method].reduction(
+        job.config, job.mechanism, job.files, SecretKey.draw(job.bits()), str(job.work)
+    )
+    with Reducer() as reducer:
+        reducer.run(reduction)  # it is up, and can do it
+        (job.work / "exact.npz").unlink()
+        os.kill(reducer._process.pid, signal.SIGSTOP)
+        reducer._connection.send((reduction, True))
+        print(reducer._process.pid, flush=True)
+        os.kill(os.getpid(), signal.SIGKILL)
+
+if __name__ == "__main__":
+    main()
+"""
+
+
+@pytest.mark.slow
+def test_the_child_that_reads_does_not_outlive_a_parent_that_is_killed(survey):
+    script = survey.folder / "killed_parent.py"
+    script.write_text(KILLED_PARENT)
+    printed = survey.folder / "printed"  # a pipe would be held open by the child, which sleeps
+    with printed.open("w") as stream:
+        parent = subprocess.run(
+            [sys.executable, str(script), str(survey.config)], stdout=stream, timeout=120
+        )
+    assert parent.returncode == -signal.SIGKILL
+    child = int(printed.read_text())
+    with suppress(ProcessLookupError):
+        os.kill(child, signal.SIGCONT)  # had it slept on, it would have counted now
+    assert ended(child)
+    assert list(survey.work.rglob(".counting"))
+    assert not list(survey.work.rglob("exact.npz"))
+
+
+def ended(process: int) -> bool:
+    """Whether a process is gone, or dead and waits for whoever inherited it, after a moment."""
+    for _ in range(300):
+        try:
+            state = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()[0]
+        except FileNotFoundError:
+            return True
+        if state == "Z":
+            return True
+        time.sleep(0.1)
+    return False
+
+
+@pytest.mark.slow
+def test_the_child_process_keeps_unforeseen_texts_in_the_confidential_area(survey):
+    with Reducer() as reducer, pytest.raises(HushrankError) as failure:
+        reducer.run(broken_reduction(survey))
+    assert str(failure.value) == (
+        "reduce: failed (AttributeError). No budget was spent. The details may hold private values,"
+        f" so they are in {survey.work}/error.txt only."
+    )
+    assert "Traceback" in (survey.work / "error.txt").read_text()
+
+
+def broken_reduction(survey) -> ReduceComparisons:
+    job = prepare_job(survey.config)
+    return ReduceComparisons(
+        files=job.files,
+        columns=job.config.comparison_columns(),
+        catalogue=job.config.items.catalogue(),
+        bounds=None,  # type: ignore[arg-type] # what a bug might do
+        statistic="win-counts",  # type: ignore[arg-type]
+        key=bytes(32),
+        confidential=str(survey.work),
+    )
+
+
+@pytest.mark.slow
+def test_a_child_that_is_killed_is_told_apart_and_replaced(survey, monkeypatch):
+    broken = broken_reduction(survey)
+    with Reducer() as reducer:
+        os.kill(reducer._process.pid, signal.SIGKILL)
+        with monkeypatch.context() as patch:  # it dies once the job is on its way
+            patch.setattr(reducer._process, "is_alive", lambda: True)
+            with pytest.raises(HushrankError, match="ended without an answer"):
+                reducer.run(broken)
+        reducer._process.join()
+        with pytest.raises(HushrankError, match="reduce: failed"):  # by a child that lives
+            reducer.run(broken)

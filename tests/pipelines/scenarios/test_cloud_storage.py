@@ -1,0 +1,112 @@
+"""Input and confidential area on `gs://`: the counts of the same local files.
+
+Against two stores: an emulator that knows much of the API, and ours, which enforces generations.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import io
+from collections.abc import Iterator
+from pathlib import Path
+
+import numpy as np
+import pytest
+from google.cloud import storage
+
+from hushrank.pipelines.reduce import reduce_comparisons
+from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
+from hushrank.transforms.common.schema import InputError
+from hushrank.transforms.storage.cloud_storage import CloudPath
+from hushrank.transforms.storage.files import list_files, open_bytes
+from tests.cloud_emulator import cloud_emulator
+from tests.fake_cloud_storage import fake_cloud_storage
+from tests.pipelines.reduce.test_reduce_comparisons import a_job, a_log, counts_of, write
+
+BUCKET = "survey"
+
+
+@pytest.fixture(params=["emulator", "ours"])
+def bucket(request, monkeypatch: pytest.MonkeyPatch) -> Iterator[storage.Bucket]:
+    with contextlib.ExitStack() as running:
+        if request.param == "ours":
+            url = running.enter_context(fake_cloud_storage(BUCKET)).url
+        else:
+            url = running.enter_context(cloud_emulator(BUCKET))
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", url)
+        yield storage.Client(project=None).bucket(BUCKET)
+
+
+def upload(bucket: storage.Bucket, folder: Path, prefix: str) -> None:
+    for path in folder.iterdir():
+        bucket.blob(f"{prefix}/{path.name}").upload_from_filename(str(path))
+
+
+@pytest.mark.slow
+def test_cloud_objects_give_the_counts_of_local_files(tmp_path, bucket):
+    write(a_log(), tmp_path / "local", 3, 100, 0)
+    upload(bucket, tmp_path / "local", "answers")
+    bucket.blob("answers/_temporary/part.parquet").upload_from_string(b"half")
+    bucket.blob("answers/notes.txt").upload_from_string(b"not answers")
+    local = a_job(tmp_path / "local", tmp_path / "w")
+    expected = counts_of(tmp_path / "local", tmp_path / "w")
+    for path in (f"gs://{BUCKET}/answers", f"gs://{BUCKET}/answers/*.parquet"):
+        files = tuple(list_files([path]))
+        assert len(files) == 3
+        fields = {name: getattr(local, name) for name in local.__slots__}
+        remote = fields | {"files": files, "confidential": f"gs://{BUCKET}/work"}
+        reduce_comparisons.run(ReduceComparisons(**remote))
+        exact = CloudPath.parse(f"gs://{BUCKET}/work/exact.npz").read_bytes()
+        np.testing.assert_array_equal(np.load(io.BytesIO(exact))["counts"], expected)
+
+
+NAMES = ("a.csv", "log/b.csv", "log/c.parquet", "log/deep/d.csv", "log/_e.csv", "logs/f.csv")
+
+
+@pytest.mark.parametrize(
+    ("path", "found"),
+    [
+        ("log", ["log/b.csv", "log/c.parquet", "log/deep/d.csv"]),
+        ("log/", ["log/b.csv", "log/c.parquet", "log/deep/d.csv"]),
+        ("", ["a.csv", "log/b.csv", "log/c.parquet", "log/deep/d.csv", "logs/f.csv"]),
+        ("a.csv", ["a.csv"]),
+        ("*.csv", ["a.csv"]),
+        ("log/?.csv", ["log/b.csv"]),
+        ("l*/*.csv", ["log/_e.csv", "log/b.csv", "logs/f.csv"]),
+        ("log/**/*.csv", ["log/_e.csv", "log/b.csv", "log/deep/d.csv"]),
+        ("log/[b-c].*", ["log/b.csv", "log/c.parquet"]),
+        ("log/[!b_]*", ["log/c.parquet"]),
+    ],
+)
+def test_paths_name_objects_as_they_would_files(bucket, path, found):
+    for name in NAMES:
+        bucket.blob(name).upload_from_string(b"x")
+    bucket.blob("log/").upload_from_string(b"")  # an empty folder, as consoles make it
+    files = list_files([f"gs://{BUCKET}/{path}"])
+    assert [file.path for file in files] == [f"gs://{BUCKET}/{name}" for name in found]
+    assert all(file.size == 1 for file in files)
+
+
+@pytest.mark.parametrize("path", ["nowhere", "nowhere/", "lo", "*.parquet"])
+def test_a_path_that_names_nothing_is_refused(bucket, path):
+    bucket.blob("log/b.csv").upload_from_string(b"x")
+    with pytest.raises(InputError, match="no such file"):
+        list_files([f"gs://{BUCKET}/{path}"])
+    with pytest.raises(InputError, match=r"^gs://elsewhere/a: "):
+        list_files(["gs://elsewhere/a"])
+
+
+def test_a_file_that_is_gone_is_refused(bucket):
+    with pytest.raises(InputError, match=r"^gs://survey/gone.csv: no such file"):
+        open_bytes("gs://survey/gone.csv").__enter__()
+
+
+def test_a_file_that_was_written_again_during_the_run_is_refused(bucket, tmp_path):
+    write(a_log(), tmp_path / "local", 1, 100, 0)
+    upload(bucket, tmp_path / "local", "answers")
+    files = tuple(list_files([f"gs://{BUCKET}/answers"]))
+    upload(bucket, tmp_path / "local", "answers")  # the same bytes, but nobody can know
+    local = a_job(tmp_path / "local", tmp_path / "w")
+    fields = {name: getattr(local, name) for name in local.__slots__}
+    with pytest.raises(InputError, match="changed during the run"):
+        reduce_comparisons.run(ReduceComparisons(**fields | {"files": files}))

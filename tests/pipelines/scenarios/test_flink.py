@@ -1,0 +1,295 @@
+"""On a real Flink with two task managers: the same results, and what a killed worker leaves.
+
+The cluster is the one of `infra/flink/cluster.py`, which needs Java, Maven and, the first time, the
+network. Where it cannot be had the tests are skipped and say why.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import yaml
+
+from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS
+from hushrank.flows.config.runner import FlinkRunner
+from hushrank.pipelines.reduce import reduce
+from hushrank.pipelines.reduce.reduction_job import Statistic
+from hushrank.privacy.randomized_response import split_response
+from hushrank.transforms.common.catalogue import Catalogue
+from hushrank.transforms.common.epsilons import EpsilonSource, Shares
+from hushrank.transforms.common.schema import Ties
+from hushrank.transforms.responses.answer_sheets import Duplicates
+from hushrank.transforms.responses.local_answers import LocalAnswers
+from tests.pipelines.reduce import test_reduce_comparisons as comparisons
+from tests.pipelines.reduce import test_reduce_private as private
+from tests.pipelines.reduce import test_reduce_rankings as rankings
+from tests.pipelines.reduce import test_reduce_responses as responses
+
+pytestmark = [pytest.mark.engine, pytest.mark.timeout(1500)]  # the first time jars are fetched
+
+CANNOT = 69  # exit code of the cluster: there is no Java, or no jars
+HUGE_EPSILON = 100.0  # of an answer: e^-100 is the chance that one of them flips
+PATIENCE = 300  # seconds; a job takes some ten
+
+
+@dataclasses.dataclass(frozen=True)
+class Flink:
+    """A running cluster."""
+
+    job_server: str
+    workers: str
+    worker_pool: int
+    task_managers: list[int]
+    master: str
+    job_server_jar: str
+
+    def runner(self) -> dict[str, Any]:
+        """The `runner` section of a job on it."""
+        return {
+            "kind": "flink", "job_server": self.job_server, "environment": "external",
+            "workers": self.workers, "parallelism": 2, "max_hours": PATIENCE / 3600,
+        }  # fmt: skip
+
+    def runner_by_master(self) -> dict[str, Any]:
+        """Another: a job server is started for it, and workers are in the process that submits."""
+        return {
+            "kind": "flink", "master": self.master, "job_server_jar": Path(self.job_server_jar),
+            "environment": "loopback", "parallelism": 2, "max_hours": PATIENCE / 3600,
+        }  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def flink(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flink]:
+    folder = tmp_path_factory.mktemp("flink")
+    script = checkout / "infra" / "flink" / "cluster.py"
+    command = [sys.executable, str(script), "--folder", str(folder)]
+    with (folder / "stderr").open("w+") as errors:
+        cluster = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
+        try:
+            line = cluster.stdout.readline()
+            if not line and cluster.wait(60) == CANNOT:
+                pytest.skip((folder / "stderr").read_text().strip())
+            found = json.loads(line)
+            yield Flink(**{field.name: found[field.name] for field in dataclasses.fields(Flink)})
+        finally:
+            cluster.terminate()
+            cluster.wait(60)
+
+
+def on(runner: dict[str, Any], job: Any, work: Path) -> Any:
+    """The same reduction on a cluster, into another folder."""
+    engine = FlinkRunner.model_validate(runner).engine()
+    return dataclasses.replace(job, engine=engine, confidential=str(work))
+
+
+def exact(job: Any) -> dict[str, Any]:
+    with np.load(f"{job.confidential}/exact.npz") as arrays:
+        return {name: arrays[name].tolist() for name in arrays}
+
+
+def tally(job: Any) -> dict[str, int]:
+    return json.loads(Path(job.confidential, "diagnostics.json").read_text())
+
+
+def a_log(folder: Path) -> Path:
+    comparisons.write(comparisons.a_log(), folder, files=3, row_group=100, seed=2)
+    return folder
+
+
+def wins(folder: Path, work: Path) -> Any:
+    return comparisons.a_job(a_log(folder), work)
+
+
+def pairs(folder: Path, work: Path) -> Any:
+    """With everything that needs a meeting: events, random ties, one row a pair."""
+    changes = {"statistic": Statistic.PAIR_COUNTS, "event": "id", "ties": Ties.RANDOM}
+    return comparisons.a_job(a_log(folder), work, **changes, distinct_pairs=True)
+
+
+def local_answers(folder: Path, work: Path) -> Any:
+    log = private.a_log()
+    folder.mkdir()
+    pq.write_table(log, folder / "0.parquet", row_group_size=500)
+    epsilons = EpsilonSource(low=HUGE_EPSILON, high=HUGE_EPSILON, value=HUGE_EPSILON)
+    shares = Shares(max_contributions=7)
+    job = private.a_job(folder, work, shares=shares, epsilons=epsilons)
+    return dataclasses.replace(job, columns=dataclasses.replace(job.columns, epsilon=None))
+
+
+def test_answers(folder: Path, work: Path) -> Any:
+    responses.write(responses.a_log(repeated=True), folder, files=3)
+    return responses.a_job(folder, work, duplicates=Duplicates.LAST, order="time")
+
+
+test_answers.__test__ = False  # type: ignore[attr-defined]
+
+
+def local_test_answers(folder: Path, work: Path) -> Any:
+    responses.write(responses.a_log(), folder, files=3)
+    local = LocalAnswers(split_response(HUGE_EPSILON * responses.K, responses.K), debiased=False)
+    return responses.a_job(folder, work, local=local)
+
+
+def local_rankings(folder: Path, work: Path) -> Any:
+    rankings.write(rankings.long_form(rankings.true_rankings()), folder, files=2)
+    epsilons = EpsilonSource(low=HUGE_EPSILON, high=HUGE_EPSILON, value=HUGE_EPSILON)
+    return rankings.a_job(folder, work, already_private=False, epsilons=epsilons)
+
+
+def of_many_items(job: Any) -> Any:
+    """The same job with a catalogue so large that counts and sums are sparse."""
+    names = (*job.catalogue.names, *(f"never met {place}" for place in range(MOST_DENSE_ITEMS)))
+    return dataclasses.replace(job, catalogue=Catalogue(names))
+
+
+def sparse_pairs(folder: Path, work: Path) -> Any:
+    job = of_many_items(pairs(folder, work))
+    bounds = dataclasses.replace(job.bounds, n_items=len(job.catalogue))
+    return dataclasses.replace(job, bounds=bounds)
+
+
+def sparse_local_answers(folder: Path, work: Path) -> Any:
+    return of_many_items(local_answers(folder, work))
+
+
+KINDS = (
+    wins,
+    pairs,
+    sparse_pairs,
+    local_answers,
+    sparse_local_answers,
+    local_rankings,
+    test_answers,
+    local_test_answers,
+)
+BY_MASTER = (test_answers, local_test_answers)
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_results_are_those_of_the_local_runner(flink, tmp_path, kind):
+    here = kind(tmp_path / "in", tmp_path / "here")
+    runner = flink.runner_by_master() if kind in BY_MASTER else flink.runner()
+    there = on(runner, here, tmp_path / "there")
+    reduce.run(here)
+    reduce.run(there)
+    assert exact(there) == exact(here)
+    assert tally(there) == tally(here)
+    rejects = [
+        sorted(str(row) for path in Path(job.confidential).glob("rejects/*")
+               for row in pq.read_table(path).to_pylist())
+        for job in (here, there)
+    ]  # fmt: skip
+    assert rejects[0] == rejects[1]
+
+
+def children(process: int) -> set[int]:
+    """Of a process that starts some from any of its threads."""
+    lists = Path(f"/proc/{process}/task").glob("*/children")
+    return {int(child) for threads in lists for child in threads.read_text().split()}
+
+
+def wait_for(condition: Callable[[], Any]) -> Any:
+    """What `condition` finds."""
+    deadline = time.monotonic() + PATIENCE
+    while not (found := condition()):
+        assert time.monotonic() < deadline, "it did not come about"
+        time.sleep(0.05)
+    return found
+
+
+def write_large(folder: Path) -> None:
+    """Rows for some seconds of work; the first is bad, so that its reader leaves a trace."""
+    random = np.random.default_rng(5)
+    n_rows, n_items = 3_000_000, comparisons.N_ITEMS
+    left = random.integers(0, n_items, n_rows)
+    columns = {
+        "who": random.integers(0, 300_000, n_rows),
+        "a": np.append(99, left[1:]),
+        "b": (left + random.integers(1, n_items, n_rows)) % n_items,
+        "y": random.choice([-1, 1], n_rows).astype(np.int8),
+    }
+    folder.mkdir(exist_ok=True)
+    pq.write_table(pa.table(columns), folder / "0.parquet", row_group_size=500_000)
+
+
+def is_reading(work: Path) -> bool:
+    """Whether a worker has set the bad row of `write_large` aside."""
+    return any(work.glob("**/rejects/*.parquet"))
+
+
+def in_the_middle(work: Path, kill: Callable[[], int]) -> threading.Thread:
+    """Once rows are being read, end the process that `kill` chooses."""
+
+    def wait_and_kill() -> None:
+        wait_for(lambda: is_reading(work))
+        os.kill(kill(), signal.SIGKILL)
+
+    thread = threading.Thread(target=wait_and_kill)
+    thread.start()
+    return thread
+
+
+def hushrank(*arguments: object) -> tuple[int, str]:
+    """Exit code of a command, and what it printed."""
+    command = [sys.executable, "-m", "hushrank.flows.cli.main", *map(str, arguments)]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=2 * PATIENCE)
+    return ended.returncode, ended.stdout + ended.stderr
+
+
+def test_a_killed_worker_costs_a_run_but_no_budget(flink, tmp_path):
+    write_large(tmp_path / "in")
+    survey = {
+        "name": "zoo",
+        "input": {
+            "kind": "comparisons", "paths": ["in"],
+            "columns": {"user": "who", "left": "a", "right": "b", "outcome": "y"},
+        },
+        "items": {"names": [str(item) for item in range(comparisons.N_ITEMS)]},
+        "privacy": {"unit": "user", "epsilon": 1.0, "max_contributions": 5},
+        "method": "noisy-counts", "output": "out", "confidential": "work",
+        "ledger": {"path": "ledger.jsonl", "epsilon": 1.0}, "runner": flink.runner(),
+    }  # fmt: skip
+    config = tmp_path / "survey.yaml"
+    config.write_text(yaml.safe_dump(survey))
+    before = children(flink.worker_pool)
+    killer = in_the_middle(tmp_path / "work", lambda: min(children(flink.worker_pool) - before))
+    code, printed = hushrank("run", config, "--direct")
+    killer.join()
+    assert code == 1, printed
+    assert "No budget was spent" in printed
+    assert "Traceback" not in printed
+    assert not (tmp_path / "out").exists()
+    assert not list(tmp_path.glob("work/*/exact.npz"))
+    code, printed = hushrank("run", config, "--direct")
+    assert code == 0, printed
+    assert "0 left of 1" in printed  # the whole budget bought one release
+    release = json.loads((tmp_path / "out" / "release.json").read_text())
+    assert release["privacy"]["epsilon"] == 1.0
+    assert not list(tmp_path.glob("work/*/exact.npz"))
+
+
+def test_a_killed_task_manager_is_made_up_for_and_nothing_counts_twice(flink, tmp_path):
+    """The last test: it leaves a cluster of one task manager."""
+    write_large(tmp_path / "in")
+    here = comparisons.a_job(tmp_path / "in", tmp_path / "here")
+    there = on(flink.runner(), here, tmp_path / "there")
+    killer = in_the_middle(tmp_path / "there", lambda: flink.task_managers[0])
+    reduce.run(there)  # Flink starts the job again, once
+    killer.join()
+    reduce.run(here)
+    assert exact(there) == exact(here)
+    assert tally(there) == tally(here)

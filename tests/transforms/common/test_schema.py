@@ -1,0 +1,133 @@
+"""Which columns and types are accepted, and the exact text where they are not."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from hushrank.transforms.common.schema import (
+    ComparisonColumns,
+    InputError,
+    Ties,
+    check_schema,
+    is_text,
+    to_text,
+)
+
+COLUMNS = ComparisonColumns(
+    user="student", left="a", right="b", outcome=None, winner="choice", event=None
+)
+OUTCOME = ComparisonColumns(
+    user="student", left="a", right="b", outcome="y", winner=None, event="id"
+)
+
+
+def refusal(schema: pa.Schema, columns=COLUMNS, **how) -> str:
+    with pytest.raises(InputError) as error:
+        check_schema("answers.csv", schema, columns, **how)
+    return str(error.value)
+
+
+def schema(*names: str, **types: pa.DataType) -> pa.Schema:
+    return pa.schema([(name, pa.string()) for name in names] + list(types.items()))
+
+
+def test_columns_are_named_once_each():
+    same = ComparisonColumns(user="u", left="a", right="b", outcome=None, winner="a", event=None)
+    assert same.names() == ["a", "b", "u"]
+    assert same.item_names() == ["a", "b"]
+    assert OUTCOME.names() == ["a", "b", "y", "student", "id"]
+    assert OUTCOME.item_names() == ["a", "b"]
+
+
+def test_every_type_of_text_and_integer_is_accepted():
+    texts = [pa.string(), pa.large_string(), pa.string_view(), pa.binary(), pa.binary(4)]
+    integers = [pa.int8(), pa.uint64(), pa.dictionary(pa.int8(), pa.int32())]
+    for type_ in [*texts, *integers, *(pa.dictionary(pa.int32(), text) for text in texts)]:
+        check_schema("x", pa.schema([(name, type_) for name in COLUMNS.names()]), COLUMNS)
+    for type_ in (pa.float32(), pa.float64()):
+        check_schema("x", schema("student", "a", "b", "id", y=type_), OUTCOME)
+
+
+def test_a_missing_column_with_the_name_that_is_meant():
+    assert refusal(schema("student", "a", "b", "choise")) == (
+        "answers.csv: column choice not found. Columns: student, a, b, choise."
+        " Set input.columns.winner: choise."
+    )
+
+
+def test_a_missing_column_with_no_similar_name():
+    assert refusal(schema("student", "a", "b", "pick")) == (
+        "answers.csv: column choice not found. Columns: student, a, b, pick."
+        " Set input.columns.winner."
+    )
+
+
+def test_a_column_of_nothing_but_nulls():
+    assert refusal(schema("a", "b", "choice", student=pa.null())) == (
+        "answers.csv: column student (input.columns.user) holds nothing but nulls;"
+        " write real values, or name another column"
+    )
+    assert "holds nothing but nulls" in refusal(
+        schema("a", "b", "choice", student=pa.dictionary(pa.int8(), pa.null()))
+    )
+
+
+@pytest.mark.parametrize(
+    "type_", [pa.float64(), pa.bool_(), pa.timestamp("us"), pa.decimal128(9), pa.list_(pa.int8())]
+)
+def test_a_type_that_names_nobody(type_):
+    assert refusal(schema("a", "b", "choice", student=type_)) == (
+        f"answers.csv: column student (input.columns.user) has type {type_}; it must hold integers"
+        " or text, so cast it when you write the file"
+    )
+
+
+@pytest.mark.parametrize("type_", [pa.bool_(), pa.date32(), pa.decimal128(9)])
+def test_a_type_that_is_no_outcome(type_):
+    assert refusal(schema("student", "a", "b", "id", y=type_), OUTCOME) == (
+        f"answers.csv: column y (input.columns.outcome) has type {type_}; outcomes are integers:"
+        " +1 left won, -1 right won, 0 tie"
+    )
+
+
+def test_two_columns_of_one_name():
+    assert refusal(schema("student", "a", "b", "choice", "a")) == (
+        "answers.csv: column a stands there twice. Rename one of them."
+    )
+    check_schema("x", schema("student", "a", "b", "choice", "other", "other"), COLUMNS)
+
+
+def test_a_first_line_without_any_column_may_be_a_row_and_is_not_shown():
+    message = refusal(schema("alice", "London", "Paris", "London"), named_by_a_line=True)
+    assert message == (
+        "answers.csv: the first line names none of the columns a, b, choice, student. It must name"
+        " the columns: add such a line, or correct input.columns."
+    )
+
+
+@pytest.mark.parametrize(("mark", "name"), [(";", "semicolons"), ("\t", "tabs")])
+def test_another_separator_is_recognised(mark, name):
+    line = mark.join(["student", "a", "b", "choice"])
+    assert refusal(schema(line), named_by_a_line=True) == (
+        f"answers.csv: columns are separated by {name}. Save the file with commas."
+    )
+
+
+def test_ties_that_are_split_count_double():
+    assert [ties.row_weight for ties in (Ties.DROP, Ties.SPLIT, Ties.RANDOM)] == [1, 2, 1]
+
+
+def test_text_is_stripped_and_what_is_not_utf8_is_null():
+    values = [b" a\t", b"\xff", None, "\u00a0é".encode()]
+    for type_ in (pa.binary(), pa.large_binary()):
+        assert to_text(pa.array(values, type_)).to_pylist() == ["a", None, None, "é"]
+    unchecked = pa.Array.from_buffers(pa.string(), 4, pa.array(values, pa.binary()).buffers())
+    assert to_text(unchecked).to_pylist() == ["a", None, None, "é"]
+    assert to_text(pa.array([" a ", None])).type == pa.large_string()
+
+
+def test_numbers_are_no_text():
+    assert is_text(pa.dictionary(pa.int8(), pa.string()))
+    assert not is_text(pa.dictionary(pa.int8(), pa.int8()))
+    assert not is_text(pa.int64())

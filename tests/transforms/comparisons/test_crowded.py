@@ -1,0 +1,104 @@
+"""A bucket that is bounded in shares keeps the same rows as one that is bounded at once."""
+
+from __future__ import annotations
+
+import tempfile
+from collections import Counter
+
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from hushrank.privacy.keyed_hash import KeyedHash
+from hushrank.transforms.common.encode import Comparisons
+from hushrank.transforms.common.schema import Ties
+from hushrank.transforms.comparisons.bound import Bounds, bound_bucket
+from hushrank.transforms.comparisons.crowded import bound_crowded
+from hushrank.transforms.comparisons.owned_rows import OwnedRows, own
+from hushrank.transforms.comparisons.shuffle import Parcel, Partitioning, pack, unpack
+from hushrank.transforms.storage.spill_file import SpillFile
+
+N_ITEMS, KEY = 5, bytes(range(32))
+
+
+@st.composite
+def buckets(draw) -> OwnedRows:
+    """Rows of few people on few items, so that copies and conflicts abound."""
+    rng = np.random.default_rng(draw(st.integers(0, 2**32)))
+    m = draw(st.integers(1, 120))
+    keyed_hash = KeyedHash(KEY)
+    left = rng.integers(0, N_ITEMS, m)
+    right = (left + rng.integers(1, N_ITEMS, m)) % N_ITEMS
+    event = rng.integers(0, 30, m) if draw(st.booleans()) else None
+    rows = Comparisons(
+        left,
+        right,
+        rng.integers(-1, 2, m).astype(np.int8),
+        keyed_hash.of_integers(rng.integers(0, draw(st.integers(1, 6)), m)),
+        None if event is None else keyed_hash.of_integers(event),
+    )
+    return own(rows, Ties.SPLIT, keyed_hash, None if event is None else np.arange(m))
+
+
+@st.composite
+def all_bounds(draw) -> Bounds:
+    return Bounds(
+        n_items=N_ITEMS,
+        ties=draw(st.sampled_from([Ties.SPLIT, Ties.RANDOM])),
+        max_contributions=draw(st.sampled_from([None, 1, 3, 50])),
+        per_item_cap=draw(st.sampled_from([None, 1, 2])),
+        distinct_pairs=draw(st.booleans()),
+    )
+
+
+def as_rows(kept: Comparisons) -> Counter:
+    return Counter(zip(kept.left.tolist(), kept.right.tolist(), kept.outcome.tolist(), strict=True))
+
+
+def in_shares(bucket: OwnedRows, bounds: Bounds, rows_at_once: int, piece: int):
+    """Kept rows, places of rows in conflict, and the tally."""
+
+    def pieces():
+        for start in range(0, len(bucket), piece):
+            yield OwnedRows(bucket.words[:, start : start + piece])
+
+    kept, places, tally = Counter(), Counter(), Counter()
+    for part in bound_crowded(pieces, len(bucket), bounds, KeyedHash(KEY), rows_at_once):
+        kept += as_rows(part.kept)
+        if len(part.conflicts):
+            places.update(part.conflicts.place.tolist())
+        tally.update(part.tally)
+    return kept, places, dict(tally)
+
+
+@given(buckets(), all_bounds(), st.integers(1, 150), st.integers(1, 150))
+def test_the_same_rows_are_kept_and_set_aside_whatever_the_shares(
+    bucket, bounds, rows_at_once, piece
+):
+    whole = bound_bucket(bucket, bounds, KeyedHash(KEY))
+    kept, places, tally = in_shares(bucket, bounds, rows_at_once, piece)
+    assert kept == as_rows(whole.kept)
+    expected = whole.conflicts.place.tolist() if len(whole.conflicts) else []
+    assert places == Counter(expected)
+    assert tally == whole.tally
+
+
+@pytest.mark.parametrize("spilled", [True, False])
+def test_a_partition_above_the_limit_is_read_piece_by_piece_and_is_the_same(spilled):
+    rng = np.random.default_rng(3)
+    made = [OwnedRows(rng.integers(0, 2**63, (6, 400), dtype=np.uint64) * 2) for _ in range(3)]
+    with tempfile.TemporaryFile() as file:
+        spill = SpillFile(file.fileno()) if spilled else None
+        partitions: dict[int, list[Parcel]] = {}
+        for rows in made:
+            for partition, parcel in pack(rows, Partitioning(1, 3), spill):
+                partitions.setdefault(partition, []).append(parcel)
+        for parcels in partitions.values():
+            at_once = list(unpack(parcels, spill, 10_000))
+            in_pieces = list(unpack(parcels, spill, 1))
+            for one, other in zip(at_once, in_pieces, strict=True):
+                assert one.n_rows == other.n_rows == len(one.rows())
+                assert (one.rows().words == other.rows().words).all()
+                joined = OwnedRows.concatenate(list(other.pieces()))
+                assert (joined.words == one.rows().words).all()

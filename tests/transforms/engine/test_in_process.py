@@ -1,0 +1,80 @@
+"""The stand-in for Beam does in bundles what Beam does, in the order of the input."""
+
+from __future__ import annotations
+
+import os
+import threading
+
+import pytest
+
+from hushrank.transforms.engine import in_process
+from hushrank.transforms.engine.workers import MAX_LOCAL_WORKERS
+
+
+class _Numbered(in_process.DoFn):
+    """An element -> it, beside the elements that its bundle had before; their sum at the end."""
+
+    def start_bundle(self) -> None:
+        self._before: list[int] = []
+
+    def process(self, element: int) -> list[object]:
+        before = tuple(self._before)
+        self._before.append(element)
+        return [(element, before), in_process.TaggedOutput("seen", element)]
+
+    def finish_bundle(self) -> list[in_process.WindowedValue]:
+        return [in_process.GlobalWindows.windowed_value(sum(self._before))]
+
+
+def outputs(elements: list[int]) -> tuple[list[object], list[int]]:
+    pipeline = in_process.Pipeline()
+    found = (
+        pipeline
+        | in_process.Create(elements)
+        | in_process.ParDo(_Numbered()).with_outputs("seen", main="main")
+    )
+    return found["main"].elements, found["seen"].elements
+
+
+def test_each_worker_gets_a_bundle_and_outputs_keep_the_order(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    main, seen = outputs([1, 2, 3, 4, 5])
+    assert seen == [1, 2, 3, 4, 5]
+    assert main == [(1, ()), 1, (2, ()), (3, (2,)), 5, (4, ()), (5, (4,)), 9]
+
+
+def test_there_are_no_more_bundles_than_memory_is_planned_for(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 64)
+    main, _ = outputs(list(range(64)))
+    assert sum(isinstance(output, int) for output in main) == MAX_LOCAL_WORKERS
+
+
+@pytest.mark.parametrize(("elements", "sums"), [([], [0]), ([7], [(7, ()), 7])])
+def test_what_is_too_little_for_two_makes_one_bundle(elements, sums):
+    assert outputs(elements)[0] == sums
+
+
+def test_bundles_are_worked_on_at_the_same_time(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    both = threading.Barrier(2)
+
+    class Waiting(in_process.DoFn):
+        def process(self, element: int) -> list[int]:
+            both.wait(timeout=60)  # one bundle after the other would break the barrier
+            return [element]
+
+    found = in_process.Pipeline() | in_process.Create([1, 2]) | in_process.ParDo(Waiting())
+    assert found.elements == [1, 2]
+
+
+def test_what_a_bundle_raises_is_raised(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+
+    class Failing(in_process.DoFn):
+        def process(self, element: int) -> list[int]:
+            if element == 2:
+                raise ValueError("two")
+            return [element]
+
+    with pytest.raises(ValueError, match="two"):
+        _ = in_process.Pipeline() | in_process.Create([1, 2]) | in_process.ParDo(Failing())

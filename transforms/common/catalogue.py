@@ -1,0 +1,105 @@
+"""The public catalogue: the n things being ranked. It is configuration, never learned from rows."""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from hushrank.transforms.common.schema import by_distinct, is_text, to_numpy, to_text
+
+UNKNOWN = -1
+
+Codes = NDArray[np.int32]
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """Names of the items; an item's code is its position, 0 to n - 1.
+
+    A row may name an item by its name, or by its position where no name is itself an integer: with
+    `names: [101, 205]` the integer 101 means that name. Blanks around a name do not count.
+
+    Raises:
+        ValueError: fewer than two names, an empty name, or a name that stands twice.
+    """
+
+    names: tuple[str, ...]
+
+    def __post_init__(self) -> None:
+        if len(self.names) < 2:
+            raise ValueError(f"a ranking needs at least 2 items, got {len(self.names)}")
+        bare = [name.strip() for name in self.names]
+        if not all(bare):
+            raise ValueError("an item's name is empty")
+        name, times = Counter(bare).most_common(1)[0]
+        if times > 1:
+            raise ValueError(f"item {name} stands {times} times; each item must have one name")
+
+    @classmethod
+    def of_count(cls, n_items: int) -> Catalogue:
+        """Items named 0, 1, ... n_items - 1."""
+        return cls(tuple(str(code) for code in range(n_items)))
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def codes(self, column: pa.Array) -> Codes:
+        """Code of the item in each row; `UNKNOWN` where it is null or not in the catalogue."""
+        if pa.types.is_dictionary(column.type):
+            return by_distinct(column, self.codes, np.int32(UNKNOWN))
+        if is_text(column.type):
+            found = pc.index_in(to_text(column), value_set=self._texts, skip_nulls=True)
+            codes = to_numpy(pc.fill_null(found, UNKNOWN))
+            return np.where(codes >= len(self), codes - np.int32(len(self)), codes)
+        if column.null_count == 0:
+            return self._codes_of_integers(to_numpy(column))
+        codes = self._codes_of_integers(to_numpy(pc.fill_null(column, 0)))
+        return np.where(to_numpy(pc.is_null(column)), np.int32(UNKNOWN), codes)
+
+    def _codes_of_integers(self, values: NDArray[Any]) -> Codes:
+        if not self._values_are_codes:
+            known, codes = self._integers
+            signed = values.astype(np.int64, copy=False)  # above 2^63 it wraps: no longer equal
+            place = np.minimum(np.searchsorted(known, signed), len(known) - 1)
+            found = (known[place] == signed) & (signed == values)
+            return np.where(found, codes[place], np.int32(UNKNOWN))
+        if len(values) == 0 or (values.min() >= 0 and values.max() < len(self)):
+            return values.astype(np.int32, copy=False)
+        inside = (values >= 0) & (values < len(self))
+        codes = np.where(inside, values, 0).astype(np.int32)
+        codes[~inside] = UNKNOWN
+        return codes
+
+    @cached_property
+    def _integers(self) -> tuple[NDArray[np.int64], Codes]:
+        """The names that are integers, ascending, and their codes."""
+        integers = ((int(name), code) for code, name in enumerate(self.names) if _is_integer(name))
+        known = np.array(sorted(integers), np.int64).reshape(-1, 2)
+        return known[:, 0], known[:, 1].astype(np.int32)
+
+    @cached_property
+    def _values_are_codes(self) -> bool:
+        """Whether integers are positions: no name is an integer, or each is its position."""
+        values, codes = self._integers
+        return len(values) in (0, len(self)) and bool((values == codes).all())
+
+    @cached_property
+    def _texts(self) -> pa.Array:
+        """Every text that means an item: the names, then, unless names are integers, positions."""
+        has_integers = len(self._integers[0]) > 0
+        positions = () if has_integers else tuple(str(code) for code in range(len(self)))
+        bare = tuple(name.strip() for name in self.names)
+        return pa.array(bare + positions, pa.large_string())
+
+
+def _is_integer(name: str) -> bool:
+    digits = name.removeprefix("-")
+    canonical = digits.isascii() and digits.isdigit() and name == str(int(name))
+    return canonical and -(2**63) <= int(name) < 2**63

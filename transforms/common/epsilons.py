@@ -1,0 +1,245 @@
+"""Which epsilon each row of a log is privatised with: a number, a column, or a table by person.
+
+Pure: a batch in, a column out. A row whose epsilon breaks a rule is set aside with the reason; no
+message holds anybody's epsilon.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from hushrank.transforms.common.encode import Mask
+from hushrank.transforms.common.schema import (
+    ComparisonColumns,
+    InputError,
+    by_distinct,
+    is_text,
+    to_numpy,
+    to_text,
+)
+
+USER, EPSILON = "user", "epsilon"  # columns of a table of epsilons
+
+NO_EPSILON = "null epsilon"
+NOT_A_NUMBER = "epsilon is not a number"
+OUT_OF_RANGE = "epsilon is outside epsilon_range"
+NOT_IN_TABLE = "user is not in the table of epsilons"
+REASONS = (None, NO_EPSILON, NOT_A_NUMBER, OUT_OF_RANGE, NOT_IN_TABLE)
+
+Epsilons = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AnswerColumns(ComparisonColumns):
+    """Columns of a comparison log, and the one of the epsilons, if there is one."""
+
+    epsilon: str | None = None
+
+
+class OwnerAndEpsilon(Protocol):
+    """The columns that decide a row's epsilon, of any kind of log."""
+
+    @property
+    def user(self) -> str | None:
+        """Whose row it is."""
+        ...
+
+    @property
+    def epsilon(self) -> str | None:
+        """The row's epsilon."""
+        ...
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EpsilonSource:
+    """Where epsilons come from, and between which bounds they must lie.
+
+    Attributes:
+        low, high: public; a row with an epsilon outside is set aside.
+        value: one epsilon for all rows; None: it comes from the column or the table.
+        table: path of a CSV or Parquet file with the columns `user` and `epsilon`.
+
+    Raises:
+        ValueError: the bounds are not 0 < low <= high < infinity.
+    """
+
+    low: float
+    high: float
+    value: float | None = None
+    table: str | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.low <= self.high < math.inf:
+            raise ValueError(f"need 0 < low <= high < inf, got {self.low!r} and {self.high!r}")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Shares:
+    """How a person's epsilon becomes that of each of their answers.
+
+    Attributes:
+        per_user: divide it by the number of the person's answers.
+        max_contributions: L, the answers of one person that count; None: all.
+    """
+
+    per_user: bool = False
+    max_contributions: int | None = None
+
+    @property
+    def meet(self) -> bool:
+        """Whether all answers of a person must meet."""
+        return self.per_user or self.max_contributions is not None
+
+
+@dataclass(frozen=True, slots=True)
+class EpsilonTable:
+    """Epsilon by person; a person stands in it once."""
+
+    users: pa.Array  # integers or text
+    epsilons: Epsilons
+
+    def of(self, users: pa.Array) -> tuple[Epsilons, Mask]:
+        """Epsilon of each person, and whether they are in the table.
+
+        Raises:
+            InputError: the log names people in another type than the table does.
+        """
+        place = by_distinct(users, self._places, np.int32(-1))
+        return np.append(self.epsilons, np.nan)[place], place >= 0
+
+    def _places(self, users: pa.Array) -> NDArray[np.int32]:
+        known = self.users
+        if is_text(users.type):
+            users, known = users.cast(pa.large_binary()), _as_bytes(known)
+        else:
+            users, known = _within_int64(users), _as_integers(known)
+            if len(known) and known.null_count == len(known):
+                raise InputError(
+                    "privacy.epsilon_table: holds text in column user, but the log names people by"
+                    " integers. One person must be named in one way: cast one of them."
+                )
+        return to_numpy(pc.fill_null(pc.index_in(users, value_set=known, skip_nulls=True), -1))
+
+
+def read_epsilon_table(path: str) -> EpsilonTable:
+    """The table at `path`.
+
+    Raises:
+        InputError: it cannot be read, lacks a column, or names a person twice.
+    """
+    try:
+        if Path(path).suffix.lower() == ".csv":
+            as_text = pyarrow.csv.ConvertOptions(
+                column_types={USER: pa.string(), EPSILON: pa.string()},
+                include_columns=[USER, EPSILON],
+            )
+            table = pyarrow.csv.read_csv(path, convert_options=as_text)
+        else:
+            table = pq.read_table(path, columns=[USER, EPSILON])
+        users, epsilons = (table[name].combine_chunks() for name in (USER, EPSILON))
+    except (pa.ArrowException, OSError, KeyError):  # Arrow's own text may quote a row
+        raise InputError(
+            f"{path}: not a table with the columns user and epsilon. Write it as CSV or Parquet."
+        ) from None
+    if users.null_count or pc.count_distinct(users).as_py() != len(users):
+        raise InputError(
+            f"{path}: a person stands twice in column user, or a row names nobody. Give each person"
+            " one row."
+        )
+    values, _ = numbers_of(epsilons)
+    return EpsilonTable(users, values)
+
+
+def epsilons_of(
+    batch: pa.RecordBatch,
+    columns: OwnerAndEpsilon,
+    source: EpsilonSource,
+    table: EpsilonTable | None,
+) -> tuple[Epsilons, NDArray[np.int8]]:
+    """Epsilon of each row, and the rule that it breaks.
+
+    Args:
+        batch: rows as read.
+        columns: names the column of epsilons, or, with a table, of people.
+        source: bounds, and the value where there is one for all.
+        table: read from `source.table`.
+
+    Returns:
+        Epsilons, shape (m,), NaN where there is none; index into `REASONS`, shape (m,), 0: none.
+    """
+    m = len(batch)
+    if source.value is not None:
+        return np.full(m, source.value), np.zeros(m, np.int8)
+    if table is not None and columns.user is not None:
+        epsilons, found = table.of(batch[columns.user])
+        absent = np.where(found, 0, REASONS.index(NOT_IN_TABLE))
+    elif columns.epsilon is not None:
+        epsilons, null = numbers_of(batch[columns.epsilon])
+        absent = np.where(null, REASONS.index(NO_EPSILON), 0)
+    else:
+        raise ValueError("epsilons need a value, a column, or a table with a column of people")
+    within = (epsilons >= source.low) & (epsilons <= source.high)
+    if within.all():
+        return epsilons, np.zeros(m, np.int8)
+    rule = np.where(np.isnan(epsilons), REASONS.index(NOT_A_NUMBER), REASONS.index(OUT_OF_RANGE))
+    return epsilons, np.where(within, 0, np.where(absent > 0, absent, rule)).astype(np.int8)
+
+
+def numbers_of(column: pa.Array) -> tuple[Epsilons, Mask]:
+    """Values as the nearest numbers, NaN where there is none, and which of them are null."""
+    return by_distinct(column, _numbers, np.nan), to_numpy(pc.is_null(column))
+
+
+def _numbers(values: pa.Array) -> Epsilons:
+    if not is_text(values.type):
+        nearest = pc.cast(values, pa.float64(), safe=False)  # of an integer above 2^53 as well
+        return np.asarray(to_numpy(pc.fill_null(nearest, np.nan)), np.float64)
+    try:
+        return to_numpy(pc.fill_null(values.cast(pa.float64()), np.nan))
+    except pa.ArrowInvalid:  # some text is no number: one by one, each distinct text once
+        coded = values.dictionary_encode()
+        return by_distinct(coded, _numbers_one_by_one, np.nan)
+
+
+def _numbers_one_by_one(texts: pa.Array) -> Epsilons:
+    return np.array([*map(_number, to_text(texts).to_pylist())], np.float64)
+
+
+def _number(text: str | None) -> float:
+    try:
+        return math.nan if text is None else float(text)
+    except ValueError:
+        return math.nan
+
+
+def _as_bytes(column: pa.Array) -> pa.Array:
+    """Names of people as bytes; integers as their digits."""
+    text = column if is_text(column.type) else column.cast(pa.large_string())
+    return text.cast(pa.large_binary())
+
+
+def _as_integers(people: pa.Array) -> pa.Array:
+    """Names of people as int64; null where one is no integer."""
+    if not is_text(people.type):
+        return _within_int64(people)
+    texts = to_text(people)
+    whole = pc.match_substring_regex(texts, r"^-?([0-9]{1,18}|[1-8][0-9]{18})$")
+    return pc.if_else(whole, texts, None).cast(pa.int64())
+
+
+def _within_int64(users: pa.Array) -> pa.Array:
+    """Integers as int64; null above, where nobody of a table can be."""
+    if not pa.types.is_uint64(users.type):
+        return users.cast(pa.int64())
+    above = pc.greater(users, pa.scalar((1 << 63) - 1, pa.uint64()))
+    return pc.if_else(above, None, users).cast(pa.int64())

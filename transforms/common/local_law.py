@@ -1,0 +1,74 @@
+"""What a randomisation of single answers or rankings is, in exact numbers.
+
+The run that states a law and the workers that draw by it are different processes, perhaps of
+different machines. So the law goes to them with the job, and a worker whose own code comes to other
+numbers refuses before it draws anything.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hushrank.privacy.laplace_ranks import rank_law
+from hushrank.privacy.laplace_response import response_law
+from hushrank.privacy.mallows import MOST_ITEMS, insertion_weights
+from hushrank.privacy.randomized_response import flip_thresholds
+from hushrank.transforms.common.randomisation import Randomisation, RankingMechanism
+
+
+@dataclass(frozen=True, slots=True)
+class LocalLaw:
+    """The law at the ends of the range of epsilons that a job accepts.
+
+    Attributes:
+        quantity: what the numbers are.
+        epsilons: the smallest and the largest.
+        numbers: one for each of these.
+    """
+
+    quantity: str
+    epsilons: tuple[float, float]
+    numbers: tuple[int | float, int | float]
+
+    def require(self, found: LocalLaw) -> None:
+        """Refuse to draw by another law than this one, which is stated.
+
+        Raises:
+            RuntimeError: `found`, which the caller's code comes to, is another.
+        """
+        if found != self:
+            raise RuntimeError(
+                "this worker would randomise otherwise than the run states: both must have the same"
+                " version of hushrank"
+            )
+
+
+def law_of_answers(randomisation: Randomisation, low: float, high: float) -> LocalLaw:
+    """How single answers are randomised at epsilons from `low` to `high`.
+
+    Raises:
+        ValueError: an epsilon is not finite and positive, or too small.
+    """
+    ends = (low, high)
+    if randomisation is Randomisation.LAPLACE:
+        scales = (response_law(low).scale, response_law(high).scale)
+        return LocalLaw("scale of the noise, in steps of its grid", ends, scales)
+    at_low, at_high = flip_thresholds(np.array(ends)).tolist()
+    return LocalLaw("threshold of a flip, of 2^64", ends, (at_low, at_high))
+
+
+def law_of_rankings(mechanism: RankingMechanism, low: float, high: float, longest: int) -> LocalLaw:
+    """How rankings of `longest` items are randomised at epsilons from `low` to `high`.
+
+    Raises:
+        ValueError: an epsilon is not finite and positive, or too small.
+    """
+    ends = (low, high)
+    if mechanism is RankingMechanism.LAPLACE_RANKS:
+        scales = (rank_law(longest, low).scale, rank_law(longest, high).scale)
+        return LocalLaw("scale of the noise, in steps of its grid", ends, scales)
+    weights = insertion_weights(np.array(ends), min(longest, MOST_ITEMS))
+    at_low, at_high = weights[-1].tolist()
+    return LocalLaw("smallest weight of an insertion, of 2^44", ends, (at_low, at_high))

@@ -1,0 +1,223 @@
+"""Bound what one person contributes: at most L rows, wherever the person's rows came from.
+
+A sensitivity is only true if its bound is enforced, so this is where the guarantee starts. Rows
+meet in the bucket of their person. Which of them are kept depends on a keyed hash of the person and
+of the row's content alone: not on files, row groups, bundles, order or retries; and nobody without
+the run's key can predict it. Everything here is pure and works on one bucket at a time.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from hushrank.privacy.keyed_hash import Block, Hashes, KeyedHash
+from hushrank.transforms.common.encode import Comparisons, Outcomes
+from hushrank.transforms.common.flat_lists import take_lists
+from hushrank.transforms.common.schema import Ties
+from hushrank.transforms.common.sorting import (
+    Mask,
+    Order,
+    Words,
+    new_run,
+    number_runs,
+    order_within,
+    sort_into_runs,
+)
+from hushrank.transforms.comparisons.owned_rows import OwnedRows, comparisons_of
+
+# labels of the hashes; `transforms.comparisons.owned_rows` has the next
+_EVENT, _ROW, _COPY, _PAIR = range(4)
+
+CONFLICT = "another row of the same user, pair and event has another outcome"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bounds:
+    """What may remain of one person's rows.
+
+    Attributes:
+        n_items: size of the catalogue.
+        ties: `drop` removes ties before anything is counted; `random` decides those that are kept.
+        max_contributions: L; None: no bound (the unit of privacy is one comparison).
+        per_item_cap: c; None: no cap.
+        distinct_pairs: at most one row on each pair of items.
+    """
+
+    n_items: int
+    ties: Ties
+    max_contributions: int | None
+    per_item_cap: int | None = None
+    distinct_pairs: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Bounded:
+    """What is kept of a bucket, and what happened to the rest (confidential).
+
+    Attributes:
+        kept: the rows within the bounds.
+        conflicts: copies of one event that contradict each other.
+        tally: counts of rows and owners.
+    """
+
+    kept: Comparisons
+    conflicts: OwnedRows
+    tally: dict[str, int]
+
+
+def bound_bucket(rows: OwnedRows, bounds: Bounds, keyed_hash: KeyedHash) -> Bounded:
+    """Keep a uniformly random share of each owner's rows within `bounds`.
+
+    Without `distinct_pairs` the L rows are a uniform sample without replacement of the owner's
+    rows. With it, they are on a uniform sample of the owner's pairs, and on each pair a uniform
+    choice among its rows. `per_item_cap` goes through the rows in that random order and leaves out
+    every row that is not among the first c of both its items.
+
+    Args:
+        rows: all rows of the owners in this bucket.
+        bounds: what may remain.
+        keyed_hash: the run's secret hash.
+
+    Returns:
+        The rows kept; those of events whose copies contradict each other; confidential tallies.
+    """
+    tally = {"rows_with_owner": len(rows)}
+    rows, conflicts = one_row_an_event(rows, keyed_hash)
+    tally["conflicting_rows"] = len(conflicts)
+    tally["duplicate_rows"] = tally["rows_with_owner"] - len(rows) - len(conflicts)
+    order, starts, priority = _prioritise(rows, keyed_hash)
+    if bounds.distinct_pairs or bounds.per_item_cap is not None:
+        rows, priority = rows.take(order), np.take(priority, order, axis=0)
+        rows, priority = _on_pairs_and_items(rows, priority, bounds, keyed_hash)
+        order, starts = np.arange(len(rows)), new_run(*rows.owner_words)
+    tally["owners"] = int(np.count_nonzero(starts))
+    if bounds.max_contributions is not None:
+        order = order[np.flatnonzero(among_first(starts, bounds.max_contributions))]
+    tally["rows_kept"] = len(order)
+    kept = comparisons_of(np.take(rows.content, order))
+    if bounds.ties is Ties.RANDOM:
+        kept = Comparisons(kept.left, kept.right, toss(kept.outcome, priority[order]))
+    return Bounded(kept, conflicts, tally)
+
+
+def _on_pairs_and_items(
+    rows: OwnedRows, priority: Hashes, bounds: Bounds, keyed_hash: KeyedHash
+) -> tuple[OwnedRows, Hashes]:
+    """The rows within `distinct_pairs` and `per_item_cap`; given and returned by priority."""
+    if bounds.distinct_pairs:
+        rows, priority = one_row_a_pair(rows, priority, keyed_hash)
+    if bounds.per_item_cap is not None:
+        among = among_first_of_items(rows, bounds.n_items, bounds.per_item_cap)
+        within = np.flatnonzero(among.all(axis=1))
+        rows, priority = rows.take(within), priority[within]
+    return rows, priority
+
+
+def one_row_an_event(rows: OwnedRows, keyed_hash: KeyedHash) -> tuple[OwnedRows, OwnedRows]:
+    """Merge the copies of each event (owner, pair, event); where copies contradict, set all aside.
+
+    Not just any copy may be kept: adding one row must never turn a win into a loss, which would
+    move two counts where the sensitivity allows one.
+    """
+    if rows.event is None:
+        return rows, rows.take(np.empty(0, np.int64))
+    identity = keyed_hash.of_tuples(_EVENT, rows.owner_words, (rows.pair,), rows.event)
+    by_event = sort_into_runs(rows.owner_words, identity)
+    rows, first = rows.take(by_event.order), np.ones(len(rows), np.bool_)
+    first[by_event.repeats] = False
+    run, outcome = number_runs(first), rows.outcome
+    contradicts = np.zeros(int(first.sum()), np.bool_)
+    contradicts[run[outcome != outcome[first][run]]] = True
+    return rows.filter(first & ~contradicts[run]), rows.filter(contradicts[run])
+
+
+def _prioritise(rows: OwnedRows, keyed_hash: KeyedHash) -> tuple[Order, Mask, Hashes]:
+    """Give every row 128 secret bits made from its owner, its content and which copy it is.
+
+    Returns:
+        The order of the rows, owner by owner, in which these bits ascend; at which places of it
+        another owner's rows start; the bits of each row.
+    """
+    priority = priorities(rows, keyed_hash)
+    by_content = sort_into_runs(rows.owner_words, priority)
+    order, later = by_content.order, by_content.repeats  # the same content again: copies 1, 2, ...
+    if len(later) == 0:
+        return order, by_content.starts, priority
+    new = np.diff(later, prepend=-1) > 1  # after another content's copies, or none
+    originals = later[new] - 1
+    copies, copy = order[later], (later - originals[number_runs(new)]).view(np.uint64)
+    priority[copies] = priorities_of_copies(priority[copies], copy, keyed_hash)
+    # Only owners with copies are out of order now; they are few, or else this takes as long again.
+    starts = np.flatnonzero(by_content.starts)
+    moved = np.unique(np.searchsorted(starts, later, side="right") - 1)
+    sizes = np.diff(starts, append=len(order))
+    places = take_lists(np.arange(len(order)), sizes, moved)
+    theirs, owner = order[places], np.repeat(np.arange(len(moved)), sizes[moved])
+    order[places] = theirs[order_within(owner, priority[theirs])]
+    return order, by_content.starts, priority
+
+
+def priorities(rows: OwnedRows, keyed_hash: KeyedHash) -> Hashes:
+    """128 secret bits for each row, made from its owner, content and event."""
+    content: list[Block] = [rows.owner_words, (rows.content,)]
+    if rows.event is not None:
+        content.append(rows.event)
+    return keyed_hash.of_tuples(_ROW, *content)
+
+
+def priorities_of_copies(priority: Hashes, copy: Words, keyed_hash: KeyedHash) -> Hashes:
+    """Those of copies 1, 2, ... of contents with these priorities."""
+    return keyed_hash.of_tuples(_COPY, priority, (copy,))
+
+
+def one_row_a_pair(
+    rows: OwnedRows, priority: Hashes, keyed_hash: KeyedHash
+) -> tuple[OwnedRows, Hashes]:
+    """Keep the first row by priority of each (owner, pair); then sort by owner and the pair's hash.
+
+    Were the pairs sorted by their first row, a pair with many rows would tend to come early.
+    """
+    pair = keyed_hash.of_tuples(_PAIR, rows.owner_words, (rows.pair,))
+    order = order_within(owner_numbers(rows), pair)  # on one pair still by priority
+    pair = np.take(pair, order, axis=0)
+    first = np.flatnonzero(new_run(pair[:, 0], pair[:, 1]))
+    chosen = order[first]
+    # The upper word sorts the pairs; the lower word stays the row's own, for the coin.
+    return rows.take(chosen), np.stack([pair[first, 0], priority[chosen, 1]], axis=1)
+
+
+def among_first_of_items(rows: OwnedRows, n_items: int, cap: int) -> Mask:
+    """Whether each row is among the first `cap` of its owner on either of its items: shape (m, 2).
+
+    Rows are sorted by owner, each owner's by priority.
+    """
+    compared, owner = rows.comparisons(), owner_numbers(rows)
+    ends = [owner * n_items + item for item in (compared.left, compared.right)]
+    holder = np.stack(ends, axis=1).reshape(-1)  # row by row: both of a row's items, then the next
+    order = np.argsort(holder, kind="stable")
+    among = np.ones(len(holder), np.bool_)
+    among[order[~among_first(new_run(holder[order]), cap)]] = False
+    return among.reshape(-1, 2)
+
+
+def toss(outcome: Outcomes, priority: Hashes) -> Outcomes:
+    """Decide ties by a secret bit of the row that nothing else uses."""
+    coin = np.where(priority[:, 1] & np.uint64(1), np.int8(1), np.int8(-1))
+    return np.where(outcome == 0, coin, outcome)
+
+
+def owner_numbers(rows: OwnedRows) -> Order:
+    """0, 1, 2, ... for each owner, of rows in which each owner's are neighbours."""
+    return number_runs(new_run(*rows.owner_words))
+
+
+def among_first(starts: Mask, most: int) -> Mask:
+    """Whether each row is among the first `most` of its run, given where runs start."""
+    first, reach = starts.copy(), 1  # whether a run starts at most `reach` - 1 rows before
+    while reach < min(most, len(starts)):
+        step = min(reach, most - reach)
+        first[step:] |= first[:-step]
+        reach += step
+    return first

@@ -1,0 +1,200 @@
+"""Bound buckets that are too large to be held at once: one person may have any number of rows.
+
+The rows of a bucket are gone through once for each *share* of the pairs of items. Rows that decide
+about each other before priorities do (copies of an event, copies of a content, rows on one pair)
+are on one pair, so a share is settled on its own, and hands on only rows that may still be kept.
+What remains of all shares is bounded as a whole. The result is that of `bound.bound_bucket`, row
+for row, whatever the shares. Pure: works on one bucket at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushrank.privacy.keyed_hash import Hashes, KeyedHash
+from hushrank.transforms.common.encode import Comparisons
+from hushrank.transforms.common.schema import Ties
+from hushrank.transforms.common.sorting import Mask, new_run, sort_into_runs
+from hushrank.transforms.comparisons.bound import (
+    Bounded,
+    Bounds,
+    among_first,
+    among_first_of_items,
+    one_row_a_pair,
+    one_row_an_event,
+    owner_numbers,
+    priorities,
+    priorities_of_copies,
+    toss,
+)
+from hushrank.transforms.comparisons.owned_rows import OwnedRows
+
+Pieces = Callable[[], Iterable[OwnedRows]]  # all rows of a bucket, some at a time; anew each time
+Copies = NDArray[np.int64]
+
+_MIX = np.uint64(0x9E3779B97F4A7C15)  # spreads pairs over shares, and decides nothing else
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """Rows with the secret bits that decide about each."""
+
+    rows: OwnedRows
+    priority: Hashes
+
+    def and_(self, more: _Ranked) -> _Ranked:
+        """Both, owner by owner, each owner's rows by priority."""
+        rows = OwnedRows.concatenate([self.rows, more.rows])
+        priority = np.concatenate([self.priority, more.priority])
+        order = sort_into_runs(rows.owner_words, priority).order
+        return _Ranked(rows.take(order), np.take(priority, order, axis=0))
+
+    def where(self, keep: Mask) -> _Ranked:
+        """The rows where `keep` is true."""
+        return _Ranked(self.rows.filter(keep), self.priority[keep])
+
+
+def bound_crowded(
+    pieces: Pieces, n_rows: int, bounds: Bounds, keyed_hash: KeyedHash, rows_at_once: int
+) -> Iterator[Bounded]:
+    """Keep what `bound_bucket` would keep, with some `rows_at_once` rows in memory.
+
+    More are there only where that many are copies of one event, or where that many are kept.
+
+    Args:
+        pieces: the rows, of any owners.
+        n_rows: how many they are.
+        bounds: what may remain.
+        keyed_hash: the run's secret hash.
+        rows_at_once: at least 1.
+
+    Returns:
+        What `bound_bucket` returns, in parts; the tallies of the parts add up to its tally.
+    """
+    n_shares = -(-n_rows // rows_at_once)
+    one_by_one = bounds.max_contributions is None and bounds.per_item_cap is None
+    nothing = _nothing(next(iter(pieces())))
+    remaining, owners = nothing, nothing.rows.owner
+    for share in range(n_shares):
+        on_share = nothing
+        for ranked, conflicts in _settled(pieces, share, n_shares, keyed_hash, rows_at_once):
+            if conflicts is not None:
+                yield conflicts
+            if bounds.distinct_pairs:
+                on_share = _first_on_pairs(on_share.and_(ranked))
+            elif not one_by_one:
+                on_share = _hopeful(on_share.and_(ranked), bounds)
+            else:
+                owners = np.unique(np.concatenate([owners, ranked.rows.owner]), axis=0)
+                yield _kept(ranked, bounds, {})
+        if bounds.distinct_pairs:
+            on_share = _Ranked(*one_row_a_pair(on_share.rows, on_share.priority, keyed_hash))
+        remaining = _hopeful(remaining.and_(on_share), bounds)
+    tally = {"rows_with_owner": n_rows, "conflicting_rows": 0, "duplicate_rows": 0}
+    tally["owners"] = len(owners) + int(np.count_nonzero(_starts(remaining)))
+    yield _kept(_within(remaining, bounds), bounds, tally)
+
+
+def _settled(
+    pieces: Pieces, share: int, n_shares: int, keyed_hash: KeyedHash, rows_at_once: int
+) -> Iterator[tuple[_Ranked, Bounded | None]]:
+    """Every row of the share that is no copy of an event, and what was set aside."""
+    rows, copies = _collected(pieces, share, n_shares, rows_at_once)
+    if rows.event is not None:
+        single, conflicts = one_row_an_event(rows, keyed_hash)
+        tally = {"conflicting_rows": len(conflicts)}
+        tally["duplicate_rows"] = len(rows) - len(single) - len(conflicts)
+        ranked = _Ranked(single, priorities(single, keyed_hash))
+        yield ranked, Bounded(_nothing(rows).rows.comparisons(), conflicts, tally)
+        return
+    priority, ends = priorities(rows, keyed_hash), np.cumsum(copies)
+    for start in range(0, int(copies.sum()), rows_at_once):
+        number = np.arange(start, min(start + rows_at_once, int(ends[-1])))
+        place = np.searchsorted(ends, number, side="right")
+        copy = (number - (ends - copies)[place]).view(np.uint64)
+        bits, later = priority[place], np.flatnonzero(copy)
+        bits[later] = priorities_of_copies(bits[later], copy[later], keyed_hash)
+        yield _Ranked(rows.take(place), bits), None
+
+
+def _collected(
+    pieces: Pieces, share: int, n_shares: int, rows_at_once: int
+) -> tuple[OwnedRows, Copies]:
+    """The rows of a share, and of each how often it is there; those with events are not merged."""
+    held: list[OwnedRows] = []
+    times: list[Copies] = []
+    for piece in pieces():
+        mixed = (piece.pair * _MIX) >> np.uint64(33)  # 31 bits
+        mine = piece.filter((mixed * np.uint64(n_shares)) >> np.uint64(31) == share)
+        held.append(mine)
+        times.append(np.ones(len(mine), np.int64))
+        if mine.event is None and sum(map(len, held)) > rows_at_once:
+            held, times = _merged(held, times)
+    if held[0].event is None:
+        held, times = _merged(held, times)
+    return OwnedRows.concatenate(held), np.concatenate(times)
+
+
+def _merged(held: list[OwnedRows], times: list[Copies]) -> tuple[list[OwnedRows], list[Copies]]:
+    """One row for each owner and content."""
+    words, copies = OwnedRows.concatenate(held).words, np.concatenate(times)
+    order = np.lexsort(words)
+    words = np.take(words, order, axis=1)
+    first = np.flatnonzero(new_run(*words))
+    if not len(first):
+        return [OwnedRows(words)], [copies]
+    return [OwnedRows(np.take(words, first, axis=1))], [np.add.reduceat(copies[order], first)]
+
+
+def _first_on_pairs(ranked: _Ranked) -> _Ranked:
+    """The first row by priority of each owner and pair."""
+    owner, pair = owner_numbers(ranked.rows), ranked.rows.pair
+    order = np.lexsort((pair, owner))
+    keep = np.zeros(len(order), np.bool_)
+    keep[order[new_run(owner[order], pair[order])]] = True
+    return ranked.where(keep)
+
+
+def _hopeful(ranked: _Ranked, bounds: Bounds) -> _Ranked:
+    """Without rows that are certainly not kept, whatever else their owner has.
+
+    A row that is not among the first c on one of its items still counts on the other.
+    """
+    if bounds.per_item_cap is not None:
+        among = among_first_of_items(ranked.rows, bounds.n_items, bounds.per_item_cap)
+        return ranked.where(np.asarray(among.any(axis=1)))
+    if bounds.max_contributions is None:
+        return ranked
+    return ranked.where(among_first(_starts(ranked), bounds.max_contributions))
+
+
+def _within(ranked: _Ranked, bounds: Bounds) -> _Ranked:
+    """The rows within the bounds."""
+    if bounds.per_item_cap is not None:
+        among = among_first_of_items(ranked.rows, bounds.n_items, bounds.per_item_cap)
+        ranked = ranked.where(np.asarray(among.all(axis=1)))
+    if bounds.max_contributions is not None:
+        ranked = ranked.where(among_first(_starts(ranked), bounds.max_contributions))
+    return ranked
+
+
+def _kept(ranked: _Ranked, bounds: Bounds, tally: dict[str, int]) -> Bounded:
+    kept = ranked.rows.comparisons()
+    if bounds.ties is Ties.RANDOM:
+        kept = Comparisons(kept.left, kept.right, toss(kept.outcome, ranked.priority))
+    return Bounded(kept, _nothing(ranked.rows).rows, {**tally, "rows_kept": len(kept)})
+
+
+def _starts(ranked: _Ranked) -> Mask:
+    """Where another owner's rows start."""
+    return new_run(*ranked.rows.owner_words)
+
+
+def _nothing(rows: OwnedRows) -> _Ranked:
+    """No rows, of as many words."""
+    none = rows.take(np.empty(0, np.int64))
+    return _Ranked(none, none.owner)

@@ -1,0 +1,246 @@
+"""The few parts of Beam that our graphs use, for inputs so small that loading Beam is the cost.
+
+Importing Apache Beam takes seconds, which is most of a run on a thousand rows. Each class here has
+the name and the meaning of Beam's, but works at once, in this process, on lists: `collection |
+transform` is the result. There is one bundle a worker, in the order of the input, and nothing is
+retried, so every graph that is right on Beam is right here; the results are the same, bit for bit,
+because no result may depend on order or bundles anyway
+(`tests/pipelines/scenarios/test_small_inputs.py`).
+"""
+
+from __future__ import annotations
+
+import copy
+import itertools
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from types import TracebackType
+from typing import Any, Self
+
+from hushrank.transforms.engine.workers import local_workers
+
+_choice: list[bool] = []  # of this process; Beam's graphs are built of subclasses of one or other
+
+
+def choose() -> None:
+    """Make `transforms.engine.beam` give these classes to this process; call before it loads."""
+    _choice.append(True)
+
+
+def is_chosen() -> bool:
+    """Whether it was called."""
+    return bool(_choice)
+
+
+@dataclass(frozen=True, slots=True)
+class TaggedOutput:
+    """An element for one of a step's side outputs."""
+
+    tag: str
+    value: Any
+
+
+@dataclass(frozen=True, slots=True)
+class WindowedValue:
+    """An element as `finish_bundle` yields it."""
+
+    value: Any
+
+
+class GlobalWindows:
+    """The only window there is."""
+
+    @staticmethod
+    def windowed_value(value: Any) -> WindowedValue:
+        """`value`, in it."""
+        return WindowedValue(value)
+
+
+class Pipeline:
+    """Where a graph starts; nothing is left to do at its end."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        where: TracebackType | None,
+    ) -> None:
+        pass
+
+    def __or__(self, transform: PTransform) -> Any:
+        return transform._run(self)
+
+
+@dataclass(frozen=True, slots=True)
+class PCollection:
+    """Elements, all of them."""
+
+    elements: list[Any]
+
+    def __or__(self, transform: PTransform) -> Any:
+        return transform._run(self)
+
+
+class PTransform:
+    """A step; `"Label" >> step` is the step, for nobody looks at the graph."""
+
+    def _run(self, collection: Any) -> Any:
+        raise NotImplementedError
+
+    def __rrshift__(self, label: str) -> Self:
+        return self
+
+    def __ror__(self, collections: Iterable[PCollection]) -> Any:
+        return self._run(collections)
+
+
+class DoFn:
+    """See Beam's; the life of one bundle."""
+
+    def setup(self) -> None:
+        """Called first."""
+
+    def start_bundle(self) -> None:
+        """Called before the elements."""
+
+    def process(self, element: Any, *args: Any, **kwargs: Any) -> Iterable[Any] | None:
+        """Called with each element."""
+        raise NotImplementedError
+
+    def finish_bundle(self) -> Iterable[Any] | None:
+        """Called after the elements."""
+        return None
+
+    def teardown(self) -> None:
+        """Called last."""
+
+
+class CombineFn:
+    """See Beam's; there is one accumulator, so nothing is ever merged: it may be large."""
+
+    def create_accumulator(self, *args: Any, **kwargs: Any) -> Any:
+        """An empty one."""
+        raise NotImplementedError
+
+    def add_input(self, accumulator: Any, element: Any, *args: Any, **kwargs: Any) -> Any:
+        """The accumulator with `element`."""
+        raise NotImplementedError
+
+    def extract_output(self, accumulator: Any, *args: Any, **kwargs: Any) -> Any:
+        """The result."""
+        raise NotImplementedError
+
+
+class Create(PTransform):
+    """A collection of given elements."""
+
+    def __init__(self, elements: Iterable[Any]) -> None:
+        self._elements = list(elements)
+
+    def _run(self, collection: Pipeline) -> PCollection:
+        return PCollection(self._elements)
+
+
+class ParDo(PTransform):
+    """Every element through a DoFn."""
+
+    def __init__(self, fn: DoFn) -> None:
+        self._fn = fn
+        self._tags: tuple[str, ...] | None = None
+        self._main = ""
+
+    def with_outputs(self, *tags: str, main: str) -> ParDo:
+        """Side outputs by `tags`, and the output without a tag as `main`."""
+        self._tags, self._main = tags, main
+        return self
+
+    def _run(self, collection: PCollection) -> Any:
+        outputs: dict[str, list[Any]] = {tag: [] for tag in (*(self._tags or ()), self._main)}
+        for output in itertools.chain.from_iterable(_bundles(self._outputs, collection.elements)):
+            if isinstance(output, TaggedOutput):
+                outputs[output.tag].append(output.value)
+            else:
+                outputs[self._main].append(output)
+        collections = {tag: PCollection(elements) for tag, elements in outputs.items()}
+        return collections[self._main] if self._tags is None else collections
+
+    def _outputs(self, elements: Sequence[Any]) -> list[Any]:
+        fn = copy.copy(self._fn)  # as Beam's workers, each bundle has its own
+        fn.setup()
+        fn.start_bundle()
+        outputs = [output for element in elements for output in fn.process(element) or ()]
+        outputs += [last.value for last in fn.finish_bundle() or ()]
+        fn.teardown()
+        return outputs
+
+
+def _bundles(
+    work: Callable[[Sequence[Any]], list[Any]], elements: Sequence[Any]
+) -> list[list[Any]]:
+    """What `work` makes of each bundle of `elements`, in their order; all at the same time."""
+    n_bundles = max(1, min(len(elements), local_workers()))
+    edges = [len(elements) * bundle // n_bundles for bundle in range(n_bundles + 1)]
+    bundles = [elements[first:end] for first, end in itertools.pairwise(edges)]
+    if n_bundles == 1:
+        return [work(elements)]
+    with ThreadPoolExecutor(n_bundles) as threads:
+        return list(threads.map(work, bundles))
+
+
+class Map(PTransform):
+    """Every element through a function."""
+
+    def __init__(self, function: Callable[[Any], Any]) -> None:
+        self._function = function
+
+    def _run(self, collection: PCollection) -> PCollection:
+        return PCollection([self._function(element) for element in collection.elements])
+
+
+class GroupByKey(PTransform):
+    """(key, value) -> (key, its values)."""
+
+    def _run(self, collection: PCollection) -> PCollection:
+        groups: dict[Any, list[Any]] = {}
+        for key, value in collection.elements:
+            groups.setdefault(key, []).append(value)
+        return PCollection(list(groups.items()))
+
+
+class CombineGlobally(PTransform):
+    """All elements through a CombineFn, into one."""
+
+    def __init__(self, fn: CombineFn) -> None:
+        self._fn = fn
+        self._without_defaults = False
+
+    def without_defaults(self) -> CombineGlobally:
+        """Of no elements make none."""
+        self._without_defaults = True
+        return self
+
+    def _run(self, collection: PCollection) -> PCollection:
+        if self._without_defaults and not collection.elements:
+            return PCollection([])
+        accumulator = self._fn.create_accumulator()
+        for element in collection.elements:
+            accumulator = self._fn.add_input(accumulator, element)
+        return PCollection([self._fn.extract_output(accumulator)])
+
+
+class Flatten(PTransform):
+    """The elements of several collections in one."""
+
+    def _run(self, collections: Iterable[PCollection]) -> PCollection:
+        return PCollection([element for part in collections for element in part.elements])
+
+
+class Reshuffle(PTransform):
+    """Nothing is retried, so there is nothing to keep from being repeated."""
+
+    def _run(self, collection: PCollection) -> PCollection:
+        return collection

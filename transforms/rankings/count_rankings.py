@@ -1,0 +1,38 @@
+"""Count private rankings, on Beam."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from hushrank.estimation.rankings.ranking_counts import (
+    RankingCounts,
+    count_rankings,
+    merge_counts,
+    no_rankings,
+)
+from hushrank.transforms.engine.beam import beam
+from hushrank.transforms.rankings.private_rankings import PrivateRankings
+
+
+class RankingCountsFn(beam.CombineFn):
+    """PCollection[PrivateRankings] -> RankingCounts: integers, exact in any order of merging."""
+
+    def __init__(self, n_items: int, max_length: int, *, by_place: bool) -> None:
+        self._n_items = n_items
+        self._max_length = max_length
+        self._by_place = by_place
+
+    def create_accumulator(self) -> RankingCounts:
+        return no_rankings(self._n_items, self._max_length, by_place=self._by_place)
+
+    def add_input(self, total: RankingCounts, rows: PrivateRankings) -> RankingCounts:
+        own = count_rankings(
+            rows.items, rows.lengths, self._n_items, self._max_length, by_place=self._by_place
+        )
+        return merge_counts([total, own])
+
+    def merge_accumulators(self, parts: Iterable[RankingCounts]) -> RankingCounts:
+        return merge_counts(parts)
+
+    def extract_output(self, total: RankingCounts) -> RankingCounts:
+        return total

@@ -1,0 +1,394 @@
+"""Whole rankings: what is in a batch, and how a person's pieces of them meet. Pure, confidential.
+
+In list form a row is a ranking. In long form a row is one ranked item, and the rows of a ranking
+may be anywhere: neighbouring ones make a *piece*, and pieces meet in the partition of their person.
+A ranking that breaks a rule is set aside whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from hushrank.privacy.keyed_hash import Hashes, KeyedHash
+from hushrank.privacy.randomness import RandomBits
+from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue
+from hushrank.transforms.common.encode import Mask, Rules, missing, pseudonyms, rejected_rows
+from hushrank.transforms.common.epsilons import (
+    REASONS,
+    Epsilons,
+    EpsilonSource,
+    EpsilonTable,
+    epsilons_of,
+)
+from hushrank.transforms.common.flat_lists import any_in_list, repeats_item, take_lists
+from hushrank.transforms.common.schema import to_numpy
+from hushrank.transforms.common.sorting import Words, new_run, number_runs, sort_by
+from hushrank.transforms.rankings.contests import contest_names
+from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
+from hushrank.transforms.rankings.ranks import Rest, ranks_of
+
+REPEATED = "the ranking holds an item twice"
+TOO_LONG = "the ranking has more items than max_length"
+TIED = "the ranking puts two items at the same rank"
+TWO_EPSILONS = "rows of one ranking have different epsilons"
+
+Integers = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Rankings:
+    """True rankings, one after the other. Confidential unless they came privatised.
+
+    Attributes:
+        items: shape (sum of lengths,), codes of the catalogue, each ranking best first.
+        lengths: shape (n,), how many items each has.
+        epsilon: shape (n,), of each ranking.
+        owner: shape (n, 2), pseudonyms; None: each ranking is another person's.
+    """
+
+    items: Integers
+    lengths: Integers
+    epsilon: Epsilons
+    owner: Hashes | None = None
+
+    def __len__(self) -> int:
+        return len(self.lengths)
+
+    def take(self, rows: Integers | Mask) -> Rankings:
+        """The chosen rankings, in that order."""
+        chosen = np.arange(len(self))[rows]
+        owner = None if self.owner is None else self.owner[chosen]
+        items = take_lists(self.items, self.lengths, chosen)
+        return Rankings(items, self.lengths[chosen], self.epsilon[chosen], owner)
+
+    def blocks(self, size: int) -> Iterator[Rankings]:
+        """The rankings in order, at most `size` at a time, without copying them."""
+        ends = np.append(0, np.cumsum(self.lengths))
+        for start in range(0, len(self), size):
+            rows = slice(start, min(start + size, len(self)))
+            yield Rankings(
+                self.items[ends[rows.start] : ends[rows.stop]],
+                self.lengths[rows],
+                self.epsilon[rows],
+                None if self.owner is None else self.owner[rows],
+            )
+
+    @classmethod
+    def concatenated(cls, parts: Sequence[Rankings]) -> Rankings:
+        """The rankings of several parts, at least one; all of them have owners, or none."""
+        owners = [part.owner for part in parts if part.owner is not None]
+        return cls(
+            np.concatenate([part.items for part in parts]),
+            np.concatenate([part.lengths for part in parts]),
+            np.concatenate([part.epsilon for part in parts]),
+            np.concatenate(owners) if owners else None,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Pieces:
+    """Ranked items by piece: rows of one person and contest that stood together.
+
+    Attributes:
+        rankings: of each piece the items, in the order of the file, and whose it is.
+        rank, rank_rest: shape of the items; the rank is their sum, see `transforms.rankings.ranks`.
+        contest: shape (n,), a keyed hash of each piece's contest. Two contests of one person are
+            taken for one with probability 2^-64.
+    """
+
+    rankings: Rankings
+    rank: Floats
+    rank_rest: Rest
+    contest: Words
+
+    def take(self, rows: Integers) -> Pieces:
+        """The chosen pieces, in that order."""
+        lengths = self.rankings.lengths
+        rank = take_lists(self.rank, lengths, rows)
+        rest = take_lists(self.rank_rest, lengths, rows)
+        return Pieces(self.rankings.take(rows), rank, rest, self.contest[rows])
+
+    @classmethod
+    def concatenated(cls, parts: Sequence[Pieces]) -> Pieces:
+        """The pieces of several parts, at least one."""
+        return cls(
+            Rankings.concatenated([part.rankings for part in parts]),
+            np.concatenate([part.rank for part in parts]),
+            np.concatenate([part.rank_rest for part in parts]),
+            np.concatenate([part.contest for part in parts]),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedLists:
+    """What became of a batch in list form: valid rankings, and rows set aside with the reason."""
+
+    rankings: Rankings
+    rejects: pa.Table | None
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedRanks:
+    """What became of a batch in long form: valid rows, and rows set aside with the reason."""
+
+    pieces: Pieces
+    rejects: pa.Table | None
+
+
+def encode_lists(
+    batch: pa.RecordBatch,
+    columns: ListColumns,
+    catalogue: Catalogue,
+    source: EpsilonSource,
+    table: EpsilonTable | None,
+    keyed_hash: KeyedHash | None,
+    max_length: int,
+) -> EncodedLists:
+    """Encode one batch with a ranking in each row.
+
+    Args:
+        batch: holds the columns that `columns` names.
+        columns: which column plays which role.
+        catalogue: the public items.
+        source: where epsilons come from.
+        table: epsilons by person, where `source` says so.
+        keyed_hash: makes the pseudonyms of people; None: nobody's rankings need to meet.
+        max_length: longer rankings are set aside.
+    """
+    column = batch[columns.ranking]
+    null = to_numpy(pc.is_null(column))
+    lengths = to_numpy(pc.fill_null(pc.list_value_length(column), 0)).astype(np.int64)
+    items = catalogue.codes(_flat(column)).astype(np.int64)
+    epsilon, broken = epsilons_of(batch, columns, source, table)
+    rules = [
+        *_rules_of_owner(batch, columns.user),
+        ("null ranking", null),
+        ("empty ranking", (lengths == 0) & ~null),
+        ("an item of the ranking is not in the catalogue", any_in_list(items == UNKNOWN, lengths)),
+        (REPEATED, repeats_item(np.maximum(items, 0), lengths, len(catalogue))),
+        (TOO_LONG, lengths > max_length),
+        *_rules_of_epsilon(broken),
+    ]
+    valid = ~np.logical_or.reduce([broken for _, broken in rules])
+    owner = None
+    if columns.user is not None and keyed_hash is not None:
+        owner = pseudonyms(batch[columns.user], keyed_hash)
+    rankings = Rankings(items, lengths, epsilon, owner)
+    if valid.all():
+        return EncodedLists(rankings, None)
+    return EncodedLists(rankings.take(valid), rejected_rows(batch, valid, rules))
+
+
+def encode_ranks(
+    batch: pa.RecordBatch,
+    columns: RankColumns,
+    catalogue: Catalogue,
+    source: EpsilonSource,
+    table: EpsilonTable | None,
+    keyed_hash: KeyedHash,
+) -> EncodedRanks:
+    """Encode one batch with one ranked item in each row.
+
+    Args:
+        batch: holds the columns that `columns` names.
+        columns: which column plays which role.
+        catalogue: the public items.
+        source: where epsilons come from.
+        table: epsilons by person, where `source` says so.
+        keyed_hash: makes the pseudonyms of people and contests.
+    """
+    item = catalogue.codes(batch[columns.item]).astype(np.int64)
+    rank, rest, no_rank = ranks_of(batch[columns.rank])
+    epsilon, broken = epsilons_of(batch, columns, source, table)
+    rules = [
+        *_rules_of_owner(batch, columns.user),
+        ("null item", to_numpy(pc.is_null(batch[columns.item]))),
+        ("item not in the catalogue", item == UNKNOWN),
+        ("null rank", no_rank),
+        ("rank is not a number", ~np.isfinite(rank)),
+        *_rules_of_contest(batch, columns.contest),
+        *_rules_of_epsilon(broken),
+    ]
+    valid = ~np.logical_or.reduce([broken for _, broken in rules])
+    rows = np.flatnonzero(valid)
+    names = [name for name in (columns.user, columns.contest) if name is not None]
+    whose = batch.select(names).take(pa.array(rows))
+    first = _starts(whose) | new_run(epsilon[rows].view(np.uint64))
+    starts = np.flatnonzero(first)
+    whose = whose.take(pa.array(starts))
+    contest = np.zeros(len(starts), np.uint64)
+    if columns.contest is not None:
+        contest = pseudonyms(contest_names(whose[columns.contest]), keyed_hash)[:, 0]
+    owner = pseudonyms(whose[columns.user], keyed_hash)
+    lengths = np.diff(np.append(starts, len(rows)))
+    rankings = Rankings(item[rows], lengths, epsilon[rows][starts], owner)
+    pieces = Pieces(rankings, rank[rows], rest[rows], contest)
+    return EncodedRanks(pieces, rejected_rows(batch, valid, rules))
+
+
+@dataclass(frozen=True, slots=True)
+class Assembled:
+    """Rankings put together from pieces, and those that broke a rule.
+
+    Attributes:
+        rankings: valid ones.
+        refused: the others; of them `rank`, as a float64, and `reason`, of each item and ranking.
+    """
+
+    rankings: Rankings
+    refused: Rankings
+    rank: Floats
+    reason: tuple[str, ...]
+
+
+def assemble(pieces: Pieces, n_items: int, max_length: int, coins: RandomBits | None) -> Assembled:
+    """Put the pieces of each ranking together, best item first.
+
+    Args:
+        pieces: all of the people in this partition.
+        n_items: size of the catalogue.
+        max_length: longer rankings are refused.
+        coins: break ties at random, all orders of tied items being equally likely; None: rankings
+            with ties are refused.
+    """
+    contest = np.stack([pieces.contest, pieces.contest], axis=1)
+    pieces = pieces.take(sort_by(_owners(pieces.rankings), contest))
+    parts, owner = pieces.rankings, _owners(pieces.rankings)
+    first = new_run(owner[:, 0], owner[:, 1], pieces.contest)
+    number = number_runs(first)  # of the ranking of each piece
+    starts = np.flatnonzero(first)
+    lengths = np.add.reduceat(parts.lengths, starts) if len(starts) else parts.lengths
+    order = _by_rank(np.repeat(number, parts.lengths), pieces, coins)
+    rank, rest = pieces.rank, pieces.rank_rest
+    if order is not None:
+        rank, rest = rank[order], rest[order]
+    items = parts.items if order is None else parts.items[order]
+    whole = Rankings(items, lengths, parts.epsilon[starts], owner[starts])
+    of_row = np.repeat(np.arange(len(whole)), lengths)
+    tied = np.zeros(len(whole), np.bool_)
+    if coins is None and len(rank):
+        same = (rank[1:] == rank[:-1]) & (rest[1:] == rest[:-1])
+        tied[of_row[1:][same & (of_row[1:] == of_row[:-1])]] = True
+    differs = np.zeros(len(whole), np.bool_)
+    differs[number[parts.epsilon != whole.epsilon[number]]] = True
+    rules = [
+        (REPEATED, repeats_item(items, lengths, n_items)),
+        (TOO_LONG, lengths > max_length),
+        (TIED, tied),
+        (TWO_EPSILONS, differs),
+    ]
+    return _sorted_out(whole, rank + rest, rules)
+
+
+def bound_rankings(rankings: Rankings, most: int, bits: RandomBits) -> Rankings:
+    """Keep at most `most` rankings of each person, chosen uniformly at random.
+
+    Args:
+        rankings: all of the people in this partition.
+        most: of one person.
+        bits: decide which.
+    """
+    owner = _owners(rankings)
+    leading = np.sort(owner[:, 0])
+    if (leading[1:] != leading[:-1]).all():  # nobody has two
+        return rankings
+    kept = first_of_owners(rankings, most, bits.words((len(rankings), 2)))
+    return rankings if len(kept) == len(rankings) else rankings.take(kept)
+
+
+def first_of_owners(rankings: Rankings, most: int, priority: Hashes) -> Integers:
+    """Places, ascending, of each person's `most` rankings with the smallest `priority`."""
+    owner = _owners(rankings)
+    order = sort_by(owner, priority)
+    owner = owner[order]
+    first = new_run(owner[:, 0], owner[:, 1])
+    starts = np.flatnonzero(first)
+    position = np.arange(len(order)) - starts[number_runs(first)]
+    return np.sort(order[position < most])
+
+
+def split_rankings(rankings: Rankings, n_partitions: int) -> Iterator[tuple[int, Rankings]]:
+    """Cut rankings into partitions, all of one person in the same; empty ones are left out."""
+    for partition, rows in _by_partition(_owners(rankings), n_partitions):
+        yield partition, rankings if len(rows) == len(rankings) else rankings.take(rows)
+
+
+def split_pieces(pieces: Pieces, n_partitions: int) -> Iterator[tuple[int, Pieces]]:
+    """Cut pieces into partitions, all of one person in the same; empty ones are left out."""
+    for partition, rows in _by_partition(_owners(pieces.rankings), n_partitions):
+        yield partition, pieces if len(rows) == len(pieces.contest) else pieces.take(rows)
+
+
+def _owners(rankings: Rankings) -> Hashes:
+    if rankings.owner is None:
+        raise ValueError("rankings without owners have nobody to meet")
+    return rankings.owner
+
+
+def _by_partition(owner: Hashes, n_partitions: int) -> Iterator[tuple[int, Integers]]:
+    place = (owner[:, 1] % np.uint64(n_partitions)).astype(np.uint16)
+    order = np.argsort(place, kind="stable")
+    edges = np.append(0, np.cumsum(np.bincount(place, minlength=n_partitions)))
+    for partition in np.flatnonzero(np.diff(edges)).tolist():
+        yield partition, order[edges[partition] : edges[partition + 1]]
+
+
+def _flat(column: pa.Array) -> pa.Array:
+    """Items of all lists, one after the other."""
+    items = column.flatten()
+    return items.cast(pa.string()) if pa.types.is_null(items.type) else items
+
+
+def _rules_of_owner(batch: pa.RecordBatch, name: str | None) -> Rules:
+    return () if name is None else (("null user", missing(batch, name)),)
+
+
+def _rules_of_contest(batch: pa.RecordBatch, name: str | None) -> Rules:
+    return () if name is None else (("null contest", missing(batch, name)),)
+
+
+def _rules_of_epsilon(broken: NDArray[np.int8]) -> Rules:
+    if not broken.any():
+        return ()
+    return [(reason, broken == k) for k, reason in enumerate(REASONS) if reason is not None]
+
+
+def _starts(whose: pa.RecordBatch) -> Mask:
+    """Whether each row names another person or contest than the row before it."""
+    first = np.ones(len(whose), np.bool_)
+    if len(whose) < 2:
+        return first
+    first[1:] = False
+    for column in whose.columns:
+        values = column.indices if pa.types.is_dictionary(column.type) else column
+        first[1:] |= to_numpy(pc.not_equal(values[1:], values[:-1]))
+    return first
+
+
+def _by_rank(number: Integers, pieces: Pieces, coins: RandomBits | None) -> Integers | None:
+    """Order of the rows by ranking and rank, ties by coin; None where they are in it already."""
+    rank, rest = pieces.rank, pieces.rank_rest
+    rises = (rank[1:] > rank[:-1]) | (number[1:] > number[:-1])
+    if rises.all():
+        return None
+    tie = np.zeros(len(rank), np.uint64) if coins is None else coins.words(len(rank))
+    return np.lexsort((tie, rest, rank, number) if rest.any() else (tie, rank, number))
+
+
+def _sorted_out(whole: Rankings, rank: Floats, rules: Rules) -> Assembled:
+    valid = ~np.logical_or.reduce([broken for _, broken in rules])
+    refused = np.flatnonzero(~valid)
+    reasons = np.select([broken for _, broken in rules], np.arange(len(rules)), 0)[refused]
+    return Assembled(
+        whole if len(refused) == 0 else whole.take(valid),
+        whole.take(refused),
+        take_lists(rank, whole.lengths, refused),
+        tuple(rules[k][0] for k in reasons.tolist()),
+    )

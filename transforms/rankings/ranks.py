@@ -1,0 +1,73 @@
+"""Ranks as written: integers to 64 bits and floating-point numbers, compared without rounding.
+
+Ranks may be times in nanoseconds, which a float64 would round until different ones tie. So a rank
+is a sum `high + low`: an integer from 2^53 on is its multiple of 2048 below, exact as a float64,
+and the rest; any other number is `high` alone. Ranks compare as these pairs do, first by `high`.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from hushrank.transforms.common.epsilons import numbers_of
+from hushrank.transforms.common.schema import by_distinct, is_text, to_numpy, to_text
+
+_STEP = 2048  # 2^64 / 2^53: multiples of it up to 2^64 are exact
+_EXACT = 1 << 53
+_WHOLE_NUMBER = r"^[+-]?([0-9]{1,18}|[1-8][0-9]{18})$"
+
+Floats = NDArray[np.float64]
+Rest = NDArray[np.int16]
+Mask = NDArray[np.bool_]
+
+
+def ranks_of(column: pa.Array) -> tuple[Floats, Rest, Mask]:
+    """Ranks of integers, floating-point numbers or text.
+
+    Returns:
+        high, NaN where there is no number; low; which are null. Each of the length of `column`.
+    """
+    if is_text(column.type):
+        pairs = by_distinct(column, _of_texts, (np.nan, 0.0))
+        high, low = pairs[:, 0], pairs[:, 1].astype(np.int16)
+    else:
+        high, low = _of_numbers(column)
+    return high, low, to_numpy(pc.is_null(column))
+
+
+def _of_numbers(column: pa.Array) -> tuple[Floats, Rest]:
+    if not pa.types.is_integer(column.type):
+        return _of_floats(numbers_of(column)[0])
+    whole = to_numpy(pc.fill_null(column, 0) if column.null_count else column)
+    high, low = whole.astype(np.float64), np.zeros(len(whole), np.int16)
+    if len(whole) and (whole.max() >= _EXACT or whole.min() <= -_EXACT):
+        large = np.flatnonzero((whole >= _EXACT) | (whole <= -_EXACT))
+        rest = whole[large] & whole.dtype.type(_STEP - 1)
+        high[large], low[large] = (whole[large] - rest).astype(np.float64), rest.astype(np.int16)
+    if column.null_count:
+        high[to_numpy(pc.is_null(column))] = np.nan
+    return high, low
+
+
+def _of_floats(values: Floats) -> tuple[Floats, Rest]:
+    large = np.flatnonzero(np.isfinite(values) & (np.abs(values) >= _EXACT))
+    low = np.zeros(len(values), np.int16)
+    if len(large):
+        values = values.copy()
+        below = np.floor(values[large] / _STEP) * _STEP
+        low[large] = values[large] - below
+        values[large] = below
+    return values, low
+
+
+def _of_texts(texts: pa.Array) -> Floats:
+    """Shape (m, 2): high and low."""
+    texts = to_text(texts)
+    whole = pc.fill_null(pc.match_substring_regex(texts, _WHOLE_NUMBER), False)
+    pairs = np.column_stack(_of_floats(numbers_of(texts)[0])).astype(np.float64)
+    digits = pc.utf8_ltrim(texts.filter(whole), "+")
+    pairs[to_numpy(whole)] = np.column_stack(_of_numbers(digits.cast(pa.int64())))
+    return pairs

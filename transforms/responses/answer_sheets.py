@@ -1,0 +1,326 @@
+"""Answer sheets: all answers of one person together, without copies, at most K of them.
+
+A sensitivity is only true if its bound is enforced, so this is where the guarantee of test answers
+starts, as `transforms.comparisons.bound` is for comparisons. Answers meet in the partition of their
+person. Which ones are kept depends on a keyed hash of person and item alone: not on whether they
+were right, nor on files, row groups, bundles, order or retries. Pure: works on one batch or
+partition at a time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hushrank.privacy.keyed_hash import Hashes, KeyedHash
+from hushrank.transforms.common.schema import to_numpy
+
+MAX_ITEMS = 1 << 15  # item and answer share 16 bits in the shuffle
+_CHOICE = 32  # label of the hash that orders a person's answers
+_PLACE_BITS = np.uint64(48)  # the other bits of the first word choose the partition
+
+Integers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+class Duplicates(StrEnum):
+    """Which of several answers of one person to one item counts."""
+
+    FIRST = "first"  # by the column `order`
+    LAST = "last"
+    REFUSE = "refuse"  # none of them: all are set aside
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """Valid answers, one row each.
+
+    Attributes:
+        owner: shape (people, 2), uint64 pseudonyms; a person may stand in it several times.
+        person: shape (m,), int64: position in `owner`.
+        item: shape (m,), int64 codes of the catalogue.
+        correct: shape (m,), uint8: 1 right, 0 wrong.
+        order: shape (m,), int64: larger is later; None: answers have no order.
+    """
+
+    owner: Hashes
+    person: Integers
+    item: Integers
+    correct: NDArray[np.uint8]
+    order: Integers | None = None
+
+    def __len__(self) -> int:
+        return len(self.person)
+
+
+@dataclass(frozen=True, slots=True)
+class Sheets:
+    """What is kept of a partition, what was set aside, and confidential counts.
+
+    Attributes:
+        kept: sorted by person, then item; nobody answers an item twice.
+        refused: answers to items for which it is not clear which one counts.
+        tally: what happened to how many rows.
+    """
+
+    kept: Answers
+    refused: Answers
+    tally: dict[str, int]
+
+
+def blobs_by_person(
+    answers: Answers, n_items: int, n_partitions: int
+) -> Iterator[tuple[int, bytes]]:
+    """Cut answers into partitions, all answers of one person in the same; empty ones are left out.
+
+    A blob is an Arrow IPC stream with one row a person, which keeps the pseudonym once.
+
+    Args:
+        answers: of one batch.
+        n_items: size of the catalogue, at most `MAX_ITEMS`.
+        n_partitions: at most 2^15.
+
+    Raises:
+        ValueError: there are too many items.
+    """
+    if n_items > MAX_ITEMS:
+        raise ValueError(f"n_items must be at most {MAX_ITEMS}, got {n_items}")
+    sheets = _by_person(answers, n_items)
+    n_people = len(sheets.owner)
+    place = (sheets.owner[:, 0] >> _PLACE_BITS).astype(np.int64) * n_partitions >> 16
+    answer_ends = np.searchsorted(sheets.person, np.arange(n_people + 1))
+    code = (2 * sheets.item + sheets.correct).astype(np.uint16)
+    ends = np.append(np.flatnonzero(np.diff(place)) + 1, n_people) if n_people else np.empty(0, int)
+    start = 0
+    for end in ends.tolist():
+        first, last = answer_ends[start], answer_ends[end]
+        offsets = pa.array(answer_ends[start : end + 1] - first, pa.int64())
+        columns = {
+            "0": pa.array(sheets.owner[start:end, 0]),
+            "1": pa.array(sheets.owner[start:end, 1]),
+            "code": pa.LargeListArray.from_arrays(offsets, pa.array(code[first:last])),
+        }
+        if sheets.order is not None:
+            order = pa.array(sheets.order[first:last])
+            columns["order"] = pa.LargeListArray.from_arrays(offsets, order)
+        yield int(place[start]), _blob(pa.record_batch(columns))
+        start = end
+
+
+def sheets_of_partition(
+    blobs: Sequence[bytes],
+    n_items: int,
+    max_answers: int,
+    duplicates: Duplicates,
+    keyed_hash: KeyedHash,
+    *,
+    blind: bool = False,
+) -> Sheets:
+    """Keep at most `max_answers` answers of each person, a uniform sample of the items answered.
+
+    Args:
+        blobs: all of one partition; at least one.
+        n_items: size of the catalogue.
+        max_answers: K.
+        duplicates: which of several answers to one item counts. Under `first` and `last`, answers
+            of the same place in the order that contradict each other are all set aside.
+        keyed_hash: the run's secret hash.
+        blind: set answers of the same place in the order aside even where they agree, so that which
+            items count never depends on who was right. Local privacy does not hide which they are.
+    """
+    answers = _by_person(_of_blobs(blobs), n_items)
+    kept, refused = _one_answer_an_item(answers, n_items, duplicates, blind=blind)
+    tally = {
+        "answers_with_person": len(answers),
+        "repeated_answers": len(answers) - int(kept.sum()) - int(refused.sum()),
+        "refused_answers": int(refused.sum()),
+    }
+    unique = _take(answers, kept)
+    sample = _take(unique, _sample(unique, max_answers, keyed_hash))
+    tally["people"] = int(_starts(sample.person).sum())
+    tally["answers_kept"] = len(sample)
+    return Sheets(sample, _take(answers, refused), tally)
+
+
+def sheets_of_crowd(
+    blobs: Callable[[], Iterable[bytes]],
+    n_shares: int,
+    n_items: int,
+    max_answers: int,
+    duplicates: Duplicates,
+    keyed_hash: KeyedHash,
+    *,
+    blind: bool = False,
+) -> Iterator[Sheets]:
+    """As `sheets_of_partition`, for a partition too large to be held at once.
+
+    Which of several answers to an item counts is decided for a share of the items at a time; what
+    then counts is at most an answer to each item of each person.
+
+    Args:
+        blobs: all of one partition, anew each time; at least one.
+        n_shares: into which the items are divided.
+        n_items, max_answers, duplicates, keyed_hash, blind: as `sheets_of_partition`.
+
+    Returns:
+        What was set aside of each share, and last what is kept; the tallies add up.
+    """
+    counting: list[Answers] = []
+    for share in range(n_shares):
+        parts = [_of_share(_of_blobs([blob]), share, n_shares) for blob in blobs()]
+        answers = _by_person(_joined(parts), n_items)
+        kept, refused = _one_answer_an_item(answers, n_items, duplicates, blind=blind)
+        counting.append(_take(answers, kept))
+        tally = {
+            "answers_with_person": len(answers),
+            "repeated_answers": len(answers) - int(kept.sum()) - int(refused.sum()),
+            "refused_answers": int(refused.sum()),
+        }
+        yield Sheets(_take(answers, np.zeros_like(kept)), _take(answers, refused), tally)
+    unique = _by_person(_joined(counting), n_items)
+    sample = _take(unique, _sample(unique, max_answers, keyed_hash))
+    tally = {"people": int(_starts(sample.person).sum()), "answers_kept": len(sample)}
+    yield Sheets(sample, _take(sample, np.zeros(len(sample), np.bool_)), tally)
+
+
+def _of_share(answers: Answers, share: int, n_shares: int) -> Answers:
+    """The answers to a share of the items, with only the people that gave them."""
+    mine = _take(answers, answers.item % n_shares == share)
+    present, person = np.unique(mine.person, return_inverse=True)
+    return Answers(answers.owner[present], person, mine.item, mine.correct, mine.order)
+
+
+def _joined(parts: Sequence[Answers]) -> Answers:
+    """The answers of several parts; there is at least one."""
+    firsts = np.cumsum([0, *(len(part.owner) for part in parts)])
+    orders = [part.order for part in parts if part.order is not None]
+    return Answers(
+        np.concatenate([part.owner for part in parts]),
+        np.concatenate(
+            [part.person + first for part, first in zip(parts, firsts[:-1], strict=True)]
+        ),
+        np.concatenate([part.item for part in parts]),
+        np.concatenate([part.correct for part in parts]),
+        np.concatenate(orders) if orders else None,
+    )
+
+
+def _by_person(answers: Answers, n_items: int) -> Answers:
+    """The same answers with each person once in `owner`, in ascending order; sorted by person,
+    item, order, answer."""
+    owner = answers.owner
+    by_owner = np.argsort(owner[:, 0])
+    ranked = owner[by_owner]
+    same = ranked[1:, 0] == ranked[:-1, 0]
+    if (same & (ranked[1:, 1] != ranked[:-1, 1])).any():  # two people share 64 bits
+        by_owner = np.lexsort((owner[:, 1], owner[:, 0]))
+        ranked = owner[by_owner]
+    new = np.ones(len(ranked), np.bool_)
+    new[1:] = (ranked[1:] != ranked[:-1]).any(axis=1)
+    rank = np.empty(len(owner), np.int64)
+    rank[by_owner] = np.cumsum(new) - 1
+    code = 2 * (rank[answers.person] * n_items + answers.item) + answers.correct
+    order = None
+    if answers.order is None:
+        code.sort()
+    else:
+        rows = np.lexsort((code, answers.order, code >> 1))
+        code, order = code[rows], answers.order[rows]
+    person, item = np.divmod(code >> 1, n_items)
+    return Answers(ranked[new], person, item, (code & 1).astype(np.uint8), order)
+
+
+def _one_answer_an_item(
+    answers: Answers, n_items: int, duplicates: Duplicates, *, blind: bool
+) -> tuple[Mask, Mask]:
+    """Which rows count, and which are set aside because their person answered the item again."""
+    first = _starts(answers.person * n_items + answers.item)
+    if first.all():
+        return first, np.zeros_like(first)
+    run = np.cumsum(first) - 1
+    starts = np.flatnonzero(first)
+    ends = np.append(starts[1:], len(first)) - 1
+    if duplicates is Duplicates.REFUSE:
+        unclear = ends > starts
+        return first & ~unclear[run], unclear[run]
+    if answers.order is None:
+        raise ValueError(f"duplicates: {duplicates} needs answers with an order")
+    chosen = starts if duplicates is Duplicates.FIRST else ends
+    rival = answers.order == answers.order[chosen][run]
+    if blind:
+        rival[chosen] = False
+    else:
+        rival &= answers.correct != answers.correct[chosen][run]
+    unclear = np.zeros(len(starts), np.bool_)
+    unclear[run[rival]] = True
+    counts = np.zeros_like(first)
+    counts[chosen[~unclear]] = True
+    return counts, unclear[run]
+
+
+def _sample(answers: Answers, max_answers: int, keyed_hash: KeyedHash) -> Mask:
+    """Whether each answer is among the first `max_answers` of its person in a secret order."""
+    kept = np.ones(len(answers), np.bool_)
+    n_answers = np.bincount(answers.person, minlength=len(answers.owner))
+    rows = np.flatnonzero(n_answers[answers.person] > max_answers)
+    if not len(rows):
+        return kept
+    person = answers.person[rows]
+    item = np.column_stack([answers.item[rows], np.zeros(len(rows), np.int64)]).view(np.uint64)
+    secret = keyed_hash.of_tuples(_CHOICE, answers.owner[person], item)
+    rows = rows[np.lexsort((secret[:, 1], secret[:, 0], person))]
+    first = _starts(answers.person[rows])
+    places = np.arange(len(rows))
+    place = places - np.maximum.accumulate(np.where(first, places, 0))
+    kept[rows[place >= max_answers]] = False
+    return kept
+
+
+def _take(answers: Answers, rows: Mask) -> Answers:
+    order = None if answers.order is None else answers.order[rows]
+    columns = (answers.person[rows], answers.item[rows], answers.correct[rows])
+    return Answers(answers.owner, *columns, order)
+
+
+def _starts(values: Integers) -> Mask:
+    """Whether each value differs from the one before it."""
+    first = np.ones(len(values), np.bool_)
+    first[1:] = values[1:] != values[:-1]
+    return first
+
+
+def answers_in(blob: bytes) -> int:
+    """How many answers a blob holds."""
+    codes = pa.ipc.open_stream(blob).read_all()["code"]
+    return sum(len(chunk.flatten()) for chunk in codes.chunks)
+
+
+def _blob(batch: pa.RecordBatch) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as writer:
+        writer.write_batch(batch)
+    blob: bytes = sink.getvalue().to_pybytes()
+    return blob
+
+
+def _of_blobs(blobs: Sequence[bytes]) -> Answers:
+    tables = [pa.ipc.open_stream(blob).read_all() for blob in blobs]
+    table = pa.concat_tables(tables).combine_chunks()
+    (codes,) = table["code"].chunks
+    lengths = np.diff(to_numpy(codes.offsets))
+    code = to_numpy(codes.flatten()).astype(np.int64)
+    order = None
+    if "order" in table.column_names:
+        order = to_numpy(table["order"].chunks[0].flatten())
+    return Answers(
+        owner=np.column_stack([to_numpy(table["0"]), to_numpy(table["1"])]),
+        person=np.repeat(np.arange(len(table)), lengths),
+        item=code >> 1,
+        correct=(code & 1).astype(np.uint8),
+        order=order,
+    )

@@ -1,0 +1,40 @@
+"""Sum answer sheets into pairwise differential measurements: integers, exact in any order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from hushrank.estimation.responses.differential import Counts, item_tiles, measurements_of_answers
+from hushrank.transforms.engine.beam import beam
+from hushrank.transforms.responses.answer_sheets import Answers
+
+
+class MeasurementsFn(beam.CombineFn):
+    """PCollection[Answers] -> Y, shape (m, m), int64: people right on i and wrong on j.
+
+    An element holds all answers of its people. One matrix product each, in tiles where there are
+    many items.
+    """
+
+    def __init__(self, n_items: int) -> None:
+        self._n_items = n_items
+
+    def create_accumulator(self) -> Counts:
+        return np.zeros((self._n_items, self._n_items), np.int64)
+
+    def add_input(self, y: Counts, sheets: Answers) -> Counts:
+        columns = (sheets.person, sheets.item, sheets.correct)
+        for tile in item_tiles(self._n_items):
+            y[tile] += measurements_of_answers(*columns, self._n_items, *tile)
+        return y
+
+    def merge_accumulators(self, parts: Iterable[Counts]) -> Counts:
+        merged = self.create_accumulator()
+        for part in parts:
+            merged += part
+        return merged
+
+    def extract_output(self, y: Counts) -> Counts:
+        return y

@@ -1,0 +1,187 @@
+"""Turn test answers as people write them into codes: items, right or wrong, and pseudonyms.
+
+Pure: a batch in, a batch out. A row that breaks a rule is set aside with the reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from hushrank.privacy.keyed_hash import Hashes, KeyedHash
+from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue
+from hushrank.transforms.common.encode import Rules, missing, pseudonyms, rejected_rows
+from hushrank.transforms.common.schema import by_distinct, is_text, to_numpy, to_text
+from hushrank.transforms.responses.answer_sheets import Answers
+from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
+
+ANSWER_TEXTS = {"1": 1, "1.0": 1, "true": 1, "0": 0, "0.0": 0, "false": 0}
+NOT_ANSWERED_TEXTS = ("", "NA")  # what statistics programs write into an empty cell
+_NONE, _BAD = -1, -2  # no answer; neither right nor wrong
+
+_NO_USER, _NO_ORDER, _BAD_ORDER = (
+    "null user",
+    "null order",
+    "order is neither a whole number nor a time",
+)
+
+Marks = NDArray[np.int8]
+Integers = NDArray[np.int64]
+Mask = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class EncodedAnswers:
+    """What became of a batch: the valid answers, and the rows that broke a rule, with the rule."""
+
+    answers: Answers
+    rejects: pa.Table | None  # the columns read, and `reason`
+
+
+def encode_answers(
+    batch: pa.RecordBatch,
+    columns: ResponseColumns | WideColumns,
+    catalogue: Catalogue,
+    keyed_hash: KeyedHash,
+) -> EncodedAnswers:
+    """Encode one batch.
+
+    Args:
+        batch: holds the columns that `columns` names.
+        columns: which column plays which role. In a wide table a row with a cell that is neither an
+            answer nor empty is set aside as a whole.
+        catalogue: the public items.
+        keyed_hash: makes the pseudonyms of people.
+    """
+    if isinstance(columns, WideColumns):
+        return _encode_wide(batch, columns, keyed_hash)
+    item = catalogue.codes(batch[columns.item]).astype(np.int64)
+    answer = _marks(batch[columns.correct])
+    order, order_rules = _order(batch, columns.order)
+    rules = [
+        (_NO_USER, missing(batch, columns.user)),
+        ("null item", _null(batch[columns.item])),
+        ("item not in the catalogue", item == UNKNOWN),
+        ("null answer", answer == _NONE),
+        ("answer is neither 0 nor 1", answer == _BAD),
+        *order_rules,
+    ]
+    valid = ~np.logical_or.reduce([broken for _, broken in rules])
+    rows = np.flatnonzero(valid)
+    owner, person = _people(batch[columns.user], rows, keyed_hash)
+    answers = Answers(owner, person, item[rows], answer[rows].astype(np.uint8), _at(order, rows))
+    return EncodedAnswers(answers, rejected_rows(batch, valid, rules))
+
+
+def _encode_wide(
+    batch: pa.RecordBatch, columns: WideColumns, keyed_hash: KeyedHash
+) -> EncodedAnswers:
+    marks = np.column_stack([_marks(batch[name]) for name in columns.items])
+    order, order_rules = _order(batch, columns.order)
+    rules = [
+        (_NO_USER, missing(batch, columns.user)),
+        ("an answer is neither 0, 1 nor empty", (marks == _BAD).any(axis=1)),
+        *order_rules,
+    ]
+    valid = ~np.logical_or.reduce([broken for _, broken in rules])
+    rows = np.flatnonzero(valid)
+    owner, person_of_row = _people(batch[columns.user], rows, keyed_hash)
+    marks = marks[rows]
+    row, item = np.nonzero(marks >= 0)
+    answers = Answers(
+        owner,
+        person_of_row[row],
+        item,
+        marks[row, item].astype(np.uint8),
+        _at(order, rows[row]),
+    )
+    return EncodedAnswers(answers, rejected_rows(batch, valid, rules))
+
+
+def _people(column: pa.Array, rows: Integers, keyed_hash: KeyedHash) -> tuple[Hashes, Integers]:
+    """Pseudonyms, one for each run of rows that name the same person, and each row's run."""
+    column = column.take(pa.array(rows))
+    values = column.indices if pa.types.is_dictionary(column.type) else column
+    first = np.ones(len(rows), np.bool_)
+    first[1:] = to_numpy(pc.not_equal(values[1:], values[:-1]))
+    starts = pa.array(np.flatnonzero(first))
+    return pseudonyms(column.take(starts), keyed_hash), np.cumsum(first) - 1
+
+
+def _marks(column: pa.Array) -> Marks:
+    """1 right, 0 wrong, `_NONE` no answer, `_BAD` anything else."""
+    if pa.types.is_null(column.type):
+        return np.full(len(column), _NONE, np.int8)
+    if is_text(column.type):
+        return by_distinct(column, _marks_of_texts, np.int8(_NONE))
+    if pa.types.is_boolean(column.type):
+        column = column.cast(pa.int8())
+    missing = _null(column)
+    values = to_numpy(pc.fill_null(column, 0) if column.null_count else column)
+    if values.dtype.kind == "f":
+        missing |= np.isnan(values)
+    valid = (values == 0) | (values == 1)
+    marks = np.where(valid, values, _BAD).astype(np.int8)
+    return np.where(missing, np.int8(_NONE), marks)
+
+
+def _marks_of_texts(texts: pa.Array) -> Marks:
+    known = pa.array([*ANSWER_TEXTS, *NOT_ANSWERED_TEXTS], pa.large_string())
+    text = to_text(texts)
+    text = pc.if_else(pc.equal(text, "NA"), text, pc.utf8_lower(text))
+    found = to_numpy(pc.fill_null(pc.index_in(text, value_set=known, skip_nulls=True), -1))
+    marks = np.array([*ANSWER_TEXTS.values(), *[_NONE] * len(NOT_ANSWERED_TEXTS), _BAD], np.int8)
+    return np.where(_null(texts), np.int8(_NONE), marks[found])
+
+
+def _order(batch: pa.RecordBatch, name: str | None) -> tuple[Integers | None, Rules]:
+    """The column `order` as integers, and the rules that its values may break.
+
+    Times become microseconds since 1970 (without a zone: as in UTC). Text is read as whole numbers,
+    or as times such as 2026-11-20 or 2026-11-20T02:00:04Z.
+    """
+    if name is None:
+        return None, ()
+    column = batch[name]
+    missing = _null(column)
+    if pa.types.is_dictionary(column.type):
+        column = column.cast(column.type.value_type)
+    if is_text(column.type):
+        column = _order_of_text(column)
+    if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
+        column = pc.cast(column, pa.timestamp("us"), safe=False).cast(pa.int64())
+    order = to_numpy(pc.fill_null(column, 0)).astype(np.int64)
+    return order, ((_NO_ORDER, missing), (_BAD_ORDER, _null(column) & ~missing))
+
+
+def _order_of_text(column: pa.Array) -> pa.Array:
+    """Whole numbers and times in text as int64; null where it is neither."""
+    text = to_text(column)
+    nothing = pa.scalar(None, pa.large_string())
+    number = pc.match_substring_regex(text, r"^[+-]?[0-9]{1,18}$")
+    digits = pc.utf8_ltrim(pc.if_else(number, text, nothing), "+")
+    clock = r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
+    zone = r"([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?Z?)?$"
+    time = pc.match_substring_regex(text, clock + zone)
+    times = pc.utf8_rtrim(pc.if_else(time, text, nothing), "Z")
+    return pc.coalesce(digits.cast(pa.int64()), _microseconds(times))
+
+
+def _microseconds(times: pa.Array) -> pa.Array:
+    """ISO times as microseconds since 1970; null where the day is in no calendar."""
+    day = pc.strptime(pc.utf8_slice_codeunits(times, 0, 10), "%Y-%m-%d", "us", error_is_null=True)
+    known = pc.equal(pc.strftime(day, "%Y-%m-%d"), pc.utf8_slice_codeunits(times, 0, 10))
+    nothing = pa.scalar(None, pa.large_string())
+    return pc.if_else(known, times, nothing).cast(pa.timestamp("us")).cast(pa.int64())
+
+
+def _null(column: pa.Array) -> Mask:
+    return to_numpy(pc.is_null(column))
+
+
+def _at(order: Integers | None, rows: Integers) -> Integers | None:
+    return None if order is None else order[rows]

@@ -1,0 +1,74 @@
+"""Which objects a gs:// path of the input names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from pathlib import PurePosixPath
+
+from hushrank.transforms.common.schema import InputError
+from hushrank.transforms.storage.cloud_storage import CloudPath, Listed
+
+_MAGIC = re.compile(r"[*?\[]")
+_TOKEN = re.compile(
+    r"(?P<folders>\*\*/)|(?P<all>\*\*)|(?P<some>\*)|(?P<one>\?)|\[(?P<set>[^\]]+)\]"
+)
+
+
+def cloud_matches(
+    url: str, is_input: Callable[[PurePosixPath], bool]
+) -> Iterator[tuple[str, int, str]]:
+    """Path, size and generation of the objects that `url` names.
+
+    Args:
+        url: an object; or a folder, with or without a slash at its end, which means the objects in
+            and below it that `is_input`; or a pattern, in which `*` and `?` stand for anything but
+            a slash and `**` for anything.
+        is_input: whether a folder means an object, by its name below the folder.
+
+    Raises:
+        InputError: the bucket cannot be listed, or the path is none.
+    """
+    try:
+        yield from (
+            (str(found.path), found.size, str(found.generation)) for found in _find(url, is_input)
+        )
+    except ValueError as error:
+        raise InputError(f"input.paths: {error}") from None
+    except OSError as error:
+        raise InputError(f"{url}: cannot be listed ({error.strerror}); nothing was read.") from None
+
+
+def _find(url: str, is_input: Callable[[PurePosixPath], bool]) -> Iterator[Listed]:
+    magic = _MAGIC.search(url)
+    if magic is not None:
+        folder, _, start = url[: magic.start()].rpartition("/")
+        place, wanted = CloudPath.parse(folder), re.compile(_as_regex(url[len(folder) + 1 :]))
+        start_of_name = len(f"{place.key}/") if place.key else 0
+        for found in place.objects(start):
+            if wanted.fullmatch(found.path.key[start_of_name:]):
+                yield found
+        return
+    place = CloudPath.parse(url)
+    for found in place.parent.objects(place.name) if place.key else place.objects():
+        below = PurePosixPath(found.path.key[len(place.key) :].lstrip("/"))
+        if found.path == place:
+            named = not url.endswith("/")
+        else:
+            named = place.contains(found.path) and is_input(below)
+        if named:
+            yield found
+
+
+def _as_regex(pattern: str) -> str:
+    parts, end = [], 0
+    for token in _TOKEN.finditer(pattern):
+        parts.append(re.escape(pattern[end : token.start()]))
+        end = token.end()
+        if token["set"] is not None:
+            chosen = token["set"].replace("\\", "\\\\").replace("^", "\\^")
+            parts.append(f"[{'^' if chosen[0] == '!' else ''}{chosen.removeprefix('!')}]")
+        else:
+            kinds = {"folders": "(?:.*/)?", "all": ".*", "some": "[^/]*", "one": "[^/]"}
+            parts.append(kinds[token.lastgroup or ""])
+    return "".join(parts) + re.escape(pattern[end:])

@@ -1,0 +1,322 @@
+"""Input files: which ones a job reads, their identity, their format and their schema.
+
+Everything here looks at names, sizes, dates, headers and footers only; no row is read.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import csv
+import json
+import os
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path, PurePath
+from typing import IO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hushrank.transforms.common.schema import (
+    RANKING,
+    Columns,
+    InputError,
+    check_schema,
+    is_text,
+)
+from hushrank.transforms.storage import preflib
+from hushrank.transforms.storage.cloud_files import cloud_matches
+from hushrank.transforms.storage.cloud_storage import CloudPath
+from hushrank.transforms.storage.window import Window
+
+HEADER_BYTES = 1 << 20  # a CSV header must end within the first MiB
+REMOTE_PREFIX = "gs://"
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # with which some programs begin UTF-8 text
+
+
+class FileFormat(StrEnum):
+    """How rows are stored."""
+
+    PARQUET = "parquet"
+    CSV = "csv"
+    JSONL = "jsonl"
+    PREFLIB = "preflib"
+
+
+ENDINGS = {
+    ".parquet": FileFormat.PARQUET,
+    ".pq": FileFormat.PARQUET,
+    ".csv": FileFormat.CSV,
+    ".jsonl": FileFormat.JSONL,
+    ".ndjson": FileFormat.JSONL,
+    **dict.fromkeys((f".{kind}" for kind in preflib.KINDS), FileFormat.PREFLIB),
+}
+
+
+class NoFilesError(InputError):
+    """A path names no file at all."""
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class InputFile:
+    """One file of a job. Path, size and version identify its content without reading it."""
+
+    path: str
+    size: int  # bytes
+    version: str  # local: modification time in ns; gs://: generation
+    format: FileFormat
+    window: Window | None = None  # which of its rows belong to the job; None: all
+    multiline: bool = False  # of CSV: whether quoted fields may hold line ends
+
+    def identity(self) -> list[str | int]:
+        """What of it enters the release key."""
+        return [self.path, self.size, self.version]
+
+
+def list_files(
+    paths: Sequence[str], format_: FileFormat | None = None, partition: str | None = None
+) -> list[InputFile]:
+    """Files that `paths` (files, folders, globs; local or gs://) name, sorted, each once.
+
+    A folder means every file in or below it that has a known ending and no leading `.` or `_`.
+
+    Args:
+        paths: absolute local paths or gs:// URLs; `*`, `?`, `[...]` and `**` are patterns.
+        format_: how to read all of them; None: by each file's ending.
+        partition: such as `date=2026-11-20`: only files below a folder of that name.
+
+    Raises:
+        NoFilesError: a path matches nothing.
+        InputError: a file is empty, or its format is unknown.
+    """
+    found: dict[str, InputFile] = {}
+    for path in paths:
+        remote = path.startswith(REMOTE_PREFIX)
+        matches = list(cloud_matches(path, _is_input) if remote else _local_matches(path))
+        if partition is not None:
+            matches = [match for match in matches if partition in match[0].split("/")[:-1]]
+        if not matches:
+            where = path if partition is None else f"{path}: below a folder {partition}"
+            raise NoFilesError(f"{where}: no such file. Check input.paths; nothing was read.")
+        for name, size, version in matches:
+            if size == 0:
+                raise InputError(
+                    f"{name}: the file is empty (0 bytes). Remove it, or write it again."
+                )
+            found[name] = InputFile(name, size, version, format_ or _format_of(name))
+    return sorted(found.values())
+
+
+def check_files(files: Iterable[InputFile], columns: Columns) -> dict[str, pa.Schema]:
+    """Schemas of `files` by path, after checking that every one can be read and that they agree.
+
+    Raises:
+        InputError: a file is damaged, lacks a column, or names people in another type than the
+            others do (the same person would count as two).
+    """
+    schemas: dict[str, pa.Schema] = {}
+    first: tuple[str, bool] | None = None
+    for file in files:
+        schema = read_schema(file, columns)
+        check_schema(file.path, schema, columns, named_by_a_line=file.format is FileFormat.CSV)
+        if file.window is not None:
+            file.window.check(file.path, schema)
+        schemas[file.path] = schema
+        if columns.user is not None:
+            kind = is_text(schema.field(columns.user).type)
+            first = first or (file.path, kind)
+            if kind != first[1]:
+                raise InputError(
+                    f"{file.path}: column {columns.user} holds {_kind(kind)}, but {_kind(first[1])}"
+                    f" in {first[0]}. One person must be named in one way: cast one of them."
+                )
+    return schemas
+
+
+def read_schema(file: InputFile, columns: Columns) -> pa.Schema:
+    """Names and types of the columns of `file`, from its footer or its header.
+
+    JSON Lines have neither, and no row may decide how others are read: what `columns` names is
+    there by declaration, as text (rankings as lists of text). A row that lacks one has a null.
+
+    Raises:
+        InputError: the file is not of its format or is damaged.
+    """
+    return _declared(file, columns) if file.format is FileFormat.JSONL else _stated(file)
+
+
+def _stated(file: InputFile) -> pa.Schema:
+    """What a footer or a header says."""
+    if file.format is FileFormat.PARQUET:
+        return parquet_footer(file.path).schema.to_arrow_schema()
+    with open_bytes(file.path) as stream:
+        head = stream.read(HEADER_BYTES)
+    if file.format is FileFormat.PREFLIB:
+        preflib.read_header(file.path, head)
+        return preflib.SCHEMA
+    return pa.schema([(name, pa.string()) for name in csv_header(file.path, head)])
+
+
+def column_names_of(file: InputFile) -> list[str]:
+    """Names of all columns; of JSON Lines the keys in the first MiB, which are part of rows.
+
+    For whoever may read the rows anyway: nothing that is released may rest on it.
+
+    Raises:
+        InputError: the file is not of its format or is damaged.
+    """
+    if file.format is not FileFormat.JSONL:
+        return list(_stated(file).names)
+    with open_bytes(file.path) as stream:
+        head = stream.read(HEADER_BYTES)
+    lines = head.removeprefix(BYTE_ORDER_MARK).splitlines(keepends=True)
+    whole_lines = lines[:-1] if len(head) == HEADER_BYTES and len(lines) > 1 else lines
+    rows = [_json_row(line) for line in whole_lines if line.strip()]
+    if not rows or rows[0] is None:
+        raise InputError(
+            f"{file.path}: the first line is not a JSON object; JSON Lines has one a line."
+        )
+    return list(dict.fromkeys(name for row in rows if row for name in row))
+
+
+def _declared(file: InputFile, columns: Columns) -> pa.Schema:
+    types = {
+        name: pa.list_(pa.string()) if role == RANKING else pa.string()
+        for role, name in columns.roles()
+    }
+    if file.window is not None:
+        types.setdefault(file.window.column, pa.string())
+    return pa.schema(list(types.items()))
+
+
+def csv_header(path: str, head: bytes) -> list[str]:
+    """Names of the columns, from the first line of a CSV file.
+
+    Args:
+        path: for the message.
+        head: the first `HEADER_BYTES` of the file.
+
+    Raises:
+        InputError: the first line is no header.
+    """
+    line = next(iter(head.removeprefix(BYTE_ORDER_MARK).splitlines()), b"")
+    if len(line) >= HEADER_BYTES - len(BYTE_ORDER_MARK):
+        raise InputError(f"{path}: the header line is longer than 1 MiB. Write fewer columns.")
+    try:
+        names = next(csv.reader([line.decode()], strict=True), [])
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: the header is not UTF-8 text. Save the file as UTF-8.") from None
+    except csv.Error:  # a row, perhaps: it is not shown
+        raise InputError(
+            f"{path}: a column name has a line break, or a quote is not closed."
+        ) from None
+    if not any(names):
+        raise InputError(f"{path}: no header line. The first line must name the columns.")
+    return names
+
+
+def parquet_footer(path: str) -> pq.FileMetaData:
+    """Footer of a Parquet file.
+
+    Raises:
+        InputError: it cannot be read as one.
+    """
+    try:
+        with open_bytes(path) as stream:
+            return pq.read_metadata(stream)
+    except (pa.ArrowException, OSError):  # whose own text may quote bytes of the file
+        raise InputError(
+            f"{path}: not a complete Parquet file (truncated or damaged). Write it again."
+        ) from None
+
+
+def check_unchanged(file: InputFile) -> None:
+    """Raise `InputError` if a file is no longer the one that `list_files` found."""
+    if is_remote(file.path):
+        same = str(CloudPath.parse(file.path).generation()) == file.version
+    else:
+        status = Path(file.path).stat()
+        same = (status.st_size, str(status.st_mtime_ns)) == (file.size, file.version)
+    if not same:
+        raise InputError(f"{file.path}: changed during the run. Run again when it is complete.")
+
+
+@contextlib.contextmanager
+def open_bytes(path: str) -> Iterator[IO[bytes]]:
+    """A readable, seekable stream of a local file or a gs:// object."""
+    with contextlib.ExitStack() as stack:
+        try:
+            opened = CloudPath.parse(path).open() if is_remote(path) else pa.OSFile(path)
+            stream = stack.enter_context(opened)
+        except PermissionError:
+            raise InputError(f"{path}: no permission to read it.") from None
+        except FileNotFoundError:
+            raise InputError(f"{path}: no such file.") from None
+        yield stream
+
+
+def _local_matches(path: str) -> Iterator[tuple[str, int, str]]:
+    start = Path(path)
+    try:
+        if start.exists():
+            named: Iterable[Path] = [start]
+        else:
+            root = Path(start.anchor)
+            pattern = str(start.relative_to(root))
+            named = (match for match in root.glob(pattern) if not match.name.startswith("."))
+        for match in named:
+            for file in _files_in(match) if match.is_dir() else [match]:
+                status = file.stat()
+                yield str(file), status.st_size, str(status.st_mtime_ns)
+    except PermissionError as error:
+        raise InputError(f"{error.filename}: no permission to read it.") from None
+    except FileNotFoundError as error:
+        raise InputError(f"{error.filename}: no such file.") from None
+    except OSError as error:  # a name that is too long, a link to itself, a disk that is gone
+        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+    except ValueError:
+        raise InputError(f"{path}: in a pattern, ** must stand alone between slashes.") from None
+
+
+def _files_in(folder: Path) -> Iterator[Path]:
+    def stop(error: OSError) -> None:  # otherwise a folder that cannot be opened is left out
+        raise error
+
+    for parent, _, names in os.walk(folder, onerror=stop):
+        for name in names:
+            file = Path(parent, name)
+            if _is_input(file.relative_to(folder)):
+                yield file
+
+
+def is_remote(path: str) -> bool:
+    """Whether `path` is an object in Cloud Storage."""
+    return path.startswith(REMOTE_PREFIX)
+
+
+def _is_input(relative: PurePath) -> bool:
+    hidden = any(part.startswith((".", "_")) for part in relative.parts)
+    return not hidden and relative.suffix.lower() in ENDINGS
+
+
+def _format_of(path: str) -> FileFormat:
+    ending = Path(path).suffix.lower()
+    if ending not in ENDINGS:
+        raise InputError(
+            f"{path}: unknown ending {ending or '(none)'}. Known: {', '.join(ENDINGS)};"
+            f" or set input.format: {', '.join(FileFormat)}."
+        )
+    return ENDINGS[ending]
+
+
+def _json_row(line: bytes) -> dict[str, object] | None:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) else None
+
+
+def _kind(text: bool) -> str:
+    return "text" if text else "integers"

@@ -1,0 +1,355 @@
+"""Rows of JSON Lines: what a line means follows from its own bytes and the columns asked for.
+
+Every value becomes text, so that 1, "1" and 1.0 are one value whatever the other lines hold. Arrow
+parses many lines at once where that is the same as parsing each by itself:
+
+* Each of these lines starts with { and ends with }. Between a } and a { JSON allows no line end but
+  between two whole values (in a list there would be a comma, and no string holds a bare line end).
+  So if the lines parse at all, each holds one value or more, and if there are as many rows as lines
+  each holds exactly one.
+* Arrow is told the types, so no row chooses them for another. Where lines do not fit, those before
+  and those after are parsed apart, and the odd ones by themselves.
+* Lines on which the two parsers might differ (`_for_arrow`) are read one by one in any case.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import IO
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.json
+
+from hushrank.transforms.common.schema import is_list
+from hushrank.transforms.storage.text_lines import (
+    CARRIAGE_RETURN,
+    Mask,
+    Places,
+    Records,
+    read_records,
+)
+
+MOST_BRACKETS = 256  # that open in one line, in text as well: bounds how deep it may nest
+MOST_EXACT = 1 << 53  # numbers with a fraction or an exponent are floats, exact below this
+_INT64 = 1 << 63
+_INT64_DIGITS = 20  # with a sign
+_ONE_BY_ONE = 128  # lines: so few are not worth another attempt at once
+_LOCATED = 1 << 13  # lines, up to which Arrow's word on where it stopped is worth following
+_GUESSED_FROM = 8  # lines
+_ROW = re.compile(r"in row (\d+)$")  # in Arrow's error
+_OPEN_BRACE, _CLOSE_BRACE, _OPEN_BRACKET = b"{}["
+# What one parser may take for a number and another not, and a lone surrogate, which some releases
+# of Arrow let through. Each begins with bytes that are found fast.
+_DOUBTFUL = [re.compile(each) for each in (rb"NaN[\s,}\]]", rb"Inf(?:inity)?[\s,}\]]", rb"\\u[dD]")]
+_BLANKS = " \t\r\n"
+
+Kinds = dict[str, pa.DataType]
+
+
+class _NotARowError(Exception):
+    """A line that is not a row; it says nothing, because it would quote the line."""
+
+
+class _UnfitError(Exception):
+    """Lines that cannot be parsed at once; `row` is where Arrow stopped, if it says so."""
+
+    def __init__(self, row: int | None = None) -> None:
+        super().__init__()
+        self.row = row
+
+
+class _Integer(str):
+    __slots__ = ()
+
+
+class _Decimal(str):
+    __slots__ = ()
+
+
+class _Object(list[tuple[str, object]]):
+    """Keys and values in their order, repeated keys included."""
+
+
+_CONSTANT = object()  # NaN or Infinity
+_DECODER = json.JSONDecoder(
+    object_pairs_hook=_Object,
+    parse_int=_Integer,
+    parse_float=_Decimal,
+    parse_constant=lambda _: _CONSTANT,
+)
+
+
+def read_json_rows(
+    stream: IO[bytes], schema: pa.Schema, truths: frozenset[str], block_bytes: int
+) -> Iterator[tuple[pa.Table, tuple[str, ...]]]:
+    """Rows of `stream`, in order, and the lines that are no rows.
+
+    Args:
+        stream: JSON Lines after the byte order mark.
+        schema: the columns to read: text, or lists of text.
+        truths: those where true and false are values; elsewhere they make a line no row.
+        block_bytes: read at once.
+    """
+    reader = _Reader(schema, truths)
+    for lines in read_records(stream, block_bytes, carriage_returns=False):
+        yield reader.read(lines)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """What became of some lines.
+
+    Attributes:
+        numbers: of the lines that are rows, ascending.
+        rows: their values.
+        refused: numbers of the lines that are no rows.
+    """
+
+    numbers: Places
+    rows: pa.Table
+    refused: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Reader:
+    schema: pa.Schema
+    truths: frozenset[str]
+    _guesses: Kinds = field(default_factory=dict)  # the last ones: what to try, and nothing else
+
+    def read(self, lines: Records) -> tuple[pa.Table, tuple[str, ...]]:
+        """The rows of a block, and its lines that are no rows."""
+        broken = lines.no_text() | _many_brackets(lines)
+        together = _for_arrow(lines) & ~broken
+        apart = ~together & ~broken & ~lines.blank()
+        parts = list(self._together(lines, np.flatnonzero(together)))
+        parts.append(self._one_by_one(lines, np.flatnonzero(apart)))
+        for part in parts:
+            broken[list(part.refused)] = True
+        rows = pa.concat_tables([part.rows for part in parts]).combine_chunks()
+        numbers = np.concatenate([part.numbers for part in parts])
+        if (numbers[1:] < numbers[:-1]).any():
+            rows = rows.take(pa.array(np.argsort(numbers)))
+        return rows, lines.texts(broken)
+
+    def _together(self, lines: Records, numbers: Places) -> Iterator[_Part]:
+        """Lines that Arrow may parse: as many at once as it takes."""
+        while len(numbers):
+            try:
+                yield _Part(numbers, self._at_once(lines, numbers))
+                return
+            except _UnfitError as unfit:
+                row = unfit.row
+            if row is None or len(numbers) > _LOCATED:
+                row = len(numbers) // 2
+            if min(row, len(numbers) - row) < _ONE_BY_ONE // 2:
+                yield self._one_by_one(lines, numbers[:_ONE_BY_ONE])
+                numbers = numbers[_ONE_BY_ONE:]
+            else:
+                yield from self._together(lines, numbers[:row])
+                numbers = numbers[row:]
+
+    def _at_once(self, lines: Records, numbers: Places) -> pa.Table:
+        """The rows, if every line is one, with values of the types that are guessed.
+
+        Raises:
+            _UnfitError: they are not.
+        """
+        kinds = self._guessed(lines, numbers[:_GUESSED_FROM])
+        text = lines.joined(numbers)
+        try:
+            table = _parsed(text, kinds)
+        except _UnfitError as unfit:
+            floats = {name: _in_floats(kind) for name, kind in kinds.items()}
+            if unfit.row is not None or floats == kinds:
+                raise
+            table = _parsed(text, floats)
+        columns = [_as_text(table[name].combine_chunks()) for name in self.schema.names]
+        if len(table) != len(numbers) or any(column is None for column in columns):
+            raise _UnfitError
+        return pa.table(columns, self.schema)
+
+    def _guessed(self, lines: Records, numbers: Places) -> Kinds:
+        """Types of the columns in the first lines: what to try, which decides no meaning."""
+        found: Kinds = {}
+        for number in numbers.tolist():
+            try:
+                row = self._values(lines.text(number))
+            except _NotARowError:
+                continue
+            for name in row.keys() - found.keys():
+                if (kind := _kind(row[name])) is not None and self._suits(name, kind):
+                    found[name] = kind
+        self._guesses.update(found)
+        return {each.name: self._guesses.get(each.name, each.type) for each in self.schema}
+
+    def _suits(self, name: str, kind: pa.DataType) -> bool:
+        """Whether the column may hold values of this type."""
+        if pa.types.is_boolean(kind):
+            return name in self.truths
+        asked = self.schema.field(name).type
+        if is_list(kind) and is_list(asked):
+            return not (is_list(kind.value_type) or pa.types.is_boolean(kind.value_type))
+        return is_list(kind) == is_list(asked)
+
+    def _one_by_one(self, lines: Records, numbers: Places) -> _Part:
+        kept, rows, refused = [], [], []
+        for number in numbers.tolist():
+            text = lines.text(number).strip(_BLANKS)
+            if not text:
+                continue
+            try:
+                rows.append(self._row(text))
+                kept.append(number)
+            except _NotARowError:
+                refused.append(number)
+        table = pa.Table.from_pylist(rows, self.schema)
+        return _Part(np.array(kept, np.int64), table, tuple(refused))
+
+    def _values(self, text: str) -> dict[str, object]:
+        """Values of the columns that the line has.
+
+        Raises:
+            _NotARowError: it is no JSON object, or has one of the columns twice.
+        """
+        try:
+            found = _DECODER.decode(text)
+        except (ValueError, RecursionError):
+            raise _NotARowError from None
+        if not isinstance(found, _Object):
+            raise _NotARowError
+        values: dict[str, object] = {}
+        for name, value in found:
+            if name in values:
+                raise _NotARowError
+            if name in self.schema.names:
+                values[name] = value
+        return values
+
+    def _row(self, text: str) -> dict[str, object]:
+        """The line as a row.
+
+        Raises:
+            _NotARowError: it is none, or a value is not of its column's kind.
+        """
+        values = self._values(text)
+        row: dict[str, object] = {}
+        for name, type_ in zip(self.schema.names, self.schema.types, strict=True):
+            value = values.get(name)
+            if not is_list(type_):
+                row[name] = _text(value, truth=name in self.truths)
+            elif value is None:
+                row[name] = None
+            elif isinstance(value, list) and not isinstance(value, _Object):
+                row[name] = [_text(each, truth=False) for each in value]
+            else:
+                raise _NotARowError
+        return row
+
+
+def _text(value: object, *, truth: bool) -> str | None:
+    """A value that is not a list, as text.
+
+    Raises:
+        _NotARowError: it is none that a column may hold.
+    """
+    if value is None:
+        return None
+    if isinstance(value, _Integer):
+        number = int(value) if len(value) <= _INT64_DIGITS else _INT64
+        if -_INT64 <= number < _INT64:
+            return str(number)
+    elif isinstance(value, _Decimal):
+        if abs(float(value)) < MOST_EXACT:
+            text: str = _text_of_floats(pa.array([float(value)]))[0].as_py()
+            return text
+    elif isinstance(value, str):
+        if value.isascii() or not any("\ud800" <= letter <= "\udfff" for letter in value):
+            return value
+    elif truth and isinstance(value, bool):
+        return "true" if value else "false"
+    raise _NotARowError
+
+
+def _kind(value: object) -> pa.DataType | None:
+    """The type in which Arrow can read the value; None where any will do."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return pa.bool_()
+    if isinstance(value, list) and not isinstance(value, _Object):
+        told = next((kind for each in value if (kind := _kind(each)) is not None), None)
+        return None if told is None else pa.list_(told)
+    if isinstance(value, _Integer | _Decimal):
+        return pa.int64() if isinstance(value, _Integer) else pa.float64()
+    return pa.string()
+
+
+def _parsed(text: bytes, kinds: Kinds) -> pa.Table:
+    """The values in `text`, if they are JSON objects with such values.
+
+    Raises:
+        _UnfitError: they are not.
+    """
+    schema = pa.schema(list(kinds.items()))
+    try:
+        return pyarrow.json.read_json(
+            io.BytesIO(text),
+            pyarrow.json.ReadOptions(use_threads=False, block_size=len(text) + 1),
+            pyarrow.json.ParseOptions(explicit_schema=schema, unexpected_field_behavior="ignore"),
+        )
+    except pa.ArrowException as error:
+        row = _ROW.search(str(error))
+        raise _UnfitError(None if row is None else int(row[1])) from None
+
+
+def _as_text(column: pa.Array) -> pa.Array | None:
+    """Values as `_text` writes them; None where Arrow may have rounded them."""
+    if pa.types.is_list(column.type):
+        values = _as_text(column.values)
+        if values is None:
+            return None
+        return pa.ListArray.from_arrays(column.offsets, values, mask=column.is_null())
+    if not pa.types.is_floating(column.type):
+        return column.cast(pa.string())
+    exact = pc.less(pc.abs(column), pa.scalar(float(MOST_EXACT)))
+    return _text_of_floats(column) if pc.all(exact, min_count=0).as_py() else None
+
+
+def _text_of_floats(values: pa.Array) -> pa.Array:
+    """Floats below `MOST_EXACT` as text; whole ones as integers."""
+    whole = pc.equal(values, pc.trunc(values))
+    integers = pc.if_else(whole, values, 0.0).cast(pa.int64()).cast(pa.string())
+    return pc.if_else(whole, integers, values.cast(pa.string()))
+
+
+def _in_floats(kind: pa.DataType) -> pa.DataType:
+    if pa.types.is_list(kind):
+        return pa.list_(_in_floats(kind.value_type))
+    return pa.float64() if pa.types.is_integer(kind) else kind
+
+
+def _many_brackets(lines: Records) -> Mask:
+    """Lines in which more brackets open than `MOST_BRACKETS`."""
+    if lines.lengths.max(initial=0) <= MOST_BRACKETS:
+        return np.zeros(len(lines), np.bool_)
+    places = np.flatnonzero((lines.octets == _OPEN_BRACE) | (lines.octets == _OPEN_BRACKET))
+    return np.diff(np.searchsorted(places, lines.offsets)) > MOST_BRACKETS
+
+
+def _for_arrow(lines: Records) -> Mask:
+    """Lines that start with { and end with }, and hold nothing on which parsers differ."""
+    first = lines.octets[lines.offsets[:-1]]
+    last = lines.offsets[1:] - 2
+    last = last - (lines.octets[last] == CARRIAGE_RETURN)
+    suit: Mask = (first == _OPEN_BRACE) & (lines.octets[last] == _CLOSE_BRACE)
+    suit &= last > lines.offsets[:-1]
+    for pattern in _DOUBTFUL:
+        places = np.array([found.start() for found in pattern.finditer(lines.content)], np.int64)
+        suit &= ~lines.where(places)
+    return suit

@@ -1,0 +1,237 @@
+"""Rows of Parquet files, in batches that fit in memory whatever the file repeats.
+
+A Parquet file may hold a long text once and name it from a million rows, in a few bytes. So columns
+of texts stay dictionaries where a footer or a first look at the file says that they might grow, and
+batches are cut by the bytes of their texts as well as by their rows. What follows from that look is
+how rows are held, never which rows there are or what they mean.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import IO
+
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from hushrank.transforms.common.schema import is_list, is_text
+
+BATCH_BYTES = 1 << 26  # of texts, about
+DELTA_ROWS = (
+    1 << 10
+)  # of a batch with texts that each begin as the one before: no footer says how long
+LEAST_ROWS = 1 << 6
+LEAST_LISTS = 1 << 8
+LIST_ITEMS = 64  # taken to be in a list, where batches are counted in rows
+READ_BYTES = 1 << 20
+
+_SHORT = BATCH_BYTES >> 16  # a text so long fills a batch of 65 536 rows
+_PAGE_BYTES = 1 << 16  # headers of pages and the like, in a chunk of a column
+_ARROW_SCHEMA, _NO_SCHEMA = b"ARROW:schema", b"-----:schema"
+
+
+@dataclass(frozen=True, slots=True)
+class _Leaf:
+    """A column of texts, or the items of a column of lists.
+
+    Attributes:
+        name: of the column.
+        path: of the leaf, in the file.
+        chunks: of the row groups to read.
+        in_list: whether it is the items of lists.
+    """
+
+    name: str
+    path: str
+    chunks: tuple[pq.ColumnChunkMetaData, ...]
+    in_list: bool
+
+    @property
+    def is_text(self) -> bool:
+        """Whether its values are texts of any length."""
+        return bool(self.chunks[0].physical_type == "BYTE_ARRAY")
+
+    @property
+    def is_delta(self) -> bool:
+        """Whether a page is encoded as differences, which cannot be read as a dictionary."""
+        return any("DELTA" in each for chunk in self.chunks for each in chunk.encodings)
+
+    @property
+    def has_dictionary(self) -> bool:
+        """Whether texts may stand in it once for many rows."""
+        return any(chunk.has_dictionary_page for chunk in self.chunks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Dictionary:
+    """What the dictionary of one chunk holds: how many texts, their bytes, and the longest's."""
+
+    texts: int
+    n_bytes: int
+    longest: int
+
+
+def read_parquet(
+    stream: IO[bytes],
+    schema: pa.Schema,
+    row_groups: Sequence[int],
+    items: Sequence[str],
+    most_rows: int,
+    *,
+    remote: bool,
+    threads: bool,
+) -> Iterator[pa.RecordBatch]:
+    """Rows of some row groups, in order.
+
+    Args:
+        stream: of the file.
+        schema: names and types of the columns to read.
+        row_groups: which; none: there are none in the file.
+        items: columns that name items: few distinct values, best read as dictionaries.
+        most_rows: of a batch.
+        remote: whether reading ahead is worth the memory.
+        threads: of Arrow, to decode columns side by side.
+    """
+    metadata = _footer(stream, schema)
+    leaves = _leaves(metadata, schema, row_groups)
+    coded: list[str] = []
+    rows = min([most_rows, *(_rows_of_fixed(field.type) for field in schema)])
+    for leaf in filter(lambda each: each.is_text, leaves):
+        as_dictionary, fitting = _how(stream, metadata, leaf, row_groups, leaf.name in items)
+        coded += [leaf.path] if as_dictionary else []
+        rows = min(rows, fitting)
+    rows = min(rows, _rows_of_bytes(metadata, leaves, row_groups, most_rows))
+    # A row group that was read ahead would be in memory whole; over a network that is worth it.
+    local = {"pre_buffer": False, "buffer_size": READ_BYTES}
+    how = {"pre_buffer": True} if remote else local
+    with pq.ParquetFile(stream, metadata=metadata, read_dictionary=coded, **how) as parquet:
+        for batch in parquet.iter_batches(
+            max(rows, 1), list(row_groups), schema.names, use_threads=threads
+        ):
+            yield _plain(batch)
+
+
+def _footer(stream: IO[bytes], schema: pa.Schema) -> pq.FileMetaData:
+    """The footer; where lists have a fixed size, without what Arrow says of types.
+
+    Arrow cannot read a null among lists of a fixed size, and as lists of any size it can.
+    """
+    if not any(pa.types.is_fixed_size_list(field.type) for field in schema):
+        return pq.read_metadata(stream)
+    end = stream.seek(0, io.SEEK_END)
+    stream.seek(end - 8)
+    tail = stream.read(8)
+    length = int.from_bytes(tail[:4], "little")
+    stream.seek(end - 8 - length)
+    footer = stream.read(length).replace(_ARROW_SCHEMA, _NO_SCHEMA)
+    return pq.read_metadata(io.BytesIO(tail[4:] + footer + tail))
+
+
+def _leaves(metadata: pq.FileMetaData, schema: pa.Schema, row_groups: Sequence[int]) -> list[_Leaf]:
+    found = []
+    for place in range(metadata.num_columns if row_groups else 0):
+        chunks = tuple(metadata.row_group(group).column(place) for group in row_groups)
+        path = chunks[0].path_in_schema
+        for field in schema:
+            in_list = is_list(field.type)
+            is_its = path.startswith(f"{field.name}.") if in_list else path == field.name
+            if is_its:
+                found.append(_Leaf(field.name, path, chunks, in_list))
+    return [leaf for leaf in found if leaf.is_text or leaf.in_list]
+
+
+def _how(
+    stream: IO[bytes],
+    metadata: pq.FileMetaData,
+    leaf: _Leaf,
+    row_groups: Sequence[int],
+    is_item: bool,
+) -> tuple[bool, int]:
+    """Whether to read a leaf as a dictionary, and how many rows a batch may have."""
+    plenty = 1 << 62
+    if leaf.is_delta:
+        return False, DELTA_ROWS
+    if not leaf.has_dictionary:
+        return is_item, plenty
+    if is_item:
+        return True, plenty
+    dictionaries = [_dictionary(stream, metadata, leaf, group) for group in row_groups]
+    if leaf.in_list:  # of several dictionaries Arrow cannot make one column of lists
+        longest = max(each.longest for each in dictionaries)
+        known = all(each.texts for each in dictionaries)
+        cells = max(sum(chunk.num_values for chunk in leaf.chunks), 1)
+        rows = sum(metadata.row_group(group).num_rows for group in row_groups)
+        fitting = BATCH_BYTES * rows // (max(longest, 1) * cells) if known else 0
+        return False, max(fitting, LEAST_LISTS)
+    if any(_is_most(*pair) for pair in zip(dictionaries, leaf.chunks, strict=True)):
+        # Most texts stand by themselves, and as a dictionary they would take ten times as long.
+        longest = max(each.longest for each in dictionaries)
+        if longest <= _SHORT and all(each.texts for each in dictionaries):
+            return False, BATCH_BYTES // max(longest, 1)
+    return True, plenty
+
+
+def _dictionary(
+    stream: IO[bytes], metadata: pq.FileMetaData, leaf: _Leaf, group: int
+) -> _Dictionary:
+    """The dictionary of one chunk, which Arrow decodes whole with its first row."""
+    parquet = pq.ParquetFile(
+        stream, metadata=metadata, read_dictionary=[leaf.path], pre_buffer=False,
+        buffer_size=READ_BYTES,
+    )  # fmt: skip
+    batch = next(parquet.iter_batches(1, [group], [leaf.name], use_threads=False), None)
+    if batch is None:
+        return _Dictionary(0, 0, 0)
+    values = batch[0].flatten() if leaf.in_list else batch[0]
+    lengths = pc.binary_length(values.dictionary)
+    total, longest = pc.sum(lengths).as_py() or 0, pc.max(lengths).as_py() or 0
+    return _Dictionary(len(lengths), total, longest)
+
+
+def _is_most(dictionary: _Dictionary, chunk: pq.ColumnChunkMetaData) -> bool:
+    """Whether a chunk has more in it than its dictionary and the places of its values."""
+    known = dictionary.n_bytes + 4 * dictionary.texts + 4 * chunk.num_values + _PAGE_BYTES
+    return bool(chunk.total_uncompressed_size > known)
+
+
+def _rows_of_fixed(type_: pa.DataType) -> int:
+    width = type_.byte_width if pa.types.is_fixed_size_binary(type_) else 0
+    return BATCH_BYTES // max(width, 1)
+
+
+def _rows_of_bytes(
+    metadata: pq.FileMetaData, leaves: Sequence[_Leaf], row_groups: Sequence[int], most_rows: int
+) -> int:
+    """How many rows a batch may have for the bytes that row groups hold of texts, and their lists.
+
+    A batch has a smaller share of large row groups than would do were all texts alike: long ones
+    may stand together.
+    """
+    fitting = [1 << 62]
+    for place, group in enumerate(row_groups):
+        rows = metadata.row_group(group).num_rows
+        chunks = [(leaf, leaf.chunks[place]) for leaf in leaves]
+        n_bytes = sum(chunk.total_uncompressed_size for leaf, chunk in chunks if leaf.is_text)
+        times = n_bytes / BATCH_BYTES
+        if times > 1:
+            fitting.append(max(int(rows / times**2), LEAST_ROWS))
+        for leaf, chunk in chunks:
+            if leaf.in_list and chunk.num_values > LIST_ITEMS * rows:
+                fitting.append(most_rows * rows * LIST_ITEMS // chunk.num_values)
+    return min(fitting)
+
+
+def _plain(rows: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows in types Arrow can compute with; dictionaries only of text, without nulls."""
+    for place, column in enumerate(rows.columns):
+        if pa.types.is_dictionary(column.type) and (
+            column.dictionary.null_count or not is_text(column.type)
+        ):
+            rows = rows.set_column(place, rows.schema.names[place], column.dictionary_decode())
+        elif pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
+            content = column.cast(pa.large_binary())
+            rows = rows.set_column(place, rows.schema.names[place], content)
+    return rows

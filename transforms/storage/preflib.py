@@ -1,0 +1,383 @@
+"""PrefLib files of rankings (`.soc`, `.soi`, `.toc`, `.toi`) as rows with one ranked item each.
+
+After a header that names the items, a line `3: 2,{1,4}` holds the ballots of three people, who rank
+item 2 before 1 and 4 and put those two at the same rank. Here each of them becomes a person, called
+after the file and a running number, because PrefLib names nobody: what one person did in two files
+is taken for two people's.
+
+The orders are parsed by preflibtools, which overlooks what it does not understand; so every line is
+held against the format first, and those that break a rule come back apart: which ones they are is
+private, like the rest of a ballot. The items come from the header alone, so they do not depend on
+anybody's ballot: they are public, as a catalogue must be.
+
+References:
+    [MW13] Mattei, Walsh. PrefLib: a library for preferences. 2013.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, takewhile
+from typing import IO, TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from hushrank.transforms.common.schema import InputError, to_numpy
+
+if TYPE_CHECKING:
+    from preflibtools.instances import OrdinalInstance
+
+USER, ITEM, RANK = "user", "item", "rank"  # columns of the rows
+SCHEMA = pa.schema([(USER, pa.string()), (ITEM, pa.string()), (RANK, pa.int64())])
+KINDS = ("soc", "soi", "toc", "toi")  # strict or with ties, complete or incomplete
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # with which some programs begin UTF-8 text
+HEADER_BYTES = 1 << 20  # the header must end within the first MiB
+BLOCK_BYTES = 1 << 20  # of ballots parsed at a time; preflibtools makes about 40 bytes of each
+BATCH_ROWS = 1 << 20
+MOST_PEOPLE = 1_000_000  # of one line, where the header does not say how many voted
+_LEAST_LINE, _ITEM_BYTES = 1 << 16, 32  # a line may take so much, or so much for each item
+
+_GROUP = r"(\d{1,9}|\{\s*(\d{1,9}(\s*,\s*\d{1,9})*)?\s*\})"
+_LINE = rf"^\s*\d{{1,9}}\s*:\s*({_GROUP}(\s*,\s*{_GROUP})*)?\s*,?\s*$"
+_MALFORMED = "it is not `count: order`, as in 3: 2,{1,4}"
+_LONG = "it is longer than any ballot on these items"
+_CUT = "NUMBER VOTERS is not the number of ballots; it may be cut short"
+_NUMBER_ALTERNATIVES = re.compile(rb"# NUMBER ALTERNATIVES: ([0-9]{1,9})\s*$")
+_KNOWN = "# ALTERNATIVE NAME 1: ..., as PrefLib writes it since 2022"
+
+Integers = NDArray[np.int64]
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """What a file says before its ballots.
+
+    Attributes:
+        kind: one of `KINDS`.
+        names: the items, in the order of their numbers.
+        numbers: shape (items,), what ballots call them, ascending.
+        voters: how many people there should be; None: it is not said.
+        lines: how many lines it has.
+    """
+
+    kind: str
+    names: tuple[str, ...]
+    numbers: Integers
+    voters: int | None
+    lines: int
+
+    @property
+    def most_people(self) -> int:
+        """How many one line can stand for."""
+        return MOST_PEOPLE if self.voters is None else self.voters
+
+    @property
+    def most_line_bytes(self) -> int:
+        """How long a line can be; of longer ones no more is kept."""
+        return max(_LEAST_LINE, _ITEM_BYTES * len(self.names))
+
+
+@dataclass(frozen=True, slots=True)
+class RefusedLine:
+    """A line that is no ballot: its number, the rule that it breaks, and what it holds.
+
+    Without a number it is the file that breaks the rule, and no line of it does.
+    """
+
+    number: int | None
+    rule: str
+    text: str
+
+    def __str__(self) -> str:
+        return self.rule if self.number is None else f"line {self.number}: {self.rule}: {self.text}"
+
+
+@dataclass(frozen=True, slots=True)
+class Ballots:
+    """Different ballots of a file, one after the other.
+
+    Attributes:
+        items: shape (sum of lengths,), codes in the order of the header's names, best first.
+        ranks: shape of the items; 1 is best, tied items share a rank.
+        lengths: shape (n,), how many items each ballot ranks.
+        people: shape (n,), how many people cast it.
+        refused: lines that are none.
+    """
+
+    items: Integers
+    ranks: Integers
+    lengths: Integers
+    people: Integers
+    refused: tuple[RefusedLine, ...] = ()
+
+
+def read_header(path: str, head: bytes) -> Header:
+    """The header of a file.
+
+    Args:
+        path: its ending says the kind, unless the header does.
+        head: how the file begins.
+
+    Raises:
+        InputError: there is no header of this format, or it contradicts itself.
+    """
+    whole = head if len(head) < HEADER_BYTES else head.rpartition(b"\n")[0]  # no line that is cut
+    lines = _text(path, b"\n".join(_header_lines(whole))).split("\n")
+    ending = path.rpartition(".")[2].lower()
+    instance = _instance(ending)
+    try:
+        instance.parse(lines, header_only=True)
+    except ValueError:
+        raise _error(path, "a number in the header is not one") from None
+    names = {number: name.strip() for number, name in instance.alternatives_name.items()}
+    rule = _broken_rule(instance.data_type, ending, names, instance.num_alternatives)
+    if rule is not None:
+        raise _error(path, rule)
+    numbers = sorted(names)
+    return Header(
+        kind=instance.data_type,
+        names=tuple(names[number] for number in numbers),
+        numbers=np.array(numbers, np.int64),
+        voters=instance.num_voters or None,
+        lines=len(lines),
+    )
+
+
+def _header_lines(head: bytes) -> list[bytes]:
+    """The lines that begin with #, to the last name where their number was said before.
+
+    So a ballot behind it that begins with # is a ballot, not a word on everybody's.
+    """
+    start = head.removeprefix(BYTE_ORDER_MARK)
+    lines = list(takewhile(lambda line: line.startswith(b"#"), start.split(b"\n")))
+    names_left = -1
+    for number, line in enumerate(lines, 1):
+        if found := _NUMBER_ALTERNATIVES.match(line):
+            names_left = int(found[1])
+        elif line.startswith(b"# ALTERNATIVE NAME "):
+            names_left -= 1
+            if names_left == 0:
+                return lines[:number]
+    return lines
+
+
+def read_rows(
+    path: str, stream: IO[bytes]
+) -> Iterator[tuple[pa.RecordBatch, tuple[RefusedLine, ...]]]:
+    """A row for each item that a person ranks, in batches of about `BATCH_ROWS` rows.
+
+    Rows of one person stand together, best first, and share a rank where items are tied. A person
+    who ranked nothing has none.
+
+    Args:
+        path: for the people's names and for messages.
+        stream: the file from its beginning.
+
+    Returns:
+        Batches of `SCHEMA`, people and items as dictionaries; each with lines that break a rule of
+        the format or contradict the header: which ones they are is private. Where none does, but
+        the header counts other people, the last thing refused says so: an error would tell that
+        somebody's ballot is there.
+
+    Raises:
+        InputError: there is no header of this format, or it contradicts itself.
+    """
+    head = stream.read(HEADER_BYTES)
+    header = read_header(path, head)
+    stream.seek(0)
+    before, whole = 0, True
+    for ballots in _ballots(stream, header):
+        if ballots.refused:
+            whole = False
+            yield pa.RecordBatch.from_pylist([], SCHEMA), ballots.refused
+        for batch, people in _rows(path, header, ballots, before):
+            yield batch, ()
+            before += people
+    if whole and header.voters is not None and before != header.voters:
+        yield pa.RecordBatch.from_pylist([], SCHEMA), (RefusedLine(None, _CUT, ""),)
+
+
+def check_ballots(path: str, stream: IO[bytes]) -> None:
+    """Refuse a file with a line that breaks a rule, or cut short: for whoever holds the ballots.
+
+    Raises:
+        InputError: it is; the text has the number of the line, and not what it holds.
+    """
+    header = read_header(path, stream.read(HEADER_BYTES))
+    stream.seek(0)
+    people = 0
+    for ballots in _ballots(stream, header):
+        for line in ballots.refused:
+            raise refusal(path, line)
+        people += int(ballots.people.sum())
+    if header.voters is not None and people != header.voters:
+        raise _error(path, _CUT)
+
+
+def refusal(path: str, line: RefusedLine) -> InputError:
+    """What to tell whoever holds the ballots of one that is none."""
+    where = "" if line.number is None else f"line {line.number}: "
+    return _error(path, f"{where}{line.rule}")
+
+
+def _ballots(stream: IO[bytes], header: Header) -> Iterator[Ballots]:
+    number, rest = 0, b""  # of lines that were read
+    while block := stream.read(BLOCK_BYTES):
+        whole, newline, rest = (rest + block).rpartition(b"\n")
+        if newline:
+            lines = _lines(whole)
+            skipped = min(max(header.lines - number, 0), len(lines))
+            yield parse_ballots(lines[skipped:], header, number + skipped)
+            number += len(lines)
+        rest = rest[: header.most_line_bytes + 1]
+    if number >= header.lines:
+        yield parse_ballots(_lines(rest), header, number)
+
+
+def _lines(content: bytes) -> list[str]:
+    """Lines of a file; one that is not UTF-8 has a character that no ballot has."""
+    return content.decode(errors="replace").split("\n")
+
+
+def parse_ballots(lines: Sequence[str], header: Header, before: int = 0) -> Ballots:
+    """Parse lines with a ballot each; blank ones are skipped.
+
+    Args:
+        lines: text after the header.
+        header: of the file.
+        before: how many lines of the file stand in front of them.
+    """
+    texts = pa.array(lines, pa.large_string())
+    filled = np.flatnonzero(to_numpy(pc.match_substring_regex(texts, r"\S")))
+    texts, number = texts.take(pa.array(filled)), before + 1 + filled
+    short = to_numpy(pc.less_equal(pc.binary_length(texts), header.most_line_bytes))
+    formed = short & to_numpy(pc.match_substring_regex(texts, _LINE))
+    rules = dict.fromkeys(np.flatnonzero(~formed).tolist(), _MALFORMED)
+    rules |= dict.fromkeys(np.flatnonzero(~short).tolist(), _LONG)
+    place = np.flatnonzero(formed)
+    ballots = _parsed(texts.take(pa.array(place)), header)
+    for found, rule in _broken(ballots, header):
+        rules = dict.fromkeys(place[found].tolist(), rule) | rules  # the first rule is told
+    if not rules:
+        return ballots
+    wrong = sorted(rules)
+    if len(wrong) > len(formed) - len(place):  # the others once more: this is rare
+        ballots = _parsed(texts.take(pa.array(np.delete(np.arange(len(texts)), wrong))), header)
+    told = (RefusedLine(int(number[at]), rules[at], texts[at].as_py().strip()) for at in wrong)
+    return replace(ballots, refused=tuple(told))
+
+
+def _parsed(texts: pa.Array, header: Header) -> Ballots:
+    """Lines of the form of a ballot."""
+    instance = _instance(header.kind)
+    instance.parse(texts.to_pylist())
+    # Not from the instance, which forgets a count where two lines hold the same order.
+    counts = pc.utf8_trim_whitespace(pc.list_element(pc.split_pattern(texts, ":"), 0))
+    return _ballots_of(instance.orders, to_numpy(counts.cast(pa.int64())), header)
+
+
+def _ballots_of(
+    orders: Sequence[tuple[tuple[int, ...], ...]], people: Integers, header: Header
+) -> Ballots:
+    """Orders of groups of tied alternatives; one that the header lacks gets a code beyond all."""
+    groups = list(chain.from_iterable(orders))
+    sizes = np.fromiter(map(len, groups), np.int64, len(groups))
+    n_groups = np.fromiter(map(len, orders), np.int64, len(orders))
+    alternatives = np.fromiter(chain.from_iterable(groups), np.int64, int(sizes.sum()))
+    place = np.minimum(np.searchsorted(header.numbers, alternatives), len(header.numbers) - 1)
+    known = header.numbers[place] == alternatives
+    rank = np.arange(len(groups)) - np.repeat(np.cumsum(n_groups) - n_groups, n_groups)
+    ballot = np.repeat(np.arange(len(orders)), n_groups)
+    return Ballots(
+        items=np.where(known, place, len(header.numbers)),
+        ranks=np.repeat(rank + 1, sizes),
+        lengths=np.bincount(np.repeat(ballot, sizes), minlength=len(orders)),
+        people=people,
+    )
+
+
+def _broken(ballots: Ballots, header: Header) -> Iterator[tuple[Integers, str]]:
+    """Which ballots break each rule."""
+    n_items, kind = len(header.names), header.kind
+    ballot = np.repeat(np.arange(len(ballots.lengths)), ballots.lengths)
+    yield np.flatnonzero(ballots.people < 1), "the count of people must be at least 1"
+    above = "NUMBER VOTERS" if header.voters is not None else f"{MOST_PEOPLE:,}".replace(",", " ")
+    too_many = np.flatnonzero(ballots.people > header.most_people)
+    yield too_many, f"the count of people is above {above}"
+    yield ballot[ballots.items == n_items], "an item is not in the header"
+    cells = np.sort(ballot * (n_items + 1) + ballots.items)  # unknown items have a code of theirs
+    yield cells[1:][cells[1:] == cells[:-1]] // (n_items + 1), "an item stands there twice"
+    if kind in ("soc", "toc"):
+        missing = np.flatnonzero(ballots.lengths < n_items)
+        yield missing, f"an item is missing, and {kind} is the kind that ranks all of them"
+    if kind in ("soc", "soi"):
+        tied = (np.diff(ballots.ranks) == 0) & (np.diff(ballot) == 0)
+        yield ballot[1:][tied], f"items are tied, and {kind} is a kind without ties"
+
+
+def _rows(
+    path: str, header: Header, ballots: Ballots, before: int
+) -> Iterator[tuple[pa.RecordBatch, int]]:
+    """Rows of some of the people, and how many people they are; `before` came earlier."""
+    names = pa.array(header.names, pa.string())
+    last = np.cumsum(ballots.people)
+    total = int(last[-1]) if len(last) else 0
+    starts = np.cumsum(ballots.lengths) - ballots.lengths
+    at_once = max(BATCH_ROWS // max(int(ballots.lengths.max(initial=1)), 1), 1)
+    for start in range(0, total, at_once):
+        person = np.arange(start, min(start + at_once, total))
+        ballot = np.searchsorted(last, person, side="right")
+        lengths = ballots.lengths[ballot]
+        own = np.repeat(np.arange(len(person)), lengths)  # whose each row is
+        within = np.arange(len(own)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
+        cells = starts[ballot][own] + within
+        users = pc.binary_join_element_wise(
+            f"{path}#", pa.array(person + before + 1).cast(pa.string()), ""
+        )
+        columns = {
+            USER: _dictionary(own, users),
+            ITEM: _dictionary(ballots.items[cells], names),
+            RANK: pa.array(ballots.ranks[cells]),
+        }
+        yield pa.record_batch(columns), len(person)
+
+
+def _dictionary(codes: Integers, values: pa.Array) -> pa.DictionaryArray:
+    return pa.DictionaryArray.from_arrays(pa.array(codes.astype(np.int32)), values)
+
+
+def _instance(kind: str) -> OrdinalInstance:
+    from preflibtools.instances import OrdinalInstance  # takes a third of a second
+
+    instance = OrdinalInstance()
+    instance.data_type = kind
+    return instance
+
+
+def _broken_rule(kind: str, ending: str, names: dict[int, str], alternatives: int) -> str | None:
+    """The first rule that a header breaks."""
+    if not names:
+        return f"it does not begin with lines `{_KNOWN}`; download it again"
+    if kind not in KINDS or (ending in KINDS and kind != ending):
+        return f"its DATA TYPE must be its ending, one of {', '.join(KINDS)}"
+    if len(names) < 2 or len(set(names.values())) < len(names) or not all(names.values()):
+        return "ALTERNATIVE NAME must give two or more items, each its own name"
+    if alternatives and alternatives != len(names):
+        return "NUMBER ALTERNATIVES is not the number of lines ALTERNATIVE NAME"
+    return None
+
+
+def _text(path: str, content: bytes) -> str:
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise InputError(f"{path}: not UTF-8 text. Save the file as UTF-8.") from None
+
+
+def _error(path: str, rule: str) -> InputError:
+    return InputError(f"{path}: not a PrefLib file of rankings: {rule}. Correct the file.")

@@ -1,0 +1,270 @@
+"""Read a share of the input as Arrow batches of only the columns needed.
+
+A `Split` is the unit of parallel work: some row groups of a Parquet file, or a whole text file.
+Lines that are not rows at all come back apart, for the confidential area.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import IO
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from hushrank.transforms.common.schema import TRUTHS, Columns, InputError, is_list, is_text
+from hushrank.transforms.engine import in_process
+from hushrank.transforms.storage.cells import as_rejects, set_unreadable_apart
+from hushrank.transforms.storage.csv_rows import read_csv_rows
+from hushrank.transforms.storage.files import (
+    BYTE_ORDER_MARK,
+    HEADER_BYTES,
+    FileFormat,
+    InputFile,
+    check_files,
+    check_unchanged,
+    csv_header,
+    is_remote,
+    open_bytes,
+    parquet_footer,
+)
+from hushrank.transforms.storage.json_rows import read_json_rows
+from hushrank.transforms.storage.parquet_rows import LIST_ITEMS, read_parquet
+from hushrank.transforms.storage.preflib import read_header, read_rows
+from hushrank.transforms.storage.window import Window
+
+BATCH_ROWS = 1 << 20
+BATCH_COLUMNS = 8  # of wider rows a batch has fewer
+BLOCK_BYTES = 1 << 24
+CSV_BYTES_PER_ROW = 24  # of a short row: only steers how the work is cut
+ITEM_TYPE = pa.dictionary(pa.int32(), pa.string())
+
+TIMELESS = "no time in the column of the window"
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A share of one file.
+
+    Attributes:
+        file: where.
+        schema: names and types of the columns that are needed.
+        items: which of them name items: few distinct values, best read as dictionaries.
+        row_groups: of a Parquet file, in order; empty: all there is.
+        rows: about how many rows, to plan the work.
+    """
+
+    file: InputFile
+    schema: pa.Schema
+    items: tuple[str, ...]
+    row_groups: tuple[int, ...]
+    rows: int
+    times: pa.Field | None = None  # the column of the file's window, where it is not needed besides
+    identities: tuple[str, ...] = ()  # columns of which only the bytes count, not what they mean
+    truths: frozenset[str] = frozenset()  # columns in which true and false are values
+
+    @property
+    def to_read(self) -> pa.Schema:
+        """Names and types of all columns to read."""
+        return self.schema if self.times is None else self.schema.append(self.times)
+
+    @property
+    def name(self) -> str:
+        """Identity of the share, the same whenever the same files are split."""
+        part = self.row_groups[0] if self.row_groups else 0
+        return f"{self.file.path}#{part}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBatch:
+    """Rows of a split in file order, and what was set aside.
+
+    Attributes:
+        rows: whose texts can be read.
+        malformed: the raw text of lines that are not rows at all.
+        rejects: rows that cannot be read, each table with a column `reason`.
+    """
+
+    rows: pa.RecordBatch
+    malformed: tuple[str, ...] = ()
+    rejects: tuple[pa.Table, ...] = ()
+
+
+def plan_files(files: Sequence[InputFile], columns: Columns) -> list[Split]:
+    """The splits of all `files`, from footers and headers only.
+
+    Raises:
+        InputError: a column is missing or of another type, or a footer cannot be read.
+    """
+    schemas = check_files(files, columns)
+    return [split for file in files for split in plan_splits(file, schemas[file.path], columns)]
+
+
+def plan_splits(file: InputFile, schema: pa.Schema, columns: Columns) -> list[Split]:
+    """Cut `file` into splits of about `BATCH_ROWS` rows; text files are not cut.
+
+    Args:
+        file: what to cut.
+        schema: all of its columns.
+        columns: those to read.
+
+    Raises:
+        InputError: a Parquet footer cannot be read.
+    """
+    needed = pa.schema([schema.field(name) for name in columns.names()])
+    items = tuple(name for name in columns.item_names() if is_text(schema.field(name).type))
+    window = file.window
+    times = schema.field(window.column) if window and window.column not in needed.names else None
+    whose = (columns.user, getattr(columns, "event", None))
+    identities = tuple(name for name in whose if name is not None)
+    if file.format is not FileFormat.PARQUET:
+        truths = frozenset(name for role, name in columns.roles() if role in TRUTHS)
+        return [Split(file, needed, items, (), _rows_of_text(file), times, identities, truths)]
+    footer = parquet_footer(file.path)
+    if footer.num_row_groups == 0:
+        return [Split(file, needed, items, (), 0, times, identities)]
+    splits: list[Split] = []
+    groups: list[int] = []
+    rows = 0
+    candidates = list(range(footer.num_row_groups))
+    if window is not None:  # one is read even if none has rows of the window: a split needs one
+        candidates = [group for group in candidates if not _misses(footer, group, window)] or [0]
+    for group in candidates:
+        groups.append(group)
+        rows += footer.row_group(group).num_rows
+        if rows >= batch_rows(needed) or group == candidates[-1]:
+            splits.append(Split(file, needed, items, tuple(groups), rows, times, identities))
+            groups, rows = [], 0
+    return splits
+
+
+def _rows_of_text(file: InputFile) -> int:
+    """About how many rows a text file has."""
+    if file.format is FileFormat.PREFLIB:  # a line may stand for any number of people
+        with open_bytes(file.path) as stream:
+            header = read_header(file.path, stream.read(HEADER_BYTES))
+        if header.voters is not None:
+            return header.voters * len(header.names)
+    return file.size // CSV_BYTES_PER_ROW
+
+
+def _misses(footer: pq.FileMetaData, group: int, window: Window) -> bool:
+    """Whether the statistics of a row group show that all its times lie outside `window`."""
+    metadata = footer.row_group(group)
+    for place in range(metadata.num_columns):
+        column = metadata.column(place)
+        if column.path_in_schema == window.column:
+            known = column.statistics
+            # Rows without a time are set aside, so a group with such rows is read.
+            if known is None or not known.has_min_max or known.null_count != 0:
+                return False
+            try:
+                return window.misses(known.min, known.max)
+            except (OverflowError, TypeError, ValueError):  # of a year that Python does not know
+                return False
+    return False
+
+
+def batch_rows(schema: pa.Schema) -> int:
+    """Rows of a batch: `BATCH_ROWS`, or as many as have that many rows' cells."""
+    cells = sum(LIST_ITEMS if is_list(field.type) else 1 for field in schema)
+    return max(1, BATCH_ROWS * BATCH_COLUMNS // max(BATCH_COLUMNS, cells))
+
+
+def read_batches(split: Split) -> Iterator[ReadBatch]:
+    """Rows of `split`, in batches of at most about `BATCH_ROWS` rows.
+
+    Raises:
+        InputError: the file is damaged, or changed since it was listed. Arrow's own text is
+            dropped, because it may quote a row.
+    """
+    readers = {
+        FileFormat.PARQUET: _read_parquet,
+        FileFormat.CSV: _read_csv,
+        FileFormat.JSONL: _read_json_lines,
+        FileFormat.PREFLIB: _read_preflib,
+    }
+    try:
+        with open_bytes(split.file.path) as stream:
+            for batch in _of_window(readers[split.file.format](stream, split), split):
+                rows, unreadable = set_unreadable_apart(batch.rows, split.identities)
+                rejects = batch.rejects if unreadable is None else (*batch.rejects, unreadable)
+                yield ReadBatch(rows, batch.malformed, rejects)
+        check_unchanged(split.file)
+    except (pa.ArrowException, OSError):
+        check_unchanged(split.file)
+        raise InputError(
+            f"{split.file.path}: damaged, not readable as {split.file.format}. Write it again."
+        ) from None
+
+
+def _of_window(batches: Iterator[ReadBatch], split: Split) -> Iterator[ReadBatch]:
+    """The rows of `batches` whose time lies in the window of the file; all without a window."""
+    window = split.file.window
+    if window is None:
+        yield from batches
+        return
+    for batch in batches:
+        inside, broken = window.select(batch.rows.column(window.column))
+        rejects = batch.rejects
+        if broken.any():
+            reasons = pa.array([TIMELESS] * int(broken.sum()), pa.string())
+            rejects = (*rejects, as_rejects(batch.rows.filter(pa.array(broken)), reasons))
+        rows = batch.rows.filter(pa.array(inside)).select(split.schema.names)
+        yield ReadBatch(rows, batch.malformed, rejects)
+
+
+def _read_parquet(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
+    for rows in read_parquet(
+        stream,
+        split.to_read,
+        split.row_groups,
+        split.items,
+        batch_rows(split.schema),
+        remote=is_remote(split.file.path),
+        # On Beam without Arrow's threads: it reads other splits meanwhile, and they would only wait
+        # for each other.
+        threads=in_process.is_chosen(),
+    ):
+        yield ReadBatch(rows)
+
+
+def _read_csv(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
+    header = csv_header(split.file.path, stream.read(HEADER_BYTES))
+    _after_mark(stream)
+    items = dict.fromkeys(split.items, ITEM_TYPE)
+    schema = pa.schema([(name, items.get(name, pa.string())) for name in split.to_read.names])
+    rows = read_csv_rows(stream, header, schema, BLOCK_BYTES, multiline=split.file.multiline)
+    yield from itertools.starmap(_batch, rows)
+
+
+def _read_json_lines(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
+    _after_mark(stream)
+    for rows, malformed in read_json_rows(stream, split.to_read, split.truths, BLOCK_BYTES):
+        for name in split.items:
+            place = rows.schema.get_field_index(name)
+            rows = rows.set_column(place, name, rows[name].dictionary_encode())
+        yield _batch(rows, malformed)
+
+
+def _after_mark(stream: IO[bytes]) -> None:
+    """Go to the first byte of the text."""
+    stream.seek(0)
+    if stream.read(len(BYTE_ORDER_MARK)) != BYTE_ORDER_MARK:
+        stream.seek(0)
+
+
+def _batch(rows: pa.Table, malformed: tuple[str, ...]) -> ReadBatch:
+    batches = rows.combine_chunks().to_batches()
+    return ReadBatch(batches[0] if batches else _no_rows(rows.schema), malformed)
+
+
+def _read_preflib(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
+    for rows, refused in read_rows(split.file.path, stream):
+        yield ReadBatch(rows.select(split.schema.names), tuple(map(str, refused)))
+
+
+def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist([], schema)

@@ -1,0 +1,119 @@
+"""Where rows wait, during a reduction on one machine, for others of their owner."""
+
+from __future__ import annotations
+
+import os
+import threading
+from dataclasses import dataclass
+
+import numpy as np
+
+from hushrank.transforms.common.schema import InputError
+from hushrank.transforms.common.sorting import Words
+
+SPILL_PREFIX = ".spill-"  # of names of files that are to have none
+NO_ROOM = (
+    "memory_limit: rows that wait for the others of their person need more memory than it leaves"
+    " them, and with confidential in Cloud Storage they wait nowhere else. Raise memory_limit, or"
+    " name a folder on a disk of this machine where they may wait: runner: {kind: local, spill:"
+    " /a/folder}"
+)
+
+_APPENDING = threading.Lock()
+
+
+@dataclass(frozen=True, slots=True)
+class SpillFile:
+    """Some memory, and past it an open file without a name: both are gone with the process.
+
+    Where a file system knows no files without names, the file has one, which starts with
+    `SPILL_PREFIX`, until it was opened; a crash just then leaves it, empty, for the next run.
+
+    Attributes:
+        descriptor: of the file; every thread of the process may use it. None: there is no file,
+            and what does not fit into memory is refused.
+        memory: descriptor of a file in memory, which takes what comes first; None: there is none.
+        memory_bytes: how much that is.
+    """
+
+    descriptor: int | None
+    memory: int | None = None
+    memory_bytes: int = 0
+
+    def append(self, words: Words) -> int:
+        """Write `words`, which are contiguous, and return where they start.
+
+        Raises:
+            InputError: they do not fit into memory, and there is no file.
+        """
+        rest = words.data.cast("B")
+        with _APPENDING:
+            start = self._room_for(len(rest))
+        descriptor, place = self._behind(start)
+        while rest:
+            written = os.pwrite(descriptor, rest, place)
+            rest, place = rest[written:], place + written
+        return start
+
+    def _room_for(self, size: int) -> int:
+        """Make the memory or the file longer, and return where the new part starts."""
+        if self.memory is not None:
+            start = os.fstat(self.memory).st_size
+            if start + size <= self.memory_bytes:
+                os.ftruncate(self.memory, start + size)
+                return start
+        if self.descriptor is None:
+            raise InputError(NO_ROOM)
+        start = os.fstat(self.descriptor).st_size
+        os.ftruncate(self.descriptor, start + size)
+        return self.memory_bytes + start
+
+    def _behind(self, place: int) -> tuple[int, int]:
+        """The descriptor that has `place`, and where."""
+        if self.memory is not None and (place < self.memory_bytes or self.descriptor is None):
+            return self.memory, place
+        if self.descriptor is None:
+            raise ValueError("there is neither memory nor a file for rows to wait in")
+        return self.descriptor, place - self.memory_bytes
+
+    def read(self, words: Words, place: int) -> None:
+        """Fill `words`, which are contiguous, from `place` on."""
+        rest = words.data.cast("B")
+        descriptor, place = self._behind(place)
+        while rest:
+            found = os.preadv(descriptor, [rest], place)
+            if not found:
+                raise OSError("the spill file is shorter than what was written to it")
+            rest, place = rest[found:], place + found
+
+
+Parcel = bytes | tuple[int, int]  # a blob, or its place and its words in the spill file
+
+
+def park(blob: bytes, spill: SpillFile | None) -> Parcel:
+    """What the engine carries of a blob, of a multiple of 8 bytes: its place where it may wait."""
+    if spill is None:
+        return blob
+    words = np.frombuffer(blob, np.uint64)
+    return spill.append(words), len(words)
+
+
+def fetch(parcel: Parcel, spill: SpillFile | None) -> bytes:
+    """The blob that became `parcel`.
+
+    Raises:
+        ValueError: it waits in a spill file, and none is given.
+    """
+    if isinstance(parcel, bytes):
+        return parcel
+    if spill is None:
+        raise ValueError("the rows are in a spill file, and none is given")
+    place, n_words = parcel
+    words = np.empty(n_words, np.uint64)
+    spill.read(words, place)
+    return words.tobytes()
+
+
+def size_of(parcel: Parcel) -> int:
+    """Bytes of the blob that became `parcel`."""
+    return len(parcel) if isinstance(parcel, bytes) else 8 * parcel[1]

@@ -1,0 +1,191 @@
+"""The rows of one day: those whose own time lies between two public moments.
+
+Whether a row is kept follows from that row alone and from the configuration, so the day's rows of
+two adjacent inputs differ in no more than the inputs do: a guarantee about the rows that are kept
+is one about all of them.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, date, datetime, time, timedelta
+from typing import Literal, Self
+from zoneinfo import ZoneInfo
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from hushrank.transforms.common.schema import (
+    InputError,
+    by_distinct,
+    is_text,
+    to_numpy,
+    to_text,
+)
+
+Epoch = Literal["s", "ms", "us", "ns"]
+
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_DAY = timedelta(days=1)
+_EPOCH = date(1970, 1, 1)
+# Fractions of a second are passed over: both ends of a window are whole seconds.
+_TIME = (
+    r"^(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)"
+    r"(?:[T ](?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d)(?:[.,]\d+)?)?"
+    r" ?(?P<zone>[Zz]|[+-]\d\d:?\d\d)?)?$"
+)
+
+Flags = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The day `night` in a time zone, as a condition on the column `column`.
+
+    Times with an offset are compared with the moments `start` and `end`, times without one with the
+    clock on the wall, midnight to midnight.
+
+    Attributes:
+        start, end: the half-open span [start, end), with time zones.
+        epoch: what integers count since 1970, UTC; None: integers are not times.
+    """
+
+    column: str
+    night: date
+    start: datetime
+    end: datetime
+    epoch: Epoch | None = None
+
+    @classmethod
+    def of(cls, column: str, night: date, zone: ZoneInfo, epoch: Epoch | None = None) -> Self:
+        """From midnight of `night` to midnight of the day after, on the clocks of `zone`."""
+        start, end = (
+            datetime.combine(day, time(), zone).astimezone(UTC) for day in (night, night + _DAY)
+        )
+        return cls(column, night, start, end, epoch)
+
+    def check(self, path: str, schema: pa.Schema) -> None:
+        """Refuse a file whose schema has no such column of times.
+
+        Args:
+            path: for the message.
+            schema: of all columns of the file.
+
+        Raises:
+            InputError: the column is missing, there twice, or of another type.
+        """
+        found = schema.names.count(self.column)
+        if found != 1:
+            problem = "not found" if found == 0 else "stands there twice"
+            raise InputError(
+                f"{path}: column {self.column} (schedule.window) {problem}."
+                f" Columns: {', '.join(schema.names)}."
+            )
+        kind = schema.field(self.column).type
+        kind = kind.value_type if pa.types.is_dictionary(kind) else kind
+        if pa.types.is_integer(kind) and self.epoch is None:
+            raise InputError(
+                f"{path}: column {self.column} (schedule.window) holds integers. Say what they"
+                " count since 1970: schedule.epoch: s, ms, us or ns."
+            )
+        times = (pa.types.is_timestamp, pa.types.is_date, pa.types.is_integer, is_text)
+        if not any(is_kind(kind) for is_kind in times):
+            raise InputError(
+                f"{path}: column {self.column} (schedule.window) has type {kind}; it must hold"
+                " times, dates, or text such as 2026-11-20T18:30:00+01:00."
+            )
+
+    def select(self, times: pa.Array) -> tuple[Flags, Flags]:
+        """Which of `times` lie in the window, and which of them are no times.
+
+        Args:
+            times: of a type that `check` lets pass.
+
+        Returns:
+            Two arrays of the length of `times`; no entry is true in both.
+        """
+        if pa.types.is_dictionary(times.type):
+            found = by_distinct(
+                times, lambda each: np.column_stack(self.select(each)), (False, True)
+            )
+            return found[:, 0], found[:, 1]
+        if is_text(times.type):
+            return self._select_text(to_text(times))
+        if pa.types.is_date(times.type):
+            inside = pc.equal(
+                pc.cast(times, pa.date32(), safe=False), pa.scalar(self.night, pa.date32())
+            )
+        else:
+            if pa.types.is_integer(times.type):
+                times = times.cast(pa.int64(), safe=False).cast(pa.timestamp(self.epoch, "UTC"))
+            start, end = self._span(aware=times.type.tz is not None)
+            inside = pc.and_(
+                pc.greater_equal(times, pa.scalar(start, times.type)),
+                pc.less(times, pa.scalar(end, times.type)),
+            )
+        return to_numpy(pc.fill_null(inside, False)), to_numpy(pc.is_null(times))
+
+    def misses(self, lowest: object, highest: object) -> bool:
+        """Whether no time from `lowest` to `highest` lies in the window; False where unsure."""
+        if isinstance(lowest, datetime) and isinstance(highest, datetime):
+            start, end = self._span(aware=lowest.tzinfo is not None)
+            return highest < start or lowest >= end
+        if isinstance(lowest, date) and isinstance(highest, date):
+            return not lowest <= self.night <= highest
+        return False
+
+    def _span(self, *, aware: bool) -> tuple[datetime, datetime]:
+        if aware:
+            return self.start, self.end
+        midnight = datetime.combine(self.night, time())
+        return midnight, midnight + _DAY
+
+    def _select_text(self, texts: pa.Array) -> tuple[Flags, Flags]:
+        if self.epoch is not None:
+            return self._select_digits(texts)
+        parts = pc.extract_regex(texts, _TIME)
+        matched = to_numpy(pc.is_valid(parts))
+        year, month, day, hour, minute, second = (
+            _whole(pc.struct_field(parts, name))
+            for name in ("year", "month", "day", "hour", "minute", "second")
+        )
+        months = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
+        days = months.astype("datetime64[D]") + (day - 1)
+        # The 31st of a short month is a day of the next one.
+        valid = matched & (month >= 1) & (month <= 12) & (day >= 1)
+        valid &= days.astype("datetime64[M]") == months
+        moment = days.astype(np.int64) * 86400 + hour * 3600 + minute * 60 + second
+        zone = pc.fill_null(pc.struct_field(parts, "zone"), "")
+        midnight = (self.night - _EPOCH).days * 86400
+        on_the_wall = (moment >= midnight) & (moment < midnight + 86400)
+        moment = moment - _offset(zone)
+        absolute = (moment >= self.start.timestamp()) & (moment < self.end.timestamp())
+        inside = np.where(to_numpy(pc.equal(zone, "")), on_the_wall, absolute)
+        return valid & inside, ~valid
+
+    def _select_digits(self, texts: pa.Array) -> tuple[Flags, Flags]:
+        valid = to_numpy(
+            pc.fill_null(pc.match_substring_regex(texts, r"^-?(\d{1,18}|[1-8]\d{18})$"), False)
+        )
+        count = pc.if_else(pa.array(valid), texts, "0").cast(pa.int64())
+        scale = _PER_SECOND[self.epoch or "s"]
+        moment = to_numpy(count)
+        start, end = (int(bound.timestamp()) * scale for bound in (self.start, self.end))
+        return valid & (moment >= start) & (moment < end), ~valid
+
+
+def _whole(digits: pa.Array) -> NDArray[np.int64]:
+    """The integers that `digits` spell; 0 for nothing."""
+    empty = pc.fill_null(pc.equal(digits, ""), True)
+    spelt: NDArray[np.int64] = to_numpy(pc.if_else(empty, "0", digits).cast(pa.int64()))
+    return spelt
+
+
+def _offset(zone: pa.Array) -> NDArray[np.int64]:
+    """Seconds east of UTC, of `Z`, `+01:00`, `-0330` or nothing."""
+    digits = pc.replace_substring_regex(zone, "[^0-9]", "")
+    hours, minutes = (_whole(pc.utf8_slice_codeunits(digits, *span)) for span in ((0, 2), (2, 4)))
+    seconds = hours * 3600 + minutes * 60
+    return np.where(to_numpy(pc.starts_with(zone, "-")), -seconds, seconds)

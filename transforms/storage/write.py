@@ -1,0 +1,96 @@
+"""Write whole files: under a temporary name first, then renamed, readable by their owner only."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import time
+import uuid
+from contextlib import suppress
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
+
+STALE_SECONDS = 60.0  # after which no small file is being written still
+OWNER_ONLY_FILE, OWNER_ONLY_FOLDER = 0o600, 0o700
+TEMPORARY_NAME = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{32}")  # of a file that is being written
+
+
+def write_whole(path: str, content: bytes) -> None:
+    """Write `content` to a local or gs:// path, where the old file or the whole new one is found.
+
+    Raises:
+        OSError: it cannot be written; then no temporary file is left behind.
+    """
+    if is_cloud(path):  # an object appears whole or not at all
+        CloudPath.parse(path).write(content)
+        return
+    target = Path(path)
+    target.parent.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
+    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    try:
+        _write_new(temporary, content)
+        temporary.replace(target)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def is_stale(path: Path) -> bool:
+    """Whether a small file is there so long that whoever was writing it has died."""
+    try:
+        return time.time() - path.stat().st_mtime > STALE_SECONDS
+    except FileNotFoundError:
+        return False
+
+
+def write_flushed(path: Path, content: bytes) -> None:
+    """Write a new local file; its content and its name survive a power failure.
+
+    Raises:
+        OSError: it cannot be written, or is there already; a part of it may be left behind.
+    """
+    _write_new(path, content)
+    folder = os.open(path.parent, os.O_RDONLY)
+    try:
+        with suppress(OSError):  # some network file systems refuse it for folders
+            os.fsync(folder)
+    finally:
+        os.close(folder)
+
+
+def _write_new(path: Path, content: bytes) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY_FILE)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(content)
+        stream.flush()
+        os.fsync(stream.fileno())
+
+
+def read_whole(path: str) -> bytes:
+    """Content of a local or gs:// file.
+
+    Raises:
+        OSError: it is not there, or cannot be read.
+    """
+    return (CloudPath.parse(path) if is_cloud(path) else Path(path)).read_bytes()
+
+
+def npz_bytes(**arrays: NDArray[Any]) -> bytes:
+    """Arrays in numpy's `.npz` form."""
+    buffer = io.BytesIO()
+    np.savez(buffer, allow_pickle=False, **arrays)
+    return buffer.getvalue()
+
+
+def parquet_bytes(table: pa.Table) -> bytes:
+    """A table in Parquet form, in plain types: how Arrow held a column is not told."""
+    buffer = io.BytesIO()
+    pq.write_table(table, buffer, store_schema=False)
+    return buffer.getvalue()
