@@ -45,7 +45,7 @@ def raised(tree: ast.AST) -> Iterator[tuple[str, ast.Call]]:
 
 
 def sources(checkout: Path) -> dict[Path, ast.Module]:
-    paths = [path for package in PACKAGES for path in sorted((checkout / package).glob("*.py"))]
+    paths = [path for package in PACKAGES for path in sorted((checkout / package).rglob("*.py"))]
     return {path: ast.parse(path.read_text()) for path in paths}
 
 

@@ -1,4 +1,4 @@
-"""The order of the layers, read from the imports of every module.
+"""The order of the layers and of the rooms in them, read from the imports of every module.
 
 The rules are functions from source text to findings, so that the second half of this file can
 plant each fault and see it found.
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import ast
 import importlib
+import itertools
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -20,6 +22,31 @@ BELOW = {
     "pipelines": {"transforms", "estimation", "privacy"},
     "flows": {"pipelines", "transforms", "estimation", "privacy"},
     "experiments": {"pipelines", "transforms", "estimation", "privacy"},
+}
+# A room imports from the groups before its own; rooms of one group do not know each other.
+ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
+    "privacy": (),
+    "estimation": (("common",), ("fit",), ("comparisons", "responses", "rankings")),
+    "transforms": (
+        ("engine",),
+        ("common",),
+        ("storage",),
+        ("comparisons", "responses", "rankings"),
+    ),
+    "pipelines": (("engine",), ("reduce", "simulate"), ("privatize",)),
+    "flows": (
+        ("errors", "signals", "terminal"),
+        ("config",),
+        ("ledger", "guarantee"),
+        ("release",),
+        ("methods", "report"),
+        ("run", "plan"),
+        ("display",),
+        ("prefect",),
+        ("propose",),
+        ("cli",),
+    ),
+    "experiments": (("ccw", "nz", "rdp", "xsc"),),
 }
 PURE = {"privacy", "estimation"}
 RELEASING = {"privacy", "estimation", "transforms", "flows"}
@@ -92,6 +119,40 @@ def inside(name: str, modules: set[str]) -> bool:
     return any(name == module or name.startswith(f"{module}.") for module in modules)
 
 
+def room_findings(module: str, names: list[str]) -> list[str]:
+    """Imports of `module` that go up from its room, or across to one that it must not know."""
+    _, layer, room, *_ = (*module.split("."), "")
+    groups = ROOMS[layer]
+    rank = {name: place for place, group in enumerate(groups) for name in group}
+    if room not in rank:
+        return [f"{module} is in no room"] if groups and room != "__init__" else []
+    wrong = []
+    for name in names:
+        parts = name.split(".")
+        other = parts[2] if name.startswith(f"hushrank.{layer}.") else room
+        if other != room and (other not in rank or rank[other] >= rank[room]):
+            wrong.append(name)
+    return wrong
+
+
+def circles(sources: dict[str, str]) -> list[list[str]]:
+    """A set of modules that import each other in a circle, sorted; none is right."""
+    graph: dict[str, set[str]] = {}
+    for module, source in sources.items():
+        names = imported(ast.parse(source))
+        graph[module] = {
+            found
+            for name in names
+            for found in (name, name.rpartition(".")[0])
+            if found in sources and found != module
+        }
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return [sorted(set(error.args[1]))]
+    return []
+
+
 def calls(tree: ast.Module) -> set[str]:
     """Names of plain functions that the module calls."""
     functions = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
@@ -106,6 +167,7 @@ def findings(module: str, source: str) -> list[str]:
     allowed = {f"hushrank.{name}" for name in BELOW[layer] | {layer}}
     wrong = [name for name in names if name.startswith("hushrank") and not inside(name, allowed)]
     wrong += [name for name in names if name.startswith(".")]  # relative: one import path per name
+    wrong += room_findings(module, names)
     if layer in PURE:
         excepted = EXCEPTIONS.get(module, set())
         wrong += [name for name in names if inside(name, IMPURE_MODULES) and name not in excepted]
@@ -134,6 +196,26 @@ def test_imports_go_down_only(module):
     assert findings(module, SOURCES[module]) == []
 
 
+def test_no_modules_import_each_other_in_a_circle():
+    assert circles(SOURCES) == []
+
+
+def test_a_planted_circle_is_found():
+    planted = {
+        "hushrank.flows.run.run": "def f():\n    from hushrank.flows.run.observer import observe",
+        "hushrank.flows.run.observer": "from hushrank.flows.run.events import Event",
+        "hushrank.flows.run.events": "from hushrank.flows.run import run",
+    }
+    assert circles(planted) == [sorted(planted)]
+
+
+def test_every_room_that_is_named_has_modules():
+    for layer, groups in ROOMS.items():
+        for room in itertools.chain.from_iterable(groups):
+            prefix = f"hushrank.{layer}.{room}"
+            assert any(name == prefix or name.startswith(f"{prefix}.") for name in SOURCES), prefix
+
+
 @pytest.mark.parametrize("layer", sorted(BELOW))
 def test_a_package_exports_nothing_itself(layer):
     statements = ast.parse(SOURCES[f"hushrank.{layer}.__init__"]).body
@@ -156,6 +238,11 @@ def test_a_package_exports_nothing_itself(layer):
         ("flows.cli.main", "from hushrank.experiments import xsc", "experiments"),
         ("experiments.xsc.xsc", "import hushrank.flows.run.run", "flows"),
         ("estimation.common.links", "from ..privacy import noise", "..privacy"),
+        ("estimation.common.links", "from hushrank.estimation.fit import solve", "fit.solve"),
+        ("transforms.rankings.rankings", "import hushrank.transforms.comparisons", "comparisons"),
+        ("flows.config.survey", "from hushrank.flows.ledger.ledger import Ledger", "ledger"),
+        ("flows.release.release", "from hushrank.flows.report.page import page", "report"),
+        ("flows.attic", "", "in no room"),
         ("privacy.noise", "import apache_beam as beam", "apache_beam"),
         ("estimation.common.links", "from pathlib import Path", "pathlib"),
         ("estimation.common.links", "def f():\n    import logging", "logging"),

@@ -22,6 +22,8 @@ from packaging.requirements import Requirement
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGES: list[str] = PROJECT["tool"]["setuptools"]["packages"]
+LAYERS = [package for package in PACKAGES if package.count(".") == 1]
+MOST_MODULES = 20  # of one room, about; `__init__` aside
 SITE_PACKAGES = sysconfig.get_path("purelib")
 (INSTALLED,) = importlib.metadata.distributions(name="hushrank", path=[SITE_PACKAGES])
 BUILD_INPUTS = ("pyproject.toml", "README.md", "LICENSE")
@@ -30,7 +32,7 @@ BUILD_INPUTS = ("pyproject.toml", "README.md", "LICENSE")
 def modules() -> list[str]:
     """Dotted names of every installed module."""
     found = []
-    for package in PACKAGES:
+    for package in LAYERS:
         paths = importlib.import_module(package).__path__
         found += [module.name for module in pkgutil.walk_packages(paths, f"{package}.")]
     return found
@@ -40,7 +42,7 @@ def tree_files(checkout: Path) -> set[str]:
     """Files that belong in the wheel, by their names there."""
     return {
         f"hushrank/{path.relative_to(checkout)}"
-        for package in PACKAGES
+        for package in LAYERS
         for path in (checkout / package.removeprefix("hushrank.")).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
     }
@@ -58,26 +60,53 @@ def test_the_tests_import_what_they_should():
         assert Path(folder).resolve().is_relative_to(home.resolve())
 
 
+def packages_of_tree(checkout: Path) -> set[str]:
+    """Every folder at or below a layer that holds a module, as a package."""
+    return {
+        ".".join(("hushrank", *path.parent.relative_to(checkout).parts))
+        for layer in LAYERS
+        for path in (checkout / layer.removeprefix("hushrank.")).rglob("*.py")
+    }
+
+
 def test_the_package_list_is_the_tree(checkout: Path):
-    folders = {f"hushrank.{path.parent.name}" for path in checkout.glob("*/__init__.py")}
-    assert folders == set(PACKAGES)
-    assert folders == set(PROJECT["tool"]["mypy"]["packages"])
+    """Setuptools would leave an unlisted room out of the wheel without a word."""
+    top = {f"hushrank.{path.parent.name}" for path in checkout.glob("*/__init__.py")}
+    assert top == set(LAYERS)
+    assert top == set(PROJECT["tool"]["mypy"]["packages"])
+    assert packages_of_tree(checkout) == set(PACKAGES)
     package_dir = PROJECT["tool"]["setuptools"]["package-dir"]
-    assert package_dir == {package: package.removeprefix("hushrank.") for package in PACKAGES}
+    assert package_dir == {
+        package: package.removeprefix("hushrank.").replace(".", "/") for package in PACKAGES
+    }
 
 
-def test_code_folders_are_flat(checkout: Path):
-    for package in PACKAGES:
-        folder = checkout / package.removeprefix("hushrank.")
-        nested = [path for path in folder.rglob("*.py") if path.parent != folder]
-        assert nested == []  # setuptools would leave them out of the wheel without a word
+def test_an_unlisted_room_is_found(tmp_path: Path):
+    for folder in ("flows", "flows/ledger", "flows/ledger/attic"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "module.py").touch()
+    assert packages_of_tree(tmp_path) - set(PACKAGES) == {"hushrank.flows.ledger.attic"}
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_room_says_what_it_is_for(package: str):
+    """Rooms are one level deep, hold a readable number of modules, and are described."""
+    assert package.count(".") <= 2
+    module = importlib.import_module(package)
+    assert module.__doc__
+    (folder,) = module.__path__
+    inside = [path for path in Path(folder).glob("*.py") if path.name != "__init__.py"]
+    if package != "hushrank.privacy":  # flat: a file for each concept
+        assert len(inside) <= MOST_MODULES
+    if package not in LAYERS:
+        assert {"In:", "Out:"} <= set(module.__doc__.split())
 
 
 def test_nothing_shadows_the_installed_package(checkout: Path):
     assert not (checkout / "hushrank").exists()
 
 
-@pytest.mark.parametrize("package", PACKAGES)
+@pytest.mark.parametrize("package", LAYERS)
 def test_types_are_published(package: str):
     (folder,) = importlib.import_module(package).__path__
     assert (Path(folder) / "py.typed").is_file()
@@ -108,7 +137,7 @@ def test_the_command_is_installed_and_callable():
 def test_the_wheel_holds_the_tree_and_nothing_else(checkout: Path, tmp_path: Path):
     copy = tmp_path / "tree"  # a copy: the build writes into its source folder
     copy.mkdir()
-    for package in PACKAGES:
+    for package in LAYERS:
         folder = package.removeprefix("hushrank.")
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(checkout / folder, copy / folder, ignore=ignored)
