@@ -25,7 +25,7 @@ from hushrank.flows.release.scale import WORDS, Scale, interval_text, score_deci
 from hushrank.flows.release.wording import rank_interval, verdict
 from hushrank.flows.run.job import Job
 from hushrank.flows.run.nights import NightResult
-from hushrank.flows.run.run import Outcome, Step
+from hushrank.flows.run.stages import Outcome, Step
 from hushrank.flows.terminal import Console
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Unit

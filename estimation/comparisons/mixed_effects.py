@@ -23,8 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.linalg import solve
 
-from hushrank.estimation.common.convergence import ConvergenceError
 from hushrank.estimation.common.links import Floats, Link
+from hushrank.estimation.fit.solve import ConvergenceError
 
 Codes = NDArray[np.int64]
 

@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from hushrank.estimation.common.convergence import ConvergenceError
 from hushrank.estimation.common.links import Link
 from hushrank.estimation.fit.debiased import RIDGE, AnswerVariance, DebiasedFit, fit_scores
+from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs
 
 

@@ -33,7 +33,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushrank.estimation.common.convergence import ConvergenceError
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
 from hushrank.estimation.fit.debiased import (
@@ -45,7 +44,7 @@ from hushrank.estimation.fit.debiased import (
     score_differences,
 )
 from hushrank.estimation.fit.likelihood import Objective
-from hushrank.estimation.fit.solve import Solution, minimise
+from hushrank.estimation.fit.solve import ConvergenceError, Solution, minimise
 from hushrank.estimation.fit.trust_region import minimise_nonconvex
 from hushrank.privacy.noise import NoiseLaw
 

@@ -22,13 +22,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hushrank.estimation.common.convergence import ConvergenceError
 from hushrank.estimation.common.links import LOGISTIC, Floats, Link
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, PairCounts
 from hushrank.estimation.fit.exact_fit import CountedObjective, exact_fit
 from hushrank.estimation.fit.fixed_point import FixedPoint
 from hushrank.estimation.fit.likelihood import UNIT_ROUNDOFF, Objective, summation_depth
-from hushrank.estimation.fit.solve import minimise
+from hushrank.estimation.fit.solve import ConvergenceError, minimise
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.exact_minimiser import (
     LARGEST_OUTPUT,

@@ -22,8 +22,8 @@ from scipy.sparse import csr_array, diags_array
 from scipy.sparse.linalg import cg
 from scipy.special import stdtrit
 
-from hushrank.estimation.common.convergence import ConvergenceError
 from hushrank.estimation.common.links import Floats
+from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 
 DRAWS = 100

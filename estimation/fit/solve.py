@@ -12,10 +12,14 @@ import numpy as np
 from scipy.linalg import LinAlgError, cho_factor, cho_solve
 from scipy.special import logit
 
-from hushrank.estimation.common.convergence import ConvergenceError
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.fit.comparison_graph import require_scores_to_exist
 from hushrank.estimation.fit.likelihood import Hessian, Objective
+
+
+class ConvergenceError(RuntimeError):
+    """A fit did not reach its tolerance; nothing that it computed can be used."""
+
 
 SMALL = 200  # items up to which factorising is faster than iterating
 FACTORISABLE = 4_000  # items up to which it is the way out where iterating is slow

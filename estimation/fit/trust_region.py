@@ -20,10 +20,9 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from scipy.sparse.linalg import ArpackNoConvergence, LinearOperator, eigsh
 
-from hushrank.estimation.common.convergence import ConvergenceError
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.fit.likelihood import Hessian, Objective
-from hushrank.estimation.fit.solve import Solution, minimise
+from hushrank.estimation.fit.solve import ConvergenceError, Solution, minimise
 
 MOST_STEPS = 500
 MOST_SEARCHES = 200  # restarts of the search for an eigenvalue

@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from hushrank.estimation.common.convergence import ConvergenceError
+from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.rankings.ranking_pairs import pair_counts
 
 PSI_SMOOTHING = 0.1  # the corners of psi are rounded off: it is less than 0.07 from the original

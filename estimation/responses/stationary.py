@@ -22,7 +22,7 @@ from scipy.sparse import csr_array, diags_array
 from scipy.sparse.csgraph import connected_components
 from scipy.sparse.linalg import ArpackNoConvergence, eigs
 
-from hushrank.estimation.common.convergence import ConvergenceError
+from hushrank.estimation.fit.solve import ConvergenceError
 
 PANEL = 64  # states eliminated between two matrix products
 RESIDUAL = 1e-12  # largest l1 norm of pi M - pi that the sparse solve may leave ...

@@ -20,8 +20,8 @@ def clean(config: ConfigPath, really: Delete = False) -> None:
     Never what a release needs that is not published yet. Spends nothing.
     """
     from hushrank.flows.config.survey import load_config
+    from hushrank.flows.run.budget import ledger_of
     from hushrank.flows.run.retention import delete, overdue
-    from hushrank.flows.run.steps import ledger_of
 
     checked, now = load_config(config), datetime.now(UTC)
     ledger, console = ledger_of(checked), Console()

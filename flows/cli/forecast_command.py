@@ -31,9 +31,9 @@ def forecast(config: ConfigPath, as_json: AsJson = False) -> None:
         forecast_text,
     )
     from hushrank.flows.ledger.forecast import forecast as forecast_of
+    from hushrank.flows.run.budget import ledger_of
     from hushrank.flows.run.job import calibrated, checked_config
     from hushrank.flows.run.nights import due_nights
-    from hushrank.flows.run.steps import ledger_of
 
     now = datetime.now(UTC)
     checked = checked_config(config)

@@ -29,14 +29,37 @@ from hushrank.flows.cli.night_commands import (
 from hushrank.flows.cli.plan_command import plan
 from hushrank.flows.cli.privatize_command import privatize
 from hushrank.flows.cli.recover_command import recover
-from hushrank.flows.cli.reference_command import reference
 from hushrank.flows.cli.reproduce_command import reproduce
 from hushrank.flows.cli.schedule_commands import deploy, serve
 from hushrank.flows.cli.simulate_command import simulate
-from hushrank.flows.cli.support_command import support
 from hushrank.flows.errors import ConfigError, HushrankError, notes_of, problem_of_machine
 from hushrank.flows.signals import stop_as_ctrl_c
 from hushrank.flows.terminal import Console, print_everywhere
+
+
+def support(
+    config: ConfigPath,
+    to: Annotated[Path | None, typer.Option(help="The zip file to write.")] = None,
+) -> None:
+    """Write a support bundle: versions, configuration, ledger, log; no data. Spends nothing."""
+    from hushrank.flows.run.support import bundle_name, write_bundle
+
+    path = to or Path(bundle_name(datetime.now(UTC)))
+    write_bundle(config, path)
+    Console().print(
+        f"Wrote {path}. It holds no rows, counts or items' names; it does name files, columns and"
+        " the population. Look through it before you send it outside.",
+        soft_wrap=True,
+        markup=False,
+    )
+
+
+def reference() -> None:
+    """Print every key of the YAML file: type, default, rule and meaning, in Markdown."""
+    from hushrank.flows.config.reference import config_reference
+
+    typer.echo(config_reference(), nl=False)
+
 
 app = typer.Typer(
     name="hushrank",
@@ -118,8 +141,8 @@ def validate(
     night = None if day is None else day_of(day, "--date")
     job = prepare_job(config, no_privacy=no_privacy, night=night)
     from hushrank.flows.display import show_checks
+    from hushrank.flows.run.budget import ledger_of
     from hushrank.flows.run.ledger_witness import require_remembered
-    from hushrank.flows.run.steps import ledger_of
 
     ledger = ledger_of(job.config)
     if job.safe:
@@ -179,8 +202,8 @@ def ledger_show(config: ConfigPath) -> None:
     from hushrank.flows.config.survey import load_config
     from hushrank.flows.display import show_balance
     from hushrank.flows.ledger.history import HISTORY_COLUMNS
+    from hushrank.flows.run.budget import ledger_of
     from hushrank.flows.run.job import inputs_of
-    from hushrank.flows.run.steps import ledger_of
 
     checked = load_config(config)
     ledger = ledger_of(checked)
@@ -197,7 +220,7 @@ def ledger_show(config: ConfigPath) -> None:
 def ledger_verify(config: ConfigPath) -> None:
     """Check every line of the ledger: damaged, edited or missing lines are found."""
     from hushrank.flows.config.survey import load_config
-    from hushrank.flows.run.steps import ledger_of
+    from hushrank.flows.run.budget import ledger_of
 
     checked = load_config(config)
     ledger_of(checked).balance()
@@ -214,7 +237,8 @@ def ledger_cancel(
     """Give back what a run reserved that died before it drew any noise."""
     from hushrank.flows.config.survey import load_config
     from hushrank.flows.display import show_balance
-    from hushrank.flows.run.steps import abandon, ledger_of
+    from hushrank.flows.run.budget import ledger_of
+    from hushrank.flows.run.steps import abandon
 
     checked = load_config(config)
     ledger = ledger_of(checked)

@@ -22,7 +22,7 @@ from hushrank.flows.terminal import Console
 if TYPE_CHECKING:
     from hushrank.flows.run.job import Job
     from hushrank.flows.run.nights import NightResult
-    from hushrank.flows.run.run import Outcome
+    from hushrank.flows.run.stages import Outcome
 
 AFTER_FAILURE = (
     "What was reserved but not drawn is given back; if noise was drawn already, the same command"

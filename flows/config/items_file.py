@@ -2,7 +2,7 @@
 
     .txt            one name a line, no header; blank lines are skipped
     .csv, .parquet  a column `item` or `name`; other columns are ignored. In CSV an apostrophe
-                    before = + - @ is no part of the name (`flows.spreadsheet_cells`)
+                    before = + - @ is no part of the name (`transforms.common.plain_text`)
     .soc and so on  the alternatives in the header of a PrefLib file; no ballot is read
 
 The names are public, so messages may show them.
@@ -16,7 +16,7 @@ from pathlib import Path
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hushrank.flows.spreadsheet_cells import read_cell
+from hushrank.transforms.common.plain_text import read_cell
 from hushrank.transforms.storage import preflib
 
 PREFLIB_ENDINGS = tuple(f".{kind}" for kind in preflib.KINDS)

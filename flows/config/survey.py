@@ -28,7 +28,6 @@ from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.problems import config_error, refuse
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
-from hushrank.flows.config.retention import RetentionConfig
 from hushrank.flows.config.runner import (
     LocalRunner,
     RunnerConfig,
@@ -49,6 +48,18 @@ from hushrank.privacy.units import Adjacency, NoiseKind, Unit
 from hushrank.transforms.common.encode import TIE_WORD
 from hushrank.transforms.common.epsilons import AnswerColumns
 from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
+
+
+class RetentionConfig(Section):
+    """What `hushrank clean` deletes; nothing of it enters the release key.
+
+    Attributes:
+        rejects_days: after which rows that were set aside, exact row counts and error texts go.
+        drawn_days: after which the stored noise of a published release goes.
+    """
+
+    rejects_days: int = Field(default=30, ge=0, le=36_500, examples=["30"])
+    drawn_days: int = Field(default=365, ge=0, le=36_500, examples=["365"])
 
 
 class Method(StrEnum):

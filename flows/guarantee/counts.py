@@ -7,16 +7,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from hushrank.flows.guarantee.mechanism import CountMechanism
-from hushrank.flows.guarantee.public_graph import (
-    GRAPH_NOT_PROTECTED,
-    OUTCOMES_CHANGE,
-    graph_sentences,
-)
 from hushrank.flows.guarantee.sentences import (
     CCW,
+    GRAPH_NOT_PROTECTED,
     LAW_SOURCE,
+    OUTCOMES_CHANGE,
     PrivacyStatement,
     compose_statement,
+    graph_sentences,
     number,
 )
 from hushrank.privacy.noise import NoiseLaw

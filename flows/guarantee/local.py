@@ -23,8 +23,7 @@ from hushrank.privacy.amplification import shuffled_epsilon
 from hushrank.privacy.laplace_response import GRID
 from hushrank.privacy.randomized_response import attenuation
 from hushrank.privacy.units import Adjacency, Unit
-from hushrank.transforms.common.local_law import LocalLaw
-from hushrank.transforms.common.randomisation import Randomisation
+from hushrank.transforms.common.randomisation import LocalLaw, Randomisation
 from hushrank.transforms.common.schema import Ties
 
 XSC = "Xu, Sun and Cheng, Rate-optimal rank aggregation with private pairwise rankings"

@@ -5,18 +5,16 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from hushrank.flows.guarantee.public_graph import (
-    GRAPH_NOT_PROTECTED,
-    OUTCOMES_CHANGE,
-    graph_sentences,
-)
 from hushrank.flows.guarantee.record import Parameter, PrivacyRecord
 from hushrank.flows.guarantee.score_mechanism import ScoreMechanism
 from hushrank.flows.guarantee.sentences import (
     CCW,
+    GRAPH_NOT_PROTECTED,
+    OUTCOMES_CHANGE,
     Guarantee,
     PrivacyStatement,
     compose_statement,
+    graph_sentences,
     number,
 )
 from hushrank.privacy.objective_perturbation import Constants

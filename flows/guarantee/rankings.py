@@ -17,8 +17,7 @@ from hushrank.flows.guarantee.sentences import (
 from hushrank.privacy import laplace_ranks, mallows
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Adjacency, Unit
-from hushrank.transforms.common.local_law import LocalLaw
-from hushrank.transforms.common.randomisation import RankingMechanism
+from hushrank.transforms.common.randomisation import LocalLaw, RankingMechanism
 
 RDP = "Xu, Sun and Cheng, Ranking differential privacy"
 THEOREM = {

@@ -5,13 +5,18 @@ from __future__ import annotations
 import math
 from typing import Annotated
 
-from pydantic import Field, PlainSerializer
+from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
 from hushrank.flows.guarantee.counts import CountWords, count_statement
 from hushrank.flows.guarantee.mechanism import CountMechanism
-from hushrank.flows.guarantee.part import Record
 from hushrank.privacy.units import Adjacency, NoiseKind, Unit
 from hushrank.transforms.common.schema import Ties
+
+
+class Record(BaseModel):
+    """A part of `release.json`: frozen, and closed to unknown fields."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def finite_or_text(value: float | None) -> float | str | None:

@@ -215,3 +215,24 @@ def large_loss(epsilon: float) -> Iterator[str]:
             f"Much in practice: epsilon = {number(epsilon)} allows a factor of"
             f" {odds_factor(epsilon)}."
         )
+
+
+# How two adjacent inputs differ then, as the start of a sentence.
+OUTCOMES_CHANGE = {
+    Unit.COMPARISON: "If one comparison had ended otherwise",
+    Unit.USER: "If one person had answered otherwise, about the same pairs of items",
+}
+# Rows without a valid outcome are set aside, so they are missing in what is said to be public.
+GRAPH_NOT_PROTECTED = (
+    "Which items each person compared, and so which questions they left unanswered: the operator"
+    " states that this is public.",
+)
+
+
+def graph_sentences(stated: str | None) -> Iterator[str]:
+    """What is public, quoting why in the operator's words; nothing where `stated` is None."""
+    if stated is not None:
+        yield (
+            "Only who won is protected, not who compared what. That this is public is stated by"
+            f" the operator: “{stated}”."
+        )

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushrank.estimation.common.convergence import ConvergenceError
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import LINKS, link_named
 from hushrank.estimation.common.matrices import WinCounts
@@ -25,6 +24,7 @@ from hushrank.estimation.fit.debiased import (
     fit_scores,
     win_totals,
 )
+from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.fit.weighted_pairs import UNITS, WeightedPairs, weighted_pairs_of
 from hushrank.flows.config.comparisons import BadRows
 from hushrank.flows.config.local import Budget
@@ -48,8 +48,7 @@ from hushrank.privacy.laplace_response import GRID
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import NoiseKind
-from hushrank.transforms.common.local_law import law_of_answers
-from hushrank.transforms.common.randomisation import Randomisation
+from hushrank.transforms.common.randomisation import Randomisation, law_of_answers
 from hushrank.transforms.storage.files import InputFile
 
 NO_NOISE = NoiseLaw(NoiseKind.LAPLACE, 0.0)  # beyond that of the answers, which chance covers

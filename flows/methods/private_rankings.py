@@ -43,8 +43,7 @@ from hushrank.pipelines.reduce.rankings_job import ReduceRankings
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits
-from hushrank.transforms.common.local_law import law_of_rankings
-from hushrank.transforms.common.randomisation import RankingMechanism
+from hushrank.transforms.common.randomisation import RankingMechanism, law_of_rankings
 from hushrank.transforms.storage.files import InputFile
 
 MOST_KEMENY_ITEMS = 500  # above that the local search takes minutes

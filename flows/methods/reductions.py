@@ -8,8 +8,8 @@ from hushrank.pipelines.reduce.reduction_job import ReduceComparisons, Statistic
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.units import PrivacyParams, Unit
+from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.comparisons.bound import Bounds
-from hushrank.transforms.responses.local_answers import LocalAnswers
 from hushrank.transforms.storage.files import InputFile
 
 

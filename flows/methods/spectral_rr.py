@@ -46,7 +46,7 @@ from hushrank.privacy.randomized_response import (
 )
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import Adjacency, Unit
-from hushrank.transforms.responses.local_answers import LocalAnswers
+from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.storage.files import InputFile
 
 MOST_ITEMS = 500  # a matrix for each part of the people is kept

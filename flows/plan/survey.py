@@ -14,7 +14,6 @@ from pathlib import Path
 import numpy as np
 from pydantic import ValidationError
 
-from hushrank.estimation.common.convergence import ConvergenceError
 from hushrank.estimation.common.links import link_named
 from hushrank.estimation.common.metrics import (
     kendall_distance,
@@ -22,6 +21,7 @@ from hushrank.estimation.common.metrics import (
     rms_error,
     top_k_distance,
 )
+from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.flows.config.places import FOLDER
 from hushrank.flows.config.problems import config_error
 from hushrank.flows.config.survey import PERTURBED_OBJECTIVE, Method, SurveyConfig

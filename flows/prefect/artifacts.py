@@ -17,7 +17,7 @@ from hushrank.flows.release.archive import REPORT
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
 from hushrank.flows.release.wording import rank_interval, verdict
-from hushrank.flows.run.run import Outcome
+from hushrank.flows.run.stages import Outcome
 from hushrank.transforms.storage.cloud_storage import CloudPath
 
 MOST_ROWS = 100  # of the table; ranking.csv has all

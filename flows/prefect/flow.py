@@ -18,7 +18,8 @@ from hushrank.flows.errors import HushrankError
 from hushrank.flows.prefect.artifacts import leave_artifacts
 from hushrank.flows.run.job import Job
 from hushrank.flows.run.reader_process import Reducer
-from hushrank.flows.run.run import Outcome, Perform, Step, run_job
+from hushrank.flows.run.run import run_job
+from hushrank.flows.run.stages import Outcome, Perform, Step
 from hushrank.transforms.common.plain_text import shown
 
 if TYPE_CHECKING:

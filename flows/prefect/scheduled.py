@@ -20,7 +20,7 @@ from hushrank.flows.prefect.flow import Kept, run_in_flow
 from hushrank.flows.run.job import Job
 from hushrank.flows.run.nights import NightStatus, rank_due, rank_nights
 from hushrank.flows.run.reader_process import Reducer
-from hushrank.flows.run.run import Outcome, directly
+from hushrank.flows.run.stages import Outcome, directly
 from hushrank.flows.signals import stop_as_ctrl_c
 from hushrank.transforms.common.plain_text import shown
 

@@ -23,7 +23,7 @@ from hushrank.flows.release.archive import (
     load_archived,
 )
 from hushrank.flows.release.release import Release, load_release
-from hushrank.flows.spreadsheet_cells import write_cell
+from hushrank.transforms.common.plain_text import write_cell
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place, is_cloud
 
 SCHEMA = pa.schema(

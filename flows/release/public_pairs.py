@@ -12,7 +12,7 @@ from pydantic import Field
 
 from hushrank.estimation.common.matrices import OutcomeCounts, PairCounts, WinCounts
 from hushrank.estimation.responses.differential import DifferentialMeasurements
-from hushrank.flows.guarantee.part import Record
+from hushrank.flows.guarantee.record import Record
 
 MOST_PAIRS = 2_000_000  # that are published: 30 MB of JSON
 

@@ -7,6 +7,7 @@ ends of an interval that is open, are the text "inf" or "-inf".
 
 from __future__ import annotations
 
+import json
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -17,9 +18,7 @@ from pydantic import AwareDatetime, Field, ValidationError, model_validator
 
 from hushrank.estimation.common.estimate import Estimate, top_k
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.guarantee.part import Record
-from hushrank.flows.guarantee.record import Extended, PrivacyRecord
-from hushrank.flows.release.json_text import json_text
+from hushrank.flows.guarantee.record import Extended, PrivacyRecord, Record
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import Released
 from hushrank.privacy.bits_used import BitsUsed
@@ -248,3 +247,27 @@ def _warnings(provenance: Provenance, privacy: PrivacyRecord) -> Iterator[str]:
         yield SEEDED
     if provenance.bits is None:
         yield RECONSTRUCTED
+
+
+INDENT = "  "
+ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+
+
+def json_text(value: Any, margin: str = "") -> str:
+    """Strict JSON of dicts, lists and scalars; keys in the order in which they are.
+
+    Raises:
+        ValueError: a number is infinite or not a number: JSON has no such.
+    """
+    inner = margin + INDENT
+    if isinstance(value, dict) and value:
+        lines = [f"{inner}{_scalar(key)}: {json_text(part, inner)}" for key, part in value.items()]
+        return "{\n" + ",\n".join(lines) + f"\n{margin}}}"
+    if isinstance(value, list) and value and isinstance(value[0], dict | list | str):
+        lines = [f"{inner}{json_text(part, inner)}" for part in value]
+        return "[\n" + ",\n".join(lines) + f"\n{margin}]"
+    return _scalar(value)
+
+
+def _scalar(value: Any) -> str:
+    return ENCODER.encode(value)  # `json.dumps` would make an encoder for every line

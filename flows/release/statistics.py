@@ -21,7 +21,7 @@ from hushrank.estimation.fit.weighted_pairs import UNITS, WeightedPairs
 from hushrank.estimation.rankings.ranking_counts import RankingCounts
 from hushrank.estimation.responses.differential import DifferentialMeasurements
 from hushrank.estimation.responses.randomized_measurements import RandomizedMeasurements
-from hushrank.flows.guarantee.part import Record
+from hushrank.flows.guarantee.record import Record
 from hushrank.flows.release.public_pairs import ReleasedOutcomes, Rows, require_noisy, rows_of
 
 MOST_MEASURED = 2000  # items whose matrix of measurements is published: 20 to 30 MB

@@ -15,7 +15,7 @@ from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any, Literal
 
 from hushrank.flows.errors import HushrankError
-from hushrank.flows.run.code_version import code_version
+from hushrank.flows.run.job import code_version
 
 if TYPE_CHECKING:
     from hushrank.flows.ledger.budget import Balance

@@ -7,6 +7,7 @@ import json
 from dataclasses import dataclass, replace
 from datetime import date
 from functools import cached_property
+from importlib.metadata import version
 from pathlib import Path
 
 from hushrank.flows.config.places import check_can_be_made
@@ -20,12 +21,18 @@ from hushrank.flows.ledger.key import TAG_DIGITS, Purpose, find_key, ledger_key
 from hushrank.flows.methods.base import Terms
 from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.release.publish import check_output
-from hushrank.flows.run.code_version import code_version
+from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import check_confidential
 from hushrank.privacy.randomness import RandomBits, seeded_bits, system_bits
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.cloud_storage import Place
 from hushrank.transforms.storage.files import InputFile, NoFilesError, check_files, list_files
+
+
+def code_version() -> str:
+    """Version of the installed distribution. It enters the release key: new code, new release."""
+    return version("hushrank")
+
 
 NO_KEY_YET = "none"  # which no ledger was written with
 NO_ID_YET = "RELEASE"  # in a path that is only shown, before the ledger has a key
@@ -195,8 +202,6 @@ def _id_before_keys(job: Job) -> str | None:
     """
     if not job.safe:
         return None
-    from hushrank.flows.run.steps import ledger_of  # which needs a `Job`
-
     state = ledger_of(job.config).state(job.unkeyed_id)
     known = state not in (ReleaseState.NONE, ReleaseState.CANCELLED)
     return job.unkeyed_id if known else None

@@ -21,7 +21,7 @@ from pydantic import TypeAdapter, ValidationError
 
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, LedgerError
-from hushrank.flows.guarantee.part import Record
+from hushrank.flows.guarantee.record import Record
 from hushrank.flows.ledger.account import ReleaseState
 from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.ledger import Book, Ledger

@@ -30,10 +30,11 @@ from hushrank.flows.errors import (
 from hushrank.flows.ledger.account import Attempt, ReleaseState
 from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import DRAWN_FILE, FAILED_FILE, finds_drawn
 from hushrank.flows.run.job import Job, check_places, checked_config, prepare_job
-from hushrank.flows.run.run import Outcome
-from hushrank.flows.run.steps import abandon, ledger_of
+from hushrank.flows.run.stages import Outcome
+from hushrank.flows.run.steps import abandon
 
 DAY = timedelta(days=1)
 

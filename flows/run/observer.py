@@ -18,7 +18,7 @@ from hushrank.flows.run.events import RunEvent, RunFacts
 if TYPE_CHECKING:
     from hushrank.flows.config.survey import SurveyConfig
     from hushrank.flows.run.job import Job
-    from hushrank.flows.run.run import Outcome, Perform, Step
+    from hushrank.flows.run.stages import Outcome, Perform, Step
 
 T = TypeVar("T")
 
@@ -108,15 +108,15 @@ def destinations_of(survey: SurveyConfig) -> tuple[Destination, ...]:
     config = survey.observability
     found: list[Destination] = []
     if config.log is not None:
-        from hushrank.flows.run.log_file import LogFile
+        from hushrank.flows.run.destinations import LogFile
 
         found.append(LogFile(config.log, config.log_format))
     if config.metrics is not None:
-        from hushrank.flows.run.metrics import MetricsFile
+        from hushrank.flows.run.destinations import MetricsFile
 
         found.append(MetricsFile(config.metrics))
     if config.traces:
-        from hushrank.flows.run.traces import Traces
+        from hushrank.flows.run.destinations import Traces
 
         found.append(Traces())
     if config.support is not None:

@@ -9,24 +9,30 @@ from __future__ import annotations
 
 import importlib
 import threading
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Protocol, TypeVar
 
 from hushrank.flows.errors import HushrankError
-from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.release.publish import published
-from hushrank.flows.release.release import Release
+from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.job import Job
 from hushrank.flows.run.observer import observer_of
 from hushrank.flows.run.reader_process import Reducer
+from hushrank.flows.run.stages import (
+    COMMIT,
+    DRAW,
+    ESTIMATE,
+    PUBLISH,
+    REDUCE,
+    RESERVE,
+    Outcome,
+    Perform,
+    directly,
+)
 from hushrank.flows.run.steps import (
     Standing,
     commit,
     draw,
     estimate,
-    ledger_of,
     publish_release,
     reduce,
     reserve,
@@ -35,63 +41,8 @@ from hushrank.flows.run.steps import (
 )
 from hushrank.flows.signals import one_signal
 from hushrank.privacy.accounting import Spend
-from hushrank.transforms.storage.cloud_storage import Place
 
-T = TypeVar("T")
-
-
-@dataclass(frozen=True, slots=True)
-class Step:
-    """A part of a run.
-
-    Attributes:
-        name: as people read it.
-        retries: how often it is repeated after a failure that is nobody's mistake.
-    """
-
-    name: str
-    retries: int = 0
-
-
-RESERVE = Step("reserve")
-REDUCE = Step("reduce", retries=2)
-DRAW = Step("draw")  # never again: a second draw would be a second release
-ESTIMATE = Step("estimate", retries=2)
-PUBLISH = Step("publish", retries=2)
-COMMIT = Step("commit", retries=2)
 FIGURES_MODULE = "hushrank.flows.report.figures"
-
-
-class Perform(Protocol):
-    """Carries out a step."""
-
-    def __call__(self, step: Step, action: Callable[[], T]) -> T:
-        """Return what `action` returns."""
-        ...
-
-
-def directly(step: Step, action: Callable[[], T]) -> T:
-    """Just do it, in this process, without retries."""
-    return action()
-
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """What a run did.
-
-    Attributes:
-        release: what is published now.
-        folder: where.
-        spent: what the ledger was charged; None where the release had been drawn before.
-        balance: of the population's budget, afterwards.
-        alerts: fractions of the budget that are used and of which nobody was told before.
-    """
-
-    release: Release
-    folder: Place
-    spent: Spend | None
-    balance: Balance
-    alerts: tuple[float, ...] = ()
 
 
 def run_job(job: Job, reducer: Reducer, perform: Perform = directly) -> Outcome:

@@ -17,7 +17,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
-from hushrank.estimation.common.convergence import ConvergenceError
+from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import (
     DrawError,
@@ -27,18 +27,15 @@ from hushrank.flows.errors import (
     PredictableBits,
     RunInProgress,
 )
-from hushrank.flows.guarantee.local import LocalGuarantee
 from hushrank.flows.guarantee.sentences import ROWS_SPAN_LINES
 from hushrank.flows.ledger.account import Attempt, ReleaseState
-from hushrank.flows.ledger.budget import Balance, BudgetTerms, Protects
-from hushrank.flows.ledger.cloud_object import LedgerObject
+from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.methods.base import Arrays
 from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.release.archive import release_before
 from hushrank.flows.release.publish import publish
 from hushrank.flows.release.release import Provenance, Release, build_release
-from hushrank.flows.run.code_version import code_version
 from hushrank.flows.run.confidential_folder import (
     DRAWN_FILE,
     FAILED_FILE,
@@ -54,7 +51,7 @@ from hushrank.flows.run.confidential_folder import (
     store_unmarked,
 )
 from hushrank.flows.run.drawn import Drawn, drawn_of, entries_of
-from hushrank.flows.run.job import Job
+from hushrank.flows.run.job import Job, code_version
 from hushrank.flows.run.ledger_witness import keep_witness, require_remembered
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.signals import signals_held
@@ -63,7 +60,7 @@ from hushrank.pipelines.reduce.reduction_job import EXACT_FILE
 from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.units import Unit
-from hushrank.transforms.storage.cloud_storage import CloudPath, Place
+from hushrank.transforms.storage.cloud_storage import Place
 from hushrank.transforms.storage.write import npz_bytes, write_whole
 
 
@@ -72,31 +69,6 @@ class Standing(StrEnum):
 
     RESERVED = "reserved"  # now, by this run: everything is still to be done
     DRAWN = "drawn"  # noise is drawn and stored: publish it
-
-
-def ledger_of(config: SurveyConfig) -> Ledger:
-    """The ledger that the configuration names."""
-    terms = BudgetTerms(
-        population=config.name,
-        epsilon=config.ledger.epsilon,
-        delta=config.ledger.delta,
-        refresh=config.ledger.refresh,
-        unit=config.privacy.unit,
-        adjacency=config.privacy.adjacency,
-        protects=protects(config),
-        alerts=config.ledger.alerts,
-        other_people=config.ledger.other_people,
-    )
-    place = config.ledger.path
-    return Ledger(LedgerObject(place) if isinstance(place, CloudPath) else place, terms)
-
-
-def protects(config: SurveyConfig) -> Protects:
-    """What of a unit the releases of `config` hide."""
-    if config.privacy.unit is not Unit.LOCAL:
-        return Protects.OUTCOMES if config.privacy.public_graph else Protects.ROWS
-    bounded = LocalGuarantee.of(config).person is not None
-    return Protects.PERSON if bounded else Protects.ANSWER
 
 
 def reserve(job: Job, ledger: Ledger) -> Standing:

@@ -21,10 +21,10 @@ from typing import Any
 from hushrank.flows.config.survey import SurveyConfig, load_config
 from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.ledger.history import HISTORY_COLUMNS
+from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import COUNTING_FILE, DRAWN_FILE, SPACE_FILE
 from hushrank.flows.run.events import RunEvent, software_versions
 from hushrank.flows.run.reader_process import ERROR_FILE
-from hushrank.flows.run.steps import ledger_of
 from hushrank.pipelines.reduce.reduction_job import BITS_FILE, EXACT_FILE, TALLY_FILE
 from hushrank.transforms.storage.write import write_whole
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Self
 
-from hushrank.transforms.engine.workers import local_workers
+from hushrank.transforms.engine.in_process import local_workers
 
 DEFAULT_MEMORY = 2 << 30
 LEAST_MEMORY = 768 << 20

@@ -8,7 +8,7 @@ from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import fn_runner
 
 from hushrank.pipelines.engine.runner import HERE, Engine, Runner
-from hushrank.transforms.engine.workers import local_workers
+from hushrank.transforms.engine.in_process import local_workers
 
 UNTYPED = "--no_pipeline_type_check"  # no transform declares types, and looking takes 30 ms
 RUNNERS = {  # Beam's names

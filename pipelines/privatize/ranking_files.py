@@ -10,8 +10,7 @@ import pyarrow as pa
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.plain_text import hidden_character
 from hushrank.transforms.common.schema import InputError, is_text, names_in
-from hushrank.transforms.rankings.contests import of_contest
-from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
+from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns, of_contest
 from hushrank.transforms.storage.read import Split, read_batches
 
 RankingColumns = RankColumns | ListColumns

@@ -18,8 +18,7 @@ from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.encode import MALFORMED
 from hushrank.transforms.common.epsilons import OUT_OF_RANGE, EpsilonSource
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.rankings.contests import of_contest
-from hushrank.transforms.rankings.ranking_columns import ListColumns
+from hushrank.transforms.rankings.ranking_columns import ListColumns, of_contest
 from hushrank.transforms.rankings.rankings import (
     Pieces,
     Rankings,

@@ -11,8 +11,7 @@ from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import BitSource
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.epsilons import AnswerColumns, EpsilonSource, Shares
-from hushrank.transforms.common.local_law import LocalLaw
-from hushrank.transforms.common.randomisation import Randomisation
+from hushrank.transforms.common.randomisation import LocalLaw, Randomisation
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.storage.files import InputFile
 

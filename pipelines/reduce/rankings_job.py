@@ -11,8 +11,7 @@ from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import BitSource
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.epsilons import EpsilonSource
-from hushrank.transforms.common.local_law import LocalLaw
-from hushrank.transforms.common.randomisation import RankingMechanism
+from hushrank.transforms.common.randomisation import LocalLaw, RankingMechanism
 from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
 from hushrank.transforms.storage.files import InputFile
 

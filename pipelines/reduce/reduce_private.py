@@ -23,7 +23,7 @@ from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.common.bits_tally import bits_tally
 from hushrank.transforms.common.epsilons import read_epsilon_table
-from hushrank.transforms.common.local_law import law_of_answers
+from hushrank.transforms.common.randomisation import law_of_answers
 from hushrank.transforms.comparisons.aggregate import TallyFn
 from hushrank.transforms.comparisons.privatize import (
     PrivatePairsFn,

@@ -26,10 +26,9 @@ from hushrank.privacy.randomness import RandomBits, system_bits
 from hushrank.transforms.common.bits_tally import bits_tally
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.epsilons import read_epsilon_table
-from hushrank.transforms.common.local_law import law_of_rankings
+from hushrank.transforms.common.randomisation import law_of_rankings
 from hushrank.transforms.comparisons.aggregate import TallyFn
 from hushrank.transforms.engine.beam import TaggedOutput, beam
-from hushrank.transforms.rankings.contests import of_contest
 from hushrank.transforms.rankings.count_rankings import RankingCountsFn
 from hushrank.transforms.rankings.crowded_rankings import (
     Kept,
@@ -42,7 +41,7 @@ from hushrank.transforms.rankings.ranking_blobs import (
     blob_of_pieces,
     blob_of_rankings,
 )
-from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
+from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns, of_contest
 from hushrank.transforms.rankings.rankings import (
     Assembled,
     Rankings,

@@ -10,8 +10,8 @@ from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import BitSource
 from hushrank.transforms.common.catalogue import Catalogue
+from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.responses.answer_sheets import Duplicates
-from hushrank.transforms.responses.local_answers import LocalAnswers
 from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
 from hushrank.transforms.storage.files import InputFile
 

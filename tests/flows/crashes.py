@@ -28,8 +28,8 @@ from typing import Any, NoReturn
 from hushrank.flows.cli.main import main
 from hushrank.flows.report import page as report
 from hushrank.flows.run import reader_process as reduction
+from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.job import Job, prepare_job
-from hushrank.flows.run.steps import ledger_of
 from tests.flows.conftest import InProcessReducer, Survey
 from tests.flows.every_method import survey_of
 

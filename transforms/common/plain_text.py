@@ -3,6 +3,15 @@
 A terminal obeys escape codes, a log takes a line break for a new entry, a browser turns text round
 at a bidirectional override. So no such character may stand in a name that the operator gives, and
 text from elsewhere (a path, a column of a file) is shown with its codes written out.
+
+A spreadsheet takes some cells of a CSV file for formulas: `=HYPERLINK(…)` as the name of an item
+would be carried out by whoever opens a ranking. So a text that begins with `=`, `+`, `-`, `@`, a
+tab or a carriage return gets an apostrophe in front, by which spreadsheets know a text; numbers,
+such as -3, stay as they are. A text that begins with apostrophes before such a character gets one
+more, so that `read_cell` finds every text again.
+
+References:
+    OWASP, CSV Injection. https://owasp.org/www-community/attacks/CSV_Injection
 """
 
 from __future__ import annotations
@@ -39,3 +48,20 @@ def shown(text: str, *, lines: bool = False) -> str:
 
 def _code(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode()
+
+
+_FORMULA = re.compile(r"'*[=+\-@\t\r]")
+_QUOTED = re.compile(r"'+[=+\-@\t\r]")
+_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
+
+
+def write_cell(text: str) -> str:
+    """`text` as it stands in a cell."""
+    if _NUMBER.fullmatch(text):
+        return text
+    return f"'{text}" if _FORMULA.match(text) else text
+
+
+def read_cell(cell: str) -> str:
+    """The text that `write_cell` has put into a cell."""
+    return cell[1:] if _QUOTED.match(cell) else cell

@@ -1,8 +1,16 @@
-"""Which mechanism privatises an answer or a ranking. Without Beam, so that naming one is quick."""
+"""Which mechanism privatises an answer or a ranking, and its law in exact numbers. Without Beam."""
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from enum import StrEnum
+
+import numpy as np
+
+from hushrank.privacy.laplace_ranks import rank_law
+from hushrank.privacy.laplace_response import response_law
+from hushrank.privacy.mallows import MOST_ITEMS, insertion_weights
+from hushrank.privacy.randomized_response import SplitResponse, flip_thresholds
 
 
 class Randomisation(StrEnum):
@@ -20,3 +28,72 @@ class RankingMechanism(StrEnum):
 
     MALLOWS = "mallows"
     LAPLACE_RANKS = "laplace-ranks"  # a baseline
+
+
+@dataclass(frozen=True, slots=True)
+class LocalAnswers:
+    """How answers are randomised.
+
+    Attributes:
+        response: the chances of a flip, for up to K answers of a person.
+        debiased: undo the flips in the sums; False is the paper's baseline.
+    """
+
+    response: SplitResponse
+    debiased: bool
+
+
+@dataclass(frozen=True, slots=True)
+class LocalLaw:
+    """The law at the ends of the range of epsilons that a job accepts.
+
+    Attributes:
+        quantity: what the numbers are.
+        epsilons: the smallest and the largest.
+        numbers: one for each of these.
+    """
+
+    quantity: str
+    epsilons: tuple[float, float]
+    numbers: tuple[int | float, int | float]
+
+    def require(self, found: LocalLaw) -> None:
+        """Refuse to draw by another law than this one, which is stated.
+
+        Raises:
+            RuntimeError: `found`, which the caller's code comes to, is another.
+        """
+        if found != self:
+            raise RuntimeError(
+                "this worker would randomise otherwise than the run states: both must have the same"
+                " version of hushrank"
+            )
+
+
+def law_of_answers(randomisation: Randomisation, low: float, high: float) -> LocalLaw:
+    """How single answers are randomised at epsilons from `low` to `high`.
+
+    Raises:
+        ValueError: an epsilon is not finite and positive, or too small.
+    """
+    ends = (low, high)
+    if randomisation is Randomisation.LAPLACE:
+        scales = (response_law(low).scale, response_law(high).scale)
+        return LocalLaw("scale of the noise, in steps of its grid", ends, scales)
+    at_low, at_high = flip_thresholds(np.array(ends)).tolist()
+    return LocalLaw("threshold of a flip, of 2^64", ends, (at_low, at_high))
+
+
+def law_of_rankings(mechanism: RankingMechanism, low: float, high: float, longest: int) -> LocalLaw:
+    """How rankings of `longest` items are randomised at epsilons from `low` to `high`.
+
+    Raises:
+        ValueError: an epsilon is not finite and positive, or too small.
+    """
+    ends = (low, high)
+    if mechanism is RankingMechanism.LAPLACE_RANKS:
+        scales = (rank_law(longest, low).scale, rank_law(longest, high).scale)
+        return LocalLaw("scale of the noise, in steps of its grid", ends, scales)
+    weights = insertion_weights(np.array(ends), min(longest, MOST_ITEMS))
+    at_low, at_high = weights[-1].tolist()
+    return LocalLaw("smallest weight of an insertion, of 2^44", ends, (at_low, at_high))

@@ -12,13 +12,20 @@ from __future__ import annotations
 
 import copy
 import itertools
+import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-from hushrank.transforms.engine.workers import local_workers
+MAX_LOCAL_WORKERS = 4  # each needs some 150 MB, and only what numpy and Arrow do runs at once
+
+
+def local_workers() -> int:
+    """One a processor, and no more than memory is planned for."""
+    return min(os.cpu_count() or 1, MAX_LOCAL_WORKERS)
+
 
 _choice: list[bool] = []  # of this process; Beam's graphs are built of subclasses of one or other
 

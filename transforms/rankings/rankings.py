@@ -29,8 +29,7 @@ from hushrank.transforms.common.epsilons import (
 from hushrank.transforms.common.flat_lists import any_in_list, repeats_item, take_lists
 from hushrank.transforms.common.schema import to_numpy
 from hushrank.transforms.common.sorting import Words, new_run, number_runs, sort_by
-from hushrank.transforms.rankings.contests import contest_names
-from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
+from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns, contest_names
 from hushrank.transforms.rankings.ranks import Rest, ranks_of
 
 REPEATED = "the ranking holds an item twice"

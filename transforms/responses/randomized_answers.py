@@ -22,9 +22,9 @@ from hushrank.estimation.responses.randomized_measurements import (
 from hushrank.privacy.bits_used import Purpose
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.common.bits_tally import bits_tally
+from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.engine.beam import TaggedOutput, beam
 from hushrank.transforms.responses.answer_sheets import Answers
-from hushrank.transforms.responses.local_answers import LocalAnswers
 
 PARTS = 16
 TALLY = "tally"  # a side output

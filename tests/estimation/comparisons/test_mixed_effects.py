@@ -10,9 +10,9 @@ import pytest
 from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from hushrank.estimation.common.convergence import ConvergenceError
 from hushrank.estimation.common.links import LINKS, LOGISTIC, Link
 from hushrank.estimation.comparisons.mixed_effects import PersonAnswers, fit_mixed
+from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.privacy.randomized_response import attenuation, flip_thresholds, randomize
 from hushrank.privacy.randomness import seeded_bits
 

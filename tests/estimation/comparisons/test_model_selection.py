@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hushrank.estimation.common.convergence import ConvergenceError
 from hushrank.estimation.common.links import LINKS, LOGISTIC, PROBIT, Link
 from hushrank.estimation.comparisons.model_selection import select_link
 from hushrank.estimation.fit.debiased import AnswerVariance
+from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.fit.weighted_pairs import UNITS, WeightedPairs
 
 SCORES = np.linspace(-1.5, 1.5, 8)

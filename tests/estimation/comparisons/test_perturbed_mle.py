@@ -17,7 +17,6 @@ import pytest
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from hushrank.estimation.common.convergence import ConvergenceError
 from hushrank.estimation.common.links import LAPLACE, LINKS, LOGISTIC, PROBIT, Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
 from hushrank.estimation.comparisons import perturbed_mle as module
@@ -29,7 +28,7 @@ from hushrank.estimation.comparisons.perturbed_mle import (
 )
 from hushrank.estimation.fit.exact_fit import CountedObjective, exact_fit
 from hushrank.estimation.fit.likelihood import Objective
-from hushrank.estimation.fit.solve import minimise
+from hushrank.estimation.fit.solve import ConvergenceError, minimise
 from hushrank.privacy.audit import audit_epsilon
 from hushrank.privacy.exact_minimiser import OUTPUT_STEP, gridded
 from hushrank.privacy.objective_perturbation import Constants

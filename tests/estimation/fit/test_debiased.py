@@ -16,7 +16,6 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize
 from scipy.stats import binomtest
 
-from hushrank.estimation.common.convergence import ConvergenceError
 from hushrank.estimation.common.links import LINKS, LOGISTIC, PROBIT, Link, link_named
 from hushrank.estimation.fit.debiased import (
     AnswerVariance,
@@ -25,6 +24,7 @@ from hushrank.estimation.fit.debiased import (
     objective_of,
     win_totals,
 )
+from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.fit.weighted_pairs import (
     UNITS,
     PairSums,

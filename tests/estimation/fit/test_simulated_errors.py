@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
-from hushrank.estimation.common.convergence import ConvergenceError
 from hushrank.estimation.fit import simulated_errors
 from hushrank.estimation.fit.debiased import laplacian
 from hushrank.estimation.fit.simulated_errors import Edges, simulated_variances
+from hushrank.estimation.fit.solve import ConvergenceError
 
 RIDGE, PULL = 0.5, 2.0
 

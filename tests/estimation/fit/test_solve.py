@@ -10,12 +10,11 @@ from scipy.optimize import minimize
 from scipy.sparse import csr_array
 from scipy.special import expit
 
-from hushrank.estimation.common.convergence import ConvergenceError
 from hushrank.estimation.common.links import LAPLACE, LINKS, LOGISTIC, PROBIT, Link
 from hushrank.estimation.fit import solve
 from hushrank.estimation.fit.comparison_graph import DisconnectedGraphError
 from hushrank.estimation.fit.likelihood import Floats, Objective
-from hushrank.estimation.fit.solve import minimise
+from hushrank.estimation.fit.solve import ConvergenceError, minimise
 
 EVERY_LINK = pytest.mark.parametrize("link", LINKS.values(), ids=LINKS)
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from hushrank.estimation.common.convergence import ConvergenceError
 from hushrank.estimation.common.links import LINKS, LOGISTIC, PROBIT, Link
 from hushrank.estimation.fit.likelihood import Objective
-from hushrank.estimation.fit.solve import minimise
+from hushrank.estimation.fit.solve import ConvergenceError, minimise
 from hushrank.estimation.fit.trust_region import minimise_nonconvex, smallest_curvature
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.sparse import csr_array
 
-from hushrank.estimation.common.convergence import ConvergenceError
+from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.responses import stationary
 from hushrank.estimation.responses.stationary import (
     PANEL,

@@ -10,7 +10,7 @@ import pytest
 
 from hushrank.flows.config.survey import load_config
 from hushrank.flows.errors import EstimateError
-from hushrank.flows.run.steps import ledger_of
+from hushrank.flows.run.budget import ledger_of
 
 DAY = 86_400
 

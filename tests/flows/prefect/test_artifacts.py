@@ -19,7 +19,7 @@ from hushrank.flows.prefect.artifacts import (
     summary,
 )
 from hushrank.flows.release.wording import verdict
-from hushrank.flows.run.run import Outcome
+from hushrank.flows.run.stages import Outcome
 from tests.releases import PAIR_WINS, SEEDED, make_pairs_release, make_release
 
 BALANCE = Balance(

@@ -12,7 +12,7 @@ import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.estimation.common.convergence import ConvergenceError
+from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.flows.errors import (
     BudgetRefused,
     ConfigError,
@@ -23,9 +23,9 @@ from hushrank.flows.errors import (
 )
 from hushrank.flows.methods import noisy_counts
 from hushrank.flows.release.archive import archived
-from hushrank.flows.run.code_version import code_version
+from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import make_confidential
-from hushrank.flows.run.job import prepare_job
+from hushrank.flows.run.job import code_version, prepare_job
 from hushrank.flows.run.nights import (
     due_nights,
     one_at_a_time,
@@ -34,7 +34,6 @@ from hushrank.flows.run.nights import (
     rank_nights,
 )
 from hushrank.flows.run.run import run_job
-from hushrank.flows.run.steps import ledger_of
 from tests.flows.conftest import InProcessReducer, answers
 
 FIRST = date(2024, 11, 16)

@@ -15,8 +15,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from prometheus_client.parser import text_string_to_metric_families
 
 from hushrank.flows.errors import BudgetRefused
+from hushrank.flows.run.destinations import Traces
 from hushrank.flows.run.events import RunEvent
-from hushrank.flows.run.traces import Traces
 from tests.flows.conftest import answers
 
 STEPS = ["reserve", "reduce", "draw", "estimate", "publish", "commit"]
@@ -129,7 +129,7 @@ def test_a_destination_that_cannot_be_written_is_refused_before_anything_is_spen
 
 
 def test_a_destination_that_fails_later_does_not_stop_the_run(survey, command, caplog, monkeypatch):
-    from hushrank.flows.run.log_file import LogFile
+    from hushrank.flows.run.destinations import LogFile
 
     def full(self, event):
         raise OSError(28, "No space left on device")
@@ -146,7 +146,7 @@ def test_a_destination_that_fails_later_does_not_stop_the_run(survey, command, c
 
 def test_spans_of_a_run_have_its_steps_below_it(survey, command, monkeypatch):
     exporter = InMemorySpanExporter()
-    monkeypatch.setattr("hushrank.flows.run.traces.Traces", lambda: Traces(exporter))
+    monkeypatch.setattr("hushrank.flows.run.destinations.Traces", lambda: Traces(exporter))
     survey.set(observability={"traces": True})
     assert command("run", survey.config, "--direct")[0] == 0
     *steps, run = exporter.get_finished_spans()

@@ -18,8 +18,9 @@ import pytest
 
 from hushrank.flows.errors import DrawError, PredictableBits
 from hushrank.flows.methods.registry import METHODS
+from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.job import Job, prepare_job
-from hushrank.flows.run.steps import draw, ledger_of, reduce, reserve
+from hushrank.flows.run.steps import draw, reduce, reserve
 from hushrank.pipelines.reduce import reduce as reductions
 from hushrank.pipelines.reduce import reduce_private, reduce_rankings
 from hushrank.privacy.bits_used import BitsUsed, Purpose
@@ -215,7 +216,8 @@ from pathlib import Path
 from hushrank.transforms.engine import in_process
 in_process.choose()  # the graph of small inputs; and no engine, so no thread, so it can be forked
 from hushrank.flows.run.job import prepare_job
-from hushrank.flows.run.steps import draw, ledger_of, reduce
+from hushrank.flows.run.budget import ledger_of
+from hushrank.flows.run.steps import draw, reduce
 from hushrank.flows.run.confidential_folder import load_arrays
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import system_bits

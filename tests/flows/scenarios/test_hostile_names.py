@@ -20,9 +20,8 @@ from hushrank.flows.release.history import export_bytes, ranking_table
 from hushrank.flows.release.publish import ranking_csv
 from hushrank.flows.report.history_plot import ranks_over_time
 from hushrank.flows.report.page import render_report
-from hushrank.flows.spreadsheet_cells import read_cell, write_cell
 from hushrank.flows.terminal import Console
-from hushrank.transforms.common.plain_text import hidden_character, shown
+from hushrank.transforms.common.plain_text import hidden_character, read_cell, shown, write_cell
 from tests.releases import ITEMS, make_release
 
 ESCAPE, BELL, TURNED, C1 = "\x1b[31m", "\a", "\u202e", "\x9b"

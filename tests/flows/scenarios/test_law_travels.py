@@ -20,12 +20,13 @@ from hushrank.flows.methods import spectral
 from hushrank.flows.methods.base import Conclusion
 from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.release.release import RECONSTRUCTED, Release, load_release
+from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import load_arrays
 from hushrank.flows.run.drawn import Drawn, drawn_of, entries_of
 from hushrank.flows.run.job import Job, prepare_job
-from hushrank.flows.run.steps import draw, ledger_of, reduce, reserve
+from hushrank.flows.run.steps import draw, reduce, reserve
 from hushrank.privacy import randomized_response
-from hushrank.transforms.common import local_law
+from hushrank.transforms.common import randomisation
 from hushrank.transforms.storage.write import npz_bytes
 from tests.flows.conftest import InProcessReducer, Survey
 from tests.flows.every_method import BITS, VARIANTS, survey_of
@@ -93,13 +94,15 @@ def change_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
         return dataclasses.replace(noise, scale=3 * noise.scale, sensitivity=3 * noise.sensitivity)
 
     monkeypatch.setattr(perturbed_mle, "calibrate_noise", louder)
-    for module in (local_law, randomized_response):
+    for module in (randomisation, randomized_response):
         flips = third(module.flip_thresholds)
         monkeypatch.setattr(module, "flip_thresholds", flips)
-    monkeypatch.setattr(local_law, "insertion_weights", third(local_law.insertion_weights))
-    monkeypatch.setattr(local_law, "response_law", third(local_law.response_law))
-    ranks = local_law.rank_law
-    monkeypatch.setattr(local_law, "rank_law", lambda n_items, epsilon: ranks(n_items, epsilon / 3))
+    monkeypatch.setattr(randomisation, "insertion_weights", third(randomisation.insertion_weights))
+    monkeypatch.setattr(randomisation, "response_law", third(randomisation.response_law))
+    ranks = randomisation.rank_law
+    monkeypatch.setattr(
+        randomisation, "rank_law", lambda n_items, epsilon: ranks(n_items, epsilon / 3)
+    )
     for mechanism, whole in ranking_statement.WHOLE_RANKING.items():
         monkeypatch.setitem(ranking_statement.WHOLE_RANKING, mechanism, third(whole))
     graph = spectral.random_graph

@@ -12,9 +12,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.estimation.common.convergence import ConvergenceError
 from hushrank.estimation.common.links import link_named
 from hushrank.estimation.fit.debiased import AnswerVariance, DebiasedFit, fit_scores
+from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs
 from hushrank.flows.config.survey import load_config
 from hushrank.flows.guarantee.local import shuffled_guarantee

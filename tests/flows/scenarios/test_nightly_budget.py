@@ -20,7 +20,7 @@ from hushrank.flows.ledger.forecast import (
 )
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.methods.registry import METHODS
-from hushrank.flows.run.steps import protects
+from hushrank.flows.run.budget import protects
 from hushrank.privacy.accounting import Spend
 from tests.ledgers import Clock, pure, release, terms_of
 

@@ -18,9 +18,9 @@ import pytest
 
 from hushrank.flows.errors import HushrankError, LedgerError
 from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.job import prepare_job
 from hushrank.flows.run.reader_process import Reducer
-from hushrank.flows.run.steps import ledger_of
 from hushrank.flows.signals import STOPPING
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
 

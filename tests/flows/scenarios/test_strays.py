@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import (
     DRAWN_FILE,
     delete_strays,
@@ -13,7 +14,7 @@ from hushrank.flows.run.confidential_folder import (
     releases_with_strays,
 )
 from hushrank.flows.run.job import Job, prepare_job
-from hushrank.flows.run.steps import ledger_of, reduce
+from hushrank.flows.run.steps import reduce
 from hushrank.pipelines.engine.runner import Engine, Runner
 from hushrank.pipelines.reduce.confidential_area import is_reduced
 from hushrank.pipelines.reduce.execution import execute

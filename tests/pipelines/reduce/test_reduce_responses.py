@@ -20,9 +20,9 @@ from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomized_response import split_response
 from hushrank.privacy.randomness import BitSource
 from hushrank.transforms.common.catalogue import Catalogue
+from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.responses.answer_sheets import Duplicates
-from hushrank.transforms.responses.local_answers import LocalAnswers
 from hushrank.transforms.responses.randomized_answers import PARTS
 from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
 from hushrank.transforms.storage.files import list_files

@@ -31,9 +31,9 @@ from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.privacy.randomized_response import split_response
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.epsilons import EpsilonSource, Shares
+from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.responses.answer_sheets import Duplicates
-from hushrank.transforms.responses.local_answers import LocalAnswers
 from tests.pipelines.reduce import test_reduce_comparisons as comparisons
 from tests.pipelines.reduce import test_reduce_private as private
 from tests.pipelines.reduce import test_reduce_rankings as rankings

@@ -8,7 +8,7 @@ import threading
 import pytest
 
 from hushrank.transforms.engine import in_process
-from hushrank.transforms.engine.workers import MAX_LOCAL_WORKERS
+from hushrank.transforms.engine.in_process import MAX_LOCAL_WORKERS
 
 
 class _Numbered(in_process.DoFn):

@@ -15,14 +15,13 @@ from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.epsilons import EpsilonSource, EpsilonTable
-from hushrank.transforms.rankings.contests import of_contest
 from hushrank.transforms.rankings.ranking_blobs import (
     blob_of_pieces,
     blob_of_rankings,
     pieces_of_blobs,
     rankings_of_blobs,
 )
-from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
+from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns, of_contest
 from hushrank.transforms.rankings.rankings import (
     Assembled,
     EncodedLists,
