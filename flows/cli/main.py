@@ -22,7 +22,6 @@ from hushrank.flows.cli.night_commands import (
     Direct,
     backfill,
     catch_up,
-    day_of,
     execution,
     resume,
 )
@@ -136,6 +135,7 @@ def validate(
     config: ConfigPath, day: Night = None, no_privacy: Annotated[bool, NO_PRIVACY] = False
 ) -> None:
     """Check everything that can be checked without reading a row or spending budget."""
+    from hushrank.flows.config.schedule import day_of
     from hushrank.flows.run.job import prepare_job
 
     night = None if day is None else day_of(day, "--date")
@@ -173,6 +173,8 @@ def run(
     """Rank privately: check, reserve budget, reduce, draw noise, estimate, publish."""
     if again and day is None:
         raise ConfigError("--again goes with --date; leave one out or add the other.")
+    from hushrank.flows.config.schedule import day_of
+
     night = None if day is None else day_of(day, "--date")
     if plan_only:
         from hushrank.flows.run.job import prepare_job

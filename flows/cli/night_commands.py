@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
-from datetime import UTC, date, datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -29,7 +29,6 @@ AFTER_FAILURE = (
     " publishes that release without spending again."
 )
 
-YEARS = range(1900, 3000)  # outside, clocks of some time zones cannot tell the day
 
 Direct = Annotated[
     bool, typer.Option("--direct", help="Run the steps without Prefect: faster to start.")
@@ -46,6 +45,7 @@ def backfill(
 
     Stops with exit code 3 where the budget does not hold the next night.
     """
+    from hushrank.flows.config.schedule import day_of
     from hushrank.flows.run.nights import rank_nights
 
     start, end = day_of(first, "--from"), day_of(last, "--to")
@@ -81,29 +81,6 @@ def resume(
     job = drawn_job(config, release_id)
     console = Console()
     show_outcome(console, publish_drawn(job, StepDisplay(console, job).perform))
-
-
-def day_of(text: str, option: str) -> date:
-    """The date that an option gives.
-
-    Raises:
-        ConfigError: it is none.
-    """
-    try:
-        day = date.fromisoformat(text)
-    except ValueError:
-        day = None
-    if day is None:
-        raise ConfigError(
-            f"{option}: must be a date such as 2026-11-20, got {text[:40]!r}. Nothing was read or"
-            " spent."
-        )
-    if day.year not in YEARS:
-        raise ConfigError(
-            f"{option}: must be of the years {YEARS[0]} to {YEARS[-1]}, got {day}. Nothing was read"
-            " or spent."
-        )
-    return day
 
 
 @contextmanager

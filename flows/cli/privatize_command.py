@@ -178,7 +178,7 @@ def _kind(context: typer.Context, kind: str, answers: Path) -> str:
 
 
 def _is_per_user(budget: str) -> bool:
-    from hushrank.flows.config.local import Budget as Budgets
+    from hushrank.flows.config.privacy import Budget as Budgets
 
     if budget not in list(Budgets):
         raise ConfigError(f"--budget must be per_comparison or per_user, got {budget!r}")

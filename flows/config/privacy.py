@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable
+from enum import StrEnum
 from typing import Annotated, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from hushrank.flows.config.local import Budget, problems_of_privacy
 from hushrank.flows.config.places import LocalPath
 from hushrank.flows.config.problems import refuse
 from hushrank.flows.config.section import (
@@ -24,6 +24,12 @@ from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.common.epsilons import EpsilonSource, Shares
 from hushrank.transforms.common.randomisation import RankingMechanism
 
+_CENTRAL_KEYS = ("delta", "rho", "noise", "per_item_cap", "distinct_pairs", "public_graph")
+_LOCAL_KEYS = ("budget", "epsilon_range", "epsilon_table", "already_private")
+_NO_RANGE = (
+    "missing; epsilons that come with the answers need public bounds, and rows outside are set"
+    " aside. Add for example epsilon_range: [0.1, 5]"
+)
 _NO_BOUND = (
     "missing; unit: user needs the most rows of one person that count."
     " Add for example max_contributions: 10"
@@ -32,6 +38,13 @@ _NO_STATEMENT = (
     "missing; with public_graph: true the release quotes why anybody may know who compared what."
     " Add for example public_graph_statement: everybody answered about all pairs"
 )
+
+
+class Budget(StrEnum):
+    """What a person's epsilon is for."""
+
+    PER_COMPARISON = "per_comparison"  # each of their answers
+    PER_USER = "per_user"  # all of their answers together
 
 
 def _infinity(value: object) -> object:
@@ -112,7 +125,7 @@ class PrivacyConfig(Section):
     @model_validator(mode="after")
     def _check(self) -> Self:
         local = self.unit is Unit.LOCAL
-        problems = [*problems_of_privacy(self), *(() if local else self._problems())]
+        problems = [*_problems_of_local(self), *(() if local else self._problems())]
         if problems:
             refuse(*problems)
         if local:
@@ -186,3 +199,45 @@ class PrivacyConfig(Section):
             per_item_cap=self.per_item_cap,
             distinct_pairs=self.distinct_pairs,
         )
+
+
+def _problems_of_local(privacy: PrivacyConfig) -> Iterable[tuple[str, str]]:
+    """Key and rule of what is wrong under unit `local`, or belongs to it alone."""
+    if privacy.unit is not Unit.LOCAL:
+        for key in _LOCAL_KEYS:
+            if key in privacy.model_fields_set:
+                yield key, "is for unit: local; remove it"
+        return
+    for key in _CENTRAL_KEYS:
+        if key in privacy.model_fields_set:
+            yield key, "has no meaning under unit: local; remove it"
+    if privacy.adjacency is not Adjacency.REPLACE_ONE:
+        yield (
+            "adjacency",
+            "must be replace-one under unit: local, which hides what was answered but not that an"
+            " answer was given; remove this line",
+        )
+    if privacy.epsilon is not None and math.isinf(privacy.epsilon):
+        yield "epsilon", "must be finite under unit: local"
+    if privacy.already_private and privacy.budget is Budget.PER_USER:
+        yield (
+            "budget",
+            "per_user divides an epsilon before an answer is privatised, and already_private: true"
+            " says that this happened; remove one of them",
+        )
+    yield from _problems_of_range(privacy)
+
+
+def _problems_of_range(privacy: PrivacyConfig) -> Iterable[tuple[str, str]]:
+    if privacy.epsilon_range is None:
+        if privacy.epsilon is None:
+            yield "epsilon_range", _NO_RANGE
+        return
+    low, high = privacy.epsilon_range
+    if not 0 < low <= high < math.inf:
+        yield "epsilon_range", f"must be [low, high] with 0 < low <= high, got [{low:g}, {high:g}]"
+    elif low < LEAST_LOSS or high > MOST_LOSS:
+        within = f"{LEAST_LOSS:g} to {MOST_LOSS:g}"
+        yield "epsilon_range", f"must be within {within}, got [{low:g}, {high:g}]"
+    elif privacy.epsilon is not None and not low <= privacy.epsilon <= high:
+        yield "epsilon", f"is {privacy.epsilon:g}, outside epsilon_range [{low:g}, {high:g}]"

@@ -5,28 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import StrEnum
 from pathlib import PurePath
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
 from hushrank.flows.config.comparisons import BadRows
 from hushrank.flows.config.places import InputPath
 from hushrank.flows.config.section import ColumnRoles, Section, Text
-from hushrank.privacy.units import Unit
-from hushrank.transforms.common.randomisation import RankingMechanism
 from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
 from hushrank.transforms.storage.files import ENDINGS, FileFormat
 
-if TYPE_CHECKING:
-    from hushrank.flows.config.survey import SurveyConfig
-
-MAX_ITEMS = 1_000  # three matrices of this size are released: 20 MB of JSON
 MAX_LENGTH = 1_000
-
-_ONE_EPSILON = (
-    "needs exactly one of privacy.epsilon (a number for all), privacy.epsilon_table (a file with"
-    " the columns user and epsilon) and input.columns.epsilon (a column of the rankings)"
-)
 
 
 class RankingTies(StrEnum):
@@ -144,43 +133,3 @@ class RankingsConfig(Section):
             contest=columns.contest,
             epsilon=columns.epsilon,
         )
-
-
-def problems_of_rankings(config: SurveyConfig) -> Iterable[tuple[str, str]]:
-    """Key and rule of what the sections of a job on rankings break together."""
-    privacy, n_items = config.privacy, len(config.items.catalogue())
-    if privacy.unit is not Unit.LOCAL:
-        yield (
-            "privacy.unit",
-            f"must be local with input.kind: rankings, got {privacy.unit}: rankings are privatised"
-            " one by one, before they are counted",
-        )
-        return
-    if privacy.mechanism is None:
-        yield "privacy.mechanism", "missing; add mechanism: mallows"
-    if "budget" in privacy.model_fields_set:
-        yield "privacy.budget", "has no meaning for rankings; set max_contributions, and remove it"
-    if n_items > MAX_ITEMS:
-        yield "items", f"must be at most {MAX_ITEMS} with input.kind: rankings"
-    yield from _problems_of_epsilon(config)
-    if config.rankings.columns.user is None and config.rankings.layout == "list":
-        for key, given in (
-            ("privacy.max_contributions", privacy.max_contributions is not None),
-            ("privacy.epsilon_table", privacy.epsilon_table is not None),
-        ):
-            if given:
-                yield key, "needs input.columns.user, which says whose ranking a row is"
-
-
-def _problems_of_epsilon(config: SurveyConfig) -> Iterable[tuple[str, str]]:
-    privacy, columns = config.privacy, config.rankings.columns
-    sources = (privacy.epsilon, privacy.epsilon_table, columns.epsilon)
-    if sum(source is not None for source in sources) != 1:
-        yield "privacy", _ONE_EPSILON
-    if privacy.mechanism is RankingMechanism.LAPLACE_RANKS and privacy.epsilon is None:
-        yield "privacy.epsilon", "missing; mechanism: laplace-ranks takes one number for all"
-    if config.model.debiased is True:
-        if privacy.epsilon is None:
-            yield "model.debiased", "needs privacy.epsilon, one number for all; write auto or false"
-        if privacy.mechanism is RankingMechanism.LAPLACE_RANKS:
-            yield "model.debiased", "needs mechanism: mallows; write auto or false"

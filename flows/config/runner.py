@@ -12,30 +12,20 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 
-from hushrank.flows.config.places import LocalPath, contains
+from hushrank.flows.config.places import LocalPath
 from hushrank.flows.config.problems import refuse
 from hushrank.flows.config.section import Section, Text
 from hushrank.pipelines.engine.runner import HERE, Engine, Runner
-from hushrank.privacy.units import Unit
-from hushrank.transforms.storage.files import REMOTE_PREFIX, is_remote
-
-if TYPE_CHECKING:
-    from hushrank.flows.config.survey import SurveyConfig
 
 WORKER_REST_MILLISECONDS = (
     60_000  # a worker waits for its next step, for starting one takes seconds
 )
 ADDRESS = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}")
 BUCKET = re.compile(r"gs://[a-z0-9][a-z0-9._-]+(/.*)?")
-NOT_FOR_SPARK = (
-    "not with kind: spark, which computes parts again that it lost: an answer would be randomised a"
-    " second time, and its epsilon spent twice. Use another kind, or privatise at the source"
-    " (already_private: true)"
-)
 
 
 def _address(value: object) -> object:
@@ -240,42 +230,6 @@ RunnerConfig = LocalRunner | FlinkRunner | SparkRunner | DataflowRunner
 def spelled_out(value: Any) -> Any:
     """The section that a bare word, such as `local`, is short for."""
     return {"kind": value} if isinstance(value, str) else value
-
-
-def problems_of_runner(config: SurveyConfig) -> Iterable[tuple[str, str]]:
-    """Rules between the engine and the rest of a job, broken by `config`."""
-    runner = config.runner
-    if isinstance(runner, LocalRunner) and runner.spill is not None:
-        if not is_remote(str(config.confidential)):
-            yield (
-                "runner.spill",
-                "is for confidential in Cloud Storage; rows wait in a confidential folder of this"
-                " machine as it is. Remove it",
-            )
-        if contains(config.output, runner.spill):
-            yield "runner.spill", "must not be in output, which holds what may be shown; move it"
-    if isinstance(runner, DataflowRunner):
-        for place, path in enumerate(config.input.paths):
-            if not is_remote(path):
-                yield f"input.paths[{place}]", _must_be_remote(path)
-        if not is_remote(str(config.confidential)):
-            yield "confidential", _must_be_remote(str(config.confidential))
-        if config.privacy.epsilon_table is not None:
-            yield (
-                "privacy.epsilon_table",
-                "not with kind: dataflow, whose workers cannot reach a local file; give each answer"
-                " its epsilon in a column (input.columns.epsilon)",
-            )
-    local = config.privacy.unit is Unit.LOCAL and not config.privacy.already_private
-    if isinstance(runner, SparkRunner) and local:
-        yield "runner", NOT_FOR_SPARK
-
-
-def _must_be_remote(path: str) -> str:
-    return (
-        f"must start with {REMOTE_PREFIX} with kind: dataflow, whose workers cannot reach a local"
-        f" path, got {path!r}; copy it to Cloud Storage"
-    )
 
 
 def _seconds(hours: float) -> int:

@@ -8,19 +8,22 @@ is, and the section only says when.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta
 from enum import StrEnum
 from itertools import chain, zip_longest
-from typing import Annotated
+from typing import Annotated, Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from pydantic import Field, StringConstraints, field_validator
 
 from hushrank.flows.config.problems import refuse
 from hushrank.flows.config.section import Section, Text
+from hushrank.flows.errors import ConfigError
+from hushrank.privacy.units import NoiseKind
 from hushrank.transforms.storage.window import Epoch, Window
 
+YEARS = range(1900, 3000)  # outside, clocks of some time zones cannot tell the day
 MOST_NIGHTS = 31  # of a month
 TELLING_DAYS = tuple(date(2026, 1, 1) + timedelta(days) for days in range(3 * 365))
 ONE_YEAR = TELLING_DAYS[:365]
@@ -197,3 +200,92 @@ def _pattern(path: str) -> re.Pattern[str]:
     wilds = [_ANY.get(wild, "[^/]") for wild in _WILD.findall(path)]
     literals = map(re.escape, _WILD.split(path))
     return re.compile("".join(chain.from_iterable(zip_longest(literals, wilds, fillvalue=""))))
+
+
+_COMPUTED = "is computed under schedule.budget: per-month; remove it, or write budget: per-night"
+
+
+def with_nightly_share(content: Any) -> Any:
+    """The content of a YAML file, with the privacy of a night where the file leaves that to us.
+
+    Content that is wrong otherwise is returned as it is, to be refused in the usual words.
+
+    Raises:
+        PydanticCustomError: the file says two things at once, or the budget of a month nowhere.
+    """
+    if not isinstance(content, Mapping):
+        return content
+    schedule, privacy, ledger = (content.get(key) for key in ("schedule", "privacy", "ledger"))
+    if not isinstance(schedule, Mapping) or not _shares(schedule.get("budget")):
+        return content
+    if not (isinstance(privacy, Mapping) and isinstance(ledger, Mapping)):
+        return content
+    problems = list(_problems(content, privacy, ledger))
+    if problems:
+        refuse(*problems)
+    total, delta = ledger.get("epsilon"), ledger.get("delta", 0.0)
+    nights = schedule.get("nights", MOST_NIGHTS)
+    if not isinstance(total, int | float) or not isinstance(delta, int | float):
+        return content
+    if not isinstance(nights, int) or privacy.get("noise", "laplace") not in set(NoiseKind):
+        return content
+    from hushrank.privacy.budget_split import even_share
+
+    noise = NoiseKind(privacy.get("noise", "laplace"))
+    try:
+        share = even_share(noise, nights, total, delta)
+    except ValueError:
+        return content
+    found = {"epsilon": share.epsilon} if share.rho is None else {"rho": share.rho}
+    return {**content, "privacy": {**privacy, **found}}
+
+
+def _shares(budget: object) -> bool:
+    return isinstance(budget, str) and budget.replace("_", "-") == NightlyBudget.PER_MONTH
+
+
+def _problems(
+    content: Mapping[str, Any], privacy: Mapping[str, Any], ledger: Mapping[str, Any]
+) -> Iterable[tuple[str, str]]:
+    for key in ("epsilon", "rho", "delta"):
+        if key in privacy:
+            yield f"privacy.{key}", _COMPUTED
+    if privacy.get("unit") == "local":
+        yield (
+            "schedule.budget",
+            "per-month is not for privacy.unit: local, where people choose; write per-night",
+        )
+    if ledger.get("refresh") != "monthly":
+        yield "ledger.refresh", "must be monthly with schedule.budget: per-month"
+    if privacy.get("noise") == NoiseKind.GAUSSIAN:
+        if not ledger.get("delta"):
+            yield "ledger.delta", "missing; noise: gaussian needs it. Add for example delta: 1.0e-6"
+        if content.get("method") == "noisy-objective":
+            yield (
+                "schedule.budget",
+                "per-month is not for method: noisy-objective, whose cost is no rho; write"
+                " per-night",
+            )
+
+
+def day_of(text: str, option: str) -> date:
+    """The date that an option gives.
+
+    Raises:
+        ConfigError: it is none.
+    """
+    try:
+        day = date.fromisoformat(text)
+    except ValueError:
+        day = None
+    if day is None:
+        raise ConfigError(
+            f"{option}: must be a date such as 2026-11-20, got {text[:40]!r}. Nothing was read or"
+            " spent."
+        )
+    if day.year not in YEARS:
+        raise ConfigError(
+            f"{option}: must be of the years {YEARS[0]} to {YEARS[-1]}, got {day}. Nothing was read"
+            " or spent."
+        )
+    return day

@@ -1,7 +1,7 @@
 """The YAML file of a job: its sections and the rules between them.
 
 `load_config` reads it once, the catalogue's file included, so that what was checked is what runs.
-Relative paths start at the folder of the YAML file. Each section is a module `config_*`.
+Relative paths start at the folder of the YAML file. Each section is a module of this room.
 """
 
 from __future__ import annotations
@@ -9,45 +9,41 @@ from __future__ import annotations
 import hashlib
 import json
 import re
-from collections.abc import Iterable
-from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Self, TypeVar
 
 from pydantic import Field, ValidationError, field_validator, model_validator
 
-from hushrank.flows.config.budget import with_nightly_share
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.items import ItemsConfig
-from hushrank.flows.config.local import problems_of_job
+from hushrank.flows.config.ledger import LedgerConfig
 from hushrank.flows.config.memory import MemorySize
-from hushrank.flows.config.model import ModelConfig
+from hushrank.flows.config.method import Method
+from hushrank.flows.config.model import ModelConfig, SpectralConfig
 from hushrank.flows.config.observability import ObservabilityConfig
-from hushrank.flows.config.places import FOLDER, AnyPlace, contains
+from hushrank.flows.config.places import FOLDER, AnyPlace
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.problems import config_error, refuse
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
+from hushrank.flows.config.rules import problems_of_job
 from hushrank.flows.config.runner import (
     LocalRunner,
     RunnerConfig,
-    problems_of_runner,
     spelled_out,
 )
 from hushrank.flows.config.schedule import (
     ScheduleConfig,
-    problems_of_paths,
     selects_nights,
+    with_nightly_share,
 )
-from hushrank.flows.config.section import LEAST_LOSS, MOST_LOSS, Delta, Section
-from hushrank.flows.config.spectral import SpectralConfig
+from hushrank.flows.config.section import Section
 from hushrank.flows.config.yaml_file import read_yaml
 from hushrank.flows.errors import ConfigError
 from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY
-from hushrank.privacy.units import Adjacency, NoiseKind, Unit
-from hushrank.transforms.common.encode import TIE_WORD
+from hushrank.privacy.units import Unit
 from hushrank.transforms.common.epsilons import AnswerColumns
-from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
+from hushrank.transforms.common.schema import Columns, ComparisonColumns
 
 
 class RetentionConfig(Section):
@@ -62,67 +58,7 @@ class RetentionConfig(Section):
     drawn_days: int = Field(default=365, ge=0, le=36_500, examples=["365"])
 
 
-class Method(StrEnum):
-    """How a ranking is computed. A new method is a member here; its rules go in `SurveyConfig`."""
-
-    NOISY_COUNTS = "noisy-counts"
-    NOISY_PAIRS = "noisy-pairs"
-    PERTURBED_MLE = "perturbed-mle"
-    NOISY_OBJECTIVE = "noisy-objective"
-    ONE_SHOT = "one-shot"
-    DEBIASED_RR = "debiased-rr"
-    CLASSIC_RR = "classic-rr"
-    LAPLACE_RR = "laplace-rr"
-    RR_COUNTS = "rr-counts"
-    SPECTRAL = "spectral"
-    SPECTRAL_RR = "spectral-rr"
-    KEMENY = "kemeny"
-    BORDA = "borda"
-    BRADLEY_TERRY = "bradley-terry"
-
-
-PERTURBED_OBJECTIVE = (Method.PERTURBED_MLE, Method.NOISY_OBJECTIVE)
-ON_PUBLIC_GRAPHS = (*PERTURBED_OBJECTIVE, Method.NOISY_PAIRS)
-METHODS_OF_RESPONSES = (Method.SPECTRAL, Method.SPECTRAL_RR)
-METHODS_OF_RANKINGS = (Method.KEMENY, Method.BORDA, Method.BRADLEY_TERRY)
-METHODS_OF_KIND = {
-    "comparisons": tuple(
-        method for method in Method if method not in METHODS_OF_RESPONSES + METHODS_OF_RANKINGS
-    ),
-    "responses": METHODS_OF_RESPONSES,
-    "rankings": METHODS_OF_RANKINGS,
-}
-
-
-Fraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
-
 _Input = TypeVar("_Input", InputConfig, ResponsesConfig, RankingsConfig)
-
-
-class LedgerConfig(Section):
-    """The privacy budget of the population.
-
-    Attributes:
-        path: the file of the ledger.
-        epsilon: the most that one unit may lose altogether in a period, at `delta`.
-        delta: at which totals are stated; more than 0 where a release has a delta or a rho.
-        refresh: when the total renews; None: never.
-        alerts: fractions of the total at which people are warned, once a period; 1.0 warns when one
-            more release does not fit.
-        other_people: names of other jobs whose people are others than those of this one, although
-            they read the same files; without this, the same files under two names are refused.
-    """
-
-    path: AnyPlace = Field(examples=[".hushrank/ledger.jsonl"])
-    epsilon: float = Field(ge=LEAST_LOSS, le=MOST_LOSS, allow_inf_nan=False, examples=["10"])
-    delta: Delta = Field(default=0.0, examples=["1.0e-6"])
-    refresh: Literal["daily", "weekly", "monthly", "yearly"] | None = None
-    alerts: Annotated[tuple[Fraction, ...], Field(strict=False)] = Field(
-        default=(), examples=["[0.5, 0.8, 1.0]"]
-    )
-    other_people: Annotated[tuple[str, ...], Field(strict=False)] = Field(
-        default=(), examples=["[staff-choice]"]
-    )
 
 
 class SurveyConfig(Section):
@@ -199,106 +135,10 @@ class SurveyConfig(Section):
 
     @model_validator(mode="after")
     def _check(self) -> Self:
-        problems = [
-            *self._problems_of_places(),
-            *((f"input.{key}", rule) for key, rule in problems_of_paths(self.input.paths)),
-            *self._problems_of_items(),
-            *self._problems_of_method(),
-            *problems_of_job(self),
-            *problems_of_runner(self),
-        ]
+        problems = list(problems_of_job(self))
         if problems:
             refuse(*problems)
         return self
-
-    def _problems_of_places(self) -> Iterable[tuple[str, str]]:
-        output, confidential, ledger = self.output, self.confidential, self.ledger.path
-        if contains(output, confidential) or contains(confidential, output):
-            yield "confidential", "and output must not contain each other; name separate folders"
-        if contains(output, ledger):
-            yield "ledger.path", "must not be in output, which holds what may be shown; move it"
-        if contains(confidential, ledger):
-            yield (
-                "ledger.path",
-                "must not be in confidential: clearing that folder would forget what was spent;"
-                " move it",
-            )
-        if self.name in self.ledger.other_people:
-            yield "ledger.other_people", f"must not name {self.name} itself; remove it"
-        for key, path in self.observability.places().items():
-            if contains(output, path) or contains(ledger, path):
-                yield (
-                    f"observability.{key}",
-                    "must be neither in output nor the ledger, which nothing else may write;"
-                    " name another place",
-                )
-
-    def _problems_of_items(self) -> Iterable[tuple[str, str]]:
-        catalogue = self.items.catalogue()
-        if self.top_k is not None and self.top_k >= len(catalogue):
-            yield "top_k", f"must be below the number of items ({len(catalogue)}), got {self.top_k}"
-        if (
-            isinstance(self.input, InputConfig)
-            and self.input.columns.winner is not None
-            and TIE_WORD in map(str.lower, catalogue.names)
-        ):
-            yield (
-                "items",
-                f"an item is named {TIE_WORD}, which means a tie in column winner; rename it",
-            )
-
-    def _problems_of_method(self) -> Iterable[tuple[str, str]]:
-        suits = METHODS_OF_KIND[self.input.kind]
-        if self.method not in suits:
-            yield (
-                "method",
-                f"{self.method} is not for input.kind: {self.input.kind}; write"
-                f" {' or '.join(suits)}",
-            )
-        if self.spectral is not None and self.method not in METHODS_OF_RESPONSES:
-            yield "spectral", "is for method: spectral or spectral-rr; remove it"
-        for key, rule in self.model.problems_with(self.method):
-            yield f"model.{key}", rule
-        if self.method is Method.NOISY_OBJECTIVE and self.privacy.noise is not NoiseKind.GAUSSIAN:
-            yield (
-                "privacy.noise",
-                "must be gaussian with method: noisy-objective; write it, with a delta",
-            )
-        if self.privacy.public_graph and self.method not in ON_PUBLIC_GRAPHS:
-            yield "privacy.public_graph", f"changes nothing with method: {self.method}; remove it"
-        if isinstance(self.input, InputConfig):
-            yield from self._problems_of_adjacency(self.input)
-        if self.method is Method.ONE_SHOT and self.top_k is None:
-            yield (
-                "top_k",
-                "missing; method: one-shot finds that many items. Add for example top_k: 3",
-            )
-
-    def _problems_of_adjacency(self, rows: InputConfig) -> Iterable[tuple[str, str]]:
-        """Inputs of which one changed unit moves more than the sensitivities count."""
-        privacy = self.privacy
-        public = privacy.public_graph and self.method in ON_PUBLIC_GRAPHS
-        if public and rows.ties is Ties.DROP:
-            yield (
-                "input.ties",
-                "must be split or random with public_graph: true: a dropped tie makes who compared"
-                " what depend on the outcomes",
-            )
-        if public and rows.columns.event is not None:
-            yield (
-                "input.columns.event",
-                "not with public_graph: true: which events contradict themselves, and so who"
-                " compared what, depends on the outcomes; remove copies from the input",
-            )
-        # The row that goes may have set its event aside, which now counts, beside the row that
-        # comes: two wins more for one item, where one win moving to another was reckoned with.
-        replaced = privacy.adjacency is Adjacency.REPLACE_ONE
-        if privacy.unit is Unit.COMPARISON and replaced and rows.columns.event is not None:
-            yield (
-                "input.columns.event",
-                "under unit: comparison needs adjacency: add-remove, because a replaced row can"
-                " change two events; set that, or unit: user",
-            )
 
     @property
     def comparisons(self) -> InputConfig:

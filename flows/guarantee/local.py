@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushrank.flows.config.local import Budget
+from hushrank.flows.config.privacy import Budget
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.guarantee.record import Parameter, PrivacyRecord

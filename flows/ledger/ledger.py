@@ -15,7 +15,7 @@ Time. An entry is never dated before the one above it, so a clock that is set ba
 past period. With a clock set forward a period can be spent before it begins, but only once: it has
 nothing left when it comes. And it is noticed: where budget renews, `reserve` refuses while this
 machine's clock is far behind the ledger. A clock that is more than a year ahead of the last entry
-writes nothing until an operator says that it is right. `ledger_rules` has these rules and others.
+writes nothing until an operator says that it is right. `rules` has these rules and others.
 """
 
 from __future__ import annotations

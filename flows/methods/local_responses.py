@@ -27,7 +27,7 @@ from hushrank.estimation.fit.debiased import (
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.fit.weighted_pairs import UNITS, WeightedPairs, weighted_pairs_of
 from hushrank.flows.config.comparisons import BadRows
-from hushrank.flows.config.local import Budget
+from hushrank.flows.config.privacy import Budget
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.local import (

@@ -27,8 +27,9 @@ from hushrank.estimation.rankings.ranking_evidence import (
     undoing_pays,
 )
 from hushrank.flows.config.comparisons import BadRows
+from hushrank.flows.config.method import Method
 from hushrank.flows.config.rankings import RankingTies
-from hushrank.flows.config.survey import Method, SurveyConfig
+from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.rankings import (
     RankingGuarantee,

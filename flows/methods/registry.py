@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from hushrank.flows.config.survey import Method
+from hushrank.flows.config.method import Method
 from hushrank.flows.methods.base import RankingMethod
 from hushrank.flows.methods.local_responses import CLASSIC, COUNTS, LAPLACE, LocalResponses
 from hushrank.flows.methods.noisy_counts import NoisyCounts

@@ -21,7 +21,7 @@ from hushrank.estimation.responses.private_measurements import (
     release_measurements,
 )
 from hushrank.estimation.responses.spectral_estimate import SpectralEstimate, estimate_difficulties
-from hushrank.flows.config.spectral import GraphKind, SpectralConfig
+from hushrank.flows.config.model import GraphKind, SpectralConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.mechanism import CountMechanism

@@ -16,7 +16,7 @@ from hushrank.estimation.responses.randomized_measurements import (
     merge_measurements,
 )
 from hushrank.estimation.responses.spectral_estimate import SpectralEstimate, estimate_randomized
-from hushrank.flows.config.spectral import SpectralConfig
+from hushrank.flows.config.model import SpectralConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.local import SHUFFLE_DELTA, WARNER

@@ -22,9 +22,10 @@ from hushrank.estimation.common.metrics import (
     top_k_distance,
 )
 from hushrank.estimation.fit.solve import ConvergenceError
+from hushrank.flows.config.method import PERTURBED_OBJECTIVE, Method
 from hushrank.flows.config.places import FOLDER
 from hushrank.flows.config.problems import config_error
-from hushrank.flows.config.survey import PERTURBED_OBJECTIVE, Method, SurveyConfig
+from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.config.yaml_file import read_yaml
 from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.guarantee.mechanism import Mechanism

@@ -18,7 +18,8 @@ from hushrank.estimation.comparisons.planning import (
     weight_under_noise,
     weight_under_perturbation,
 )
-from hushrank.flows.config.survey import Method, SurveyConfig
+from hushrank.flows.config.method import Method
+from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.plan.survey import Setting, World, planned_survey, with_setting
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.randomized_response import attenuation, flip_thresholds

@@ -14,7 +14,7 @@ from typing import Any
 from prefect import flow, get_run_logger, runtime
 from prefect.client.schemas.objects import State
 
-from hushrank.flows.cli.night_commands import day_of
+from hushrank.flows.config.schedule import day_of
 from hushrank.flows.display import night_text
 from hushrank.flows.prefect.flow import Kept, run_in_flow
 from hushrank.flows.run.job import Job

@@ -1,4 +1,4 @@
-"""The record of noisy outcomes on a public graph: see `released`, whose union it belongs to."""
+"""The record of noisy outcomes on a public graph: see `statistics`, whose union it belongs to."""
 
 from __future__ import annotations
 

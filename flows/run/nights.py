@@ -116,7 +116,7 @@ def run_night(
 
     Raises:
         RunInProgress: another night is being ranked.
-        HushrankError: as `prepare_night` and `nightly.run_job`.
+        HushrankError: as `prepare_night` and `run.run_job`.
     """
     config = checked_config(path)
     ledger = ledger_of(config)
@@ -178,7 +178,7 @@ def rank_nights(
     Raises:
         BudgetRefused: the budget does not hold the next night.
         ConfigError: at the end, if a night failed.
-        HushrankError: as `nightly.run_job`.
+        HushrankError: as `run.run_job`.
     """
     config = checked_config(path)
     if nights and not config.nightly:

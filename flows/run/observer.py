@@ -1,6 +1,6 @@
 """Tell machines what a run does: log lines, a Prometheus text file, OpenTelemetry spans.
 
-Only `run_events.RunEvent` is told, so nothing that was computed from rows can be. Whether a
+Only `events.RunEvent` is told, so nothing that was computed from rows can be. Whether a
 destination can be written is checked before anything is spent; one that fails later never stops a
 run: a warning says why, once.
 """

@@ -9,8 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from hushrank.flows.config.local import LOCAL_METHODS
-from hushrank.flows.config.survey import Method
+from hushrank.flows.config.method import LOCAL_METHODS, Method
 from hushrank.flows.plan.survey import (
     CENTRAL,
     Accuracy,
