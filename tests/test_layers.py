@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import importlib
 import itertools
+import re
 from collections.abc import Iterator
 from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
@@ -281,3 +282,20 @@ def test_a_planted_fault_is_found(module, source, finding):
 )
 def test_what_is_allowed_passes(module, source):
     assert findings(f"hushrank.{module}", source) == []
+
+
+def test_the_map_of_rooms_names_every_room(checkout):
+    page = (checkout / "docs" / "architecture.md").read_text()
+    rooms = {
+        f"{layer}/{room}"
+        for layer, groups in ROOMS.items()
+        for room in itertools.chain.from_iterable(groups)
+        if layer != "experiments"
+    }
+    named = set()
+    for row in re.findall(r"^\| (`.*?) \|", page, re.MULTILINE):
+        layer = ""
+        for name in re.findall(r"`([a-z/]+)`", row):
+            layer = name.split("/")[0] if "/" in name else layer
+            named.add(name if "/" in name else f"{layer}/{name}")
+    assert rooms <= named
