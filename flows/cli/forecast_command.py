@@ -32,14 +32,15 @@ def forecast(config: ConfigPath, as_json: AsJson = False) -> None:
     )
     from hushrank.flows.ledger.forecast import forecast as forecast_of
     from hushrank.flows.run.budget import ledger_of
-    from hushrank.flows.run.job import calibrated, checked_config
+    from hushrank.flows.run.job import read_survey
     from hushrank.flows.run.nights import due_nights
 
     now = datetime.now(UTC)
-    checked = checked_config(config)
+    survey = read_survey(config)
+    checked = survey.config
     ledger = ledger_of(checked)
     balance = ledger.balance()
-    spend = calibrated(config, checked).spend
+    spend = survey.mechanism.spend
     due = 0
     if checked.nightly:
         due = len(due_nights(checked, checked.schedule.last_night(now)))

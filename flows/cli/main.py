@@ -136,10 +136,10 @@ def validate(
 ) -> None:
     """Check everything that can be checked without reading a row or spending budget."""
     from hushrank.flows.config.schedule import day_of
-    from hushrank.flows.run.job import prepare_job
+    from hushrank.flows.run.job import prepare_job, read_survey
 
     night = None if day is None else day_of(day, "--date")
-    job = prepare_job(config, no_privacy=no_privacy, night=night)
+    job = prepare_job(read_survey(config, no_privacy=no_privacy), night=night)
     from hushrank.flows.display import show_checks
     from hushrank.flows.run.budget import ledger_of
     from hushrank.flows.run.ledger_witness import require_remembered
@@ -177,22 +177,22 @@ def run(
 
     night = None if day is None else day_of(day, "--date")
     if plan_only:
-        from hushrank.flows.run.job import prepare_job
+        from hushrank.flows.run.job import prepare_job, read_survey
         from hushrank.flows.run.stage_table import show_stages
 
-        job = prepare_job(config, no_privacy=no_privacy, seed=unsafe_seed, night=night)
-        show_stages(Console(), job)
+        survey = read_survey(config, no_privacy=no_privacy)
+        show_stages(Console(), prepare_job(survey, seed=unsafe_seed, night=night))
         return
     with execution(direct) as execute:
         from hushrank.flows.display import show_outcome
-        from hushrank.flows.run.job import prepare_job
+        from hushrank.flows.run.job import prepare_job, read_survey
         from hushrank.flows.run.nights import run_night
 
+        survey = read_survey(config, no_privacy=no_privacy)
         if night is None or unsafe_seed is not None or no_privacy:
-            job = prepare_job(config, no_privacy=no_privacy, seed=unsafe_seed, night=night)
-            outcome = execute(job)
+            outcome = execute(prepare_job(survey, seed=unsafe_seed, night=night))
         else:
-            outcome = run_night(config, night, datetime.now(UTC), execute, again=again)
+            outcome = run_night(survey, night, datetime.now(UTC), execute, again=again)
     show_outcome(Console(), outcome)
 
 

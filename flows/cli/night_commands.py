@@ -46,6 +46,7 @@ def backfill(
     Stops with exit code 3 where the budget does not hold the next night.
     """
     from hushrank.flows.config.schedule import day_of
+    from hushrank.flows.run.job import read_survey
     from hushrank.flows.run.nights import rank_nights
 
     start, end = day_of(first, "--from"), day_of(last, "--to")
@@ -53,7 +54,7 @@ def backfill(
         raise ConfigError(f"--to {end} is before --from {start}; name the earlier night first.")
     nights = [start + timedelta(days=days) for days in range((end - start).days + 1)]
     with execution(direct) as execute:
-        show_nights(rank_nights(config, nights, datetime.now(UTC), execute))
+        show_nights(rank_nights(read_survey(config), nights, datetime.now(UTC), execute))
 
 
 def catch_up(config: ConfigPath, direct: Direct = False) -> None:
@@ -61,10 +62,11 @@ def catch_up(config: ConfigPath, direct: Direct = False) -> None:
 
     What a schedule runs; for cron or a systemd timer, where there is no Prefect server.
     """
+    from hushrank.flows.run.job import read_survey
     from hushrank.flows.run.nights import rank_due
 
     with execution(direct) as execute:
-        show_nights(rank_due(config, datetime.now(UTC), execute))
+        show_nights(rank_due(read_survey(config), datetime.now(UTC), execute))
 
 
 def resume(
@@ -75,10 +77,11 @@ def resume(
 ) -> None:
     """Publish a release that is paid for and was never published; spends nothing."""
     from hushrank.flows.display import StepDisplay, show_outcome
+    from hushrank.flows.run.job import read_survey
     from hushrank.flows.run.nights import drawn_job
     from hushrank.flows.run.run import publish_drawn
 
-    job = drawn_job(config, release_id)
+    job = drawn_job(read_survey(config), release_id)
     console = Console()
     show_outcome(console, publish_drawn(job, StepDisplay(console, job).perform))
 

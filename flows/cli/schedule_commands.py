@@ -113,14 +113,14 @@ def deploy(
 
 
 def _scheduled_survey(config: Path) -> SurveyConfig:
-    from hushrank.flows.run.job import calibrated, check_places, checked_config
+    from hushrank.flows.run.job import check_places, read_survey
 
-    survey = checked_config(config)
-    calibrated(config, survey)  # refuses what does not suit the method
-    check_places(survey)
+    survey = read_survey(config)
+    _ = survey.mechanism  # refuses what does not suit the method
+    check_places(survey.config)
     for name, value in SETTINGS.items():
         os.environ.setdefault(name, value)  # before Prefect is loaded, which then reads them
-    return survey
+    return survey.config
 
 
 def _schedule(config: Path, survey: SurveyConfig, cron: str | None) -> Schedule:

@@ -17,7 +17,7 @@ from prefect.client.schemas.objects import State
 from hushrank.flows.config.schedule import day_of
 from hushrank.flows.display import night_text
 from hushrank.flows.prefect.flow import Kept, run_in_flow
-from hushrank.flows.run.job import Job
+from hushrank.flows.run.job import Job, read_survey
 from hushrank.flows.run.nights import NightStatus, rank_due, rank_nights
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.stages import Outcome, directly
@@ -52,10 +52,10 @@ def _rank(survey: str, night: str | None) -> None:
             return run_in_flow(job, reducer, directly)
 
         if night is None:
-            results = rank_due(path, _scheduled_for(), execute)
+            results = rank_due(read_survey(path), _scheduled_for(), execute)
         else:
             results = rank_nights(
-                path, [day_of(night, "parameter night")], datetime.now(UTC), execute
+                read_survey(path), [day_of(night, "parameter night")], datetime.now(UTC), execute
             )
         found = None
         for found in results:

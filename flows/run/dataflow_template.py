@@ -18,7 +18,7 @@ from pathlib import Path
 from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.run.confidential_folder import make_confidential
-from hushrank.flows.run.job import Job, prepare_job
+from hushrank.flows.run.job import Job, prepare_job, read_survey
 from hushrank.pipelines.engine.runner import Engine, Runner
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
@@ -81,7 +81,7 @@ def _job(survey: str, night: date | None) -> Job:
             )
         except (OSError, ValueError) as error:
             raise ConfigError(f"--survey {survey}: cannot be read: {error}") from None
-        job = prepare_job(path, night=night)
+        job = prepare_job(read_survey(path), night=night)
     config = job.config
     places = {"confidential": config.confidential, "output": config.output}
     places |= {"ledger.path": config.ledger.path}

@@ -150,26 +150,23 @@ class Job:
 
 
 def prepare_job(
-    path: Path,
+    survey: Survey,
     *,
-    no_privacy: bool = False,
     seed: int | None = None,
     night: date | None = None,
     known_id: str | None = None,
 ) -> Job:
-    """Load and check everything that can be checked without reading a row or spending budget.
+    """Check everything that can be checked without reading a row or spending budget.
 
     Args:
-        path: the YAML file.
-        no_privacy: the operator insists on `epsilon: inf`.
+        survey: the configuration.
         seed, night, known_id: see `Job`.
 
     Raises:
         NightWithoutFiles: an input path names no file of that night.
         ConfigError: the configuration, an input file or the output folder breaks a rule.
     """
-    config = checked_config(path, no_privacy=no_privacy)
-    mechanism = calibrated(path, config)
+    path, config, mechanism = survey.path, survey.config, survey.mechanism
     _check_night(path, config, night)
     try:
         files = files_of(config, night)
@@ -207,8 +204,40 @@ def _id_before_keys(job: Job) -> str | None:
     return job.unkeyed_id if known else None
 
 
-def checked_config(path: Path, *, no_privacy: bool = False) -> SurveyConfig:
-    """The configuration at `path`, which says what the operator insists on.
+@dataclass(frozen=True)
+class Survey:
+    """A configuration that was read and checked once, for all that one command does with it.
+
+    Attributes:
+        path: the YAML file, for messages.
+        config: what it says; a change of the file while the command runs changes nothing.
+    """
+
+    path: Path
+    config: SurveyConfig
+
+    @cached_property
+    def mechanism(self) -> Mechanism:
+        """What releases of the configuration are drawn by, calibrated once.
+
+        Raises:
+            MethodRefused: the configuration does not suit its method; the text names the file, as
+                for every other mistake in it.
+        """
+        try:
+            mechanism: Mechanism = METHODS[self.config.method].calibrate(self.config)
+        except ConfigError as error:
+            lines = (f"{self.path}: {line}" for line in str(error).splitlines())
+            raise MethodRefused("\n".join(lines)) from None
+        return mechanism
+
+
+def read_survey(path: Path, *, no_privacy: bool = False) -> Survey:
+    """The configuration at `path`, checked.
+
+    Args:
+        path: the YAML file.
+        no_privacy: the operator insists on `epsilon: inf`.
 
     Raises:
         ConfigError: it breaks a rule.
@@ -223,22 +252,7 @@ def checked_config(path: Path, *, no_privacy: bool = False) -> SurveyConfig:
         raise ConfigError(
             f"{path}: --no-privacy goes with privacy.epsilon: inf only; leave one of them out."
         )
-    return config
-
-
-def calibrated(path: Path, config: SurveyConfig) -> Mechanism:
-    """What releases of the configuration are drawn by.
-
-    Raises:
-        MethodRefused: the configuration does not suit its method; the text names the file, as for
-            every other mistake in it.
-    """
-    try:
-        mechanism: Mechanism = METHODS[config.method].calibrate(config)
-    except ConfigError as error:
-        lines = (f"{path}: {line}" for line in str(error).splitlines())
-        raise MethodRefused("\n".join(lines)) from None
-    return mechanism
+    return Survey(path, config)
 
 
 def check_places(config: SurveyConfig, *, seeded: bool = False) -> None:

@@ -13,7 +13,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from enum import StrEnum
-from pathlib import Path
 
 from hushrank.flows.config.schedule import CatchUp, EmptyNights
 from hushrank.flows.config.survey import SurveyConfig
@@ -32,7 +31,7 @@ from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import DRAWN_FILE, FAILED_FILE, finds_drawn
-from hushrank.flows.run.job import Job, check_places, checked_config, prepare_job
+from hushrank.flows.run.job import Job, Survey, check_places, prepare_job
 from hushrank.flows.run.stages import Outcome
 from hushrank.flows.run.steps import abandon
 
@@ -66,11 +65,11 @@ class NightResult:
     text: str = ""
 
 
-def prepare_night(path: Path, night: date, now: datetime, *, again: bool = False) -> Job:
+def prepare_night(survey: Survey, night: date, now: datetime, *, again: bool = False) -> Job:
     """The job that ranks `night`, or that publishes what was drawn for it before.
 
     Args:
-        path: the YAML file.
+        survey: the configuration.
         night: whose rows to rank.
         now: this moment, with a time zone.
         again: rank a night that was released before anew, if its input changed; that costs again.
@@ -80,7 +79,7 @@ def prepare_night(path: Path, night: date, now: datetime, *, again: bool = False
         ConfigError: the night is not over, or as `prepare_job`.
         LedgerError: the ledger cannot be used.
     """
-    config = checked_config(path)
+    config = survey.config
     last = config.schedule.last_night(now)
     if night > last:
         raise ConfigError(
@@ -92,15 +91,15 @@ def prepare_night(path: Path, night: date, now: datetime, *, again: bool = False
     if config.nightly and not again:
         attempt = ledger_of(config).nights(config.job_hash()).get(night)
     if attempt is None or attempt.drawn_at is None:
-        return prepare_job(path, night=night)
+        return prepare_job(survey, night=night)
     if finds_drawn(config.confidential / attempt.release_id, attempt.result):
         check_places(config)
         return Job(config=config, files=(), night=night, known_id=attempt.release_id)
-    return prepare_job(path, night=night, known_id=attempt.release_id)  # its noise is lost
+    return prepare_job(survey, night=night, known_id=attempt.release_id)  # its noise is lost
 
 
 def run_night(
-    path: Path, night: date | None, now: datetime, execute: Execute, *, again: bool = False
+    survey: Survey, night: date | None, now: datetime, execute: Execute, *, again: bool = False
 ) -> Outcome:
     """Rank a night, or all there is, while no other night of the population is being ranked.
 
@@ -108,7 +107,7 @@ def run_night(
     another key: the files have changed since, or the earlier one was to rank the night again.
 
     Args:
-        path: the YAML file.
+        survey: the configuration.
         night: whose rows to rank; None for a configuration that selects no nights.
         now: this moment, with a time zone.
         execute: runs the job.
@@ -118,12 +117,12 @@ def run_night(
         RunInProgress: another night is being ranked.
         HushrankError: as `prepare_night` and `run.run_job`.
     """
-    config = checked_config(path)
+    config = survey.config
     ledger = ledger_of(config)
     with one_at_a_time(ledger, config.name):  # and only then look what there is to do
         if night is None:
-            return execute(prepare_job(path))
-        job = prepare_night(path, night, now, again=again)
+            return execute(prepare_job(survey))
+        job = prepare_night(survey, night, now, again=again)
         _give_back_stale(ledger, job, night)
         return execute(job)
 
@@ -166,7 +165,7 @@ def due_nights(config: SurveyConfig, last: date) -> list[date]:
 
 
 def rank_nights(
-    path: Path, nights: Sequence[date], now: datetime, execute: Execute
+    survey: Survey, nights: Sequence[date], now: datetime, execute: Execute
 ) -> Iterator[NightResult]:
     """Rank `nights` one after the other; what became of each as soon as it is known.
 
@@ -180,9 +179,9 @@ def rank_nights(
         ConfigError: at the end, if a night failed.
         HushrankError: as `run.run_job`.
     """
-    config = checked_config(path)
+    config = survey.config
     if nights and not config.nightly:
-        prepare_job(path, night=nights[0])  # says what is missing
+        prepare_job(survey, night=nights[0])  # says what is missing
     failures = []
     for place, night in enumerate(nights):
         attempt = ledger_of(config).nights(config.job_hash()).get(night)
@@ -191,7 +190,7 @@ def rank_nights(
             continue
         try:
             _refuse_failed(config, attempt)
-            outcome = run_night(path, night, now, execute)
+            outcome = run_night(survey, night, now, execute)
         except NightWithoutFiles as error:
             skipped = config.schedule.empty is EmptyNights.SKIP
             failures += [] if skipped else [str(error)]
@@ -210,30 +209,30 @@ def rank_nights(
         raise ConfigError("\n".join(failures))
 
 
-def rank_due(path: Path, now: datetime, execute: Execute) -> Iterator[NightResult]:
+def rank_due(survey: Survey, now: datetime, execute: Execute) -> Iterator[NightResult]:
     """What a schedule runs: the nights that are due; all there is where no nights are selected.
 
     Raises:
         HushrankError: as `rank_nights`.
     """
-    config = checked_config(path)
+    config = survey.config
     if config.nightly:
         nights = due_nights(config, config.schedule.last_night(now))
-        yield from rank_nights(path, nights, now, execute)
+        yield from rank_nights(survey, nights, now, execute)
         return
-    outcome = run_night(path, None, now, execute)
+    outcome = run_night(survey, None, now, execute)
     status = NightStatus.BEFORE if outcome.spent is None else NightStatus.RELEASED
     yield NightResult(None, status, outcome)
 
 
-def drawn_job(path: Path, release_id: str) -> Job:
+def drawn_job(survey: Survey, release_id: str) -> Job:
     """The job that publishes a release whose noise was drawn and that nobody has seen yet.
 
     Raises:
         ConfigError: the configuration is another one by now.
         LedgerError: no noise was drawn for the release, or it is not stored any more.
     """
-    config = checked_config(path)
+    config = survey.config
     ledger = ledger_of(config)
     attempt = ledger.attempt(release_id)
     if attempt is None or attempt.drawn_at is None:
@@ -245,9 +244,9 @@ def drawn_job(path: Path, release_id: str) -> Job:
         )
     if attempt.config_hash != config.job_hash():
         raise ConfigError(
-            f"{path}: is another configuration than the one that release {release_id} was drawn"
-            " under. Put that one back to publish it; output, confidential, ledger and the order"
-            " of nights may differ. Nothing was spent."
+            f"{survey.path}: is another configuration than the one that release {release_id} was"
+            " drawn under. Put that one back to publish it; output, confidential, ledger and the"
+            " order of nights may differ. Nothing was spent."
         )
     if not finds_drawn(config.confidential / release_id, attempt.result):
         raise LedgerError(

@@ -29,7 +29,7 @@ from hushrank.flows.cli.main import main
 from hushrank.flows.report import page as report
 from hushrank.flows.run import reader_process as reduction
 from hushrank.flows.run.budget import ledger_of
-from hushrank.flows.run.job import Job, prepare_job
+from hushrank.flows.run.job import Job, prepare_job, read_survey
 from tests.flows.conftest import InProcessReducer, Survey
 from tests.flows.every_method import survey_of
 
@@ -164,7 +164,7 @@ class Struck:
         return ("run", self.survey.config, "--direct", *night)
 
     def job(self) -> Job:
-        return prepare_job(self.survey.config, night=self.night)
+        return prepare_job(read_survey(self.survey.config), night=self.night)
 
     def learn(self) -> None:
         """Run it once unharmed: now everything is loaded, and its operations are counted."""

@@ -16,7 +16,7 @@ from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger.input_names import InputNames
 from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey, Purpose, find_key, ledger_key
 from hushrank.flows.ledger.ledger import Ledger
-from hushrank.flows.run.job import Job, prepare_job
+from hushrank.flows.run.job import Job, prepare_job, read_survey
 from hushrank.privacy.accounting import Spend
 from hushrank.transforms.storage.cloud_storage import CloudPath
 from tests.fake_cloud_storage import fake_cloud_storage
@@ -35,7 +35,7 @@ def guesses(job: Job) -> set[str]:
 
 def test_nothing_published_is_a_digest_that_can_be_guessed(survey, command):
     assert command("run", survey.config, "--direct")[0] == 0
-    found = guesses(prepare_job(survey.config))
+    found = guesses(prepare_job(read_survey(survey.config)))
     published = [path for path in survey.output.rglob("*") if path.is_file()]
     assert len(published) > 3
     for path in published:
@@ -43,13 +43,13 @@ def test_nothing_published_is_a_digest_that_can_be_guessed(survey, command):
 
 
 def test_ids_are_of_the_ledger_and_of_the_input(survey):
-    job = prepare_job(survey.config)
-    assert job.release_id == prepare_job(survey.config).release_id
-    other = prepare_job(survey.set(ledger__path="others/ledger.jsonl").config)
+    job = prepare_job(read_survey(survey.config))
+    assert job.release_id == prepare_job(read_survey(survey.config)).release_id
+    other = prepare_job(read_survey(survey.set(ledger__path="others/ledger.jsonl").config))
     assert other.release_id != job.release_id
     survey.set(ledger__path="ledger.jsonl")
     (survey.folder / "answers.parquet").touch()
-    assert prepare_job(survey.config).release_id != job.release_id
+    assert prepare_job(read_survey(survey.config)).release_id != job.release_id
 
 
 def test_the_key_is_for_its_owner_alone_and_made_once(tmp_path):
@@ -162,14 +162,14 @@ def old_release(survey, command, monkeypatch) -> str:
         patch.setattr("hushrank.flows.run.steps.keep_witness", lambda *_: None)
         assert command("run", survey.config, "--direct")[0] == 0
     assert not (survey.folder / "ledger.jsonl.key").exists()
-    return prepare_job(survey.config).unkeyed_id
+    return prepare_job(read_survey(survey.config)).unkeyed_id
 
 
 def test_a_release_of_before_is_the_same_release_still(survey, command, old_release):
     code, printed = command("run", survey.config, "--direct")
     assert code == 0
     assert "nothing was spent now" in printed
-    assert prepare_job(survey.config).release_id == old_release
+    assert prepare_job(read_survey(survey.config)).release_id == old_release
     assert old_release in command("history", survey.output)[1]
     assert command("export", survey.output, "--out", survey.folder / "all.csv")[0] == 0
     assert old_release in (survey.folder / "all.csv").read_text()
@@ -188,5 +188,5 @@ def test_a_release_of_before_is_resumed(survey, command, old_release):
 def test_a_new_release_of_an_old_ledger_has_a_keyed_id(survey, command, old_release):
     survey.set(privacy__epsilon=1.0, output="second")
     assert command("run", survey.config, "--direct")[0] == 0
-    job = prepare_job(survey.config)
+    job = prepare_job(read_survey(survey.config))
     assert job.release_id != job.unkeyed_id

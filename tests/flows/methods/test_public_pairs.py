@@ -14,7 +14,7 @@ from hushrank.flows.config.survey import load_config
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.noisy_pairs import NoisyPairs
 from hushrank.flows.methods.registry import METHODS
-from hushrank.flows.run.job import prepare_job
+from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.pipelines.reduce import reduce_comparisons
 from hushrank.privacy.audit import audit_epsilon, one_by_one
 from hushrank.privacy.keyed_hash import SecretKey
@@ -152,7 +152,7 @@ def exact_of(survey, outcome: int) -> dict[str, np.ndarray]:
     pq.write_table(
         pa.concat_tables([answers(3), person]), survey.folder / "answers.parquet", row_group_size=7
     )
-    job = prepare_job(survey.config)
+    job = prepare_job(read_survey(survey.config))
     folder = survey.folder / f"exact{outcome}"
     key = SecretKey.draw(system_bits())
     reduction = METHODS[job.config.method].reduction(
@@ -167,7 +167,7 @@ def exact_of(survey, outcome: int) -> dict[str, np.ndarray]:
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_a_run_keeps_its_epsilon_and_noise_of_half_the_scale_does_not(pairs, epsilon):
     pairs.set(privacy__epsilon=epsilon, privacy__distinct_pairs=False)
-    job = prepare_job(pairs.config)
+    job = prepare_job(read_survey(pairs.config))
     exact = {wins: exact_of(pairs, wins) for wins in (1, -1)}
     method = METHODS[job.config.method]
 

@@ -25,7 +25,7 @@ from hushrank.flows.methods import noisy_counts
 from hushrank.flows.release.archive import archived
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import make_confidential
-from hushrank.flows.run.job import code_version, prepare_job
+from hushrank.flows.run.job import code_version, prepare_job, read_survey
 from hushrank.flows.run.nights import (
     due_nights,
     one_at_a_time,
@@ -72,20 +72,20 @@ def nightly(survey):
 
 
 def test_the_date_selects_files_by_path_or_partition_and_rows_by_time(nightly, command):
-    by_path = prepare_job(nightly.config, night=DAYS[1])
+    by_path = prepare_job(read_survey(nightly.config), night=DAYS[1])
     assert [Path(file.path).parent.name for file in by_path.files] == ["date=2024-11-17"]
     nightly.set(input__paths=["log"], schedule={"partition": "date"})
-    by_partition = prepare_job(nightly.config, night=DAYS[1])
+    by_partition = prepare_job(read_survey(nightly.config), night=DAYS[1])
     assert [file.path for file in by_partition.files] == [by_path.files[0].path]
     nightly.set(input__paths=["log/{date:%Y}/{date:%m%d}.csv"], schedule={})
     with pytest.raises(NightWithoutFiles, match=r"Night 2024-11-17: .*log/2024/1117.csv: no such"):
-        prepare_job(nightly.config, night=DAYS[1])
+        prepare_job(read_survey(nightly.config), night=DAYS[1])
     nightly.set(input__paths=["answers.parquet"])
     with pytest.raises(ConfigError, match="nothing selects the rows of 2024-11-17"):
-        prepare_job(nightly.config, night=DAYS[1])
+        prepare_job(read_survey(nightly.config), night=DAYS[1])
     nightly.set(schedule={"window": "outcome", "epoch": "s"})
     with pytest.raises(ConfigError, match=r"ranks one night at a time. Say which: --date"):
-        prepare_job(nightly.config)
+        prepare_job(read_survey(nightly.config))
     assert not nightly.ledger.exists()
 
 
@@ -133,7 +133,7 @@ def test_backfill_ranks_each_night_once_and_stops_when_the_budget_is_out(nightly
 
 
 def test_an_older_night_is_kept_and_the_newest_is_shown(nightly):
-    list(rank_nights(nightly.config, [DAYS[4], DAYS[0]], NOW, execute))
+    list(rank_nights(read_survey(nightly.config), [DAYS[4], DAYS[0]], NOW, execute))
     shown = json.loads((nightly.output / "release.json").read_text())
     assert shown["night"] == "2024-11-20"
     assert [path.name[:10] for path in archived(nightly.output)] == ["2024-11-16", "2024-11-20"]
@@ -173,21 +173,21 @@ def test_a_night_without_files_is_skipped_or_fails_and_costs_nothing(nightly, co
 
 
 def test_after_downtime_missed_nights_are_ranked_in_the_configured_order(nightly):
-    assert [r.night for r in rank_due(nightly.config, NOW - 4 * timedelta(days=1), execute)] == [
-        DAYS[0]
-    ]
+    assert [
+        r.night for r in rank_due(read_survey(nightly.config), NOW - 4 * timedelta(days=1), execute)
+    ] == [DAYS[0]]
     for order, due in (("oldest-first", DAYS[1:]), ("newest-first", DAYS[:0:-1])):
         nightly.set(schedule={"empty": "skip", "catch_up": order})
-        job = prepare_job(nightly.config, night=DAYS[1])
+        job = prepare_job(read_survey(nightly.config), night=DAYS[1])
         assert due_nights(job.config, DAYS[4]) == due
-    results = list(rank_due(nightly.config, NOW, execute))
+    results = list(rank_due(read_survey(nightly.config), NOW, execute))
     assert [(r.night, str(r.status)) for r in results] == [
         (DAYS[4], "released"),
         (DAYS[3], "released"),
         (DAYS[2], "skipped"),
         (DAYS[1], "released"),
     ]
-    assert [r.night for r in rank_due(nightly.config, NOW, execute)] == [DAYS[2]]
+    assert [r.night for r in rank_due(read_survey(nightly.config), NOW, execute)] == [DAYS[2]]
     nightly.set(schedule={"empty": "skip", "catch_up_days": 1})
     assert due_nights(job.config, DAYS[4] + timedelta(days=2)) == [
         DAYS[4] + timedelta(days=2),
@@ -197,19 +197,21 @@ def test_after_downtime_missed_nights_are_ranked_in_the_configured_order(nightly
 
 
 def test_catching_up_stops_when_the_budget_is_out(nightly):
-    list(rank_nights(nightly.config, DAYS[:1], NOW, execute))
+    list(rank_nights(read_survey(nightly.config), DAYS[:1], NOW, execute))
     nightly.set(ledger__epsilon=6)
     with pytest.raises(BudgetRefused, match="Night 2024-11-20 was not ranked"):
-        list(rank_due(nightly.config, NOW, execute))
+        list(rank_due(read_survey(nightly.config), NOW, execute))
     assert nights_drawn(nightly) == ["2024-11-16", "2024-11-17", "2024-11-19"]
 
 
 def test_a_night_that_is_not_over_is_refused(nightly):
     with pytest.raises(ConfigError, match="the last one that can be ranked is 2024-11-20"):
-        prepare_night(nightly.config, date(2024, 11, 21), NOW)
+        prepare_night(read_survey(nightly.config), date(2024, 11, 21), NOW)
     nightly.set(schedule={"timezone": "America/Los_Angeles"})
     with pytest.raises(ConfigError, match="the last one that can be ranked is 2024-11-19"):
-        prepare_night(nightly.config, date(2024, 11, 20), NOW)  # there it is the 20th, 18:00
+        prepare_night(
+            read_survey(nightly.config), date(2024, 11, 20), NOW
+        )  # there it is the 20th, 18:00
 
 
 def test_a_night_whose_noise_cannot_be_fitted_does_not_hold_up_the_others(nightly, monkeypatch):
@@ -224,10 +226,12 @@ def test_a_night_whose_noise_cannot_be_fitted_does_not_hold_up_the_others(nightl
 
     monkeypatch.setattr(noisy_counts, "rank_by_win_counts", fail_once)
     with pytest.raises(ConfigError, match=r"Night 2024-11-16: estimate: .* hushrank resume"):
-        list(rank_nights(nightly.config, DAYS[:2], NOW, execute))
+        list(rank_nights(read_survey(nightly.config), DAYS[:2], NOW, execute))
     drawn = ["2024-11-16", "2024-11-17"]
     assert nights_drawn(nightly) == drawn
-    (first,) = rank_nights(nightly.config, DAYS[:1], NOW, execute)  # it is published after all
+    (first,) = rank_nights(
+        read_survey(nightly.config), DAYS[:1], NOW, execute
+    )  # it is published after all
     assert str(first.status) == "released"
     assert nights_drawn(nightly) == drawn
 
@@ -237,15 +241,15 @@ def test_a_mechanism_that_fails_is_not_paid_for_every_night(nightly, command, mo
         patch.setattr(noisy_counts, "release_win_counts", failing_draw)
         for _ in range(3):  # scheduled runs
             with pytest.raises(ConfigError, match=r"Night 2024-11-16: draw: "):
-                list(rank_nights(nightly.config, DAYS[:1], NOW, execute))
+                list(rank_nights(read_survey(nightly.config), DAYS[:1], NOW, execute))
     assert nights_drawn(nightly) == ["2024-11-16"]
     with pytest.raises(ConfigError, match=r"hushrank run --date 2024-11-16 tries again and pays"):
-        list(rank_nights(nightly.config, DAYS[:2], NOW, execute))
+        list(rank_nights(read_survey(nightly.config), DAYS[:2], NOW, execute))
     assert nights_drawn(nightly) == ["2024-11-16", "2024-11-17"]  # it holds up no other
     code, printed = command("run", nightly.config, "--direct", "--date", DAYS[0])
     assert code == 0, printed
     assert nights_drawn(nightly) == ["2024-11-16", "2024-11-17", "2024-11-16"]
-    (result,) = rank_nights(nightly.config, DAYS[:1], NOW, execute)
+    (result,) = rank_nights(read_survey(nightly.config), DAYS[:1], NOW, execute)
     assert str(result.status) == "released before"
 
 
@@ -254,16 +258,16 @@ def failing_draw(*_, **__):
 
 
 def test_two_nights_do_not_overlap(nightly):
-    ledger = ledger_of(prepare_job(nightly.config, night=DAYS[0]).config)
+    ledger = ledger_of(prepare_job(read_survey(nightly.config), night=DAYS[0]).config)
     with one_at_a_time(ledger, "zoo"), pytest.raises(RunInProgress, match="Another night of zoo"):
-        list(rank_nights(nightly.config, DAYS[:1], NOW, execute))
+        list(rank_nights(read_survey(nightly.config), DAYS[:1], NOW, execute))
     assert not nightly.ledger.exists()
-    (result,) = rank_nights(nightly.config, DAYS[:1], NOW, execute)
+    (result,) = rank_nights(read_survey(nightly.config), DAYS[:1], NOW, execute)
     assert result.outcome is not None
 
 
 def test_what_a_killed_run_reserved_for_files_that_changed_is_given_back(nightly):
-    stale = prepare_job(nightly.config, night=DAYS[0])
+    stale = prepare_job(read_survey(nightly.config), night=DAYS[0])
     ledger = ledger_of(stale.config)
     ledger.reserve(
         stale.release_id,
@@ -273,7 +277,7 @@ def test_what_a_killed_run_reserved_for_files_that_changed_is_given_back(nightly
     )
     left = [make_exact(stale, name) for name in ("exact.npz", ".space")]
     os.utime(stale.files[0].path, ns=(1, 1))
-    list(rank_nights(nightly.config, DAYS[:1], NOW, execute))
+    list(rank_nights(read_survey(nightly.config), DAYS[:1], NOW, execute))
     assert ledger.state(stale.release_id) == "cancelled"
     assert ledger.balance().releases == 1
     assert not any(path.exists() for path in left)
@@ -282,10 +286,10 @@ def test_what_a_killed_run_reserved_for_files_that_changed_is_given_back(nightly
 @pytest.fixture
 def killed_again(nightly, command):
     """A job that was to rank a published night again, for late rows, and was killed."""
-    list(rank_nights(nightly.config, DAYS[:1], NOW, execute))
+    list(rank_nights(read_survey(nightly.config), DAYS[:1], NOW, execute))
     late = nightly.folder / "log" / f"date={DAYS[0]}" / "late.parquet"
     pq.write_table(answers(10, 9), late)
-    job = prepare_night(nightly.config, DAYS[0], NOW, again=True)
+    job = prepare_night(read_survey(nightly.config), DAYS[0], NOW, again=True)
     ledger_of(job.config).reserve(
         job.release_id,
         execute_spend(job),
@@ -298,8 +302,8 @@ def killed_again(nightly, command):
 
 def test_no_schedule_finishes_a_killed_run_that_was_to_rank_a_night_again(nightly, killed_again):
     assert DAYS[0] not in due_nights(killed_again.config, DAYS[4])
-    list(rank_due(nightly.config, NOW, execute))
-    list(rank_nights(nightly.config, DAYS[:1], NOW, execute))
+    list(rank_due(read_survey(nightly.config), NOW, execute))
+    list(rank_nights(read_survey(nightly.config), DAYS[:1], NOW, execute))
     assert nights_drawn(nightly).count("2024-11-16") == 1
     ledger = ledger_of(killed_again.config)
     assert ledger.state(killed_again.release_id) == "reserved"
@@ -312,13 +316,13 @@ def test_what_was_paid_for_is_published_though_a_run_to_rank_the_night_again_was
     def fail(*_, **__):
         raise OSError(28, "No space left on device")
 
-    drawn = prepare_job(nightly.config, night=DAYS[0])
+    drawn = prepare_job(read_survey(nightly.config), night=DAYS[0])
     with monkeypatch.context() as patch:
         patch.setattr("hushrank.flows.release.archive.write_file", fail)
         with pytest.raises(PublishError):
-            list(rank_nights(nightly.config, DAYS[:1], NOW, execute))
+            list(rank_nights(read_survey(nightly.config), DAYS[:1], NOW, execute))
     os.utime(drawn.files[0].path, ns=(1, 1))
-    killed = prepare_night(nightly.config, DAYS[0], NOW, again=True)
+    killed = prepare_night(read_survey(nightly.config), DAYS[0], NOW, again=True)
     ledger = ledger_of(killed.config)
     ledger.reserve(
         killed.release_id,
@@ -326,7 +330,7 @@ def test_what_was_paid_for_is_published_though_a_run_to_rank_the_night_again_was
         config_hash=killed.config.job_hash(),
         night=killed.night,
     )
-    (result,) = rank_nights(nightly.config, DAYS[:1], NOW, execute)
+    (result,) = rank_nights(read_survey(nightly.config), DAYS[:1], NOW, execute)
     assert result.outcome.spent is None
     assert ledger.state(drawn.release_id) == "committed"
     assert ledger.state(killed.release_id) == "cancelled"
@@ -361,7 +365,7 @@ def test_a_killed_run_of_a_night_again_is_given_back_when_its_files_change(
 
 
 def test_cancelling_what_a_killed_run_reserved_deletes_what_it_counted(nightly, command):
-    stale = prepare_job(nightly.config, night=DAYS[0])
+    stale = prepare_job(read_survey(nightly.config), night=DAYS[0])
     ledger = ledger_of(stale.config)
     ledger.reserve(stale.release_id, execute_spend(stale))
     left = make_exact(stale, "exact.npz")
@@ -388,7 +392,7 @@ def execute_spend(job):
 
 
 def test_resume_publishes_what_is_paid_for(nightly, command, monkeypatch):
-    job = prepare_job(nightly.config, night=DAYS[0])
+    job = prepare_job(read_survey(nightly.config), night=DAYS[0])
 
     def fail(*_, **__):
         raise OSError(28, "No space left on device")
@@ -402,8 +406,8 @@ def test_resume_publishes_what_is_paid_for(nightly, command, monkeypatch):
     code, printed = command("ledger", "show", nightly.config)
     assert f"hushrank resume {job.release_id}" in printed
     drawn_by = code_version()
-    for module in ("code_version", "job", "steps"):  # an update before it is published
-        monkeypatch.setattr(f"hushrank.flows.{module}.code_version", lambda: "99.9.9")
+    for module in ("job", "steps"):  # an update before it is published
+        monkeypatch.setattr(f"hushrank.flows.run.{module}.code_version", lambda: "99.9.9")
     code, printed = command("resume", job.release_id, nightly.config)
     assert code == 0, printed
     assert "nothing was spent now" in printed
@@ -420,7 +424,7 @@ def test_resume_refuses_what_it_cannot_publish(nightly, command):
     assert code == 2
     assert "is not in the ledger" in printed
     command("run", nightly.config, "--direct", "--date", DAYS[0])
-    job = prepare_job(nightly.config, night=DAYS[0])
+    job = prepare_job(read_survey(nightly.config), night=DAYS[0])
     nightly.set(top_k=1)
     code, printed = command("resume", job.release_id, nightly.config)
     assert code == 2
@@ -451,7 +455,7 @@ def test_resume_refuses_what_it_cannot_publish(nightly, command):
 def test_a_mistake_in_the_schedule_is_named_with_its_fix(nightly, command, changes, message):
     nightly.set(**changes)
     with pytest.raises(ConfigError, match=message):
-        prepare_job(nightly.config, night=DAYS[0])
+        prepare_job(read_survey(nightly.config), night=DAYS[0])
 
 
 @pytest.mark.parametrize(
@@ -461,7 +465,7 @@ def test_a_mistake_in_the_schedule_is_named_with_its_fix(nightly, command, chang
 def test_patterns_of_which_no_two_nights_match_the_same_files_are_taken(nightly, path):
     nightly.set(input__paths=[path])
     with pytest.raises(NightWithoutFiles):
-        prepare_job(nightly.config, night=DAYS[0])
+        prepare_job(read_survey(nightly.config), night=DAYS[0])
 
 
 def test_dates_on_the_command_line_are_checked(nightly, command):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from hushrank.flows.run.job import prepare_job
+from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.run.stage_table import stage_rows
 
 
 def sides(survey) -> dict[str, str]:
-    rows = stage_rows(prepare_job(survey.config, no_privacy=False))
+    rows = stage_rows(prepare_job(read_survey(survey.config)))
     return {name: side for name, _, _, side in rows}
 
 

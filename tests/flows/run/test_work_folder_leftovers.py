@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from hushrank.flows.run.confidential_folder import make_confidential
-from hushrank.flows.run.job import prepare_job
+from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.transforms.storage.spill_file import SPILL_PREFIX
 
 SURVEY = """
@@ -22,7 +22,7 @@ memory_limit: 1 GiB
 def test_spill_files_of_earlier_releases_are_removed_and_nothing_else(tmp_path):
     (tmp_path / "a.csv").write_text("user,left,right,outcome\n1,0,1,1\n")
     (tmp_path / "s.yaml").write_text(SURVEY)
-    job = prepare_job(tmp_path / "s.yaml")
+    job = prepare_job(read_survey(tmp_path / "s.yaml"))
     assert job.config.memory_limit == 1 << 30
     left = tmp_path / "work" / "0123456789abcdef"
     left.mkdir(mode=0o700, parents=True)
@@ -38,5 +38,5 @@ def test_the_memory_limit_is_no_part_of_the_job(tmp_path):
     hashes = set()
     for limit in ("1 GiB", "3 GiB"):
         (tmp_path / "s.yaml").write_text(SURVEY.replace("1 GiB", limit))
-        hashes.add(prepare_job(tmp_path / "s.yaml").release_id)
+        hashes.add(prepare_job(read_survey(tmp_path / "s.yaml")).release_id)
     assert len(hashes) == 1

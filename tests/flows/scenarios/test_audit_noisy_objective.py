@@ -18,7 +18,7 @@ import pytest
 from hushrank.estimation.comparisons import perturbed_mle
 from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.run.confidential_folder import load_arrays
-from hushrank.flows.run.job import prepare_job
+from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.pipelines.reduce import reduce
 from hushrank.privacy.audit import audit_epsilon, one_by_one
 from hushrank.privacy.exact_minimiser import gridded
@@ -60,7 +60,7 @@ def found(folder: Path, trials: int) -> float:
         wins = np.repeat(np.array([1, -1], np.int8), [upsets, OFTEN])  # of item 0 over item 1
         items = {"item_i": np.zeros(len(wins), np.int64), "item_j": np.ones(len(wins), np.int64)}
         pq.write_table(pa.table({**items, "outcome": wins}), folder / "rows.parquet")
-        job = prepare_job(config)
+        job = prepare_job(read_survey(config))
         method, key = METHODS[job.config.method], SecretKey.draw(job.bits())
         work = folder / f"work{upsets}"
         reduce.run(method.reduction(job.config, job.mechanism, job.files, key, str(work)))

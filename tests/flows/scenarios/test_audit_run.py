@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.methods.registry import METHODS
-from hushrank.flows.run.job import prepare_job
+from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.pipelines.reduce import reduce_comparisons
 from hushrank.privacy.audit import audit_epsilon, one_by_one
 from hushrank.privacy.keyed_hash import SecretKey
@@ -40,7 +40,7 @@ def exact_counts(survey: Survey, wins_of: int) -> np.ndarray:
     log = pa.concat_tables([answers(3), person])
     path = survey.folder / "answers.parquet"
     pq.write_table(log, path, row_group_size=7)
-    job = prepare_job(survey.config)
+    job = prepare_job(read_survey(survey.config))
     folder = survey.folder / f"exact{wins_of}"
     key = SecretKey.draw(system_bits())
     reduction = METHODS[job.config.method].reduction(
@@ -56,7 +56,7 @@ def test_a_run_keeps_its_epsilon_and_the_published_scale_does_not(survey, epsilo
     survey.set(privacy__epsilon=epsilon, privacy__distinct_pairs=False)
     one, other = exact_counts(survey, 0), exact_counts(survey, 1)
     assert np.abs(one - other).sum() == 2 * ROWS, "the worst case, and bounded"
-    job = prepare_job(survey.config)
+    job = prepare_job(read_survey(survey.config))
 
     @one_by_one
     def ours(counts):
@@ -78,7 +78,7 @@ def test_a_run_keeps_its_epsilon_and_the_published_scale_does_not(survey, epsilo
 
 
 def test_a_draw_of_counts_that_have_noise_already_is_refused(survey):
-    job = prepare_job(survey.config)
+    job = prepare_job(read_survey(survey.config))
     noisy = {"counts": np.array([-5, 1, 2, 3])}
     with pytest.raises(ValueError, match="wins without noise cannot be negative"):
         METHODS[job.config.method].draw(noisy, job.mechanism, system_bits())

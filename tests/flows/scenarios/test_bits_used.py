@@ -19,7 +19,7 @@ import pytest
 from hushrank.flows.errors import DrawError, PredictableBits
 from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.run.budget import ledger_of
-from hushrank.flows.run.job import Job, prepare_job
+from hushrank.flows.run.job import Job, prepare_job, read_survey
 from hushrank.flows.run.steps import draw, reduce, reserve
 from hushrank.pipelines.reduce import reduce as reductions
 from hushrank.pipelines.reduce import reduce_private, reduce_rankings
@@ -41,7 +41,7 @@ def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", VARIANTS)
 def test_a_reduction_of_next_to_no_rows_tells_of_the_same_bits(name, tmp_path):
     """With nothing to choose and no tie, so what a release says of bits tells nothing of rows."""
-    job = prepare_job(survey_of(name, tmp_path, people=1).config)
+    job = prepare_job(read_survey(survey_of(name, tmp_path, people=1).config))
     reduce(job, InProcessReducer())
     told = json.loads((job.work / "bits.json").read_text())
     assert told == {purpose: BITS[name][purpose] for purpose in BITS[name] if purpose != "noise"}
@@ -78,7 +78,7 @@ def test_bits_that_follow_from_a_published_number_release_nothing_and_cost_nothi
 def test_noise_of_the_simulated_sampler_is_never_stored(tmp_path, monkeypatch):
     """As a bug would draw it: from good bits, by the fast sampler."""
     survey = survey_of("noisy-counts", tmp_path)
-    job = prepare_job(survey.config)
+    job = prepare_job(read_survey(survey.config))
     ledger = reserved(job)
     reduce(job, InProcessReducer())
     monkeypatch.setattr("hushrank.privacy.noise._exact_noise", simulated())
@@ -95,7 +95,7 @@ def simulated() -> Callable:
 
 def test_a_draw_without_any_random_bit_is_never_stored(tmp_path, monkeypatch):
     survey = survey_of("noisy-counts", tmp_path)
-    job = prepare_job(survey.config)
+    job = prepare_job(read_survey(survey.config))
     ledger = reserved(job)
     reduce(job, InProcessReducer())
     forgotten = "hushrank.estimation.common.central_noise.add_noise"
@@ -109,7 +109,7 @@ def test_a_draw_without_any_random_bit_is_never_stored(tmp_path, monkeypatch):
 def test_workers_that_draw_from_a_seed_are_found_before_anything_is_spent(
     name, tmp_path, monkeypatch
 ):
-    job = prepare_job(survey_of(name, tmp_path).config)
+    job = prepare_job(read_survey(survey_of(name, tmp_path).config))
     ledger = reserved(job)
     for module in (reduce_private, reduce_rankings, randomized_answers):
         monkeypatch.setattr(module, "system_bits", lambda: seeded_bits(1))
@@ -120,7 +120,7 @@ def test_workers_that_draw_from_a_seed_are_found_before_anything_is_spent(
 
 
 def test_a_reduction_that_does_not_say_which_bits_it_used_is_not_drawn_from(tmp_path):
-    job = prepare_job(survey_of("noisy-counts", tmp_path).config)
+    job = prepare_job(read_survey(survey_of("noisy-counts", tmp_path).config))
     ledger = reserved(job)
     reduce(job, InProcessReducer())
     (job.work / "bits.json").unlink()
@@ -154,7 +154,7 @@ def exact_of(job: Job) -> list[int]:
 
 
 def test_two_reductions_of_one_job_keep_different_rows(coins):
-    job = prepare_job(coins.config)
+    job = prepare_job(read_survey(coins.config))
     kept = []
     for _ in range(2):
         reduce(job, InProcessReducer())
@@ -170,7 +170,7 @@ def reduction_of(job: Job):
 
 
 def test_a_reduction_that_is_tried_again_keeps_the_same_rows(coins):
-    job = prepare_job(coins.config)
+    job = prepare_job(read_survey(coins.config))
     first, other = reduction_of(job), reduction_of(job)
     kept = []
     for reduction in (first, first, other):
@@ -184,7 +184,9 @@ def test_a_reduction_that_is_tried_again_keeps_the_same_rows(coins):
 def test_two_reductions_keep_different_answers(name, array, tmp_path):
     """Neither array has any noise: it tells which two of their answers count for 2000 people."""
     job = prepare_job(
-        survey_of(name, tmp_path, people=2_000).set(privacy__max_contributions=2).config
+        read_survey(
+            survey_of(name, tmp_path, people=2_000).set(privacy__max_contributions=2).config
+        )
     )
     kept = []
     for _ in range(2):
@@ -201,7 +203,7 @@ def test_two_reductions_keep_different_rankings(tmp_path):
     pq.write_table(table, tmp_path / "rows.parquet")
     columns = {"user": "user", "ranking": "ranking"}
     survey.set(input__layout="list", input__columns=columns, items={"count": 8})
-    job = prepare_job(survey.set(privacy__max_contributions=1).config)
+    job = prepare_job(read_survey(survey.set(privacy__max_contributions=1).config))
     kept = []
     for _ in range(2):
         reduce(job, InProcessReducer())
@@ -229,7 +231,7 @@ def found(configs):
         "words of another call": system_bits().words(4).tolist(),
     }
     for config in configs:
-        job = prepare_job(Path(config))
+        job = prepare_job(read_survey(Path(config)))
         told["key " + config] = SecretKey.draw(job.bits()).value.hex()
         reduce(job, InProcessReducer())
         told["exact " + config] = digest(load_arrays(job.work / "exact.npz"))
@@ -301,7 +303,7 @@ def test_two_processes_draw_other_keys_rankings_answers_and_noise(two_processes,
 
 def test_what_workers_drew_is_told_by_the_reduction_itself(tmp_path):
     """Not only what the job may draw: an unforeseen source is there beside it."""
-    job = prepare_job(survey_of("borda", tmp_path).config)
+    job = prepare_job(read_survey(survey_of("borda", tmp_path).config))
     ledger = reserved(job)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(reduce_rankings, "system_bits", lambda: seeded_bits(1))

@@ -25,7 +25,7 @@ from google.auth.credentials import AnonymousCredentials
 
 from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.run import dataflow_template
-from hushrank.flows.run.job import prepare_job
+from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.pipelines.engine.runner import Engine, Runner
 from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.submit import graph_of
@@ -114,7 +114,7 @@ def reduction_of(name: str, folder: Path, engine: Engine) -> Any:
     pq.write_table(rows_of(kind), folder / "input" / f"{kind}.parquet")
     config = folder / "survey.yaml"
     config.write_text(yaml.safe_dump(settings_of(JOBS[name], str(folder))))
-    job = prepare_job(config)
+    job = prepare_job(read_survey(config))
     method = METHODS[job.config.method]
     key = SecretKey.draw(system_bits())
     made = method.reduction(job.config, job.mechanism, job.files, key, str(job.work))
@@ -243,7 +243,7 @@ def test_a_run_takes_up_what_a_template_has_counted(tmp_path, emulator, monkeypa
     upload("gs://survey", JOBS["wins"], tmp_path)
     config = tmp_path / "survey.yaml"
     config.write_text(yaml.safe_dump(settings_of(JOBS["wins"], "gs://survey")))
-    job = prepare_job(config)
+    job = prepare_job(read_survey(config))
     key = SecretKey.draw(system_bits())
     made = METHODS["noisy-counts"].reduction(
         job.config, job.mechanism, job.files, key, str(job.work)

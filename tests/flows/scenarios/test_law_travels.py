@@ -23,7 +23,7 @@ from hushrank.flows.release.release import RECONSTRUCTED, Release, load_release
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import load_arrays
 from hushrank.flows.run.drawn import Drawn, drawn_of, entries_of
-from hushrank.flows.run.job import Job, prepare_job
+from hushrank.flows.run.job import Job, prepare_job, read_survey
 from hushrank.flows.run.steps import draw, reduce, reserve
 from hushrank.privacy import randomized_response
 from hushrank.transforms.common import randomisation
@@ -39,7 +39,7 @@ def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def drawn_job_of(config: Path) -> Job:
     """A job whose run died between the draw and the publication."""
-    job = prepare_job(config)
+    job = prepare_job(read_survey(config))
     ledger = ledger_of(job.config)
     reserve(job, ledger)
     reduce(job, InProcessReducer())
@@ -193,7 +193,7 @@ def test_a_release_without_noise_is_stored_and_read_back(tmp_path, command):
     code, printed = command("run", survey.config, "--direct", "--no-privacy")
     assert code == 0, printed
     (path,) = survey.work.rglob("drawn.npz")
-    job = prepare_job(survey.config, no_privacy=True)
+    job = prepare_job(read_survey(survey.config, no_privacy=True))
     assert drawn_of(load_arrays(path), job.config).mechanism == job.mechanism
     law = json.loads(str(load_arrays(path)["law"]))
     assert law["mechanism"]["params"]["epsilon"] == "Infinity"  # strict JSON
@@ -219,7 +219,7 @@ def test_a_law_in_an_unknown_form_is_refused_and_kept(tmp_path, change, command)
     "name", ["debiased-rr", "debiased-rr, per user", "laplace-rr", "kemeny", "borda, laplace-ranks"]
 )
 def test_workers_that_would_draw_by_another_law_refuse(name, tmp_path, monkeypatch):
-    job = prepare_job(survey_of(name, tmp_path).config)
+    job = prepare_job(read_survey(survey_of(name, tmp_path).config))
     ledger = ledger_of(job.config)
     reserve(job, ledger)
     change_the_code(monkeypatch)

@@ -19,7 +19,7 @@ from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.release.archive import archived
 from hushrank.flows.run.budget import ledger_of
-from hushrank.flows.run.job import prepare_job
+from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.run.nights import rank_due
 from hushrank.flows.run.run import run_job
 from hushrank.privacy.accounting import Spend
@@ -54,7 +54,7 @@ def events(nightly) -> list[str]:
 
 def test_a_clock_that_goes_back_hands_out_no_budget(nightly, command):
     """Somebody's clock was weeks ahead when the last entry was written; now it is right."""
-    config = prepare_job(nightly.config, night=NIGHT).config
+    config = prepare_job(read_survey(nightly.config), night=NIGHT).config
     ahead = Clock(datetime.now(UTC) + timedelta(days=40))
     Ledger(nightly.ledger, ledger_of(config).terms, clock=ahead).reserve("x", Spend(epsilon=1.0))
     before = nightly.ledger.read_bytes()
@@ -68,11 +68,13 @@ def test_a_clock_that_goes_back_hands_out_no_budget(nightly, command):
 
 def test_a_schedule_whose_clock_goes_back_finds_nothing_to_do(nightly, command):
     now = datetime(2024, 11, 21, 2, tzinfo=UTC)
-    (first,) = rank_due(nightly.config, now, lambda job: run_job(job, InProcessReducer()))
+    (first,) = rank_due(
+        read_survey(nightly.config), now, lambda job: run_job(job, InProcessReducer())
+    )
     assert first.night == NIGHT
     nightly.set(schedule={"empty": "skip"})
     for back in (1, 24, 300):
-        results = list(rank_due(nightly.config, now - timedelta(hours=back), run_job))
+        results = list(rank_due(read_survey(nightly.config), now - timedelta(hours=back), run_job))
         assert all(result.outcome is None for result in results)
     assert events(nightly).count("draw") == 1
 

@@ -19,7 +19,7 @@ import pytest
 from hushrank.flows.errors import HushrankError, LedgerError
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.run.budget import ledger_of
-from hushrank.flows.run.job import prepare_job
+from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.signals import STOPPING
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
@@ -30,7 +30,7 @@ def events(survey) -> list[str]:
 
 
 def left_of(survey) -> float:
-    return ledger_of(prepare_job(survey.config).config).balance().remaining_epsilon
+    return ledger_of(prepare_job(read_survey(survey.config)).config).balance().remaining_epsilon
 
 
 def raising(error: BaseException):
@@ -104,7 +104,7 @@ def test_a_disk_that_is_full_while_publishing_leaves_nothing_and_costs_no_more(
 
 
 def test_two_runs_of_one_release_at_once(survey, command):
-    job = prepare_job(survey.config)
+    job = prepare_job(read_survey(survey.config))
     with ledger_of(job.config).run_lock(job.release_id):
         code, printed = command("run", survey.config, "--direct")
     assert code == 2
@@ -151,7 +151,7 @@ def test_what_was_marked_and_has_no_name_is_published_and_not_paid_again(
     survey, command, monkeypatch, way
 ):
     noise = stopped_before_the_name(survey, command, monkeypatch).read_bytes()
-    job = prepare_job(survey.config)
+    job = prepare_job(read_survey(survey.config))
     again = {"run": ("run", survey.config, "--direct"), "resume": ("resume", job.release_id)}
     rest = (survey.config,) if way == "resume" else ()
     code, printed = command(*again[way], *rest)
@@ -164,7 +164,7 @@ def test_what_was_marked_and_has_no_name_is_published_and_not_paid_again(
 
 def test_a_run_of_another_release_finishes_what_was_marked(survey, command, monkeypatch):
     noise = stopped_before_the_name(survey, command, monkeypatch).read_bytes()
-    job = prepare_job(survey.config)
+    job = prepare_job(read_survey(survey.config))
     other = survey.set(privacy__epsilon=1.0, output="other").config
     assert command("run", other, "--direct")[0] == 0
     assert (job.work / "drawn.npz").read_bytes() == noise
@@ -180,7 +180,7 @@ def test_a_run_under_another_ledger_leaves_what_was_marked(survey, command, monk
 def test_noise_of_which_the_disk_lost_the_end_is_not_that_of_the_mark(survey, command, monkeypatch):
     unmarked = stopped_before_the_name(survey, command, monkeypatch)
     unmarked.write_bytes(unmarked.read_bytes()[:-9])
-    release_id = prepare_job(survey.config).release_id
+    release_id = prepare_job(read_survey(survey.config)).release_id
     code, printed = command("resume", release_id, survey.config)
     assert code == 2
     assert "holds no drawn.npz" in printed
@@ -241,7 +241,7 @@ def perform(step, action):
 
 if point == "inside draw":
     noisy_counts.release_win_counts = die
-nightly.run_job(prepare_job(config), InProcessReducer(), perform)
+nightly.run_job(prepare_job(read_survey(config)), InProcessReducer(), perform)
 """
 
 NOT_DRAWN = ["reserve", "reduce", "draw"]
@@ -352,7 +352,7 @@ from hushrank.flows.run.confidential_folder import make_confidential
 from hushrank.privacy.keyed_hash import SecretKey
 
 def main():
-    job = prepare_job(Path(sys.argv[1]))
+    job = prepare_job(read_survey(Path(sys.argv[1])))
     make_confidential(job.config.confidential, job.release_id)
     reduction = METHODS[job.config.method].reduction(
         job.config, job.mechanism, job.files, SecretKey.draw(job.bits()), str(job.work)
@@ -413,7 +413,7 @@ def test_the_child_process_keeps_unforeseen_texts_in_the_confidential_area(surve
 
 
 def broken_reduction(survey) -> ReduceComparisons:
-    job = prepare_job(survey.config)
+    job = prepare_job(read_survey(survey.config))
     return ReduceComparisons(
         files=job.files,
         columns=job.config.comparison_columns(),

@@ -13,7 +13,7 @@ from hushrank.flows.run.confidential_folder import (
     make_confidential,
     releases_with_strays,
 )
-from hushrank.flows.run.job import Job, prepare_job
+from hushrank.flows.run.job import Job, prepare_job, read_survey
 from hushrank.flows.run.steps import reduce
 from hushrank.pipelines.engine.runner import Engine, Runner
 from hushrank.pipelines.reduce.confidential_area import is_reduced
@@ -39,7 +39,7 @@ def come_late(job: Job) -> list[Path]:
 
 
 def test_what_comes_after_the_release_is_deleted_by_the_next_run_of_any(survey, command):
-    job = prepare_job(survey.config)
+    job = prepare_job(read_survey(survey.config))
     assert command("run", survey.config, "--direct")[0] == 0
     drawn = (job.work / DRAWN_FILE).read_bytes()
     for epsilon in (2.0, 1.0):  # the same release, and another
@@ -52,7 +52,7 @@ def test_what_comes_after_the_release_is_deleted_by_the_next_run_of_any(survey, 
 
 
 def test_what_comes_after_the_run_gave_up_is_deleted(survey, command, monkeypatch):
-    job = prepare_job(survey.config)
+    job = prepare_job(read_survey(survey.config))
 
     def interrupt(*_, **__):
         raise KeyboardInterrupt
@@ -66,7 +66,7 @@ def test_what_comes_after_the_run_gave_up_is_deleted(survey, command, monkeypatc
 
 
 def test_a_run_in_progress_sees_to_its_own(survey, command):
-    job = prepare_job(survey.config)
+    job = prepare_job(read_survey(survey.config))
     assert command("run", survey.config, "--direct")[0] == 0
     late = come_late(job)
     with ledger_of(job.config).run_lock(job.release_id):
@@ -76,7 +76,7 @@ def test_a_run_in_progress_sees_to_its_own(survey, command):
 
 def prepared(survey) -> Job:
     """A job that another process counts, without a reservation, or whose run was killed."""
-    job = prepare_job(survey.config)
+    job = prepare_job(read_survey(survey.config))
     reduce(job, InProcessReducer())
     return job
 
@@ -125,7 +125,7 @@ def test_a_refused_run_keeps_what_another_process_prepared(survey, command):
 
 
 def test_a_run_at_another_cost_leaves_the_reservation_of_the_first(survey, command):
-    job = prepare_job(survey.config)
+    job = prepare_job(read_survey(survey.config))
     ledger = ledger_of(job.config)
     ledger.reserve(job.release_id, Spend(epsilon=0.5))
     code, printed = command("run", survey.config, "--direct")
