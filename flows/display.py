@@ -25,10 +25,9 @@ from hushrank.flows.release.scale import WORDS, Scale, interval_text, score_deci
 from hushrank.flows.release.wording import rank_interval, verdict
 from hushrank.flows.run.job import Job
 from hushrank.flows.run.nights import NightResult
-from hushrank.flows.run.stages import Outcome, Step
+from hushrank.flows.run.stages import STEPS, Outcome, Step
 from hushrank.flows.terminal import Console
 from hushrank.privacy.accounting import Spend
-from hushrank.privacy.units import Unit
 
 T = TypeVar("T")
 
@@ -45,7 +44,7 @@ class StepDisplay:
 
     def perform(self, step: Step, action: Callable[[], T]) -> T:
         """Do `action` and show it."""
-        label = f"{step.name:<{STEP_WIDTH}} {step_fact(self._job, step.name)}".rstrip()
+        label = f"{step.name:<{STEP_WIDTH}} {step.says(self._job)}".rstrip()
         columns = (SpinnerColumn(), TextColumn("{task.description}", markup=False))
         started = time.monotonic()
         with Progress(
@@ -60,43 +59,6 @@ class StepDisplay:
         took = Text(f"  {time.monotonic() - started:.1f} s", style="dim")
         self._console.print(Text(f"  {label}") + took, soft_wrap=True)
         return result
-
-
-# What to say of each step of a run; from the configuration and the names of the files only.
-STEP_FACTS: dict[str, Callable[[Job], str]] = {
-    "reserve": lambda job: _reserves(job),
-    "reduce": lambda job: _reads(job),
-    "draw": lambda job: _noise(job),
-    "estimate": lambda job: "ranking and intervals, from what was drawn alone",
-    "publish": lambda job: str(job.config.output),
-    "commit": lambda job: "the ledger records the release",
-}
-
-
-def step_fact(job: Job, name: str) -> str:
-    """What to say of one step; empty for a step that explains itself."""
-    tell = STEP_FACTS.get(name)
-    return "" if tell is None else tell(job)
-
-
-def _reserves(job: Job) -> str:
-    if job.calibrated is None:
-        return "nothing: its noise was drawn before"
-    return f"{_cost(job)} of the budget of {job.config.name}"
-
-
-def _reads(job: Job) -> str:
-    privacy, n_files = job.config.privacy, len(job.files)
-    reads = f"{n_files} file{'' if n_files == 1 else 's'}"
-    if privacy.max_contributions is None:
-        return reads
-    return f"{reads}; {_bound_text(privacy.max_contributions, job.config.input.kind)}"
-
-
-def _bound_text(most: int, kind: str) -> str:
-    """What one person may contribute."""
-    what = "ranking" if kind == "rankings" else "answer"
-    return f"one {what} a person counts" if most == 1 else f"at most {most} {what}s a person count"
 
 
 def show_outcome(console: Console, outcome: Outcome) -> None:
@@ -163,8 +125,8 @@ def expected_error(release: Release) -> str:
 def show_checks(console: Console, job: Job, balance: Balance) -> None:
     """Print what a run of `job` would do."""
     console.print(Text("Valid. A run would:", style="bold"))
-    for name, tell in STEP_FACTS.items():
-        console.print(Text(f"  {name:<{STEP_WIDTH}} {tell(job)}"), soft_wrap=True)
+    for step in STEPS:
+        console.print(Text(f"  {step.name:<{STEP_WIDTH}} {step.says(job)}"), soft_wrap=True)
     show_balance(console, balance)
     console.print("Nothing was read or spent.")
 
@@ -204,29 +166,6 @@ def shared_text(balance: Balance) -> str:
         f" {needed_text(balance.shared_epsilon)}{but};"
         f" {told if all(each.stated for each in balance.shared) else untold}."
     )
-
-
-def _cost(job: Job) -> str:
-    if not job.safe:
-        return "nothing (an unsafe release)"
-    privacy = job.config.privacy
-    if privacy.unit is Unit.LOCAL:
-        return f"epsilon {job.terms.spend.epsilon:g}"
-    if privacy.rho is not None:
-        return f"rho {privacy.rho:g}"
-    delta = f", delta {privacy.delta:g}" if privacy.delta else ""
-    return f"epsilon {privacy.epsilon:g}{delta}"
-
-
-def _noise(job: Job) -> str:
-    privacy = job.config.privacy
-    if not privacy.private:
-        return "no noise: nobody is protected"
-    noise = job.terms.noise
-    if privacy.unit is Unit.LOCAL:
-        return noise
-    whom = "one person's answers" if privacy.unit is Unit.USER else "one answer"
-    return f"{noise} (protects {whom} at {_cost(job)}, {privacy.adjacency})"
 
 
 def _cost_of(outcome: Outcome) -> str:

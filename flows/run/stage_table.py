@@ -9,16 +9,16 @@ from rich.text import Text
 
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import METHODS
+from hushrank.flows.run.confidential_folder import DRAWN_FILE
 from hushrank.flows.run.job import Job
+from hushrank.flows.run.stages import REDUCE, STEPS, Step
 from hushrank.flows.terminal import Console
-from hushrank.pipelines.reduce.reduction_job import EXACT_FILE
 from hushrank.privacy.keyed_hash import KEY_BYTES, SecretKey
 from hushrank.privacy.randomness import BitSource
 from hushrank.privacy.units import Unit
 from hushrank.transforms.common.schema import InputError
 
 PROTECTED, RELEASED = "protected", "released"
-DRAWN = "drawn.npz"
 # Nothing is run, so there is nothing to keep secret.
 NO_KEY = SecretKey(bytes(KEY_BYTES), BitSource.SEEDED)
 
@@ -31,14 +31,19 @@ def stage_rows(job: Job) -> list[Row]:
     Raises:
         ConfigError: an input file cannot be read.
     """
-    return [
-        ("reserve", "ledger", "ledger", RELEASED),
-        *_engine_rows(job),
-        ("draw", EXACT_FILE, f"ledger, {DRAWN}", _crossing(job)),
-        ("estimate", DRAWN, "publish", RELEASED),
-        ("publish", "estimate", "output", RELEASED),
-        ("commit", "ledger", "ledger", RELEASED),
-    ]
+    rows: list[Row] = []
+    for step in STEPS:
+        if step is REDUCE:
+            rows += _engine_rows(job)
+        else:
+            rows.append((step.name, step.reads, step.writes, _side(step, job)))
+    return rows
+
+
+def _side(step: Step, job: Job) -> str:
+    if step.crosses:
+        return _crossing(job)
+    return PROTECTED if step.is_protected else RELEASED
 
 
 def _engine_rows(job: Job) -> Iterator[Row]:
@@ -82,7 +87,7 @@ def show_stages(console: Console, job: Job) -> None:
     places = {
         "engine": config.runner.kind,
         "the input": ", ".join(config.input.paths),
-        "protected": f"{job.planned_work} holds every file of the protected side, and {DRAWN}",
+        "protected": f"{job.planned_work} holds every file of the protected side, and {DRAWN_FILE}",
         "output": config.output,
         "ledger": config.ledger.path,
     }

@@ -1,7 +1,8 @@
 """The stages of a run, what carries them out, and what a run comes to.
 
-A stage is named here once. `flows.run.run` goes through them in order; whoever performs them shows
-them at the terminal, tells destinations, or makes tasks of them.
+The steps are named here once, in order. `flows.run.run` goes through them; `validate` and
+`run --plan` explain them; whoever performs one shows it at the terminal, tells destinations of it,
+or makes a task of it.
 """
 
 from __future__ import annotations
@@ -12,7 +13,11 @@ from typing import Protocol, TypeVar
 
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.release.release import Release
+from hushrank.flows.run.confidential_folder import DRAWN_FILE
+from hushrank.flows.run.job import Job
+from hushrank.pipelines.reduce.reduction_job import EXACT_FILE
 from hushrank.privacy.accounting import Spend
+from hushrank.privacy.units import Unit
 from hushrank.transforms.storage.cloud_storage import Place
 
 T = TypeVar("T")
@@ -24,19 +29,81 @@ class Step:
 
     Attributes:
         name: as people read it.
+        reads: where from, in short.
+        writes: where to.
+        says: what it does for a job; from the configuration and the names of the files only.
         retries: how often it is repeated after a failure that is nobody's mistake.
+        is_protected: whether it sees rows or what was counted of them, without noise.
+        crosses: whether what it writes may be shown where what it reads may not.
     """
 
     name: str
+    reads: str
+    writes: str
+    says: Callable[[Job], str]
     retries: int = 0
+    is_protected: bool = False
+    crosses: bool = False
 
 
-RESERVE = Step("reserve")
-REDUCE = Step("reduce", retries=2)
-DRAW = Step("draw")  # never again: a second draw would be a second release
-ESTIMATE = Step("estimate", retries=2)
-PUBLISH = Step("publish", retries=2)
-COMMIT = Step("commit", retries=2)
+def _reserves(job: Job) -> str:
+    if job.calibrated is None:
+        return "nothing: its noise was drawn before"
+    return f"{_cost(job)} of the budget of {job.config.name}"
+
+
+def _reads(job: Job) -> str:
+    privacy, n_files = job.config.privacy, len(job.files)
+    reads = f"{n_files} file{'' if n_files == 1 else 's'}"
+    if privacy.max_contributions is None:
+        return reads
+    return f"{reads}; {_bound_text(privacy.max_contributions, job.config.input.kind)}"
+
+
+def _bound_text(most: int, kind: str) -> str:
+    """What one person may contribute."""
+    what = "ranking" if kind == "rankings" else "answer"
+    return f"one {what} a person counts" if most == 1 else f"at most {most} {what}s a person count"
+
+
+def _cost(job: Job) -> str:
+    if not job.safe:
+        return "nothing (an unsafe release)"
+    privacy = job.config.privacy
+    if privacy.unit is Unit.LOCAL:
+        return f"epsilon {job.terms.spend.epsilon:g}"
+    if privacy.rho is not None:
+        return f"rho {privacy.rho:g}"
+    delta = f", delta {privacy.delta:g}" if privacy.delta else ""
+    return f"epsilon {privacy.epsilon:g}{delta}"
+
+
+def _noise(job: Job) -> str:
+    privacy = job.config.privacy
+    if not privacy.private:
+        return "no noise: nobody is protected"
+    noise = job.terms.noise
+    if privacy.unit is Unit.LOCAL:
+        return noise
+    whom = "one person's answers" if privacy.unit is Unit.USER else "one answer"
+    return f"{noise} (protects {whom} at {_cost(job)}, {privacy.adjacency})"
+
+
+RESERVE = Step("reserve", "ledger", "ledger", _reserves)
+REDUCE = Step("reduce", "input", EXACT_FILE, _reads, retries=2, is_protected=True)
+DRAW = Step(  # never repeated: a second draw would be a second release
+    "draw", EXACT_FILE, f"ledger, {DRAWN_FILE}", _noise, is_protected=True, crosses=True
+)
+ESTIMATE = Step(
+    "estimate",
+    DRAWN_FILE,
+    "publish",
+    lambda job: "ranking and intervals, from what was drawn alone",
+    retries=2,
+)
+PUBLISH = Step("publish", "estimate", "output", lambda job: str(job.config.output), retries=2)
+COMMIT = Step("commit", "ledger", "ledger", lambda job: "the ledger records the release", retries=2)
+STEPS = (RESERVE, REDUCE, DRAW, ESTIMATE, PUBLISH, COMMIT)
 
 
 class Perform(Protocol):
