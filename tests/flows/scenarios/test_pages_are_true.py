@@ -1,0 +1,160 @@
+"""What README and getting started show is what the program prints: their commands are run.
+
+The students are invented: as many as on the page, with the same cities and nearly the same shares.
+Noise changes numbers and the order of cities that are close, so both are taken out before lines are
+compared; every other word has to be as on the page.
+"""
+
+from __future__ import annotations
+
+import csv
+import getpass
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import combinations
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+CITIES = ["London", "Paris", "St.Gallen", "Barcelona", "Milano", "Stockholm"]
+STRENGTHS = [1.2, 0.2, 0.0, 0.0, -0.4, -0.8]
+STUDENTS = 303
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with the file of the page."""
+    rng = np.random.default_rng(1)
+    rows = []
+    for student in range(1, STUDENTS + 1):
+        for a, b in combinations(range(len(CITIES)), 2):
+            wins = rng.random() < 1 / (1 + np.exp(STRENGTHS[b] - STRENGTHS[a]))
+            choice = "tie" if rng.random() < 0.08 else CITIES[a if wins else b]
+            rows.append([student, CITIES[a], CITIES[b], choice])
+    with (tmp_path / "answers.csv").open("w", newline="") as file:
+        csv.writer(file).writerows([["student", "a", "b", "choice"], *rows])
+    return tmp_path
+
+
+def commands(page: str) -> Iterator[tuple[str, list[str]]]:
+    """Each command of a page, and the lines that it is said to print."""
+    for block in re.findall(r"^```\w*\n(.*?)^```$", page, re.MULTILINE | re.DOTALL):
+        command, lines = "", list[str]()
+        for line in block.splitlines():
+            if line.startswith("$ "):
+                if command:
+                    yield command, lines
+                command, lines = line[2:].split("  #")[0].rstrip(), []
+            elif command:
+                lines.append(line)
+        if command:
+            yield command, lines
+
+
+def normal(line: str) -> str:
+    """A line without what differs from run to run."""
+    line = re.sub(r"/\S*?/(out/|answers\.csv)", r"…/\1", line)
+    line = re.sub(r"\b[0-9a-f]{16}\b", "ID", line.replace(getpass.getuser(), "root"))
+    for city in CITIES:
+        line = line.replace(city, "CITY")
+    line = re.sub(r"\d+(\.\d+)?", "#", line)
+    line = re.sub(r"#–#", "#", line)  # a rank of its own or several, an interval
+    return re.sub(r"\s+", " ", line.replace("#=", "#")).strip()
+
+
+def is_free(line: str) -> bool:
+    """Whether noise decides the words: a verdict, or what a plan recommends."""
+    return "CITY leads" in line or line.startswith(("Take ", "Methods at", "(simulated", "# # %"))
+
+
+def run(command: str, folder: Path) -> list[str]:
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    environment = {**os.environ, "PATH": path, "COLUMNS": "300", "NO_COLOR": "1"}
+    done = subprocess.run(
+        ["bash", "-c", command], cwd=folder, env=environment, text=True, timeout=280,
+        stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False,
+    )  # fmt: skip
+    return done.stdout.splitlines()
+
+
+def differences(page: list[str], printed: list[str]) -> list[str]:
+    """Lines of the page that were not printed, in their order."""
+    rest, missing = [normal(line) for line in printed], []
+    for line in map(normal, page):
+        if line in ("", "...") or is_free(line):
+            continue
+        if line in rest:
+            rest = rest[rest.index(line) + 1 :]
+        else:
+            missing.append(line)
+    return missing
+
+
+def follow(page: str, folder: Path, edits: dict[str, dict[str, str]]) -> dict[str, list[str]]:
+    """Run the commands of a page; what is missing of what it shows, by command.
+
+    Args:
+        page: its text.
+        folder: where.
+        edits: what the reader is told to do before a command, as replacements in survey.yaml.
+    """
+    found, wanted = {}, dict(edits)
+    for number, (command, lines) in enumerate(commands(page)):
+        for before, change in list(wanted.items()):
+            if before in command:
+                text = (folder / "survey.yaml").read_text()
+                for old, new in change.items():
+                    text, times = re.subn(old, new, text, flags=re.MULTILINE)
+                    assert times, f"{old} is not in survey.yaml"
+                (folder / "survey.yaml").write_text(text)
+                del wanted[before]
+        missing = differences(lines, run(command, folder))
+        if missing:
+            found[f"{number}: {command}"] = missing
+    assert not wanted
+    return found
+
+
+def test_readme(checkout, folder):
+    page = (checkout / "README.md").read_text()
+    section = page.split("## Your own answers")[1].split("\n## ")[0]
+    assert follow(section, folder, {}) == {}
+    assert (folder / "out" / "answers" / "report.html").exists()
+
+
+CHOICES = {
+    r"^items: .*": f"items: {{names: [{', '.join(CITIES)}]}}",
+    r"ties: drop": "ties: split",
+    r"max_contributions: 10 .*": "max_contributions: 15\\n  distinct_pairs: true",
+}
+
+
+def test_getting_started(checkout, folder):
+    """The mistakes of its last section are made in copies of the file."""
+    page = (checkout / "docs" / "getting_started.md").read_text()
+    wrong, right = page.split("## When something is wrong")[1], page.split("## When something")[0]
+    before, after = right.split("## 5. See what a run would do")
+    assert follow(before, folder, {"plan": CHOICES}) == {}
+    text = (folder / "survey.yaml").read_text()
+    (folder / "survey.yaml").write_text(re.sub(r"  epsilon:  .*", "  epsilon: 2.0", text))
+    assert follow(after, folder, {}) == {}
+    text = (folder / "survey.yaml").read_text()
+    mistakes = {
+        "typo": ("epsilon: 2.0", "epsilom: 2.0"),
+        "column": ("winner: choice", "winner: chioce"),
+        "dear": ("epsilon: 2.0", "epsilon: 9.0"),
+    }
+    for name, change in mistakes.items():
+        other = text.replace("output: out/answers", f"output: out/{name}")
+        (folder / f"{name}.yaml").write_text(other.replace(*change))
+    assert follow(wrong, folder, {}) == {}
+
+
+def test_a_line_that_is_not_printed_is_found(checkout, folder):
+    assert differences(["Report: x", "wins: 3"], ["Report: x", "share won: 3"]) == ["wins: #"]
