@@ -12,6 +12,7 @@ from typing import Any
 
 from hushrank.flows.config_errors import refuse
 from hushrank.flows.config_schedule import MOST_NIGHTS, NightlyBudget
+from hushrank.flows.config_section import LEAST_LOSS, MOST_LOSS
 from hushrank.privacy.units import NoiseKind
 
 _COMPUTED = "is computed under schedule.budget: per-month; remove it, or write budget: per-night"
@@ -39,7 +40,9 @@ def with_nightly_share(content: Any) -> Any:
     nights = schedule.get("nights", MOST_NIGHTS)
     if not isinstance(total, int | float) or not isinstance(delta, int | float):
         return content
-    if not isinstance(nights, int) or privacy.get("noise", "laplace") not in set(NoiseKind):
+    if not LEAST_LOSS <= total <= MOST_LOSS:
+        return content
+    if not isinstance(nights, int) or privacy.get("noise", "laplace") not in list(NoiseKind):
         return content
     from hushrank.privacy.budget_split import even_share
 

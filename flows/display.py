@@ -29,10 +29,15 @@ from hushrank.flows.terminal import Console
 from hushrank.flows.wording import rank_interval, verdict
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Unit
+from hushrank.transforms.files import FileFormat
 
 T = TypeVar("T")
 
 STEP_WIDTH = 10
+KEYS_NOT_CHECKED = (
+    "Keys of JSON Lines are not checked, for which there are depends on the rows. Compare"
+    " input.columns with the keys that hushrank init shows: a key that no row has voids all rows."
+)
 MOST_ROWS = 25  # of the ranking; ranking.csv has all
 
 
@@ -166,6 +171,8 @@ def show_checks(console: Console, job: Job, balance: Balance) -> None:
     for name, tell in STEP_FACTS.items():
         console.print(Text(f"  {name:<{STEP_WIDTH}} {tell(job)}"), soft_wrap=True)
     show_balance(console, balance)
+    if any(file.format is FileFormat.JSONL for file in job.files):
+        console.print(KEYS_NOT_CHECKED, soft_wrap=True, markup=False)
     console.print("Nothing was read or spent.")
 
 

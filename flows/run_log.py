@@ -8,6 +8,7 @@ from typing import Literal
 
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.run_events import RunEvent
+from hushrank.transforms.write import OWNER_ONLY_FOLDER
 
 LEADING = ("time", "event", "population")
 
@@ -23,7 +24,7 @@ class LogFile:
         """
         self._path, self._form = path, form
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
             path.open("a").close()
         except OSError as error:
             raise ConfigError(

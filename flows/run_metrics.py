@@ -9,6 +9,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.run_events import RunEvent
+from hushrank.transforms.write import OWNER_ONLY_FOLDER
 
 LAST_SUCCESS = "hushrank_last_success_timestamp_seconds"
 
@@ -31,7 +32,7 @@ class MetricsFile:
         self._path = path
         self._steps: dict[str, float] = {}
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
             probe = path.with_name(f".{path.name}.probe")
             probe.touch()
             probe.unlink()

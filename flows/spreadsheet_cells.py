@@ -13,8 +13,8 @@ from __future__ import annotations
 
 import re
 
-_FORMULA = re.compile(r"'*[=+\-@\t\r]")
-_QUOTED = re.compile(r"'+[=+\-@\t\r]")
+_FORMULA = re.compile(r"'*[=+\-@\t\r＝＋－＠]")
+_QUOTED = re.compile(r"'+[=+\-@\t\r＝＋－＠]")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
