@@ -28,10 +28,15 @@ from hushrank.flows.run.nights import NightResult
 from hushrank.flows.run.stages import STEPS, Outcome, Step
 from hushrank.flows.terminal import Console
 from hushrank.privacy.accounting import Spend
+from hushrank.transforms.storage.files import FileFormat
 
 T = TypeVar("T")
 
 STEP_WIDTH = 10
+KEYS_NOT_CHECKED = (
+    "Keys of JSON Lines are not checked, for which there are depends on the rows. Compare"
+    " input.columns with the keys that hushrank init shows: a key that no row has voids all rows."
+)
 MOST_ROWS = 25  # of the ranking; ranking.csv has all
 
 
@@ -128,6 +133,8 @@ def show_checks(console: Console, job: Job, balance: Balance) -> None:
     for step in STEPS:
         console.print(Text(f"  {step.name:<{STEP_WIDTH}} {step.says(job)}"), soft_wrap=True)
     show_balance(console, balance)
+    if any(file.format is FileFormat.JSONL for file in job.files):
+        console.print(KEYS_NOT_CHECKED, soft_wrap=True, markup=False)
     console.print("Nothing was read or spent.")
 
 

@@ -173,7 +173,8 @@ def _minimiser(counts: PairCounts, mechanism: PerturbedMle, w: Floats) -> Floats
     """A point at which the exact gradient, not only the computed one, is within the tolerance.
 
     For any counts there is one: what float64 cannot certify is solved in integers. Which of the two
-    it was tells nothing, because the cover hides where within the tolerance a point lies.
+    it was does not show in the scores, because the cover hides where within the tolerance a point
+    lies. Integers take longer, which tells something to whoever watches the machine alone.
     """
     link, ridge = mechanism.settings.link, mechanism.objective.ridge
     tolerance, start = mechanism.tolerance, np.zeros(counts.n_items)

@@ -10,7 +10,8 @@ A full Newton step is taken if it brings Newton's decrement, which the tolerance
 to half its smallest value so far, and that happens only so often. Every other step goes along a
 descent direction to where the objective still falls, but half as fast at most: there it is lower by
 slope^2 / (4 curvature) or more, and steps of that kind converge from anywhere ([NW06] Theorem 3.2).
-So no number of steps is a reason to fail, and nothing here raises because of the counts.
+So no number of steps is a reason to fail, and nothing here raises because of the counts. That is
+for ridges that float64 sees beside the weights of pairs; `config` bounds gamma by 1e-9 from below.
 
 References:
     [NW06] Nocedal, Wright. Numerical optimization, 2nd edition. 2006.

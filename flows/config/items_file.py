@@ -62,7 +62,9 @@ def _read_csv(path: Path) -> list[str]:
         rows = csv.reader(lines)
         header = next(rows, [])
         place = header.index(_item_column(path, header))
-        return [read_cell(row[place]) if len(row) > place else "" for row in rows if row]
+        cells = [row[place] if len(row) > place else "" for row in rows if row]
+        # In a ranking that was published, names that look like formulas have an apostrophe.
+        return [read_cell(cell) for cell in cells] if "rank" in header else cells
 
 
 def _read_parquet(path: Path) -> list[str]:

@@ -18,7 +18,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from pydantic import Field, StringConstraints, field_validator
 
 from hushrank.flows.config.problems import refuse
-from hushrank.flows.config.section import Section, Text
+from hushrank.flows.config.section import LEAST_LOSS, MOST_LOSS, Section, Text
 from hushrank.flows.errors import ConfigError
 from hushrank.privacy.units import NoiseKind
 from hushrank.transforms.storage.window import Epoch, Window
@@ -227,7 +227,9 @@ def with_nightly_share(content: Any) -> Any:
     nights = schedule.get("nights", MOST_NIGHTS)
     if not isinstance(total, int | float) or not isinstance(delta, int | float):
         return content
-    if not isinstance(nights, int) or privacy.get("noise", "laplace") not in set(NoiseKind):
+    if not LEAST_LOSS <= total <= MOST_LOSS:
+        return content
+    if not isinstance(nights, int) or privacy.get("noise", "laplace") not in list(NoiseKind):
         return content
     from hushrank.privacy.budget_split import even_share
 

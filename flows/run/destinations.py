@@ -14,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.run.events import RunEvent
+from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER
 
 LEADING = ("time", "event", "population")
 
@@ -29,7 +30,7 @@ class LogFile:
         """
         self._path, self._form = path, form
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
             path.open("a").close()
         except OSError as error:
             raise ConfigError(
@@ -73,7 +74,7 @@ class MetricsFile:
         self._path = path
         self._steps: dict[str, float] = {}
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            path.parent.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
             probe = path.with_name(f".{path.name}.probe")
             probe.touch()
             probe.unlink()

@@ -50,8 +50,8 @@ def _code(character: str) -> str:
     return character.encode("unicode_escape", "surrogatepass").decode()
 
 
-_FORMULA = re.compile(r"'*[=+\-@\t\r]")
-_QUOTED = re.compile(r"'+[=+\-@\t\r]")
+_FORMULA = re.compile(r"'*[=+\-@\t\r＝＋－＠]")
+_QUOTED = re.compile(r"'+[=+\-@\t\r＝＋－＠]")
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 

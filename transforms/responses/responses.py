@@ -148,14 +148,22 @@ def _order(batch: pa.RecordBatch, name: str | None) -> tuple[Integers | None, Ru
         return None, ()
     column = batch[name]
     missing = _null(column)
+    if is_text(column.type):
+        pairs = by_distinct(column, _orders_of_texts, np.int64(0))
+        return pairs[:, 0], ((_NO_ORDER, missing), (_BAD_ORDER, (pairs[:, 1] == 0) & ~missing))
     if pa.types.is_dictionary(column.type):
         column = column.cast(column.type.value_type)
-    if is_text(column.type):
-        column = _order_of_text(column)
     if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
         column = pc.cast(column, pa.timestamp("us"), safe=False).cast(pa.int64())
     order = to_numpy(pc.fill_null(column, 0)).astype(np.int64)
     return order, ((_NO_ORDER, missing), (_BAD_ORDER, _null(column) & ~missing))
+
+
+def _orders_of_texts(texts: pa.Array) -> Integers:
+    """Shape (m, 2): the order, and 1 where there is one."""
+    found = _order_of_text(texts)
+    known = to_numpy(pc.is_valid(found)).astype(np.int64)
+    return np.column_stack([to_numpy(pc.fill_null(found, 0)).astype(np.int64), known])
 
 
 def _order_of_text(column: pa.Array) -> pa.Array:

@@ -103,11 +103,12 @@ class _Reader:
         places = [str(self.header.index(name)) for name in self.schema.names]
         try:
             table = pyarrow.csv.read_csv(
-                pa.BufferReader(text),
+                # Arrow drops a byte order mark with which its text begins, so no record is first.
+                pa.BufferReader(b"\n" + text),
                 pyarrow.csv.ReadOptions(
                     # Without threads: rows are set aside in one of them while this one takes them.
                     use_threads=False,
-                    block_size=len(text) + 1,
+                    block_size=len(text) + 2,
                     column_names=[str(place) for place in range(len(self.header))],
                 ),
                 pyarrow.csv.ParseOptions(

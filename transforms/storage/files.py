@@ -100,11 +100,13 @@ def list_files(
             where = path if partition is None else f"{path}: below a folder {partition}"
             raise NoFilesError(f"{where}: no such file. Check input.paths; nothing was read.")
         for name, size, version in matches:
-            if size == 0:
+            kind = format_ or _format_of(name)
+            # Of JSON Lines, which have no header, it is a file without a row: no refusal tells so.
+            if size == 0 and kind is not FileFormat.JSONL:
                 raise InputError(
                     f"{name}: the file is empty (0 bytes). Remove it, or write it again."
                 )
-            found[name] = InputFile(name, size, version, format_ or _format_of(name))
+            found[name] = InputFile(name, size, version, kind)
     return sorted(found.values())
 
 

@@ -47,6 +47,10 @@ _LINE = rf"^\s*\d{{1,9}}\s*:\s*({_GROUP}(\s*,\s*{_GROUP})*)?\s*,?\s*$"
 _MALFORMED = "it is not `count: order`, as in 3: 2,{1,4}"
 _LONG = "it is longer than any ballot on these items"
 _CUT = "NUMBER VOTERS is not the number of ballots; it may be cut short"
+_UNCOUNTED = (
+    "NUMBER ALTERNATIVES must stand before the names of the items, as PrefLib writes it since 2022:"
+    " it tells where the header ends, so that no ballot is read as a part of it"
+)
 _NUMBER_ALTERNATIVES = re.compile(rb"# NUMBER ALTERNATIVES: ([0-9]{1,9})\s*$")
 _KNOWN = "# ALTERNATIVE NAME 1: ..., as PrefLib writes it since 2022"
 
@@ -127,7 +131,8 @@ def read_header(path: str, head: bytes) -> Header:
         InputError: there is no header of this format, or it contradicts itself.
     """
     whole = head if len(head) < HEADER_BYTES else head.rpartition(b"\n")[0]  # no line that is cut
-    lines = _text(path, b"\n".join(_header_lines(whole))).split("\n")
+    head_lines, counted = _header_lines(whole)
+    lines = _text(path, b"\n".join(head_lines)).split("\n")
     ending = path.rpartition(".")[2].lower()
     instance = _instance(ending)
     try:
@@ -138,6 +143,8 @@ def read_header(path: str, head: bytes) -> Header:
     rule = _broken_rule(instance.data_type, ending, names, instance.num_alternatives)
     if rule is not None:
         raise _error(path, rule)
+    if not counted:
+        raise _error(path, _UNCOUNTED)
     numbers = sorted(names)
     return Header(
         kind=instance.data_type,
@@ -148,8 +155,8 @@ def read_header(path: str, head: bytes) -> Header:
     )
 
 
-def _header_lines(head: bytes) -> list[bytes]:
-    """The lines that begin with #, to the last name where their number was said before.
+def _header_lines(head: bytes) -> tuple[list[bytes], bool]:
+    """The lines that begin with #, to the last name, and whether their number was said before.
 
     So a ballot behind it that begins with # is a ballot, not a word on everybody's.
     """
@@ -162,8 +169,8 @@ def _header_lines(head: bytes) -> list[bytes]:
         elif line.startswith(b"# ALTERNATIVE NAME "):
             names_left -= 1
             if names_left == 0:
-                return lines[:number]
-    return lines
+                return lines[:number], True
+    return lines, False
 
 
 def read_rows(

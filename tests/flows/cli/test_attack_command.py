@@ -69,7 +69,8 @@ def test_the_guess_is_that_of_the_likelihood_in_every_form(tmp_path, command, fo
         options = ("--ranking", "order")
     elif form == "preflib":
         path = tmp_path / "released.soc"
-        header = [f"# ALTERNATIVE NAME {k}: {city}" for k, city in enumerate(CITIES, 1)]
+        header = [f"# NUMBER ALTERNATIVES: {len(CITIES)}"]
+        header += [f"# ALTERNATIVE NAME {k}: {city}" for k, city in enumerate(CITIES, 1)]
         lines = ["1: " + ",".join(str(code + 1) for code in row) for row in rows.tolist()]
         path.write_text("\n".join(header + lines))
     else:

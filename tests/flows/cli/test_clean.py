@@ -30,7 +30,7 @@ def names(work: Path) -> set[str]:
 def released(survey, command) -> Path:
     """The confidential folder of a published release, with rows that were set aside."""
     assert command("run", survey.config, "--direct")[0] == 0
-    (work,) = survey.work.iterdir()
+    (work,) = (path for path in survey.work.iterdir() if path.is_dir())
     (work / "rejects").mkdir(exist_ok=True)
     (work / "rejects" / "part-0.parquet").write_bytes(b"rows")
     (work / "error.txt").write_bytes(b"rows")
@@ -73,7 +73,7 @@ def test_a_release_that_waits_to_be_published_keeps_everything(survey, command, 
     with monkeypatch.context() as patched:
         patched.setattr("hushrank.flows.run.run.estimate", fail)
         assert command("run", survey.config, "--direct")[0] == 1
-    (work,) = survey.work.iterdir()
+    (work,) = (path for path in survey.work.iterdir() if path.is_dir())
     before = names(work)
     assert "drawn.npz" in before
     age(survey.work, 4000)

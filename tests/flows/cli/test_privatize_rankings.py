@@ -15,7 +15,8 @@ LONG = {
     "place": [1, 2, 1, 2, 1],
 }
 COLUMNS = ("--user", "voter", "--item", "candidate", "--rank", "place")
-PREFLIB = "# ALTERNATIVE NAME 1: x\n# ALTERNATIVE NAME 2: y\n3: 2,1\n40: {1,2}\n"
+HEADER = "# NUMBER ALTERNATIVES: 2\n# ALTERNATIVE NAME 1: x\n# ALTERNATIVE NAME 2: y\n"
+PREFLIB = f"{HEADER}3: 2,1\n40: {{1,2}}\n"
 
 
 @pytest.fixture
@@ -146,7 +147,7 @@ def test_preflib_files_have_no_columns_and_name_their_faults(tmp_path, command):
     code, printed = command("privatize", source, "--out", out, *EPSILON)
     assert (code, printed.strip()) == (
         2,
-        f"{source}: not a PrefLib file of rankings: line 5: an item is not in the header. Correct"
+        f"{source}: not a PrefLib file of rankings: line 6: an item is not in the header. Correct"
         " the file.",
     )
     assert not out.exists()

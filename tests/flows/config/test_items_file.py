@@ -36,7 +36,8 @@ def test_names_come_in_the_order_of_the_file(name, content):
 
 
 def test_a_preflib_file_names_its_alternatives_by_number():
-    header = b"# DATA TYPE: soi\n# ALTERNATIVE NAME 10: Sao Paulo \n# ALTERNATIVE NAME 2: London\n"
+    header = b"# DATA TYPE: soi\n# NUMBER ALTERNATIVES: 2\n"
+    header += b"# ALTERNATIVE NAME 10: Sao Paulo \n# ALTERNATIVE NAME 2: London\n"
     assert read("votes.soi", header + b"3: 10,2\n") == ("London", "Sao Paulo")
     with pytest.raises(ValueError, match=r"votes.soi: not a PrefLib file of rankings: it does not"):
         read("votes.soi", b"3: 10,2\n")

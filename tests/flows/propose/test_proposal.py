@@ -255,7 +255,8 @@ def test_a_folder_that_does_not_exist_is_refused():
 
 def test_a_preflib_file_names_its_items_and_leaves_one_choice(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    header = "# NUMBER VOTERS: 5\n# ALTERNATIVE NAME 1: Ada\n# ALTERNATIVE NAME 2: Bo\n"
+    header = "# NUMBER VOTERS: 5\n# NUMBER ALTERNATIVES: 2\n"
+    header += "# ALTERNATIVE NAME 1: Ada\n# ALTERNATIVE NAME 2: Bo\n"
     Path("board.toi").write_text(header + "3: {2,1}\n2: 1\n")
     proposal = propose_config(Path("board.toi"), Path("survey.yaml"))
     assert proposal.choices == ("epsilon",)
@@ -265,5 +266,5 @@ def test_a_preflib_file_names_its_items_and_leaves_one_choice(tmp_path, monkeypa
     assert config.items.catalogue().names == ("Ada", "Bo")
     assert config.rankings.ties == "random"
     Path("board.toi").write_text(header + "5: 1,3\n")
-    with pytest.raises(ConfigError, match=r"line 4: an item is not in the header"):
+    with pytest.raises(ConfigError, match=r"line 5: an item is not in the header"):
         propose_config(Path("board.toi"), Path("survey.yaml"))

@@ -75,6 +75,9 @@ def test_gaussian_nights_share_the_rho(survey):
             "schedule.budget: per-month is not for privacy.unit: local",
         ),
         ({"privacy__epsilon": None, "ledger__epsilon": "ten"}, "ledger.epsilon: must be a number"),
+        ({"privacy__epsilon": None, "ledger__epsilon": 1e308}, "ledger.epsilon: must be"),
+        ({"privacy__epsilon": None, "ledger__epsilon": 2**62}, "ledger.epsilon: must be"),
+        ({"privacy__epsilon": None, "privacy__noise": ["a"]}, "privacy.noise: must be"),
     ],
 )
 def test_a_month_that_cannot_be_shared_is_refused(survey, changes, message):

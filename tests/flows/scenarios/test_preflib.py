@@ -7,7 +7,7 @@ import json
 import pyarrow.parquet as pq
 import pytest
 
-HEADER = "# DATA TYPE: {kind}\n# NUMBER VOTERS: {voters}\n" + "".join(
+HEADER = "# DATA TYPE: {kind}\n# NUMBER VOTERS: {voters}\n# NUMBER ALTERNATIVES: 3\n" + "".join(
     f"# ALTERNATIVE NAME {k}: {name}\n" for k, name in enumerate(("Ada", "Bo", "Cy"), 1)
 )
 
@@ -74,7 +74,7 @@ def test_one_ballot_cannot_stop_the_run_by_its_count(tmp_path, command, election
     assert code == 0, printed
     (rejects,) = tmp_path.glob("**/rejects/*.parquet")
     rule = "the count of people is above NUMBER VOTERS"
-    assert pq.read_table(rejects)["line"].to_pylist() == [f"line 9: {rule}: 999999999: 1,2"]
+    assert pq.read_table(rejects)["line"].to_pylist() == [f"line 10: {rule}: 999999999: 1,2"]
 
 
 @pytest.mark.parametrize(
@@ -88,10 +88,10 @@ def test_no_message_names_a_ballot_that_breaks_a_rule(tmp_path, command, electio
     election(line, voters=305)
     code, printed = command("run", job, "--direct")
     assert code == 0, printed
-    assert "line 9" not in printed
+    assert "line 10" not in printed
     assert rule not in printed
     (rejects,) = tmp_path.glob("**/rejects/*.parquet")
-    assert pq.read_table(rejects)["line"].to_pylist() == [f"line 9: {rule}: {line}"]
+    assert pq.read_table(rejects)["line"].to_pylist() == [f"line 10: {rule}: {line}"]
 
 
 def test_a_ballot_that_breaks_a_rule_can_stop_the_run(tmp_path, command, election, job):
@@ -100,7 +100,7 @@ def test_a_ballot_that_breaks_a_rule_can_stop_the_run(tmp_path, command, electio
     code, printed = command("run", job, "--direct")
     assert code == 2
     assert "some rows break a rule (on_bad_rows: fail)" in printed
-    assert "line 9" not in printed
+    assert "line 10" not in printed
     assert not list(tmp_path.glob("out/**/release.json"))
     code, printed = command("ledger", "show", job)
     assert "50.00 left of 50.00" in printed

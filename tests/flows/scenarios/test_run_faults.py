@@ -14,6 +14,7 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.errors import HushrankError, LedgerError
@@ -23,6 +24,7 @@ from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.signals import STOPPING
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
+from tests.flows.conftest import answers
 
 
 def events(survey) -> list[str]:
@@ -172,8 +174,12 @@ def test_a_run_of_another_release_finishes_what_was_marked(survey, command, monk
 
 def test_a_run_under_another_ledger_leaves_what_was_marked(survey, command, monkeypatch):
     unmarked = stopped_before_the_name(survey, command, monkeypatch)
-    other = survey.set(privacy__epsilon=1.0, output="other", ledger__path="other.jsonl").config
-    assert command("run", other, "--direct")[0] == 0
+    pq.write_table(answers(50, seed=9), survey.folder / "others.parquet")
+    other = survey.set(
+        name="others", input__paths=["others.parquet"], output="other", ledger__path="other.jsonl"
+    )
+    code, printed = command("run", other.config, "--direct")
+    assert code == 0, printed
     assert unmarked.exists()
 
 

@@ -212,7 +212,8 @@ def test_ties_are_left_out_or_broken_by_a_fair_coin(tmp_path) -> None:
 def test_a_preflib_file_becomes_lists(tmp_path) -> None:
     path = tmp_path / "board.toi"
     path.write_text(
-        "# NUMBER VOTERS: 5\n# ALTERNATIVE NAME 1: x\n# ALTERNATIVE NAME 2: y\n3: 2,1\n2: 1\n"
+        "# NUMBER VOTERS: 5\n# NUMBER ALTERNATIVES: 2\n"
+        "# ALTERNATIVE NAME 1: x\n# ALTERNATIVE NAME 2: y\n3: 2,1\n2: 1\n"
     )
     rows, _ = private_file(tmp_path, path, LONG, as_lists="ranking")
     assert rows.column_names == ["ranking", "epsilon"]

@@ -27,6 +27,7 @@ from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.epsilons import Shares
 from hushrank.transforms.common.schema import Ties
+from hushrank.transforms.responses.answer_sheets import Duplicates
 from hushrank.transforms.storage.cells import MOST_TEXT_BYTES
 from hushrank.transforms.storage.spill_file import SPILL_PREFIX
 from tests.pipelines.reduce import test_reduce_comparisons as comparisons
@@ -90,10 +91,11 @@ def a_heavy_job(folder: Path, work: Path, **changes):
 def reduce_with_least_memory(log: Path, work: Path, kind: str) -> None:
     """A log whose people and events, or contests, are named in `a_log_of_long_names`."""
     contests = dataclasses.replace(rankings.RANKS, contest="contest")
+    last = {"order": "contest", "duplicates": Duplicates.LAST}
     reduction, job = {
         "comparisons": lambda: (reduce_comparisons, comparisons.a_job(log, work, event="contest")),
         "local answers": lambda: (reduce_private, private.a_job(log, work, Shares(per_user=True))),
-        "responses": lambda: (reduce_responses, responses.a_job(log, work)),
+        "responses": lambda: (reduce_responses, responses.a_job(log, work, **last)),
         "rankings": lambda: (reduce_rankings, rankings.a_job(log, work, columns=contests)),
     }[kind]()
     reduction.run(dataclasses.replace(job, memory_limit=LEAST_MEMORY))

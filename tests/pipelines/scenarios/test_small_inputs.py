@@ -121,7 +121,8 @@ def test_many_rows_in_few_bytes_are_not_small(tmp_path):
     pq.write_table(pa.table(dict.fromkeys("abcd", same)), tmp_path / "flat.parquet")
     lists = pa.ListArray.from_arrays(pa.array([0, len(same)], pa.int32()), same)
     pq.write_table(pa.table(dict.fromkeys("abcd", lists)), tmp_path / "lists.parquet")
-    header = "".join(f"# ALTERNATIVE NAME {k}: {k}\n" for k in (1, 2))
+    header = "# NUMBER ALTERNATIVES: 2\n"
+    header += "".join(f"# ALTERNATIVE NAME {k}: {k}\n" for k in (1, 2))
     for voters in (3, SMALL_CELLS):
         text = f"# DATA TYPE: soc\n# NUMBER VOTERS: {voters}\n{header}{voters}: 1,2\n"
         (tmp_path / f"{voters}.soc").write_text(text)

@@ -122,6 +122,7 @@ def test_a_wide_row_with_one_bad_cell_is_set_aside_as_a_whole():
 ORDERS = [
     pa.array([3, 1, 2]),
     pa.array(["3", "+1", " 2"]),
+    pa.array(["3", "+1", " 2"]).dictionary_encode(),
     pa.array([dt.date(2026, 3, 1), dt.date(2026, 1, 1), dt.date(2026, 2, 1)]),
     pa.array([dt.datetime(2026, 1, 1, hour) for hour in (3, 1, 2)]),
     pa.array(["2026-01-01T00:00:03Z", "2026-01-01", "2026-01-01 00:00:02.5"]),

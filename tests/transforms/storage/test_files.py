@@ -25,6 +25,7 @@ from hushrank.transforms.storage.files import (
     parquet_footer,
     read_schema,
 )
+from hushrank.transforms.storage.read import plan_files, read_batches
 from hushrank.transforms.storage.window import Window
 
 COLUMNS = ComparisonColumns(user="user", left="a", right="b", outcome="y", winner=None, event=None)
@@ -114,6 +115,15 @@ def test_an_empty_file(tmp_path):
     assert refusal(list_files, [str(tmp_path)]) == (
         f"{path}: the file is empty (0 bytes). Remove it, or write it again."
     )
+
+
+def test_an_empty_file_of_json_lines_has_no_rows(tmp_path):
+    """It has no header either, so an error would tell whether somebody's only row is there."""
+    put(tmp_path / "x.jsonl", b"")
+    (file,) = list_files([str(tmp_path)])
+    assert file.size == 0
+    (split,) = plan_files([file], COLUMNS)
+    assert sum(len(batch.rows) for batch in read_batches(split)) == 0
 
 
 @pytest.mark.parametrize(

@@ -262,6 +262,15 @@ def test_one_line_of_any_bytes_leaves_the_other_ballots(put, monkeypatch, block)
         assert len(refused) == 1
 
 
+@pytest.mark.parametrize("number", ["", "# NUMBER ALTERNATIVES: 2\n"])
+def test_a_header_that_does_not_say_where_it_ends_is_refused(put, number):
+    """A ballot such as `# ALTERNATIVE NAME 2: Z` would rename an item for everybody."""
+    names = "# ALTERNATIVE NAME 1: A\n# ALTERNATIVE NAME 2: B\n"
+    path = put(f"# DATA TYPE: toi\n{names}{number}2: 1,2\n")
+    with pytest.raises(InputError, match="NUMBER ALTERNATIVES must stand before the names"):
+        rows(path)
+
+
 MARKS = st.sampled_from(["1", "2", "4", "9", "0", ",", ":", " ", "{", "}", "#", "\r", "\x00", "é"])
 LINES = st.one_of(
     st.binary(max_size=12),

@@ -12,7 +12,7 @@ import pytest
 from hushrank.transforms.common.schema import ComparisonColumns, InputError
 from hushrank.transforms.storage import read, text_lines
 from hushrank.transforms.storage.files import list_files, read_schema
-from hushrank.transforms.storage.read import ReadBatch, Split, plan_splits, read_batches
+from hushrank.transforms.storage.read import ReadBatch, Split, plan_files, plan_splits, read_batches
 from hushrank.transforms.storage.text_lines import HEAD_BYTES, MOST_RECORD_BYTES
 
 COLUMNS = ComparisonColumns(user="u", left="a", right="b", outcome="y", winner=None, event=None)
@@ -346,3 +346,17 @@ def test_wide_rows_come_in_smaller_batches():
     assert read.batch_rows(pa.schema([(str(n), pa.int8()) for n in range(8)])) == read.BATCH_ROWS
     wide = pa.schema([(str(n), pa.int8()) for n in range(80)])
     assert read.batch_rows(wide) == read.BATCH_ROWS // 10
+
+
+@pytest.mark.parametrize("before", [b"B,D,1,eve\n", b"\xff,D,1,eve\n", b"", b"\n"])
+def test_a_byte_order_mark_in_a_row_is_a_part_of_it_wherever_it_stands(tmp_path, before):
+    """Arrow drops one at the start of what it is given, and what comes before is another's row."""
+    path = tmp_path / "x.csv"
+    path.write_bytes(b"left,right,outcome,user\n" + before + b"\xef\xbb\xbfA,C,1,me\n")
+    (file,) = list_files([str(path)])
+    columns = ComparisonColumns(
+        left="left", right="right", outcome="outcome", winner=None, user="user", event=None
+    )
+    (split,) = plan_files([file], columns)
+    rows = [row for batch in read_batches(split) for row in batch.rows.to_pylist()]
+    assert rows[-1] == {"left": "\ufeffA", "right": "C", "outcome": "1", "user": "me"}
