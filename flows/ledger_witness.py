@@ -84,7 +84,8 @@ class Forgotten:
 def keep_witness(config: SurveyConfig, ledger: Ledger, inputs: tuple[str, ...] = ()) -> None:
     """Leave in the confidential area how far the ledger is now.
 
-    Of two runs that write at once one is lost: then the next run is compared with less.
+    What a longer ledger left here stays: it is all that shows that this one was put back from a
+    copy. Of two runs that write at once one is lost: then the next run is compared with less.
 
     Args:
         config: of the run.
@@ -97,6 +98,8 @@ def keep_witness(config: SurveyConfig, ledger: Ledger, inputs: tuple[str, ...] =
     book, place = ledger.book(), str(config.ledger.path)
     found = witnesses(config.confidential)
     mine = [each for each in found if (each.ledger, each.population) == (place, config.name)]
+    if not all(_holds(book, each) for each in mine):
+        return
     now = Witness(
         ledger=place,
         population=config.name,
@@ -179,7 +182,7 @@ def require_remembered(config: SurveyConfig, ledger: Ledger, inputs: tuple[str, 
 
 def _by_witness(config: SurveyConfig, book: Book, inputs: tuple[str, ...]) -> Iterator[Forgotten]:
     for each in witnesses(config.confidential):
-        if not _concerns(each, config, inputs) or book.chain.hash_of(each.line) == each.hash:
+        if not _concerns(each, config, inputs) or _holds(book, each):
             continue
         known = {attempt.release_id for attempt in book.account.attempts}
         lost = tuple(one for one in each.counted if one.release_id not in known)
@@ -188,6 +191,11 @@ def _by_witness(config: SurveyConfig, book: Book, inputs: tuple[str, ...]) -> It
         else:
             text = f"{each.population} spent on this input under {each.ledger}"
         yield Forgotten(text, each.population, lost)
+
+
+def _holds(book: Book, witness: Witness) -> bool:
+    """Whether the ledger goes on from where it was when the witness was left."""
+    return book.chain.hash_of(witness.line) == witness.hash
 
 
 def _concerns(witness: Witness, config: SurveyConfig, inputs: tuple[str, ...]) -> bool:

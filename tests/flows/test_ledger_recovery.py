@@ -56,6 +56,19 @@ def test_a_whole_folder_that_is_put_back_is_noticed(survey, command, older, know
         assert expected in printed
 
 
+def test_publishing_again_leaves_what_shows_that_a_copy_was_put_back(survey, command, older):
+    put_back(survey, older)
+    left = (survey.work / "ledgers.json").read_bytes()
+    survey.set(privacy__epsilon=1.0, output="out")  # published before the copy was made
+    code, printed = command("run", survey.config, "--direct")
+    assert (code, "nothing was spent now" in printed) == (0, True), printed
+    assert (survey.work / "ledgers.json").read_bytes() == left
+    survey.set(output="third", privacy__epsilon=2.5)
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 2, printed
+    assert FORGOT in printed
+
+
 def test_recovery_enters_what_is_known_to_be_spent(survey, command, older):
     put_back(survey, older)
     survey.set(output="third", privacy__epsilon=0.5)
