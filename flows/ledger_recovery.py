@@ -14,7 +14,7 @@ from hushrank.flows.config import SurveyConfig
 from hushrank.flows.input_names import InputNames
 from hushrank.flows.ledger import MAX_TRIES, Ledger
 from hushrank.flows.ledger_entries import Accept
-from hushrank.flows.ledger_loss import LostRelease, split_lost
+from hushrank.flows.ledger_loss import LostRelease, lost_once, split_lost
 from hushrank.flows.ledger_rules import MAX_CLOCK_LEAD, WRONG_YEAR
 from hushrank.flows.ledger_witness import Forgotten, forget_others, forgotten, keep_witness
 
@@ -25,7 +25,7 @@ class Finding:
 
     Attributes:
         text: what; `effect`: what going on means. Neither has a stop at its end.
-        lost: releases that the ledger should have counted.
+        lost: attempts that the ledger should have counted.
     """
 
     text: str
@@ -52,9 +52,9 @@ def recover_ledger(
     config: SurveyConfig, ledger: Ledger, inputs: InputNames, found: Sequence[Finding]
 ) -> None:
     """Record `found` in the ledger, with what is known to be spent, and go on with it."""
-    lost = {each.release_id: each for finding in found for each in finding.lost}
+    lost = lost_once(finding.lost for finding in found)
     why = "; ".join(finding.text for finding in found)
-    _accept(ledger, why, inputs.key, tuple(lost.values()))
+    _accept(ledger, why, inputs.key, lost)
     forget_others(config, inputs.plain)
     keep_witness(config, ledger, inputs.plain)
 

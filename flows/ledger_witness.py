@@ -12,6 +12,7 @@ Where `confidential` and `output` were both changed or put back too, nothing is 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -24,7 +25,7 @@ from hushrank.flows.budget_text import NOTHING_SPENT
 from hushrank.flows.config import SurveyConfig
 from hushrank.flows.errors import ConfigError, LedgerError
 from hushrank.flows.ledger import Book, Ledger
-from hushrank.flows.ledger_account import ReleaseState
+from hushrank.flows.ledger_account import Attempt, ReleaseState
 from hushrank.flows.record import Record
 from hushrank.flows.release import Release, load_release
 from hushrank.privacy.accounting import Spend
@@ -36,7 +37,7 @@ PAID = (ReleaseState.DRAWN, ReleaseState.COMMITTED)
 
 
 class Counted(Record):
-    """A release that counted when the witness was left."""
+    """An attempt at a release that counted when the witness was left."""
 
     release_id: str
     reserved_at: datetime
@@ -71,7 +72,7 @@ class Forgotten:
     Attributes:
         text: the finding, without a stop at its end.
         population: whose spends these were.
-        counted: releases that it would have counted.
+        counted: attempts that it would have counted as drawn.
         published: of these, those that the archive keeps.
     """
 
@@ -106,10 +107,7 @@ def keep_witness(config: SurveyConfig, ledger: Ledger, inputs: tuple[str, ...] =
         line=len(book.chain.entries),
         hash=book.chain.last_hash,
         inputs=inputs or tuple(name for each in mine for name in each.inputs),
-        counted=tuple(
-            Counted(release_id=each.release_id, reserved_at=each.reserved_at, spend=each.spend)
-            for each in book.account.counted(book.period)
-        ),
+        counted=tuple(map(_counted_attempt, book.account.counted(book.period))),
     )
     _write(config.confidential, [*(each for each in found if each not in mine), now])
 
@@ -181,11 +179,12 @@ def require_remembered(config: SurveyConfig, ledger: Ledger, inputs: tuple[str, 
 
 
 def _by_witness(config: SurveyConfig, book: Book, inputs: tuple[str, ...]) -> Iterator[Forgotten]:
+    paid = (attempt for attempt in book.account.attempts if attempt.state in PAID)
+    known = Counter(map(_counted_attempt, paid))  # one that is reserved may be drawn by now
     for each in witnesses(config.confidential):
         if not _concerns(each, config, inputs) or _holds(book, each):
             continue
-        known = {attempt.release_id for attempt in book.account.attempts}
-        lost = tuple(one for one in each.counted if one.release_id not in known)
+        lost = tuple((Counter(each.counted) - known).elements())
         if each.ledger == str(config.ledger.path):
             text = f"it had {each.line} lines or more, which it does not hold now"
         else:
@@ -217,6 +216,12 @@ def _unknown(config: SurveyConfig, book: Book) -> Iterator[Release]:
             release = load_release(folder / RELEASE)
             if release.safe and release.name == config.name:
                 yield release
+
+
+def _counted_attempt(attempt: Attempt) -> Counted:
+    return Counted(
+        release_id=attempt.release_id, reserved_at=attempt.reserved_at, spend=attempt.spend
+    )
 
 
 def _counted(release: Release) -> Counted:

@@ -9,14 +9,21 @@ from pathlib import Path
 
 import pytest
 
-from hushrank.flows.errors import BudgetRefused, LedgerError
+from hushrank.flows import steps
+from hushrank.flows.errors import BudgetRefused, DrawError, LedgerError
 from hushrank.flows.input_names import InputNames
 from hushrank.flows.ledger import Ledger
+from hushrank.flows.ledger_loss import LostRelease, lost_once
 from hushrank.flows.ledger_recovery import _accept, _of_the_ledger
 from hushrank.privacy.accounting import Spend
 from tests.ledgers import NOW, Clock, release, terms_of
 
 FORGOT = "a new budget would begin for the same people"
+
+
+def ledger_events(survey) -> list[str]:
+    lines = (survey.folder / "budget" / "ledger.jsonl").read_text().splitlines()
+    return [json.loads(line)["event"] for line in lines]
 
 
 def events(survey) -> list[str]:
@@ -153,6 +160,85 @@ def test_a_damaged_witness_is_one_sentence(survey, command):
     assert code == 2
     assert "ledgers.json: is damaged." in printed
     assert len(printed.splitlines()) == 1
+
+
+def interrupted(survey, command, monkeypatch) -> None:
+    """A run that is stopped before it draws, and gives its reservation back."""
+
+    def stop(*_: object) -> None:
+        raise DrawError("It was stopped.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("hushrank.flows.nightly.reduce", stop)
+        assert command("run", survey.config, "--direct")[0] != 0
+
+
+def recovered(survey, command) -> str:
+    code, printed = command("ledger", "recover", survey.config, "--yes")
+    assert code == 0, printed
+    assert command("ledger", "verify", survey.config)[0] == 0
+    assert command("ledger", "recover", survey.config)[1].rstrip().endswith("nothing is amiss.")
+    return printed
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_an_attempt_after_one_that_was_given_back_is_entered(survey, command, monkeypatch, kept):
+    survey.set(ledger__path="budget/ledger.jsonl")
+    interrupted(survey, command, monkeypatch)
+    shutil.copytree(survey.folder / "budget", survey.folder / "older")
+    assert command("run", survey.config, "--direct")[0] == 0
+    put_back(survey, survey.folder / "older")
+    if not kept:
+        survey.output.rename(survey.folder / "away")
+    assert "zoo has epsilon 3.00 left of 5.00" in recovered(survey, command)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_every_attempt_at_one_release_is_entered(survey, command, kept):
+    survey.set(ledger__path="budget/ledger.jsonl", privacy__epsilon=1.0)
+    assert command("run", survey.config, "--direct")[0] == 0
+    shutil.rmtree(survey.output)
+    (drawn,) = survey.work.glob("*/drawn.npz")
+    drawn.unlink()
+    assert command("run", survey.config, "--direct")[0] == 0  # pays again
+    if not kept:
+        shutil.rmtree(survey.output)
+    for path in (survey.folder / "budget").glob("ledger.jsonl*"):
+        if path.is_file() and path.suffix != ".key":
+            path.unlink()
+    assert "zoo has epsilon 3.00 left of 5.00" in recovered(survey, command)
+    assert ledger_events(survey).count("commit") == int(kept)
+
+
+def test_what_an_older_copy_has_reserved_counts_as_drawn(survey, command, monkeypatch):
+    survey.set(ledger__path="budget/ledger.jsonl")
+    with monkeypatch.context() as patched:  # copied while the release is being drawn
+        patched.setattr(
+            "hushrank.flows.nightly.reduce",
+            lambda *given: (
+                shutil.copytree(survey.folder / "budget", survey.folder / "older"),
+                steps.reduce(*given),
+            ),
+        )
+        assert command("run", survey.config, "--direct")[0] == 0
+    put_back(survey, survey.folder / "older")
+    shutil.rmtree(survey.output)
+    assert "zoo has epsilon 3.00 left of 5.00" in recovered(survey, command)
+    (release_id,) = (path.name for path in survey.work.iterdir() if path.is_dir())
+    code, printed = command("ledger", "cancel", survey.config, release_id)
+    assert code == 2, printed
+    assert "cannot be cancelled" in printed
+
+
+def test_what_several_know_is_entered_once():
+    def lost(hour: int, *, published: bool = False) -> LostRelease:
+        return LostRelease("a", Spend(epsilon=1.0), NOW + timedelta(hours=hour), published)
+
+    one, two, kept = lost(0), lost(1), lost(2, published=True)
+    assert lost_once([[one], [one, two]]) == (one, two)
+    assert lost_once([[one, one], [one]]) == (one, one)  # two within a second
+    assert lost_once([[kept]]) == (kept,)
+    assert lost_once([[kept], [two, one]]) == (one, kept)
 
 
 # Clocks
