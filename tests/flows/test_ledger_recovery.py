@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from hushrank.flows import steps
+from hushrank.flows.config import load_config
 from hushrank.flows.errors import BudgetRefused, DrawError, LedgerError
 from hushrank.flows.input_names import InputNames
 from hushrank.flows.ledger import Ledger
@@ -76,6 +77,20 @@ def test_publishing_again_leaves_what_shows_that_a_copy_was_put_back(survey, com
     assert FORGOT in printed
 
 
+def test_a_published_release_that_the_copy_does_not_know_is_refused_with_a_way_out(
+    survey, command, older
+):
+    put_back(survey, older)
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 2, printed
+    assert f"{FORGOT}: it had 7 lines or more, which it does not hold now; " in printed
+    assert "second keeps releases of zoo that it never paid: " in printed
+    assert "hushrank ledger recover" in printed
+    assert command("ledger", "recover", survey.config, "--yes")[0] == 0
+    code, printed = command("run", survey.config, "--direct")
+    assert (code, "nothing was spent now" in printed) == (0, True), printed
+
+
 def test_recovery_enters_what_is_known_to_be_spent(survey, command, older):
     put_back(survey, older)
     survey.set(output="third", privacy__epsilon=0.5)
@@ -139,6 +154,18 @@ def test_releases_of_past_periods_are_not_charged_again(survey, command, monkeyp
     code, printed = command("ledger", "recover", survey.config, "--yes")
     assert code == 0
     assert "zoo has epsilon 5.00 left of 5.00" in printed
+
+
+def test_a_release_of_a_past_period_that_was_accepted_is_published_again(survey, command, older):
+    put_back(survey, older)
+    (survey.work / "ledgers.json").unlink()
+    (kept,) = (survey.folder / "second" / "releases").iterdir()
+    early = datetime.now(UTC) - timedelta(days=62)
+    lost = LostRelease(kept.name[11:], Spend(epsilon=2.0), early, published=True)
+    _accept(steps.ledger_of(load_config(survey.config)), "a test", "", [lost])
+    code, printed = command("run", survey.config, "--direct")
+    assert (code, "nothing was spent now" in printed) == (0, True), printed
+    assert "zoo has epsilon 4.00 left" in command("ledger", "show", survey.config)[1]
 
 
 def test_a_removed_length_is_recovered(survey, command):
