@@ -52,6 +52,7 @@ class Witness(Record):
         line, hash: its last line.
         inputs: what was read last, in plain words (`flows.input_names`).
         counted: what counted in the population's period.
+        includes: hashes of other witnesses, the spends of which are entered in this ledger.
     """
 
     ledger: str
@@ -60,6 +61,7 @@ class Witness(Record):
     hash: str
     inputs: tuple[str, ...] = ()
     counted: tuple[Counted, ...] = ()
+    includes: tuple[str, ...] = ()
 
 
 _WITNESSES = TypeAdapter(tuple[Witness, ...])
@@ -74,15 +76,24 @@ class Forgotten:
         population: whose spends these were.
         counted: attempts that it would have counted as drawn.
         published: of these, those that the archive keeps.
+        apart: whether it read no input of this job, so its people may be others.
+        witness: hash of the witness that tells it; empty: the archive does.
     """
 
     text: str
     population: str
     counted: tuple[Counted, ...] = ()
     published: bool = False
+    apart: bool = False
+    witness: str = ""
 
 
-def keep_witness(config: SurveyConfig, ledger: Ledger, inputs: tuple[str, ...] = ()) -> None:
+def keep_witness(
+    config: SurveyConfig,
+    ledger: Ledger,
+    inputs: tuple[str, ...] = (),
+    entered: tuple[str, ...] = (),
+) -> None:
     """Leave in the confidential area how far the ledger is now.
 
     What a longer ledger left here stays: it is all that shows that this one was put back from a
@@ -92,6 +103,7 @@ def keep_witness(config: SurveyConfig, ledger: Ledger, inputs: tuple[str, ...] =
         config: of the run.
         ledger: after an entry of it.
         inputs: what the run reads; nothing: what was told before.
+        entered: hashes of the witnesses, the spends of which were just entered in the ledger.
 
     Raises:
         OSError: it cannot be written.
@@ -99,8 +111,9 @@ def keep_witness(config: SurveyConfig, ledger: Ledger, inputs: tuple[str, ...] =
     book, place = ledger.book(), str(config.ledger.path)
     found = witnesses(config.confidential)
     mine = [each for each in found if (each.ledger, each.population) == (place, config.name)]
-    if not all(_holds(book, each) for each in mine):
+    if not all(_holds(book, each) or each.hash in entered for each in mine):
         return
+    before = (witness for each in mine for witness in each.includes)
     now = Witness(
         ledger=place,
         population=config.name,
@@ -108,16 +121,9 @@ def keep_witness(config: SurveyConfig, ledger: Ledger, inputs: tuple[str, ...] =
         hash=book.chain.last_hash,
         inputs=inputs or tuple(name for each in mine for name in each.inputs),
         counted=tuple(map(_counted_attempt, book.account.counted(book.period))),
+        includes=tuple(dict.fromkeys([*before, *entered])),
     )
     _write(config.confidential, [*(each for each in found if each not in mine), now])
-
-
-def forget_others(config: SurveyConfig, inputs: tuple[str, ...]) -> None:
-    """Drop what other ledgers left of this population and its input: this one takes their place."""
-    found = witnesses(config.confidential)
-    kept = [each for each in found if not _concerns(each, config, inputs)]
-    if kept != list(found):
-        _write(config.confidential, kept)
 
 
 def witnesses(area: Place) -> tuple[Witness, ...]:
@@ -169,6 +175,9 @@ def require_remembered(config: SurveyConfig, ledger: Ledger, inputs: tuple[str, 
         return
     names = sorted({each.population for each in found} - {config.name})
     others = f"; or, if its people are others, set other_people: {names}" if names else ""
+    if any(each.apart for each in found):
+        others += f"; or, if these are other people than {config.name} there, give this job another"
+        others += " name, or a confidential folder of its own"
     raise LedgerError(
         f"{config.ledger.path}: a new budget would begin for the same people:"
         f" {'; '.join(each.text for each in found)}. An older copy of the ledger was put back, or"
@@ -181,15 +190,20 @@ def require_remembered(config: SurveyConfig, ledger: Ledger, inputs: tuple[str, 
 def _by_witness(config: SurveyConfig, book: Book, inputs: tuple[str, ...]) -> Iterator[Forgotten]:
     paid = (attempt for attempt in book.account.attempts if attempt.state in PAID)
     known = Counter(map(_counted_attempt, paid))  # one that is reserved may be drawn by now
-    for each in witnesses(config.confidential):
-        if not _concerns(each, config, inputs) or _holds(book, each):
+    concerns = [each for each in witnesses(config.confidential) if _concerns(each, config, inputs)]
+    included = {witness for each in concerns for witness in each.includes}
+    for each in concerns:
+        own, entered = each.ledger == str(config.ledger.path), each.hash in included
+        if _holds(book, each) or (entered and not own):
             continue
-        lost = tuple((Counter(each.counted) - known).elements())
-        if each.ledger == str(config.ledger.path):
+        lost = () if entered else tuple((Counter(each.counted) - known).elements())
+        apart = not own and set(inputs).isdisjoint(each.inputs)
+        if own:
             text = f"it had {each.line} lines or more, which it does not hold now"
         else:
-            text = f"{each.population} spent on this input under {each.ledger}"
-        yield Forgotten(text, each.population, lost)
+            on = "" if apart else " on this input"
+            text = f"{each.population} spent{on} under {each.ledger}"
+        yield Forgotten(text, each.population, lost, apart=apart, witness=each.hash)
 
 
 def _holds(book: Book, witness: Witness) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -115,12 +116,59 @@ def test_another_ledger_is_a_new_budget(survey, command):
         code, printed = command(*name, survey.config)
         assert code == 2
         assert f"{FORGOT}: zoo spent on this input under {survey.ledger}" in printed
-    survey.set(name="park")  # and another name as well
-    code, printed = command("run", survey.config, "--direct")
-    assert code == 2
-    assert "if its people are others, set other_people: ['zoo']" in printed
+    for fresh in ("fresh", "newer"):  # and another name as well; one has a key, one has none yet
+        survey.set(name="park", ledger__path=f"{fresh}/ledger.jsonl")
+        for name in (["validate"], ["run", "--direct"]):
+            code, printed = command(*name, survey.config)
+            assert code == 2
+            assert "if its people are others, set other_people: ['zoo']" in printed
+            assert "another name" not in printed
     assert command("validate", survey.set(ledger__other_people=["zoo"]).config)[0] == 0
     assert not (survey.folder / "fresh" / "ledger.jsonl").exists()
+
+
+@pytest.fixture
+def namesakes(survey, command) -> Path:
+    """Two populations of one name in one `confidential`; the ledger of the one that has spent."""
+    shutil.copy(survey.folder / "answers.parquet", survey.folder / "others.parquet")
+    os.utime(survey.folder / "others.parquet", (1, 1))
+    survey.set(ledger__path="budget/ledger.jsonl", privacy__epsilon=1.0)
+    assert command("run", survey.config, "--direct")[0] == 0
+    survey.set(ledger__path="b/ledger.jsonl", output="b/out", input__paths=["others.parquet"])
+    return survey.folder / "budget"
+
+
+def test_a_namesake_that_reads_another_input_is_told_apart(survey, command, namesakes):
+    for name in (["validate"], ["run", "--direct"]):
+        code, printed = command(*name, survey.config)
+        assert code == 2, printed
+        assert f"{FORGOT}: zoo spent under {namesakes}" in printed
+        assert "on this input" not in printed
+        assert "give this job another name, or a confidential folder of its own" in printed
+    for change in ({"name": "park"}, {"name": "zoo", "confidential": "elsewhere"}):
+        assert command("validate", survey.set(**change).config)[0] == 0
+
+
+def test_recovery_leaves_what_shows_that_another_ledger_was_put_back(survey, command, namesakes):
+    assert "zoo has epsilon 4.00 left of 5.00" in recovered(survey, command)
+    assert command("run", survey.config, "--direct")[0] == 0  # and is not refused anew
+    (namesakes / "ledger.jsonl").unlink()
+    (namesakes / "ledger.jsonl.length").unlink()
+    survey.set(ledger__path="budget/ledger.jsonl", output="c", input__paths=["answers.parquet"])
+    code, printed = command("validate", survey.config)
+    assert code == 2, printed
+    assert "it had 4 lines or more, which it does not hold now" in printed
+
+
+def test_what_was_entered_already_does_not_stop_a_ledger_that_was_moved(survey, command, namesakes):
+    recovered(survey, command)
+    (survey.folder / "b").rename(survey.folder / "moved")
+    survey.set(ledger__path="moved/ledger.jsonl", output="moved/out", privacy__epsilon=0.5)
+    for epsilon in (0.5, 0.25):
+        survey.set(privacy__epsilon=epsilon, output=f"moved/{epsilon}")
+        code, printed = command("run", survey.config, "--direct")
+        assert code == 0, printed
+    assert "zoo has epsilon 3.25 left of 5.00" in printed
 
 
 def test_a_ledger_that_was_moved_goes_on(survey, command):
