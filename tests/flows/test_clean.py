@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hushrank.flows.config import load_config
-from hushrank.flows.errors import EstimateError
+from hushrank.flows.errors import DrawError, EstimateError
 from hushrank.flows.steps import ledger_of
 
 DAY = 86_400
@@ -26,14 +26,18 @@ def names(work: Path) -> set[str]:
     return {path.name for path in work.iterdir()}
 
 
+def set_aside(work: Path) -> None:
+    (work / "rejects").mkdir(exist_ok=True)
+    (work / "rejects" / "part-0.parquet").write_bytes(b"rows")
+    (work / "error.txt").write_bytes(b"rows")
+
+
 @pytest.fixture
 def released(survey, command) -> Path:
     """The confidential folder of a published release, with rows that were set aside."""
     assert command("run", survey.config, "--direct")[0] == 0
-    (work,) = survey.work.iterdir()
-    (work / "rejects").mkdir(exist_ok=True)
-    (work / "rejects" / "part-0.parquet").write_bytes(b"rows")
-    (work / "error.txt").write_bytes(b"rows")
+    (work,) = (path for path in survey.work.iterdir() if path.is_dir())
+    set_aside(work)
     return work
 
 
@@ -73,7 +77,7 @@ def test_a_release_that_waits_to_be_published_keeps_everything(survey, command, 
     with monkeypatch.context() as patched:
         patched.setattr("hushrank.flows.nightly.estimate", fail)
         assert command("run", survey.config, "--direct")[0] == 1
-    (work,) = survey.work.iterdir()
+    (work,) = (path for path in survey.work.iterdir() if path.is_dir())
     before = names(work)
     assert "drawn.npz" in before
     age(survey.work, 4000)
@@ -96,3 +100,38 @@ def test_what_the_ledger_does_not_know_or_a_run_uses_is_left_alone(survey, comma
     command("clean", survey.config, "--delete")
     assert names(other) == {"drawn.npz"}
     assert names(released) == set()
+
+
+@pytest.mark.parametrize("published", [True, False])
+def test_an_unsafe_release_is_over_once_it_was_drawn(survey, command, published):
+    assert command("run", survey.config, "--direct", "--unsafe-seed", 7)[0] == 0
+    (work,) = (path for path in survey.work.iterdir() if path.is_dir())
+    set_aside(work)
+    if not published:
+        survey.output.rename(survey.folder / "away")
+    age(survey.work, 31)
+    assert command("clean", survey.config, "--delete")[0] == 0
+    assert names(work) == {"drawn.npz"}
+    age(survey.work, 366)
+    assert command("clean", survey.config, "--delete")[0] == 0
+    assert names(work) == set()
+
+
+def test_rows_of_a_release_whose_mechanism_failed_go_and_the_mark_stays(
+    survey, command, monkeypatch
+):
+    def fail(*_: object) -> None:
+        raise DrawError("It cannot be drawn.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("hushrank.flows.steps._drawn", fail)
+        assert command("run", survey.config, "--direct")[0] == 1
+    (work,) = (path for path in survey.work.iterdir() if path.is_dir())
+    set_aside(work)
+    age(survey.work, 29)
+    assert "Nothing is kept for longer" in command("clean", survey.config, "--delete")[1]
+    age(survey.work, 31)
+    assert command("clean", survey.config, "--delete")[0] == 0
+    assert names(work) == {"draw-failed"}
+    assert command("run", survey.config, "--direct")[0] == 0  # pays again, and is published
+    assert {"drawn.npz", "diagnostics.json"} <= names(work)
