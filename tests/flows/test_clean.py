@@ -57,6 +57,10 @@ def test_what_is_over_its_time_is_listed_and_then_deleted(survey, command, relea
     assert names(released) == set()
     code, printed = command("run", survey.config, "--direct")  # it is published: nothing is paid
     assert (code, "nothing was spent now" in printed) == (0, True)
+    survey.output.rename(survey.folder / "away")
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0
+    assert "Spent epsilon 2.00 again, for the noise that was drawn before was not kept" in printed
 
 
 def test_stored_noise_stays_while_the_published_files_are_not_as_they_were(
