@@ -60,7 +60,8 @@ def test_what_is_over_its_time_is_listed_and_then_deleted(survey, command, relea
     survey.output.rename(survey.folder / "away")
     code, printed = command("run", survey.config, "--direct")
     assert code == 0
-    assert "Spent epsilon 2.00 again, for the noise that was drawn before was not kept" in printed
+    assert "Spent epsilon 2.00; zoo has epsilon 1.00 left" in printed
+    assert "Its noise was drawn before and not kept, so it was paid for again." in printed
 
 
 def test_stored_noise_stays_while_the_published_files_are_not_as_they_were(
