@@ -15,7 +15,14 @@ from hushrank.flows.config_schedule import path_on
 from hushrank.flows.errors import ConfigError, MethodRefused, NightWithoutFiles
 from hushrank.flows.input_names import InputNames, input_names
 from hushrank.flows.ledger_account import ReleaseState
-from hushrank.flows.ledger_key import TAG_DIGITS, Purpose, find_key, ledger_key
+from hushrank.flows.ledger_key import (
+    KEY_BYTES,
+    TAG_DIGITS,
+    LedgerKey,
+    Purpose,
+    find_key,
+    ledger_key,
+)
 from hushrank.flows.locations import check_can_be_made
 from hushrank.flows.mechanism import Mechanism
 from hushrank.flows.method import Terms
@@ -297,8 +304,9 @@ def inputs_of(config: SurveyConfig, *, make_key: bool) -> InputNames:
 
 def _planned_inputs(config: SurveyConfig, files: tuple[InputFile, ...]) -> InputNames:
     key = find_key(config.ledger.path)
-    if key is None:
-        return InputNames(NO_KEY_YET, ())
+    if key is None:  # which decides only what is kept of many files
+        plain = input_names(config.input.paths, files, LedgerKey(bytes(KEY_BYTES), "")).plain
+        return InputNames(NO_KEY_YET, (), plain)
     return input_names(config.input.paths, files, key)
 
 

@@ -14,9 +14,9 @@ from hushrank.flows.config import SurveyConfig
 from hushrank.flows.input_names import InputNames
 from hushrank.flows.ledger import MAX_TRIES, Ledger
 from hushrank.flows.ledger_entries import Accept
-from hushrank.flows.ledger_loss import LostRelease, split_lost
+from hushrank.flows.ledger_loss import LostRelease, lost_once, split_lost
 from hushrank.flows.ledger_rules import MAX_CLOCK_LEAD, WRONG_YEAR
-from hushrank.flows.ledger_witness import Forgotten, forget_others, forgotten, keep_witness
+from hushrank.flows.ledger_witness import Forgotten, forgotten, keep_witness
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,12 +25,14 @@ class Finding:
 
     Attributes:
         text: what; `effect`: what going on means. Neither has a stop at its end.
-        lost: releases that the ledger should have counted.
+        lost: attempts that the ledger should have counted.
+        witness: hash of the witness that tells it (`flows.ledger_witness`); empty: none does.
     """
 
     text: str
     effect: str
     lost: tuple[LostRelease, ...] = ()
+    witness: str = ""
 
 
 def findings(config: SurveyConfig, ledger: Ledger, inputs: InputNames) -> list[Finding]:
@@ -52,11 +54,11 @@ def recover_ledger(
     config: SurveyConfig, ledger: Ledger, inputs: InputNames, found: Sequence[Finding]
 ) -> None:
     """Record `found` in the ledger, with what is known to be spent, and go on with it."""
-    lost = {each.release_id: each for finding in found for each in finding.lost}
+    lost = lost_once(finding.lost for finding in found)
     why = "; ".join(finding.text for finding in found)
-    _accept(ledger, why, inputs.key, tuple(lost.values()))
-    forget_others(config, inputs.plain)
-    keep_witness(config, ledger, inputs.plain)
+    _accept(ledger, why, inputs.key, lost)
+    entered = tuple(finding.witness for finding in found if finding.witness)
+    keep_witness(config, ledger, inputs.plain, entered)
 
 
 def _of_the_ledger(ledger: Ledger, key: str) -> Iterator[Finding]:
@@ -98,7 +100,7 @@ def _of(each: Forgotten) -> Finding:
         if lost
         else "What was spent then and is not known here counts as not spent"
     )
-    return Finding(each.text, known, lost)
+    return Finding(each.text, known, lost, each.witness)
 
 
 def _accept(ledger: Ledger, why: str, key: str, lost: Sequence[LostRelease]) -> None:

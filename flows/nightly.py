@@ -85,6 +85,7 @@ class Outcome:
         spent: what the ledger was charged; None where the release had been drawn before.
         balance: of the population's budget, afterwards.
         alerts: fractions of the budget that are used and of which nobody was told before.
+        again: whether it was paid for before, and the noise of then was not kept.
     """
 
     release: Release
@@ -92,6 +93,7 @@ class Outcome:
     spent: Spend | None
     balance: Balance
     alerts: tuple[float, ...] = ()
+    again: bool = False
 
 
 def run_job(job: Job, reducer: Reducer, perform: Perform = directly) -> Outcome:
@@ -176,4 +178,5 @@ def _publish(job: Job, ledger: Ledger, perform: Perform, *, spent: Spend | None)
     folder = perform(PUBLISH, lambda: publish_release(job, release, balance))
     perform(COMMIT, lambda: commit(job, ledger))
     alerts = ledger.alert() if job.safe and job.config.ledger.alerts else ()
-    return Outcome(release, folder, spent, balance, alerts)
+    again = spent is not None and ledger.book().account.draws(job.release_id) > 1
+    return Outcome(release, folder, spent, balance, alerts, again)
