@@ -185,7 +185,8 @@ def _cost_of(outcome: Outcome) -> str:
     told = outcome.spent  # zCDP was asked for as rho, or as the epsilon and delta that it implies
     if told.rho is not None and privacy.epsilon is not None:
         told = Spend(epsilon=float(privacy.epsilon), delta=privacy.delta)
-    return f"Spent {spend_text(told)}; {left} Running this again changes and spends nothing."
+    why = " Its noise was drawn before and not kept, so it was paid for again." * outcome.again
+    return f"Spent {spend_text(told)}; {left}{why} Running this again changes and spends nothing."
 
 
 def _ranking_table(release: Release) -> Table:

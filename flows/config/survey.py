@@ -51,7 +51,7 @@ class RetentionConfig(Section):
 
     Attributes:
         rejects_days: after which rows that were set aside, exact row counts and error texts go.
-        drawn_days: after which the stored noise of a published release goes.
+        drawn_days: after which the stored noise of a published or unsafe release goes.
     """
 
     rejects_days: int = Field(default=30, ge=0, le=36_500, examples=["30"])

@@ -159,6 +159,14 @@ class Account:
             attempt.release_id for attempt in drawn if self.attempt(attempt.release_id) is attempt
         )
 
+    def draws(self, release_id: str) -> int:
+        """How often noise was drawn for a release: it was paid for as often."""
+        return sum(each.release_id == release_id and bool(each.drawn_at) for each in self.attempts)
+
+    def unsafe(self) -> set[str]:
+        """Releases that no budget covers."""
+        return {note.what.release_id for note in self.notes if isinstance(note.what, Unsafe)}
+
     def counted(self, period: Period) -> list[Attempt]:
         """The attempts that the budget of `period` pays for."""
         return [attempt for attempt in self.attempts if attempt.counts_in(period)]

@@ -24,6 +24,7 @@ import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from glob import escape
+from itertools import chain
 from pathlib import Path
 from typing import TypeVar
 
@@ -43,7 +44,7 @@ from hushrank.transforms.storage.write import is_stale
 
 LOCK_TIMEOUT = 20.0  # seconds; an append holds the lock for milliseconds
 LOCK_POLL = 0.01  # seconds
-NEW = ".new"  # ending of a file that is being written
+BESIDE = (".length.new", f".key.{'[0-9a-f]' * 32}.new")  # what `private_files` is writing
 
 _Result = TypeVar("_Result")
 
@@ -94,8 +95,8 @@ class LedgerFile:
         Raises:
             LedgerError: as `append`.
         """
-        names = f"{escape(self._path.name)}.*{NEW}"
-        dead = [path for path in self._path.parent.glob(names) if is_stale(path)]
+        found = (self._path.parent.glob(f"{escape(self._path.name)}{each}") for each in BESIDE)
+        dead = [path for path in chain.from_iterable(found) if is_stale(path)]
         if dead:
             self._locked(lambda: _delete(dead))
 

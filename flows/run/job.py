@@ -17,7 +17,14 @@ from hushrank.flows.errors import ConfigError, MethodRefused, NightWithoutFiles
 from hushrank.flows.guarantee.mechanism import Mechanism
 from hushrank.flows.ledger.account import ReleaseState
 from hushrank.flows.ledger.input_names import InputNames, input_names
-from hushrank.flows.ledger.key import TAG_DIGITS, Purpose, find_key, ledger_key
+from hushrank.flows.ledger.key import (
+    KEY_BYTES,
+    TAG_DIGITS,
+    LedgerKey,
+    Purpose,
+    find_key,
+    ledger_key,
+)
 from hushrank.flows.methods.base import Terms
 from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.release.publish import check_output
@@ -316,8 +323,9 @@ def inputs_of(config: SurveyConfig, *, make_key: bool) -> InputNames:
 
 def _planned_inputs(config: SurveyConfig, files: tuple[InputFile, ...]) -> InputNames:
     key = find_key(config.ledger.path)
-    if key is None:
-        return InputNames(NO_KEY_YET, ())
+    if key is None:  # which decides only what is kept of many files
+        plain = input_names(config.input.paths, files, LedgerKey(bytes(KEY_BYTES), "")).plain
+        return InputNames(NO_KEY_YET, (), plain)
     return input_names(config.input.paths, files, key)
 
 

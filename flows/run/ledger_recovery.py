@@ -8,17 +8,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.ledger.account import Account, ReleaseState
-from hushrank.flows.ledger.entries import Accept, Commit, Draw, Event, Reserve
+from hushrank.flows.ledger.entries import Accept
 from hushrank.flows.ledger.input_names import InputNames
 from hushrank.flows.ledger.ledger import MAX_TRIES, Ledger
-from hushrank.flows.ledger.period import Period, period_at
+from hushrank.flows.ledger.period import period_at
 from hushrank.flows.ledger.rules import MAX_CLOCK_LEAD, WRONG_YEAR
-from hushrank.flows.run.ledger_witness import Forgotten, forget_others, forgotten, keep_witness
-from hushrank.privacy.accounting import Spend
+from hushrank.flows.run.ledger_loss import LostRelease, lost_once, split_lost
+from hushrank.flows.run.ledger_witness import Forgotten, forgotten, keep_witness
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,12 +25,14 @@ class Finding:
 
     Attributes:
         text: what; `effect`: what going on means. Neither has a stop at its end.
-        lost: releases that the ledger should have counted.
+        lost: attempts that the ledger should have counted.
+        witness: hash of the witness that tells it (`flows.ledger_witness`); empty: none does.
     """
 
     text: str
     effect: str
     lost: tuple[LostRelease, ...] = ()
+    witness: str = ""
 
 
 def findings(config: SurveyConfig, ledger: Ledger, inputs: InputNames) -> list[Finding]:
@@ -54,11 +54,11 @@ def recover_ledger(
     config: SurveyConfig, ledger: Ledger, inputs: InputNames, found: Sequence[Finding]
 ) -> None:
     """Record `found` in the ledger, with what is known to be spent, and go on with it."""
-    lost = {each.release_id: each for finding in found for each in finding.lost}
+    lost = lost_once(finding.lost for finding in found)
     why = "; ".join(finding.text for finding in found)
-    _accept(ledger, why, inputs.key, tuple(lost.values()))
-    forget_others(config, inputs.plain)
-    keep_witness(config, ledger, inputs.plain)
+    _accept(ledger, why, inputs.key, lost)
+    entered = tuple(finding.witness for finding in found if finding.witness)
+    keep_witness(config, ledger, inputs.plain, entered)
 
 
 def _of_the_ledger(ledger: Ledger, key: str) -> Iterator[Finding]:
@@ -100,7 +100,7 @@ def _of(each: Forgotten) -> Finding:
         if lost
         else "What was spent then and is not known here counts as not spent"
     )
-    return Finding(each.text, known, lost)
+    return Finding(each.text, known, lost, each.witness)
 
 
 def _accept(ledger: Ledger, why: str, key: str, lost: Sequence[LostRelease]) -> None:
@@ -115,43 +115,3 @@ def _accept(ledger: Ledger, why: str, key: str, lost: Sequence[LostRelease]) -> 
         if ledger.append(book, [*ledger.terms_events(book), accepted, *counted], time):
             return
     raise ledger.too_busy()
-
-
-@dataclass(frozen=True, slots=True)
-class LostRelease:
-    """A release that a ledger should know and does not.
-
-    Attributes:
-        reserved_at: when it was paid for, or was made.
-        published: an archive keeps it.
-    """
-
-    release_id: str
-    spend: Spend
-    reserved_at: datetime
-    published: bool
-
-
-def split_lost(
-    lost: Sequence[LostRelease], account: Account, period: Period
-) -> tuple[list[Event], tuple[str, ...]]:
-    """Entries for what counts in `period`, and the names of what counts no more."""
-    current = [each for each in lost if _is_of(each, period)]
-    past = tuple(each.release_id for each in lost if not _is_of(each, period))
-    return [event for each in current for event in _entered(each, account)], past
-
-
-def _is_of(each: LostRelease, period: Period) -> bool:
-    return period.start is None or each.reserved_at >= period.start
-
-
-def _entered(each: LostRelease, account: Account) -> Iterator[Event]:
-    """A release as if it were drawn now: nobody can prove that it was not."""
-    latest = account.attempt(each.release_id)
-    number = 1 if latest is None else latest.number
-    if latest is None or latest.state is not ReleaseState.RESERVED:
-        number += latest is not None
-        yield Reserve(release_id=each.release_id, attempt=number, spend=each.spend, config_hash="")
-    yield Draw(release_id=each.release_id, attempt=number)
-    if each.published:
-        yield Commit(release_id=each.release_id, attempt=number)

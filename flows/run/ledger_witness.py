@@ -12,6 +12,7 @@ Where `confidential` and `output` were both changed or put back too, nothing is 
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, LedgerError
 from hushrank.flows.guarantee.record import Record
-from hushrank.flows.ledger.account import ReleaseState
+from hushrank.flows.ledger.account import Attempt, ReleaseState
 from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.ledger import Book, Ledger
 from hushrank.flows.release.archive import RELEASE, archived
@@ -36,7 +37,7 @@ PAID = (ReleaseState.DRAWN, ReleaseState.COMMITTED)
 
 
 class Counted(Record):
-    """A release that counted when the witness was left."""
+    """An attempt at a release that counted when the witness was left."""
 
     release_id: str
     reserved_at: datetime
@@ -51,6 +52,7 @@ class Witness(Record):
         line, hash: its last line.
         inputs: what was read last, in plain words (`flows.ledger.input_names`).
         counted: what counted in the population's period.
+        includes: hashes of other witnesses, the spends of which are entered in this ledger.
     """
 
     ledger: str
@@ -59,6 +61,7 @@ class Witness(Record):
     hash: str
     inputs: tuple[str, ...] = ()
     counted: tuple[Counted, ...] = ()
+    includes: tuple[str, ...] = ()
 
 
 _WITNESSES = TypeAdapter(tuple[Witness, ...])
@@ -71,25 +74,36 @@ class Forgotten:
     Attributes:
         text: the finding, without a stop at its end.
         population: whose spends these were.
-        counted: releases that it would have counted.
+        counted: attempts that it would have counted as drawn.
         published: of these, those that the archive keeps.
+        apart: whether it read no input of this job, so its people may be others.
+        witness: hash of the witness that tells it; empty: the archive does.
     """
 
     text: str
     population: str
     counted: tuple[Counted, ...] = ()
     published: bool = False
+    apart: bool = False
+    witness: str = ""
 
 
-def keep_witness(config: SurveyConfig, ledger: Ledger, inputs: tuple[str, ...] = ()) -> None:
+def keep_witness(
+    config: SurveyConfig,
+    ledger: Ledger,
+    inputs: tuple[str, ...] = (),
+    entered: tuple[str, ...] = (),
+) -> None:
     """Leave in the confidential area how far the ledger is now.
 
-    Of two runs that write at once one is lost: then the next run is compared with less.
+    What a longer ledger left here stays: it is all that shows that this one was put back from a
+    copy. Of two runs that write at once one is lost: then the next run is compared with less.
 
     Args:
         config: of the run.
         ledger: after an entry of it.
         inputs: what the run reads; nothing: what was told before.
+        entered: hashes of the witnesses, the spends of which were just entered in the ledger.
 
     Raises:
         OSError: it cannot be written.
@@ -97,26 +111,19 @@ def keep_witness(config: SurveyConfig, ledger: Ledger, inputs: tuple[str, ...] =
     book, place = ledger.book(), str(config.ledger.path)
     found = witnesses(config.confidential)
     mine = [each for each in found if (each.ledger, each.population) == (place, config.name)]
+    if not all(_holds(book, each) or each.hash in entered for each in mine):
+        return
+    before = (witness for each in mine for witness in each.includes)
     now = Witness(
         ledger=place,
         population=config.name,
         line=len(book.chain.entries),
         hash=book.chain.last_hash,
         inputs=inputs or tuple(name for each in mine for name in each.inputs),
-        counted=tuple(
-            Counted(release_id=each.release_id, reserved_at=each.reserved_at, spend=each.spend)
-            for each in book.account.counted(book.period)
-        ),
+        counted=tuple(map(_counted_attempt, book.account.counted(book.period))),
+        includes=tuple(dict.fromkeys([*before, *entered])),
     )
     _write(config.confidential, [*(each for each in found if each not in mine), now])
-
-
-def forget_others(config: SurveyConfig, inputs: tuple[str, ...]) -> None:
-    """Drop what other ledgers left of this population and its input: this one takes their place."""
-    found = witnesses(config.confidential)
-    kept = [each for each in found if not _concerns(each, config, inputs)]
-    if kept != list(found):
-        _write(config.confidential, kept)
 
 
 def witnesses(area: Place) -> tuple[Witness, ...]:
@@ -168,6 +175,9 @@ def require_remembered(config: SurveyConfig, ledger: Ledger, inputs: tuple[str, 
         return
     names = sorted({each.population for each in found} - {config.name})
     others = f"; or, if its people are others, set other_people: {names}" if names else ""
+    if any(each.apart for each in found):
+        others += f"; or, if these are other people than {config.name} there, give this job another"
+        others += " name, or a confidential folder of its own"
     raise LedgerError(
         f"{config.ledger.path}: a new budget would begin for the same people:"
         f" {'; '.join(each.text for each in found)}. An older copy of the ledger was put back, or"
@@ -178,16 +188,27 @@ def require_remembered(config: SurveyConfig, ledger: Ledger, inputs: tuple[str, 
 
 
 def _by_witness(config: SurveyConfig, book: Book, inputs: tuple[str, ...]) -> Iterator[Forgotten]:
-    for each in witnesses(config.confidential):
-        if not _concerns(each, config, inputs) or book.chain.hash_of(each.line) == each.hash:
+    paid = (attempt for attempt in book.account.attempts if attempt.state in PAID)
+    known = Counter(map(_counted_attempt, paid))  # one that is reserved may be drawn by now
+    concerns = [each for each in witnesses(config.confidential) if _concerns(each, config, inputs)]
+    included = {witness for each in concerns for witness in each.includes}
+    for each in concerns:
+        own, entered = each.ledger == str(config.ledger.path), each.hash in included
+        if _holds(book, each) or (entered and not own):
             continue
-        known = {attempt.release_id for attempt in book.account.attempts}
-        lost = tuple(one for one in each.counted if one.release_id not in known)
-        if each.ledger == str(config.ledger.path):
+        lost = () if entered else tuple((Counter(each.counted) - known).elements())
+        apart = not own and set(inputs).isdisjoint(each.inputs)
+        if own:
             text = f"it had {each.line} lines or more, which it does not hold now"
         else:
-            text = f"{each.population} spent on this input under {each.ledger}"
-        yield Forgotten(text, each.population, lost)
+            on = "" if apart else " on this input"
+            text = f"{each.population} spent{on} under {each.ledger}"
+        yield Forgotten(text, each.population, lost, apart=apart, witness=each.hash)
+
+
+def _holds(book: Book, witness: Witness) -> bool:
+    """Whether the ledger goes on from where it was when the witness was left."""
+    return book.chain.hash_of(witness.line) == witness.hash
 
 
 def _concerns(witness: Witness, config: SurveyConfig, inputs: tuple[str, ...]) -> bool:
@@ -209,6 +230,12 @@ def _unknown(config: SurveyConfig, book: Book) -> Iterator[Release]:
             release = load_release(folder / RELEASE)
             if release.safe and release.name == config.name:
                 yield release
+
+
+def _counted_attempt(attempt: Attempt) -> Counted:
+    return Counted(
+        release_id=attempt.release_id, reserved_at=attempt.reserved_at, spend=attempt.spend
+    )
 
 
 def _counted(release: Release) -> Counted:

@@ -1,8 +1,9 @@
 """What of the confidential area is kept for longer than anybody needs it.
 
-Only releases that are over are looked at: published, or given back, as the ledger has it. One that
-is reserved, or drawn and waits to be published, keeps everything, and so does one that the ledger
-does not know: it may be another population's, which shares the folder.
+Only releases that are over are looked at: published, given back, or unsafe, as the ledger has it.
+One that is reserved, or drawn and waits to be published, keeps everything, and so does one that the
+ledger does not know: it may be another population's, which shares the folder. Where the mechanism
+failed, nothing waits: rows, counts and error texts go, and what tells schedules of it stays.
 """
 
 from __future__ import annotations
@@ -16,10 +17,17 @@ from pathlib import Path
 
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ArchiveError, ConfigError, RunInProgress
-from hushrank.flows.ledger.account import ReleaseState
+from hushrank.flows.ledger.account import Attempt, ReleaseState
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.release.archive import check_intact, find_archived
-from hushrank.flows.run.confidential_folder import DRAWN_FILE, release_folders
+from hushrank.flows.run.confidential_folder import (
+    DRAWN_FILE,
+    FAILED_FILE,
+    finds_drawn,
+    release_folders,
+)
+from hushrank.flows.run.reader_process import ERROR_FILE
+from hushrank.pipelines.reduce.reduction_job import REJECTS_FOLDER, TALLY_FILE
 from hushrank.transforms.storage.cloud_storage import CloudPath
 
 OVER = (ReleaseState.COMMITTED, ReleaseState.CANCELLED)
@@ -80,17 +88,30 @@ def delete(config: SurveyConfig, ledger: Ledger, now: datetime) -> list[Overdue]
 def _overdue_of(
     config: SurveyConfig, ledger: Ledger, work: Path, now: datetime
 ) -> Iterator[Overdue]:
-    state = ledger.state(work.name)
-    if state not in OVER:
-        return
-    for path in sorted(work.iterdir()):
+    account = ledger.book().account
+    attempt, unsafe = account.attempt(work.name), work.name in account.unsafe()
+    failed = attempt is not None and _failed(work, attempt)
+    over = unsafe if attempt is None else attempt.state in OVER
+    for path in sorted(work.iterdir()) if over or failed else ():
         drawn = path.name == DRAWN_FILE
-        if drawn and not (state is ReleaseState.COMMITTED and _is_published(config, work.name)):
+        if failed and path.name not in (REJECTS_FOLDER, ERROR_FILE, TALLY_FILE):
+            continue
+        if drawn and attempt is not None and not _is_kept_elsewhere(config, attempt):
             continue
         days = config.retention.drawn_days if drawn else config.retention.rejects_days
         since = _written(path)
         if now - since > timedelta(days=days):
             yield Overdue(path, work.name, since)
+
+
+def _failed(work: Path, attempt: Attempt) -> bool:
+    """Whether the mechanism failed once it was paid for, so there is nothing to publish."""
+    marked = attempt.state is ReleaseState.DRAWN and (work / FAILED_FILE).exists()
+    return marked and not finds_drawn(work, attempt.result)
+
+
+def _is_kept_elsewhere(config: SurveyConfig, attempt: Attempt) -> bool:
+    return attempt.state is ReleaseState.COMMITTED and _is_published(config, attempt.release_id)
 
 
 def _is_published(config: SurveyConfig, release_id: str) -> bool:

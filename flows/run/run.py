@@ -127,4 +127,5 @@ def _publish(job: Job, ledger: Ledger, perform: Perform, *, spent: Spend | None)
     folder = perform(PUBLISH, lambda: publish_release(job, release, balance))
     perform(COMMIT, lambda: commit(job, ledger))
     alerts = ledger.alert() if job.safe and job.config.ledger.alerts else ()
-    return Outcome(release, folder, spent, balance, alerts)
+    again = spent is not None and ledger.book().account.draws(job.release_id) > 1
+    return Outcome(release, folder, spent, balance, alerts, again)

@@ -129,6 +129,7 @@ class Outcome:
         spent: what the ledger was charged; None where the release had been drawn before.
         balance: of the population's budget, afterwards.
         alerts: fractions of the budget that are used and of which nobody was told before.
+        again: whether it was paid for before, and the noise of then was not kept.
     """
 
     release: Release
@@ -136,3 +137,4 @@ class Outcome:
     spent: Spend | None
     balance: Balance
     alerts: tuple[float, ...] = ()
+    again: bool = False

@@ -52,7 +52,7 @@ from hushrank.flows.run.confidential_folder import (
 )
 from hushrank.flows.run.drawn import Drawn, drawn_of, entries_of
 from hushrank.flows.run.job import Job, code_version
-from hushrank.flows.run.ledger_witness import keep_witness, require_remembered
+from hushrank.flows.run.ledger_witness import PAID, keep_witness, require_remembered
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.signals import signals_held
 from hushrank.pipelines.reduce.confidential_area import read_bits
@@ -270,12 +270,22 @@ def publish_release(job: Job, release: Release, balance: Balance) -> Place:
 
 
 def commit(job: Job, ledger: Ledger) -> None:
-    """Record that the release is published."""
+    """Record that the release is published.
+
+    Raises:
+        LedgerError: the ledger does not know that it was paid for, or cannot be used.
+    """
     forget_exact(job.work)
-    if job.safe:
-        ledger.commit(job.release_id)
-        with suppress(OSError):  # what was kept before the noise was drawn stands
-            keep_witness(job.config, ledger)
+    if not job.safe:
+        return
+    account = ledger.book().account
+    if account.state(job.release_id) not in PAID:
+        require_remembered(job.config, ledger, job.inputs.plain)
+        if job.release_id in account.accepted:  # of a past period, by the word of an operator
+            return
+    ledger.commit(job.release_id)
+    with suppress(OSError):  # what was kept before the noise was drawn stands
+        keep_witness(job.config, ledger)
 
 
 def sweep(config: SurveyConfig, ledger: Ledger) -> None:
@@ -340,7 +350,7 @@ def give_back(job: Job, ledger: Ledger) -> None:
     state = ledger.state(job.release_id) if job.safe else ReleaseState.NONE
     if state is ReleaseState.RESERVED:
         ledger.cancel(job.release_id)
-    if state not in (ReleaseState.DRAWN, ReleaseState.COMMITTED):
+    if state not in PAID:
         forget_unmarked(job.work)
 
 

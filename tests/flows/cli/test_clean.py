@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from hushrank.flows.config.survey import load_config
-from hushrank.flows.errors import EstimateError
+from hushrank.flows.errors import DrawError, EstimateError
 from hushrank.flows.run.budget import ledger_of
 
 DAY = 86_400
@@ -26,14 +26,18 @@ def names(work: Path) -> set[str]:
     return {path.name for path in work.iterdir()}
 
 
+def set_aside(work: Path) -> None:
+    (work / "rejects").mkdir(exist_ok=True)
+    (work / "rejects" / "part-0.parquet").write_bytes(b"rows")
+    (work / "error.txt").write_bytes(b"rows")
+
+
 @pytest.fixture
 def released(survey, command) -> Path:
     """The confidential folder of a published release, with rows that were set aside."""
     assert command("run", survey.config, "--direct")[0] == 0
     (work,) = (path for path in survey.work.iterdir() if path.is_dir())
-    (work / "rejects").mkdir(exist_ok=True)
-    (work / "rejects" / "part-0.parquet").write_bytes(b"rows")
-    (work / "error.txt").write_bytes(b"rows")
+    set_aside(work)
     return work
 
 
@@ -53,6 +57,11 @@ def test_what_is_over_its_time_is_listed_and_then_deleted(survey, command, relea
     assert names(released) == set()
     code, printed = command("run", survey.config, "--direct")  # it is published: nothing is paid
     assert (code, "nothing was spent now" in printed) == (0, True)
+    survey.output.rename(survey.folder / "away")
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0
+    assert "Spent epsilon 2.00; zoo has epsilon 1.00 left" in printed
+    assert "Its noise was drawn before and not kept, so it was paid for again." in printed
 
 
 def test_stored_noise_stays_while_the_published_files_are_not_as_they_were(
@@ -96,3 +105,38 @@ def test_what_the_ledger_does_not_know_or_a_run_uses_is_left_alone(survey, comma
     command("clean", survey.config, "--delete")
     assert names(other) == {"drawn.npz"}
     assert names(released) == set()
+
+
+@pytest.mark.parametrize("published", [True, False])
+def test_an_unsafe_release_is_over_once_it_was_drawn(survey, command, published):
+    assert command("run", survey.config, "--direct", "--unsafe-seed", 7)[0] == 0
+    (work,) = (path for path in survey.work.iterdir() if path.is_dir())
+    set_aside(work)
+    if not published:
+        survey.output.rename(survey.folder / "away")
+    age(survey.work, 31)
+    assert command("clean", survey.config, "--delete")[0] == 0
+    assert names(work) == {"drawn.npz"}
+    age(survey.work, 366)
+    assert command("clean", survey.config, "--delete")[0] == 0
+    assert names(work) == set()
+
+
+def test_rows_of_a_release_whose_mechanism_failed_go_and_the_mark_stays(
+    survey, command, monkeypatch
+):
+    def fail(*_: object) -> None:
+        raise DrawError("It cannot be drawn.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("hushrank.flows.run.steps._drawn", fail)
+        assert command("run", survey.config, "--direct")[0] == 1
+    (work,) = (path for path in survey.work.iterdir() if path.is_dir())
+    set_aside(work)
+    age(survey.work, 29)
+    assert "Nothing is kept for longer" in command("clean", survey.config, "--delete")[1]
+    age(survey.work, 31)
+    assert command("clean", survey.config, "--delete")[0] == 0
+    assert names(work) == {"draw-failed"}
+    assert command("run", survey.config, "--direct")[0] == 0  # pays again, and is published
+    assert {"drawn.npz", "diagnostics.json"} <= names(work)

@@ -352,3 +352,25 @@ def test_a_run_that_fails_lets_go(file):
         raise KeyError
     with file.hold("a"):
         pass
+
+
+def test_what_writers_that_died_have_left_is_deleted_and_nothing_else(file, path):
+    add(file, ONE)
+    left = [".length.new", f".key.{'0a' * 16}.new"]
+    theirs = [
+        ".new",
+        ".2026.new",
+        ".2026.new.length",
+        ".key.new",
+        ".key.old.new",
+        ".keys.length.new",
+    ]
+    for ending in (*left, *theirs):
+        Path(f"{path}{ending}").write_bytes(TWO)
+    file.tidy()
+    assert all(Path(f"{path}{ending}").exists() for ending in left)  # being written still
+    for each in path.parent.iterdir():
+        os.utime(each, (1, 1))
+    file.tidy()
+    assert not any(Path(f"{path}{ending}").exists() for ending in left)
+    assert all(Path(f"{path}{ending}").exists() for ending in theirs)  # other ledgers

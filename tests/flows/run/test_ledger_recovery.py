@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 
-from hushrank.flows.errors import BudgetRefused, LedgerError
+from hushrank.flows.config.survey import load_config
+from hushrank.flows.errors import BudgetRefused, DrawError, LedgerError
 from hushrank.flows.ledger.input_names import InputNames
 from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.run import steps
+from hushrank.flows.run.ledger_loss import LostRelease, lost_once
 from hushrank.flows.run.ledger_recovery import _accept, _of_the_ledger
 from hushrank.privacy.accounting import Spend
 from tests.ledgers import NOW, Clock, release, terms_of
 
 FORGOT = "a new budget would begin for the same people"
+
+
+def ledger_events(survey) -> list[str]:
+    lines = (survey.folder / "budget" / "ledger.jsonl").read_text().splitlines()
+    return [json.loads(line)["event"] for line in lines]
 
 
 def events(survey) -> list[str]:
@@ -56,6 +65,33 @@ def test_a_whole_folder_that_is_put_back_is_noticed(survey, command, older, know
         assert expected in printed
 
 
+def test_publishing_again_leaves_what_shows_that_a_copy_was_put_back(survey, command, older):
+    put_back(survey, older)
+    left = (survey.work / "ledgers.json").read_bytes()
+    survey.set(privacy__epsilon=1.0, output="out")  # published before the copy was made
+    code, printed = command("run", survey.config, "--direct")
+    assert (code, "nothing was spent now" in printed) == (0, True), printed
+    assert (survey.work / "ledgers.json").read_bytes() == left
+    survey.set(output="third", privacy__epsilon=2.5)
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 2, printed
+    assert FORGOT in printed
+
+
+def test_a_published_release_that_the_copy_does_not_know_is_refused_with_a_way_out(
+    survey, command, older
+):
+    put_back(survey, older)
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 2, printed
+    assert f"{FORGOT}: it had 7 lines or more, which it does not hold now; " in printed
+    assert "second keeps releases of zoo that it never paid: " in printed
+    assert "hushrank ledger recover" in printed
+    assert command("ledger", "recover", survey.config, "--yes")[0] == 0
+    code, printed = command("run", survey.config, "--direct")
+    assert (code, "nothing was spent now" in printed) == (0, True), printed
+
+
 def test_recovery_enters_what_is_known_to_be_spent(survey, command, older):
     put_back(survey, older)
     survey.set(output="third", privacy__epsilon=0.5)
@@ -80,12 +116,59 @@ def test_another_ledger_is_a_new_budget(survey, command):
         code, printed = command(*name, survey.config)
         assert code == 2
         assert f"{FORGOT}: zoo spent on this input under {survey.ledger}" in printed
-    survey.set(name="park")  # and another name as well
-    code, printed = command("run", survey.config, "--direct")
-    assert code == 2
-    assert "if its people are others, set other_people: ['zoo']" in printed
+    for fresh in ("fresh", "newer"):  # and another name as well; one has a key, one has none yet
+        survey.set(name="park", ledger__path=f"{fresh}/ledger.jsonl")
+        for name in (["validate"], ["run", "--direct"]):
+            code, printed = command(*name, survey.config)
+            assert code == 2
+            assert "if its people are others, set other_people: ['zoo']" in printed
+            assert "another name" not in printed
     assert command("validate", survey.set(ledger__other_people=["zoo"]).config)[0] == 0
     assert not (survey.folder / "fresh" / "ledger.jsonl").exists()
+
+
+@pytest.fixture
+def namesakes(survey, command) -> Path:
+    """Two populations of one name in one `confidential`; the ledger of the one that has spent."""
+    shutil.copy(survey.folder / "answers.parquet", survey.folder / "others.parquet")
+    os.utime(survey.folder / "others.parquet", (1, 1))
+    survey.set(ledger__path="budget/ledger.jsonl", privacy__epsilon=1.0)
+    assert command("run", survey.config, "--direct")[0] == 0
+    survey.set(ledger__path="b/ledger.jsonl", output="b/out", input__paths=["others.parquet"])
+    return survey.folder / "budget"
+
+
+def test_a_namesake_that_reads_another_input_is_told_apart(survey, command, namesakes):
+    for name in (["validate"], ["run", "--direct"]):
+        code, printed = command(*name, survey.config)
+        assert code == 2, printed
+        assert f"{FORGOT}: zoo spent under {namesakes}" in printed
+        assert "on this input" not in printed
+        assert "give this job another name, or a confidential folder of its own" in printed
+    for change in ({"name": "park"}, {"name": "zoo", "confidential": "elsewhere"}):
+        assert command("validate", survey.set(**change).config)[0] == 0
+
+
+def test_recovery_leaves_what_shows_that_another_ledger_was_put_back(survey, command, namesakes):
+    assert "zoo has epsilon 4.00 left of 5.00" in recovered(survey, command)
+    assert command("run", survey.config, "--direct")[0] == 0  # and is not refused anew
+    (namesakes / "ledger.jsonl").unlink()
+    (namesakes / "ledger.jsonl.length").unlink()
+    survey.set(ledger__path="budget/ledger.jsonl", output="c", input__paths=["answers.parquet"])
+    code, printed = command("validate", survey.config)
+    assert code == 2, printed
+    assert "it had 4 lines or more, which it does not hold now" in printed
+
+
+def test_what_was_entered_already_does_not_stop_a_ledger_that_was_moved(survey, command, namesakes):
+    recovered(survey, command)
+    (survey.folder / "b").rename(survey.folder / "moved")
+    survey.set(ledger__path="moved/ledger.jsonl", output="moved/out", privacy__epsilon=0.5)
+    for epsilon in (0.5, 0.25):
+        survey.set(privacy__epsilon=epsilon, output=f"moved/{epsilon}")
+        code, printed = command("run", survey.config, "--direct")
+        assert code == 0, printed
+    assert "zoo has epsilon 3.25 left of 5.00" in printed
 
 
 def test_a_ledger_that_was_moved_goes_on(survey, command):
@@ -121,6 +204,18 @@ def test_releases_of_past_periods_are_not_charged_again(survey, command, monkeyp
     assert "zoo has epsilon 5.00 left of 5.00" in printed
 
 
+def test_a_release_of_a_past_period_that_was_accepted_is_published_again(survey, command, older):
+    put_back(survey, older)
+    (survey.work / "ledgers.json").unlink()
+    (kept,) = (survey.folder / "second" / "releases").iterdir()
+    early = datetime.now(UTC) - timedelta(days=62)
+    lost = LostRelease(kept.name[11:], Spend(epsilon=2.0), early, published=True)
+    _accept(steps.ledger_of(load_config(survey.config)), "a test", "", [lost])
+    code, printed = command("run", survey.config, "--direct")
+    assert (code, "nothing was spent now" in printed) == (0, True), printed
+    assert "zoo has epsilon 4.00 left" in command("ledger", "show", survey.config)[1]
+
+
 def test_a_removed_length_is_recovered(survey, command):
     command("run", survey.config, "--direct")
     Path(f"{survey.ledger}.length").unlink()
@@ -140,6 +235,85 @@ def test_a_damaged_witness_is_one_sentence(survey, command):
     assert code == 2
     assert "ledgers.json: is damaged." in printed
     assert len(printed.splitlines()) == 1
+
+
+def interrupted(survey, command, monkeypatch) -> None:
+    """A run that is stopped before it draws, and gives its reservation back."""
+
+    def stop(*_: object) -> None:
+        raise DrawError("It was stopped.")
+
+    with monkeypatch.context() as patched:
+        patched.setattr("hushrank.flows.run.run.reduce", stop)
+        assert command("run", survey.config, "--direct")[0] != 0
+
+
+def recovered(survey, command) -> str:
+    code, printed = command("ledger", "recover", survey.config, "--yes")
+    assert code == 0, printed
+    assert command("ledger", "verify", survey.config)[0] == 0
+    assert command("ledger", "recover", survey.config)[1].rstrip().endswith("nothing is amiss.")
+    return printed
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_an_attempt_after_one_that_was_given_back_is_entered(survey, command, monkeypatch, kept):
+    survey.set(ledger__path="budget/ledger.jsonl")
+    interrupted(survey, command, monkeypatch)
+    shutil.copytree(survey.folder / "budget", survey.folder / "older")
+    assert command("run", survey.config, "--direct")[0] == 0
+    put_back(survey, survey.folder / "older")
+    if not kept:
+        survey.output.rename(survey.folder / "away")
+    assert "zoo has epsilon 3.00 left of 5.00" in recovered(survey, command)
+
+
+@pytest.mark.parametrize("kept", [True, False])
+def test_every_attempt_at_one_release_is_entered(survey, command, kept):
+    survey.set(ledger__path="budget/ledger.jsonl", privacy__epsilon=1.0)
+    assert command("run", survey.config, "--direct")[0] == 0
+    shutil.rmtree(survey.output)
+    (drawn,) = survey.work.glob("*/drawn.npz")
+    drawn.unlink()
+    assert command("run", survey.config, "--direct")[0] == 0  # pays again
+    if not kept:
+        shutil.rmtree(survey.output)
+    for path in (survey.folder / "budget").glob("ledger.jsonl*"):
+        if path.is_file() and path.suffix != ".key":
+            path.unlink()
+    assert "zoo has epsilon 3.00 left of 5.00" in recovered(survey, command)
+    assert ledger_events(survey).count("commit") == int(kept)
+
+
+def test_what_an_older_copy_has_reserved_counts_as_drawn(survey, command, monkeypatch):
+    survey.set(ledger__path="budget/ledger.jsonl")
+    with monkeypatch.context() as patched:  # copied while the release is being drawn
+        patched.setattr(
+            "hushrank.flows.run.run.reduce",
+            lambda *given: (
+                shutil.copytree(survey.folder / "budget", survey.folder / "older"),
+                steps.reduce(*given),
+            ),
+        )
+        assert command("run", survey.config, "--direct")[0] == 0
+    put_back(survey, survey.folder / "older")
+    shutil.rmtree(survey.output)
+    assert "zoo has epsilon 3.00 left of 5.00" in recovered(survey, command)
+    (release_id,) = (path.name for path in survey.work.iterdir() if path.is_dir())
+    code, printed = command("ledger", "cancel", survey.config, release_id)
+    assert code == 2, printed
+    assert "cannot be cancelled" in printed
+
+
+def test_what_several_know_is_entered_once():
+    def lost(hour: int, *, published: bool = False) -> LostRelease:
+        return LostRelease("a", Spend(epsilon=1.0), NOW + timedelta(hours=hour), published)
+
+    one, two, kept = lost(0), lost(1), lost(2, published=True)
+    assert lost_once([[one], [one, two]]) == (one, two)
+    assert lost_once([[one, one], [one]]) == (one, one)  # two within a second
+    assert lost_once([[kept]]) == (kept,)
+    assert lost_once([[kept], [two, one]]) == (one, kept)
 
 
 # Clocks
