@@ -24,11 +24,11 @@ from measuring import peak_bytes, seconds
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from hushrank.estimation.responses.differential import (
+from hushrank.estimation.responses.item_graph import complete_graph
+from hushrank.estimation.responses.measurements import (
     measurements_of_answers,
     measurements_of_block,
 )
-from hushrank.estimation.responses.item_graph import complete_graph
 from hushrank.estimation.responses.spectral import ChainOptions, chain_of, difficulties, jump_rates
 
 REPEATS = 5

@@ -20,7 +20,7 @@ from hushrank.estimation.comparisons.mle_uncertainty import rank_by_scores
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.estimation.comparisons.noisy_pairs import fit_noisy_pairs
 from hushrank.estimation.comparisons.perturbed_mle import MleSettings, calibrate_mle, perturbed_mle
-from hushrank.estimation.fit.debiased import estimate_from
+from hushrank.estimation.fit.pair_fit import estimate_from
 from hushrank.flows.guarantee.counts import PAIR_COUNTS, WIN_COUNTS
 from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.guarantee.perturbed_mle import mle_record

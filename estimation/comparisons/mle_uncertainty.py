@@ -38,7 +38,7 @@ from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs
 from hushrank.estimation.common.uncertainty import LEVEL, RankSeparation, pair_tail, quantile
 from hushrank.estimation.comparisons.perturbed_mle import PerturbedMle, information
-from hushrank.estimation.fit.debiased import laplacian, score_differences
+from hushrank.estimation.fit.pair_fit import laplacian, score_differences
 
 FARTHEST = 40.0  # a score further than this from all others has no effect that anybody could see
 BISECTIONS = 60

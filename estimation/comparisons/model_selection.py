@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hushrank.estimation.common.links import Link
-from hushrank.estimation.fit.debiased import RIDGE, AnswerVariance, DebiasedFit, fit_scores
+from hushrank.estimation.fit.pair_fit import RIDGE, AnswerVariance, DebiasedFit, fit_scores
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs
 

@@ -35,7 +35,8 @@ import numpy as np
 
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
-from hushrank.estimation.fit.debiased import (
+from hushrank.estimation.fit.likelihood import Objective
+from hushrank.estimation.fit.pair_fit import (
     RIDGE,
     DebiasedFit,
     laplacian,
@@ -43,7 +44,6 @@ from hushrank.estimation.fit.debiased import (
     sandwich_fit,
     score_differences,
 )
-from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.solve import ConvergenceError, Solution, minimise
 from hushrank.estimation.fit.trust_region import minimise_nonconvex
 from hushrank.privacy.noise import NoiseLaw

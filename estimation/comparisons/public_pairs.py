@@ -20,7 +20,7 @@ from scipy.sparse import csr_array
 
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, OutcomeCounts
-from hushrank.estimation.fit.debiased import RIDGE, DebiasedFit, fit_sums, require_fittable
+from hushrank.estimation.fit.pair_fit import RIDGE, DebiasedFit, fit_sums, require_fittable
 from hushrank.privacy.noise import NoiseLaw
 
 

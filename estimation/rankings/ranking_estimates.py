@@ -19,7 +19,8 @@ from hushrank.estimation.common.estimate import Estimate, estimate_of
 from hushrank.estimation.common.links import LOGISTIC, Floats
 from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs
 from hushrank.estimation.common.uncertainty import LEVEL, pair_tail
-from hushrank.estimation.fit.debiased import (
+from hushrank.estimation.fit.likelihood import Objective
+from hushrank.estimation.fit.pair_fit import (
     RIDGE,
     DebiasedFit,
     laplacian,
@@ -27,7 +28,6 @@ from hushrank.estimation.fit.debiased import (
     sandwich_fit,
     score_differences,
 )
-from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.solve import minimise
 from hushrank.estimation.rankings.consensus import Consensus, borda_scores, kemeny
 from hushrank.estimation.rankings.ranking_evidence import RankingEvidence

@@ -13,8 +13,8 @@ from __future__ import annotations
 import numpy as np
 
 from hushrank.estimation.common.central_noise import Calibration, calibrate
-from hushrank.estimation.responses.differential import DifferentialMeasurements
-from hushrank.privacy.differential import measurement_sensitivity
+from hushrank.estimation.responses.measurements import DifferentialMeasurements
+from hushrank.privacy.measurement_sensitivity import measurement_sensitivity
 from hushrank.privacy.noise import add_noise
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import PrivacyParams
@@ -23,7 +23,7 @@ from hushrank.privacy.units import PrivacyParams
 def calibrate_measurements(params: PrivacyParams, n_items: int, n_edges: int) -> Calibration:
     """Noise for the measurements on a graph of so many edges; from public parameters only.
 
-    See [NZ] Lemma 4.1, with erratum E6 (`privacy.differential`).
+    See [NZ] Lemma 4.1, with erratum E6 (`privacy.measurement_sensitivity`).
     """
     sensitivity = measurement_sensitivity(params, n_items, n_edges)
     return calibrate(params, sensitivity, "measurement_sensitivity")

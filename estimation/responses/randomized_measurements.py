@@ -28,7 +28,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.estimation.responses.differential import (
+from hushrank.estimation.responses.measurements import (
     joint_answers_of_answers,
     measurements_of_answers,
 )

@@ -23,8 +23,8 @@ from scipy.special import stdtrit
 from hushrank.estimation.common.estimate import Estimate, estimate_of, mean_ranks, nothing_learned
 from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs
 from hushrank.estimation.common.uncertainty import LEVEL, pair_tail, quantile
-from hushrank.estimation.responses.differential import DifferentialMeasurements
 from hushrank.estimation.responses.item_graph import ItemGraph
+from hushrank.estimation.responses.measurements import DifferentialMeasurements
 from hushrank.estimation.responses.randomized_measurements import (
     RandomizedMeasurements,
     merge_measurements,

@@ -2,8 +2,8 @@
 
 `constants` says how a mechanism is calibrated to (epsilon, delta).
 
-    tight  This project: sensitivities of `privacy.differential`, zCDP by the accountant, and for
-           randomised response the shuffle theorem where it helps and holds.
+    tight  This project: sensitivities of `privacy.measurement_sensitivity`, zCDP by the accountant,
+           and for randomised response the shuffle theorem where it helps and holds.
     paper  [NZ]: every one of the 2 |E| entries may move, so l1 = l2^2 = 2 |E|;
            rho = epsilon^2 / (4 ln(1 / delta)); the local epsilon by bisection up to the theorem's
            condition, below epsilon itself where there are few people. Two errata are not followed:
@@ -29,13 +29,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
-from hushrank.estimation.responses.differential import measurements_of_block
 from hushrank.estimation.responses.item_graph import ItemGraph, complete_graph
+from hushrank.estimation.responses.measurements import measurements_of_block
 from hushrank.estimation.responses.randomized_measurements import randomized_measurements
 from hushrank.estimation.responses.spectral import ChainOptions, chain_of, difficulties, jump_rates
 from hushrank.privacy.accounting import rho_for
 from hushrank.privacy.amplification import largest_amplified_epsilon, local_epsilon_for
-from hushrank.privacy.differential import measurement_sensitivity
+from hushrank.privacy.measurement_sensitivity import measurement_sensitivity
 from hushrank.privacy.noise import NoiseLaw, add_noise, gaussian_law, laplace_law
 from hushrank.privacy.randomized_response import split_response
 from hushrank.privacy.randomness import RandomBits

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from scipy.stats import ttest_rel
 
 from hushrank.estimation.common.links import Floats, Link
-from hushrank.estimation.fit.debiased import AnswerVariance, fit_scores
+from hushrank.estimation.fit.pair_fit import AnswerVariance, fit_scores
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs, counted_sums
 from hushrank.experiments.xsc.xsc_survey import Survey
 

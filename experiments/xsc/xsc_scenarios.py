@@ -29,7 +29,7 @@ from hushrank.estimation.common.metrics import (
 )
 from hushrank.estimation.comparisons.mixed_effects import PersonAnswers, fit_mixed
 from hushrank.estimation.comparisons.model_selection import select_link
-from hushrank.estimation.fit.debiased import AnswerVariance, fit_scores
+from hushrank.estimation.fit.pair_fit import AnswerVariance, fit_scores
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs
 from hushrank.experiments.xsc.xsc_survey import (
     all_scores,

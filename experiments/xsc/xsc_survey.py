@@ -19,8 +19,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.links import Floats, Link
-from hushrank.estimation.fit.debiased import RIDGE, AnswerVariance, fit_scores, win_totals
 from hushrank.estimation.fit.likelihood import Objective
+from hushrank.estimation.fit.pair_fit import RIDGE, AnswerVariance, fit_scores, win_totals
 from hushrank.estimation.fit.solve import ConvergenceError, minimise
 from hushrank.estimation.fit.weighted_pairs import (
     UNITS,

@@ -117,7 +117,7 @@ def privatize(
         return
     if outcome is not None and winner is not None:
         raise ConfigError("Give one of --outcome and --winner, not both.")
-    from hushrank.pipelines.privatize.privatize_file import OUTCOME
+    from hushrank.pipelines.privatize.answers_file import OUTCOME
     from hushrank.transforms.common.epsilons import AnswerColumns, Shares
 
     shares = Shares(per_user=_is_per_user(budget))
@@ -141,7 +141,7 @@ def _show(
     shares: Shares,
     reasons: tuple[str, ...],
 ) -> None:
-    from hushrank.pipelines.privatize.privatize_file import EPSILON, OUTCOME
+    from hushrank.pipelines.privatize.answers_file import EPSILON, OUTCOME
 
     low = min(source.low, SMALLEST_SHARE) if shares.per_user else source.low
     named = (
@@ -212,7 +212,7 @@ def _write(
     answers: Path, out: Path, columns: AnswerColumns, source: EpsilonSource, shares: Shares
 ) -> tuple[str, ...]:
     """Write the new file; why rows were left out."""
-    from hushrank.pipelines.privatize.privatize_file import privatize_file
+    from hushrank.pipelines.privatize.answers_file import privatize_file
     from hushrank.pipelines.simulate.row_files import WRITTEN_ENDINGS
     from hushrank.privacy.randomness import system_bits
     from hushrank.transforms.common.schema import InputError

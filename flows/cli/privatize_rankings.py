@@ -10,7 +10,7 @@ from hushrank.flows.errors import ConfigError
 from hushrank.flows.terminal import Console
 
 if TYPE_CHECKING:
-    from hushrank.pipelines.privatize.privatize_rankings import PrivateForm
+    from hushrank.pipelines.privatize.rankings_file import PrivateForm
     from hushrank.transforms.common.epsilons import EpsilonSource
     from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
     from hushrank.transforms.storage.files import FileFormat, InputFile
@@ -91,7 +91,7 @@ def _columns(
 
 def _form(options: RankingOptions, epsilons: EpsilonSource, as_lists: str | None) -> PrivateForm:
     from hushrank.flows.config.rankings import RankingTies
-    from hushrank.pipelines.privatize.privatize_rankings import PrivateForm
+    from hushrank.pipelines.privatize.rankings_file import PrivateForm
     from hushrank.transforms.common.randomisation import RankingMechanism
 
     for name, allowed in (("mechanism", RankingMechanism), ("ties", RankingTies)):
@@ -132,7 +132,7 @@ def _write(
     form: PrivateForm,
 ) -> tuple[str, ...]:
     """Write the new file; why rows were left out."""
-    from hushrank.pipelines.privatize.privatize_rankings import privatize_ranking_file
+    from hushrank.pipelines.privatize.rankings_file import privatize_ranking_file
     from hushrank.privacy.randomness import system_bits
     from hushrank.transforms.common.schema import InputError
 
@@ -147,7 +147,7 @@ def _write(
 def _told(
     out: Path, columns: RankColumns | ListColumns, epsilons: EpsilonSource, form: PrivateForm
 ) -> str:
-    from hushrank.pipelines.privatize.privatize_rankings import EPSILON
+    from hushrank.pipelines.privatize.rankings_file import EPSILON
     from hushrank.transforms.common.randomisation import RankingMechanism
     from hushrank.transforms.rankings.ranking_columns import RankColumns
 

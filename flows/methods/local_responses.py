@@ -17,7 +17,7 @@ from hushrank.estimation.common.matrices import WinCounts
 from hushrank.estimation.comparisons.model_selection import select_link
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.estimation.comparisons.planning import mean_pair_weight, predicted_error
-from hushrank.estimation.fit.debiased import (
+from hushrank.estimation.fit.pair_fit import (
     AnswerVariance,
     DebiasedFit,
     estimate_from,

@@ -14,7 +14,7 @@ from hushrank.estimation.common.links import link_named
 from hushrank.estimation.common.matrices import PairCounts, outcome_counts_of, pair_counts_of
 from hushrank.estimation.comparisons.noisy_pairs import NoisyPairsFit, fit_noisy_pairs
 from hushrank.estimation.comparisons.public_pairs import fit_public_pairs
-from hushrank.estimation.fit.debiased import estimate_from
+from hushrank.estimation.fit.pair_fit import estimate_from
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from hushrank.estimation.common.estimate import Estimate
-from hushrank.estimation.fit.debiased import estimate_from
+from hushrank.estimation.fit.pair_fit import estimate_from
 from hushrank.estimation.rankings.consensus import Consensus
 from hushrank.estimation.rankings.ranking_counts import MOST_BY_PLACE, RankingCounts, n_place_pairs
 from hushrank.estimation.rankings.ranking_estimates import (

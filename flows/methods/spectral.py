@@ -9,13 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.central_noise import Calibration
-from hushrank.estimation.responses.differential import DifferentialMeasurements, measurements_on
 from hushrank.estimation.responses.item_graph import (
     ItemGraph,
     complete_graph,
     connecting_probability,
     random_graph,
 )
+from hushrank.estimation.responses.measurements import DifferentialMeasurements, measurements_on
 from hushrank.estimation.responses.private_measurements import (
     calibrate_measurements,
     release_measurements,

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from hushrank.estimation.common.matrices import OutcomeCounts, PairCounts, WinCounts
-from hushrank.estimation.responses.differential import DifferentialMeasurements
+from hushrank.estimation.responses.measurements import DifferentialMeasurements
 from hushrank.flows.guarantee.record import Record
 
 MOST_PAIRS = 2_000_000  # that are published: 30 MB of JSON

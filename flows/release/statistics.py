@@ -19,7 +19,7 @@ from scipy.sparse import csr_array
 from hushrank.estimation.common.matrices import PairCounts, WinCounts
 from hushrank.estimation.fit.weighted_pairs import UNITS, WeightedPairs
 from hushrank.estimation.rankings.ranking_counts import RankingCounts
-from hushrank.estimation.responses.differential import DifferentialMeasurements
+from hushrank.estimation.responses.measurements import DifferentialMeasurements
 from hushrank.estimation.responses.randomized_measurements import RandomizedMeasurements
 from hushrank.flows.guarantee.record import Record
 from hushrank.flows.release.public_pairs import ReleasedOutcomes, Rows, require_noisy, rows_of

@@ -47,7 +47,7 @@ from hushrank.transforms.comparisons.aggregate import (
 from hushrank.transforms.comparisons.bound import CONFLICT, Bounded, bound_bucket
 from hushrank.transforms.comparisons.crowded import bound_crowded
 from hushrank.transforms.comparisons.owned_rows import OwnedRows, own
-from hushrank.transforms.comparisons.shuffle import Bucket, Parcel, Partitioning, pack, unpack
+from hushrank.transforms.comparisons.shuffle import Bucket, OwnedParcel, Partitioning, pack, unpack
 from hushrank.transforms.engine.beam import GlobalWindows, TaggedOutput, beam
 from hushrank.transforms.storage.read import Split, plan_files, read_batches
 from hushrank.transforms.storage.spill_file import SpillFile
@@ -225,7 +225,7 @@ class _Encode(_Encoder):
 
 
 class _EncodePack(_Encoder):
-    """Slice -> (partition, Parcel), and a tally."""
+    """Slice -> (partition, OwnedParcel), and a tally."""
 
     def __init__(
         self,
@@ -258,7 +258,7 @@ class _EncodePack(_Encoder):
     def finish_bundle(self) -> Iterator[Any]:
         yield from map(GlobalWindows.windowed_value, self._parcels())
 
-    def _parcels(self) -> Iterator[tuple[int, Parcel]]:
+    def _parcels(self) -> Iterator[tuple[int, OwnedParcel]]:
         waiting, self._waiting = self._waiting, []
         if waiting:
             yield from pack(OwnedRows.concatenate(waiting), self._partitioning, self._spill)
@@ -271,7 +271,7 @@ class _Bound(beam.DoFn):
         self._job = job
         self._spill = spill
 
-    def process(self, element: tuple[int, Iterable[Parcel]]) -> Iterator[Any]:
+    def process(self, element: tuple[int, Iterable[OwnedParcel]]) -> Iterator[Any]:
         job = self._job
         most = MemoryPlan.of(job.memory_limit).partition_rows
         buckets = unpack(element[1], self._spill, most)

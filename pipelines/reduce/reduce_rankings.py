@@ -36,7 +36,7 @@ from hushrank.transforms.rankings.crowded_rankings import (
     list_turns,
     long_turns,
 )
-from hushrank.transforms.rankings.private_rankings import privatize_rankings
+from hushrank.transforms.rankings.private_rankings import randomize_rankings
 from hushrank.transforms.rankings.ranking_blobs import (
     blob_of_pieces,
     blob_of_rankings,
@@ -225,7 +225,7 @@ def _private(rankings: Rankings, job: ReduceRankings) -> Iterator[Any]:
     """Private rankings, some at a time, so that what is between stays small; a tally of bits."""
     bits = system_bits()
     for block in rankings.blocks(BLOCK_RANKINGS):
-        yield privatize_rankings(block, job.mechanism, bits, already_private=job.already_private)
+        yield randomize_rankings(block, job.mechanism, bits, already_private=job.already_private)
     yield TaggedOutput(TALLY, bits_tally(Purpose.RANDOMISATION, bits.used))
 
 

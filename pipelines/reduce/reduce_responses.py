@@ -25,7 +25,7 @@ from hushrank.transforms.common.schema import is_text
 from hushrank.transforms.comparisons.aggregate import TallyFn
 from hushrank.transforms.engine.beam import TaggedOutput, beam
 from hushrank.transforms.responses.answer_sheets import (
-    Answers,
+    Responses,
     Sheets,
     answers_in,
     blobs_by_person,
@@ -40,7 +40,7 @@ from hushrank.transforms.responses.randomized_answers import (
     RandomizedSumsFn,
 )
 from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
-from hushrank.transforms.responses.responses import encode_answers
+from hushrank.transforms.responses.responses import encode_responses
 from hushrank.transforms.storage.files import FileFormat, InputFile, check_files
 from hushrank.transforms.storage.read import Split, plan_splits, read_batches
 from hushrank.transforms.storage.spill_file import Parcel, SpillFile, fetch, park
@@ -132,7 +132,7 @@ def reduce(
 
 
 def _arrays(sheets: Any, job: ReduceResponses) -> tuple[Any, tuple[Any, ...]]:
-    """PCollection[Answers] -> the one dict of arrays that is kept, and tallies."""
+    """PCollection[Responses] -> the one dict of arrays that is kept, and tallies."""
     n_items = len(job.catalogue)
     if job.local is None:
         y = sheets | "Measure" >> beam.CombineGlobally(MeasurementsFn(n_items))
@@ -165,7 +165,7 @@ class _ReadEncode(beam.DoFn):
         keyed_hash = KeyedHash(job.key.value)
         tally = Counter({"rows_read": 0, "rows_rejected": 0})
         for number, batch in enumerate(read_batches(split)):
-            encoded = encode_answers(batch.rows, job.columns, job.catalogue, keyed_hash)
+            encoded = encode_responses(batch.rows, job.columns, job.catalogue, keyed_hash)
             rejects = [] if encoded.rejects is None else [encoded.rejects]
             tally.update(set_batch_aside(job.confidential, split, number, batch, rejects))
             blobs = blobs_by_person(encoded.answers, len(job.catalogue), self._n_partitions)
@@ -175,7 +175,7 @@ class _ReadEncode(beam.DoFn):
 
 
 class _Bound(beam.DoFn):
-    """(partition, parcels of answers) -> Answers within the bound, each person's together."""
+    """(partition, parcels of answers) -> Responses within the bound, each person's together."""
 
     def __init__(self, job: ReduceResponses, spill: SpillFile | None) -> None:
         self._job = job
@@ -209,11 +209,11 @@ class _Bound(beam.DoFn):
 
 
 def _partition_answers(job: ReduceResponses) -> int:
-    """Answers that are bounded at once, about."""
+    """Responses that are bounded at once, about."""
     return min(PARTITION_ANSWERS, MemoryPlan.of(job.memory_limit).rows_at_once)
 
 
-def _refused_table(rows: Answers, catalogue: Catalogue) -> pa.Table:
+def _refused_table(rows: Responses, catalogue: Catalogue) -> pa.Table:
     names = np.array(catalogue.names, object)
     return pa.table(
         {

@@ -23,11 +23,11 @@ from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.encode import encode_comparisons
 from hushrank.transforms.common.epsilons import AnswerColumns, EpsilonSource
 from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
-from hushrank.transforms.comparisons.true_answers import encode_answers as encode_private
+from hushrank.transforms.comparisons.true_answers import encode_answers
 from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
 from hushrank.transforms.rankings.rankings import encode_lists, encode_ranks
 from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
-from hushrank.transforms.responses.responses import encode_answers
+from hushrank.transforms.responses.responses import encode_responses
 from hushrank.transforms.storage.files import check_files, list_files
 from hushrank.transforms.storage.read import plan_splits, read_batches
 from hushrank.transforms.storage.window import Window
@@ -116,7 +116,7 @@ def _winners(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
 
 def _private(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
     bits = seeded_bits(1)
-    encoded = encode_private(batch, PRIVATE, CATALOGUE, EPSILONS, None, HASH, Ties.DROP, bits)
+    encoded = encode_answers(batch, PRIVATE, CATALOGUE, EPSILONS, None, HASH, Ties.DROP, bits)
     rows = encoded.answers
     columns = (rows.cell.tolist(), rows.outcome.tolist(), rows.epsilon.tolist())
     return list(zip(_owners(rows.owner), *columns, strict=True))
@@ -139,7 +139,7 @@ def _lists(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
 
 def _answers(columns: ResponseColumns | WideColumns) -> Callable[..., list[tuple[Any, ...]]]:
     def kept_of(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
-        rows = encode_answers(batch, columns, CATALOGUE, HASH).answers
+        rows = encode_responses(batch, columns, CATALOGUE, HASH).answers
         each = (rows.item.tolist(), rows.correct.tolist(), rows.order.tolist())
         return list(zip(_owners(rows.owner[rows.person]), *each, strict=True))
 

@@ -49,7 +49,7 @@ class Partitioning:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Parcel:
+class OwnedParcel:
     """What one reader has for one partition.
 
     Attributes:
@@ -65,7 +65,7 @@ class Parcel:
 
 def pack(
     rows: OwnedRows, partitioning: Partitioning, spill: SpillFile | None
-) -> Iterator[tuple[int, Parcel]]:
+) -> Iterator[tuple[int, OwnedParcel]]:
     """Parcels of `rows` by partition; empty ones are left out.
 
     Args:
@@ -84,7 +84,7 @@ def pack(
         if mine[-1] > mine[0]:
             share = rows.take(order[mine[0] : mine[-1]]).words
             content = share if spill is None else spill.append(share)
-            yield partition, Parcel(tuple((mine - mine[0]).tolist()), len(share), content)
+            yield partition, OwnedParcel(tuple((mine - mine[0]).tolist()), len(share), content)
 
 
 def _leading(words: Words, bits: int) -> NDArray[np.unsignedinteger]:
@@ -121,13 +121,13 @@ class _Waiting:
     """Rows in a spill file: the columns of a parcel from `first` to before `end`."""
 
     spill: SpillFile
-    parcel: Parcel
+    parcel: OwnedParcel
     first: int
     end: int
 
 
 def unpack(
-    parcels: Iterable[Parcel], spill: SpillFile | None, rows_at_once: int | None = None
+    parcels: Iterable[OwnedParcel], spill: SpillFile | None, rows_at_once: int | None = None
 ) -> Iterator[Bucket]:
     """One partition, bucket by bucket; empty buckets are left out.
 
@@ -166,7 +166,7 @@ def _fetched(share: Words | _Waiting) -> Words:
     return words
 
 
-def _words(parcel: Parcel, spill: SpillFile | None) -> Words:
+def _words(parcel: OwnedParcel, spill: SpillFile | None) -> Words:
     if not isinstance(parcel.content, int):
         return parcel.content
     if spill is None:

@@ -1,6 +1,6 @@
 """Privatise rankings one by one: the local trust boundary.
 
-`privatize_rankings` is the only step from `Rankings`, which are true, to `PrivateRankings`, which
+`randomize_rankings` is the only step from `Rankings`, which are true, to `PrivateRankings`, which
 anyone may see. As for single answers (`transforms.comparisons.privatize`), a ranking is privatised
 and counted in one bundle of the engine, whose output is kept whole or not at all.
 
@@ -39,7 +39,7 @@ class PrivateRankings:
     epsilon: Epsilons
 
 
-def privatize_rankings(
+def randomize_rankings(
     rankings: Rankings,
     mechanism: RankingMechanism,
     bits: RandomBits,
@@ -77,14 +77,14 @@ def privatize_lists(
 ) -> pa.RecordBatch:
     """The batch with every list of `column` replaced by a synthetic order of the same values.
 
-    Guarantee: that of `privatize_rankings`, for rows whose list holds no value twice; check them
+    Guarantee: that of `randomize_rankings`, for rows whose list holds no value twice; check them
     first (`rankings.encode_lists`). Null and empty lists stay.
 
     Args:
         batch: rows with a ranking each; of any values, best first.
         column: the lists.
         epsilon: shape (rows,).
-        mechanism: as `privatize_rankings`.
+        mechanism: as `randomize_rankings`.
         bits: `system_bits()` in a release.
     """
     lists = batch[column]

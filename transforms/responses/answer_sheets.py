@@ -1,9 +1,9 @@
 """Answer sheets: all answers of one person together, without copies, at most K of them.
 
 A sensitivity is only true if its bound is enforced, so this is where the guarantee of test answers
-starts, as `transforms.comparisons.bound` is for comparisons. Answers meet in the partition of their
-person. Which ones are kept depends on a keyed hash of person and item alone: not on whether they
-were right, nor on files, row groups, bundles, order or retries. Pure: works on one batch or
+starts, as `transforms.comparisons.bound` is for comparisons. Responses meet in the partition of
+their person. Which ones are kept depends on a keyed hash of person and item alone: not on whether
+they were right, nor on files, row groups, bundles, order or retries. Pure: works on one batch or
 partition at a time.
 """
 
@@ -37,7 +37,7 @@ class Duplicates(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Answers:
+class Responses:
     """Valid answers, one row each.
 
     Attributes:
@@ -68,13 +68,13 @@ class Sheets:
         tally: what happened to how many rows.
     """
 
-    kept: Answers
-    refused: Answers
+    kept: Responses
+    refused: Responses
     tally: dict[str, int]
 
 
 def blobs_by_person(
-    answers: Answers, n_items: int, n_partitions: int
+    answers: Responses, n_items: int, n_partitions: int
 ) -> Iterator[tuple[int, bytes]]:
     """Cut answers into partitions, all answers of one person in the same; empty ones are left out.
 
@@ -170,7 +170,7 @@ def sheets_of_crowd(
     Returns:
         What was set aside of each share, and last what is kept; the tallies add up.
     """
-    counting: list[Answers] = []
+    counting: list[Responses] = []
     for share in range(n_shares):
         parts = [_of_share(_of_blobs([blob]), share, n_shares) for blob in blobs()]
         answers = _by_person(_joined(parts), n_items)
@@ -188,18 +188,18 @@ def sheets_of_crowd(
     yield Sheets(sample, _take(sample, np.zeros(len(sample), np.bool_)), tally)
 
 
-def _of_share(answers: Answers, share: int, n_shares: int) -> Answers:
+def _of_share(answers: Responses, share: int, n_shares: int) -> Responses:
     """The answers to a share of the items, with only the people that gave them."""
     mine = _take(answers, answers.item % n_shares == share)
     present, person = np.unique(mine.person, return_inverse=True)
-    return Answers(answers.owner[present], person, mine.item, mine.correct, mine.order)
+    return Responses(answers.owner[present], person, mine.item, mine.correct, mine.order)
 
 
-def _joined(parts: Sequence[Answers]) -> Answers:
+def _joined(parts: Sequence[Responses]) -> Responses:
     """The answers of several parts; there is at least one."""
     firsts = np.cumsum([0, *(len(part.owner) for part in parts)])
     orders = [part.order for part in parts if part.order is not None]
-    return Answers(
+    return Responses(
         np.concatenate([part.owner for part in parts]),
         np.concatenate(
             [part.person + first for part, first in zip(parts, firsts[:-1], strict=True)]
@@ -210,7 +210,7 @@ def _joined(parts: Sequence[Answers]) -> Answers:
     )
 
 
-def _by_person(answers: Answers, n_items: int) -> Answers:
+def _by_person(answers: Responses, n_items: int) -> Responses:
     """The same answers with each person once in `owner`, in ascending order; sorted by person,
     item, order, answer."""
     owner = answers.owner
@@ -232,11 +232,11 @@ def _by_person(answers: Answers, n_items: int) -> Answers:
         rows = np.lexsort((code, answers.order, code >> 1))
         code, order = code[rows], answers.order[rows]
     person, item = np.divmod(code >> 1, n_items)
-    return Answers(ranked[new], person, item, (code & 1).astype(np.uint8), order)
+    return Responses(ranked[new], person, item, (code & 1).astype(np.uint8), order)
 
 
 def _one_answer_an_item(
-    answers: Answers, n_items: int, duplicates: Duplicates, *, blind: bool
+    answers: Responses, n_items: int, duplicates: Duplicates, *, blind: bool
 ) -> tuple[Mask, Mask]:
     """Which rows count, and which are set aside because their person answered the item again."""
     first = _starts(answers.person * n_items + answers.item)
@@ -263,7 +263,7 @@ def _one_answer_an_item(
     return counts, unclear[run]
 
 
-def _sample(answers: Answers, max_answers: int, keyed_hash: KeyedHash) -> Mask:
+def _sample(answers: Responses, max_answers: int, keyed_hash: KeyedHash) -> Mask:
     """Whether each answer is among the first `max_answers` of its person in a secret order."""
     kept = np.ones(len(answers), np.bool_)
     n_answers = np.bincount(answers.person, minlength=len(answers.owner))
@@ -281,10 +281,10 @@ def _sample(answers: Answers, max_answers: int, keyed_hash: KeyedHash) -> Mask:
     return kept
 
 
-def _take(answers: Answers, rows: Mask) -> Answers:
+def _take(answers: Responses, rows: Mask) -> Responses:
     order = None if answers.order is None else answers.order[rows]
     columns = (answers.person[rows], answers.item[rows], answers.correct[rows])
-    return Answers(answers.owner, *columns, order)
+    return Responses(answers.owner, *columns, order)
 
 
 def _starts(values: Integers) -> Mask:
@@ -308,7 +308,7 @@ def _blob(batch: pa.RecordBatch) -> bytes:
     return blob
 
 
-def _of_blobs(blobs: Sequence[bytes]) -> Answers:
+def _of_blobs(blobs: Sequence[bytes]) -> Responses:
     tables = [pa.ipc.open_stream(blob).read_all() for blob in blobs]
     table = pa.concat_tables(tables).combine_chunks()
     (codes,) = table["code"].chunks
@@ -317,7 +317,7 @@ def _of_blobs(blobs: Sequence[bytes]) -> Answers:
     order = None
     if "order" in table.column_names:
         order = to_numpy(table["order"].chunks[0].flatten())
-    return Answers(
+    return Responses(
         owner=np.column_stack([to_numpy(table["0"]), to_numpy(table["1"])]),
         person=np.repeat(np.arange(len(table)), lengths),
         item=code >> 1,

@@ -6,13 +6,13 @@ from collections.abc import Iterable
 
 import numpy as np
 
-from hushrank.estimation.responses.differential import Counts, item_tiles, measurements_of_answers
+from hushrank.estimation.responses.measurements import Counts, item_tiles, measurements_of_answers
 from hushrank.transforms.engine.beam import beam
-from hushrank.transforms.responses.answer_sheets import Answers
+from hushrank.transforms.responses.answer_sheets import Responses
 
 
 class MeasurementsFn(beam.CombineFn):
-    """PCollection[Answers] -> Y, shape (m, m), int64: people right on i and wrong on j.
+    """PCollection[Responses] -> Y, shape (m, m), int64: people right on i and wrong on j.
 
     An element holds all answers of its people. One matrix product each, in tiles where there are
     many items.
@@ -24,7 +24,7 @@ class MeasurementsFn(beam.CombineFn):
     def create_accumulator(self) -> Counts:
         return np.zeros((self._n_items, self._n_items), np.int64)
 
-    def add_input(self, y: Counts, sheets: Answers) -> Counts:
+    def add_input(self, y: Counts, sheets: Responses) -> Counts:
         columns = (sheets.person, sheets.item, sheets.correct)
         for tile in item_tiles(self._n_items):
             y[tile] += measurements_of_answers(*columns, self._n_items, *tile)

@@ -24,7 +24,7 @@ from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.common.bits_tally import bits_tally
 from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.engine.beam import TaggedOutput, beam
-from hushrank.transforms.responses.answer_sheets import Answers
+from hushrank.transforms.responses.answer_sheets import Responses
 
 PARTS = 16
 TALLY = "tally"  # a side output
@@ -49,13 +49,13 @@ class RandomizedSums:
 
 
 class RandomizeAnswers(beam.DoFn):
-    """Answers (all of each person's together) -> RandomizedSums, and a tally of the bits."""
+    """Responses (all of each person's together) -> RandomizedSums, and a tally of the bits."""
 
     def __init__(self, local: LocalAnswers, n_items: int) -> None:
         self._local = local
         self._n_items = n_items
 
-    def process(self, sheets: Answers) -> Iterator[Any]:
+    def process(self, sheets: Responses) -> Iterator[Any]:
         """Draw every answer's coin here: a source of bits that was pickled would repeat itself."""
         local, bits = self._local, system_bits()
         noisy = randomize_answers(sheets.person, sheets.correct, local.response, bits)

@@ -16,7 +16,7 @@ from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue
 from hushrank.transforms.common.encode import Rules, missing, pseudonyms, rejected_rows
 from hushrank.transforms.common.schema import by_distinct, is_text, to_numpy, to_text
-from hushrank.transforms.responses.answer_sheets import Answers
+from hushrank.transforms.responses.answer_sheets import Responses
 from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
 
 ANSWER_TEXTS = {"1": 1, "1.0": 1, "true": 1, "0": 0, "0.0": 0, "false": 0}
@@ -35,19 +35,19 @@ Mask = NDArray[np.bool_]
 
 
 @dataclass(frozen=True, slots=True)
-class EncodedAnswers:
+class EncodedResponses:
     """What became of a batch: the valid answers, and the rows that broke a rule, with the rule."""
 
-    answers: Answers
+    answers: Responses
     rejects: pa.Table | None  # the columns read, and `reason`
 
 
-def encode_answers(
+def encode_responses(
     batch: pa.RecordBatch,
     columns: ResponseColumns | WideColumns,
     catalogue: Catalogue,
     keyed_hash: KeyedHash,
-) -> EncodedAnswers:
+) -> EncodedResponses:
     """Encode one batch.
 
     Args:
@@ -73,13 +73,13 @@ def encode_answers(
     valid = ~np.logical_or.reduce([broken for _, broken in rules])
     rows = np.flatnonzero(valid)
     owner, person = _people(batch[columns.user], rows, keyed_hash)
-    answers = Answers(owner, person, item[rows], answer[rows].astype(np.uint8), _at(order, rows))
-    return EncodedAnswers(answers, rejected_rows(batch, valid, rules))
+    answers = Responses(owner, person, item[rows], answer[rows].astype(np.uint8), _at(order, rows))
+    return EncodedResponses(answers, rejected_rows(batch, valid, rules))
 
 
 def _encode_wide(
     batch: pa.RecordBatch, columns: WideColumns, keyed_hash: KeyedHash
-) -> EncodedAnswers:
+) -> EncodedResponses:
     marks = np.column_stack([_marks(batch[name]) for name in columns.items])
     order, order_rules = _order(batch, columns.order)
     rules = [
@@ -92,14 +92,14 @@ def _encode_wide(
     owner, person_of_row = _people(batch[columns.user], rows, keyed_hash)
     marks = marks[rows]
     row, item = np.nonzero(marks >= 0)
-    answers = Answers(
+    answers = Responses(
         owner,
         person_of_row[row],
         item,
         marks[row, item].astype(np.uint8),
         _at(order, rows[row]),
     )
-    return EncodedAnswers(answers, rejected_rows(batch, valid, rules))
+    return EncodedResponses(answers, rejected_rows(batch, valid, rules))
 
 
 def _people(column: pa.Array, rows: Integers, keyed_hash: KeyedHash) -> tuple[Hashes, Integers]:

@@ -7,7 +7,7 @@ import pytest
 
 from hushrank.estimation.common.links import LINKS, LOGISTIC, PROBIT, Link
 from hushrank.estimation.comparisons.model_selection import select_link
-from hushrank.estimation.fit.debiased import AnswerVariance
+from hushrank.estimation.fit.pair_fit import AnswerVariance
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.fit.weighted_pairs import UNITS, WeightedPairs
 

@@ -9,8 +9,8 @@ from hushrank.estimation.common.central_noise import calibrate_pair_counts, rele
 from hushrank.estimation.common.links import LAPLACE, LINKS, LOGISTIC, PROBIT
 from hushrank.estimation.common.matrices import PairCounts
 from hushrank.estimation.comparisons.noisy_pairs import fit_noisy_pairs
-from hushrank.estimation.fit.debiased import estimate_from
 from hushrank.estimation.fit.likelihood import Objective
+from hushrank.estimation.fit.pair_fit import estimate_from
 from hushrank.estimation.fit.solve import minimise
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import seeded_bits, system_bits

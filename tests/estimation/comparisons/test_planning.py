@@ -14,7 +14,7 @@ from hushrank.estimation.comparisons.planning import (
     people_needed,
     predicted_error,
 )
-from hushrank.estimation.fit.debiased import AnswerVariance, fit_scores
+from hushrank.estimation.fit.pair_fit import AnswerVariance, fit_scores
 from hushrank.estimation.fit.weighted_pairs import UNITS, WeightedPairs
 
 N, REPLICATES = 12, 200

@@ -22,7 +22,7 @@ from hushrank.estimation.common.matrices import (
 from hushrank.estimation.common.sparse_counts import CellCounts
 from hushrank.estimation.comparisons import public_pairs
 from hushrank.estimation.comparisons.public_pairs import fit_public_pairs
-from hushrank.estimation.fit.debiased import estimate_from
+from hushrank.estimation.fit.pair_fit import estimate_from
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import seeded_bits, system_bits
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit

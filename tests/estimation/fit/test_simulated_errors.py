@@ -7,7 +7,7 @@ import pytest
 from scipy.sparse import csr_array
 
 from hushrank.estimation.fit import simulated_errors
-from hushrank.estimation.fit.debiased import laplacian
+from hushrank.estimation.fit.pair_fit import laplacian
 from hushrank.estimation.fit.simulated_errors import Edges, simulated_variances
 from hushrank.estimation.fit.solve import ConvergenceError
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from hushrank.estimation.fit.debiased import estimate_from
+from hushrank.estimation.fit.pair_fit import estimate_from
 from hushrank.estimation.rankings.ranking_counts import count_rankings
 from hushrank.estimation.rankings.ranking_estimates import (
     borda_estimate,

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 from scipy.stats import binomtest
 
-from hushrank.estimation.responses.differential import measurements_of_answers
+from hushrank.estimation.responses.measurements import measurements_of_answers
 from hushrank.estimation.responses.randomized_measurements import (
     UNITS,
     RandomizedMeasurements,

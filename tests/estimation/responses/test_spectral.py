@@ -12,8 +12,8 @@ from numpy.typing import NDArray
 from scipy.special import expit
 
 from hushrank.estimation.responses import spectral
-from hushrank.estimation.responses.differential import measurements_of_answers
 from hushrank.estimation.responses.item_graph import ItemGraph, complete_graph, random_graph
+from hushrank.estimation.responses.measurements import measurements_of_answers
 from hushrank.estimation.responses.spectral import (
     ChainOptions,
     Connection,

@@ -17,12 +17,12 @@ from scipy.special import expit
 from scipy.stats import binomtest
 
 from hushrank.estimation.common.estimate import top_k
-from hushrank.estimation.responses.differential import (
+from hushrank.estimation.responses.item_graph import ItemGraph, complete_graph, random_graph
+from hushrank.estimation.responses.measurements import (
     DifferentialMeasurements,
     measurements_of_block,
     measurements_on,
 )
-from hushrank.estimation.responses.item_graph import ItemGraph, complete_graph, random_graph
 from hushrank.estimation.responses.private_measurements import (
     calibrate_measurements,
     release_measurements,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from hushrank.estimation.common.links import link_named
-from hushrank.estimation.fit.debiased import AnswerVariance, fit_scores
+from hushrank.estimation.fit.pair_fit import AnswerVariance, fit_scores
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs, weighted_sums
 from hushrank.privacy.randomized_response import randomize
 from hushrank.privacy.randomness import seeded_bits

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.estimation.common.links import link_named
-from hushrank.estimation.fit.debiased import AnswerVariance, DebiasedFit, fit_scores
+from hushrank.estimation.fit.pair_fit import AnswerVariance, DebiasedFit, fit_scores
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs
 from hushrank.flows.config.survey import load_config

@@ -16,7 +16,7 @@ from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import Bounds, bound_bucket
 from hushrank.transforms.comparisons.owned_rows import own
-from hushrank.transforms.comparisons.shuffle import Parcel, Partitioning, pack, unpack
+from hushrank.transforms.comparisons.shuffle import OwnedParcel, Partitioning, pack, unpack
 from tests.statistics import FALSE_POSITIVE_RATE, uniform_p_value
 from tests.strategies import comparison_logs
 
@@ -101,7 +101,7 @@ def test_what_is_kept_does_not_depend_on_order_shards_or_other_users(log, most, 
     assert as_rows(bounded(shuffled, bounds).kept) == whole
 
     cut = random.randint(0, len(log))
-    parcels: dict[int, list[Parcel]] = {}
+    parcels: dict[int, list[OwnedParcel]] = {}
     for part in (shuffled[:cut], shuffled[cut:]):
         for partition, parcel in pack(owned(part, bounds), Partitioning(1, 1), None):
             parcels.setdefault(partition, []).append(parcel)

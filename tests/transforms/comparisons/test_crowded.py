@@ -16,7 +16,7 @@ from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import Bounds, bound_bucket
 from hushrank.transforms.comparisons.crowded import bound_crowded
 from hushrank.transforms.comparisons.owned_rows import OwnedRows, own
-from hushrank.transforms.comparisons.shuffle import Parcel, Partitioning, pack, unpack
+from hushrank.transforms.comparisons.shuffle import OwnedParcel, Partitioning, pack, unpack
 from hushrank.transforms.storage.spill_file import SpillFile
 
 N_ITEMS, KEY = 5, bytes(range(32))
@@ -90,7 +90,7 @@ def test_a_partition_above_the_limit_is_read_piece_by_piece_and_is_the_same(spil
     made = [OwnedRows(rng.integers(0, 2**63, (6, 400), dtype=np.uint64) * 2) for _ in range(3)]
     with tempfile.TemporaryFile() as file:
         spill = SpillFile(file.fileno()) if spilled else None
-        partitions: dict[int, list[Parcel]] = {}
+        partitions: dict[int, list[OwnedParcel]] = {}
         for rows in made:
             for partition, parcel in pack(rows, Partitioning(1, 3), spill):
                 partitions.setdefault(partition, []).append(parcel)

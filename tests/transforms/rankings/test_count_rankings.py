@@ -8,7 +8,7 @@ from hushrank.privacy.mallows import synthetic_rankings
 from hushrank.privacy.randomness import seeded_bits, system_bits
 from hushrank.transforms.common.randomisation import RankingMechanism
 from hushrank.transforms.rankings.count_rankings import RankingCountsFn
-from hushrank.transforms.rankings.private_rankings import privatize_rankings
+from hushrank.transforms.rankings.private_rankings import randomize_rankings
 from hushrank.transforms.rankings.rankings import Rankings
 
 MALLOWS = RankingMechanism.MALLOWS
@@ -18,7 +18,7 @@ def test_sums_do_not_depend_on_how_rankings_are_split():
     items = synthetic_rankings(np.tile([2, 0, 1], 300), np.full(300, 3), 1.0, seeded_bits(3))
     rankings = Rankings(items, np.full(300, 3), np.full(300, 1.0))
     private = [
-        privatize_rankings(
+        randomize_rankings(
             rankings.take(np.arange(start, stop)), MALLOWS, system_bits(), already_private=True
         )
         for start, stop in ((0, 10), (10, 10), (10, 250), (250, 300))
@@ -33,7 +33,7 @@ def test_sums_do_not_depend_on_how_rankings_are_split():
     merged = combine.extract_output(combine.merge_accumulators([other, total]))
     whole = combine.add_input(
         combine.create_accumulator(),
-        privatize_rankings(rankings, MALLOWS, system_bits(), already_private=True),
+        randomize_rankings(rankings, MALLOWS, system_bits(), already_private=True),
     )
     for name, array in whole.arrays().items():
         np.testing.assert_array_equal(merged.arrays()[name], array)

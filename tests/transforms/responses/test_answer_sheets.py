@@ -13,8 +13,8 @@ from scipy.stats import chisquare
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.responses.answer_sheets import (
     MAX_ITEMS,
-    Answers,
     Duplicates,
+    Responses,
     answers_in,
     blobs_by_person,
     sheets_of_crowd,
@@ -34,12 +34,14 @@ ROWS = st.lists(
 )
 
 
-def answers_of(rows: list[Row], *, ordered: bool = True) -> Answers:
+def answers_of(rows: list[Row], *, ordered: bool = True) -> Responses:
     """One run a row: a person stands in `owner` as often as they answered."""
     person, item, correct, order = np.array(rows, np.int64).T
     owner = HASH.of_integers(person.copy())
     places = np.arange(len(rows))
-    return Answers(owner, places, item, correct.astype(np.uint8), order.copy() if ordered else None)
+    return Responses(
+        owner, places, item, correct.astype(np.uint8), order.copy() if ordered else None
+    )
 
 
 def sheets_of(rows, max_answers=N_ITEMS, duplicates=Duplicates.FIRST, *, key=HASH, ordered=True):
@@ -49,7 +51,7 @@ def sheets_of(rows, max_answers=N_ITEMS, duplicates=Duplicates.FIRST, *, key=HAS
     return _as_set(sheets.kept), _as_set(sheets.refused), sheets.tally
 
 
-def _as_set(answers: Answers) -> set[tuple[int, int, int]]:
+def _as_set(answers: Responses) -> set[tuple[int, int, int]]:
     person = [PEOPLE[tuple(owner)] for owner in answers.owner[answers.person]]
     found = list(zip(person, answers.item.tolist(), answers.correct.tolist(), strict=True))
     return set(found)
@@ -131,7 +133,7 @@ def test_nobody_keeps_more_than_k_and_nobody_with_less_loses_any():
 def test_people_who_share_64_bits_of_their_pseudonym_stay_apart():
     owner = np.array([[1, 5], [1, 3], [1, 5]], np.uint64)
     item, correct = np.array([0, 1, 2]), np.array([1, 0, 0], np.uint8)
-    answers = Answers(owner, np.arange(3), item, correct)
+    answers = Responses(owner, np.arange(3), item, correct)
     (blob,) = (blob for _, blob in blobs_by_person(answers, N_ITEMS, 1))
     kept = sheets_of_partition([blob], N_ITEMS, 6, Duplicates.REFUSE, HASH).kept
     assert kept.owner.tolist() == [[1, 3], [1, 5]]
@@ -156,7 +158,7 @@ def test_blind_to_who_was_right_the_same_items_count(duplicates):
     def items_kept(second: int, *, blind: bool) -> list[int]:
         person, item = np.zeros(3, np.int64), np.array([0, 0, 1])
         correct, order = np.array([1, second, 1], np.uint8), np.array([5, 5, 6])
-        answers = Answers(np.ones((1, 2), np.uint64), person, item, correct, order)
+        answers = Responses(np.ones((1, 2), np.uint64), person, item, correct, order)
         blobs = [blob for _, blob in blobs_by_person(answers, 2, 1)]
         sheets = sheets_of_partition(blobs, 2, 2, duplicates, HASH, blind=blind)
         return sheets.kept.item.tolist()

@@ -12,7 +12,7 @@ from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.schema import InputError, check_schema
 from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
-from hushrank.transforms.responses.responses import encode_answers
+from hushrank.transforms.responses.responses import encode_responses
 
 HASH = KeyedHash(bytes(32))
 ITEMS = Catalogue(("add", "divide", "root"))
@@ -22,7 +22,7 @@ WIDE = WideColumns(user="who", items=ITEMS.names)
 
 
 def encoded(columns, /, **arrays):
-    return encode_answers(pa.record_batch(arrays), columns, ITEMS, HASH)
+    return encode_responses(pa.record_batch(arrays), columns, ITEMS, HASH)
 
 
 def answers(right, **changes):

@@ -67,7 +67,7 @@ def local(table: EpsilonTable | None) -> Callable[..., list[Row]]:
 
 
 def sheets(batch: pa.RecordBatch, columns: Any, items: Catalogue) -> list[Row]:
-    rows = responses.encode_answers(batch, columns, items, HASH).answers
+    rows = responses.encode_responses(batch, columns, items, HASH).answers
     order = rows.item if rows.order is None else rows.order
     whose = rows.owner[rows.person].T
     return list(zip(rows.item, rows.correct, order, *whose, strict=True))

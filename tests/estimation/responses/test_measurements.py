@@ -8,8 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from hushrank.estimation.responses import differential
-from hushrank.estimation.responses.differential import (
+from hushrank.estimation.responses import measurements as differential
+from hushrank.estimation.responses.item_graph import ItemGraph, complete_graph
+from hushrank.estimation.responses.measurements import (
     DifferentialMeasurements,
     item_tiles,
     joint_answers_of_answers,
@@ -18,7 +19,6 @@ from hushrank.estimation.responses.differential import (
     measurements_of_block,
     measurements_on,
 )
-from hushrank.estimation.responses.item_graph import ItemGraph, complete_graph
 
 MISSING, WRONG, RIGHT = 0, 1, 2
 PATH = ItemGraph(4, np.array([[0, 1], [1, 2], [2, 3]]))

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from hushrank.privacy.differential import measurement_sensitivity
+from hushrank.privacy.measurement_sensitivity import measurement_sensitivity
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
 
 MISSING, WRONG, RIGHT = 0, 1, 2

@@ -35,7 +35,7 @@ from hushrank.transforms.common.encode import MALFORMED, missing
 from hushrank.transforms.common.epsilons import EpsilonSource, EpsilonTable, read_epsilon_table
 from hushrank.transforms.common.randomisation import RankingMechanism
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.rankings.private_rankings import PrivateRankings, privatize_rankings
+from hushrank.transforms.rankings.private_rankings import PrivateRankings, randomize_rankings
 from hushrank.transforms.rankings.ranking_blobs import (
     blob_of_pieces,
     blob_of_rankings,
@@ -198,7 +198,7 @@ class _Work:
             rankings = self._whole(blobs)
             rankings = rankings.take(np.argsort(self.bits.words(len(rankings))))
             if len(rankings):
-                private = privatize_rankings(rankings, self.form.mechanism, self.bits)
+                private = randomize_rankings(rankings, self.form.mechanism, self.bits)
                 yield self._table(private, contest, numbered)
                 numbered += len(rankings)
 

@@ -18,8 +18,8 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import chisquare
 
-from hushrank.pipelines.privatize import privatize_rankings as pipeline
-from hushrank.pipelines.privatize.privatize_rankings import PrivateForm, privatize_ranking_file
+from hushrank.pipelines.privatize import rankings_file as pipeline
+from hushrank.pipelines.privatize.rankings_file import PrivateForm, privatize_ranking_file
 from hushrank.privacy.randomness import RandomBits, system_bits
 from hushrank.transforms.common.epsilons import EpsilonSource
 from hushrank.transforms.common.randomisation import RankingMechanism

@@ -17,7 +17,7 @@ from scipy.optimize import minimize
 from scipy.stats import binomtest
 
 from hushrank.estimation.common.links import LINKS, LOGISTIC, PROBIT, Link, link_named
-from hushrank.estimation.fit.debiased import (
+from hushrank.estimation.fit.pair_fit import (
     AnswerVariance,
     estimate_from,
     fit_scores,

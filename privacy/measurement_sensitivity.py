@@ -3,7 +3,7 @@
 Y_ij counts the people who were right on item i and wrong on item j. A person with s right and f
 wrong answers, s + f <= K, adds a table of ones: s f of them, at most floor(K^2 / 4). Of Y_ij and
 Y_ji at most one gets a one. The bound is exact on the complete graph, and checked by enumeration
-over all small inputs, like the others, in `tests/privacy/test_differential.py`.
+over all small inputs, like the others, in `tests/privacy/test_measurement_sensitivity.py`.
 
 References:
     [NZ] Nguyen, Zhang. Optimal and private learning from human response data. 2023.
