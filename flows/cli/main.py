@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated
 
@@ -130,15 +130,22 @@ def init(
     Console().print(write_proposal(propose_config(answers, out), out), soft_wrap=True, markup=False)
 
 
+def _night(day: str | None) -> date | None:
+    if day is None:
+        return None
+    from hushrank.flows.config.schedule import day_of
+
+    return day_of(day, "--date")
+
+
 @app.command()
 def validate(
     config: ConfigPath, day: Night = None, no_privacy: Annotated[bool, NO_PRIVACY] = False
 ) -> None:
     """Check everything that can be checked without reading a row or spending budget."""
-    from hushrank.flows.config.schedule import day_of
     from hushrank.flows.run.job import prepare_job, read_survey
 
-    night = None if day is None else day_of(day, "--date")
+    night = _night(day)
     job = prepare_job(read_survey(config, no_privacy=no_privacy), night=night)
     from hushrank.flows.display import show_checks
     from hushrank.flows.run.budget import ledger_of
@@ -173,9 +180,7 @@ def run(
     """Rank privately: check, reserve budget, reduce, draw noise, estimate, publish."""
     if again and day is None:
         raise ConfigError("--again goes with --date; leave one out or add the other.")
-    from hushrank.flows.config.schedule import day_of
-
-    night = None if day is None else day_of(day, "--date")
+    night = _night(day)
     if plan_only:
         from hushrank.flows.run.job import prepare_job, read_survey
         from hushrank.flows.run.stage_table import show_stages

@@ -15,6 +15,7 @@ from hushrank.flows.errors import BudgetRefused, DrawError, LedgerError
 from hushrank.flows.ledger.input_names import InputNames
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.run import steps
+from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.ledger_loss import LostRelease, lost_once
 from hushrank.flows.run.ledger_recovery import _accept, _of_the_ledger
 from hushrank.privacy.accounting import Spend
@@ -210,7 +211,7 @@ def test_a_release_of_a_past_period_that_was_accepted_is_published_again(survey,
     (kept,) = (survey.folder / "second" / "releases").iterdir()
     early = datetime.now(UTC) - timedelta(days=62)
     lost = LostRelease(kept.name[11:], Spend(epsilon=2.0), early, published=True)
-    _accept(steps.ledger_of(load_config(survey.config)), "a test", "", [lost])
+    _accept(ledger_of(load_config(survey.config)), "a test", "", [lost])
     code, printed = command("run", survey.config, "--direct")
     assert (code, "nothing was spent now" in printed) == (0, True), printed
     assert "zoo has epsilon 4.00 left" in command("ledger", "show", survey.config)[1]

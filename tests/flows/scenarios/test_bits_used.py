@@ -217,7 +217,7 @@ import hashlib, json, os, sys
 from pathlib import Path
 from hushrank.transforms.engine import in_process
 in_process.choose()  # the graph of small inputs; and no engine, so no thread, so it can be forked
-from hushrank.flows.run.job import prepare_job
+from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.steps import draw, reduce
 from hushrank.flows.run.confidential_folder import load_arrays

@@ -229,7 +229,7 @@ from hushrank.transforms.engine import in_process
 in_process.choose()  # before anything loads Beam, which takes longer than the run
 from hushrank.flows.run import run as nightly
 from hushrank.flows.methods import noisy_counts
-from hushrank.flows.run.job import prepare_job
+from hushrank.flows.run.job import prepare_job, read_survey
 from tests.flows.conftest import InProcessReducer
 
 config, point = Path(sys.argv[1]), sys.argv[2]
@@ -351,7 +351,7 @@ def test_who_is_interrupted_while_the_child_counts_meets_no_counts_later(survey,
 KILLED_PARENT = """
 import os, signal, sys
 from pathlib import Path
-from hushrank.flows.run.job import prepare_job
+from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.confidential_folder import make_confidential

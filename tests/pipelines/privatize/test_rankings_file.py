@@ -261,8 +261,8 @@ def test_nothing_is_overwritten_or_left_half_written(tmp_path, monkeypatch) -> N
             raise KeyboardInterrupt
         return real(rankings, mechanism, bits)
 
-    real = pipeline.privatize_rankings
-    monkeypatch.setattr(pipeline, "privatize_rankings", fails_later)
+    real = pipeline.randomize_rankings
+    monkeypatch.setattr(pipeline, "randomize_rankings", fails_later)
     with pytest.raises(KeyboardInterrupt):
         private_file(tmp_path, table, LONG, out="other.parquet")
     left = sorted(path.name for path in tmp_path.iterdir())
