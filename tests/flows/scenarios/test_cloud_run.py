@@ -254,7 +254,7 @@ def test_rows_that_do_not_fit_into_memory_wait_on_a_disk_that_was_named(
     cloud, command, store, tmp_path, monkeypatch
 ):
     monkeypatch.setattr(MemoryPlan, "of", little_memory)
-    # Beam logs the error too; a handler that another test has left may have a stream that is closed.
+    # Beam logs the error too, and a handler of another test may have a stream that is closed.
     monkeypatch.setattr(logging, "raiseExceptions", False)
     code, printed = command("run", cloud.config, "--direct")
     said = " ".join(printed.split())
