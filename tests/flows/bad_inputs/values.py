@@ -80,6 +80,7 @@ NOWHERE = {
     "unknown-alias": Literal("*nobody"),
     "binary": Literal("!!binary aGVsbG8="),
 }
+MAY_BE_EMPTY = ("ledger.alerts", "ledger.other_people")
 TEXT = {"number": 1.5, "section": {"a": 1}, "list": [[1]], "true": True, "empty": ""}
 NUMBER = {
     "text": "many",
@@ -141,7 +142,7 @@ def _refused_by(dotted: str, annotation: Any) -> dict[str, Any]:
             del values["text"], values["unknown"]
             values["unknown-kind"] = "hadoop"
     elif tuple in leaves or any(str(each).startswith("tuple") for each in leaves):
-        values = {**LIST, "empty": []} if dotted != "ledger.alerts" else {**LIST}
+        values = {**LIST, "empty": []} if dotted not in MAY_BE_EMPTY else {**LIST}
     elif bool in leaves:
         values = {**YES_OR_NO}
     elif float in leaves:
