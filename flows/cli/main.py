@@ -151,11 +151,11 @@ def validate(
     from hushrank.flows.run.budget import ledger_of
     from hushrank.flows.run.ledger_witness import require_remembered
 
-    ledger = ledger_of(job.config)
+    ledger, inputs = ledger_of(job.config), job.planned_inputs
     if job.safe:
-        require_remembered(job.config, ledger, job.planned_inputs.plain)
-        ledger.check(job.terms.spend, job.planned_inputs)
-    show_checks(Console(), job, ledger.balance(job.planned_inputs))
+        require_remembered(job.config, ledger, inputs.plain)
+        ledger.check(job.terms.spend, inputs)
+    show_checks(Console(), job, ledger.balance(inputs))
 
 
 @app.command()

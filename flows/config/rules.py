@@ -40,11 +40,7 @@ NOT_FOR_SPARK = (
 )
 _ONE_EPSILON = (
     "needs exactly one of privacy.epsilon (a number for all), privacy.epsilon_table (a file with"
-    " the columns user and epsilon) and input.columns.epsilon (a column of the answers)"
-)
-_ONE_EPSILON_OF_RANKINGS = (
-    "needs exactly one of privacy.epsilon (a number for all), privacy.epsilon_table (a file with"
-    " the columns user and epsilon) and input.columns.epsilon (a column of the rankings)"
+    " the columns user and epsilon) and input.columns.epsilon (a column of the {})"
 )
 _TIES_SHOW = (
     "{} would show which answers were ties, because only the other ones count in full. Write ties:"
@@ -239,11 +235,18 @@ def _problems_of_responses(config: Sections) -> Iterable[tuple[str, str]]:
         yield "privacy", "method: spectral-rr takes one epsilon for all, and true answers"
 
 
+def _problems_of_sources(
+    privacy: PrivacyConfig, column: str | None, rows: str
+) -> Iterable[tuple[str, str]]:
+    """Epsilons that come from nowhere, or from two places."""
+    sources = (privacy.epsilon, privacy.epsilon_table, column)
+    if sum(source is not None for source in sources) != 1:
+        yield "privacy", _ONE_EPSILON.format(rows)
+
+
 def _problems_of_answers(config: Sections) -> Iterable[tuple[str, str]]:
     privacy, columns = config.privacy, config.comparisons.columns
-    sources = (privacy.epsilon, privacy.epsilon_table, columns.epsilon)
-    if sum(source is not None for source in sources) != 1:
-        yield "privacy", _ONE_EPSILON
+    yield from _problems_of_sources(privacy, columns.epsilon, "answers")
     if columns.event is not None:
         yield (
             "input.columns.event",
@@ -294,9 +297,7 @@ def _problems_of_rankings(config: Sections) -> Iterable[tuple[str, str]]:
 
 def _problems_of_epsilon(config: Sections) -> Iterable[tuple[str, str]]:
     privacy, columns = config.privacy, config.rankings.columns
-    sources = (privacy.epsilon, privacy.epsilon_table, columns.epsilon)
-    if sum(source is not None for source in sources) != 1:
-        yield "privacy", _ONE_EPSILON_OF_RANKINGS
+    yield from _problems_of_sources(privacy, columns.epsilon, "rankings")
     if privacy.mechanism is RankingMechanism.LAPLACE_RANKS and privacy.epsilon is None:
         yield "privacy.epsilon", "missing; mechanism: laplace-ranks takes one number for all"
     if config.model.debiased is True:

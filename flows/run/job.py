@@ -89,7 +89,7 @@ class Job:
         """
         if self.known_id is not None:
             return self.known_id
-        return ledger_key(self.config.ledger.path).tag(Purpose.RELEASE, self._described())
+        return self._key.tag(Purpose.RELEASE, self._described())
 
     @cached_property
     def inputs(self) -> InputNames:
@@ -98,7 +98,11 @@ class Job:
         Raises:
             LedgerError: the ledger's secret cannot be read or made.
         """
-        return input_names(self.config.input.paths, self.files, ledger_key(self.config.ledger.path))
+        return input_names(self.config.input.paths, self.files, self._key)
+
+    @cached_property
+    def _key(self) -> LedgerKey:
+        return ledger_key(self.config.ledger.path)
 
     @property
     def planned_inputs(self) -> InputNames:

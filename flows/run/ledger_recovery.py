@@ -26,7 +26,7 @@ class Finding:
     Attributes:
         text: what; `effect`: what going on means. Neither has a stop at its end.
         lost: attempts that the ledger should have counted.
-        witness: hash of the witness that tells it (`flows.ledger_witness`); empty: none does.
+        witness: hash of the witness that tells it (`flows.run.ledger_witness`); empty: none does.
     """
 
     text: str

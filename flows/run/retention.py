@@ -17,7 +17,7 @@ from pathlib import Path
 
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ArchiveError, ConfigError, RunInProgress
-from hushrank.flows.ledger.account import Attempt, ReleaseState
+from hushrank.flows.ledger.account import Account, Attempt, ReleaseState
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.release.archive import check_intact, find_archived
 from hushrank.flows.run.confidential_folder import (
@@ -59,10 +59,9 @@ def overdue(config: SurveyConfig, ledger: Ledger, now: datetime) -> list[Overdue
             f"confidential: {config.confidential}: is in Cloud Storage, where a lifecycle rule of"
             " the bucket deletes what is old (confidential_days of infra/terraform)."
         )
-    found: list[Overdue] = []
-    for work in release_folders(config.confidential):
-        found += _overdue_of(config, ledger, work, now)
-    return found
+    account = ledger.book().account
+    works = release_folders(config.confidential)
+    return [each for work in works for each in _overdue_of(config, account, work, now)]
 
 
 def delete(config: SurveyConfig, ledger: Ledger, now: datetime) -> list[Overdue]:
@@ -74,9 +73,8 @@ def delete(config: SurveyConfig, ledger: Ledger, now: datetime) -> list[Overdue]
     deleted = []
     for release_id in dict.fromkeys(each.release_id for each in overdue(config, ledger, now)):
         with suppress(RunInProgress), ledger.run_lock(release_id):  # a run sees to its own
-            for each in _overdue_of(
-                config, ledger, Path(str(config.confidential / release_id)), now
-            ):
+            account, work = ledger.book().account, Path(str(config.confidential / release_id))
+            for each in _overdue_of(config, account, work, now):
                 if each.path.is_dir() and not each.path.is_symlink():
                     shutil.rmtree(each.path)
                 else:
@@ -86,9 +84,8 @@ def delete(config: SurveyConfig, ledger: Ledger, now: datetime) -> list[Overdue]
 
 
 def _overdue_of(
-    config: SurveyConfig, ledger: Ledger, work: Path, now: datetime
+    config: SurveyConfig, account: Account, work: Path, now: datetime
 ) -> Iterator[Overdue]:
-    account = ledger.book().account
     attempt, unsafe = account.attempt(work.name), work.name in account.unsafe()
     failed = attempt is not None and _failed(work, attempt)
     over = unsafe if attempt is None else attempt.state in OVER

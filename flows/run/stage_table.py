@@ -11,7 +11,7 @@ from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.run.confidential_folder import DRAWN_FILE
 from hushrank.flows.run.job import Job
-from hushrank.flows.run.stages import REDUCE, STEPS, Step
+from hushrank.flows.run.stages import REDUCE, STEPS
 from hushrank.flows.terminal import Console
 from hushrank.privacy.keyed_hash import KEY_BYTES, SecretKey
 from hushrank.privacy.randomness import BitSource
@@ -36,14 +36,9 @@ def stage_rows(job: Job) -> list[Row]:
         if step is REDUCE:
             rows += _engine_rows(job)
         else:
-            rows.append((step.name, step.reads, step.writes, _side(step, job)))
+            side = _crossing(job) if step.crosses else RELEASED
+            rows.append((step.name, step.reads, step.writes, side))
     return rows
-
-
-def _side(step: Step, job: Job) -> str:
-    if step.crosses:
-        return _crossing(job)
-    return PROTECTED if step.is_protected else RELEASED
 
 
 def _engine_rows(job: Job) -> Iterator[Row]:

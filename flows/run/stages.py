@@ -33,7 +33,6 @@ class Step:
         writes: where to.
         says: what it does for a job; from the configuration and the names of the files only.
         retries: how often it is repeated after a failure that is nobody's mistake.
-        is_protected: whether it sees rows or what was counted of them, without noise.
         crosses: whether what it writes may be shown where what it reads may not.
     """
 
@@ -42,7 +41,6 @@ class Step:
     writes: str
     says: Callable[[Job], str]
     retries: int = 0
-    is_protected: bool = False
     crosses: bool = False
 
 
@@ -90,9 +88,9 @@ def _noise(job: Job) -> str:
 
 
 RESERVE = Step("reserve", "ledger", "ledger", _reserves)
-REDUCE = Step("reduce", "input", EXACT_FILE, _reads, retries=2, is_protected=True)
+REDUCE = Step("reduce", "input", EXACT_FILE, _reads, retries=2)
 DRAW = Step(  # never repeated: a second draw would be a second release
-    "draw", EXACT_FILE, f"ledger, {DRAWN_FILE}", _noise, is_protected=True, crosses=True
+    "draw", EXACT_FILE, f"ledger, {DRAWN_FILE}", _noise, crosses=True
 )
 ESTIMATE = Step(
     "estimate",

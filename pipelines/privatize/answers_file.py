@@ -23,9 +23,8 @@ from hushrank.transforms.common.epsilons import (
     Shares,
     read_epsilon_table,
 )
-from hushrank.transforms.common.plain_text import hidden_character
 from hushrank.transforms.common.randomisation import Randomisation
-from hushrank.transforms.common.schema import InputError, Ties, is_text, names_in
+from hushrank.transforms.common.schema import InputError, Ties, is_text, items_in
 from hushrank.transforms.comparisons.privatize import privatize
 from hushrank.transforms.comparisons.true_answers import Answers, encode_answers, share_epsilons
 from hushrank.transforms.storage.files import FileFormat, InputFile, check_files
@@ -89,8 +88,7 @@ def _items(splits: list[Split], columns: AnswerColumns) -> tuple[Catalogue, bool
     names: set[str] = set()
     for split in splits:
         for batch in read_batches(split):
-            found = names_in(batch.rows[side] for side in sides)
-            names |= {name for name in found if hidden_character(name) is None}
+            names |= items_in(batch.rows[side] for side in sides)
     if len(names) < 2:
         raise InputError(f"{splits[0].file.path}: fewer than two items occur. Nothing was written.")
     as_text = any(is_text(splits[0].schema.field(side).type) for side in sides)

@@ -8,8 +8,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from hushrank.transforms.common.catalogue import Catalogue
-from hushrank.transforms.common.plain_text import hidden_character
-from hushrank.transforms.common.schema import InputError, is_text, names_in
+from hushrank.transforms.common.schema import InputError, is_text, items_in, names_in
 from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns, of_contest
 from hushrank.transforms.storage.read import Split, read_batches
 
@@ -41,8 +40,7 @@ def occurring(splits: Sequence[Split], columns: RankingColumns) -> Occurring:
     names = set[str]()
     for split in splits:
         for batch in read_batches(split):
-            found = names_in([_items(batch.rows, columns)])
-            names |= {name for name in found if hidden_character(name) is None}
+            names |= items_in([_items(batch.rows, columns)])
     if len(names) < 2:
         raise InputError(f"{splits[0].file.path}: fewer than two items occur. Nothing was written.")
     schema = splits[0].schema

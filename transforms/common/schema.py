@@ -16,6 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from hushrank.transforms.common.plain_text import hidden_character
+
 
 class InputError(ValueError):
     """An input that the job cannot read. The text says which file, which rule and how to fix it."""
@@ -174,6 +176,11 @@ def names_in(columns: Iterable[pa.Array]) -> set[str]:
             found = found.filter(pc.less(found, pa.scalar(1 << 63, pa.uint64())))
         names.update(name.strip() for name in found.cast(pa.large_string()).to_pylist())
     return names - {""}
+
+
+def items_in(columns: Iterable[pa.Array]) -> set[str]:
+    """As `names_in`, of items: a name that does not show as what it is names none."""
+    return {name for name in names_in(columns) if hidden_character(name) is None}
 
 
 def by_distinct(

@@ -20,9 +20,8 @@ import pyarrow.parquet as pq
 from hushrank.transforms.common.schema import is_list, is_text
 
 BATCH_BYTES = 1 << 26  # of texts, about
-DELTA_ROWS = (
-    1 << 10
-)  # of a batch with texts that each begin as the one before: no footer says how long
+# Of a batch with texts that each begin as the one before: no footer says how long they are.
+DELTA_ROWS = 1 << 10
 LEAST_ROWS = 1 << 6
 LEAST_LISTS = 1 << 8
 LIST_ITEMS = 64  # taken to be in a list, where batches are counted in rows
