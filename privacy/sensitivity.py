@@ -9,6 +9,7 @@ largest where no row is a tie: ties change only the factor.
 References:
     [CCW] Cai, Chakraborty, Wang. Optimal differentially private ranking from pairwise comparisons.
         2025.
+    [C98] de Caen. An upper bound on the sum of squares of degrees in a graph. 1998.
 """
 
 from __future__ import annotations
@@ -112,6 +113,77 @@ def pair_counts_sensitivity(
     bundle = _bundle(params, n_items)
     norms = 1 if params.adjacency is Adjacency.ADD_REMOVE else 2
     return Sensitivity(norms * bundle.l1, norms * bundle.l2_squared).scaled(row_weight)
+
+
+def win_loss_sensitivity(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Sensitivity:
+    """Sensitivity of wins and losses of each item, shape (2, n_items).
+
+    One row touches two cells, a win of one item and a loss of another. Unit `comparison`: adding a
+    row moves both by one, replacing it four cells. Unit `user`, at most L rows: a bundle holds a
+    vector u >= 0 of sum 2L at most, so adding it gives l1 <= 2L, and replacing u by v l1 <= 4L and,
+    as both are non-negative, l2^2 <= |u|^2 + |v|^2. For |u|^2 see `exposures_sensitivity`: of one
+    item wins^2 + losses^2 <= (wins + losses)^2, with equality where it won all or none. The l1
+    bounds are exact: u has one item beat another L times, v has two others, or the same two the
+    other way round.
+
+    Args:
+        params: unit, adjacency and enforced bounds.
+        n_items: size of the public catalogue, n >= 2.
+        row_weight: what one row adds to either cell, >= 1.
+
+    Returns:
+        l1 and squared l2 sensitivity.
+
+    Raises:
+        ValueError: `n_items` or `row_weight` is too small.
+    """
+    _check_sizes(n_items, row_weight)
+    bundle = _exposures_of_bundle(params, n_items)
+    norms = 1 if params.adjacency is Adjacency.ADD_REMOVE else 2
+    return Sensitivity(norms * bundle.l1, norms * bundle.l2_squared).scaled(row_weight)
+
+
+def exposures_sensitivity(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Sensitivity:
+    """Sensitivity of the number of comparisons in which each item took part, shape (n_items,).
+
+    A row adds one to two items; unit `comparison` is L = 1. Unit `user`, at most L rows: a bundle
+    is a vector u >= 0, the degrees of a multigraph with at most L edges, of sum at most 2L. Adding
+    it gives l1 <= 2L, replacing u by v l1 <= 4L and l2^2 <= |u|^2 + |v|^2.
+
+    |u|^2 is the sum over edges of the degrees of both ends. These are at most L each, so
+    |u|^2 <= 2 L^2, attained where all rows are on one pair. With `per_item_cap` c, at most c each:
+    |u|^2 <= 2 c L. With `distinct_pairs` the graph is simple, and only the edge itself meets both
+    of its ends: their degrees add up to at most L + 1, and |u|^2 <= L (L + 1); besides
+    |u|^2 <= L (2 L / (n - 1) + n - 2) [C98], which is exact for stars and complete graphs.
+
+    Args:
+        params: unit, adjacency and enforced bounds.
+        n_items: size of the public catalogue, n >= 2.
+        row_weight: what one row adds to each of its items, >= 1.
+
+    Returns:
+        l1 and squared l2 sensitivity.
+
+    Raises:
+        ValueError: `n_items` or `row_weight` is too small.
+    """
+    _check_sizes(n_items, row_weight)
+    bundle = _exposures_of_bundle(params, n_items)
+    norms = 1 if params.adjacency is Adjacency.ADD_REMOVE else 2
+    return Sensitivity(norms * bundle.l1, norms * bundle.l2_squared).scaled(row_weight)
+
+
+def _exposures_of_bundle(params: PrivacyParams, n_items: int) -> Sensitivity:
+    """Largest norms of the exposures that one unit's rows can have."""
+    rows = _most_rows(params, n_items)
+    most = 2 * rows**2
+    if params.per_item_cap is not None:
+        most = min(most, 2 * rows * params.per_item_cap)
+    if params.distinct_pairs:
+        # The second bound grows with the rows, so all of them are the worst case.
+        de_caen = rows * (2 * rows + (n_items - 2) * (n_items - 1)) // (n_items - 1)
+        most = min(most, rows * (rows + 1), de_caen)
+    return Sensitivity(2 * rows, most)
 
 
 def outcomes_sensitivity(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Sensitivity:

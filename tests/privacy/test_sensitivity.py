@@ -16,14 +16,21 @@ from numpy.typing import NDArray
 
 from hushrank.privacy.sensitivity import (
     Sensitivity,
+    exposures_sensitivity,
     outcomes_sensitivity,
     pair_counts_sensitivity,
     win_counts_sensitivity,
+    win_loss_sensitivity,
 )
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
 
 ADJACENCIES = list(Adjacency)
-STATISTICS = {"wins": win_counts_sensitivity, "pairs": pair_counts_sensitivity}
+STATISTICS = {
+    "wins": win_counts_sensitivity,
+    "pairs": pair_counts_sensitivity,
+    "win-loss": win_loss_sensitivity,
+}
+BOUNDED = STATISTICS | {"exposures": exposures_sensitivity}
 
 
 def n_pairs(n_items: int) -> int:
@@ -68,8 +75,14 @@ def bundles(
     if cap is not None:
         occurrences = (wins + wins.transpose(0, 2, 1)).sum(axis=2)  # a row weighs 2 with ties
         wins = wins[(occurrences <= cap * (2 if ties else 1)).all(axis=1)]
-    values = wins.sum(axis=2) if statistic == "wins" else wins.reshape(len(wins), -1)
-    return np.unique(values, axis=0)
+    won, lost = wins.sum(axis=2), wins.sum(axis=1)
+    values = {
+        "wins": won,
+        "pairs": wins.reshape(len(wins), -1),
+        "win-loss": np.hstack([won, lost]),
+        "exposures": won + lost,
+    }
+    return np.unique(values[statistic], axis=0)
 
 
 def largest_change(values: NDArray[np.int64], adjacency: Adjacency) -> Sensitivity:
@@ -102,7 +115,7 @@ def check(
 ) -> tuple[Sensitivity, Sensitivity]:
     """Assert that the bound holds; return (bound, enumerated)."""
     params = user_params(adjacency, most, distinct_pairs=distinct, per_item_cap=cap)
-    bound = STATISTICS[statistic](params, n_items, 2 if ties else 1)
+    bound = BOUNDED[statistic](params, n_items, 2 if ties else 1)
     found = largest_change(bundles(statistic, n_items, most, distinct, ties, cap), adjacency)
     assert found.l1 <= bound.l1
     assert found.l2_squared <= bound.l2_squared
@@ -168,7 +181,41 @@ def test_pair_counts_on_distinct_pairs_are_exact(
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize("statistic", STATISTICS)
+@pytest.mark.parametrize("distinct", [False, True])
+@pytest.mark.parametrize(
+    ("n_items", "most"),
+    [(n, most) for n in (2, 3, 4) for most in range(1, n_pairs(n) + 2)] + [(5, 2), (6, 2)],
+)
+def test_exposures(adjacency: Adjacency, n_items: int, most: int, distinct: bool) -> None:
+    bound, found = check("exposures", adjacency, n_items, most, distinct=distinct)
+    least = 2 * (most + 1) if distinct and most > 1 else 4  # two bundles without a common item
+    if adjacency is Adjacency.ADD_REMOVE and not (distinct and 2 < n_items - 1 < most):
+        assert bound == found
+    elif adjacency is Adjacency.REPLACE_ONE and n_items >= least:
+        assert bound.l1 == found.l1
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("statistic", ["win-loss"])
+@pytest.mark.parametrize(
+    ("n_items", "most"), [(n, most) for n in (2, 3, 4) for most in range(1, n_pairs(n) + 2)]
+)
+def test_wins_and_losses_on_distinct_pairs(
+    statistic: str, adjacency: Adjacency, n_items: int, most: int
+) -> None:
+    bound, found = check(statistic, adjacency, n_items, most, distinct=True)
+    if adjacency is Adjacency.ADD_REMOVE:
+        assert bound.l1 == found.l1
+
+
+def test_exposures_of_stars_and_complete_graphs_are_exact() -> None:
+    for most, l2_squared in [(3, 12), (6, 36)]:  # of four items
+        params = user_params(Adjacency.ADD_REMOVE, most, distinct_pairs=True)
+        assert exposures_sensitivity(params, 4) == Sensitivity(2 * most, l2_squared)
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize("statistic", BOUNDED)
 @pytest.mark.parametrize(
     ("n_items", "most", "distinct", "ties"),
     [(n, most, False, False) for n in (2, 3, 4) for most in (1, 2, 3, 4)]
@@ -204,7 +251,7 @@ def test_erratum_1_the_published_scale_is_below_the_truth(most: int) -> None:
     assert win_counts_sensitivity(user_params(Adjacency.REPLACE_ONE, most), 4).l1 == truth
 
 
-@pytest.mark.parametrize("sensitivity_of", STATISTICS.values())
+@pytest.mark.parametrize("sensitivity_of", BOUNDED.values())
 def test_sizes_are_checked(sensitivity_of: Any) -> None:
     params = user_params(Adjacency.REPLACE_ONE, 2)
     with pytest.raises(ValueError, match="n_items must be >= 2, got 1"):

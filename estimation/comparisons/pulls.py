@@ -1,0 +1,199 @@
+"""Scores and intervals from noisy pulls: what wins say beyond what exposure does.
+
+The pull of an item is its wins less half its comparisons. Where W[i, j] comparisons of two items
+are to be expected and F is the link, the scores theta make the pulls
+
+    C_i(theta) = sum over j of W[i, j] (F(theta_i - theta_j) - 1/2),
+
+and a release shows them but for a sampling error and the privacy noise. Both `win-loss`, which
+releases wins and losses, and `perturbed-mle`, whose scores are stationary for such an equation,
+come to this form; exposures are noisy too, and so W is (`estimation.comparisons.exposures`).
+
+Scores are those that solve pull_i = C_i + precision_i theta_i. As for any estimate of a score that
+has variance 1 / PRECISION and is seen through an information h with noise v, the mean error is
+smallest near precision_i = PRECISION (1 + v / h) [`perturbed_mle.default_ridge`].
+
+An interval holds every value of theta_i that its pull does not contradict, the others being at
+their estimates ([F54], because the exposure is a noisy denominator):
+
+    |pull_i - C_i| <= q sqrt(V_i),
+    V_i = d_i p (1 - p) + Var(pull noise) + (p - p_0)^2 Var(exposure noise) + Var(others),
+
+p being the share of its comparisons that an item of that score wins and d_i its exposure. An error
+of the exposure shifts the pull by its product with p - p_0, where p_0 is the share at which the
+exposure does not matter: 1/2 for counts, that of the released score for `perturbed-mle`. The first
+term holds the chance of who wins and, where partners meet by chance, of whom an item meets. Of the
+other items' errors comes the share that their scores have in C_i. So where an exposure does not
+stand clear of its noise, no pull contradicts any score, and the interval is infinite.
+
+Two items are told apart where the intervals at the level of `pair_tail` lie apart, or where the
+difference exceeds the root of the sum of squares of the two half-widths between them ([ZD08]).
+
+References:
+    [F54] Fieller. Some problems in interval estimation. 1954.
+    [ZD08] Zou, Donner. Construction of confidence limits about effect measures. 2008.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
+from hushrank.estimation.common.links import Floats, Link
+from hushrank.estimation.common.pair_separation import separate_pairs
+from hushrank.estimation.common.uncertainty import LEVEL, RankSeparation, pair_tail, quantile
+from hushrank.estimation.fit.pair_fit import laplacian, score_differences
+from hushrank.privacy.units import NoiseKind
+
+PRECISION = 1.0  # of a score that nothing is known of: standard deviation 1
+FARTHEST = 30.0  # a score further than this from all others has no effect that anybody could see
+BISECTIONS = 45
+NEWTON_STEPS = 100
+SOLVED = 1e-10
+LONGEST_STEP = 1.5  # of a score: the expansion of F holds no further
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pulls:
+    """Noisy pulls and what is known of their errors.
+
+    Attributes:
+        values: shape (n,), in comparisons.
+        design: shape (n, n), weight of each pair: comparisons to expect, times a factor that is 1
+            but for links whose likelihood weighs comparisons; symmetric, zero diagonal.
+        sampling_factor: shape (n, n), variance that a comparison of the pair adds, over
+            design F (1 - F): the same factor.
+        link: F.
+        noise_variance: shape (n,), of the privacy noise in each pull.
+        exposure_variance: of the noise in each exposure.
+        free_share: shape (n,), share of wins at which the exposure's error does not matter.
+        kind, draws: law of the noise, and how many draws of equal scale it is the sum of.
+    """
+
+    values: Floats
+    design: Floats
+    sampling_factor: Floats
+    link: Link
+    noise_variance: Floats
+    exposure_variance: float
+    free_share: Floats
+    kind: NoiseKind
+    draws: int
+
+    @property
+    def information(self) -> Floats:
+        """About each score, at equal scores; shape (n,)."""
+        at_zero = float(self.link.slope(np.zeros(1))[0]) / 2  # F'(0)
+        return np.asarray(self.design.sum(axis=1) * at_zero)
+
+
+def rank_by_pulls(pulls: Pulls) -> Estimate:
+    """Scores with 95 % intervals, rank intervals and groups.
+
+    Where no two items can be told apart, `informative` is False.
+    """
+    n = len(pulls.values)
+    scores = fit_pulls(pulls)
+    others = _variance_of_others(pulls, scores)
+    _, low, high = _interval(pulls, scores, others, LEVEL / 2)
+    separation = _separation(pulls, scores, others)
+    if not (separation.rank_low > 1).any():
+        return nothing_learned(scores) if n > 1 else nothing_learned(np.zeros(n))
+    return estimate_of(scores, np.minimum(low, scores), np.maximum(high, scores), separation)
+
+
+def precision_of(pulls: Pulls) -> Floats:
+    """Weights of the penalty, shape (n,)."""
+    return np.asarray(PRECISION * (1 + pulls.noise_variance / pulls.information))
+
+
+def fit_pulls(pulls: Pulls) -> Floats:
+    """The scores, shape (n,): by Newton steps on a strictly convex function; they sum to zero."""
+    scores, precision = np.zeros(len(pulls.values)), precision_of(pulls)
+    for _ in range(NEWTON_STEPS):
+        d = score_differences(scores)
+        chance = pulls.link.cdf(d)
+        left = pulls.values - (pulls.design * (chance - 0.5)).sum(axis=1) - precision * scores
+        slopes = pulls.design * pulls.link.slope(d) * chance
+        step = np.linalg.solve(laplacian(slopes) + np.diag(precision), left)
+        longest = np.abs(step).max()
+        scores = scores + step * min(1.0, LONGEST_STEP / max(longest, SOLVED))
+        if longest <= SOLVED:
+            break
+    return np.asarray(scores - scores.mean())
+
+
+def _variance_of_others(pulls: Pulls, scores: Floats) -> Floats:
+    """Variance that the errors of the other items' scores add to C_i, shape (n,).
+
+    Scores are drawn to zero, some by far and many of them together, so what counts is not how much
+    the estimates vary but how far the truth may lie from them: their covariance given the pulls,
+    for scores of precision PRECISION.
+    """
+    d = score_differences(scores)
+    chance = pulls.link.cdf(d)
+    slopes = pulls.design * pulls.link.slope(d) * chance
+    stiffness = laplacian(slopes)
+    sampling = laplacian(pulls.design * pulls.sampling_factor * chance * (1 - chance))
+    known = stiffness @ np.linalg.solve(sampling + np.diag(pulls.noise_variance), stiffness)
+    errors = np.linalg.inv((known + known.T) / 2 + PRECISION * np.eye(len(scores)))
+    errors = errors - errors.mean(axis=0)  # what moves all scores alike moves none: sum zero
+    errors = errors - errors.mean(axis=1, keepdims=True)
+    return np.asarray(np.einsum("ij,jk,ik->i", slopes, errors, slopes, optimize=True))
+
+
+def _interval(
+    pulls: Pulls, scores: Floats, others: Floats, tail: float
+) -> tuple[Floats, Floats, Floats]:
+    """Of each score, shape (n,): the one that its pull alone gives, and the interval's two ends."""
+    _, at_scores = _expected(pulls, scores, scores, others)
+    noise = pulls.noise_variance / np.maximum(at_scores, np.finfo(float).tiny)
+    q = quantile(np.clip(noise, 0, 1), tail, pulls.kind, pulls.draws)
+    centre, low, high = (_crossing(pulls, scores, others, side * q) for side in (0, -1, 1))
+    # Where the exposure is not clear of its noise, C - q sqrt(V) does not increase: no end is sure.
+    clear = pulls.design.sum(axis=1) ** 2 > q**2 * pulls.exposure_variance
+    low, high = np.where(clear, low, -np.inf), np.where(clear, high, np.inf)
+    return centre, np.minimum(low, centre), np.maximum(high, centre)
+
+
+def _expected(pulls: Pulls, at: Floats, scores: Floats, others: Floats) -> tuple[Floats, Floats]:
+    """C_i and V_i where item i has score `at[i]` and the others their `scores`."""
+    chance = pulls.link.cdf(np.subtract.outer(at, scores))
+    weights = pulls.design.sum(axis=1)
+    share = (pulls.design * chance).sum(axis=1) / np.maximum(weights, np.finfo(float).tiny)
+    factor = (pulls.design * pulls.sampling_factor).sum(axis=1)
+    variance = (
+        factor * share * (1 - share)
+        + pulls.noise_variance
+        + (share - pulls.free_share) ** 2 * pulls.exposure_variance
+        + others
+    )
+    return weights * (share - 0.5), variance
+
+
+def _crossing(pulls: Pulls, scores: Floats, others: Floats, q: Floats) -> Floats:
+    """The score at which C - q sqrt(V) is the item's pull; infinite where none is."""
+    n = len(scores)
+    low, high = np.full(n, scores.min() - FARTHEST), np.full(n, scores.max() + FARTHEST)
+    ends = low.copy(), high.copy()
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        expected, variance = _expected(pulls, middle, scores, others)
+        beyond = expected - q * np.sqrt(variance) > pulls.values
+        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
+    reached = (low > ends[0], high < ends[1])
+    return np.where(~reached[0], -np.inf, np.where(~reached[1], np.inf, (low + high) / 2))
+
+
+def _separation(pulls: Pulls, scores: Floats, others: Floats) -> RankSeparation:
+    """The pairs whose order is sure, and agreed on by the scores."""
+    centre, low, high = _interval(pulls, scores, others, pair_tail(len(scores)))
+    with np.errstate(invalid="ignore"):
+        below, above = centre - low, high - centre
+        margin = np.sqrt(np.add.outer(below**2, above**2))
+        sure: NDArray[np.bool_] = np.subtract.outer(centre, centre) > margin
+    sure |= np.greater.outer(low, high)
+    return separate_pairs(scores, sure & (score_differences(scores) > 0))
