@@ -53,6 +53,7 @@ FARTHEST = 30.0  # a score further than this from all others has no effect that 
 BISECTIONS = 45
 NEWTON_STEPS = 100
 SOLVED = 1e-10
+SINGULAR = 1e-9  # of a covariance that is singular without privacy, since pulls add up to zero
 LONGEST_STEP = 1.5  # of a score: the expansion of F holds no further
 
 
@@ -138,7 +139,8 @@ def _variance_of_others(pulls: Pulls, scores: Floats) -> Floats:
     slopes = pulls.design * pulls.link.slope(d) * chance
     stiffness = laplacian(slopes)
     sampling = laplacian(pulls.design * pulls.sampling_factor * chance * (1 - chance))
-    known = stiffness @ np.linalg.solve(sampling + np.diag(pulls.noise_variance), stiffness)
+    noise = pulls.noise_variance + SINGULAR * np.diagonal(sampling).max()
+    known = stiffness @ np.linalg.solve(sampling + np.diag(noise), stiffness)
     errors = np.linalg.inv((known + known.T) / 2 + PRECISION * np.eye(len(scores)))
     errors = errors - errors.mean(axis=0)  # what moves all scores alike moves none: sum zero
     errors = errors - errors.mean(axis=1, keepdims=True)
