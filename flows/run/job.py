@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hushrank.flows.config.places import check_can_be_made
 from hushrank.flows.config.schedule import path_on
-from hushrank.flows.config.survey import SurveyConfig, load_config
+from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, MethodRefused, NightWithoutFiles
 from hushrank.flows.guarantee.mechanism import Mechanism
 from hushrank.flows.ledger.account import ReleaseState
@@ -26,7 +26,7 @@ from hushrank.flows.ledger.key import (
     ledger_key,
 )
 from hushrank.flows.methods.base import Terms
-from hushrank.flows.methods.registry import METHODS
+from hushrank.flows.methods.registry import METHODS, load_config
 from hushrank.flows.release.publish import check_output
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import check_confidential
