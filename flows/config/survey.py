@@ -1,7 +1,8 @@
 """The YAML file of a job: its sections and the rules between them.
 
-`check_config` reads it once, the catalogue's file included, so that what was checked is what runs.
-Relative paths start at the folder of the YAML file. Each section is a module of this room.
+`check_config` reads the catalogue's file as well, so that what was checked is what runs. Relative
+paths start at the folder of the YAML file. Each section is a module of this room; which methods
+there are is told by whoever checks (`flows.methods.registry.load_config`).
 """
 
 from __future__ import annotations

@@ -78,20 +78,42 @@ class Conclusion:
 M = TypeVar("M", bound=Mechanism)
 
 
-class RankingMethod(ABC, Generic[M]):
+class Method(ABC):
+    """What a YAML file may name: a way from rows to a ranking, or a rule that chooses one.
+
+    Attributes:
+        facts: name, input, units, keys and rules; see `MethodFacts`.
+    """
+
+    facts: MethodFacts
+
+    @abstractmethod
+    def resolve(self, config: SurveyConfig) -> Choice:
+        """Which method ranks, from the public configuration alone.
+
+        Called once a release, before it is calibrated. What was chosen is stored with what it drew.
+
+        Raises:
+            ConfigError: none suits the configuration.
+        """
+
+
+class RankingMethod(Method, Generic[M]):
     """One way from rows to a ranking.
 
     A release is calibrated once. Everything after that takes the mechanism, and nothing after the
     draw calibrates again.
 
     Attributes:
-        facts: name, input, units, keys and rules; see `MethodFacts`.
         mechanism: class of its mechanisms: a frozen dataclass that pydantic turns into JSON and
             back.
     """
 
-    facts: MethodFacts
     mechanism: type[M]
+
+    def resolve(self, config: SurveyConfig) -> Choice:
+        """Itself."""
+        return Choice(self)
 
     @abstractmethod
     def calibrate(self, config: SurveyConfig) -> M:
@@ -154,3 +176,16 @@ class PlannedMethod(RankingMethod[M]):
         None: no formula is known.
         """
         return None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which method ranks.
+
+    Attributes:
+        method: it.
+        reason: why it, in words, where the job leaves that open; empty: the job names it.
+    """
+
+    method: RankingMethod[Any]
+    reason: str = ""

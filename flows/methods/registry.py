@@ -6,31 +6,30 @@ from collections.abc import Iterable, Iterator
 from importlib import import_module
 from pathlib import Path
 from pkgutil import iter_modules
-from typing import Any
 
 import hushrank.flows.methods
 from hushrank.flows.config.method import Methods
 from hushrank.flows.config.survey import SurveyConfig, check_config
 from hushrank.flows.config.yaml_file import read_yaml
-from hushrank.flows.methods.base import RankingMethod
+from hushrank.flows.methods.base import Method
 
 KINDS = ("comparisons", "responses", "rankings")
 
 
-def methods_in(folders: Iterable[str], package: str) -> Iterator[RankingMethod[Any]]:
+def methods_in(folders: Iterable[str], package: str) -> Iterator[Method]:
     """The methods that the modules in the folders of `package` name."""
     for module in iter_modules(folders, f"{package}."):
         if module.name != __name__:
             yield from getattr(import_module(module.name), "METHODS", ())
 
 
-def _place(method: RankingMethod[Any]) -> tuple[int, bool, bool]:
+def _place(method: Method) -> tuple[int, bool, bool]:
     """Where people are told of it: by kind of input, noise after counting first, baselines last."""
     facts = method.facts
     return KINDS.index(facts.kind), facts.local, facts.baseline
 
 
-METHODS: dict[str, RankingMethod[Any]] = {
+METHODS: dict[str, Method] = {
     method.facts.name: method
     for method in sorted(
         methods_in(hushrank.flows.methods.__path__, hushrank.flows.methods.__name__), key=_place

@@ -174,7 +174,7 @@ def accuracy_of(config: SurveyConfig, setting: Setting, world: World) -> Accurac
     """
     survey = planned_survey(config, setting, world)
     tried = with_setting(config, setting)
-    mechanism = METHODS[setting.method].calibrate(tried)
+    mechanism = _planned(tried).calibrate(tried)
     replicates = range(world.replicates or _runs(survey))
     found = [_one(tried, mechanism, survey, replicate) for replicate in replicates]
     names = (*SHARES, *ERRORS)
@@ -234,8 +234,8 @@ def recommended_method(
 
 def predicted(config: SurveyConfig, setting: Setting, world: World) -> float | None:
     """The error of a typical score by the method's formula; None: it has none."""
-    survey = planned_survey(config, setting, world)
-    return _planned(setting.method).predicted_error(with_setting(config, setting), survey)
+    survey, tried = planned_survey(config, setting, world), with_setting(config, setting)
+    return _planned(tried).predicted_error(tried, survey)
 
 
 def planned_survey(config: SurveyConfig, setting: Setting, world: World) -> PlannedSurvey:
@@ -263,7 +263,7 @@ def planned_survey(config: SurveyConfig, setting: Setting, world: World) -> Plan
 def _one(
     config: SurveyConfig, mechanism: Mechanism, survey: PlannedSurvey, replicate: int
 ) -> tuple[Scale, dict[str, float]]:
-    method = _planned(config.method)
+    method = _planned(config)
     try:
         exact = method.invented(config, survey, replicate)
     except ValueError as error:
@@ -297,12 +297,17 @@ def _measured(
     }
 
 
-def _planned(name: str) -> PlannedMethod[Any]:
-    method = METHODS[name]
+def _planned(config: SurveyConfig) -> PlannedMethod[Any]:
+    """The method that would rank.
+
+    Raises:
+        ConfigError: no plan can try it.
+    """
+    method = METHODS[config.method].resolve(config).method
     if not isinstance(method, PlannedMethod):
         raise ConfigError(
-            f"method: {name} cannot be planned; try `hushrank simulate` and run the job on what it"
-            " invents"
+            f"method: {method.facts.name} cannot be planned; try `hushrank simulate` and run the"
+            " job on what it invents"
         )
     return method
 
@@ -345,7 +350,8 @@ def with_setting(config: SurveyConfig, setting: Setting) -> SurveyConfig:
 def _accepts(config: SurveyConfig, method: str) -> bool:
     setting = Setting(method=method, epsilon=1.0, people=1000, answers=answers_of(config))
     try:
-        METHODS[method].calibrate(with_setting(config, setting))
+        tried = with_setting(config, setting)
+        _planned(tried).calibrate(tried)
     except ConfigError:
         return False
     return True
@@ -362,7 +368,7 @@ def _runs(survey: PlannedSurvey) -> int:
 
 def _refuse_what_cannot_be_planned(path: Path, config: SurveyConfig) -> None:
     try:
-        _planned(config.method)
+        _planned(config)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
     if config.privacy.rho is not None:
