@@ -11,6 +11,7 @@ from mkdocs.exceptions import PluginError
 from mkdocs.structure.pages import Page
 
 from hushrank.flows.config.reference import config_reference
+from hushrank.flows.methods.registry import facts_of_methods
 
 
 @cache
@@ -23,7 +24,10 @@ def command_reference() -> str:
 
 
 PARTS = {
-    "reference.md": ("<!-- keys of the configuration -->", config_reference),
+    "reference.md": (
+        "<!-- keys of the configuration -->",
+        lambda: config_reference(facts_of_methods()),
+    ),
     "cli.md": ("<!-- commands -->", command_reference),
 }
 

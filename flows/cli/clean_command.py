@@ -19,7 +19,7 @@ def clean(config: ConfigPath, really: Delete = False) -> None:
 
     Never what a release needs that is not published yet. Spends nothing.
     """
-    from hushrank.flows.config.survey import load_config
+    from hushrank.flows.methods.registry import load_config
     from hushrank.flows.run.budget import ledger_of
     from hushrank.flows.run.retention import delete, overdue
 

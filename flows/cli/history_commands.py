@@ -35,9 +35,10 @@ OneRelease = Annotated[
 
 def history(sources: Sources, plot: Plot = None, verify: Verify = False) -> None:
     """List the releases of a population, and draw its ranking over time."""
+    from hushrank.flows.methods.registry import load_config
     from hushrank.flows.release.history import apart, outputs_of, problems_of, read_history
 
-    outputs = outputs_of(sources)
+    outputs = outputs_of(sources, load_config)
     if verify:
         if problems := problems_of(outputs):
             raise ArchiveError("\n".join(problems))
@@ -59,6 +60,7 @@ def history(sources: Sources, plot: Plot = None, verify: Verify = False) -> None
 
 def export(sources: Sources, out: Out, release: OneRelease = None) -> None:
     """Write the rankings of all releases, or of one, into one table: a row an item and release."""
+    from hushrank.flows.methods.registry import load_config
     from hushrank.flows.release.history import (
         apart,
         export_bytes,
@@ -68,7 +70,7 @@ def export(sources: Sources, out: Out, release: OneRelease = None) -> None:
         read_history,
     )
 
-    releases = read_history(outputs_of(sources))
+    releases = read_history(outputs_of(sources, load_config))
     chosen, left_out = apart(releases)
     if release is not None:
         chosen, left_out = [one_release(releases, release)], []

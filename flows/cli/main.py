@@ -56,8 +56,9 @@ def support(
 def reference() -> None:
     """Print every key of the YAML file: type, default, rule and meaning, in Markdown."""
     from hushrank.flows.config.reference import config_reference
+    from hushrank.flows.methods.registry import facts_of_methods
 
-    typer.echo(config_reference(), nl=False)
+    typer.echo(config_reference(facts_of_methods()), nl=False)
 
 
 app = typer.Typer(
@@ -206,9 +207,9 @@ def ledger_show(config: ConfigPath) -> None:
     """Show what a population has spent, on what, and what is left."""
     from rich.table import Table
 
-    from hushrank.flows.config.survey import load_config
     from hushrank.flows.display import show_balance
     from hushrank.flows.ledger.history import HISTORY_COLUMNS
+    from hushrank.flows.methods.registry import load_config
     from hushrank.flows.run.budget import ledger_of
     from hushrank.flows.run.job import inputs_of
 
@@ -226,7 +227,7 @@ def ledger_show(config: ConfigPath) -> None:
 @ledger_app.command("verify")
 def ledger_verify(config: ConfigPath) -> None:
     """Check every line of the ledger: damaged, edited or missing lines are found."""
-    from hushrank.flows.config.survey import load_config
+    from hushrank.flows.methods.registry import load_config
     from hushrank.flows.run.budget import ledger_of
 
     checked = load_config(config)
@@ -242,8 +243,8 @@ def ledger_cancel(
     release_id: ReleaseId,
 ) -> None:
     """Give back what a run reserved that died before it drew any noise."""
-    from hushrank.flows.config.survey import load_config
     from hushrank.flows.display import show_balance
+    from hushrank.flows.methods.registry import load_config
     from hushrank.flows.run.budget import ledger_of
     from hushrank.flows.run.steps import abandon
 

@@ -21,8 +21,8 @@ def recover(config: ConfigPath, yes: Confirmed = False) -> None:
     Without --yes it only says what is amiss and what would be done. First put the newest ledger
     back, if there is a copy: what nobody knows any more to be spent is counted as not spent.
     """
-    from hushrank.flows.config.survey import load_config
     from hushrank.flows.display import show_balance
+    from hushrank.flows.methods.registry import load_config
     from hushrank.flows.run.budget import ledger_of
     from hushrank.flows.run.job import inputs_of
     from hushrank.flows.run.ledger_recovery import findings, recover_ledger

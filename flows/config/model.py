@@ -11,33 +11,8 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
-from hushrank.estimation.common.links import link_named
 from hushrank.flows.config.section import LEAST_SETTING, MOST_SETTING, Section
 from hushrank.privacy.objective_perturbation import Constants
-
-NO_SIZE = (
-    "missing; this method needs about how many comparisons an item takes part in, from what is"
-    " public (people invited, questions asked) and never counted in the answers. Add for example"
-    " expected_comparisons: 500"
-)
-REFUSED_LINK = (
-    "cannot be private with this method: one comparison can move its gradient without"
-    " limit, so no noise hides it. Write logistic or laplace, or set method: noisy-pairs"
-)
-PERTURBED_KEYS = frozenset({"link", "constants", "gamma", "expected_comparisons", "c0"})
-# Which keys a method reads; one that is not here reads none.
-USED_BY = {
-    "noisy-pairs": frozenset({"link"}),
-    "perturbed-mle": PERTURBED_KEYS,
-    "noisy-objective": PERTURBED_KEYS,
-    "debiased-rr": frozenset({"link", "ridge"}),
-    "classic-rr": frozenset({"link", "ridge"}),
-    "laplace-rr": frozenset({"link", "ridge"}),
-    "kemeny": frozenset({"debiased"}),
-    "borda": frozenset({"debiased"}),
-    "bradley-terry": frozenset({"debiased", "ridge"}),
-}
-CHOOSE_LINK = ("debiased-rr", "classic-rr", "laplace-rr")  # by likelihood: link auto
 
 Setting = Annotated[float, Field(ge=LEAST_SETTING, le=MOST_SETTING, allow_inf_nan=False)]
 
@@ -71,20 +46,6 @@ class ModelConfig(Section):
     def _problems(self) -> Iterable[tuple[str, str]]:
         if self.gamma is not None and self.c0 is not None:
             yield "c0", "chooses gamma, which is given; remove one of them"
-
-    def problems_with(self, method: str) -> Iterable[tuple[str, str]]:
-        """Key and rule of what does not suit `method`."""
-        for key in sorted(self.model_fields_set - USED_BY.get(method, frozenset())):
-            yield key, f"is not used by method: {method}; remove it"
-        if self.link == "auto" and method not in CHOOSE_LINK:
-            yield "link", f"auto is for methods {', '.join(CHOOSE_LINK)}; write logistic"
-            return
-        if USED_BY.get(method) is not PERTURBED_KEYS:
-            return
-        if link_named(self.link).kappa1 == float("inf"):
-            yield "link", f"{self.link} {REFUSED_LINK}"
-        if self.expected_comparisons is None:
-            yield "expected_comparisons", NO_SIZE
 
 
 class GraphKind(StrEnum):

@@ -9,7 +9,7 @@ from __future__ import annotations
 import inspect
 import re
 import types
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import Enum
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from hushrank.flows.config.method import Methods
 from hushrank.flows.config.problems import TAG, kind_of, nested_models
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.transforms.storage.cloud_storage import CloudPath
@@ -32,6 +33,8 @@ _TYPES = {
 }
 _ATTRIBUTE = re.compile(r"^    (\w[\w, ]*): (.*(?:\n {8}.*)*)", flags=re.MULTILINE)
 _BOUNDS = {"gt": "> {:.15g}", "ge": "≥ {:.15g}", "lt": "< {:.15g}", "le": "≤ {:.15g}"}
+
+METHOD = ("", "method")  # the key whose values are the methods that there are
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,18 +121,41 @@ def documented(model: type[BaseModel]) -> tuple[str, dict[str, str]]:
     return " ".join(summary.split()), meanings
 
 
-def config_reference() -> str:
-    """The reference in Markdown: a heading and a table for each section."""
-    return "\n".join(line for section in sections_of() for line in _section_lines(section))
+def config_reference(methods: Methods) -> str:
+    """The reference in Markdown: a heading and a table for each section, and one of methods."""
+    sections = [line for section in sections_of() for line in _section_lines(section, methods)]
+    return "\n".join((*sections, *_method_lines(methods)))
 
 
-def _section_lines(section: SectionReference) -> Iterator[str]:
+def _method_lines(methods: Methods) -> Iterator[str]:
+    yield from ("## Methods", "")
+    yield "What each `method` takes, and which of the keys that not every method uses."
+    yield from ("", "| method | takes | meaning |", "|---|---|---|")
+    for name, each in methods.items():
+        takes = f"`{each.kind}`; unit {_choice([unit.value for unit in each.units])}"
+        words = f"{each.summary[:1].upper()}{each.summary[1:]}."
+        if each.baseline:
+            words += " A baseline, for comparison."
+        if each.requires:
+            words += f" Requires {_listed(each.requires)}."
+        if each.reads - each.requires.keys():
+            words += f" Uses {_listed(each.reads - each.requires.keys())}."
+        yield f"| `{name}` | {takes} | {words} |"
+    yield ""
+
+
+def _listed(keys: Iterable[str]) -> str:
+    return ", ".join(f"`{key}`" for key in sorted(keys))
+
+
+def _section_lines(section: SectionReference, methods: Methods) -> Iterator[str]:
     yield from (f"## {section.title}", "", section.summary, "")
     yield "| key | value | meaning |"
     yield "|---|---|---|"
     for key in section.keys:
         required = "**required**" if key.required else f"default: {key.default}"
-        value = "; ".join(part for part in (key.type, key.rule, required) if part)
+        kind = _choice(list(methods)) if (section.name, key.name) == METHOD else key.type
+        value = "; ".join(part for part in (kind, key.rule, required) if part)
         example = f" Example: `{key.name}: {key.example}`" if key.example else ""
         cells = (f"`{key.name}`", value, f"{key.meaning}{example}")
         yield f"| {' | '.join(cell.replace('|', '&#124;') for cell in cells)} |"

@@ -2,32 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Protocol
+from functools import reduce
 
 from hushrank.flows.config.comparisons import InputConfig
-from hushrank.flows.config.items import ItemsConfig
-from hushrank.flows.config.ledger import LedgerConfig
-from hushrank.flows.config.method import (
-    LOCAL_METHODS,
-    METHODS_OF_KIND,
-    METHODS_OF_RESPONSES,
-    ON_PUBLIC_GRAPHS,
-    Method,
-)
-from hushrank.flows.config.model import ModelConfig, SpectralConfig
-from hushrank.flows.config.observability import ObservabilityConfig
+from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
 from hushrank.flows.config.places import contains
-from hushrank.flows.config.privacy import Budget, PrivacyConfig
-from hushrank.flows.config.rankings import RankingsConfig
-from hushrank.flows.config.responses import ResponsesConfig
-from hushrank.flows.config.runner import DataflowRunner, LocalRunner, RunnerConfig, SparkRunner
+from hushrank.flows.config.privacy import PrivacyConfig
+from hushrank.flows.config.runner import DataflowRunner, LocalRunner, SparkRunner
 from hushrank.flows.config.schedule import problems_of_paths
-from hushrank.privacy.units import Adjacency, NoiseKind, Unit
+from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.encode import TIE_WORD
 from hushrank.transforms.common.randomisation import RankingMechanism
 from hushrank.transforms.common.schema import Ties
-from hushrank.transforms.storage.cloud_storage import Place
 from hushrank.transforms.storage.files import REMOTE_PREFIX, is_remote
 
 MOST_ITEMS_LOCAL = 100_000  # of many, sums are kept for pairs that were compared alone
@@ -52,53 +38,18 @@ _NO_PERSONAL_EPSILON = (
 )
 
 
-class Sections(Protocol):
-    """The sections that rules look at: `config.survey.SurveyConfig`, which is made of them."""
-
-    @property
-    def name(self) -> str: ...
-    @property
-    def input(self) -> InputConfig | ResponsesConfig | RankingsConfig: ...
-    @property
-    def comparisons(self) -> InputConfig: ...
-    @property
-    def rankings(self) -> RankingsConfig: ...
-    @property
-    def items(self) -> ItemsConfig: ...
-    @property
-    def privacy(self) -> PrivacyConfig: ...
-    @property
-    def method(self) -> Method: ...
-    @property
-    def model(self) -> ModelConfig: ...
-    @property
-    def spectral(self) -> SpectralConfig | None: ...
-    @property
-    def top_k(self) -> int | None: ...
-    @property
-    def output(self) -> Place: ...
-    @property
-    def confidential(self) -> Place: ...
-    @property
-    def ledger(self) -> LedgerConfig: ...
-    @property
-    def observability(self) -> ObservabilityConfig: ...
-    @property
-    def runner(self) -> RunnerConfig: ...
-
-
-def problems_of_job(config: Sections) -> Iterable[tuple[str, str]]:
+def problems_of_job(config: Sections, methods: Methods) -> Problems:
     """Key and rule of what the sections break together. Keys start at the root of the file."""
     yield from _problems_of_places(config)
     for key, rule in problems_of_paths(config.input.paths):
         yield f"input.{key}", rule
     yield from _problems_of_items(config)
-    yield from _problems_of_method(config)
-    yield from _problems_of_kind(config)
+    yield from _problems_of_method(config, methods)
+    yield from _problems_of_kind(config, methods)
     yield from _problems_of_runner(config)
 
 
-def _problems_of_places(config: Sections) -> Iterable[tuple[str, str]]:
+def _problems_of_places(config: Sections) -> Problems:
     output, confidential, ledger = config.output, config.confidential, config.ledger.path
     if contains(output, confidential) or contains(confidential, output):
         yield "confidential", "and output must not contain each other; name separate folders"
@@ -121,7 +72,7 @@ def _problems_of_places(config: Sections) -> Iterable[tuple[str, str]]:
             )
 
 
-def _problems_of_items(config: Sections) -> Iterable[tuple[str, str]]:
+def _problems_of_items(config: Sections) -> Problems:
     catalogue = config.items.catalogue()
     if config.top_k is not None and config.top_k >= len(catalogue):
         yield "top_k", f"must be below the number of items ({len(catalogue)}), got {config.top_k}"
@@ -136,38 +87,44 @@ def _problems_of_items(config: Sections) -> Iterable[tuple[str, str]]:
         )
 
 
-def _problems_of_method(config: Sections) -> Iterable[tuple[str, str]]:
-    suits = METHODS_OF_KIND[config.input.kind]
+def _problems_of_method(config: Sections, methods: Methods) -> Problems:
+    own = methods[config.method]
+    suits = [name for name, each in methods.items() if each.kind == config.input.kind]
     if config.method not in suits:
         yield (
             "method",
             f"{config.method} is not for input.kind: {config.input.kind}; write"
             f" {' or '.join(suits)}",
         )
-    if config.spectral is not None and config.method not in METHODS_OF_RESPONSES:
-        yield "spectral", "is for method: spectral or spectral-rr; remove it"
-    for key, rule in config.model.problems_with(config.method):
-        yield f"model.{key}", rule
-    if config.method is Method.NOISY_OBJECTIVE and config.privacy.noise is not NoiseKind.GAUSSIAN:
-        yield (
-            "privacy.noise",
-            "must be gaussian with method: noisy-objective; write it, with a delta",
-        )
-    if config.privacy.public_graph and config.method not in ON_PUBLIC_GRAPHS:
-        yield "privacy.public_graph", f"changes nothing with method: {config.method}; remove it"
+    yield from _problems_of_keys(config, own, methods)
     if isinstance(config.input, InputConfig):
-        yield from _problems_of_adjacency(config, config.input)
-    if config.method is Method.ONE_SHOT and config.top_k is None:
-        yield (
-            "top_k",
-            "missing; method: one-shot finds that many items. Add for example top_k: 3",
-        )
+        yield from _problems_of_adjacency(config, config.input, own)
+    if own.kind == config.input.kind:
+        yield from own.rules(config)
 
 
-def _problems_of_adjacency(config: Sections, rows: InputConfig) -> Iterable[tuple[str, str]]:
+def _problems_of_keys(config: Sections, own: MethodFacts, methods: Methods) -> Problems:
+    """Keys that the method does not use, and those that it needs and lacks."""
+    if config.spectral is not None and "spectral" not in own.reads:
+        users = [name for name, each in methods.items() if "spectral" in each.reads]
+        yield "spectral", f"is for method: {' or '.join(users)}; remove it"
+    for key in sorted(config.model.model_fields_set):
+        if f"model.{key}" not in own.reads:
+            yield f"model.{key}", f"is not used by method: {own.name}; remove it"
+    if config.model.link == "auto" and not own.chooses_link:
+        choosers = ", ".join(name for name, each in methods.items() if each.chooses_link)
+        yield "model.link", f"auto is for methods {choosers}; write logistic"
+    if config.privacy.public_graph and "privacy.public_graph" not in own.reads:
+        yield "privacy.public_graph", f"changes nothing with method: {own.name}; remove it"
+    for key, missing in own.requires.items():
+        if reduce(getattr, key.split("."), config) is None:
+            yield key, missing
+
+
+def _problems_of_adjacency(config: Sections, rows: InputConfig, own: MethodFacts) -> Problems:
     """Inputs of which one changed unit moves more than the sensitivities count."""
     privacy = config.privacy
-    public = privacy.public_graph and config.method in ON_PUBLIC_GRAPHS
+    public = privacy.public_graph and "privacy.public_graph" in own.reads
     if public and rows.ties is Ties.DROP:
         yield (
             "input.ties",
@@ -191,60 +148,56 @@ def _problems_of_adjacency(config: Sections, rows: InputConfig) -> Iterable[tupl
         )
 
 
-def _problems_of_kind(config: Sections) -> Iterable[tuple[str, str]]:
+def _problems_of_kind(config: Sections, methods: Methods) -> Problems:
     """What suits no input of that kind, or not under unit `local`."""
-    local = config.privacy.unit is Unit.LOCAL
     if config.input.kind == "rankings":
         yield from _problems_of_rankings(config)
         return
     if config.privacy.mechanism is not None:
         yield "privacy.mechanism", "is for input.kind: rankings; remove it"
+    local, central = (
+        [
+            name
+            for name, each in methods.items()
+            if each.kind == config.input.kind and each.local is local
+        ]
+        for local in (True, False)
+    )
     if config.input.kind == "responses":
-        yield from _problems_of_responses(config)
-        return
-    if not local:
+        if (config.privacy.unit is Unit.LOCAL) != (config.method in local):
+            yield (
+                "method",
+                f"{' or '.join(local)} privatises every answer by itself, so it goes with"
+                f" privacy.unit: local; {' or '.join(central)} adds noise after counting and goes"
+                " with user. Change one of them",
+            )
+    elif config.privacy.unit is Unit.LOCAL:
+        if config.method not in local:
+            yield (
+                "method",
+                f"{config.method} adds noise after counting, which privacy.unit: local rules out;"
+                f" write {', '.join(local[:-1])} or {local[-1]}",
+            )
+        yield from _problems_of_answers(config)
+    else:
         if config.comparisons.columns.epsilon is not None:
             yield "input.columns.epsilon", _NO_PERSONAL_EPSILON
-        if config.method in LOCAL_METHODS:
+        if config.method in local:
             yield (
                 "method",
                 f"{config.method} privatises every answer by itself; set privacy.unit: local, or"
-                " write noisy-counts",
+                f" write {central[0]}",
             )
-        return
-    if config.method not in LOCAL_METHODS:
-        yield (
-            "method",
-            f"{config.method} adds noise after counting, which privacy.unit: local rules out; write"
-            f" {', '.join(LOCAL_METHODS[:-1])} or {LOCAL_METHODS[-1]}",
-        )
-    yield from _problems_of_answers(config)
 
 
-def _problems_of_responses(config: Sections) -> Iterable[tuple[str, str]]:
-    privacy, local = config.privacy, config.privacy.unit is Unit.LOCAL
-    if local != (config.method == "spectral-rr"):
-        yield (
-            "method",
-            "spectral-rr privatises every answer by itself, so it goes with privacy.unit: local;"
-            " spectral adds noise after counting and goes with user. Change one of them",
-        )
-    elif local and privacy.budget is not Budget.PER_USER:
-        yield "privacy.budget", "must be per_user with method: spectral-rr, which splits epsilon"
-    if local and (privacy.already_private or privacy.epsilon_table or privacy.epsilon_range):
-        yield "privacy", "method: spectral-rr takes one epsilon for all, and true answers"
-
-
-def _problems_of_sources(
-    privacy: PrivacyConfig, column: str | None, rows: str
-) -> Iterable[tuple[str, str]]:
+def _problems_of_sources(privacy: PrivacyConfig, column: str | None, rows: str) -> Problems:
     """Epsilons that come from nowhere, or from two places."""
     sources = (privacy.epsilon, privacy.epsilon_table, column)
     if sum(source is not None for source in sources) != 1:
         yield "privacy", _ONE_EPSILON.format(rows)
 
 
-def _problems_of_answers(config: Sections) -> Iterable[tuple[str, str]]:
+def _problems_of_answers(config: Sections) -> Problems:
     privacy, columns = config.privacy, config.comparisons.columns
     yield from _problems_of_sources(privacy, columns.epsilon, "answers")
     if columns.event is not None:
@@ -258,18 +211,11 @@ def _problems_of_answers(config: Sections) -> Iterable[tuple[str, str]]:
         yield "input.ties", "must be drop: answers that were privatised have no ties"
     elif not privacy.already_private and ties is not Ties.RANDOM:
         yield "input.ties", _TIES_SHOW.format(ties)
-    if privacy.already_private and config.method == "laplace-rr":
-        yield (
-            "method",
-            "laplace-rr adds its own noise to answers; with already_private use debiased-rr",
-        )
-    if privacy.budget is Budget.PER_USER and config.method == "laplace-rr":
-        yield "privacy.budget", "must be per_comparison with method: laplace-rr; remove this line"
     if len(config.items.catalogue()) > MOST_ITEMS_LOCAL:
         yield "items", f"must be at most {MOST_ITEMS_LOCAL} with method: {config.method}"
 
 
-def _problems_of_rankings(config: Sections) -> Iterable[tuple[str, str]]:
+def _problems_of_rankings(config: Sections) -> Problems:
     """Key and rule of what the sections of a job on rankings break together."""
     privacy, n_items = config.privacy, len(config.items.catalogue())
     if privacy.unit is not Unit.LOCAL:
@@ -295,7 +241,7 @@ def _problems_of_rankings(config: Sections) -> Iterable[tuple[str, str]]:
                 yield key, "needs input.columns.user, which says whose ranking a row is"
 
 
-def _problems_of_epsilon(config: Sections) -> Iterable[tuple[str, str]]:
+def _problems_of_epsilon(config: Sections) -> Problems:
     privacy, columns = config.privacy, config.rankings.columns
     yield from _problems_of_sources(privacy, columns.epsilon, "rankings")
     if privacy.mechanism is RankingMechanism.LAPLACE_RANKS and privacy.epsilon is None:
@@ -307,7 +253,7 @@ def _problems_of_epsilon(config: Sections) -> Iterable[tuple[str, str]]:
             yield "model.debiased", "needs mechanism: mallows; write auto or false"
 
 
-def _problems_of_runner(config: Sections) -> Iterable[tuple[str, str]]:
+def _problems_of_runner(config: Sections) -> Problems:
     """Rules between the engine and the rest of a job, broken by `config`."""
     runner = config.runner
     if isinstance(runner, LocalRunner) and runner.spill is not None:

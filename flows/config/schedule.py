@@ -220,7 +220,7 @@ def with_nightly_share(content: Any) -> Any:
         return content
     if not (isinstance(privacy, Mapping) and isinstance(ledger, Mapping)):
         return content
-    problems = list(_problems(content, privacy, ledger))
+    problems = list(_problems(privacy, ledger))
     if problems:
         refuse(*problems)
     total, delta = ledger.get("epsilon"), ledger.get("delta", 0.0)
@@ -246,9 +246,7 @@ def _shares(budget: object) -> bool:
     return isinstance(budget, str) and budget.replace("_", "-") == NightlyBudget.PER_MONTH
 
 
-def _problems(
-    content: Mapping[str, Any], privacy: Mapping[str, Any], ledger: Mapping[str, Any]
-) -> Iterable[tuple[str, str]]:
+def _problems(privacy: Mapping[str, Any], ledger: Mapping[str, Any]) -> Iterable[tuple[str, str]]:
     for key in ("epsilon", "rho", "delta"):
         if key in privacy:
             yield f"privacy.{key}", _COMPUTED
@@ -259,15 +257,8 @@ def _problems(
         )
     if ledger.get("refresh") != "monthly":
         yield "ledger.refresh", "must be monthly with schedule.budget: per-month"
-    if privacy.get("noise") == NoiseKind.GAUSSIAN:
-        if not ledger.get("delta"):
-            yield "ledger.delta", "missing; noise: gaussian needs it. Add for example delta: 1.0e-6"
-        if content.get("method") == "noisy-objective":
-            yield (
-                "schedule.budget",
-                "per-month is not for method: noisy-objective, whose cost is no rho; write"
-                " per-night",
-            )
+    if privacy.get("noise") == NoiseKind.GAUSSIAN and not ledger.get("delta"):
+        yield "ledger.delta", "missing; noise: gaussian needs it. Add for example delta: 1.0e-6"
 
 
 def day_of(text: str, option: str) -> date:

@@ -1,7 +1,8 @@
 """The YAML file of a job: its sections and the rules between them.
 
-`load_config` reads it once, the catalogue's file included, so that what was checked is what runs.
-Relative paths start at the folder of the YAML file. Each section is a module of this room.
+`check_config` reads the catalogue's file as well, so that what was checked is what runs. Relative
+paths start at the folder of the YAML file. Each section is a module of this room; which methods
+there are is told by whoever checks (`flows.methods.registry.load_config`).
 """
 
 from __future__ import annotations
@@ -9,16 +10,24 @@ from __future__ import annotations
 import hashlib
 import json
 import re
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated, Any, Self, TypeVar
 
-from pydantic import Field, ValidationError, field_validator, model_validator
+from pydantic import (
+    BeforeValidator,
+    Field,
+    ValidationError,
+    ValidationInfo,
+    field_validator,
+    model_validator,
+)
 
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.items import ItemsConfig
 from hushrank.flows.config.ledger import LedgerConfig
 from hushrank.flows.config.memory import MemorySize
-from hushrank.flows.config.method import Method
+from hushrank.flows.config.method import METHODS, Methods, known_method, methods_of
 from hushrank.flows.config.model import ModelConfig, SpectralConfig
 from hushrank.flows.config.observability import ObservabilityConfig
 from hushrank.flows.config.places import FOLDER, AnyPlace
@@ -38,7 +47,6 @@ from hushrank.flows.config.schedule import (
     with_nightly_share,
 )
 from hushrank.flows.config.section import Section
-from hushrank.flows.config.yaml_file import read_yaml
 from hushrank.flows.errors import ConfigError
 from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY
 from hushrank.privacy.units import Unit
@@ -71,8 +79,8 @@ class SurveyConfig(Section):
         privacy: the guarantee.
         method: how the ranking is computed; see the page on choosing.
         model: of methods that fit scores.
-        spectral: of `spectral` and `spectral-rr`.
-        top_k: how many of the best items to name; `one-shot` requires it.
+        spectral: of methods that measure pairs of test items.
+        top_k: how many of the best items to name; some methods require it.
         output: folder for what may be shown, and nothing else.
         confidential: folder for what must not be shown; made for its owner only.
         ledger: the privacy budget.
@@ -89,7 +97,7 @@ class SurveyConfig(Section):
     )
     items: ItemsConfig = Field(examples=["{names: [London, Paris]}"])
     privacy: PrivacyConfig = Field(examples=["{unit: user, epsilon: 2.0, max_contributions: 10}"])
-    method: Annotated[Method, Field(strict=False)] = Field(examples=["noisy-counts"])
+    method: Annotated[str, BeforeValidator(known_method)] = Field(examples=["noisy-counts"])
     model: ModelConfig = Field(default_factory=ModelConfig, examples=["{link: logistic}"])
     spectral: SpectralConfig | None = None
     top_k: int | None = Field(default=None, ge=1, examples=["3"])
@@ -134,8 +142,8 @@ class SurveyConfig(Section):
         return spelled_out(value)
 
     @model_validator(mode="after")
-    def _check(self) -> Self:
-        problems = list(problems_of_job(self))
+    def _check_together(self, info: ValidationInfo) -> Self:
+        problems = list(problems_of_job(self, methods_of(info)))
         if problems:
             refuse(*problems)
         return self
@@ -228,14 +236,19 @@ class SurveyConfig(Section):
         return hashlib.sha256(text.encode()).hexdigest()
 
 
-def load_config(path: Path) -> SurveyConfig:
-    """The job that the YAML file at `path` describes.
+def check_config(path: Path, content: Mapping[object, object], methods: Methods) -> SurveyConfig:
+    """The job that `content`, read from the YAML file at `path`, describes.
+
+    Args:
+        path: of the file, for messages and relative paths.
+        content: its keys.
+        methods: the methods that it may name.
 
     Raises:
-        ConfigError: the file or one of its values breaks a rule; one line for each problem found.
+        ConfigError: one of its values breaks a rule; one line for each problem found.
     """
-    content = read_yaml(path)
+    context = {FOLDER: path.parent, METHODS: methods}
     try:
-        return SurveyConfig.model_validate(content, context={FOLDER: path.parent})
+        return SurveyConfig.model_validate(content, context=context)
     except ValidationError as error:
         raise config_error(path, error, SurveyConfig) from None

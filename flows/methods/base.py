@@ -1,18 +1,20 @@
-"""What a ranking method is to a run: which reduction it needs, what it costs, what it releases.
+"""What a ranking method is: what it takes, which reduction it needs, what it costs and releases.
 
-A run (`flows.run.steps`) knows nothing about methods but this. A method is a module of its own,
-named in `flows.methods.registry`.
+Configuration, plan and run know nothing about methods but this. A method is a module of its own in
+this room, with its objects in `METHODS`, where `flows.methods.registry` finds them.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Any, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
 
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.common.estimate import Estimate
+from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.guarantee.mechanism import Mechanism
 from hushrank.flows.guarantee.record import PrivacyRecord
@@ -26,6 +28,9 @@ from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.storage.files import InputFile
+
+if TYPE_CHECKING:
+    from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 
 Arrays = dict[str, NDArray[Any]]  # as stored: by name, never of objects
 ReductionJob = ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings
@@ -73,18 +78,44 @@ class Conclusion:
 M = TypeVar("M", bound=Mechanism)
 
 
-class RankingMethod(Protocol[M]):
+class Method(ABC):
+    """What a YAML file may name: a way from rows to a ranking, or a rule that chooses one.
+
+    Attributes:
+        facts: name, input, units, keys and rules; see `MethodFacts`.
+    """
+
+    facts: MethodFacts
+
+    @abstractmethod
+    def resolve(self, config: SurveyConfig) -> Choice:
+        """Which method ranks, from the public configuration alone.
+
+        Called once a release, before it is calibrated. What was chosen is stored with what it drew.
+
+        Raises:
+            ConfigError: none suits the configuration.
+        """
+
+
+class RankingMethod(Method, Generic[M]):
     """One way from rows to a ranking.
 
     A release is calibrated once. Everything after that takes the mechanism, and nothing after the
     draw calibrates again.
+
+    Attributes:
+        mechanism: class of its mechanisms: a frozen dataclass that pydantic turns into JSON and
+            back.
     """
 
-    @property
-    def mechanism(self) -> type[M]:
-        """Class of its mechanisms: a frozen dataclass that pydantic turns into JSON and back."""
-        ...
+    mechanism: type[M]
 
+    def resolve(self, config: SurveyConfig) -> Choice:
+        """Itself."""
+        return Choice(self)
+
+    @abstractmethod
     def calibrate(self, config: SurveyConfig) -> M:
         """The mechanism, from the public configuration alone.
 
@@ -95,12 +126,12 @@ class RankingMethod(Protocol[M]):
             ConfigError: the configuration does not suit the method; each line of the text is
                 `key: rule; fix`, as for every other mistake in the YAML file.
         """
-        ...
 
+    @abstractmethod
     def terms(self, mechanism: M) -> Terms:
         """Cost and noise."""
-        ...
 
+    @abstractmethod
     def reduction(
         self,
         config: SurveyConfig,
@@ -110,12 +141,51 @@ class RankingMethod(Protocol[M]):
         folder: str,
     ) -> ReductionJob:
         """What the protected side is to do with the rows; it leaves exact arrays in `folder`."""
-        ...
 
+    @abstractmethod
     def draw(self, exact: Arrays, mechanism: M, bits: RandomBits) -> Arrays:
         """Arrays that may be published, from exact ones. Called once a release."""
-        ...
 
+    @abstractmethod
     def conclude(self, drawn: Arrays, mechanism: M, config: SurveyConfig) -> Conclusion:
         """Post-processing of what was drawn by `mechanism`: may be repeated freely."""
-        ...
+
+
+class PlannedMethod(RankingMethod[M]):
+    """A method that `hushrank plan` can try on invented surveys.
+
+    Attributes:
+        plan_order: its place among the methods that a plan compares, those that assume less first;
+            None: a plan tries it where the job names it, and only there.
+    """
+
+    plan_order: int | None = None
+
+    @abstractmethod
+    def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
+        """What the protected side would leave, of an invented survey: what `draw` takes.
+
+        Raises:
+            ValueError: a survey of this size takes too long to invent.
+        """
+
+    def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
+        """n^(-1/2) l2 norm of the error of the scores, for scores near each other.
+
+        It is that of estimates without bias: shrinking noisy scores towards zero can do better.
+        None: no formula is known.
+        """
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Which method ranks.
+
+    Attributes:
+        method: it.
+        reason: why it, in words, where the job leaves that open; empty: the job names it.
+    """
+
+    method: RankingMethod[Any]
+    reason: str = ""

@@ -7,7 +7,9 @@ charged; `draw` then lets it out as it is.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -27,6 +29,7 @@ from hushrank.estimation.fit.pair_fit import (
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.fit.weighted_pairs import UNITS, WeightedPairs, weighted_pairs_of
 from hushrank.flows.config.comparisons import BadRows
+from hushrank.flows.config.method import MethodFacts, Problems, Sections
 from hushrank.flows.config.privacy import Budget
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
@@ -38,7 +41,7 @@ from hushrank.flows.guarantee.local import (
     shuffled_guarantee,
 )
 from hushrank.flows.guarantee.record import Parameter
-from hushrank.flows.methods.base import Arrays, Conclusion, Terms
+from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
 from hushrank.flows.release.scale import SCALE_OF_LINK, Scale
 from hushrank.flows.release.statistics import ReleasedSums
 from hushrank.pipelines.reduce.private_job import ReduceAnswers
@@ -46,10 +49,14 @@ from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.laplace_response import GRID
 from hushrank.privacy.noise import NoiseLaw
+from hushrank.privacy.randomized_response import attenuation, flip_thresholds
 from hushrank.privacy.randomness import RandomBits
-from hushrank.privacy.units import NoiseKind
+from hushrank.privacy.units import NoiseKind, Unit
 from hushrank.transforms.common.randomisation import Randomisation, law_of_answers
 from hushrank.transforms.storage.files import InputFile
+
+if TYPE_CHECKING:
+    from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 
 NO_NOISE = NoiseLaw(NoiseKind.LAPLACE, 0.0)  # beyond that of the answers, which chance covers
 NOT_INFORMATIVE = (
@@ -67,24 +74,24 @@ COUNTS = (
 LAPLACE = "laplace-rr is a baseline: debiased-rr has smaller errors at the same epsilon."
 
 
-@dataclass(frozen=True, slots=True)
-class LocalResponses:
+@dataclass(frozen=True, kw_only=True)
+class LocalResponses(PlannedMethod[AnswerMechanism]):
     """One method: how answers are privatised, and how scores follow from their sums.
 
     Attributes:
+        facts, plan_order: see `PlannedMethod`.
         randomisation: the mechanism.
         by_counts: rank by wins of privatised answers, without a model.
         remark: what a reader of the release must know; empty: nothing.
     """
 
+    facts: MethodFacts
+    plan_order: int | None
     randomisation: Randomisation
     by_counts: bool = False
     remark: str = ""
 
-    @property
-    def mechanism(self) -> type[AnswerMechanism]:
-        """Class of its mechanisms."""
-        return AnswerMechanism
+    mechanism = AnswerMechanism
 
     def calibrate(self, config: SurveyConfig) -> AnswerMechanism:
         """The law of private answers at both ends of the range of epsilons."""
@@ -92,7 +99,7 @@ class LocalResponses:
         try:
             law = law_of_answers(self.randomisation, guarantee.low, guarantee.high)
         except ValueError as error:
-            raise ConfigError(f"privacy: method: {config.method}: {error}") from None
+            raise ConfigError(f"privacy: method: {self.facts.name}: {error}") from None
         return AnswerMechanism(
             guarantee=guarantee,
             randomisation=self.randomisation,
@@ -162,6 +169,28 @@ class LocalResponses:
             warnings=warnings,
         )
 
+    def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
+        """Sums of privatised answers of an invented survey."""
+        epsilon = _epsilon_of_answer(config, survey)
+        if self.randomisation is Randomisation.LAPLACE:
+            sums = survey.laplace_sums(replicate, epsilon)
+        else:
+            weighted = self.randomisation is Randomisation.WEIGHTED
+            sums = survey.randomised_sums(replicate, epsilon, weighted=weighted)
+        g = round(sums[1].sum() / survey.answers)
+        return {"s": sums[0], "w": sums[1], "g": np.array(g, np.int64)}
+
+    def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
+        """Of scores from debiased answers; baselines have none."""
+        if self.randomisation is not Randomisation.WEIGHTED:
+            return None
+        epsilon = _epsilon_of_answer(config, survey)
+        t = float(attenuation(flip_thresholds(np.array([epsilon])))[0])
+        if not (math.isfinite(t) and t > 0):
+            return None
+        weight = survey.pair_comparisons * t**2
+        return predicted_error(survey.n_items, weight, survey.link).typical
+
     def _estimate(
         self, pairs: WeightedPairs, mechanism: AnswerMechanism, config: SurveyConfig
     ) -> tuple[Estimate, Scale, dict[str, Parameter], tuple[str, ...]]:
@@ -173,6 +202,11 @@ class LocalResponses:
         known = _information(pairs, fit.link)
         known |= _state(fit, chosen=config.model.link == "auto")
         return estimate_from(fit), SCALE_OF_LINK[fit.link], known, warnings
+
+
+def _epsilon_of_answer(config: SurveyConfig, survey: PlannedSurvey) -> float:
+    epsilon = float(config.privacy.epsilon or 0)
+    return epsilon / survey.answers if config.privacy.local_shares().per_user else epsilon
 
 
 def _variance(mechanism: AnswerMechanism) -> AnswerVariance:
@@ -246,3 +280,58 @@ def _state(fit: DebiasedFit, *, chosen: bool) -> dict[str, Parameter]:
         "smallest_curvature": fit.smallest_curvature,
         "is_minimum": fit.is_minimum,
     }
+
+
+def _problems_of_laplace(config: Sections) -> Problems:
+    if config.privacy.already_private:
+        yield (
+            "method",
+            "laplace-rr adds its own noise to answers; with already_private use debiased-rr",
+        )
+    if config.privacy.budget is Budget.PER_USER:
+        yield "privacy.budget", "must be per_comparison with method: laplace-rr; remove this line"
+
+
+_DEBIASED = MethodFacts(
+    name="debiased-rr",
+    summary="flip each answer at random; scores undo the flips",
+    kind="comparisons",
+    units=(Unit.LOCAL,),
+    reads=frozenset({"model.link", "model.ridge"}),
+    chooses_link=True,
+)
+_CLASSIC = replace(
+    _DEBIASED,
+    name="classic-rr",
+    summary="flip each answer at random; scores take the flipped ones for true",
+    baseline=True,
+)
+_LAPLACE = replace(
+    _CLASSIC,
+    name="laplace-rr",
+    summary="add Laplace noise to each answer; fit scores",
+    rules=_problems_of_laplace,
+)
+_COUNTS = replace(
+    _CLASSIC,
+    name="rr-counts",
+    summary="flip each answer at random; rank by wins of flipped ones",
+    reads=frozenset(),
+    chooses_link=False,
+)
+METHODS = (
+    LocalResponses(facts=_DEBIASED, plan_order=0, randomisation=Randomisation.WEIGHTED),
+    LocalResponses(
+        facts=_CLASSIC, plan_order=2, randomisation=Randomisation.COUNTED, remark=CLASSIC
+    ),
+    LocalResponses(
+        facts=_LAPLACE, plan_order=3, randomisation=Randomisation.LAPLACE, remark=LAPLACE
+    ),
+    LocalResponses(
+        facts=_COUNTS,
+        plan_order=1,
+        randomisation=Randomisation.COUNTED,
+        by_counts=True,
+        remark=COUNTS,
+    ),
+)

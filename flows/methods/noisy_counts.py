@@ -2,28 +2,42 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from hushrank.estimation.common.central_noise import calibrate_win_counts, release_win_counts
 from hushrank.estimation.common.matrices import WinCounts
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
+from hushrank.estimation.comparisons.planning import predicted_share_error
+from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.guarantee.counts import WIN_COUNTS
 from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.guarantee.record import count_record
 from hushrank.flows.methods.base import Arrays, Conclusion, Terms
-from hushrank.flows.methods.reductions import reduce_survey
+from hushrank.flows.methods.reductions import CountedMethod
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedCounts
-from hushrank.pipelines.reduce.reduction_job import ReduceComparisons, Statistic
-from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.privacy.randomness import RandomBits
-from hushrank.transforms.storage.files import InputFile
+from hushrank.privacy.units import Unit
+
+if TYPE_CHECKING:
+    from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 
 
-class NoisyCounts:
+class NoisyCounts(CountedMethod[CountMechanism]):
     """[CCW] Algorithms 2 and 3: see `estimation.comparisons.noisy_counts`."""
 
+    facts = MethodFacts(
+        name="noisy-counts",
+        summary="rank by noisy win counts",
+        kind="comparisons",
+        units=(Unit.USER, Unit.COMPARISON),
+    )
     mechanism = CountMechanism
+    statistic = Statistic.WIN_COUNTS
+    plan_order = 0
 
     def calibrate(self, config: SurveyConfig) -> CountMechanism:
         """Noise for every win count."""
@@ -35,17 +49,6 @@ class NoisyCounts:
     def terms(self, mechanism: CountMechanism) -> Terms:
         """Cost and noise."""
         return Terms.of(mechanism.calibration, "on every count")
-
-    def reduction(
-        self,
-        config: SurveyConfig,
-        mechanism: CountMechanism,
-        files: tuple[InputFile, ...],
-        key: SecretKey,
-        folder: str,
-    ) -> ReduceComparisons:
-        """Count the comparisons that each item won."""
-        return reduce_survey(config, mechanism.params, files, key, folder, Statistic.WIN_COUNTS)
 
     def draw(self, exact: Arrays, mechanism: CountMechanism, bits: RandomBits) -> Arrays:
         """Add noise to every count."""
@@ -66,3 +69,14 @@ class NoisyCounts:
             scale=Scale.WIN_SHARE,
             warnings=() if estimate.informative else (nothing,),
         )
+
+    def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
+        """Of shares won."""
+        law, rows = self.calibrate(config).law, config.comparisons.ties.row_weight
+        share = min(survey.answers / survey.n_pairs, 1.0) if survey.distinct else 0.0
+        return predicted_share_error(
+            survey.n_items, survey.pair_comparisons, share, law.variance / rows**2
+        ).typical
+
+
+METHODS = (NoisyCounts(),)

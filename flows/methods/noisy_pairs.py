@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
 from hushrank.estimation.common.central_noise import (
     calibrate_outcomes,
@@ -13,24 +14,28 @@ from hushrank.estimation.common.central_noise import (
 from hushrank.estimation.common.links import link_named
 from hushrank.estimation.common.matrices import PairCounts, outcome_counts_of, pair_counts_of
 from hushrank.estimation.comparisons.noisy_pairs import NoisyPairsFit, fit_noisy_pairs
+from hushrank.estimation.comparisons.planning import predicted_error, weight_under_noise
 from hushrank.estimation.comparisons.public_pairs import fit_public_pairs
 from hushrank.estimation.fit.pair_fit import estimate_from
 from hushrank.estimation.fit.solve import ConvergenceError
+from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.counts import OUTCOME_COUNTS, PAIR_COUNTS
 from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.guarantee.record import Parameter, count_record
 from hushrank.flows.methods.base import Arrays, Conclusion, Terms
-from hushrank.flows.methods.reductions import reduce_survey
+from hushrank.flows.methods.reductions import CountedMethod
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import SCALE_OF_LINK
 from hushrank.flows.release.statistics import ReleasedPairs
-from hushrank.pipelines.reduce.reduction_job import ReduceComparisons, Statistic
-from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.privacy.randomness import RandomBits
-from hushrank.transforms.storage.files import InputFile
+from hushrank.privacy.units import Unit
+
+if TYPE_CHECKING:
+    from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 
 MOST_ITEMS = 2_000  # four million noisy counts: 20 to 30 MB of JSON
 MOST_ITEMS_PUBLIC = 100_000  # on a public graph, where memory and noise go by pairs that met
@@ -40,10 +45,19 @@ NOT_CONVEX = (
 )
 
 
-class NoisyPairs:
+class NoisyPairs(CountedMethod[CountMechanism]):
     """See `noisy_pairs`, and `public_pairs` for a public graph, in `estimation.comparisons`."""
 
+    facts = MethodFacts(
+        name="noisy-pairs",
+        summary="fit scores to the noisy matrix of wins",
+        kind="comparisons",
+        units=(Unit.USER, Unit.COMPARISON),
+        reads=frozenset({"model.link", "privacy.public_graph"}),
+    )
     mechanism = CountMechanism
+    statistic = Statistic.PAIR_COUNTS
+    plan_order = 2
 
     def calibrate(self, config: SurveyConfig) -> CountMechanism:
         """Noise for every entry of the matrix of wins, or on who won of each pair."""
@@ -63,17 +77,6 @@ class NoisyPairs:
             else "on every entry of the matrix of wins"
         )
         return Terms.of(mechanism.calibration, where)
-
-    def reduction(
-        self,
-        config: SurveyConfig,
-        mechanism: CountMechanism,
-        files: tuple[InputFile, ...],
-        key: SecretKey,
-        folder: str,
-    ) -> ReduceComparisons:
-        """Count how often each item beat each other."""
-        return reduce_survey(config, mechanism.params, files, key, folder, Statistic.PAIR_COUNTS)
 
     def draw(self, exact: Arrays, mechanism: CountMechanism, bits: RandomBits) -> Arrays:
         """Add noise to every entry; on a public graph, to one entry of each pair that met."""
@@ -105,6 +108,15 @@ class NoisyPairs:
             scale=SCALE_OF_LINK[link.name],
             warnings=tuple(_warnings(fitted, estimate.informative, private)),
         )
+
+    def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
+        """Of scores."""
+        mechanism, rows = self.calibrate(config), config.comparisons.ties.row_weight
+        variance = mechanism.law.variance / rows**2
+        # Of a pair with a total that is public, noise moves one count up and the other one down.
+        noise = 2 * variance if _is_public(mechanism) else variance
+        weight = weight_under_noise(survey.pair_comparisons, noise)
+        return predicted_error(survey.n_items, weight, survey.link).typical
 
 
 def _is_public(mechanism: CountMechanism) -> bool:
@@ -175,3 +187,6 @@ def _check_size(n_items: int, *, public: bool) -> None:
             f" anybody may know who compared what, privacy.public_graph: true allows"
             f" {MOST_ITEMS_PUBLIC}; else set method: perturbed-mle or noisy-counts"
         )
+
+
+METHODS = (NoisyPairs(),)

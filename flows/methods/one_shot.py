@@ -13,21 +13,20 @@ from hushrank.estimation.comparisons.one_shot import (
     calibrate_one_shot,
     one_shot_top_k,
 )
+from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.guarantee.record import PrivacyRecord
 from hushrank.flows.guarantee.sentences import compose_statement, number
 from hushrank.flows.methods.base import Arrays, Conclusion, Terms
-from hushrank.flows.methods.reductions import reduce_survey
+from hushrank.flows.methods.reductions import CountedMethod
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedList
-from hushrank.pipelines.reduce.reduction_job import ReduceComparisons, Statistic
+from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.privacy.accounting import Spend
-from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits
-from hushrank.privacy.units import Unit
-from hushrank.transforms.storage.files import InputFile
+from hushrank.privacy.units import PrivacyParams, Unit
 
 ONLY_A_LIST = (
     "This method tells which items are best and in which order, and nothing else: no scores, no"
@@ -53,6 +52,11 @@ class OneShotMechanism:
     k: int
 
     @property
+    def params(self) -> PrivacyParams:
+        """The guarantee that was asked for and the bounds that were enforced."""
+        return self.counts.params
+
+    @property
     def noise(self) -> OneShotNoise:
         """What draws."""
         return OneShotNoise(self.k, self.counts.calibration)
@@ -63,10 +67,22 @@ class OneShotMechanism:
         return self.counts.spend
 
 
-class OneShot:
+class OneShot(CountedMethod[OneShotMechanism]):
     """See `estimation.comparisons.one_shot`."""
 
+    facts = MethodFacts(
+        name="one-shot",
+        summary="name the best k items, in order, and nothing else",
+        kind="comparisons",
+        units=(Unit.USER, Unit.COMPARISON),
+        requires={
+            "top_k": "missing; method: one-shot finds that many items. Add for example top_k: 3"
+        },
+        baseline=True,
+    )
     mechanism = OneShotMechanism
+    statistic = Statistic.WIN_COUNTS
+    plan_order = 3
 
     def calibrate(self, config: SurveyConfig) -> OneShotMechanism:
         """Noise on every win count."""
@@ -82,18 +98,6 @@ class OneShot:
     def terms(self, mechanism: OneShotMechanism) -> Terms:
         """Cost and noise."""
         return Terms.of(mechanism.counts.calibration, "on every count, none released")
-
-    def reduction(
-        self,
-        config: SurveyConfig,
-        mechanism: OneShotMechanism,
-        files: tuple[InputFile, ...],
-        key: SecretKey,
-        folder: str,
-    ) -> ReduceComparisons:
-        """Count the comparisons that each item won."""
-        params = mechanism.counts.params
-        return reduce_survey(config, params, files, key, folder, Statistic.WIN_COUNTS)
 
     def draw(self, exact: Arrays, mechanism: OneShotMechanism, bits: RandomBits) -> Arrays:
         """Find the best items by noisy counts, and forget the counts."""
@@ -168,3 +172,6 @@ def _record(mechanism: OneShotMechanism) -> PrivacyRecord:
         not_protected=statement.not_protected,
         theorem=statement.theorem,
     )
+
+
+METHODS = (OneShot(),)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 from hushrank.estimation.common.links import link_named
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, pair_counts_of
@@ -14,32 +16,49 @@ from hushrank.estimation.comparisons.perturbed_mle import (
     calibrate_mle,
     perturbed_mle,
 )
-from hushrank.flows.config.model import NO_SIZE
+from hushrank.estimation.comparisons.planning import predicted_error, weight_under_perturbation
+from hushrank.flows.config.method import MethodFacts, Problems, Sections
+from hushrank.flows.config.schedule import NightlyBudget
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.perturbed_mle import mle_record
 from hushrank.flows.guarantee.score_mechanism import ScoreMechanism
 from hushrank.flows.methods.base import Arrays, Conclusion, Terms
-from hushrank.flows.methods.reductions import reduce_survey
+from hushrank.flows.methods.reductions import CountedMethod
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import SCALE_OF_LINK
 from hushrank.flows.release.statistics import ReleasedScores
-from hushrank.pipelines.reduce.reduction_job import ReduceComparisons, Statistic
-from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.privacy.randomness import RandomBits
-from hushrank.transforms.storage.files import InputFile
+from hushrank.privacy.units import NoiseKind, Unit
+
+if TYPE_CHECKING:
+    from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 
 MOST_ITEMS = 100_000  # above `MOST_DENSE_ITEMS` counts are sparse and intervals take O(items)
 COVER_MATTERS = (
     "The noise that covers rounding is a noticeable part of the error of these scores: a larger"
     " epsilon, or fewer items, would help."
 )
+_NO_SIZE = (
+    "missing; this method needs about how many comparisons an item takes part in, from what is"
+    " public (people invited, questions asked) and never counted in the answers. Add for example"
+    " expected_comparisons: 500"
+)
+_REFUSED_LINK = (
+    "cannot be private with this method: one comparison can move its gradient without"
+    " limit, so no noise hides it. Write logistic or laplace, or set method: noisy-pairs"
+)
 
 
-class PerturbedLikelihood:
+@dataclass(frozen=True)
+class PerturbedLikelihood(CountedMethod[ScoreMechanism]):
     """Algorithm 1 of Cai, Chakraborty and Wang: see `estimation.comparisons.perturbed_mle`."""
 
+    facts: MethodFacts
+    plan_order: int | None = None
     mechanism = ScoreMechanism
+    statistic = Statistic.PAIR_COUNTS
 
     def calibrate(self, config: SurveyConfig) -> ScoreMechanism:
         """Noise inside the optimisation, the ridge, and noise that covers rounding."""
@@ -54,17 +73,6 @@ class PerturbedLikelihood:
             f" the likelihood, ridge {objective.ridge:.6g}"
         )
         return Terms(spend=mechanism.spend, noise=noise)
-
-    def reduction(
-        self,
-        config: SurveyConfig,
-        mechanism: ScoreMechanism,
-        files: tuple[InputFile, ...],
-        key: SecretKey,
-        folder: str,
-    ) -> ReduceComparisons:
-        """Count how often each item beat each other."""
-        return reduce_survey(config, mechanism.params, files, key, folder, Statistic.PAIR_COUNTS)
 
     def draw(self, exact: Arrays, mechanism: ScoreMechanism, bits: RandomBits) -> Arrays:
         """Fit with noise. The scores are all that leaves."""
@@ -91,6 +99,14 @@ class PerturbedLikelihood:
             warnings=tuple(warnings),
         )
 
+    def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
+        """Of scores."""
+        variance = _calibrated(config).noise.variance
+        weight = weight_under_perturbation(
+            survey.n_items, survey.pair_comparisons, variance, survey.link
+        )
+        return predicted_error(survey.n_items, weight, survey.link).typical
+
 
 def _calibrated(config: SurveyConfig) -> PerturbedMle:
     n_items = len(config.items.catalogue())
@@ -114,7 +130,7 @@ def _calibrated(config: SurveyConfig) -> PerturbedMle:
 def _settings(config: SurveyConfig, n_items: int) -> MleSettings:
     model = config.model
     if model.expected_comparisons is None:
-        raise ConfigError(f"model.expected_comparisons: {NO_SIZE}")
+        raise ConfigError(f"model.expected_comparisons: {_NO_SIZE}")
     expected, ridge = model.expected_comparisons, model.gamma
     if model.c0 is not None:
         ridge = model.c0 * math.sqrt(expected * math.log(n_items))
@@ -125,3 +141,46 @@ def _settings(config: SurveyConfig, n_items: int) -> MleSettings:
         constants=model.constants,
         public_graph=config.privacy.public_graph,
     )
+
+
+def _problems(config: Sections) -> Problems:
+    link = config.model.link
+    if link != "auto" and math.isinf(link_named(link).kappa1):
+        yield "model.link", f"{link} {_REFUSED_LINK}"
+
+
+def _problems_of_gaussian(config: Sections) -> Problems:
+    yield from _problems(config)
+    if config.privacy.noise is not NoiseKind.GAUSSIAN:
+        yield (
+            "privacy.noise",
+            "must be gaussian with method: noisy-objective; write it, with a delta",
+        )
+    elif config.schedule.budget is NightlyBudget.PER_MONTH:
+        yield (
+            "schedule.budget",
+            "per-month is not for method: noisy-objective, whose cost is no rho; write per-night",
+        )
+
+
+_MLE = MethodFacts(
+    name="perturbed-mle",
+    summary="scores by maximum likelihood, with noise inside the optimisation",
+    kind="comparisons",
+    units=(Unit.USER, Unit.COMPARISON),
+    reads=frozenset(
+        {
+            *("model.link", "model.constants", "model.gamma", "model.c0"),
+            *("model.expected_comparisons", "privacy.public_graph"),
+        }
+    ),
+    requires={"model.expected_comparisons": _NO_SIZE},
+    rules=_problems,
+)
+_OBJECTIVE = replace(
+    _MLE,
+    name="noisy-objective",
+    summary="the same with Gaussian noise",
+    rules=_problems_of_gaussian,
+)
+METHODS = (PerturbedLikelihood(_MLE, plan_order=1), PerturbedLikelihood(_OBJECTIVE))

@@ -7,7 +7,7 @@ confidential area until the ledger has recorded the release.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.fit.pair_fit import estimate_from
@@ -27,7 +27,7 @@ from hushrank.estimation.rankings.ranking_evidence import (
     undoing_pays,
 )
 from hushrank.flows.config.comparisons import BadRows
-from hushrank.flows.config.method import Method
+from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.rankings import RankingTies
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
@@ -37,13 +37,14 @@ from hushrank.flows.guarantee.rankings import (
     ranking_record,
 )
 from hushrank.flows.guarantee.record import Parameter
-from hushrank.flows.methods.base import Arrays, Conclusion, Terms
+from hushrank.flows.methods.base import Arrays, Conclusion, RankingMethod, Terms
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedRankings
 from hushrank.pipelines.reduce.rankings_job import ReduceRankings
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.units import Unit
 from hushrank.transforms.common.randomisation import RankingMechanism, law_of_rankings
 from hushrank.transforms.storage.files import InputFile
 
@@ -73,18 +74,31 @@ class _Chosen:
     reason: str = ""
 
 
-class PrivateRankings:
-    """See `estimation.rankings.ranking_estimates`."""
+@dataclass(frozen=True, kw_only=True)
+class PrivateRankings(RankingMethod[SyntheticMechanism]):
+    """See `estimation.rankings.ranking_estimates`.
+
+    Attributes:
+        facts: see `RankingMethod`.
+        rank: what the method makes of the evidence.
+        bias: what counting private rankings as they are does to the result.
+        most_items: largest catalogue; None: as large as any of rankings.
+    """
+
+    facts: MethodFacts
+    rank: Callable[[RankingEvidence, SurveyConfig], _Ranked]
+    bias: str = "scores and their intervals are too near 0"
+    most_items: int | None = None
 
     mechanism = SyntheticMechanism
 
     def calibrate(self, config: SurveyConfig) -> SyntheticMechanism:
         """The law of synthetic rankings at both ends of the range of epsilons."""
         n_items, rankings = len(config.items.catalogue()), config.rankings
-        if config.method is Method.KEMENY and n_items > MOST_KEMENY_ITEMS:
+        if self.most_items is not None and n_items > self.most_items:
             raise ConfigError(
-                f"items: must be at most {MOST_KEMENY_ITEMS} with method: kemeny, got {n_items};"
-                " set method: borda"
+                f"items: must be at most {self.most_items} with method: {self.facts.name}, got"
+                f" {n_items}; set method: borda"
             )
         guarantee = RankingGuarantee.of(config)
         if config.model.debiased is True and (reason := _impossible(config, guarantee)):
@@ -155,9 +169,9 @@ class PrivateRankings:
         """Rank by the counts."""
         counts = RankingCounts(**drawn)
         chosen = _choose(counts, mechanism.guarantee, config)
-        ranked = _METHODS[config.method](chosen.evidence, config)
+        ranked = self.rank(chosen.evidence, config)
         parameters = {"debiased": chosen.debiased, **ranked.parameters}
-        warnings = (*_doubt(chosen, config.method), *ranked.warnings)
+        warnings = (*_doubt(chosen, self.bias), *ranked.warnings)
         if not ranked.estimate.informative:
             warnings = (NOT_INFORMATIVE,)
         return Conclusion(
@@ -201,14 +215,11 @@ def _choose(counts: RankingCounts, guarantee: RankingGuarantee, config: SurveyCo
     return _Chosen(debiased, True)
 
 
-def _doubt(chosen: _Chosen, method: Method) -> tuple[str, ...]:
+def _doubt(chosen: _Chosen, bias: str) -> tuple[str, ...]:
     if chosen.debiased:
         return ()
-    effect = "scores and their intervals are too near 0"
-    if method is Method.KEMENY:
-        effect = "close items are harder to tell apart"
     return (
-        f"Private rankings are counted as they are: that draws every pair towards 50 %, so {effect}"
+        f"Private rankings are counted as they are: that draws every pair towards 50 %, so {bias}"
         f". It was not undone: {chosen.reason}.",
     )
 
@@ -242,8 +253,29 @@ def _bradley_terry(evidence: RankingEvidence, config: SurveyConfig) -> _Ranked:
     return _Ranked(estimate_from(fit), Scale.LOG_ODDS, {"ridge": fit.ridge})
 
 
-_METHODS: dict[Method, Callable[[RankingEvidence, SurveyConfig], _Ranked]] = {
-    Method.KEMENY: _kemeny,
-    Method.BORDA: _borda,
-    Method.BRADLEY_TERRY: _bradley_terry,
-}
+_BORDA = MethodFacts(
+    name="borda",
+    summary="places above the middle, on average of private rankings",
+    kind="rankings",
+    units=(Unit.LOCAL,),
+    reads=frozenset({"model.debiased"}),
+)
+_KEMENY = replace(
+    _BORDA, name="kemeny", summary="the order that contradicts private rankings least"
+)
+_BRADLEY_TERRY = replace(
+    _BORDA,
+    name="bradley-terry",
+    summary="scores by maximum likelihood, from private rankings",
+    reads=frozenset({"model.debiased", "model.ridge"}),
+)
+METHODS = (
+    PrivateRankings(
+        facts=_KEMENY,
+        rank=_kemeny,
+        bias="close items are harder to tell apart",
+        most_items=MOST_KEMENY_ITEMS,
+    ),
+    PrivateRankings(facts=_BORDA, rank=_borda),
+    PrivateRankings(facts=_BRADLEY_TERRY, rank=_bradley_terry),
+)

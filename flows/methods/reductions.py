@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING, Protocol, TypeVar
+
 from hushrank.flows.config.comparisons import BadRows
 from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.guarantee.mechanism import Mechanism
+from hushrank.flows.methods.base import Arrays, PlannedMethod
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons, Statistic
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.privacy.keyed_hash import SecretKey
@@ -12,36 +16,64 @@ from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.comparisons.bound import Bounds
 from hushrank.transforms.storage.files import InputFile
 
+if TYPE_CHECKING:
+    from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 
-def reduce_survey(
-    config: SurveyConfig,
-    params: PrivacyParams,
-    files: tuple[InputFile, ...],
-    key: SecretKey,
-    folder: str,
-    statistic: Statistic,
-) -> ReduceComparisons:
-    """Reduce the log of `config` to `statistic`, within the bounds of `params`.
 
-    These are the mechanism's: its sensitivity is true only if they are enforced.
+class BoundedMechanism(Mechanism, Protocol):
+    """A mechanism whose sensitivity is true only if the bounds of its `params` are enforced."""
+
+    @property
+    def params(self) -> PrivacyParams:
+        """The guarantee that was asked for, and the bounds."""
+        ...
+
+
+B = TypeVar("B", bound=BoundedMechanism)
+
+
+class CountedMethod(PlannedMethod[B]):
+    """A method on comparisons that are counted before noise is added.
+
+    Attributes:
+        statistic: what is counted: the array `counts` that `draw` takes.
     """
-    bounds = Bounds(
-        n_items=len(config.items.catalogue()),
-        ties=config.comparisons.ties,
-        max_contributions=params.max_contributions if params.unit is Unit.USER else None,
-        per_item_cap=params.per_item_cap,
-        distinct_pairs=params.distinct_pairs,
-    )
-    return ReduceComparisons(
-        files=files,
-        columns=config.comparison_columns(),
-        catalogue=config.items.catalogue(),
-        bounds=bounds,
-        statistic=statistic,
-        key=key,
-        confidential=folder,
-        fail_on_bad_rows=config.input.on_bad_rows is BadRows.FAIL,
-    )
+
+    statistic: Statistic
+
+    def reduction(
+        self,
+        config: SurveyConfig,
+        mechanism: B,
+        files: tuple[InputFile, ...],
+        key: SecretKey,
+        folder: str,
+    ) -> ReduceComparisons:
+        """Count, within the bounds of the mechanism."""
+        params = mechanism.params
+        bounds = Bounds(
+            n_items=len(config.items.catalogue()),
+            ties=config.comparisons.ties,
+            max_contributions=params.max_contributions if params.unit is Unit.USER else None,
+            per_item_cap=params.per_item_cap,
+            distinct_pairs=params.distinct_pairs,
+        )
+        return ReduceComparisons(
+            files=files,
+            columns=config.comparison_columns(),
+            catalogue=config.items.catalogue(),
+            bounds=bounds,
+            statistic=self.statistic,
+            key=key,
+            confidential=folder,
+            fail_on_bad_rows=config.input.on_bad_rows is BadRows.FAIL,
+        )
+
+    def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
+        """Wins of an invented survey, counted as the statistic has it."""
+        wins = survey.pair_wins(replicate) * config.comparisons.ties.row_weight
+        by_item = self.statistic is Statistic.WIN_COUNTS
+        return {"counts": wins.sum(axis=1) if by_item else wins}
 
 
 def reduce_test(

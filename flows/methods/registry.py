@@ -1,34 +1,51 @@
-"""Which methods there are."""
+"""Which methods there are: every module of this room names its own in `METHODS`."""
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Iterator
+from importlib import import_module
+from pathlib import Path
+from pkgutil import iter_modules
 
-from hushrank.flows.config.method import Method
-from hushrank.flows.methods.base import RankingMethod
-from hushrank.flows.methods.local_responses import CLASSIC, COUNTS, LAPLACE, LocalResponses
-from hushrank.flows.methods.noisy_counts import NoisyCounts
-from hushrank.flows.methods.noisy_pairs import NoisyPairs
-from hushrank.flows.methods.one_shot import OneShot
-from hushrank.flows.methods.perturbed_mle import PerturbedLikelihood
-from hushrank.flows.methods.private_rankings import PrivateRankings
-from hushrank.flows.methods.spectral import Spectral
-from hushrank.flows.methods.spectral_rr import SpectralRandomized
-from hushrank.transforms.common.randomisation import Randomisation
+import hushrank.flows.methods
+from hushrank.flows.config.method import Methods
+from hushrank.flows.config.survey import SurveyConfig, check_config
+from hushrank.flows.config.yaml_file import read_yaml
+from hushrank.flows.methods.base import Method
 
-METHODS: dict[Method, RankingMethod[Any]] = {
-    Method.NOISY_COUNTS: NoisyCounts(),
-    Method.NOISY_PAIRS: NoisyPairs(),
-    Method.PERTURBED_MLE: PerturbedLikelihood(),
-    Method.NOISY_OBJECTIVE: PerturbedLikelihood(),  # with gaussian noise
-    Method.ONE_SHOT: OneShot(),
-    Method.DEBIASED_RR: LocalResponses(Randomisation.WEIGHTED),
-    Method.CLASSIC_RR: LocalResponses(Randomisation.COUNTED, remark=CLASSIC),
-    Method.LAPLACE_RR: LocalResponses(Randomisation.LAPLACE, remark=LAPLACE),
-    Method.RR_COUNTS: LocalResponses(Randomisation.COUNTED, by_counts=True, remark=COUNTS),
-    Method.SPECTRAL: Spectral(),
-    Method.SPECTRAL_RR: SpectralRandomized(),
-    Method.KEMENY: PrivateRankings(),
-    Method.BORDA: PrivateRankings(),
-    Method.BRADLEY_TERRY: PrivateRankings(),
+KINDS = ("comparisons", "responses", "rankings")
+
+
+def methods_in(folders: Iterable[str], package: str) -> Iterator[Method]:
+    """The methods that the modules in the folders of `package` name."""
+    for module in iter_modules(folders, f"{package}."):
+        if module.name != __name__:
+            yield from getattr(import_module(module.name), "METHODS", ())
+
+
+def _place(method: Method) -> tuple[int, bool, bool]:
+    """Where people are told of it: by kind of input, noise after counting first, baselines last."""
+    facts = method.facts
+    return KINDS.index(facts.kind), facts.local, facts.baseline
+
+
+METHODS: dict[str, Method] = {
+    method.facts.name: method
+    for method in sorted(
+        methods_in(hushrank.flows.methods.__path__, hushrank.flows.methods.__name__), key=_place
+    )
 }
+
+
+def facts_of_methods() -> Methods:
+    """What each method says of itself, by name."""
+    return {name: method.facts for name, method in METHODS.items()}
+
+
+def load_config(path: Path) -> SurveyConfig:
+    """The job that the YAML file at `path` describes.
+
+    Raises:
+        ConfigError: the file or one of its values breaks a rule; one line for each problem found.
+    """
+    return check_config(path, read_yaml(path), facts_of_methods())

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,13 +22,14 @@ from hushrank.estimation.responses.private_measurements import (
     release_measurements,
 )
 from hushrank.estimation.responses.spectral_estimate import SpectralEstimate, estimate_difficulties
+from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.model import GraphKind, SpectralConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.guarantee.record import Parameter, count_record
 from hushrank.flows.guarantee.spectral import measurement_words
-from hushrank.flows.methods.base import Arrays, Conclusion, Terms
+from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
 from hushrank.flows.methods.reductions import reduce_test
 from hushrank.flows.release.release import NOT_INFORMATIVE
 from hushrank.flows.release.scale import Scale
@@ -39,6 +41,9 @@ from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import Unit
 from hushrank.transforms.storage.files import InputFile
+
+if TYPE_CHECKING:
+    from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 
 MOST_ITEMS = 5000  # a chain of more is not solved directly
 EDGES = "edges"  # of a sparse graph, beside what was drawn on it
@@ -107,9 +112,16 @@ class MeasurementMechanism:
         return self.counts.spend
 
 
-class Spectral:
+class Spectral(PlannedMethod[MeasurementMechanism]):
     """Algorithm 2 of Nguyen and Zhang: see `estimation.responses.spectral_estimate`."""
 
+    facts = MethodFacts(
+        name="spectral",
+        summary="difficulties from noisy counts of pairs of test items",
+        kind="responses",
+        units=(Unit.USER,),
+        reads=frozenset({"spectral"}),
+    )
     mechanism = MeasurementMechanism
 
     def calibrate(self, config: SurveyConfig) -> MeasurementMechanism:
@@ -162,6 +174,10 @@ class Spectral:
             scale=Scale.DIFFICULTY,
             warnings=tuple(_warnings(found, counts.calibration, graph, names)),
         )
+
+    def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
+        """Who was right on one item and wrong on another, in an invented test."""
+        return {"y": survey.right_wrong(replicate)}
 
 
 def _problems(config: SurveyConfig) -> Iterator[str]:
@@ -255,3 +271,6 @@ def _warnings(
 
 def _named(names: Sequence[str], where: NDArray[np.bool_]) -> str:
     return name_list([names[item] for item in np.flatnonzero(where).tolist()])
+
+
+METHODS = (Spectral(),)

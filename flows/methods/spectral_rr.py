@@ -16,7 +16,9 @@ from hushrank.estimation.responses.randomized_measurements import (
     merge_measurements,
 )
 from hushrank.estimation.responses.spectral_estimate import SpectralEstimate, estimate_randomized
+from hushrank.flows.config.method import MethodFacts, Problems, Sections
 from hushrank.flows.config.model import SpectralConfig
+from hushrank.flows.config.privacy import Budget
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.local import SHUFFLE_DELTA, WARNER
@@ -29,7 +31,7 @@ from hushrank.flows.guarantee.sentences import (
     odds_factor,
 )
 from hushrank.flows.guarantee.spectral import NZ
-from hushrank.flows.methods.base import Arrays, Conclusion, Terms
+from hushrank.flows.methods.base import Arrays, Conclusion, RankingMethod, Terms
 from hushrank.flows.methods.reductions import reduce_test
 from hushrank.flows.methods.spectral import GraphChoice, graph_choice
 from hushrank.flows.release.scale import Scale
@@ -60,6 +62,16 @@ PLAIN = (
 )
 
 
+def _problems_of_sections(config: Sections) -> Problems:
+    privacy = config.privacy
+    if privacy.unit is not Unit.LOCAL:
+        return
+    if privacy.budget is not Budget.PER_USER:
+        yield "privacy.budget", "must be per_user with method: spectral-rr, which splits epsilon"
+    if privacy.already_private or privacy.epsilon_table or privacy.epsilon_range:
+        yield "privacy", "method: spectral-rr takes one epsilon for all, and true answers"
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseMechanism:
     """Randomised response on all answers of a person together.
@@ -77,9 +89,18 @@ class ResponseMechanism:
     spend: Spend
 
 
-class SpectralRandomized:
+class SpectralRandomized(RankingMethod[ResponseMechanism]):
     """Section 5 of Nguyen and Zhang: see `estimation.responses.randomized_measurements`."""
 
+    facts = MethodFacts(
+        name="spectral-rr",
+        summary="flip each test answer at random; difficulties undo the flips",
+        kind="responses",
+        units=(Unit.LOCAL,),
+        reads=frozenset({"spectral"}),
+        baseline=True,
+        rules=_problems_of_sections,
+    )
     mechanism = ResponseMechanism
 
     def calibrate(self, config: SurveyConfig) -> ResponseMechanism:
@@ -230,3 +251,6 @@ def _after_shuffling(
         "delta_after_shuffling": delta,
         "people": n_people,
     }
+
+
+METHODS = (SpectralRandomized(),)

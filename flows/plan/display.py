@@ -24,9 +24,9 @@ from hushrank.flows.plan.survey import (
     epsilon_for,
     methods_to_compare,
     plan_config,
+    predicted,
     recommended_method,
 )
-from hushrank.flows.plan.theory import predicted
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.terminal import Console
 
@@ -188,7 +188,7 @@ def _methods_table(compared: Tried) -> Table:
         table.add_column(heading, justify="right", no_wrap=True)
     for setting, found in compared:
         table.add_row(
-            str(setting.method),
+            setting.method,
             _share(found.top),
             _share(found.order),
             _error(found.error, found.scale),
@@ -248,11 +248,9 @@ def _draw(
     first = [each for each in settings if each.people == settings[0].people]
     first = [each for each in first if each.answers == settings[0].answers]
     curves = {
-        str(method): [
-            (each, accuracy_of(config, replace(each, method=method), world)) for each in first
-        ]
+        method: [(each, accuracy_of(config, replace(each, method=method), world)) for each in first]
         for method in methods_to_compare(config)
-        if str(method) in methods
+        if method in methods
     }
     formula = [predicted(config, each, world) for each in first]
     try:

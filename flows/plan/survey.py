@@ -10,9 +10,9 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
-from pydantic import ValidationError
 
 from hushrank.estimation.common.links import link_named
 from hushrank.estimation.common.metrics import (
@@ -22,35 +22,30 @@ from hushrank.estimation.common.metrics import (
     top_k_distance,
 )
 from hushrank.estimation.fit.solve import ConvergenceError
-from hushrank.flows.config.method import PERTURBED_OBJECTIVE, Method
-from hushrank.flows.config.places import FOLDER
-from hushrank.flows.config.problems import config_error
-from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.config.survey import SurveyConfig, check_config
 from hushrank.flows.config.yaml_file import read_yaml
 from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.guarantee.mechanism import Mechanism
-from hushrank.flows.methods.base import Arrays, Conclusion
-from hushrank.flows.methods.registry import METHODS
+from hushrank.flows.methods.base import Conclusion, PlannedMethod
+from hushrank.flows.methods.registry import METHODS, facts_of_methods
 from hushrank.flows.release.scale import Scale
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import NoiseKind, Unit
 
-EPSILON = "privacy.epsilon"
+EPSILON, SIZE = "privacy.epsilon", "model.expected_comparisons"
 DEFAULT_ANSWERS = 10  # of a person, where nothing bounds them
 WORK = 1_500_000  # numbers of invented matrices for one setting
 FEWEST, MOST = 12, 120  # replicates
 LEAST_EPSILON, LARGEST_EPSILON = 0.01, 100.0
 BISECTIONS = 9  # epsilon to 1 %
-CENTRAL = (Method.NOISY_COUNTS, Method.PERTURBED_MLE, Method.NOISY_PAIRS, Method.ONE_SHOT)
-LOCAL = (Method.DEBIASED_RR, Method.RR_COUNTS, Method.CLASSIC_RR, Method.LAPLACE_RR)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Setting:
     """One choice to try."""
 
-    method: Method
+    method: str
     epsilon: float
     people: int
     answers: int
@@ -124,10 +119,7 @@ def plan_config(path: Path, n_items: int | None = None) -> SurveyConfig:
     if n_items is not None:
         content["items"] = {"count": n_items}
     size_is_open = _open_size(content)
-    try:
-        config = SurveyConfig.model_validate(content, context={FOLDER: path.parent})
-    except ValidationError as error:
-        raise config_error(path, error, SurveyConfig) from None
+    config = check_config(path, content, facts_of_methods())
     _refuse_what_cannot_be_planned(path, config)
     if size_is_open:
         model = config.model.model_copy(update={"expected_comparisons": None})
@@ -138,19 +130,29 @@ def plan_config(path: Path, n_items: int | None = None) -> SurveyConfig:
 def _open_size(content: dict[object, object]) -> bool:
     """Whether the job leaves open how many comparisons to expect; the number of people says it."""
     model = content.setdefault("model", {})
-    methods = [str(method) for method in PERTURBED_OBJECTIVE]
-    if content.get("method") not in methods or not isinstance(model, dict):
+    method = METHODS.get(str(content.get("method")))
+    if method is None or SIZE not in method.facts.requires or not isinstance(model, dict):
         return False
     return bool(model.setdefault("expected_comparisons", 1.0) == 1.0)
 
 
-def methods_to_compare(config: SurveyConfig) -> tuple[Method, ...]:
+def methods_to_compare(config: SurveyConfig) -> tuple[str, ...]:
     """The methods that could do this job, the configured one first."""
-    if config.input.kind == "responses":
-        return (config.method,)
-    methods = LOCAL if config.privacy.unit is Unit.LOCAL else CENTRAL
-    usable = [method for method in methods if _accepts(config, method)]
+    local = config.privacy.unit is Unit.LOCAL
+    usable = [
+        name
+        for name in sorted(METHODS, key=_plan_order)
+        if (METHODS[name].facts.kind, METHODS[name].facts.local) == (config.input.kind, local)
+        and math.isfinite(_plan_order(name))
+        and _accepts(config, name)
+    ]
     return tuple(dict.fromkeys((config.method, *usable)))
+
+
+def _plan_order(name: str) -> float:
+    """Smaller: the method assumes less; infinite: no plan compares it unasked."""
+    order = getattr(METHODS[name], "plan_order", None)
+    return math.inf if order is None else order
 
 
 def answers_of(config: SurveyConfig, most: int | None = None) -> int:
@@ -172,7 +174,7 @@ def accuracy_of(config: SurveyConfig, setting: Setting, world: World) -> Accurac
     """
     survey = planned_survey(config, setting, world)
     tried = with_setting(config, setting)
-    mechanism = METHODS[setting.method].calibrate(tried)
+    mechanism = _planned(tried).calibrate(tried)
     replicates = range(world.replicates or _runs(survey))
     found = [_one(tried, mechanism, survey, replicate) for replicate in replicates]
     names = (*SHARES, *ERRORS)
@@ -208,27 +210,32 @@ def recommended_method(
     """The method to take, and why.
 
     The one that is best at what is wanted; of several that two standard errors do not tell apart,
-    the one that comes first in `CENTRAL` or `LOCAL`, which assumes less. A method that names the
+    the one with the smallest `plan_order`, which assumes less. A method that names the
     best items and ranks no others is for jobs that ask for no more than that.
     """
     sign = 1 if target.name in SHARES else -1
     known = [(each, found) for each, found in tried if math.isfinite(getattr(found, target.name))]
     if config.top_k is None:
-        known = [each for each in known if each[0].method is not Method.ONE_SHOT]
+        known = [each for each in known if not _needs_list(each[0].method)]
     if target.name in ("error", "largest"):  # scores on another scale cannot be compared
         known = [(each, found) for each, found in known if found.scale is tried[0][1].scale]
     best = max(known, key=lambda each: sign * getattr(each[1], target.name))
     margin = 2 * best[1].spread[target.name]
     level = sign * getattr(best[1], target.name) - margin
-    order = {method: i for i, method in enumerate((*CENTRAL, *LOCAL))}
     close = [each for each in known if sign * getattr(each[1], target.name) >= level]
-    chosen, _ = min(close, key=lambda each: order.get(each[0].method, 0))
+    chosen, _ = min(close, key=lambda each: _plan_order(each[0].method))
     if len(known) == 1:
         return chosen, "no other method here is measured by that"
-    if chosen.method is best[0].method:
+    if chosen.method == best[0].method:
         why = "best at what is wanted" if len(close) == 1 else "as good as any, and the plainest"
         return chosen, why
     return chosen, f"{best[0].method} is not better than chance explains, and assumes more"
+
+
+def predicted(config: SurveyConfig, setting: Setting, world: World) -> float | None:
+    """The error of a typical score by the method's formula; None: it has none."""
+    survey, tried = planned_survey(config, setting, world), with_setting(config, setting)
+    return _planned(tried).predicted_error(tried, survey)
 
 
 def planned_survey(config: SurveyConfig, setting: Setting, world: World) -> PlannedSurvey:
@@ -256,9 +263,9 @@ def planned_survey(config: SurveyConfig, setting: Setting, world: World) -> Plan
 def _one(
     config: SurveyConfig, mechanism: Mechanism, survey: PlannedSurvey, replicate: int
 ) -> tuple[Scale, dict[str, float]]:
-    method = METHODS[config.method]
+    method = _planned(config)
     try:
-        exact = _exact(config, survey, replicate)
+        exact = method.invented(config, survey, replicate)
     except ValueError as error:
         raise ConfigError(f"plan: {error}") from None
     bits = seeded_bits(survey.seed * 1_000_003 + replicate)  # of an invented survey: no release
@@ -290,26 +297,24 @@ def _measured(
     }
 
 
-def _exact(config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
-    """What the protected side would leave, of an invented survey."""
-    method = config.method
-    if method is Method.SPECTRAL:
-        return {"y": survey.right_wrong(replicate)}
-    if config.privacy.unit is Unit.LOCAL:
-        epsilon = float(config.privacy.epsilon or 0)
-        if config.privacy.local_shares().per_user:
-            epsilon /= survey.answers
-        if method is Method.LAPLACE_RR:
-            sums = survey.laplace_sums(replicate, epsilon)
-        else:
-            weighted = method is Method.DEBIASED_RR
-            sums = survey.randomised_sums(replicate, epsilon, weighted=weighted)
-        g = round(sums[1].sum() / survey.answers)
-        return {"s": sums[0], "w": sums[1], "g": np.array(g, np.int64)}
-    wins = survey.pair_wins(replicate) * config.comparisons.ties.row_weight
-    if method in (Method.NOISY_COUNTS, Method.ONE_SHOT):
-        return {"counts": wins.sum(axis=1)}
-    return {"counts": wins}
+def _planned(config: SurveyConfig) -> PlannedMethod[Any]:
+    """The method that would rank.
+
+    Raises:
+        ConfigError: no plan can try it.
+    """
+    method = METHODS[config.method].resolve(config).method
+    if not isinstance(method, PlannedMethod):
+        raise ConfigError(
+            f"method: {method.facts.name} cannot be planned; try `hushrank simulate` and run the"
+            " job on what it invents"
+        )
+    return method
+
+
+def _needs_list(name: str) -> bool:
+    """Whether a method names the best items and ranks no others."""
+    return "top_k" in METHODS[name].facts.requires
 
 
 def with_setting(config: SurveyConfig, setting: Setting) -> SurveyConfig:
@@ -324,7 +329,7 @@ def with_setting(config: SurveyConfig, setting: Setting) -> SurveyConfig:
         privacy["max_contributions"] = setting.answers
     n_items = len(config.items.catalogue())
     model = {"link": config.model.link}
-    if setting.method in CENTRAL and config.model.link == "auto":
+    if config.model.link == "auto" and not METHODS[setting.method].facts.chooses_link:
         model = {"link": "logistic"}
     expected = 2 * setting.people * survey_answers / n_items
     return config.model_copy(
@@ -337,15 +342,16 @@ def with_setting(config: SurveyConfig, setting: Setting) -> SurveyConfig:
                     "expected_comparisons": config.model.expected_comparisons or expected,
                 }
             ),
-            "top_k": config.top_k or (1 if setting.method is Method.ONE_SHOT else None),
+            "top_k": config.top_k or (1 if _needs_list(setting.method) else None),
         }
     )
 
 
-def _accepts(config: SurveyConfig, method: Method) -> bool:
+def _accepts(config: SurveyConfig, method: str) -> bool:
     setting = Setting(method=method, epsilon=1.0, people=1000, answers=answers_of(config))
     try:
-        METHODS[method].calibrate(with_setting(config, setting))
+        tried = with_setting(config, setting)
+        _planned(tried).calibrate(tried)
     except ConfigError:
         return False
     return True
@@ -361,11 +367,10 @@ def _runs(survey: PlannedSurvey) -> int:
 
 
 def _refuse_what_cannot_be_planned(path: Path, config: SurveyConfig) -> None:
-    if config.method not in (*CENTRAL, *LOCAL, Method.NOISY_OBJECTIVE, Method.SPECTRAL):
-        raise ConfigError(
-            f"{path}: method: {config.method} cannot be planned; try `hushrank simulate` and run"
-            " the job on what it invents"
-        )
+    try:
+        _planned(config)
+    except ConfigError as error:
+        raise ConfigError(f"{path}: {error}") from None
     if config.privacy.rho is not None:
         raise ConfigError(
             f"{path}: privacy.rho: plan tries values of epsilon; write epsilon and delta instead"

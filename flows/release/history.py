@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet
 
-from hushrank.flows.config.survey import load_config
+from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ArchiveError, ConfigError
 from hushrank.flows.guarantee.record import finite_or_text
 from hushrank.flows.release.archive import (
@@ -49,8 +49,8 @@ SCHEMA = pa.schema(
 )
 
 
-def outputs_of(sources: Iterable[str]) -> list[Place]:
-    """Output folders: of YAML files, or named themselves.
+def outputs_of(sources: Iterable[str], load_config: Callable[[Path], SurveyConfig]) -> list[Place]:
+    """Output folders: of YAML files, which `load_config` reads, or named themselves.
 
     Raises:
         ConfigError: a YAML file breaks a rule, or a folder is not there.

@@ -16,7 +16,6 @@ from datetime import date
 from pathlib import Path
 
 from hushrank.flows.errors import ConfigError, HushrankError
-from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.run.confidential_folder import make_confidential
 from hushrank.flows.run.job import Job, prepare_job, read_survey
 from hushrank.pipelines.engine.runner import Engine, Runner
@@ -59,9 +58,7 @@ def launch(survey: str, night: date | None, for_beam: Sequence[str]) -> None:
         ConfigError: the survey breaks a rule, or one of its places is on this machine.
     """
     job = _job(survey, night)
-    key = SecretKey.draw(job.bits())
-    method = METHODS[job.config.method]
-    reduction = method.reduction(job.config, job.mechanism, job.files, key, str(job.work))
+    reduction = job.reduction(SecretKey.draw(job.bits()), job.work)
     engine = Engine(Runner.DATAFLOW, tuple(for_beam))
     make_confidential(job.config.confidential, job.release_id)
     from hushrank.pipelines.reduce.submit import (

@@ -18,7 +18,7 @@ from pydantic import BaseModel, ConfigDict, create_model
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import EstimateError
 from hushrank.flows.guarantee.mechanism import Mechanism
-from hushrank.flows.methods.base import Arrays
+from hushrank.flows.methods.base import Arrays, Choice, RankingMethod
 from hushrank.flows.methods.registry import METHODS
 from hushrank.privacy.bits_used import BitsUsed
 
@@ -32,6 +32,7 @@ class Drawn:
 
     Attributes:
         arrays: what the mechanism let out.
+        chosen: which method drew them, and ranks by them.
         mechanism: what drew them.
         bits: with which random bits; None where that was not recorded.
         created: when, with a time zone.
@@ -39,6 +40,7 @@ class Drawn:
     """
 
     arrays: Arrays
+    chosen: Choice
     mechanism: Mechanism
     bits: BitsUsed | None
     created: datetime
@@ -50,7 +52,7 @@ class Drawn:
         return self.bits is None
 
 
-def entries_of(drawn: Drawn, config: SurveyConfig) -> Arrays:
+def entries_of(drawn: Drawn) -> Arrays:
     """All entries of `drawn.npz`.
 
     Raises:
@@ -58,9 +60,11 @@ def entries_of(drawn: Drawn, config: SurveyConfig) -> Arrays:
     """
     if drawn.bits is None:
         raise ValueError("a release without a record of its bits is not stored")
-    document = _document_of(config)(
+    method, reason = drawn.chosen.method, drawn.chosen.reason
+    document = _document_of(method)(
         format=FORMAT,
-        method=config.method,
+        method=method.facts.name,
+        reason=reason,
         code_version=drawn.code_version,
         mechanism=drawn.mechanism,
         bits=drawn.bits.to_dict(),
@@ -69,7 +73,7 @@ def entries_of(drawn: Drawn, config: SurveyConfig) -> Arrays:
         **drawn.arrays,
         CREATED: np.array(drawn.created.isoformat(timespec="seconds")),
         CODE: np.array(drawn.code_version),
-        LAW: np.array(document.model_dump_json()),
+        LAW: np.array(document.model_dump_json(exclude=None if reason else {"reason"})),
     }
 
 
@@ -84,11 +88,13 @@ def drawn_of(entries: Arrays, config: SurveyConfig) -> Drawn:
     created, code = (str(arrays.pop(name)) for name in (CREATED, CODE))
     law = arrays.pop(LAW, None)
     if law is None:
-        mechanism, bits = METHODS[config.method].calibrate(config), None
+        chosen = METHODS[config.method].resolve(config)
+        mechanism, bits = chosen.method.calibrate(config), None
     else:
-        mechanism, bits = _read(str(law), config, code)
+        chosen, mechanism, bits = _read(str(law), code)
     return Drawn(
         arrays=arrays,
+        chosen=chosen,
         mechanism=mechanism,
         bits=bits,
         created=datetime.fromisoformat(created),
@@ -106,18 +112,27 @@ class _Law(BaseModel):
 
     format: Literal[1]
     method: str
+    reason: str = ""
     code_version: str
     bits: dict[str, tuple[str, ...]]
 
 
-def _document_of(config: SurveyConfig) -> Any:
-    mechanism = METHODS[config.method].mechanism
-    return create_model("Law", __base__=_Law, mechanism=(mechanism, ...))
+class _Named(BaseModel):
+    """The part of the entry that says how to read the rest."""
+
+    method: str
 
 
-def _read(text: str, config: SurveyConfig, code: str) -> tuple[Mechanism, BitsUsed]:
+def _document_of(method: RankingMethod[Any]) -> Any:
+    return create_model("Law", __base__=_Law, mechanism=(method.mechanism, ...))
+
+
+def _read(text: str, code: str) -> tuple[Choice, Mechanism, BitsUsed]:
     try:
-        document = _document_of(config).model_validate_json(text)
+        method = METHODS.get(_Named.model_validate_json(text).method)
+        if not isinstance(method, RankingMethod):
+            raise ValueError("the method that drew is not known here")
+        document = _document_of(method).model_validate_json(text)
         bits = BitsUsed.from_dict(document.bits)
     except ValueError:  # ValidationError among them
         raise EstimateError(
@@ -125,5 +140,4 @@ def _read(text: str, config: SurveyConfig, code: str) -> tuple[Mechanism, BitsUs
             " this version cannot read. The noise is paid for and kept, and nothing is published:"
             " publish it with that version."
         ) from None
-    mechanism: Mechanism = document.mechanism
-    return mechanism, bits
+    return Choice(method, document.reason), document.mechanism, bits

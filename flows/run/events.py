@@ -106,7 +106,7 @@ class RunFacts:
             population=job.config.name,
             release_id=job.release_id,
             night=None if job.night is None else job.night.isoformat(),
-            method=job.config.method.value,
+            method=job.config.method,
             **what,
         )
 

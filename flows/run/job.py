@@ -12,7 +12,7 @@ from pathlib import Path
 
 from hushrank.flows.config.places import check_can_be_made
 from hushrank.flows.config.schedule import path_on
-from hushrank.flows.config.survey import SurveyConfig, load_config
+from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, MethodRefused, NightWithoutFiles
 from hushrank.flows.guarantee.mechanism import Mechanism
 from hushrank.flows.ledger.account import ReleaseState
@@ -25,11 +25,12 @@ from hushrank.flows.ledger.key import (
     find_key,
     ledger_key,
 )
-from hushrank.flows.methods.base import Terms
-from hushrank.flows.methods.registry import METHODS
+from hushrank.flows.methods.base import Choice, ReductionJob, Terms
+from hushrank.flows.methods.registry import METHODS, load_config
 from hushrank.flows.release.publish import check_output
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import check_confidential
+from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits, seeded_bits, system_bits
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.cloud_storage import Place
@@ -43,6 +44,19 @@ def code_version() -> str:
 
 NO_KEY_YET = "none"  # which no ledger was written with
 NO_ID_YET = "RELEASE"  # in a path that is only shown, before the ledger has a key
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """What a release is drawn by.
+
+    Attributes:
+        chosen: which method draws.
+        mechanism: as that method calibrated it.
+    """
+
+    chosen: Choice
+    mechanism: Mechanism
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,7 +80,7 @@ class Job:
     seed: int | None = None
     night: date | None = None
     known_id: str | None = None
-    calibrated: Mechanism | None = None
+    calibrated: Calibrated | None = None
 
     @property
     def safe(self) -> bool:
@@ -134,14 +148,32 @@ class Job:
         Raises:
             ValueError: it was drawn before; its mechanism is stored with it (`flows.run.drawn`).
         """
-        if self.calibrated is None:
-            raise ValueError("the release was drawn before: its mechanism is stored with it")
-        return self.calibrated
+        return self._calibrated.mechanism
+
+    @property
+    def chosen(self) -> Choice:
+        """Which method draws it.
+
+        Raises:
+            ValueError: it was drawn before.
+        """
+        return self._calibrated.chosen
 
     @property
     def terms(self) -> Terms:
         """Cost and noise of the release, in numbers and words."""
-        return METHODS[self.config.method].terms(self.mechanism)
+        return self.chosen.method.terms(self.mechanism)
+
+    @property
+    def _calibrated(self) -> Calibrated:
+        if self.calibrated is None:
+            raise ValueError("the release was drawn before: its mechanism is stored with it")
+        return self.calibrated
+
+    def reduction(self, key: SecretKey, folder: Place) -> ReductionJob:
+        """What the protected side is to do with the rows; it leaves exact arrays in `folder`."""
+        method, config = self.chosen.method, self.config
+        return method.reduction(config, self.mechanism, self.files, key, str(folder))
 
     @property
     def work(self) -> Place:
@@ -177,7 +209,7 @@ def prepare_job(
         NightWithoutFiles: an input path names no file of that night.
         ConfigError: the configuration, an input file or the output folder breaks a rule.
     """
-    path, config, mechanism = survey.path, survey.config, survey.mechanism
+    path, config, calibrated = survey.path, survey.config, survey.calibrated
     _check_night(path, config, night)
     try:
         files = files_of(config, night)
@@ -197,7 +229,7 @@ def prepare_job(
         seed=seed,
         night=night,
         known_id=known_id,
-        calibrated=mechanism,
+        calibrated=calibrated,
     )
     return replace(job, known_id=known_id or _id_before_keys(job))
 
@@ -227,20 +259,25 @@ class Survey:
     path: Path
     config: SurveyConfig
 
-    @cached_property
+    @property
     def mechanism(self) -> Mechanism:
-        """What releases of the configuration are drawn by, calibrated once.
+        """What releases of the configuration are drawn by; errors as of `calibrated`."""
+        return self.calibrated.mechanism
+
+    @cached_property
+    def calibrated(self) -> Calibrated:
+        """What releases of the configuration are drawn by, chosen and calibrated once.
 
         Raises:
             MethodRefused: the configuration does not suit its method; the text names the file, as
                 for every other mistake in it.
         """
         try:
-            mechanism: Mechanism = METHODS[self.config.method].calibrate(self.config)
+            chosen = METHODS[self.config.method].resolve(self.config)
+            return Calibrated(chosen, chosen.method.calibrate(self.config))
         except ConfigError as error:
             lines = (f"{self.path}: {line}" for line in str(error).splitlines())
             raise MethodRefused("\n".join(lines)) from None
-        return mechanism
 
 
 def read_survey(path: Path, *, no_privacy: bool = False) -> Survey:

@@ -8,7 +8,6 @@ from rich.table import Table
 from rich.text import Text
 
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.run.confidential_folder import DRAWN_FILE
 from hushrank.flows.run.job import Job
 from hushrank.flows.run.stages import REDUCE, STEPS
@@ -44,14 +43,13 @@ def stage_rows(job: Job) -> list[Row]:
 def _engine_rows(job: Job) -> Iterator[Row]:
     from hushrank.pipelines.reduce.graph import randomising_stage, stages  # loads Beam
 
-    config = job.config
-    method = METHODS[config.method]
-    reduction = method.reduction(config, job.mechanism, job.files, NO_KEY, str(job.planned_work))
+    reduction = job.reduction(NO_KEY, job.planned_work)
     try:
         found = stages(reduction)
     except InputError as error:
         raise ConfigError(str(error)) from None
     randomises = ""
+    config = job.config
     if config.privacy.unit is Unit.LOCAL and not config.privacy.already_private:
         randomises = randomising_stage([stage.name for stage in found])
     for stage in found:

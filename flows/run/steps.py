@@ -32,7 +32,6 @@ from hushrank.flows.ledger.account import Attempt, ReleaseState
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.methods.base import Arrays
-from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.release.archive import release_before
 from hushrank.flows.release.publish import publish
 from hushrank.flows.release.release import Provenance, Release, build_release
@@ -112,9 +111,7 @@ def reduce(job: Job, reducer: Reducer) -> None:
         ReductionError: anything else went wrong.
     """
     make_confidential(job.config.confidential, job.release_id)
-    config, key = job.config, SecretKey.draw(job.bits())
-    method = METHODS[config.method]
-    reduction = method.reduction(config, job.mechanism, job.files, key, str(job.work))
+    config, reduction = job.config, job.reduction(SecretKey.draw(job.bits()), job.work)
     reducer.run(replace(reduction, memory_limit=config.memory_limit, engine=config.runner.engine()))
 
 
@@ -138,7 +135,7 @@ def draw(job: Job, ledger: Ledger) -> None:
             _mark(job, ledger, None)
             write_whole(str(job.work / FAILED_FILE), b"")
         raise
-    content = npz_bytes(**entries_of(drawn, job.config))
+    content = npz_bytes(**entries_of(drawn))
     with signals_held():
         digest = store_unmarked(job.work, content)
         _mark(job, ledger, digest)
@@ -196,7 +193,7 @@ def _drawn(job: Job, exact: Arrays, reduced: BitsUsed) -> Drawn:
         DrawError: it failed, or the bits are not those of a release that is to be safe.
     """
     bits, now = job.bits(), datetime.now(UTC)
-    arrays = METHODS[job.config.method].draw(exact, job.mechanism, bits)
+    arrays = job.chosen.method.draw(exact, job.mechanism, bits)
     used = reduced | BitsUsed.of(Purpose.NOISE, bits.used)
     drew = used.covers(Purpose.NOISE) or job.config.privacy.unit is Unit.LOCAL
     if job.safe and not (drew and used.safe):
@@ -206,6 +203,7 @@ def _drawn(job: Job, exact: Arrays, reduced: BitsUsed) -> Drawn:
         )
     return Drawn(
         arrays=arrays,
+        chosen=job.chosen,
         mechanism=job.mechanism,
         bits=used,
         created=now,
@@ -222,7 +220,7 @@ def estimate(job: Job) -> Release:
     config = job.config
     drawn = drawn_of(load_arrays(job.work / DRAWN_FILE), config)
     try:
-        conclusion = METHODS[config.method].conclude(drawn.arrays, drawn.mechanism, config)
+        conclusion = drawn.chosen.method.conclude(drawn.arrays, drawn.mechanism, config)
     except ConvergenceError as error:
         raise EstimateError(
             f"estimate: {error}. The noise is drawn and paid for, and nothing is published. It is"
@@ -234,13 +232,16 @@ def estimate(job: Job) -> Release:
         created=drawn.created,
         name=config.name,
         job=config.job_hash(),
-        method=config.method,
+        method=drawn.chosen.method.facts.name,
         night=job.night,
         code_version=drawn.code_version,
         charged=job.safe,
         bits=drawn.bits,
     )
-    privacy = conclusion.privacy
+    privacy, reason = conclusion.privacy, drawn.chosen.reason
+    if reason:
+        parameters = {**privacy.parameters, "method_chosen_because": reason}
+        privacy = privacy.model_copy(update={"parameters": parameters})
     if config.input.multiline and privacy.mechanism != "none":
         uncovered = (ROWS_SPAN_LINES, *privacy.not_protected)
         privacy = privacy.model_copy(update={"not_protected": uncovered})

@@ -18,9 +18,10 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from hushrank.flows.config.survey import SurveyConfig, load_config
+from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.ledger.history import HISTORY_COLUMNS
+from hushrank.flows.methods.registry import load_config
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import COUNTING_FILE, DRAWN_FILE, SPACE_FILE
 from hushrank.flows.run.events import RunEvent, software_versions

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from hushrank.flows.config.survey import load_config
 from hushrank.flows.errors import DrawError, EstimateError
+from hushrank.flows.methods.registry import load_config
 from hushrank.flows.run.budget import ledger_of
 
 DAY = 86_400

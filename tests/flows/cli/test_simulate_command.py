@@ -8,8 +8,8 @@ import typer
 from typer.testing import CliRunner
 
 from hushrank.flows.cli.simulate_command import simulate
-from hushrank.flows.config.survey import load_config
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.methods.registry import load_config
 
 APP = typer.Typer()
 APP.command()(simulate)

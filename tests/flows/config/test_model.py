@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hushrank.flows.config.survey import load_config
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.methods.registry import load_config
 from hushrank.privacy.objective_perturbation import Constants
 from tests.flows.conftest import Survey
 

@@ -18,8 +18,9 @@ from hushrank.flows.config.reference import (
 )
 from hushrank.flows.config.section import Section
 from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.methods.registry import facts_of_methods
 
-SECTIONS = list(sections_of())
+SECTIONS, METHODS = list(sections_of()), facts_of_methods()
 
 
 class Inner(Section):
@@ -125,12 +126,12 @@ def descendants(model: type[BaseModel]) -> Iterator[type[BaseModel]]:
 
 
 def test_bars_do_not_break_the_tables():
-    lines = [line for line in config_reference().splitlines() if line.startswith("|")]
-    assert len(lines) == sum(len(section.keys) + 2 for section in SECTIONS)
+    lines = [line for line in config_reference(METHODS).splitlines() if line.startswith("|")]
+    assert len(lines) == sum(len(section.keys) + 2 for section in SECTIONS) + len(METHODS) + 2
     assert {line.count("|") for line in lines} == {4}
 
 
 def test_the_command_prints_it():
     printed = CliRunner().invoke(app, ["reference"])
     assert printed.exit_code == 0
-    assert printed.stdout == config_reference()
+    assert printed.stdout == config_reference(METHODS)

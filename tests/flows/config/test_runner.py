@@ -15,8 +15,9 @@ from apache_beam.options.pipeline_options import (
     WorkerOptions,
 )
 
-from hushrank.flows.config.survey import SurveyConfig, load_config
+from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.methods.registry import load_config
 from hushrank.pipelines.engine.options import pipeline_options
 from hushrank.pipelines.engine.runner import HERE, Runner
 from tests.flows.conftest import Survey

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 import yaml
 
-from hushrank.flows.config.survey import SurveyConfig, load_config
+from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.methods.registry import load_config
 from hushrank.privacy.units import Adjacency, NoiseKind, Unit
 from hushrank.transforms.common.schema import ComparisonColumns
 

@@ -9,9 +9,9 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.flows.config.survey import load_config
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.noisy_pairs import NoisyPairs
+from hushrank.flows.methods.registry import load_config
 from hushrank.privacy.randomness import seeded_bits, system_bits
 from tests.flows.conftest import ITEMS, answers
 

@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from hushrank.flows.config.survey import load_config
 from hushrank.flows.methods.one_shot import OneShot
+from hushrank.flows.methods.registry import load_config
 from hushrank.privacy.randomness import system_bits
 from tests.flows.conftest import ITEMS
 from tests.flows.methods.test_perturbed_mle import COUNTS

@@ -7,8 +7,7 @@ import json
 import numpy as np
 import pytest
 
-from hushrank.flows.config.survey import load_config
-from hushrank.flows.methods.perturbed_mle import PerturbedLikelihood
+from hushrank.flows.methods.registry import METHODS, load_config
 from hushrank.privacy.randomness import system_bits
 from tests.flows.conftest import ITEMS
 
@@ -110,7 +109,7 @@ def test_a_public_graph_is_quoted_in_the_release(mle, command):
 @pytest.mark.parametrize("times", [10**3, 10**9, 10**15])
 def test_no_number_of_rows_makes_a_release_fail(mle, times):
     """Six hundred comparisons of an item are expected; here there are up to 10^17."""
-    method, config = PerturbedLikelihood(), load_config(mle.config)
+    method, config = METHODS["perturbed-mle"], load_config(mle.config)
     mechanism = method.calibrate(config)
     drawn = method.draw({"counts": times * COUNTS}, mechanism, system_bits())
     conclusion = method.conclude(drawn, mechanism, config)
@@ -121,7 +120,7 @@ def test_no_number_of_rows_makes_a_release_fail(mle, times):
 @pytest.mark.parametrize("model", [{"gamma": 40.0}, {"c0": 2.0}, {}])
 def test_gamma_does_not_depend_on_the_answers(mle, model):
     config = load_config(mle.set(model={"expected_comparisons": 600} | model).config)
-    method = PerturbedLikelihood()
+    method = METHODS["perturbed-mle"]
     mechanism, gammas = method.calibrate(config), set()
     for factor in (1, 50):
         drawn = method.draw({"counts": factor * COUNTS}, mechanism, system_bits())

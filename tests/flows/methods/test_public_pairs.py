@@ -10,10 +10,9 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.estimation.comparisons import public_pairs
-from hushrank.flows.config.survey import load_config
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.noisy_pairs import NoisyPairs
-from hushrank.flows.methods.registry import METHODS
+from hushrank.flows.methods.registry import METHODS, load_config
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.pipelines.reduce import reduce_comparisons
 from hushrank.privacy.audit import audit_epsilon, one_by_one

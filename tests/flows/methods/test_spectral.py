@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.flows.config.survey import load_config
+from hushrank.flows.methods.registry import load_config
 from hushrank.flows.release.release import load_release
 from hushrank.flows.report.page import render_report
 from tests.flows.conftest import Survey

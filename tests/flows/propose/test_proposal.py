@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushrank.flows.config.survey import load_config
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.methods.registry import load_config
 from hushrank.flows.propose.proposal import ConfigProposal, propose_config, write_proposal
 from hushrank.transforms.common.plain_text import hidden_character
 

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.flows.config.survey import load_config
+from hushrank.flows.methods.registry import load_config
 from hushrank.flows.propose.proposal import propose_config, write_proposal
 from hushrank.flows.propose.rankings import guess_rankings
 from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from hushrank.flows.config.survey import load_config
 from hushrank.flows.errors import BudgetRefused, DrawError, LedgerError
 from hushrank.flows.ledger.input_names import InputNames
 from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.methods.registry import load_config
 from hushrank.flows.run import steps
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.ledger_loss import LostRelease, lost_once

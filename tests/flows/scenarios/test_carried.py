@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.flows.config import survey as survey_config
+from hushrank.flows.methods import registry
 from hushrank.flows.methods.noisy_counts import NoisyCounts
 from tests.flows.conftest import answers
 
@@ -21,7 +21,7 @@ NIGHTS = [FIRST + timedelta(days) for days in range(3)]
 def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """How often the YAML file was read, and how often the mechanism was calibrated."""
     found: Counter[str] = Counter()
-    read_yaml, calibrate = survey_config.read_yaml, NoisyCounts.calibrate
+    read_yaml, calibrate = registry.read_yaml, NoisyCounts.calibrate
 
     def counted_read(path: Any) -> Any:
         found["read"] += 1
@@ -31,7 +31,7 @@ def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
         found["calibrated"] += 1
         return calibrate(self, config)
 
-    monkeypatch.setattr(survey_config, "read_yaml", counted_read)
+    monkeypatch.setattr(registry, "read_yaml", counted_read)
     monkeypatch.setattr(NoisyCounts, "calibrate", counted_calibrate)
     return found
 

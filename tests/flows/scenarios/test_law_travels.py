@@ -183,7 +183,7 @@ def test_what_is_stored_is_read_back_exactly(drawn):
     _, _, job = drawn
     found = stored(job)
     assert found.mechanism == job.mechanism
-    again = drawn_of(entries_of(found, job.config), job.config)
+    again = drawn_of(entries_of(found), job.config)
     assert (again.mechanism, again.bits) == (found.mechanism, found.bits)
     assert (again.created, again.code_version) == (found.created, found.code_version)
 

@@ -8,7 +8,6 @@ from datetime import UTC, date, datetime
 import pytest
 
 from hushrank.flows.config.schedule import ScheduleConfig
-from hushrank.flows.config.survey import load_config
 from hushrank.flows.errors import BudgetRefused, ConfigError, LedgerError
 from hushrank.flows.ledger.budget import Protects
 from hushrank.flows.ledger.forecast import (
@@ -19,7 +18,7 @@ from hushrank.flows.ledger.forecast import (
     forecast_text,
 )
 from hushrank.flows.ledger.ledger import Ledger
-from hushrank.flows.methods.registry import METHODS
+from hushrank.flows.methods.registry import METHODS, load_config
 from hushrank.flows.run.budget import protects
 from hushrank.privacy.accounting import Spend
 from tests.ledgers import Clock, pure, release, terms_of

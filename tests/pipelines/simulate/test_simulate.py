@@ -12,7 +12,7 @@ import pyarrow.json as pajson
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.flows.config.survey import load_config
+from hushrank.flows.methods.registry import load_config
 from hushrank.pipelines.simulate import simulated_rows
 from hushrank.pipelines.simulate.simulate import simulate_comparisons
 from hushrank.pipelines.simulate.simulated_rows import comparison_blocks
