@@ -7,7 +7,7 @@ References:
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -17,6 +17,7 @@ from hushrank.privacy.noise import NoiseLaw, add_noise, gaussian_law, laplace_la
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.sensitivity import (
     Sensitivity,
+    exposures_sensitivity,
     outcomes_sensitivity,
     pair_counts_sensitivity,
     win_counts_sensitivity,
@@ -51,6 +52,18 @@ def calibrate_pair_counts(params: PrivacyParams, n_items: int, row_weight: int =
     """Noise for the pair counts of `n_items` items; it depends on public parameters only."""
     sensitivity = pair_counts_sensitivity(params, n_items, row_weight)
     return calibrate(params, sensitivity, "pair_counts_sensitivity")
+
+
+def calibrate_exposures(
+    params: PrivacyParams, epsilon: float, n_items: int, row_weight: int = 1
+) -> Calibration:
+    """Laplace noise for how often each item was compared, at an epsilon of its own.
+
+    Laplace noise whatever `params` name: it costs no delta.
+    """
+    sensitivity = exposures_sensitivity(params, n_items, row_weight)
+    pure = replace(params, epsilon=epsilon, delta=0.0, rho=None, noise=NoiseKind.LAPLACE)
+    return calibrate(pure, sensitivity, "exposures_sensitivity")
 
 
 def calibrate_outcomes(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Calibration:

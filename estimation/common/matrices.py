@@ -101,6 +101,14 @@ class PairCounts:
         """All counts that are stored."""
         return np.asarray(self.wins.data if isinstance(self.wins, csr_array) else self.wins)
 
+    def won(self) -> NDArray[np.int64]:
+        """What each item won, shape (n,)."""
+        return np.asarray(self.wins.sum(axis=1)).astype(np.int64)
+
+    def lost(self) -> NDArray[np.int64]:
+        """What each item lost, shape (n,)."""
+        return np.asarray(self.wins.sum(axis=0)).astype(np.int64)
+
     def dense(self) -> NDArray[np.int64]:
         """The matrix where it is dense.
 

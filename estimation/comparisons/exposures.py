@@ -19,6 +19,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import chdtri
 
 from hushrank.estimation.common.links import Floats
 
@@ -26,6 +27,8 @@ FITTING_STEPS = 500
 FITTED = 1e-9  # relative error of a row sum at which the fit is over
 LEAST_CLEAR = 0.5  # standard deviations of its noise that every exposure is taken to have at least
 LEAST_EXPOSURE = 0.5  # comparisons, likewise: where there is no noise, an item may have none
+UNBALANCED_TAIL = 1e-4
+UNBALANCED_SPREAD = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +48,21 @@ class Exposures:
         """The released ones, none below half a standard deviation of the noise; shape (n,)."""
         least = max(LEAST_CLEAR * math.sqrt(self.noise_variance), LEAST_EXPOSURE)
         return np.asarray(np.maximum(self.values, least))
+
+    def clearly_unbalanced(self) -> bool:
+        """Whether exposures differ by more than chance and noise make them, and by much.
+
+        If partners are drawn at random, exposures of a balanced design are binomial: their variance
+        is at most their mean. A chi-square test at `UNBALANCED_TAIL`, and a relative spread beyond
+        that of at least `UNBALANCED_SPREAD`.
+        """
+        n, mean = len(self.values), max(float(self.values.mean()), 0.0)
+        spread = float(((self.values - mean) ** 2).sum())
+        chance = self.noise_variance + mean
+        excess = spread / (n - 1) - chance
+        if mean == 0 or excess < (UNBALANCED_SPREAD * mean) ** 2:
+            return False
+        return spread / chance > float(chdtri(n - 1, UNBALANCED_TAIL))
 
     def design(self) -> Floats:
         """Comparisons of each pair to expect, shape (n, n): symmetric, zero on the diagonal.

@@ -21,6 +21,14 @@ class BadRows(StrEnum):
     FAIL = "fail"
 
 
+class Design(StrEnum):
+    """How often pairs of items were asked about, as the operator states it."""
+
+    BALANCED = "balanced"  # every pair equally often
+    RANDOM = "random"  # some items more often than others; who met whom was left to chance
+    ANY = "any"  # unknown, or strong items met strong ones more often than weak ones
+
+
 class ColumnsConfig(ColumnRoles):
     """Which column of the input plays which role.
 
@@ -65,6 +73,9 @@ class InputConfig(Section):
         paths: files, folders or patterns, local or gs://. Where a path holds {date}, every night
             reads its own files.
         columns: names of the columns.
+        design: which pairs were asked about, which the operator states and nobody checks in the
+            rows: `balanced`, every pair equally often; `random`, some items more often than others,
+            but chance decided who met whom; `any`, none of these or unknown.
         ties: `drop` leaves ties out; `split` gives half a win each, and counts every win twice so
             that halves stay whole, which doubles the sensitivity too; `random` lets a fair secret
             coin decide.
@@ -82,6 +93,9 @@ class InputConfig(Section):
     )
     columns: ColumnsConfig = Field(
         default_factory=ColumnsConfig, examples=["{user: user, left: left, right: right}"]
+    )
+    design: Annotated[Design, Field(strict=False)] = Field(
+        default=Design.ANY, examples=["balanced"]
     )
     ties: Annotated[Ties, Field(strict=False)] = Ties.DROP
     on_bad_rows: Annotated[BadRows, Field(strict=False)] = BadRows.SET_ASIDE

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from hushrank.flows.guarantee.designs import design_sentences
 from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.guarantee.sentences import (
     CCW,
@@ -50,6 +51,15 @@ WIN_COUNTS = CountWords(
         Unit.USER: f"{CCW}, Algorithm 3 (noisy win counts, one person protected)",
     },
     erratum_e1=True,
+)
+_NOISE_ON_A_VECTOR = (
+    "Dwork, McSherry, Nissim and Smith, Calibrating noise to sensitivity in private data analysis"
+    " (2006), on the wins and losses of each item"
+)
+WIN_LOSS_COUNTS = CountWords(
+    entry="count of wins and every count of losses of an item",
+    computed="the scores, the ranking and all intervals are computed from the noisy counts alone",
+    algorithm=dict.fromkeys(Unit, _NOISE_ON_A_VECTOR),
 )
 _NOISE_ON_A_MATRIX = (
     "Dwork, McSherry, Nissim and Smith, Calibrating noise to sensitivity in private data analysis"
@@ -113,6 +123,7 @@ def _noise(words: CountWords, mechanism: CountMechanism) -> Iterator[str]:
             " from it. The squared scale is squared sensitivity / (2 rho): such a change moves the"
             f" counts by at most {number(math.sqrt(sensitivity.l2_squared))} as a vector (l2 norm)."
         )
+    yield from design_sentences(mechanism.design)
     if mechanism.ties is Ties.SPLIT:
         yield (
             "A tie is half a win for each item; the released counts are in half wins, and scale"

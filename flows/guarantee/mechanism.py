@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Protocol, Self
 
 from hushrank.estimation.common.central_noise import Calibration
+from hushrank.flows.config.comparisons import Design
 from hushrank.flows.guarantee.sentences import Guarantee
 from hushrank.privacy.accounting import Spend, composed_epsilon, rho_of
 from hushrank.privacy.noise import NoiseLaw, gaussian_law, laplace_law
@@ -44,6 +45,7 @@ class CountMechanism:
         ties: what became of comparisons without a winner; None where there are no comparisons.
         public_graph_statement: why who compared what is public, in the operator's words; None where
             it is protected.
+        design: which pairs were asked about, as the operator states it, where results rest on that.
     """
 
     params: PrivacyParams
@@ -52,6 +54,7 @@ class CountMechanism:
     n_items: int
     ties: Ties | None
     public_graph_statement: str | None = None
+    design: Design | None = None
 
     @classmethod
     def of(
@@ -61,6 +64,7 @@ class CountMechanism:
         n_items: int,
         ties: Ties | None,
         public_graph_statement: str | None = None,
+        design: Design | None = None,
     ) -> Self:
         """The mechanism that adds the calibrated noise.
 
@@ -76,6 +80,7 @@ class CountMechanism:
             n_items=n_items,
             ties=ties,
             public_graph_statement=public_graph_statement,
+            design=design,
         )
 
     @property

@@ -94,16 +94,18 @@ def _noise(mechanism: ScoreMechanism) -> Iterator[str]:
         f"The scores are those that fit the answers best ({mechanism.link} link) while a"
         f" penalty of weight gamma = {number(objective.ridge)} and a secret random pull hold each"
         f" of them: {law} noise of scale {number(objective.scale)} (standard deviation {spread})."
-        " Only the scores leave; the counts they were fitted to are deleted as soon as the noise"
-        " is drawn, and ranking and intervals are computed from the scores alone."
+        f" Only {_sources(mechanism)}"
+        " leave; the counts they were fitted to are deleted as soon as the noise is drawn, and"
+        f" ranking and intervals are computed from {_sources(mechanism)} alone."
     )
+    yield from _exposure_sentences(mechanism)
     yield (
         "Gamma is public: it follows from the configuration, and nothing was counted to choose it."
     )
     if objective.kind is NoiseKind.LAPLACE:
         pull = objective.sensitivity / objective.scale
         yield (
-            f"Epsilon has three parts: {number(pull)} for the pull (such a change moves the"
+            f"{_parts(mechanism)}: {number(pull)} for the pull (such a change moves the"
             f" gradient by at most {number(objective.sensitivity)} altogether, over the scale),"
             f" {number(objective.determinant_epsilon)} for what the curvature tells, and"
             f" {number(cover.epsilon)} for the last digits."
@@ -111,13 +113,51 @@ def _noise(mechanism: ScoreMechanism) -> Iterator[str]:
     else:
         yield (
             f"Such a change moves the gradient by at most {number(objective.sensitivity)} as a"
-            f" vector (l2 norm). Of epsilon, {number(objective.determinant_epsilon)} is for what"
-            f" the curvature tells and {number(cover.epsilon)} for the last digits."
+            f" vector (l2 norm). Of {_whole(mechanism)}, {number(objective.determinant_epsilon)} is"
+            f" for what the curvature tells and {number(cover.epsilon)} for the last digits."
         )
     yield (
         "The last digits, which rounding and the solver leave behind, are covered by discrete"
         f" Laplace noise of standard deviation {number(math.sqrt(cover.noise.variance))}."
     )
+
+
+def _sources(mechanism: ScoreMechanism) -> str:
+    return "the scores and these numbers" if mechanism.shows_exposures else "the scores"
+
+
+def _exposure_sentences(mechanism: ScoreMechanism) -> Iterator[str]:
+    if not mechanism.shows_exposures:
+        return
+    noise = mechanism.exposures
+    if noise is None:
+        yield (
+            "These numbers say how often each item was compared. They follow from who compared"
+            " what, which is public, and carry no noise."
+        )
+        return
+    law, spread = noise.law, number(math.sqrt(noise.law.variance))
+    yield (
+        "These numbers say how often each item was compared, each with its own discrete Laplace"
+        f" noise of scale {number(law.scale)} (standard deviation {spread}): such a change moves"
+        f" them by at most {noise.sensitivity.l1} altogether (l1 norm), and"
+        f" {noise.sensitivity.l1} / {number(noise.spend.epsilon)} ="
+        f" {number(noise.sensitivity.l1 / noise.spend.epsilon)}. They take"
+        f" {number(noise.spend.epsilon)} of epsilon, and the scores"
+        f" {number(mechanism.params.epsilon)}."
+    )
+
+
+def _whole(mechanism: ScoreMechanism) -> str:
+    if mechanism.exposures is None:
+        return "epsilon"
+    return f"the scores' epsilon of {number(mechanism.params.epsilon)}"
+
+
+def _parts(mechanism: ScoreMechanism) -> str:
+    if mechanism.exposures is None:
+        return "Epsilon has three parts"
+    return f"The scores' epsilon of {number(mechanism.params.epsilon)} has three parts"
 
 
 def _parameters(mechanism: ScoreMechanism) -> dict[str, Parameter]:
@@ -126,9 +166,16 @@ def _parameters(mechanism: ScoreMechanism) -> dict[str, Parameter]:
         "link": mechanism.link,
         "constants": str(mechanism.constants),
         "gamma": objective.ridge,
-        "expected_comparisons": mechanism.expected_comparisons,
         "public_graph": mechanism.public_graph,
     }
+    if not mechanism.shows_exposures:
+        parameters["expected_comparisons"] = mechanism.expected_comparisons
+    if mechanism.exposures is not None:
+        parameters |= {
+            "exposures_epsilon": mechanism.exposures.spend.epsilon,
+            "exposures_noise_scale": mechanism.exposures.law.scale,
+            "exposures_sensitivity_l1": mechanism.exposures.sensitivity.l1,
+        }
     if graph_statement is not None:
         parameters["public_graph_statement"] = graph_statement
     if mechanism.cover is not None:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import Self
 
+from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.common.links import link_named
 from hushrank.estimation.comparisons.perturbed_mle import MleSettings, PerturbedMle
 from hushrank.privacy.accounting import Spend
@@ -25,6 +28,10 @@ class ScoreMechanism:
         ties: what became of comparisons without a winner.
         public_graph_statement: why who compared what is public, in the operator's words; None where
             it is protected.
+        exposures: noise on how often each item was compared, of a share of epsilon that `params`
+            does not hold; None where the configuration says what to expect, or all of it is public.
+        shows_exposures: these numbers are released, with that noise or, where they are public,
+            without.
     """
 
     link: str
@@ -42,11 +49,34 @@ class ScoreMechanism:
     spend: Spend
     ties: Ties
     public_graph_statement: str | None
+    exposures: Calibration | None = None
+    shows_exposures: bool = False
 
     @classmethod
-    def of(cls, calibrated: PerturbedMle, ties: Ties, public_graph_statement: str | None) -> Self:
-        """The mechanism that draws by `calibrated`."""
-        settings = calibrated.settings
+    def of(
+        cls,
+        calibrated: PerturbedMle,
+        ties: Ties,
+        public_graph_statement: str | None,
+        exposures: Calibration | None = None,
+        *,
+        shows_exposures: bool = False,
+        spend: Spend | None = None,
+    ) -> Self:
+        """The mechanism that draws scores by `calibrated`, and exposures.
+
+        Args:
+            calibrated: what draws the scores.
+            ties, public_graph_statement, exposures, shows_exposures: as stored.
+            spend: of both; None: of the scores alone.
+
+        Raises:
+            ValueError: both cost more than `spend`.
+        """
+        settings, spend = calibrated.settings, spend or calibrated.spend
+        parts = (calibrated.spend.epsilon, exposures.spend.epsilon if exposures else 0.0)
+        if sum(map(Fraction, filter(math.isfinite, parts))) > spend.epsilon:
+            raise ValueError(f"scores and exposures cost {parts}, but {spend} is paid for")
         return cls(
             link=settings.link.name,
             expected_comparisons=settings.expected_comparisons,
@@ -60,9 +90,11 @@ class ScoreMechanism:
             noise=calibrated.noise,
             cover=calibrated.cover,
             tolerance=calibrated.tolerance,
-            spend=calibrated.spend,
+            spend=spend,
             ties=ties,
             public_graph_statement=public_graph_statement,
+            exposures=exposures,
+            shows_exposures=shows_exposures,
         )
 
     @property
@@ -84,5 +116,5 @@ class ScoreMechanism:
             noise=self.noise,
             cover=self.cover,
             tolerance=self.tolerance,
-            spend=self.spend,
+            spend=Spend(epsilon=self.params.epsilon, delta=self.params.delta),
         )

@@ -14,6 +14,7 @@ from hushrank.flows.guarantee.counts import WIN_COUNTS
 from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.guarantee.record import count_record
 from hushrank.flows.methods.base import Arrays, Conclusion, Terms
+from hushrank.flows.methods.designs import problems_of_unbalanced
 from hushrank.flows.methods.reductions import CountedMethod
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import Scale
@@ -34,6 +35,7 @@ class NoisyCounts(CountedMethod[CountMechanism]):
         summary="rank by noisy win counts",
         kind="comparisons",
         units=(Unit.USER, Unit.COMPARISON),
+        rules=problems_of_unbalanced,
     )
     mechanism = CountMechanism
     statistic = Statistic.WIN_COUNTS
@@ -44,7 +46,9 @@ class NoisyCounts(CountedMethod[CountMechanism]):
         params, ties = config.privacy.params(), config.comparisons.ties
         n_items = len(config.items.catalogue())
         calibration = calibrate_win_counts(params, n_items, ties.row_weight)
-        return CountMechanism.of(params, calibration, n_items, ties)
+        return CountMechanism.of(
+            params, calibration, n_items, ties, design=config.comparisons.design
+        )
 
     def terms(self, mechanism: CountMechanism) -> Terms:
         """Cost and noise."""

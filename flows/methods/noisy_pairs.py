@@ -57,7 +57,7 @@ class NoisyPairs(CountedMethod[CountMechanism]):
     )
     mechanism = CountMechanism
     statistic = Statistic.PAIR_COUNTS
-    plan_order = 2
+    plan_order = 3
 
     def calibrate(self, config: SurveyConfig) -> CountMechanism:
         """Noise for every entry of the matrix of wins, or on who won of each pair."""

@@ -20,6 +20,7 @@ from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.guarantee.record import PrivacyRecord
 from hushrank.flows.guarantee.sentences import compose_statement, number
 from hushrank.flows.methods.base import Arrays, Conclusion, Terms
+from hushrank.flows.methods.designs import problems_of_unbalanced
 from hushrank.flows.methods.reductions import CountedMethod
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedList
@@ -79,10 +80,11 @@ class OneShot(CountedMethod[OneShotMechanism]):
             "top_k": "missing; method: one-shot finds that many items. Add for example top_k: 3"
         },
         baseline=True,
+        rules=problems_of_unbalanced,
     )
     mechanism = OneShotMechanism
     statistic = Statistic.WIN_COUNTS
-    plan_order = 3
+    plan_order = 4
 
     def calibrate(self, config: SurveyConfig) -> OneShotMechanism:
         """Noise on every win count."""

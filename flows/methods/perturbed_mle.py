@@ -6,8 +6,12 @@ import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
-from hushrank.estimation.common.links import link_named
+from hushrank.estimation.common.central_noise import calibrate_exposures
+from hushrank.estimation.common.estimate import Estimate
+from hushrank.estimation.common.links import Floats, link_named
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, pair_counts_of
+from hushrank.estimation.comparisons.exposures import Exposures
+from hushrank.estimation.comparisons.mle_exposures import rank_by_scores_and_exposures
 from hushrank.estimation.comparisons.mle_many_items import rank_many_by_scores
 from hushrank.estimation.comparisons.mle_uncertainty import rank_by_scores
 from hushrank.estimation.comparisons.perturbed_mle import (
@@ -24,26 +28,33 @@ from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.perturbed_mle import mle_record
 from hushrank.flows.guarantee.score_mechanism import ScoreMechanism
 from hushrank.flows.methods.base import Arrays, Conclusion, Terms
+from hushrank.flows.methods.designs import warnings_of
 from hushrank.flows.methods.reductions import CountedMethod
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import SCALE_OF_LINK
 from hushrank.flows.release.statistics import ReleasedScores
 from hushrank.pipelines.reduce.reduction_job import Statistic
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.noise import add_noise
 from hushrank.privacy.randomness import RandomBits
-from hushrank.privacy.units import NoiseKind, Unit
+from hushrank.privacy.units import NoiseKind, PrivacyParams, Unit
 
 if TYPE_CHECKING:
     from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 
 MOST_ITEMS = 100_000  # above `MOST_DENSE_ITEMS` counts are sparse and intervals take O(items)
+EXPOSURE_PART = 8  # of epsilon, one in so many parts pays for how often each item was compared
+# Comparisons an item to expect where nothing is known of them: numbers that float64 fits with ease.
+# It has no part in the guarantee, nor in what is made of the scores.
+ROUND_SIZE = 10_000.0
 COVER_MATTERS = (
     "The noise that covers rounding is a noticeable part of the error of these scores: a larger"
     " epsilon, or fewer items, would help."
 )
 _NO_SIZE = (
-    "missing; this method needs about how many comparisons an item takes part in, from what is"
-    " public (people invited, questions asked) and never counted in the answers. Add for example"
-    " expected_comparisons: 500"
+    f"missing; with more than {MOST_DENSE_ITEMS} items this method needs about how many comparisons"
+    " an item takes part in, from what is public (people invited, questions asked) and never"
+    " counted in the answers. Add for example expected_comparisons: 500"
 )
 _REFUSED_LINK = (
     "cannot be private with this method: one comparison can move its gradient without"
@@ -61,9 +72,24 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism]):
     statistic = Statistic.PAIR_COUNTS
 
     def calibrate(self, config: SurveyConfig) -> ScoreMechanism:
-        """Noise inside the optimisation, the ridge, and noise that covers rounding."""
-        stated = config.privacy.public_graph_statement
-        return ScoreMechanism.of(_calibrated(config), config.comparisons.ties, stated)
+        """Noise inside the optimisation, the ridge, noise that covers rounding, and exposures'."""
+        stated, ties = config.privacy.public_graph_statement, config.comparisons.ties
+        if config.model.expected_comparisons is not None:
+            return ScoreMechanism.of(_calibrated(config, config.privacy.params()), ties, stated)
+        whole = config.privacy.params()
+        if config.privacy.public_graph or not whole.private:
+            calibrated = _calibrated(config, whole)
+            return ScoreMechanism.of(calibrated, ties, stated, shows_exposures=True)
+        share = whole.epsilon / EXPOSURE_PART  # a power of two: exact
+        rest = replace(whole, epsilon=math.nextafter(whole.epsilon - share, 0.0))
+        return ScoreMechanism.of(
+            _calibrated(config, rest),
+            ties,
+            stated,
+            calibrate_exposures(whole, share, len(config.items.catalogue()), ties.row_weight),
+            shows_exposures=True,
+            spend=Spend(epsilon=whole.epsilon, delta=whole.delta),
+        )
 
     def terms(self, mechanism: ScoreMechanism) -> Terms:
         """Cost and noise."""
@@ -72,43 +98,72 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism]):
             f"{objective.kind.capitalize()} noise of scale {objective.scale:.6g} on the gradient of"
             f" the likelihood, ridge {objective.ridge:.6g}"
         )
+        if mechanism.exposures is not None:
+            scale = mechanism.exposures.law.scale
+            noise += f"; of scale {scale:.6g} on how often each item was compared"
         return Terms(spend=mechanism.spend, noise=noise)
 
     def draw(self, exact: Arrays, mechanism: ScoreMechanism, bits: RandomBits) -> Arrays:
-        """Fit with noise. The scores are all that leaves."""
+        """Fit with noise. The scores are all that leaves, and noisy exposures."""
         counts = pair_counts_of(exact, mechanism.ties.row_weight)
-        return {"scores": perturbed_mle(counts, mechanism.calibrated, bits)}
+        drawn: Arrays = {"scores": perturbed_mle(counts, mechanism.calibrated, bits)}
+        if mechanism.shows_exposures:
+            exposures = counts.won() + counts.lost()
+            if mechanism.exposures is not None:
+                exposures = add_noise(exposures, mechanism.exposures.law, bits)
+            drawn["exposures"] = exposures
+        return drawn
 
     def conclude(
         self, drawn: Arrays, mechanism: ScoreMechanism, config: SurveyConfig
     ) -> Conclusion:
-        """Ranking and intervals, from the scores and public numbers."""
-        scores, calibrated = drawn["scores"], mechanism.calibrated
-        many = mechanism.n_items > MOST_DENSE_ITEMS
-        estimate = (rank_many_by_scores if many else rank_by_scores)(scores, calibrated)
-        warnings = []
-        if not estimate.informative:
-            warnings.append(NOT_INFORMATIVE if mechanism.params.private else NO_COMPARISONS)
-        if calibrated.cover_matters:
-            warnings.append(COVER_MATTERS)
+        """Ranking and intervals, from the scores, exposures and public numbers."""
+        scores, names = drawn["scores"], config.items.catalogue().names
+        if mechanism.shows_exposures:
+            exposures = _exposures(drawn, mechanism)
+            estimate = rank_by_scores_and_exposures(scores, mechanism.calibrated, exposures)
+            released = ReleasedScores.of(scores, names, exposures.values)
+            said = (*warnings_of(estimate, exposures, None, private=mechanism.params.private),)
+        else:
+            estimate, said = _by_expected_design(scores, mechanism)
+            released = ReleasedScores.of(scores, names)
+        if mechanism.calibrated.cover_matters:
+            said = (*said, COVER_MATTERS)
         return Conclusion(
             estimate=estimate,
             privacy=mle_record(mechanism),
-            released=ReleasedScores.of(scores, config.items.catalogue().names),
+            released=released,
             scale=SCALE_OF_LINK[mechanism.link],
-            warnings=tuple(warnings),
+            warnings=said,
         )
 
     def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
         """Of scores."""
-        variance = _calibrated(config).noise.variance
+        variance = self.calibrate(config).noise.variance
         weight = weight_under_perturbation(
             survey.n_items, survey.pair_comparisons, variance, survey.link
         )
         return predicted_error(survey.n_items, weight, survey.link).typical
 
 
-def _calibrated(config: SurveyConfig) -> PerturbedMle:
+def _exposures(drawn: Arrays, mechanism: ScoreMechanism) -> Exposures:
+    weight = mechanism.ties.row_weight
+    variance = 0.0 if mechanism.exposures is None else mechanism.exposures.law.variance
+    return Exposures(drawn["exposures"] / weight, variance / weight**2)
+
+
+def _by_expected_design(
+    scores: Floats, mechanism: ScoreMechanism
+) -> tuple[Estimate, tuple[str, ...]]:
+    """Where the configuration says how often an item is compared, and all are taken to be alike."""
+    many = mechanism.n_items > MOST_DENSE_ITEMS
+    estimate = (rank_many_by_scores if many else rank_by_scores)(scores, mechanism.calibrated)
+    if estimate.informative:
+        return estimate, ()
+    return estimate, (NOT_INFORMATIVE if mechanism.params.private else NO_COMPARISONS,)
+
+
+def _calibrated(config: SurveyConfig, params: PrivacyParams) -> PerturbedMle:
     n_items = len(config.items.catalogue())
     if n_items > MOST_ITEMS:
         raise ConfigError(
@@ -121,7 +176,7 @@ def _calibrated(config: SurveyConfig) -> PerturbedMle:
             " and delta instead"
         )
     try:
-        return calibrate_mle(config.privacy.params(), _settings(config, n_items), n_items)
+        return calibrate_mle(params, _settings(config, n_items), n_items)
     except ValueError as error:
         key = "model.gamma" if str(error).startswith("ridge") else "privacy"
         raise ConfigError(f"{key}: {error}") from None
@@ -129,9 +184,11 @@ def _calibrated(config: SurveyConfig) -> PerturbedMle:
 
 def _settings(config: SurveyConfig, n_items: int) -> MleSettings:
     model = config.model
-    if model.expected_comparisons is None:
-        raise ConfigError(f"model.expected_comparisons: {_NO_SIZE}")
     expected, ridge = model.expected_comparisons, model.gamma
+    if expected is None:
+        if n_items > MOST_DENSE_ITEMS:
+            raise ConfigError(f"model.expected_comparisons: {_NO_SIZE}")
+        expected = ROUND_SIZE
     if model.c0 is not None:
         ridge = model.c0 * math.sqrt(expected * math.log(n_items))
     return MleSettings(
@@ -147,6 +204,8 @@ def _problems(config: Sections) -> Problems:
     link = config.model.link
     if link != "auto" and math.isinf(link_named(link).kappa1):
         yield "model.link", f"{link} {_REFUSED_LINK}"
+    if config.model.c0 is not None and config.model.expected_comparisons is None:
+        yield "model.c0", "chooses gamma by model.expected_comparisons; add it, or remove c0"
 
 
 def _problems_of_gaussian(config: Sections) -> Problems:
@@ -174,7 +233,6 @@ _MLE = MethodFacts(
             *("model.expected_comparisons", "privacy.public_graph"),
         }
     ),
-    requires={"model.expected_comparisons": _NO_SIZE},
     rules=_problems,
 )
 _OBJECTIVE = replace(
@@ -183,4 +241,5 @@ _OBJECTIVE = replace(
     summary="the same with Gaussian noise",
     rules=_problems_of_gaussian,
 )
-METHODS = (PerturbedLikelihood(_MLE, plan_order=1), PerturbedLikelihood(_OBJECTIVE))
+MLE = PerturbedLikelihood(_MLE, plan_order=2)
+METHODS = (MLE, PerturbedLikelihood(_OBJECTIVE))

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from pydantic import Field
 
 from hushrank.estimation.common.matrices import OutcomeCounts, PairCounts, WinCounts
+from hushrank.estimation.comparisons.win_loss import WinLossCounts
 from hushrank.estimation.responses.measurements import DifferentialMeasurements
 from hushrank.flows.guarantee.record import Record
 
@@ -99,7 +100,8 @@ class ReleasedOutcomes(Record):
 
 
 def require_noisy(
-    counts: WinCounts | PairCounts | OutcomeCounts | DifferentialMeasurements, items: Sequence[str]
+    counts: WinCounts | WinLossCounts | PairCounts | OutcomeCounts | DifferentialMeasurements,
+    items: Sequence[str],
 ) -> None:
     """Raise ValueError unless `counts` may be released, under these names of their items."""
     if counts.confidential:

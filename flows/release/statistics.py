@@ -17,6 +17,7 @@ from pydantic import Field
 from scipy.sparse import csr_array
 
 from hushrank.estimation.common.matrices import PairCounts, WinCounts
+from hushrank.estimation.comparisons.win_loss import WinLossCounts
 from hushrank.estimation.fit.weighted_pairs import UNITS, WeightedPairs
 from hushrank.estimation.rankings.ranking_counts import RankingCounts
 from hushrank.estimation.responses.measurements import DifferentialMeasurements
@@ -55,6 +56,45 @@ class ReleasedCounts(Record):
     def wins_by_item(self) -> dict[str, int | float] | None:
         """Comparisons won by each item, noise included; None where the release has no such."""
         return _in_comparisons(self.wins, self.row_weight)
+
+
+class ReleasedWinLoss(Record):
+    """The noisy numbers of comparisons that each item won and lost.
+
+    Attributes:
+        row_weight: what one comparison adds: 1, or 2 where ties were split into two halves.
+        wins, losses: by item, in catalogue order.
+    """
+
+    kind: Literal["win-loss"] = "win-loss"
+    row_weight: int = Field(ge=1, le=2)
+    wins: dict[str, int]
+    losses: dict[str, int]
+
+    @classmethod
+    def of(cls, counts: WinLossCounts, items: Sequence[str]) -> Self:
+        """The record of noisy `counts`.
+
+        Raises:
+            ValueError: they are confidential, or of another number of items.
+        """
+        require_noisy(counts, items)
+        wins, losses = (
+            dict(zip(items, part.tolist(), strict=True)) for part in (counts.wins, counts.losses)
+        )
+        return cls(row_weight=counts.row_weight, wins=wins, losses=losses)
+
+    def wins_by_item(self) -> dict[str, int | float] | None:
+        """Comparisons won by each item, noise included."""
+        return _in_comparisons(self.wins, self.row_weight)
+
+    def shares(self) -> dict[str, float | None]:
+        """Wins over appearances; None where no appearance is left after the noise."""
+        shares: dict[str, float | None] = {}
+        for item, won in self.wins.items():
+            seen = won + self.losses[item]
+            shares[item] = min(max(won / seen, 0.0), 1.0) if seen > 0 else None
+        return shares
 
 
 class ReleasedPairs(Record):
@@ -103,14 +143,22 @@ class ReleasedScores(Record):
 
     Attributes:
         scores: by item, in catalogue order; they sum to zero.
+        exposures: comparisons in which each item took part, with noise of their own; null where
+            the method does not look at them.
     """
 
     kind: Literal["scores"] = "scores"
     scores: dict[str, float]
+    exposures: dict[str, float] | None = None
 
     @classmethod
-    def of(cls, scores: NDArray[Any], items: Sequence[str]) -> Self:
-        """The record of drawn `scores`, shape (n,).
+    def of(
+        cls,
+        scores: NDArray[Any],
+        items: Sequence[str],
+        exposures: NDArray[np.float64] | None = None,
+    ) -> Self:
+        """The record of drawn `scores`, shape (n,), and of `exposures`, likewise.
 
         Raises:
             ValueError: these are no scores: integers (counts are), not finite, or of a sum other
@@ -120,7 +168,10 @@ class ReleasedScores(Record):
             raise ValueError("released scores must be a 1-d array of finite real numbers")
         if abs(float(scores.mean())) > LARGEST_MEAN * max(1.0, float(np.abs(scores).max())):
             raise ValueError("released scores must sum to zero")
-        return cls(scores=dict(zip(items, scores.tolist(), strict=True)))
+        named = None
+        if exposures is not None:
+            named = dict(zip(items, exposures.tolist(), strict=True))
+        return cls(scores=dict(zip(items, scores.tolist(), strict=True)), exposures=named)
 
     def wins_by_item(self) -> dict[str, int | float] | None:
         """None: no count is released."""
@@ -319,6 +370,7 @@ class ReleasedRankings(Record):
 
 Released = Annotated[
     ReleasedCounts
+    | ReleasedWinLoss
     | ReleasedPairs
     | ReleasedOutcomes
     | ReleasedScores

@@ -88,6 +88,7 @@ def _job(spec: SimulationSpec, format_: FileFormat) -> dict[str, Any]:
             "kind": "comparisons",
             "paths": [f"survey/*.{format_.value}"],
             "columns": columns,
+            "design": "balanced",
             "ties": "drop",
         },
         "items": {"file": "items.csv"},

@@ -111,6 +111,7 @@ def survey(tmp_path: Path) -> Survey:
             "kind": "comparisons",
             "paths": ["answers.parquet"],
             "columns": {"left": "item_i", "right": "item_j"},
+            "design": "balanced",
         },
         "items": {"names": ITEMS},
         "privacy": {"unit": "user", "epsilon": 2.0, "max_contributions": 6, "distinct_pairs": True},

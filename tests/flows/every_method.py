@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 from tests.flows.conftest import ITEMS, Survey, answers
 
 PEOPLE = 40
-COMPARISONS = {"kind": "comparisons", "columns": {"left": "item_i", "right": "item_j"}}
+COMPARISONS = {"kind": "comparisons", "design": "balanced", "columns": {"left": "item_i", "right": "item_j"}}
 PER_PERSON = {"unit": "user", "epsilon": 2.0, "max_contributions": 4}
 GAUSSIAN = {**PER_PERSON, "noise": "gaussian", "delta": 1e-7}
 PUBLIC = {**PER_PERSON, "public_graph": True, "public_graph_statement": "all saw all pairs"}
@@ -53,7 +53,12 @@ BITS = {
     "noisy-counts, rho": NOISE | KEYED,
     "noisy-pairs": NOISE | KEYED,
     "noisy-pairs, public": NOISE | KEYED | COINS,
+    "win-loss": NOISE | KEYED,
+    "win-loss, gaussian": NOISE | KEYED,
+    "auto": NOISE | KEYED,
     "perturbed-mle": NOISE | KEYED,
+    "perturbed-mle, exposures": NOISE | KEYED,
+    "perturbed-mle, exposures, public": NOISE | KEYED | COINS,
     "perturbed-mle, public": NOISE | KEYED | COINS,
     "noisy-objective": NOISE | KEYED,
     "one-shot": NOISE | KEYED,
@@ -80,7 +85,12 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "noisy-counts, rho": _comparisons("noisy-counts", RHO),
     "noisy-pairs": _comparisons("noisy-pairs", PER_PERSON),
     "noisy-pairs, public": _comparisons("noisy-pairs", PUBLIC),
+    "win-loss": _comparisons("win-loss", PER_PERSON),
+    "win-loss, gaussian": _comparisons("win-loss", GAUSSIAN),
+    "auto": _comparisons("auto", PER_PERSON),
     "perturbed-mle": _comparisons("perturbed-mle", PER_PERSON, model=SCORES),
+    "perturbed-mle, exposures": _comparisons("perturbed-mle", PER_PERSON),
+    "perturbed-mle, exposures, public": _comparisons("perturbed-mle", PUBLIC),
     "perturbed-mle, public": _comparisons("perturbed-mle", PUBLIC, model=SCORES),
     "noisy-objective": _comparisons("noisy-objective", GAUSSIAN, model=SCORES),
     "one-shot": _comparisons("one-shot", PER_PERSON, top_k=2),

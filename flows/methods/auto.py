@@ -1,0 +1,139 @@
+"""Method `auto`: the method of least noise that is right for the design that the operator states.
+
+All of it follows from public facts: the design, the catalogue, epsilon and the bounds. What is
+compared is the variance of the privacy noise in an item's pull, its wins less half its comparisons:
+what scores are made of, whatever the method. Chance in who answered what is the same for all.
+
+    noisy-counts    wins, of noise v, less half the comparisons, which a balanced design gives: v
+    win-loss        (wins - losses) / 2, each of noise v: v / 2
+    noisy-pairs     (wins - losses) / 2 over n - 1 opponents, each cell of noise v: (n - 1) v / 2
+    perturbed-mle   the noise w inside the likelihood: its variance
+
+`noisy-pairs` shows more than scores (who beats whom, cycles), so it is taken where it is nearly as
+good.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from hushrank.flows.config.comparisons import Design
+from hushrank.flows.config.method import MethodFacts
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.guarantee.mechanism import CountMechanism
+from hushrank.flows.guarantee.score_mechanism import ScoreMechanism
+from hushrank.flows.methods.base import Choice, Method, RankingMethod
+from hushrank.flows.methods.noisy_counts import NoisyCounts
+from hushrank.flows.methods.noisy_pairs import NoisyPairs
+from hushrank.flows.methods.perturbed_mle import MLE
+from hushrank.flows.methods.win_loss import WinLoss
+from hushrank.privacy.units import Unit
+
+NEARLY = 1.1  # times the least variance
+
+# In which designs a method is right, those that tell most first.
+CANDIDATES = (
+    (NoisyPairs(), tuple(Design)),
+    (NoisyCounts(), (Design.BALANCED,)),
+    (WinLoss(), (Design.BALANCED, Design.RANDOM)),
+    (MLE, tuple(Design)),
+)
+BECAUSE = {
+    Design.BALANCED: "every pair of items was asked about equally often (input.design: balanced)",
+    Design.RANDOM: "chance decided which items met (input.design: random)",
+    Design.ANY: "nothing is known of which items met (input.design: any)",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """A method that suits the configuration.
+
+    Attributes:
+        method: it.
+        variance: of the privacy noise in an item's pull, in comparisons.
+    """
+
+    method: RankingMethod[Any]
+    variance: float
+
+
+class Auto(Method):
+    """The method of least noise that is right for the stated design."""
+
+    facts = MethodFacts(
+        name="auto",
+        summary="the method of least noise that suits the stated design, by public facts alone",
+        kind="comparisons",
+        units=(Unit.USER, Unit.COMPARISON),
+        reads=frozenset({"model.link", "privacy.public_graph"}),
+    )
+
+    def resolve(self, config: SurveyConfig) -> Choice:
+        """The candidate of least noise, and why.
+
+        Raises:
+            ConfigError: no candidate suits the configuration; its text is that of the last one.
+        """
+        found, refused = [], None
+        for method, designs in CANDIDATES:
+            if config.comparisons.design not in designs:
+                continue
+            try:
+                found.append(Candidate(method, noise_in_a_pull(method, config)))
+            except ConfigError as error:
+                refused = error
+        if not found:
+            raise refused or ConfigError("method: auto found none; name one")
+        least = min(candidate.variance for candidate in found)
+        best = next(each for each in found if each.variance <= NEARLY * least)
+        return Choice(best.method, _reason(best, found, config.comparisons.design))
+
+
+def noise_in_a_pull(method: RankingMethod[Any], config: SurveyConfig) -> float:
+    """Variance of the privacy noise in an item's pull, in comparisons.
+
+    Raises:
+        ConfigError: the method does not suit the configuration.
+    """
+    problems = [f"{key}: {rule}" for key, rule in method.facts.rules(config)]
+    if problems:
+        raise ConfigError("\n".join(problems))
+    mechanism, n_items = method.calibrate(config), len(config.items.catalogue())
+    if isinstance(mechanism, ScoreMechanism):
+        return float(mechanism.noise.variance)
+    if not isinstance(mechanism, CountMechanism):
+        raise TypeError(f"{method.facts.name} is no candidate of auto")
+    variance = mechanism.law.variance / mechanism.row_weight**2
+    if isinstance(method, NoisyPairs):
+        cells = 4 if mechanism.public_graph_statement is not None else 2  # noise of cell: +v, -v
+        return variance * (n_items - 1) * cells / 4
+    return variance / 2 if isinstance(method, WinLoss) else variance
+
+
+def _reason(best: Candidate, found: list[Candidate], design: Design) -> str:
+    def text(candidate: Candidate) -> str:
+        return f"{math.sqrt(candidate.variance):.3g} with {candidate.method.facts.name}"
+
+    others = list(_others(best, found))
+    against = f", against {' and '.join(map(text, others))}" if others else ""
+    why = (
+        "its noise is least"
+        if best.variance <= min(c.variance for c in found)
+        else ("its noise is nearly the least, and it shows who beats whom")
+    )
+    return (
+        f"{BECAUSE[design]}, and of the methods that are right then {why}: standard deviation"
+        f" {text(best)} in an item's wins{against}"
+    )
+
+
+def _others(best: Candidate, found: list[Candidate]) -> Iterator[Candidate]:
+    yield from (each for each in found if each is not best)
+
+
+METHODS = (Auto(),)

@@ -1,0 +1,107 @@
+"""Method `win-loss`: rank by noisy wins and losses, whatever was shown how often."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from hushrank.estimation.common.links import link_named
+from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, pair_counts_of
+from hushrank.estimation.comparisons.planning import predicted_error, weight_under_perturbation
+from hushrank.estimation.comparisons.win_loss import (
+    WinLossCounts,
+    calibrate_win_loss,
+    exposures_of,
+    rank_by_win_loss,
+    release_win_loss,
+)
+from hushrank.flows.config.method import MethodFacts
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.guarantee.counts import WIN_LOSS_COUNTS
+from hushrank.flows.guarantee.mechanism import CountMechanism
+from hushrank.flows.guarantee.record import count_record
+from hushrank.flows.methods.base import Arrays, Conclusion, Terms
+from hushrank.flows.methods.designs import problems_of_unknown_partners, warnings_of
+from hushrank.flows.methods.reductions import CountedMethod
+from hushrank.flows.release.scale import SCALE_OF_LINK
+from hushrank.flows.release.statistics import ReleasedWinLoss
+from hushrank.pipelines.reduce.reduction_job import Statistic
+from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.units import Unit
+
+if TYPE_CHECKING:
+    from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
+
+
+class WinLoss(CountedMethod[CountMechanism]):
+    """See `estimation.comparisons.win_loss`."""
+
+    facts = MethodFacts(
+        name="win-loss",
+        summary="fit scores to noisy wins and losses, where chance decided who met whom",
+        kind="comparisons",
+        units=(Unit.USER, Unit.COMPARISON),
+        reads=frozenset({"model.link"}),
+        rules=problems_of_unknown_partners,
+    )
+    mechanism = CountMechanism
+    statistic = Statistic.PAIR_COUNTS
+    plan_order = 1
+
+    def calibrate(self, config: SurveyConfig) -> CountMechanism:
+        """Noise for every count of wins and of losses."""
+        params, ties = config.privacy.params(), config.comparisons.ties
+        n_items = len(config.items.catalogue())
+        if n_items > MOST_DENSE_ITEMS:
+            raise ConfigError(
+                f"items: method: win-loss takes at most {MOST_DENSE_ITEMS} items, got {n_items};"
+                " set method: perturbed-mle"
+            )
+        calibration = calibrate_win_loss(params, n_items, ties.row_weight)
+        return CountMechanism.of(
+            params, calibration, n_items, ties, design=config.comparisons.design
+        )
+
+    def terms(self, mechanism: CountMechanism) -> Terms:
+        """Cost and noise."""
+        return Terms.of(mechanism.calibration, "on every item's wins and on its losses")
+
+    def draw(self, exact: Arrays, mechanism: CountMechanism, bits: RandomBits) -> Arrays:
+        """Add noise to every item's wins and losses."""
+        pairs = pair_counts_of(exact, mechanism.row_weight)
+        counts = WinLossCounts(pairs.won(), pairs.lost(), mechanism.row_weight)
+        noisy = release_win_loss(counts, mechanism.calibration, bits)
+        return {"wins": noisy.wins, "losses": noisy.losses}
+
+    def conclude(
+        self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig
+    ) -> Conclusion:
+        """Fit scores to the noisy counts."""
+        counts = WinLossCounts(
+            drawn["wins"], drawn["losses"], mechanism.row_weight, confidential=False
+        )
+        link = link_named(config.model.link)
+        estimate = rank_by_win_loss(counts, mechanism.law, link)
+        exposures = exposures_of(counts, mechanism.law)
+        return Conclusion(
+            estimate=estimate,
+            privacy=count_record(WIN_LOSS_COUNTS, mechanism, {"link": link.name}),
+            released=ReleasedWinLoss.of(counts, config.items.catalogue().names),
+            scale=SCALE_OF_LINK[link.name],
+            warnings=tuple(
+                warnings_of(estimate, exposures, mechanism.design, private=mechanism.params.private)
+            ),
+        )
+
+    def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
+        """Of scores."""
+        mechanism, rows = self.calibrate(config), config.comparisons.ties.row_weight
+        # The noise of (wins - losses) / 2.
+        variance = mechanism.law.variance / (2 * rows**2)
+        weight = weight_under_perturbation(
+            survey.n_items, survey.pair_comparisons, variance, survey.link
+        )
+        return predicted_error(survey.n_items, weight, survey.link).typical
+
+
+METHODS = (WinLoss(),)
