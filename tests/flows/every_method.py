@@ -13,7 +13,11 @@ import pyarrow.parquet as pq
 from tests.flows.conftest import ITEMS, Survey, answers
 
 PEOPLE = 40
-COMPARISONS = {"kind": "comparisons", "design": "balanced", "columns": {"left": "item_i", "right": "item_j"}}
+COMPARISONS = {
+    "kind": "comparisons",
+    "design": "balanced",
+    "columns": {"left": "item_i", "right": "item_j"},
+}
 PER_PERSON = {"unit": "user", "epsilon": 2.0, "max_contributions": 4}
 GAUSSIAN = {**PER_PERSON, "noise": "gaussian", "delta": 1e-7}
 PUBLIC = {**PER_PERSON, "public_graph": True, "public_graph_statement": "all saw all pairs"}

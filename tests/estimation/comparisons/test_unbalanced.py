@@ -31,11 +31,11 @@ from hushrank.estimation.comparisons.win_loss import (
     rank_by_win_loss,
     release_win_loss,
 )
+from hushrank.pipelines.simulate.arenas import Arena
 from hushrank.privacy.noise import add_noise, laplace_law
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.sensitivity import exposures_sensitivity
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
-from tests.estimation.comparisons.arenas import Arena
 from tests.statistics import FALSE_POSITIVE_RATE
 
 LOW, HIGH = 0.92, 0.98

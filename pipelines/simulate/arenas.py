@@ -1,4 +1,7 @@
-"""Logs of unbalanced designs: some items are shown far more often than others, some came late."""
+"""Logs of unbalanced designs: some items are shown far more often than others, some came late.
+
+The generators are numpy's: no release draws from here.
+"""
 
 from __future__ import annotations
 
@@ -16,6 +19,7 @@ class Arena:
 
     Attributes:
         n_items, comparisons: how many.
+        spread: standard deviation of the true scores.
         zipf: exponent of the exposures.
         late: items that came late, and were shown a fifth as often as their place has it.
         matched: how far apart the scores of partners are; None: they meet by chance.
@@ -24,12 +28,14 @@ class Arena:
     n_items: int
     comparisons: int
     zipf: float = 1.0
+    spread: float = 0.7
     late: int = 0
     matched: float | None = None
     link: Link = LOGISTIC
 
     def truth(self, generator: np.random.Generator) -> Floats:
-        scores = generator.normal(0, 0.7, self.n_items)
+        """Scores that sum to zero, shape (n,)."""
+        scores = generator.normal(0, self.spread, self.n_items)
         return scores - scores.mean()
 
     def design(self, truth: Floats, generator: np.random.Generator) -> Floats:
@@ -43,6 +49,7 @@ class Arena:
         return 2 * self.comparisons * chance / chance.sum()
 
     def answers(self, truth: Floats, design: Floats, generator: np.random.Generator) -> PairCounts:
+        """Who beat whom how often."""
         asked = generator.poisson(np.triu(design))
         won = generator.binomial(asked, self.link.cdf(np.subtract.outer(truth, truth)))
         return PairCounts((won + (asked - won).T).astype(np.int64))
