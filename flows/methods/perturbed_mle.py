@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from hushrank.estimation.common.links import link_named
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, pair_counts_of
@@ -29,11 +28,9 @@ from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import SCALE_OF_LINK
 from hushrank.flows.release.statistics import ReleasedScores
 from hushrank.pipelines.reduce.reduction_job import Statistic
+from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import NoiseKind, Unit
-
-if TYPE_CHECKING:
-    from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 
 MOST_ITEMS = 100_000  # above `MOST_DENSE_ITEMS` counts are sparse and intervals take O(items)
 COVER_MATTERS = (
