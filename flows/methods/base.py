@@ -187,3 +187,21 @@ class Choice:
 
     method: RankingMethod[Any]
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """What a release is drawn by.
+
+    Attributes:
+        chosen: which method draws and ranks, and why.
+        mechanism: as that method calibrated it.
+    """
+
+    chosen: Choice
+    mechanism: Mechanism
+
+    @property
+    def method(self) -> RankingMethod[Any]:
+        """The method that draws and ranks."""
+        return self.chosen.method
