@@ -106,16 +106,16 @@ def _problems_of_method(config: Sections, methods: Methods) -> Problems:
 
 def _problems_of_keys(config: Sections, own: MethodFacts, methods: Methods) -> Problems:
     """Keys that the method does not use, and those that it needs and lacks."""
-    if config.spectral is not None and "spectral" not in own.reads:
-        users = [name for name, each in methods.items() if "spectral" in each.reads]
+    if config.spectral is not None and not own.uses("spectral"):
+        users = [name for name, each in methods.items() if each.uses("spectral")]
         yield "spectral", f"is for method: {' or '.join(users)}; remove it"
     for key in sorted(config.model.model_fields_set):
-        if f"model.{key}" not in own.reads:
+        if not own.uses(f"model.{key}"):
             yield f"model.{key}", f"is not used by method: {own.name}; remove it"
     if config.model.link == "auto" and not own.chooses_link:
         choosers = ", ".join(name for name, each in methods.items() if each.chooses_link)
         yield "model.link", f"auto is for methods {choosers}; write logistic"
-    if config.privacy.public_graph and "privacy.public_graph" not in own.reads:
+    if config.privacy.public_graph and not own.uses("privacy.public_graph"):
         yield "privacy.public_graph", f"changes nothing with method: {own.name}; remove it"
     for key, missing in own.requires.items():
         if reduce(getattr, key.split("."), config) is None:
@@ -125,7 +125,7 @@ def _problems_of_keys(config: Sections, own: MethodFacts, methods: Methods) -> P
 def _problems_of_adjacency(config: Sections, rows: InputConfig, own: MethodFacts) -> Problems:
     """Inputs of which one changed unit moves more than the sensitivities count."""
     privacy = config.privacy
-    public = privacy.public_graph and "privacy.public_graph" in own.reads
+    public = privacy.public_graph and own.uses("privacy.public_graph")
     if public and rows.ties is Ties.DROP:
         yield (
             "input.ties",

@@ -294,7 +294,7 @@ _DEBIASED = MethodFacts(
     summary="flip each answer at random; scores undo the flips",
     kind="comparisons",
     units=(Unit.LOCAL,),
-    reads=frozenset({"model.link", "model.ridge"}),
+    reads=("model.link", "model.ridge"),
     chooses_link=True,
 )
 _CLASSIC = replace(
@@ -313,7 +313,7 @@ _COUNTS = replace(
     _CLASSIC,
     name="rr-counts",
     summary="flip each answer at random; rank by wins of flipped ones",
-    reads=frozenset(),
+    reads=(),
     chooses_link=False,
 )
 METHODS = (

@@ -50,7 +50,7 @@ class NoisyPairs(CountedMethod[CountMechanism]):
         summary="fit scores to the noisy matrix of wins",
         kind="comparisons",
         units=(Unit.USER, Unit.COMPARISON),
-        reads=frozenset({"model.link", "privacy.public_graph"}),
+        reads=("model.link", "privacy.public_graph"),
     )
     mechanism = CountMechanism
     statistic = Statistic.PAIR_COUNTS

@@ -165,19 +165,14 @@ _MLE = MethodFacts(
     summary="scores by maximum likelihood, with noise inside the optimisation",
     kind="comparisons",
     units=(Unit.USER, Unit.COMPARISON),
-    reads=frozenset(
-        {
-            *("model.link", "model.constants", "model.gamma", "model.c0"),
-            *("model.expected_comparisons", "privacy.public_graph"),
-        }
-    ),
+    reads=("model.link", "model.constants", "model.gamma", "model.c0", "privacy.public_graph"),
     requires={"model.expected_comparisons": _NO_SIZE},
     rules=_problems,
 )
 _OBJECTIVE = replace(
     _MLE,
     name="noisy-objective",
-    summary="the same with Gaussian noise",
+    summary="as perturbed-mle, with Gaussian noise and a delta",
     rules=_problems_of_gaussian,
 )
 METHODS = (PerturbedLikelihood(_MLE, plan_order=1), PerturbedLikelihood(_OBJECTIVE))

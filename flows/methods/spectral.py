@@ -117,7 +117,7 @@ class Spectral(PlannedMethod[MeasurementMechanism]):
         summary="difficulties from noisy counts of pairs of test items",
         kind="responses",
         units=(Unit.USER,),
-        reads=frozenset({"spectral"}),
+        reads=("spectral",),
     )
     mechanism = MeasurementMechanism
 

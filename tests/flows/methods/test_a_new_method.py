@@ -203,6 +203,9 @@ def test_a_method_may_choose_another_one_and_say_why(by_size, command):
     code, printed = command("validate", by_size.config)
     assert code == 0, printed
     assert why in " ".join(printed.split())
+    code, printed = command("plan", by_size.config, "--people", 200, "--epsilon", "2")
+    assert code == 0, printed
+    assert "\nby-size" in printed
     code, printed = command("run", by_size.config, "--direct")
     assert code == 0, printed
     release = load_release(by_size.output / "release.json")
