@@ -256,7 +256,16 @@ def test_every_method_of_the_room_is_registered():
     found = list(methods_in(importlib.import_module(package).__path__, package))
     assert {each.facts.name for each in found} == set(METHODS)
     assert len(found) == len(METHODS) > 10
-    assert list(METHODS)[:2] == ["noisy-counts", "noisy-pairs"]
+    told = [
+        "noisy-counts",
+        "one-shot",
+        "debiased-rr",
+        "classic-rr",
+        "spectral",
+        "spectral-rr",
+        "borda",
+    ]
+    assert [name for name in METHODS if name in told] == told
     assert {each.facts.kind for each in found} == set(registry.KINDS)
 
 
@@ -283,6 +292,6 @@ def test_no_other_room_knows_a_method_by_its_name():
 
 def names_a_method(source: str) -> bool:
     """Whether a text of the program is the name of a method and of nothing else."""
-    names = set(METHODS) - {"spectral"}  # a section of the YAML file, too
+    names = set(METHODS) - {"spectral", "auto"}  # words of the YAML file that mean more than that
     constants = (node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Constant))
     return any(constant.value in names for constant in constants)
