@@ -6,7 +6,7 @@ This room knows no method. Whoever checks a configuration hands over a table of 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
@@ -82,9 +82,9 @@ class MethodFacts:
         summary: what it does, for the table of methods in the reference.
         kind: of the input that it ranks.
         units: that it protects; a method of unit `local` takes no other one.
-        reads: dotted keys that have an effect with some methods only, and with this one; the others
-            of `model`, and `spectral` and `privacy.public_graph`, are refused with it.
-        requires: keys that it cannot do without, and what is said where one is missing.
+        reads: dotted keys that have an effect with some methods only, and with this one: of
+            `model`, `spectral` and `privacy.public_graph`. Others of these are refused with it.
+        requires: keys that it reads and cannot do without, and what is said where one is missing.
         chooses_link: `model.link` may be `auto`.
         baseline: it is there for comparison; a better method does the same.
         rules: what else a configuration of its kind of input breaks with this method.
@@ -94,7 +94,7 @@ class MethodFacts:
     summary: str
     kind: str
     units: tuple[Unit, ...]
-    reads: frozenset[str] = frozenset()
+    reads: Collection[str] = ()
     requires: Mapping[str, str] = field(default_factory=dict)
     chooses_link: bool = False
     baseline: bool = False
@@ -104,6 +104,10 @@ class MethodFacts:
     def local(self) -> bool:
         """Whether answers are privatised one by one, before they are counted."""
         return Unit.LOCAL in self.units
+
+    def uses(self, key: str) -> bool:
+        """Whether a key that not every method reads has an effect with this one."""
+        return key in self.reads or key in self.requires
 
 
 Methods = Mapping[str, MethodFacts]  # by name, in the order in which people are told of them

@@ -138,8 +138,8 @@ def _method_lines(methods: Methods) -> Iterator[str]:
             words += " A baseline, for comparison."
         if each.requires:
             words += f" Requires {_listed(each.requires)}."
-        if each.reads - each.requires.keys():
-            words += f" Uses {_listed(each.reads - each.requires.keys())}."
+        if each.reads:
+            words += f" Uses {_listed(each.reads)}."
         yield f"| `{name}` | {takes} | {words} |"
     yield ""
 

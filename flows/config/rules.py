@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from functools import reduce
 
 from hushrank.flows.config.comparisons import InputConfig
@@ -105,16 +106,16 @@ def _problems_of_method(config: Sections, methods: Methods) -> Problems:
 
 def _problems_of_keys(config: Sections, own: MethodFacts, methods: Methods) -> Problems:
     """Keys that the method does not use, and those that it needs and lacks."""
-    if config.spectral is not None and "spectral" not in own.reads:
-        users = [name for name, each in methods.items() if "spectral" in each.reads]
+    if config.spectral is not None and not own.uses("spectral"):
+        users = [name for name, each in methods.items() if each.uses("spectral")]
         yield "spectral", f"is for method: {' or '.join(users)}; remove it"
     for key in sorted(config.model.model_fields_set):
-        if f"model.{key}" not in own.reads:
+        if not own.uses(f"model.{key}"):
             yield f"model.{key}", f"is not used by method: {own.name}; remove it"
     if config.model.link == "auto" and not own.chooses_link:
         choosers = ", ".join(name for name, each in methods.items() if each.chooses_link)
         yield "model.link", f"auto is for methods {choosers}; write logistic"
-    if config.privacy.public_graph and "privacy.public_graph" not in own.reads:
+    if config.privacy.public_graph and not own.uses("privacy.public_graph"):
         yield "privacy.public_graph", f"changes nothing with method: {own.name}; remove it"
     for key, missing in own.requires.items():
         if reduce(getattr, key.split("."), config) is None:
@@ -124,7 +125,7 @@ def _problems_of_keys(config: Sections, own: MethodFacts, methods: Methods) -> P
 def _problems_of_adjacency(config: Sections, rows: InputConfig, own: MethodFacts) -> Problems:
     """Inputs of which one changed unit moves more than the sensitivities count."""
     privacy = config.privacy
-    public = privacy.public_graph and "privacy.public_graph" in own.reads
+    public = privacy.public_graph and own.uses("privacy.public_graph")
     if public and rows.ties is Ties.DROP:
         yield (
             "input.ties",
@@ -155,39 +156,36 @@ def _problems_of_kind(config: Sections, methods: Methods) -> Problems:
         return
     if config.privacy.mechanism is not None:
         yield "privacy.mechanism", "is for input.kind: rankings; remove it"
-    local, central = (
-        [
-            name
-            for name, each in methods.items()
-            if each.kind == config.input.kind and each.local is local
-        ]
-        for local in (True, False)
-    )
-    if config.input.kind == "responses":
-        if (config.privacy.unit is Unit.LOCAL) != (config.method in local):
-            yield (
-                "method",
-                f"{' or '.join(local)} privatises every answer by itself, so it goes with"
-                f" privacy.unit: local; {' or '.join(central)} adds noise after counting and goes"
-                " with user. Change one of them",
-            )
-    elif config.privacy.unit is Unit.LOCAL:
-        if config.method not in local:
-            yield (
-                "method",
-                f"{config.method} adds noise after counting, which privacy.unit: local rules out;"
-                f" write {', '.join(local[:-1])} or {local[-1]}",
-            )
-        yield from _problems_of_answers(config)
-    else:
-        if config.comparisons.columns.epsilon is not None:
+    local = config.privacy.unit is Unit.LOCAL
+    if config.input.kind == "comparisons":
+        if not local and config.comparisons.columns.epsilon is not None:
             yield "input.columns.epsilon", _NO_PERSONAL_EPSILON
-        if config.method in local:
-            yield (
-                "method",
-                f"{config.method} privatises every answer by itself; set privacy.unit: local, or"
-                f" write {central[0]}",
-            )
+        if local:
+            yield from _problems_of_answers(config)
+    suits = [each for each in methods.values() if each.kind == config.input.kind]
+    if local != (config.method in [each.name for each in suits if each.local]):
+        yield "method", _wrong_unit(config, suits)
+
+
+def _wrong_unit(config: Sections, suits: Sequence[MethodFacts]) -> str:
+    """That the method adds noise after counting and the unit rules that out, or the reverse."""
+    local = [each.name for each in suits if each.local]
+    central = [each.name for each in suits if not each.local]
+    if config.input.kind == "responses":
+        return (
+            f"{' or '.join(local)} privatises every answer by itself, so it goes with"
+            f" privacy.unit: local; {' or '.join(central)} adds noise after counting and goes"
+            " with user. Change one of them"
+        )
+    if config.privacy.unit is Unit.LOCAL:
+        return (
+            f"{config.method} adds noise after counting, which privacy.unit: local rules out;"
+            f" write {', '.join(local[:-1])} or {local[-1]}"
+        )
+    return (
+        f"{config.method} privatises every answer by itself; set privacy.unit: local, or"
+        f" write {central[0]}"
+    )
 
 
 def _problems_of_sources(privacy: PrivacyConfig, column: str | None, rows: str) -> Problems:

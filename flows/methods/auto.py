@@ -70,7 +70,7 @@ class Auto(Method):
         summary="the method of least noise that suits the stated design, by public facts alone",
         kind="comparisons",
         units=(Unit.USER, Unit.COMPARISON),
-        reads=frozenset({"model.link", "privacy.public_graph"}),
+        reads=("model.link", "privacy.public_graph"),
     )
 
     def resolve(self, config: SurveyConfig) -> Choice:

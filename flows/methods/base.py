@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Generic, Self, TypeVar
+from typing import Any, Generic, Self, TypeVar
 
 from numpy.typing import NDArray
 
@@ -24,13 +24,11 @@ from hushrank.pipelines.reduce.private_job import ReduceAnswers
 from hushrank.pipelines.reduce.rankings_job import ReduceRankings
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
+from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.storage.files import InputFile
-
-if TYPE_CHECKING:
-    from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 
 Arrays = dict[str, NDArray[Any]]  # as stored: by name, never of objects
 ReductionJob = ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings
@@ -189,3 +187,21 @@ class Choice:
 
     method: RankingMethod[Any]
     reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Calibrated:
+    """What a release is drawn by.
+
+    Attributes:
+        chosen: which method draws and ranks, and why.
+        mechanism: as that method calibrated it.
+    """
+
+    chosen: Choice
+    mechanism: Mechanism
+
+    @property
+    def method(self) -> RankingMethod[Any]:
+        """The method that draws and ranks."""
+        return self.chosen.method

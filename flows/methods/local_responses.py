@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -45,6 +44,7 @@ from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
 from hushrank.flows.release.scale import SCALE_OF_LINK, Scale
 from hushrank.flows.release.statistics import ReleasedSums
 from hushrank.pipelines.reduce.private_job import ReduceAnswers
+from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.laplace_response import GRID
@@ -54,9 +54,6 @@ from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import NoiseKind, Unit
 from hushrank.transforms.common.randomisation import Randomisation, law_of_answers
 from hushrank.transforms.storage.files import InputFile
-
-if TYPE_CHECKING:
-    from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 
 NO_NOISE = NoiseLaw(NoiseKind.LAPLACE, 0.0)  # beyond that of the answers, which chance covers
 NOT_INFORMATIVE = (
@@ -297,7 +294,7 @@ _DEBIASED = MethodFacts(
     summary="flip each answer at random; scores undo the flips",
     kind="comparisons",
     units=(Unit.LOCAL,),
-    reads=frozenset({"model.link", "model.ridge"}),
+    reads=("model.link", "model.ridge"),
     chooses_link=True,
 )
 _CLASSIC = replace(
@@ -316,7 +313,7 @@ _COUNTS = replace(
     _CLASSIC,
     name="rr-counts",
     summary="flip each answer at random; rank by wins of flipped ones",
-    reads=frozenset(),
+    reads=(),
     chooses_link=False,
 )
 METHODS = (

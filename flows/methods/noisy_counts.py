@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hushrank.estimation.common.central_noise import calibrate_win_counts, release_win_counts
 from hushrank.estimation.common.matrices import WinCounts
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
@@ -20,11 +18,9 @@ from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedCounts
 from hushrank.pipelines.reduce.reduction_job import Statistic
+from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import Unit
-
-if TYPE_CHECKING:
-    from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 
 
 class NoisyCounts(CountedMethod[CountMechanism]):

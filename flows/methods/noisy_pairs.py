@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from hushrank.estimation.common.central_noise import (
     calibrate_outcomes,
@@ -31,11 +30,9 @@ from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import SCALE_OF_LINK
 from hushrank.flows.release.statistics import ReleasedPairs
 from hushrank.pipelines.reduce.reduction_job import Statistic
+from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import Unit
-
-if TYPE_CHECKING:
-    from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 
 MOST_ITEMS = 2_000  # four million noisy counts: 20 to 30 MB of JSON
 MOST_ITEMS_PUBLIC = 100_000  # on a public graph, where memory and noise go by pairs that met
@@ -53,7 +50,7 @@ class NoisyPairs(CountedMethod[CountMechanism]):
         summary="fit scores to the noisy matrix of wins",
         kind="comparisons",
         units=(Unit.USER, Unit.COMPARISON),
-        reads=frozenset({"model.link", "privacy.public_graph"}),
+        reads=("model.link", "privacy.public_graph"),
     )
     mechanism = CountMechanism
     statistic = Statistic.PAIR_COUNTS

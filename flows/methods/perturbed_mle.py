@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
 
 from hushrank.estimation.common.central_noise import calibrate_exposures
 from hushrank.estimation.common.estimate import Estimate
@@ -34,13 +33,11 @@ from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import SCALE_OF_LINK
 from hushrank.flows.release.statistics import ReleasedScores
 from hushrank.pipelines.reduce.reduction_job import Statistic
+from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.noise import add_noise
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import NoiseKind, PrivacyParams, Unit
-
-if TYPE_CHECKING:
-    from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 
 MOST_ITEMS = 100_000  # above `MOST_DENSE_ITEMS` counts are sparse and intervals take O(items)
 EXPOSURE_PART = 8  # of epsilon, one in so many parts pays for how often each item was compared
@@ -227,18 +224,16 @@ _MLE = MethodFacts(
     summary="scores by maximum likelihood, with noise inside the optimisation",
     kind="comparisons",
     units=(Unit.USER, Unit.COMPARISON),
-    reads=frozenset(
-        {
-            *("model.link", "model.constants", "model.gamma", "model.c0"),
-            *("model.expected_comparisons", "privacy.public_graph"),
-        }
+    reads=(
+        *("model.link", "model.constants", "model.gamma", "model.c0"),
+        *("model.expected_comparisons", "privacy.public_graph"),
     ),
     rules=_problems,
 )
 _OBJECTIVE = replace(
     _MLE,
     name="noisy-objective",
-    summary="the same with Gaussian noise",
+    summary="as perturbed-mle, with Gaussian noise and a delta",
     rules=_problems_of_gaussian,
 )
 MLE = PerturbedLikelihood(_MLE, plan_order=2)

@@ -258,7 +258,7 @@ _BORDA = MethodFacts(
     summary="places above the middle, on average of private rankings",
     kind="rankings",
     units=(Unit.LOCAL,),
-    reads=frozenset({"model.debiased"}),
+    reads=("model.debiased",),
 )
 _KEMENY = replace(
     _BORDA, name="kemeny", summary="the order that contradicts private rankings least"
@@ -267,7 +267,7 @@ _BRADLEY_TERRY = replace(
     _BORDA,
     name="bradley-terry",
     summary="scores by maximum likelihood, from private rankings",
-    reads=frozenset({"model.debiased", "model.ridge"}),
+    reads=("model.debiased", "model.ridge"),
 )
 METHODS = (
     PrivateRankings(

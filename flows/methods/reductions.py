@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Protocol, TypeVar
+from typing import Protocol, TypeVar
 
 from hushrank.flows.config.comparisons import BadRows
 from hushrank.flows.config.survey import SurveyConfig
@@ -10,14 +10,12 @@ from hushrank.flows.guarantee.mechanism import Mechanism
 from hushrank.flows.methods.base import Arrays, PlannedMethod
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons, Statistic
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
+from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.units import PrivacyParams, Unit
 from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.comparisons.bound import Bounds
 from hushrank.transforms.storage.files import InputFile
-
-if TYPE_CHECKING:
-    from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 
 
 class BoundedMechanism(Mechanism, Protocol):

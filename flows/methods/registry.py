@@ -11,7 +11,7 @@ import hushrank.flows.methods
 from hushrank.flows.config.method import Methods
 from hushrank.flows.config.survey import SurveyConfig, check_config
 from hushrank.flows.config.yaml_file import read_yaml
-from hushrank.flows.methods.base import Method
+from hushrank.flows.methods.base import Calibrated, Method
 
 KINDS = ("comparisons", "responses", "rankings")
 
@@ -49,3 +49,13 @@ def load_config(path: Path) -> SurveyConfig:
         ConfigError: the file or one of its values breaks a rule; one line for each problem found.
     """
     return check_config(path, read_yaml(path), facts_of_methods())
+
+
+def calibrate(config: SurveyConfig) -> Calibrated:
+    """Which method draws, and what it draws by: once a release, before anything is spent.
+
+    Raises:
+        ConfigError: the configuration does not suit its method; a line for each problem found.
+    """
+    chosen = METHODS[config.method].resolve(config)
+    return Calibrated(chosen, chosen.method.calibrate(config))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,14 +35,12 @@ from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedMeasurements
 from hushrank.flows.release.wording import name_list
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
+from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import Unit
 from hushrank.transforms.storage.files import InputFile
-
-if TYPE_CHECKING:
-    from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 
 MOST_ITEMS = 5000  # a chain of more is not solved directly
 EDGES = "edges"  # of a sparse graph, beside what was drawn on it
@@ -120,7 +117,7 @@ class Spectral(PlannedMethod[MeasurementMechanism]):
         summary="difficulties from noisy counts of pairs of test items",
         kind="responses",
         units=(Unit.USER,),
-        reads=frozenset({"spectral"}),
+        reads=("spectral",),
     )
     mechanism = MeasurementMechanism
 

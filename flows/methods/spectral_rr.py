@@ -97,7 +97,7 @@ class SpectralRandomized(RankingMethod[ResponseMechanism]):
         summary="flip each test answer at random; difficulties undo the flips",
         kind="responses",
         units=(Unit.LOCAL,),
-        reads=frozenset({"spectral"}),
+        reads=("spectral",),
         baseline=True,
         rules=_problems_of_sections,
     )

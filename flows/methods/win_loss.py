@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from hushrank.estimation.common.links import link_named
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, pair_counts_of
 from hushrank.estimation.comparisons.planning import predicted_error, weight_under_perturbation
@@ -26,11 +24,9 @@ from hushrank.flows.methods.reductions import CountedMethod
 from hushrank.flows.release.scale import SCALE_OF_LINK
 from hushrank.flows.release.statistics import ReleasedWinLoss
 from hushrank.pipelines.reduce.reduction_job import Statistic
+from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import Unit
-
-if TYPE_CHECKING:
-    from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 
 
 class WinLoss(CountedMethod[CountMechanism]):
@@ -41,7 +37,7 @@ class WinLoss(CountedMethod[CountMechanism]):
         summary="fit scores to noisy wins and losses, where chance decided who met whom",
         kind="comparisons",
         units=(Unit.USER, Unit.COMPARISON),
-        reads=frozenset({"model.link"}),
+        reads=("model.link",),
         rules=problems_of_unknown_partners,
     )
     mechanism = CountMechanism

@@ -18,8 +18,8 @@ from pydantic import BaseModel, ConfigDict, create_model
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import EstimateError
 from hushrank.flows.guarantee.mechanism import Mechanism
-from hushrank.flows.methods.base import Arrays, Choice, RankingMethod
-from hushrank.flows.methods.registry import METHODS
+from hushrank.flows.methods.base import Arrays, Calibrated, Choice, RankingMethod
+from hushrank.flows.methods.registry import METHODS, calibrate
 from hushrank.privacy.bits_used import BitsUsed
 
 CREATED, CODE, LAW = "created", "code_version", "law"  # entries beside the arrays
@@ -32,19 +32,22 @@ class Drawn:
 
     Attributes:
         arrays: what the mechanism let out.
-        chosen: which method drew them, and ranks by them.
-        mechanism: what drew them.
+        drawn_by: method and mechanism that drew them; that method ranks by them.
         bits: with which random bits; None where that was not recorded.
         created: when, with a time zone.
         code_version: of the hushrank that drew.
     """
 
     arrays: Arrays
-    chosen: Choice
-    mechanism: Mechanism
+    drawn_by: Calibrated
     bits: BitsUsed | None
     created: datetime
     code_version: str
+
+    @property
+    def mechanism(self) -> Mechanism:
+        """What drew the arrays."""
+        return self.drawn_by.mechanism
 
     @property
     def reconstructed(self) -> bool:
@@ -60,7 +63,7 @@ def entries_of(drawn: Drawn) -> Arrays:
     """
     if drawn.bits is None:
         raise ValueError("a release without a record of its bits is not stored")
-    method, reason = drawn.chosen.method, drawn.chosen.reason
+    method, reason = drawn.drawn_by.method, drawn.drawn_by.chosen.reason
     document = _document_of(method)(
         format=FORMAT,
         method=method.facts.name,
@@ -88,14 +91,12 @@ def drawn_of(entries: Arrays, config: SurveyConfig) -> Drawn:
     created, code = (str(arrays.pop(name)) for name in (CREATED, CODE))
     law = arrays.pop(LAW, None)
     if law is None:
-        chosen = METHODS[config.method].resolve(config)
-        mechanism, bits = chosen.method.calibrate(config), None
+        drawn_by, bits = calibrate(config), None
     else:
-        chosen, mechanism, bits = _read(str(law), code)
+        drawn_by, bits = _read(str(law), code)
     return Drawn(
         arrays=arrays,
-        chosen=chosen,
-        mechanism=mechanism,
+        drawn_by=drawn_by,
         bits=bits,
         created=datetime.fromisoformat(created),
         code_version=code,
@@ -127,7 +128,7 @@ def _document_of(method: RankingMethod[Any]) -> Any:
     return create_model("Law", __base__=_Law, mechanism=(method.mechanism, ...))
 
 
-def _read(text: str, code: str) -> tuple[Choice, Mechanism, BitsUsed]:
+def _read(text: str, code: str) -> tuple[Calibrated, BitsUsed]:
     try:
         method = METHODS.get(_Named.model_validate_json(text).method)
         if not isinstance(method, RankingMethod):
@@ -140,4 +141,4 @@ def _read(text: str, code: str) -> tuple[Choice, Mechanism, BitsUsed]:
             " this version cannot read. The noise is paid for and kept, and nothing is published:"
             " publish it with that version."
         ) from None
-    return Choice(method, document.reason), document.mechanism, bits
+    return Calibrated(Choice(method, document.reason), document.mechanism), bits

@@ -25,8 +25,8 @@ from hushrank.flows.ledger.key import (
     find_key,
     ledger_key,
 )
-from hushrank.flows.methods.base import Choice, ReductionJob, Terms
-from hushrank.flows.methods.registry import METHODS, load_config
+from hushrank.flows.methods.base import Calibrated, ReductionJob, Terms
+from hushrank.flows.methods.registry import calibrate, load_config
 from hushrank.flows.release.publish import check_output
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import check_confidential
@@ -44,19 +44,6 @@ def code_version() -> str:
 
 NO_KEY_YET = "none"  # which no ledger was written with
 NO_ID_YET = "RELEASE"  # in a path that is only shown, before the ledger has a key
-
-
-@dataclass(frozen=True, slots=True)
-class Calibrated:
-    """What a release is drawn by.
-
-    Attributes:
-        chosen: which method draws.
-        mechanism: as that method calibrated it.
-    """
-
-    chosen: Choice
-    mechanism: Mechanism
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -142,38 +129,30 @@ class Job:
         return json.dumps(key, sort_keys=True)
 
     @property
-    def mechanism(self) -> Mechanism:
-        """What the release is drawn by.
+    def drawn_by(self) -> Calibrated:
+        """Method and mechanism that draw the release.
 
         Raises:
-            ValueError: it was drawn before; its mechanism is stored with it (`flows.run.drawn`).
+            ValueError: it was drawn before; they are stored with it (`flows.run.drawn`).
         """
-        return self._calibrated.mechanism
-
-    @property
-    def chosen(self) -> Choice:
-        """Which method draws it.
-
-        Raises:
-            ValueError: it was drawn before.
-        """
-        return self._calibrated.chosen
-
-    @property
-    def terms(self) -> Terms:
-        """Cost and noise of the release, in numbers and words."""
-        return self.chosen.method.terms(self.mechanism)
-
-    @property
-    def _calibrated(self) -> Calibrated:
         if self.calibrated is None:
             raise ValueError("the release was drawn before: its mechanism is stored with it")
         return self.calibrated
 
+    @property
+    def mechanism(self) -> Mechanism:
+        """What the release is drawn by; errors as of `drawn_by`."""
+        return self.drawn_by.mechanism
+
+    @property
+    def terms(self) -> Terms:
+        """Cost and noise of the release, in numbers and words."""
+        return self.drawn_by.method.terms(self.mechanism)
+
     def reduction(self, key: SecretKey, folder: Place) -> ReductionJob:
         """What the protected side is to do with the rows; it leaves exact arrays in `folder`."""
-        method, config = self.chosen.method, self.config
-        return method.reduction(config, self.mechanism, self.files, key, str(folder))
+        method = self.drawn_by.method
+        return method.reduction(self.config, self.mechanism, self.files, key, str(folder))
 
     @property
     def work(self) -> Place:
@@ -273,8 +252,7 @@ class Survey:
                 for every other mistake in it.
         """
         try:
-            chosen = METHODS[self.config.method].resolve(self.config)
-            return Calibrated(chosen, chosen.method.calibrate(self.config))
+            return calibrate(self.config)
         except ConfigError as error:
             lines = (f"{self.path}: {line}" for line in str(error).splitlines())
             raise MethodRefused("\n".join(lines)) from None

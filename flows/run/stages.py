@@ -80,9 +80,9 @@ def _noise(job: Job) -> str:
     privacy = job.config.privacy
     if not privacy.private:
         return "no noise: nobody is protected"
-    noise, why = job.terms.noise, job.chosen.reason
-    if why:
-        noise = f"method {job.chosen.method.facts.name}, because {why}; {noise}"
+    noise, chosen = job.terms.noise, job.drawn_by.chosen
+    if chosen.reason:
+        noise = f"method {chosen.method.facts.name}, because {chosen.reason}; {noise}"
     if privacy.unit is Unit.LOCAL:
         return noise
     whom = "one person's answers" if privacy.unit is Unit.USER else "one answer"

@@ -193,7 +193,7 @@ def _drawn(job: Job, exact: Arrays, reduced: BitsUsed) -> Drawn:
         DrawError: it failed, or the bits are not those of a release that is to be safe.
     """
     bits, now = job.bits(), datetime.now(UTC)
-    arrays = job.chosen.method.draw(exact, job.mechanism, bits)
+    arrays = job.drawn_by.method.draw(exact, job.mechanism, bits)
     used = reduced | BitsUsed.of(Purpose.NOISE, bits.used)
     drew = used.covers(Purpose.NOISE) or job.config.privacy.unit is Unit.LOCAL
     if job.safe and not (drew and used.safe):
@@ -203,8 +203,7 @@ def _drawn(job: Job, exact: Arrays, reduced: BitsUsed) -> Drawn:
         )
     return Drawn(
         arrays=arrays,
-        chosen=job.chosen,
-        mechanism=job.mechanism,
+        drawn_by=job.drawn_by,
         bits=used,
         created=now,
         code_version=code_version(),
@@ -219,8 +218,9 @@ def estimate(job: Job) -> Release:
     """
     config = job.config
     drawn = drawn_of(load_arrays(job.work / DRAWN_FILE), config)
+    method, reason = drawn.drawn_by.method, drawn.drawn_by.chosen.reason
     try:
-        conclusion = drawn.chosen.method.conclude(drawn.arrays, drawn.mechanism, config)
+        conclusion = method.conclude(drawn.arrays, drawn.mechanism, config)
     except ConvergenceError as error:
         raise EstimateError(
             f"estimate: {error}. The noise is drawn and paid for, and nothing is published. It is"
@@ -232,13 +232,13 @@ def estimate(job: Job) -> Release:
         created=drawn.created,
         name=config.name,
         job=config.job_hash(),
-        method=drawn.chosen.method.facts.name,
+        method=method.facts.name,
         night=job.night,
         code_version=drawn.code_version,
         charged=job.safe,
         bits=drawn.bits,
     )
-    privacy, reason = conclusion.privacy, drawn.chosen.reason
+    privacy = conclusion.privacy
     if reason:
         parameters = {**privacy.parameters, "method_chosen_because": reason}
         privacy = privacy.model_copy(update={"parameters": parameters})

@@ -50,6 +50,7 @@ COMPARISONS: dict[str, Any] = {
     "name": "zoo",
     "input": {
         "kind": "comparisons",
+        "design": "balanced",
         "paths": ["answers.csv"],
         "columns": {"user": "user", "left": "left", "right": "right", "outcome": "outcome"},
     },

@@ -20,6 +20,7 @@ CONTRACT = """\
 name: campus-choice                # population in the ledger
 input:
   kind: comparisons
+  design: balanced
   paths: [survey/*.parquet]
   columns: {user: user, left: item_i, right: item_j, outcome: outcome}
   ties: drop
@@ -91,7 +92,7 @@ def test_the_contract_example_means_what_it_says(tmp_path):
 
 def test_the_defaults():
     config = load(
-        input={"kind": "comparisons", "paths": ["a.csv"]},
+        input={"kind": "comparisons", "paths": ["a.csv"], "design": "balanced"},
         privacy={"unit": "comparison", "epsilon": 1},
         ledger={"path": "ledger.jsonl", "epsilon": 1},
         runner=ABSENT,

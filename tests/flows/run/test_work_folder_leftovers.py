@@ -8,7 +8,7 @@ from hushrank.transforms.storage.spill_file import SPILL_PREFIX
 
 SURVEY = """
 name: s
-input: {kind: comparisons, paths: [a.csv]}
+input: {kind: comparisons, paths: [a.csv], design: balanced}
 items: {count: 3}
 privacy: {unit: user, epsilon: 1.0, max_contributions: 1}
 method: noisy-counts

@@ -105,7 +105,7 @@ def canaries(survey: Survey, monkeypatch) -> Survey:
     monkeypatch.setattr(nightly, "reduce", with_planted_counts(nightly.reduce))
     roles = {role: role for role in ("user", "left", "right", "outcome", "event")}
     return survey.set(
-        input={"kind": "comparisons", "paths": ["input/*"], "columns": roles},
+        input={"kind": "comparisons", "design": "balanced", "paths": ["input/*"], "columns": roles},
         schedule={"window": "at"},
         privacy__epsilon=EPSILON,
         observability={"log": "log.jsonl", "metrics": "m.prom", "support": "s", "traces": True},

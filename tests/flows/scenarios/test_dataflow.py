@@ -48,9 +48,13 @@ TEMPLATE = "gs://survey/confidential/template.json"
 
 CENTRAL = {"unit": "user", "epsilon": 2.0, "max_contributions": 4}
 LOCAL = {"unit": "local", "epsilon": 2.0, "budget": "per_user", "max_contributions": 4}
-COMPARISONS = {"kind": "comparisons", "columns": {"left": "item_i", "right": "item_j"}}
+COMPARISONS = {
+    "kind": "comparisons",
+    "design": "balanced",
+    "columns": {"left": "item_i", "right": "item_j"},
+}
 # type: ignore[dict-item]
-EVENTS = {"kind": "comparisons", "columns": {**COMPARISONS["columns"], "event": "event"}}
+EVENTS = {**COMPARISONS, "columns": {**COMPARISONS["columns"], "event": "event"}}
 RESPONSES = {"kind": "responses"}
 RANKINGS = {"kind": "rankings", "columns": {}}
 JOBS: dict[str, dict[str, Any]] = {  # every shape of every graph

@@ -255,7 +255,7 @@ def test_a_killed_worker_costs_a_run_but_no_budget(flink, tmp_path):
     survey = {
         "name": "zoo",
         "input": {
-            "kind": "comparisons", "paths": ["in"],
+            "kind": "comparisons", "design": "balanced", "paths": ["in"],
             "columns": {"user": "who", "left": "a", "right": "b", "outcome": "y"},
         },
         "items": {"names": [str(item) for item in range(comparisons.N_ITEMS)]},
