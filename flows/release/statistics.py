@@ -66,7 +66,7 @@ class ReleasedWinLoss(Record):
         wins, losses: by item, in catalogue order.
     """
 
-    kind: Literal["win-loss"] = "win-loss"
+    kind: Literal["win-loss-counts"] = "win-loss-counts"
     row_weight: int = Field(ge=1, le=2)
     wins: dict[str, int]
     losses: dict[str, int]

@@ -36,7 +36,7 @@ class Arena:
     def truth(self, generator: np.random.Generator) -> Floats:
         """Scores that sum to zero, shape (n,)."""
         scores = generator.normal(0, self.spread, self.n_items)
-        return scores - scores.mean()
+        return np.asarray(scores - scores.mean())
 
     def design(self, truth: Floats, generator: np.random.Generator) -> Floats:
         """Comparisons of each pair to expect."""
@@ -46,7 +46,7 @@ class Arena:
         if self.matched is not None:
             chance *= np.exp(-(np.subtract.outer(truth, truth) ** 2) / (2 * self.matched**2))
         np.fill_diagonal(chance, 0)
-        return 2 * self.comparisons * chance / chance.sum()
+        return np.asarray(2 * self.comparisons * chance / chance.sum())
 
     def answers(self, truth: Floats, design: Floats, generator: np.random.Generator) -> PairCounts:
         """Who beat whom how often."""

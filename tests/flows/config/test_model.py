@@ -56,10 +56,9 @@ def test_noisy_pairs_takes_any_link(survey):
     assert config.model.link == "probit"
 
 
-def test_gamma_is_never_guessed_from_the_answers(survey):
-    said = refused(survey, method="perturbed-mle")
-    assert said.startswith("survey.yaml: model.expected_comparisons: missing; this method needs")
-    assert "never counted in the answers" in said
+def test_the_ridge_of_the_paper_needs_a_size(survey):
+    said = refused(survey, method="perturbed-mle", model={"c0": 2})
+    assert said.startswith("survey.yaml: model.c0: chooses gamma by model.expected_comparisons;")
 
 
 def test_gamma_and_what_would_choose_it_exclude_each_other(survey):
