@@ -9,13 +9,13 @@ alone.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from hushrank.flows.errors import HushrankError
 from hushrank.flows.prefect.artifacts import leave_artifacts
+from hushrank.flows.prefect.server import set_defaults
 from hushrank.flows.run.job import Job
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.run import run_job
@@ -30,14 +30,6 @@ T = TypeVar("T")
 RETRY_DELAY_SECONDS = 1
 ALERT_EVENT = "hushrank.budget.alert"
 
-SETTINGS = {
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "DO_NOT_TRACK": "1",
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",  # the first start is slow
-    # The command line tells its own story; nobody's mistake should end in a traceback there.
-    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
-}
-
 
 def run_in_flow(job: Job, reducer: Reducer, watch: Perform) -> Outcome:
     """Run the job as a Prefect flow, on the configured server or else an ephemeral one.
@@ -50,8 +42,7 @@ def run_in_flow(job: Job, reducer: Reducer, watch: Perform) -> Outcome:
     Raises:
         HushrankError: as `run_job`, or there is no server.
     """
-    for name, value in SETTINGS.items():
-        os.environ.setdefault(name, value)
+    set_defaults()
     from prefect import flow  # after the environment is set: Prefect reads it when loaded
 
     def ranked() -> Outcome:
