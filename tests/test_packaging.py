@@ -56,7 +56,7 @@ def test_the_tests_import_what_they_should():
         editable == (ROOT / "privacy").is_dir()
     )  # the tree's tests test the tree, the others do not
     home = ROOT if editable else Path(SITE_PACKAGES)
-    for package in (NAMESPACE, *PACKAGES):
+    for package in PACKAGES:
         (folder,) = importlib.import_module(package).__path__
         assert Path(folder).resolve().is_relative_to(home.resolve())
 
