@@ -11,7 +11,6 @@ from datetime import date, datetime
 from typing import Literal
 
 import typer
-from pydantic import AwareDatetime
 
 from hushrank.flows.guarantee.record import Extended, Record
 from hushrank.flows.ledger.budget import Balance
@@ -25,6 +24,14 @@ from hushrank.flows.run.stage_table import stage_rows
 from hushrank.flows.run.stages import STEPS, Outcome
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Adjacency, Unit
+
+
+class Document(Record):
+    """What one command prints.
+
+    Attributes:
+        command: which one.
+    """
 
 
 class Cost(Record):
@@ -50,7 +57,9 @@ class Budget(Record):
 
     Attributes:
         population: the name under which releases are added up.
-        epsilon: of the period, at `delta`; `spent` of it is gone and `left` is left.
+        epsilon, delta: all that the period allows.
+        spent: epsilon of all releases that count, together, at `delta`.
+        left: epsilon that one more release with Laplace noise may cost at most.
         renews_on: the first day of the next period, UTC; null: never.
         releases: how many attempts at a release count.
         reserved: ids of releases that hold budget and have drawn no noise.
@@ -101,6 +110,7 @@ class ReleaseSummary(Record):
         day: its night, or the day of its making, UTC.
         night: whose rows are ranked; null: no nights are selected.
         created: when it was made.
+        method: as in the YAML file.
         safe: false where it protects nobody.
         informative: false where the noise leaves nothing to be learned.
         epsilon, delta: the guarantee.
@@ -112,7 +122,7 @@ class ReleaseSummary(Record):
     name: str
     day: date
     night: date | None
-    created: AwareDatetime
+    created: datetime
     method: str
     safe: bool
     informative: bool
@@ -146,6 +156,7 @@ class PlacedItem(RankedItem):
     """One item: its line of `release.json`, and its place.
 
     Attributes:
+        item: its name.
         place: such as `2=` where several share it.
         rank: among all items, 1 the best.
         score, low, high: on the release's scale, with the ends of the 95 % interval.
@@ -156,7 +167,7 @@ class PlacedItem(RankedItem):
     place: str
 
 
-class RunDocument(Record):
+class RunDocument(Document):
     """What `hushrank run` did.
 
     Attributes:
@@ -165,7 +176,9 @@ class RunDocument(Record):
         ranking: every item, the best first.
         top_k: the best items, where the job asked for them; else null.
         warnings: what a reader of the ranking must know.
-        folder, report, release_file: where the release, its page and all of it as JSON are.
+        folder: where the release is.
+        report: its page in that folder.
+        release_file: its `release.json` there.
         spent: what the ledger was charged now; null: nothing.
         paid_again: its noise was drawn before and not kept.
         alerts: fractions of the budget that this run was the first to reach.
@@ -211,6 +224,8 @@ class Stage(Record):
     """A stage of a run.
 
     Attributes:
+        stage: its name.
+        reads, writes: where from and where to.
         side: of the trust boundary.
     """
 
@@ -220,8 +235,12 @@ class Stage(Record):
     side: str
 
 
-class StagesDocument(Record):
-    """What `hushrank run --plan` prints: the stages, of which none was run."""
+class StagesDocument(Document):
+    """What `hushrank run --plan` prints: the stages, of which none was run.
+
+    Attributes:
+        stages: in their order.
+    """
 
     command: Literal["run --plan"] = "run --plan"
     stages: tuple[Stage, ...]
@@ -235,13 +254,18 @@ def stages_document(job: Job) -> StagesDocument:
 
 
 class StepPlan(Record):
-    """What a run would do in one step."""
+    """What a run would do in one step.
+
+    Attributes:
+        step: its name.
+        does: in words.
+    """
 
     step: str
     does: str
 
 
-class ValidateDocument(Record):
+class ValidateDocument(Document):
     """What `hushrank validate` found; a file that breaks a rule gives an error instead.
 
     Attributes:
@@ -274,7 +298,7 @@ def validate_document(job: Job, balance: Balance, notes: tuple[str, ...]) -> Val
     )
 
 
-class HistoryDocument(Record):
+class HistoryDocument(Document):
     """What `hushrank history` lists.
 
     Attributes:
@@ -289,8 +313,12 @@ class HistoryDocument(Record):
     plot: str | None
 
 
-class VerifyDocument(Record):
-    """What `hushrank history --verify` found: all is as it was; else it is an error."""
+class VerifyDocument(Document):
+    """What `hushrank history --verify` found: all is as it was; else it is an error.
+
+    Attributes:
+        releases: how many were looked at.
+    """
 
     command: Literal["history --verify"] = "history --verify"
     releases: int
@@ -331,7 +359,7 @@ class LedgerEntry(Record):
         )
 
 
-class LedgerDocument(Record):
+class LedgerDocument(Document):
     """What `hushrank ledger show` lists.
 
     Attributes:
@@ -344,7 +372,7 @@ class LedgerDocument(Record):
     budget: Budget
 
 
-def print_document(document: Record) -> None:
+def print_document(document: Document) -> None:
     """Print it, in ASCII: no terminal obeys a character of it, whatever is in a name."""
     content = document.model_dump(mode="json")
     typer.echo(json.dumps(content, indent=2, allow_nan=False))
