@@ -8,7 +8,6 @@ import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
 from datetime import UTC, date, datetime
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
@@ -261,6 +260,8 @@ for _name, _command in LEDGER_COMMANDS.items():
 
 def _show_version(wanted: bool) -> None:
     if wanted:
+        from importlib.metadata import version
+
         typer.echo(f"{PROGRAM} {version(PROGRAM)}")
         raise typer.Exit
 

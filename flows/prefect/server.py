@@ -44,7 +44,7 @@ def server_configured() -> bool:
     try:
         from prefect.settings import PREFECT_API_URL  # takes two seconds
 
-        return PREFECT_API_URL.value() is not None
+        return bool(PREFECT_API_URL.value())
     except Exception as error:  # whatever Prefect makes of its files; the text may hold a secret
         raise HushrankError(
             f"Prefect: its settings cannot be read ({type(error).__name__}). Put them right"
