@@ -1,9 +1,10 @@
 """What a run costs before its input does: `hushrank run` on 1 000 rows, from start to end.
 
 Everything counts: starting Python, loading libraries, the ledger, reading, noise, estimate, report.
-With `--direct`, and with `--prefect` through the server that Prefect starts for the run. The first run of each
-compiles Python files and is not counted. Libraries that are installed beside hushrank can be loaded
-as well (pyarrow loads pandas, OpenDP loads polars), so measure where only hushrank is installed:
+With `--direct`, and with `--prefect` through the server that Prefect starts for the run. The first
+run of each compiles Python files and is not counted. Libraries that are installed beside hushrank
+can be loaded as well (pyarrow loads pandas, OpenDP loads polars), so measure where only hushrank is
+installed:
 
     python -m venv alone && alone/bin/pip install . && alone/bin/python benchmarks/run_overhead.py
 

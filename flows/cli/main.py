@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -47,6 +47,7 @@ if TYPE_CHECKING:
     from hushrank.flows.run.stages import Outcome
 
 PROGRAM = "hushrank"
+Command = Callable[..., None]
 
 
 def support(
@@ -206,7 +207,7 @@ FIRST = "First steps, in this order"
 NIGHTS = "A release every night"
 KEPT = "Releases and their budget"
 TOOLS = "Tools"
-COMMANDS = {  # by panel of the help, in its order
+COMMANDS: dict[str, dict[str, Command]] = {  # by panel of the help, in its order
     FIRST: {"init": init, "validate": validate, "plan": plan, "run": run},
     NIGHTS: {"backfill": backfill, "catch-up": catch_up, "serve": serve, "deploy": deploy},
     KEPT: {
@@ -224,7 +225,7 @@ COMMANDS = {  # by panel of the help, in its order
         "reference": reference,
     },
 }
-LEDGER_COMMANDS = {
+LEDGER_COMMANDS: dict[str, Command] = {
     "show": show,
     "forecast": forecast,
     "verify": verify,

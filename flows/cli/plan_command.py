@@ -207,8 +207,8 @@ def _enough(
         enough = people_needed(needed, shares)
     except ValueError as error:
         raise ConfigError(f"--epsilon: {error}") from None
-    error = None if people is None else target * math.sqrt(enough / people)
-    return MixPlan(epsilons=_mix_text(mix), people_needed=enough, error=error)
+    reached = None if people is None else target * math.sqrt(enough / people)
+    return MixPlan(epsilons=_mix_text(mix), people_needed=enough, error=reached)
 
 
 def _show_people(found: PeopleDocument) -> None:

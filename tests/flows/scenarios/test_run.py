@@ -262,7 +262,9 @@ def test_the_real_command_releases_through_prefects_ephemeral_server(survey):
     assert "ants" in kept["hushrank-zoo-ranking"]
     assert "Budget left" in kept["hushrank-zoo-summary"]
     assert (survey.output / "report.html").as_uri() in kept["hushrank-zoo-report"]
-    again = hushrank("run", "survey.yaml", "--prefect", cwd=survey.folder)
+    again = hushrank(
+        "run", "survey.yaml", "--direct", cwd=survey.folder
+    )  # another way, one release
     assert "nothing was spent now" in again.stdout
     refused = hushrank(
         "run", survey.set(privacy__epsilon=4.0, output="b").config, "--prefect", cwd=survey.folder
