@@ -62,10 +62,12 @@ def run_in_flow(job: Job, reducer: Reducer, watch: Perform) -> Outcome:
     except Exception as error:
         if kept.ended:  # Prefect raises what it was told; the error itself follows
             return kept.result()
-        if not isinstance(error, RuntimeError) or "Prefect API" not in str(error):
+        if kept.begun:
             raise
+        problem = str(error) if isinstance(error, RuntimeError) else type(error).__name__
         raise HushrankError(
-            f"Prefect: {error} Check PREFECT_API_URL, or run with --direct, which needs no server."
+            f"Prefect: {problem.rstrip(' ./')}. Check PREFECT_API_URL, or run with --direct, which"
+            " needs no server. Nothing was read or spent."
         ) from None
     return kept.result()
 
@@ -81,6 +83,7 @@ class Kept(Generic[T]):
         self._action = action
         self._returned: list[T] = []
         self._raised: Exception | None = None
+        self.begun = False  # whether Prefect came as far as calling it
 
     def carry_out(self) -> None:
         """Do it; to be called again where Prefect repeats a step.
@@ -89,6 +92,7 @@ class Kept(Generic[T]):
             HushrankError: as the action, whose text explains itself.
             StepFailed: it raised anything else.
         """
+        self.begun = True
         self._returned.clear()
         self._raised = None
         try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -82,6 +83,21 @@ def test_settings_that_prefect_cannot_read_are_refused_without_their_text(tmp_pa
     assert "its settings cannot be read" in told
     assert "--direct" in told
     assert "secret" not in told
+
+
+@pytest.mark.slow
+def test_a_server_that_does_not_answer_is_an_error_in_one_sentence(survey):
+    words = [sys.executable, "-m", "hushrank", "run", str(survey.config), "--json"]
+    home = {"PREFECT_HOME": str(survey.folder / "prefect"), "PREFECT_API_URL": ADDRESS}
+    done = subprocess.run(
+        words, env={**os.environ, **home}, capture_output=True, text=True, timeout=240
+    )
+    assert done.returncode == 1
+    assert "Traceback" not in done.stderr
+    message = json.loads(done.stdout)["error"]["message"]
+    assert "Check PREFECT_API_URL, or run with --direct, which needs no server." in message
+    assert message in done.stderr
+    assert not survey.ledger.exists()
 
 
 @pytest.mark.parametrize(
