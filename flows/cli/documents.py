@@ -83,8 +83,8 @@ class Budget(Record):
     shared_with: tuple[str, ...]
 
     @classmethod
-    def of(cls, balance: Balance) -> Budget:
-        """The balance of a ledger."""
+    def of(cls, balance: Balance, published: str = "") -> Budget:
+        """The balance of a ledger; `published` is a release that it may list as unpublished yet."""
         return cls(
             population=balance.population,
             epsilon=balance.total,
@@ -94,7 +94,7 @@ class Budget(Record):
             renews_on=balance.renews_on,
             releases=balance.releases,
             reserved=balance.undrawn,
-            unpublished=balance.unpublished,
+            unpublished=tuple(each for each in balance.unpublished if each != published),
             unsafe=balance.unsafe,
             alert=balance.alert,
             shared_with=tuple(each.population for each in balance.shared),
@@ -216,7 +216,7 @@ def run_document(outcome: Outcome) -> RunDocument:
         spent=None if outcome.spent is None else Cost.of(outcome.spent),
         paid_again=outcome.again,
         alerts=outcome.alerts,
-        budget=Budget.of(outcome.balance),
+        budget=Budget.of(outcome.balance, published=release.release_id),
     )
 
 

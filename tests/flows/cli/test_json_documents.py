@@ -48,6 +48,7 @@ def test_a_run_says_what_its_release_and_its_ledger_say(survey, ask):
     assert [line["place"] for line in found["ranking"]] == ["1", "2", "3", "4"]
     assert found["spent"] == {"epsilon": 2.0, "delta": 0.0, "rho": None}
     assert (found["budget"]["spent"], found["budget"]["left"]) == (2.0, 3.0)
+    assert found["budget"]["unpublished"] == []
     for field in ("report", "release_file"):
         assert Path(found[field]).is_file()
     assert "reduce" in told  # the steps, for people
