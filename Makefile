@@ -22,7 +22,7 @@ ifdef PIP_INDEX_URL  # uv does not read pip's own setting
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 
-.PHONY: help setup demo test soak lint types wheel-test docs infra lock bench clean
+.PHONY: help setup demo test soak lint types wheel-test docs pages infra lock bench clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## ?/\1|/' | column -t -s '|'
@@ -74,6 +74,9 @@ wheel-test: setup  ## Build the wheel, install it away from the tree and run the
 
 docs: setup  ## Build the documentation site in build/site; a broken link stops it
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
+
+pages: setup  ## Rewrite what docs/reference.md and docs/cli.md hold of the code
+	$(BIN)/python docs/generated_pages.py
 
 infra: setup  ## Check the image, the template and the Terraform files of infra/
 	UV="$(UV)" ./infra/check.sh

@@ -1,9 +1,10 @@
 """What a run costs before its input does: `hushrank run` on 1 000 rows, from start to end.
 
 Everything counts: starting Python, loading libraries, the ledger, reading, noise, estimate, report.
-With `--direct`, and through the server that Prefect starts for the run. The first run of each
-compiles Python files and is not counted. Libraries that are installed beside hushrank can be loaded
-as well (pyarrow loads pandas, OpenDP loads polars), so measure where only hushrank is installed:
+With `--direct`, and with `--prefect` through the server that Prefect starts for the run. The first
+run of each compiles Python files and is not counted. Libraries that are installed beside hushrank
+can be loaded as well (pyarrow loads pandas, OpenDP loads polars), so measure where only hushrank is
+installed:
 
     python -m venv alone && alone/bin/pip install . && alone/bin/python benchmarks/run_overhead.py
 
@@ -52,7 +53,7 @@ def main() -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     with tempfile.TemporaryDirectory() as folder:
         surveys = iter(write_surveys(Path(folder, "survey"), 2 * (options.runs + 1)))
-        for name, how in (("--direct", ["--direct"]), ("through Prefect's own server", [])):
+        for name, how in (("--direct", ["--direct"]), ("--prefect, its own server", ["--prefect"])):
             _, *taken = [seconds(next(surveys), *how) for _ in range(options.runs + 1)]
             median = statistics.median(taken)
             print(f"{name:30} {median:6.2f} s ({min(taken):.2f} to {max(taken):.2f})", flush=True)

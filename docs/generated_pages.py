@@ -1,46 +1,85 @@
-"""Hook of MkDocs: the parts of pages that come from the code, put in where their marks stand."""
+"""Write the parts of pages that come from the code: `make pages`.
+
+They are committed, so that they can be read in the checkout; a test compares them with the code.
+"""
 
 from __future__ import annotations
 
 import subprocess
 import sys
-from functools import cache
-from typing import Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import get_origin
 
-from mkdocs.exceptions import PluginError
-from mkdocs.structure.pages import Page
+from pydantic import BaseModel
 
-from hushrank.flows.config.reference import config_reference
+from hushrank.flows.cli import documents, plan_documents
+from hushrank.flows.config.reference import config_reference, sections_of
 from hushrank.flows.methods.registry import facts_of_methods
 
+MARK = "<!-- What follows is written by `make pages`. -->\n"
+DOCUMENTS: dict[str, type[BaseModel]] = {
+    "run": documents.RunDocument,
+    "run --plan": documents.StagesDocument,
+    "validate": documents.ValidateDocument,
+    "plan SURVEY.YAML": plan_documents.PlanDocument,
+    "plan` without a file: `hushrank plan": plan_documents.PeopleDocument,
+    "history": documents.HistoryDocument,
+    "history --verify": documents.VerifyDocument,
+    "ledger show": documents.LedgerDocument,
+}
 
-@cache
+
 def command_reference() -> str:
     """Every command with its arguments and options, as typer documents them."""
     words = ["-m", "typer", "hushrank.flows.cli.main", "utils", "docs", "--name", "hushrank"]
     printed = subprocess.run([sys.executable, *words], capture_output=True, text=True, check=True)
     _, heading, commands = printed.stdout.partition("\n## ")  # before it: an index, cut short
-    return (heading + commands).replace("\n### ", "\n## ")
+    text = (heading + commands).replace("\n### ", "\n## ").strip()
+    return text.replace("&#x27;", "'").replace("&quot;", '"') + "\n"  # to be read as text too
 
 
-PARTS = {
-    "reference.md": (
-        "<!-- keys of the configuration -->",
-        lambda: config_reference(facts_of_methods()),
-    ),
-    "cli.md": ("<!-- commands -->", command_reference),
+def document_reference() -> str:
+    """Every field of what `--json` prints."""
+    lines = ["", "## Documents of `--json`", ""]
+    for command, model in DOCUMENTS.items():
+        lines += [f"### `hushrank {command} --json`", "", *_fields(model), ""]
+    return "\n".join(lines)
+
+
+def _fields(model: type[BaseModel]) -> Iterator[str]:
+    top, *inner = sections_of(model)
+    lists = {
+        name for name, field in model.model_fields.items() if get_origin(field.annotation) is tuple
+    }
+    yield from (top.summary, "", "| field | value | meaning |", "|---|---|---|")
+    for section in (top, *inner):
+        place = f"{section.name}[]" if section.name in lists else section.name
+        for key in section.keys:
+            name = f"{place}.{key.name}".removeprefix(".")
+            holds = "list of objects" if key.name in lists else "object"
+            yield f"| `{name}` | {holds if key.type == 'section' else key.type} | {key.meaning} |"
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "reference.md": lambda: config_reference(facts_of_methods()),
+    "cli.md": lambda: f"{command_reference()}{document_reference()}",
 }
 
 
-def on_page_markdown(markdown: str, *, page: Page, **_: Any) -> str:
-    """The page's Markdown with its generated part.
+def made(page: Path) -> str:
+    """The text of a page as it should be: what people wrote, and what the code says below it.
 
     Raises:
-        PluginError: the page does not say where that part goes.
+        ValueError: the page does not say where that begins.
     """
-    if page.file.src_uri not in PARTS:
-        return markdown
-    mark, made = PARTS[page.file.src_uri]
-    if mark not in markdown:
-        raise PluginError(f"{page.file.src_uri}: needs a line {mark}")
-    return markdown.replace(mark, made())
+    written, mark, _ = page.read_text().partition(MARK)
+    if not mark:
+        raise ValueError(f"{page}: needs a line {MARK}")
+    return f"{written}{mark}\n{PAGES[page.name]().strip()}\n"
+
+
+if __name__ == "__main__":
+    for name in PAGES:
+        page = Path(__file__).with_name(name)
+        page.write_text(made(page))

@@ -37,6 +37,10 @@ KEYS_NOT_CHECKED = (
     "Keys of JSON Lines are not checked, for which there are depends on the rows. Compare"
     " input.columns with the keys that hushrank init shows: a key that no row has voids all rows."
 )
+NO_FILES_YET = (
+    "No file of the last night is there, nor of the {days} nights before it: columns and formats"
+    " were not checked. hushrank validate --date checks another night's files."
+)
 MOST_ROWS = 25  # of the ranking; ranking.csv has all
 
 
@@ -129,13 +133,24 @@ def expected_error(release: Release) -> str:
 
 def show_checks(console: Console, job: Job, balance: Balance) -> None:
     """Print what a run of `job` would do."""
-    console.print(Text("Valid. A run would:", style="bold"))
+    night = "" if job.night is None else f" of night {job.night}"
+    console.print(Text(f"Valid. A run{night} would:", style="bold"))
     for step in STEPS:
         console.print(Text(f"  {step.name:<{STEP_WIDTH}} {step.says(job)}"), soft_wrap=True)
     show_balance(console, balance)
-    if any(file.format is FileFormat.JSONL for file in job.files):
-        console.print(KEYS_NOT_CHECKED, soft_wrap=True, markup=False)
+    for note in check_notes(job):
+        console.print(Text(note), soft_wrap=True)
     console.print("Nothing was read or spent.")
+
+
+def check_notes(job: Job) -> tuple[str, ...]:
+    """What could not be checked of `job` before it runs."""
+    notes = []
+    if not job.files:
+        notes.append(NO_FILES_YET.format(days=job.config.schedule.catch_up_days))
+    if any(file.format is FileFormat.JSONL for file in job.files):
+        notes.append(KEYS_NOT_CHECKED)
+    return tuple(notes)
 
 
 def show_balance(console: Console, balance: Balance) -> None:

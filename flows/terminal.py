@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import io
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import rich.console
 from rich.console import ConsoleOptions, RenderableType
+from rich.measure import Measurement
 from rich.segment import Segment
+from rich.table import Table
+from rich.text import Text
 
 from hushrank.transforms.common.plain_text import shown
 
@@ -27,6 +30,56 @@ class Console(rich.console.Console):
         """As in rich, which alone may move the cursor and choose colours."""
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else shown(text, lines=True), style, control)
+
+
+GAP = 2  # characters between two columns
+
+
+def print_records(console: Console, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print a table of one line a record, or one line a field where the table is too wide.
+
+    Lines of a cell end between words. So a word is never split, and the id of a release can be
+    copied whole from the narrowest terminal.
+    """
+    records = [list(map(Text, row)) for row in rows]
+    columns = zip(map(Text, headings), *records, strict=True)
+    widths = _widths([[_measured(console, cell) for cell in cells] for cells in columns], console)
+    if widths is None:
+        for record in records:
+            for heading, cell in zip(headings, record, strict=True):
+                if cell.plain:
+                    console.print(Text(f"{heading}: ", style="dim") + cell, soft_wrap=True)
+            console.print()
+        return
+    table = Table(box=None, header_style="dim", pad_edge=False, padding=(0, GAP, 0, 0))
+    for heading, width in zip(headings, widths, strict=True):
+        table.add_column(heading, width=width)
+    for record in records:
+        table.add_row(*record)
+    console.print(table)
+
+
+def _measured(console: Console, cell: Text) -> Measurement:
+    """Width of the longest word, and of the longest line."""
+    return cell.__rich_measure__(console, console.options)
+
+
+def _widths(columns: list[list[Measurement]], console: Console) -> list[int] | None:
+    """How wide each column is: at least its longest word; what is left goes to the longest lines.
+
+    Returns:
+        None: not even the longest words fit beside each other.
+    """
+    widths = [max(cell.minimum for cell in cells) for cells in columns]
+    wanted = [max(cell.maximum for cell in cells) for cells in columns]
+    spare = console.width - sum(widths) - GAP * (len(columns) - 1)
+    if spare < 0:
+        return None
+    for column in sorted(range(len(widths)), key=lambda k: widths[k] - wanted[k]):
+        more = min(wanted[column] - widths[column], spare)
+        widths[column] += more
+        spare -= more
+    return widths
 
 
 def print_everywhere() -> None:

@@ -21,12 +21,13 @@ from packaging.requirements import Requirement
 
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
-PACKAGES: list[str] = PROJECT["tool"]["setuptools"]["packages"]
+PACKAGES: list[str] = PROJECT["tool"]["setuptools"]["packages"][1:]
 LAYERS = [package for package in PACKAGES if package.count(".") == 1]
 MOST_MODULES = 20  # of one room, about; `__init__` aside
 SITE_PACKAGES = sysconfig.get_path("purelib")
 (INSTALLED,) = importlib.metadata.distributions(name="hushrank", path=[SITE_PACKAGES])
 BUILD_INPUTS = ("pyproject.toml", "README.md", "LICENSE")
+NAMESPACE, ENTRY = "hushrank", "entry"  # no package: `entry/` holds what lies beside the layers
 
 
 def modules() -> list[str]:
@@ -45,7 +46,7 @@ def tree_files(checkout: Path) -> set[str]:
         for package in LAYERS
         for path in (checkout / package.removeprefix("hushrank.")).rglob("*")
         if path.is_file() and "__pycache__" not in path.parts
-    }
+    } | {f"hushrank/{path.name}" for path in (checkout / ENTRY).iterdir() if path.is_file()}
 
 
 def test_the_tests_import_what_they_should():
@@ -76,7 +77,7 @@ def test_the_package_list_is_the_tree(checkout: Path):
     assert top == set(PROJECT["tool"]["mypy"]["packages"])
     assert packages_of_tree(checkout) == set(PACKAGES)
     package_dir = PROJECT["tool"]["setuptools"]["package-dir"]
-    assert package_dir == {
+    assert package_dir == {NAMESPACE: ENTRY} | {
         package: package.removeprefix("hushrank.").replace(".", "/") for package in PACKAGES
     }
 
@@ -100,6 +101,13 @@ def test_a_room_says_what_it_is_for(package: str):
         assert len(inside) <= MOST_MODULES
     if package not in LAYERS:
         assert {"In:", "Out:"} <= set(module.__doc__.split())
+
+
+def test_the_package_runs_as_the_command():
+    """Of the installed namespace, away from the tree."""
+    words = [sys.executable, "-m", NAMESPACE, "--version"]
+    done = subprocess.run(words, cwd="/", capture_output=True, text=True, check=True)
+    assert done.stdout == f"hushrank {INSTALLED.version}\n"
 
 
 def test_nothing_shadows_the_installed_package(checkout: Path):
@@ -137,8 +145,7 @@ def test_the_command_is_installed_and_callable():
 def test_the_wheel_holds_the_tree_and_nothing_else(checkout: Path, tmp_path: Path):
     copy = tmp_path / "tree"  # a copy: the build writes into its source folder
     copy.mkdir()
-    for package in LAYERS:
-        folder = package.removeprefix("hushrank.")
+    for folder in (ENTRY, *(package.removeprefix("hushrank.") for package in LAYERS)):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(checkout / folder, copy / folder, ignore=ignored)
     for name in BUILD_INPUTS:

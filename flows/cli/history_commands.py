@@ -6,15 +6,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
+from hushrank.flows.cli.arguments import AsJson
 from hushrank.flows.errors import ArchiveError, ConfigError
-from hushrank.flows.terminal import Console
+from hushrank.flows.terminal import Console, print_records
 
 if TYPE_CHECKING:
     from hushrank.flows.release.release import Release
+    from hushrank.transforms.storage.cloud_storage import Place
 
+HEADINGS = ("day", "release", "method", "epsilon", "what it says")
 PICTURES = {".svg": "svg", ".png": "png"}
 
 Sources = Annotated[
@@ -33,29 +35,58 @@ OneRelease = Annotated[
 ]
 
 
-def history(sources: Sources, plot: Plot = None, verify: Verify = False) -> None:
+def history(
+    sources: Sources, plot: Plot = None, verify: Verify = False, as_json: AsJson = False
+) -> None:
     """List the releases of a population, and draw its ranking over time."""
     from hushrank.flows.methods.registry import load_config
-    from hushrank.flows.release.history import apart, outputs_of, problems_of, read_history
+    from hushrank.flows.release.history import apart, outputs_of, read_history
 
     outputs = outputs_of(sources, load_config)
     if verify:
-        if problems := problems_of(outputs):
-            raise ArchiveError("\n".join(problems))
-        count = len(read_history(outputs))
-        what = "1 release is as it was" if count == 1 else f"{count} releases are as they were"
-        _say(f"{what} published.")
+        _verify(outputs, as_json)
         return
     if plot is not None and plot.suffix not in PICTURES:
         raise ConfigError(f"--plot {plot}: must end in {' or '.join(PICTURES)}")
     releases, left_out = apart(read_history(outputs))
-    Console().print(_table(releases))
-    _say_what_is_left_out(left_out)
+    if not as_json:
+        print_records(Console(), HEADINGS, map(_cells, releases))
+        _say_what_is_left_out(left_out)
     if plot is not None:
         from hushrank.flows.report.history_plot import ranks_over_time  # matplotlib takes a second
 
         _write(plot, ranks_over_time(releases, PICTURES[plot.suffix]))
+    if as_json:
+        _print_json(releases, left_out, plot)
+    elif plot is not None:
         _say(f"Ranks over time: {plot}")
+
+
+def _verify(outputs: list[Place], as_json: bool) -> None:
+    from hushrank.flows.release.history import problems_of, read_history
+
+    if problems := problems_of(outputs):
+        raise ArchiveError("\n".join(problems))
+    count = len(read_history(outputs))
+    if as_json:
+        from hushrank.flows.cli.documents import VerifyDocument, print_document
+
+        print_document(VerifyDocument(releases=count))
+        return
+    what = "1 release is as it was" if count == 1 else f"{count} releases are as they were"
+    _say(f"{what} published.")
+
+
+def _print_json(releases: list[Release], left_out: list[Release], plot: Path | None) -> None:
+    from hushrank.flows.cli.documents import HistoryDocument, print_document, summary_of
+
+    print_document(
+        HistoryDocument(
+            releases=tuple(map(summary_of, releases)),
+            left_out=tuple(release.release_id for release in left_out),
+            plot=None if plot is None else str(plot),
+        )
+    )
 
 
 def export(sources: Sources, out: Out, release: OneRelease = None) -> None:
@@ -80,22 +111,12 @@ def export(sources: Sources, out: Out, release: OneRelease = None) -> None:
     _say_what_is_left_out(left_out)
 
 
-def _table(releases: list[Release]) -> Table:
+def _cells(release: Release) -> tuple[str, ...]:
     from hushrank.flows.release.wording import verdict
 
-    table = Table(box=None, header_style="dim", pad_edge=False)
-    for heading in ("day", "release", "method", "epsilon", "what it says"):
-        table.add_column(heading, no_wrap=heading != "what it says")
-    for release in releases:
-        says = verdict(release) if release.safe else f"UNSAFE. {verdict(release)}"
-        table.add_row(
-            f"{release.day}",
-            release.release_id,
-            release.method,
-            f"{release.privacy.epsilon:g}",
-            Text(says),
-        )
-    return table
+    says = verdict(release) if release.safe else f"UNSAFE. {verdict(release)}"
+    epsilon = f"{release.privacy.epsilon:g}"
+    return f"{release.day}", release.release_id, release.method, epsilon, says
 
 
 def _say_what_is_left_out(unsafe: list[Release]) -> None:

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import errno
+import json
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from datetime import UTC, date, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, NoReturn
 
 import typer
 from rich.text import Text
+from typer.core import TyperGroup
 
-from hushrank.flows.cli.arguments import ConfigPath, ReleaseId
+from hushrank.flows.cli.arguments import (
+    JSON_OPTION,
+    AsJson,
+    ConfigPath,
+    ThroughPrefect,
+)
 from hushrank.flows.cli.attack_command import attack
 from hushrank.flows.cli.clean_command import clean
 from hushrank.flows.cli.forecast_command import forecast
 from hushrank.flows.cli.history_commands import export, history
+from hushrank.flows.cli.ledger_commands import cancel, show, verify
 from hushrank.flows.cli.night_commands import (
     AFTER_FAILURE,
-    Direct,
     backfill,
     catch_up,
     execution,
@@ -34,6 +42,12 @@ from hushrank.flows.cli.simulate_command import simulate
 from hushrank.flows.errors import ConfigError, HushrankError, notes_of, problem_of_machine
 from hushrank.flows.signals import stop_as_ctrl_c
 from hushrank.flows.terminal import Console, print_everywhere
+
+if TYPE_CHECKING:
+    from hushrank.flows.run.stages import Outcome
+
+PROGRAM = "hushrank"
+Command = Callable[..., None]
 
 
 def support(
@@ -61,33 +75,6 @@ def reference() -> None:
     typer.echo(config_reference(facts_of_methods()), nl=False)
 
 
-app = typer.Typer(
-    name="hushrank",
-    help="Rank things from people's answers without exposing any one person.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,  # they print local variables
-)
-ledger_app = typer.Typer(help="Look at a population's privacy budget.", no_args_is_help=True)
-app.add_typer(ledger_app, name="ledger")
-app.command()(plan)
-app.command()(history)
-app.command()(export)
-app.command()(privatize)
-app.command()(attack)
-app.command()(simulate)
-app.command()(reproduce)
-app.command()(reference)
-app.command()(support)
-app.command()(clean)
-ledger_app.command()(forecast)
-ledger_app.command()(recover)
-app.command()(backfill)
-app.command("catch-up")(catch_up)
-app.command()(resume)
-app.command()(serve)
-app.command()(deploy)
-
 Night = Annotated[
     str | None,
     typer.Option("--date", metavar="DATE", help="The night to rank, such as 2026-11-20."),
@@ -95,30 +82,6 @@ Night = Annotated[
 NO_PRIVACY = typer.Option("--no-privacy", help="Allow epsilon: inf; the release is marked unsafe.")
 
 
-def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point. Exit codes: 0 ok, 2 bad configuration or input, 3 budget refused, 1 the rest."""
-    print_everywhere()
-    stop_as_ctrl_c()
-    try:
-        app(arguments)
-    except HushrankError as error:
-        _stop(f"{error} {notes_of(error)}".strip(), error.exit_code)
-    except Exception as error:  # libraries wrap what the machine refuses in errors of any kind
-        if isinstance(error, OSError) and error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
-            name = str(error.filename or "a name")[:80]
-            _stop(f"{name}…: {error.strerror}. Name another file; nothing was spent.", 2)
-        problem = problem_of_machine(error)
-        if problem is None:  # a fault of the program, for whoever can put it right
-            raise
-        _stop(f"{problem} {notes_of(error) or AFTER_FAILURE}", 1)
-
-
-def _stop(text: str, exit_code: int) -> None:
-    Console(stderr=True).print(Text(text, style="red"), soft_wrap=True)
-    sys.exit(exit_code)
-
-
-@app.command()
 def init(
     answers: Annotated[
         Path, typer.Argument(metavar="ANSWERS", help="A Parquet, CSV or JSONL file.")
@@ -139,30 +102,46 @@ def _night(day: str | None) -> date | None:
     return day_of(day, "--date")
 
 
-@app.command()
 def validate(
-    config: ConfigPath, day: Night = None, no_privacy: Annotated[bool, NO_PRIVACY] = False
+    config: ConfigPath,
+    day: Night = None,
+    no_privacy: Annotated[bool, NO_PRIVACY] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Check everything that can be checked without reading a row or spending budget."""
-    from hushrank.flows.run.job import prepare_job, read_survey
+    """Check everything that can be checked without reading a row or spending budget.
 
-    night = _night(day)
-    job = prepare_job(read_survey(config, no_privacy=no_privacy), night=night)
-    from hushrank.flows.display import show_checks
-    from hushrank.flows.run.budget import ledger_of
-    from hushrank.flows.run.ledger_witness import require_remembered
+    Of a survey that is ranked night by night the files of the next night that is due, or of the
+    last one before it that has files.
+    """
+    night, console = _night(day), Console()
+    with nullcontext() if as_json else console.status(f"checking {config}"):
+        from hushrank.flows.display import check_notes, show_checks
+        from hushrank.flows.run.budget import ledger_of
+        from hushrank.flows.run.job import prepare_job, read_survey
+        from hushrank.flows.run.ledger_witness import require_remembered
+        from hushrank.flows.run.nights import job_to_check
 
-    ledger, inputs = ledger_of(job.config), job.planned_inputs
-    if job.safe:
-        require_remembered(job.config, ledger, inputs.plain)
-        ledger.check(job.terms.spend, inputs)
-    show_checks(Console(), job, ledger.balance(inputs))
+        survey = read_survey(config, no_privacy=no_privacy)
+        if night is None and survey.config.nightly:
+            job = job_to_check(survey, datetime.now(UTC))
+        else:
+            job = prepare_job(survey, night=night)
+        ledger, inputs = ledger_of(job.config), job.planned_inputs
+        if job.safe:
+            require_remembered(job.config, ledger, inputs.plain)
+            ledger.check(job.terms.spend, inputs)
+        balance = ledger.balance(inputs)
+    if not as_json:
+        show_checks(console, job, balance)
+        return
+    from hushrank.flows.cli.documents import print_document, validate_document
+
+    print_document(validate_document(job, balance, check_notes(job)))
 
 
-@app.command()
 def run(
     config: ConfigPath,
-    direct: Direct = False,
+    prefect: ThroughPrefect = None,
     day: Night = None,
     again: Annotated[
         bool,
@@ -177,20 +156,16 @@ def run(
         bool,
         typer.Option("--plan", help="Print the stages and what each reads and writes; run none."),
     ] = False,
+    as_json: AsJson = False,
 ) -> None:
     """Rank privately: check, reserve budget, reduce, draw noise, estimate, publish."""
     if again and day is None:
         raise ConfigError("--again goes with --date; leave one out or add the other.")
     night = _night(day)
     if plan_only:
-        from hushrank.flows.run.job import prepare_job, read_survey
-        from hushrank.flows.run.stage_table import show_stages
-
-        survey = read_survey(config, no_privacy=no_privacy)
-        show_stages(Console(), prepare_job(survey, seed=unsafe_seed, night=night))
+        _show_stages(config, night, no_privacy, unsafe_seed, as_json)
         return
-    with execution(direct) as execute:
-        from hushrank.flows.display import show_outcome
+    with execution(config, prefect, as_json=as_json) as execute:
         from hushrank.flows.run.job import prepare_job, read_survey
         from hushrank.flows.run.nights import run_night
 
@@ -199,59 +174,149 @@ def run(
             outcome = execute(prepare_job(survey, seed=unsafe_seed, night=night))
         else:
             outcome = run_night(survey, night, datetime.now(UTC), execute, again=again)
+    _show_outcome(outcome, as_json)
+
+
+def _show_stages(
+    config: Path, night: date | None, no_privacy: bool, seed: int | None, as_json: bool
+) -> None:
+    from hushrank.flows.run.job import prepare_job, read_survey
+
+    job = prepare_job(read_survey(config, no_privacy=no_privacy), seed=seed, night=night)
+    if as_json:
+        from hushrank.flows.cli.documents import print_document, stages_document
+
+        print_document(stages_document(job))
+        return
+    from hushrank.flows.run.stage_table import show_stages
+
+    show_stages(Console(), job)
+
+
+def _show_outcome(outcome: Outcome, as_json: bool) -> None:
+    if as_json:
+        from hushrank.flows.cli.documents import print_document, run_document
+
+        print_document(run_document(outcome))
+        return
+    from hushrank.flows.display import show_outcome
+
     show_outcome(Console(), outcome)
 
 
-@ledger_app.command("show")
-def ledger_show(config: ConfigPath) -> None:
-    """Show what a population has spent, on what, and what is left."""
-    from rich.table import Table
-
-    from hushrank.flows.display import show_balance
-    from hushrank.flows.ledger.history import HISTORY_COLUMNS
-    from hushrank.flows.methods.registry import load_config
-    from hushrank.flows.run.budget import ledger_of
-    from hushrank.flows.run.job import inputs_of
-
-    checked = load_config(config)
-    ledger = ledger_of(checked)
-    table = Table(*HISTORY_COLUMNS, box=None, header_style="dim", pad_edge=False)
-    table.columns[1].overflow = "fold"  # a release is known by its whole name
-    for row in ledger.history():
-        table.add_row(*row.cells())
-    console = Console()
-    console.print(table)
-    show_balance(console, ledger.balance(inputs_of(checked, make_key=False)))
-
-
-@ledger_app.command("verify")
-def ledger_verify(config: ConfigPath) -> None:
-    """Check every line of the ledger: damaged, edited or missing lines are found."""
-    from hushrank.flows.methods.registry import load_config
-    from hushrank.flows.run.budget import ledger_of
-
-    checked = load_config(config)
-    ledger_of(checked).balance()
-    Console().print(
-        Text(f"{checked.ledger.path}: every line is as it was written."), soft_wrap=True
-    )
+FIRST = "First steps, in this order"
+NIGHTS = "A release every night"
+KEPT = "Releases and their budget"
+TOOLS = "Tools"
+COMMANDS: dict[str, dict[str, Command]] = {  # by panel of the help, in its order
+    FIRST: {"init": init, "validate": validate, "plan": plan, "run": run},
+    NIGHTS: {"backfill": backfill, "catch-up": catch_up, "serve": serve, "deploy": deploy},
+    KEPT: {
+        "history": history,
+        "export": export,
+        "resume": resume,
+        "clean": clean,
+        "support": support,
+    },
+    TOOLS: {
+        "simulate": simulate,
+        "privatize": privatize,
+        "attack": attack,
+        "reproduce": reproduce,
+        "reference": reference,
+    },
+}
+LEDGER_COMMANDS: dict[str, Command] = {
+    "show": show,
+    "forecast": forecast,
+    "verify": verify,
+    "cancel": cancel,
+    "recover": recover,
+}
 
 
-@ledger_app.command("cancel")
-def ledger_cancel(
-    config: ConfigPath,
-    release_id: ReleaseId,
+class InOrder(TyperGroup):
+    """Lists commands by panel; a group, `ledger`, would come before all commands."""
+
+    def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
+        """Names of commands, in the order of the help."""
+        names = [name for commands in COMMANDS.values() for name in commands]
+        names.insert(names.index("history"), "ledger")
+        return names
+
+
+app = typer.Typer(
+    name=PROGRAM,
+    cls=InOrder,
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,  # they print local variables
+)
+ledger_app = typer.Typer(help="Look at a population's privacy budget.", no_args_is_help=True)
+app.add_typer(ledger_app, name="ledger", rich_help_panel=KEPT)
+for _panel, _commands in COMMANDS.items():
+    for _name, _command in _commands.items():
+        app.command(_name, rich_help_panel=_panel)(_command)
+for _name, _command in LEDGER_COMMANDS.items():
+    ledger_app.command(_name)(_command)
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from importlib.metadata import version
+
+        typer.echo(f"{PROGRAM} {version(PROGRAM)}")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    show_version: Annotated[
+        bool,
+        typer.Option(
+            "--version", callback=_show_version, is_eager=True, help="Print the version and exit."
+        ),
+    ] = False,
 ) -> None:
-    """Give back what a run reserved that died before it drew any noise."""
-    from hushrank.flows.display import show_balance
-    from hushrank.flows.methods.registry import load_config
-    from hushrank.flows.run.budget import ledger_of
-    from hushrank.flows.run.steps import abandon
+    """Rank things from people's answers without exposing any one person."""
 
-    checked = load_config(config)
-    ledger = ledger_of(checked)
-    abandon(checked, ledger, release_id)
-    show_balance(Console(), ledger.balance())
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Entry point. Exit codes: 0 ok, 2 bad configuration or input, 3 budget refused, 1 the rest."""
+    print_everywhere()
+    stop_as_ctrl_c()
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    as_json = JSON_OPTION in words
+    try:
+        app(words, prog_name=PROGRAM, standalone_mode=not as_json)
+    except HushrankError as error:
+        _stop(error, f"{error} {notes_of(error)}".strip(), error.exit_code, as_json)
+    except typer.Abort as error:
+        _stop(error, "Interrupted.", 1, as_json)
+    except Exception as error:  # libraries wrap what the machine refuses in errors of any kind
+        if as_json and hasattr(error, "format_message"):  # typer's own, of words that do not fit
+            _stop(error, error.format_message(), 2, as_json)
+        if isinstance(error, OSError) and error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
+            name = str(error.filename or "a name")[:80]
+            text = f"{name}…: {error.strerror}. Name another file; nothing was spent."
+            _stop(error, text, 2, as_json)
+        problem = problem_of_machine(error)
+        if problem is None:  # a fault of the program, for whoever can put it right
+            if as_json:
+                _print_error(error, "An unforeseen error; standard error has the details.", 1)
+            raise
+        _stop(error, f"{problem} {notes_of(error) or AFTER_FAILURE}", 1, as_json)
+
+
+def _stop(error: Exception, text: str, exit_code: int, as_json: bool) -> NoReturn:
+    if as_json:
+        _print_error(error, text, exit_code)
+    Console(stderr=True).print(Text(text, style="red"), soft_wrap=True)
+    sys.exit(exit_code)
+
+
+def _print_error(error: Exception, text: str, exit_code: int) -> None:
+    what = {"kind": type(error).__name__, "message": text, "exit_code": exit_code}
+    typer.echo(json.dumps({"error": what}, indent=2))
 
 
 if __name__ == "__main__":

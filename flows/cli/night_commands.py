@@ -15,31 +15,29 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
-from hushrank.flows.cli.arguments import ConfigPath, ReleaseId
+from hushrank.flows.cli.arguments import ConfigPath, ReleaseId, ThroughPrefect
 from hushrank.flows.errors import ConfigError, HushrankError, check_address_space, notes_of
 from hushrank.flows.terminal import Console
 
 if TYPE_CHECKING:
     from hushrank.flows.run.job import Job
     from hushrank.flows.run.nights import NightResult
+    from hushrank.flows.run.reader_process import Reducer
     from hushrank.flows.run.stages import Outcome
 
 AFTER_FAILURE = (
     "What was reserved but not drawn is given back; if noise was drawn already, the same command"
     " publishes that release without spending again."
 )
-
-
-Direct = Annotated[
-    bool, typer.Option("--direct", help="Run the steps without Prefect: faster to start.")
-]
+CONFIGURED_SERVER = "the server of its settings (--direct does without)"
+OWN_SERVER = "starts a server for this run, which takes some seconds (--direct does without)"
 
 
 def backfill(
     config: ConfigPath,
     first: Annotated[str, typer.Option("--from", metavar="DATE", help="The first night.")],
     last: Annotated[str, typer.Option("--to", metavar="DATE", help="The last night.")],
-    direct: Direct = False,
+    prefect: ThroughPrefect = None,
 ) -> None:
     """Rank every night of a span, the oldest first; nights released before cost nothing.
 
@@ -53,11 +51,11 @@ def backfill(
     if end < start:
         raise ConfigError(f"--to {end} is before --from {start}; name the earlier night first.")
     nights = [start + timedelta(days=days) for days in range((end - start).days + 1)]
-    with execution(direct) as execute:
+    with execution(config, prefect) as execute:
         show_nights(rank_nights(read_survey(config), nights, datetime.now(UTC), execute))
 
 
-def catch_up(config: ConfigPath, direct: Direct = False) -> None:
+def catch_up(config: ConfigPath, prefect: ThroughPrefect = None) -> None:
     """Rank the nights that are due: the last one, and any that were missed before it.
 
     What a schedule runs; for cron or a systemd timer, where there is no Prefect server.
@@ -65,7 +63,7 @@ def catch_up(config: ConfigPath, direct: Direct = False) -> None:
     from hushrank.flows.run.job import read_survey
     from hushrank.flows.run.nights import rank_due
 
-    with execution(direct) as execute:
+    with execution(config, prefect) as execute:
         show_nights(rank_due(read_survey(config), datetime.now(UTC), execute))
 
 
@@ -87,38 +85,57 @@ def resume(
 
 
 @contextmanager
-def execution(direct: bool) -> Iterator[Callable[[Job], Outcome]]:
+def execution(
+    config: Path, prefect: bool | None, *, as_json: bool = False
+) -> Iterator[Callable[[Job], Outcome]]:
     """A function that runs jobs, each shown at the terminal, with one child process for all.
 
     Args:
-        direct: without Prefect.
+        config: the YAML file, which is named at once: the libraries take seconds to load.
+        prefect: as Prefect flows; None: only where Prefect's settings name a server.
+        as_json: standard output is for a document, so what is shown goes to standard error.
 
     Raises:
         ConfigError: the process may take too little memory.
-        HushrankError: it was interrupted.
+        HushrankError: it was interrupted, or Prefect's settings cannot be read.
     """
+    console = Console(stderr=as_json)
+    _show_step(console, "check", f"{config}")
     check_address_space()
     from hushrank.flows.run.reader_process import Reducer
 
     try:
         with Reducer() as reducer:  # at once: it takes as long to load as all that follows
-            from hushrank.flows.display import StepDisplay
-            from hushrank.flows.run.run import run_job
+            run = _runner(console, prefect)
 
             def execute(job: Job) -> Outcome:
-                console = Console()
                 if job.night is not None:
                     console.print(Text(f"Night {job.night}", style="bold"))
-                display = StepDisplay(console, job)
-                if direct:
-                    return run_job(job, reducer, display.perform)
-                from hushrank.flows.prefect.flow import run_in_flow
-
-                return run_in_flow(job, reducer, display.perform)
+                return run(job, reducer)
 
             yield execute
     except KeyboardInterrupt as stop:
         raise HushrankError(f"Interrupted. {notes_of(stop) or AFTER_FAILURE}") from None
+
+
+def _runner(console: Console, prefect: bool | None) -> Callable[[Job, Reducer], Outcome]:
+    """What runs one job: directly, or as a Prefect flow."""
+    from hushrank.flows.display import StepDisplay
+    from hushrank.flows.prefect.server import server_configured
+    from hushrank.flows.run.run import run_job
+
+    has_server = prefect is not False and server_configured()
+    if not (has_server if prefect is None else prefect):
+        return lambda job, reducer: run_job(job, reducer, StepDisplay(console, job).perform)
+    _show_step(console, "prefect", CONFIGURED_SERVER if has_server else OWN_SERVER)
+    from hushrank.flows.prefect.flow import run_in_flow
+
+    return lambda job, reducer: run_in_flow(job, reducer, StepDisplay(console, job).perform)
+
+
+def _show_step(console: Console, name: str, says: str) -> None:
+    """Say what has begun, as the steps of a run are shown (`flows.display`, which loads slowly)."""
+    console.print(Text(f"  {name:<10} {says}"), soft_wrap=True)
 
 
 def show_nights(results: Iterable[NightResult]) -> None:

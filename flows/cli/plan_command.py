@@ -4,13 +4,18 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
+from hushrank.flows.cli.arguments import AsJson
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.terminal import Console
+
+if TYPE_CHECKING:
+    from hushrank.flows.cli.documents import Document
+    from hushrank.flows.cli.plan_documents import MixPlan, PeopleDocument
 
 FILE_WIDTH = 110  # characters, where no terminal says how many
 DEFAULT_MIX = ("0.5", "1", "2", "4")  # shown one by one where no mix is given
@@ -76,6 +81,7 @@ def plan(
     target_error: TargetError = 0.1,
     per_user: PerUser = False,
     link: LinkName = "logistic",
+    as_json: AsJson = False,
 ) -> None:
     """Say what a job would find out, before any answer is read and any budget is spent.
 
@@ -83,29 +89,52 @@ def plan(
     invented people. Without one: how many people are needed for scores of a wanted precision from
     privatised answers (privacy.unit: local), of --items and --answers.
     """
-    console = Console()
-    if not console.is_terminal:
-        console = Console(width=FILE_WIDTH)
     if survey is None:
         _refuse_without_survey(max_contributions, target, plot)
-        _people_needed(console, items, answers, target_error, epsilons, people, per_user, link)
+        found = _people_needed(items, answers, target_error, epsilons, people, per_user, link)
+        show = _print_json if as_json else _show_people
+        show(found)
         return
     if answers is not None or per_user:
         raise ConfigError(
             "--answers and --per-user go without a YAML file; with one, name --max-contributions"
         )
-    from hushrank.flows.plan.display import DEFAULT_TARGET, PlanRequest, plan_survey
-    from hushrank.flows.plan.survey import World
+    console = _console(as_json)
+    with console.status("trying invented surveys ..."):
+        from hushrank.flows.plan.display import (
+            DEFAULT_TARGET,
+            PlanRequest,
+            plan_survey,
+            show_plan,
+        )
+        from hushrank.flows.plan.survey import World
 
-    request = PlanRequest(
-        people=tuple(people or ()),
-        answers=tuple(max_contributions or ()),
-        epsilons=tuple(_mix_of_one(level) for level in epsilons or ()),
-        target=target or DEFAULT_TARGET,
-        plot=plot,
-        n_items=items,
-    )
-    plan_survey(survey, request, World(spread=spread, seed=seed), console)
+        request = PlanRequest(
+            people=tuple(people or ()),
+            answers=tuple(max_contributions or ()),
+            epsilons=tuple(_mix_of_one(level) for level in epsilons or ()),
+            target=target or DEFAULT_TARGET,
+            plot=plot,
+            n_items=items,
+        )
+        plan = plan_survey(survey, request, World(spread=spread, seed=seed))
+    if not as_json:
+        show_plan(console, plan)
+        return
+    from hushrank.flows.cli.plan_documents import plan_document
+
+    _print_json(plan_document(plan))
+
+
+def _console(as_json: bool = False) -> Console:
+    console = Console(stderr=as_json)
+    return console if console.is_terminal else Console(stderr=as_json, width=FILE_WIDTH)
+
+
+def _print_json(document: Document) -> None:
+    from hushrank.flows.cli.documents import print_document
+
+    print_document(document)
 
 
 def _refuse_without_survey(*given: object) -> None:
@@ -123,7 +152,6 @@ def _mix_of_one(level: str) -> float:
 
 
 def _people_needed(
-    console: Console,
     items: int | None,
     answers: int | None,
     target_error: float,
@@ -131,10 +159,11 @@ def _people_needed(
     people: list[int] | None,
     per_user: bool,
     link: str,
-) -> None:
+) -> PeopleDocument:
     """The plan for privatised answers, by formula."""
     from hushrank.estimation.common.links import link_named
     from hushrank.estimation.comparisons.planning import information_needed
+    from hushrank.flows.cli.plan_documents import PeopleDocument
 
     if items is None or answers is None:
         raise ConfigError("plan: name a YAML file, or --items and --answers")
@@ -148,45 +177,66 @@ def _people_needed(
         needed = information_needed(target_error, items, answers / n_pairs, link_named(link))
     except ValueError as error:
         raise ConfigError(f"{error}") from None
-    console.print(
-        f"Scores of {items} items, each person asked {answers} of {n_pairs} pairs, link {link}:",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
-    )
     mixes = [_mix(mix)] if mix else [_mix([level]) for level in DEFAULT_MIX]
     count = people[0] if people else None
-    console.print(_table(mixes, needed, target_error, answers if per_user else 1, count))
-    console.print(
-        f"Stop asking when G, the sum of tanh(epsilon of an answer / 2)^2 over people, reaches"
-        f" {needed:.4g}.\nNo answer was read; nothing was spent.",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
+    rows = [
+        _enough(each, needed, target_error, answers if per_user else 1, count) for each in mixes
+    ]
+    return PeopleDocument(
+        items=items,
+        answers=answers,
+        pairs=n_pairs,
+        link=link,
+        per_user=per_user,
+        target_error=target_error,
+        people=count,
+        mixes=tuple(rows),
+        information=needed,
     )
 
 
-def _table(
-    mixes: list[dict[float, float]], needed: float, target: float, divisor: int, people: int | None
-) -> Table:
+def _enough(
+    mix: dict[float, float], needed: float, target: float, divisor: int, people: int | None
+) -> MixPlan:
+    """How many people of one mix of epsilons are enough."""
     from hushrank.estimation.comparisons.planning import people_needed
+    from hushrank.flows.cli.plan_documents import MixPlan
 
+    shares = {epsilon / divisor: share for epsilon, share in mix.items()}
+    try:
+        enough = people_needed(needed, shares)
+    except ValueError as error:
+        raise ConfigError(f"--epsilon: {error}") from None
+    reached = None if people is None else target * math.sqrt(enough / people)
+    return MixPlan(epsilons=_mix_text(mix), people_needed=enough, error=reached)
+
+
+def _show_people(found: PeopleDocument) -> None:
+    console = _console()
+    _say(
+        console,
+        f"Scores of {found.items} items, each person asked {found.answers} of {found.pairs} pairs,"
+        f" link {found.link}:",
+    )
     table = Table(box=None, header_style="dim", pad_edge=False)
-    table.add_column("epsilon" if divisor == 1 else "epsilon of a person")
-    table.add_column(f"people for error {target:g}", justify="right")
-    if people is not None:
-        table.add_column(f"error with {people:,} people", justify="right")
-    for mix in mixes:
-        shares = {epsilon / divisor: share for epsilon, share in mix.items()}
-        try:
-            enough = people_needed(needed, shares)
-        except ValueError as error:
-            raise ConfigError(f"--epsilon: {error}") from None
-        row = [_mix_text(mix), f"{enough:,}"]
-        if people is not None:
-            row.append(f"{target * math.sqrt(enough / people):.3g}")
-        table.add_row(*row)
-    return table
+    whole = found.per_user and found.answers > 1
+    table.add_column("epsilon of a person" if whole else "epsilon")
+    table.add_column(f"people for error {found.target_error:g}", justify="right")
+    if found.people is not None:
+        table.add_column(f"error with {found.people:,} people", justify="right")
+    for mix in found.mixes:
+        error = [] if mix.error is None else [f"{mix.error:.3g}"]
+        table.add_row(mix.epsilons, f"{mix.people_needed:,}", *error)
+    console.print(table)
+    _say(
+        console,
+        f"Stop asking when G, the sum of tanh(epsilon of an answer / 2)^2 over people, reaches"
+        f" {found.information:.4g}.\nNo answer was read; nothing was spent.",
+    )
+
+
+def _say(console: Console, text: str) -> None:
+    console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
 def _mix(levels: list[str]) -> dict[float, float]:

@@ -10,8 +10,6 @@ import typer
 
 from hushrank.flows.cli.arguments import UserColumn
 from hushrank.flows.cli.privatize_rankings import RankingOptions, privatize_rankings
-from hushrank.flows.config.places import check_can_be_made
-from hushrank.flows.config.section import LEAST_LOSS, MOST_LOSS
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.terminal import Console
 
@@ -105,6 +103,8 @@ def privatize(
         raise ConfigError("Give exactly one of --epsilon, --epsilon-column and --epsilon-table.")
     if not out.parent.is_dir():
         raise ConfigError(f"--out: {out.parent}: no such folder. Make it, or name another.")
+    from hushrank.flows.config.places import check_can_be_made
+
     check_can_be_made("--out", out.absolute())
     source = _source(epsilon, epsilon_range, epsilon_table)
     kind = _kind(context, kind, answers)
@@ -196,6 +196,8 @@ def _source(
             " --epsilon-range 0.1 5."
         )
     low, high = epsilon_range or (epsilon or 0.0, epsilon or 0.0)
+    from hushrank.flows.config.section import LEAST_LOSS, MOST_LOSS
+
     if 0 < low < LEAST_LOSS or MOST_LOSS < high < math.inf:
         raise ConfigError(
             f"--epsilon or --epsilon-range: must be from {LEAST_LOSS:g} to {MOST_LOSS:g}, got"

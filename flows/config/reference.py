@@ -11,6 +11,7 @@ import re
 import types
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
+from datetime import date, datetime
 from enum import Enum
 from pathlib import Path
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
@@ -30,6 +31,8 @@ _TYPES = {
     bool: "`true` or `false`",
     Path: "path",
     CloudPath: "`gs://` path",
+    date: "date",
+    datetime: "time",
 }
 _ATTRIBUTE = re.compile(r"^    (\w[\w, ]*): (.*(?:\n {8}.*)*)", flags=re.MULTILINE)
 _BOUNDS = {"gt": "> {:.15g}", "ge": "≥ {:.15g}", "lt": "< {:.15g}", "le": "≤ {:.15g}"}

@@ -73,38 +73,91 @@ class PlanRequest:
     n_items: int | None = None
 
 
-def plan_survey(path: Path, request: PlanRequest, world: World, console: Console) -> None:
-    """Try every setting, and print what it reaches and what to take.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SurveyPlan:
+    """What was tried on invented surveys, and what to take.
+
+    Attributes:
+        config: of the job, whose own epsilon may have been open.
+        request: what was asked.
+        world: what is supposed of people and items.
+        target: the accuracy that is wanted.
+        tried: every setting with what it reaches.
+        chosen: the first of them that reaches the target; None: none does.
+        base: the setting of `needed` and `compared`.
+        needed: epsilon that is enough for the target; infinite: none is.
+        compared: `base` by each method that takes the same answers.
+    """
+
+    config: SurveyConfig
+    request: PlanRequest
+    world: World
+    target: Target
+    tried: Tried
+    chosen: Setting | None
+    base: Setting
+    needed: float
+    compared: Tried
+
+    @property
+    def best(self) -> tuple[Setting, str] | None:
+        """The method to take, and why; None: there is only one."""
+        if len(self.compared) < 2:
+            return None
+        return recommended_method(self.config, self.compared, self.target)
+
+
+def plan_survey(path: Path, request: PlanRequest, world: World) -> SurveyPlan:
+    """Try every setting, and draw it where that is asked.
 
     Raises:
         ConfigError: the file or the request breaks a rule.
     """
     config, target = plan_config(path, request.n_items), parse_target(request.target)
-    if target.name == "best" and config.top_k is None:
-        console.print("best: of the 3 best items; set top_k for another number.", highlight=False)
     settings = settings_of(config, request)
-    with console.status("trying invented surveys ..."):
-        tried = [(each, accuracy_of(config, each, world)) for each in settings]
-        chosen = next((each for each, found in tried if target.met(found)), None)
-        base = chosen or settings[-1]
-        needed = epsilon_for(config, target, base, world)
-        methods = methods_to_compare(config)
-        compared = [
-            (each, accuracy_of(config, each, world))
-            for each in (replace(base, method=method) for method in methods)
-        ]
-    console.print(_table(config, tried, chosen, world))
-    console.print(Text(LEGEND, style="dim"), soft_wrap=True)
-    console.print(Text(_needed_text(target, base, needed, len(request.people) > 1)), soft_wrap=True)
-    if len(methods) > 1:
-        console.print(Text(f"\nMethods at epsilon {base.epsilon:g}:", style="bold"))
-        console.print(_methods_table(compared))
-        best, why = recommended_method(config, compared, target)
-        console.print(Text(f"Take {best.method}: {why}."), soft_wrap=True)
+    tried = [(each, accuracy_of(config, each, world)) for each in settings]
+    chosen = next((each for each, found in tried if target.met(found)), None)
+    base = chosen or settings[-1]
+    needed = epsilon_for(config, target, base, world)
+    methods = methods_to_compare(config)
+    compared = [
+        (each, accuracy_of(config, each, world))
+        for each in (replace(base, method=method) for method in methods)
+    ]
     if request.plot is not None:
         _draw(config, request, settings, methods, world)
-        console.print(Text(f"Plot: {request.plot}"), soft_wrap=True)
-    console.print(Text(_source_text(config, settings, world), style="dim"), soft_wrap=True)
+    return SurveyPlan(
+        config=config,
+        request=request,
+        world=world,
+        target=target,
+        tried=tried,
+        chosen=chosen,
+        base=base,
+        needed=needed,
+        compared=compared,
+    )
+
+
+def show_plan(console: Console, plan: SurveyPlan) -> None:
+    """Print what each setting reaches and what to take."""
+    if plan.target.name == "best" and plan.config.top_k is None:
+        console.print("best: of the 3 best items; set top_k for another number.", highlight=False)
+    console.print(_table(plan.config, plan.tried, plan.chosen, plan.world))
+    console.print(Text(LEGEND, style="dim"), soft_wrap=True)
+    several = len(plan.request.people) > 1
+    needed = _needed_text(plan.target, plan.base, plan.needed, several)
+    console.print(Text(needed), soft_wrap=True)
+    if plan.best is not None:
+        console.print(Text(f"\nMethods at epsilon {plan.base.epsilon:g}:", style="bold"))
+        console.print(_methods_table(plan.compared))
+        best, why = plan.best
+        console.print(Text(f"Take {best.method}: {why}."), soft_wrap=True)
+    if plan.request.plot is not None:
+        console.print(Text(f"Plot: {plan.request.plot}"), soft_wrap=True)
+    settings = [setting for setting, _ in plan.tried]
+    source = _source_text(plan.config, settings, plan.world)
+    console.print(Text(source, style="dim"), soft_wrap=True)
 
 
 def settings_of(config: SurveyConfig, request: PlanRequest) -> list[Setting]:

@@ -9,13 +9,13 @@ alone.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from hushrank.flows.errors import HushrankError
 from hushrank.flows.prefect.artifacts import leave_artifacts
+from hushrank.flows.prefect.server import set_defaults
 from hushrank.flows.run.job import Job
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.run import run_job
@@ -30,14 +30,6 @@ T = TypeVar("T")
 RETRY_DELAY_SECONDS = 1
 ALERT_EVENT = "hushrank.budget.alert"
 
-SETTINGS = {
-    "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
-    "DO_NOT_TRACK": "1",
-    "PREFECT_SERVER_EPHEMERAL_STARTUP_TIMEOUT_SECONDS": "120",  # the first start is slow
-    # The command line tells its own story; nobody's mistake should end in a traceback there.
-    "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL": "CRITICAL",
-}
-
 
 def run_in_flow(job: Job, reducer: Reducer, watch: Perform) -> Outcome:
     """Run the job as a Prefect flow, on the configured server or else an ephemeral one.
@@ -50,8 +42,7 @@ def run_in_flow(job: Job, reducer: Reducer, watch: Perform) -> Outcome:
     Raises:
         HushrankError: as `run_job`, or there is no server.
     """
-    for name, value in SETTINGS.items():
-        os.environ.setdefault(name, value)
+    set_defaults()
     from prefect import flow  # after the environment is set: Prefect reads it when loaded
 
     def ranked() -> Outcome:
@@ -71,10 +62,12 @@ def run_in_flow(job: Job, reducer: Reducer, watch: Perform) -> Outcome:
     except Exception as error:
         if kept.ended:  # Prefect raises what it was told; the error itself follows
             return kept.result()
-        if not isinstance(error, RuntimeError) or "Prefect API" not in str(error):
+        if kept.begun:
             raise
+        problem = str(error) if isinstance(error, RuntimeError) else type(error).__name__
         raise HushrankError(
-            f"Prefect: {error} Check PREFECT_API_URL, or run with --direct, which needs no server."
+            f"Prefect: {problem.rstrip(' ./')}. Check PREFECT_API_URL, or run with --direct, which"
+            " needs no server. Nothing was read or spent."
         ) from None
     return kept.result()
 
@@ -90,6 +83,7 @@ class Kept(Generic[T]):
         self._action = action
         self._returned: list[T] = []
         self._raised: Exception | None = None
+        self.begun = False  # whether Prefect came as far as calling it
 
     def carry_out(self) -> None:
         """Do it; to be called again where Prefect repeats a step.
@@ -98,6 +92,7 @@ class Kept(Generic[T]):
             HushrankError: as the action, whose text explains itself.
             StepFailed: it raised anything else.
         """
+        self.begun = True
         self._returned.clear()
         self._raised = None
         try:

@@ -213,6 +213,21 @@ def prepare_job(
     return replace(job, known_id=known_id or _id_before_keys(job))
 
 
+def job_without_files(survey: Survey, night: date) -> Job:
+    """The job of a night whose files are not there yet, with every check that needs none of them.
+
+    Raises:
+        ConfigError: as `prepare_job`.
+    """
+    config, calibrated = survey.config, survey.calibrated
+    try:
+        tables = _tables(survey.path, config)
+    except InputError as error:
+        raise ConfigError(str(error)) from None
+    check_places(config)
+    return Job(config=config, files=(), tables=tables, night=night, calibrated=calibrated)
+
+
 def _id_before_keys(job: Job) -> str | None:
     """Its key, where it was drawn or reserved while the ledger had no secret; else None.
 

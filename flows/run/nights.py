@@ -31,7 +31,7 @@ from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import DRAWN_FILE, FAILED_FILE, finds_drawn
-from hushrank.flows.run.job import Job, Survey, check_places, prepare_job
+from hushrank.flows.run.job import Job, Survey, check_places, job_without_files, prepare_job
 from hushrank.flows.run.stages import Outcome
 from hushrank.flows.run.steps import abandon
 
@@ -96,6 +96,32 @@ def prepare_night(survey: Survey, night: date, now: datetime, *, again: bool = F
         check_places(config)
         return Job(config=config, files=(), night=night, known_id=attempt.release_id)
     return prepare_job(survey, night=night, known_id=attempt.release_id)  # its noise is lost
+
+
+def job_to_check(survey: Survey, now: datetime) -> Job:
+    """A job by which a configuration of nights can be checked, although nobody named a night.
+
+    Of the first night that is due and has files, else of the last night that has any. Where none
+    has, as before the first night of a survey, the configuration is right all the same.
+
+    Args:
+        survey: the configuration.
+        now: this moment, with a time zone.
+
+    Raises:
+        ConfigError: as `prepare_job`.
+        LedgerError: the ledger cannot be used.
+    """
+    schedule = survey.config.schedule
+    last = schedule.last_night(now)
+    due = due_nights(survey.config, last)
+    earlier = [last - back * DAY for back in range(schedule.catch_up_days + 1)]
+    for night in dict.fromkeys([*due, *earlier]):
+        try:
+            return prepare_job(survey, night=night)
+        except NightWithoutFiles:
+            continue
+    return job_without_files(survey, due[0] if due else last)
 
 
 def run_night(

@@ -52,7 +52,7 @@ def _reserves(job: Job) -> str:
 
 def _reads(job: Job) -> str:
     privacy, n_files = job.config.privacy, len(job.files)
-    reads = f"{n_files} file{'' if n_files == 1 else 's'}"
+    reads = f"{n_files} file{'' if n_files == 1 else 's'}" if job.files else "no file yet"
     if privacy.max_contributions is None:
         return reads
     return f"{reads}; {_bound_text(privacy.max_contributions, job.config.input.kind)}"

@@ -30,7 +30,7 @@ def test_laplace_noise_is_refused(survey, command):
     survey.set(method="noisy-objective", model=MODEL)
     code, printed = command("run", survey.config, "--direct")
     assert code == 2
-    assert printed.strip() == (
+    assert printed.partition("\n")[2].strip() == (
         f"{survey.config}: privacy.noise: must be gaussian with method: noisy-objective; write it,"
         " with a delta"
     )

@@ -28,7 +28,8 @@ def test_a_run_releases_scores_and_nothing_else(mle, command):
     code, printed = command("run", mle.config, "--direct")
     assert code == 0, printed
     release = published(mle)
-    assert release["released"].keys() == {"kind", "scores"}
+    assert release["released"].keys() == {"kind", "scores", "exposures"}
+    assert release["released"]["exposures"] is None
     scores = release["released"]["scores"]
     assert list(scores) == ITEMS
     assert sum(scores.values()) == pytest.approx(0, abs=1e-9)

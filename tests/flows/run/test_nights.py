@@ -28,6 +28,7 @@ from hushrank.flows.run.confidential_folder import make_confidential
 from hushrank.flows.run.job import code_version, prepare_job, read_survey
 from hushrank.flows.run.nights import (
     due_nights,
+    job_to_check,
     one_at_a_time,
     prepare_night,
     rank_due,
@@ -87,6 +88,49 @@ def test_the_date_selects_files_by_path_or_partition_and_rows_by_time(nightly, c
     with pytest.raises(ConfigError, match=r"ranks one night at a time. Say which: --date"):
         prepare_job(read_survey(nightly.config))
     assert not nightly.ledger.exists()
+
+
+def test_a_configuration_of_nights_is_checked_by_the_next_night_that_has_files(nightly):
+    survey = read_survey(nightly.config)
+    assert job_to_check(survey, NOW).night == DAYS[-1]
+    assert job_to_check(survey, NOW - timedelta(days=2)).night == DAYS[1]  # DAYS[2] has no files
+    late = job_to_check(survey, NOW + timedelta(days=3))
+    assert (late.night, len(late.files)) == (DAYS[-1], 1)
+    list(rank_nights(survey, DAYS[:1], NOW, execute))  # then the second is due, and those after it
+    assert job_to_check(survey, NOW).night == DAYS[1]
+
+
+def test_validate_takes_a_correct_file_of_nights_with_and_without_files(nightly, command):
+    """As it is before the first night, when there is nothing to read."""
+    code, printed = command("validate", nightly.config)
+    assert code == 0, printed  # it is years later: no file of the last nights is there
+    assert "Valid. A run of night" in printed
+    assert "no file yet" in printed
+    assert "nor of the 7 nights before it: columns and formats were not checked" in printed
+    lately = datetime.now(UTC).date() - timedelta(days=3)
+    folder = nightly.folder / "log" / f"date={lately}"
+    folder.mkdir()
+    pq.write_table(answers(50), folder / "part-0.parquet")
+    code, printed = command("validate", nightly.config)
+    assert code == 0, printed
+    assert f"Valid. A run of night {lately} would:" in printed
+    assert "1 file;" in printed
+    assert "not checked" not in printed
+    for setting in ({"partition": "date"}, {"window": "at"}):
+        nightly.set(input__paths=["log"], schedule=setting)
+        code, printed = command("validate", nightly.config)
+        assert code == (0 if "partition" in setting else 2), printed
+    assert "column at (schedule.window) not found" in printed  # of the files of the night
+    assert not nightly.ledger.exists()
+
+
+def test_validate_refuses_what_no_night_could_do(nightly, command):
+    nightly.set(privacy__epsilon=21.0)
+    assert command("validate", nightly.config)[0] == 3
+    nightly.set(privacy__epsilon=2.0, output="work")
+    code, printed = command("validate", nightly.config)
+    assert code == 2
+    assert "output" in printed
 
 
 def test_rows_of_the_night_alone_are_counted(nightly, command):

@@ -201,6 +201,8 @@ def test_nothing_planted_leaves_the_confidential_area(
         run,  # publishes nothing new
         ("ledger", "show", canaries.config),
         ("history", canaries.config),
+        *((*words, "--json") for words in (run, ("validate", *run[1:2]), ("history", *run[1:2]))),
+        ("ledger", "show", canaries.config, "--json"),
         ("export", canaries.config, "--out", canaries.folder / "all.parquet"),
         ("support", canaries.config, "--to", canaries.folder / "bundle.zip"),
     ):
@@ -290,7 +292,16 @@ def test_nothing_planted_is_in_prefects_database_or_told_by_the_child(canaries):
     put(canaries.set(observability=None, ledger__alerts=[1e-12]), "csv")
     home = canaries.folder / "prefect"
     done = subprocess.run(
-        [sys.executable, "-c", PLANTED_RUN, "run", str(canaries.config), "--date", NIGHT],
+        [
+            sys.executable,
+            "-c",
+            PLANTED_RUN,
+            "run",
+            str(canaries.config),
+            "--date",
+            NIGHT,
+            "--prefect",
+        ],
         cwd=os.getcwd(),
         env={**os.environ, "PREFECT_HOME": str(home), "TMPDIR": str(canaries.folder / "tmp")},
         capture_output=True,

@@ -220,11 +220,24 @@ def hushrank(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
     )
 
 
+STEPS = ("reserve", "reduce", "draw", "estimate", "publish", "commit")
+TOLD = ["run started", *(f"step ended {step}" for step in STEPS), "run ended"]
+
+
+def told_in(log: Path) -> list[str]:
+    """What a log holds, in its order."""
+    lines = map(json.loads, log.read_text().splitlines())
+    return [" ".join(filter(None, (line["event"], line.get("step")))) for line in lines]
+
+
 @pytest.mark.slow
-def test_the_real_command_releases_directly(survey):
-    done = hushrank("run", "survey.yaml", "--direct", cwd=survey.folder)
+def test_the_real_command_releases_directly_where_no_server_is_configured(survey):
+    survey.set(observability={"log": "log.jsonl"})
+    done = hushrank("run", "survey.yaml", cwd=survey.folder)
     assert done.returncode == 0, done.stderr
     assert survey.published() == FILES
+    assert told_in(survey.folder / "log.jsonl") == TOLD
+    assert not (survey.folder / "prefect").exists()
 
 
 def artifacts_of(prefect_home: Path) -> dict[str, str]:
@@ -235,9 +248,12 @@ def artifacts_of(prefect_home: Path) -> dict[str, str]:
 
 @pytest.mark.slow
 def test_the_real_command_releases_through_prefects_ephemeral_server(survey):
-    done = hushrank("run", "survey.yaml", cwd=survey.folder)
+    survey.set(observability={"log": "log.jsonl"})
+    done = hushrank("run", "survey.yaml", "--prefect", cwd=survey.folder)
     assert done.returncode == 0, done.stderr
     assert survey.published() == FILES
+    assert told_in(survey.folder / "log.jsonl") == TOLD
+    assert "starts a server for this run" in done.stdout
     assert "Spent epsilon 2" in done.stdout
     kept = artifacts_of(survey.folder / "prefect")
     assert sorted(kept) == [
@@ -246,10 +262,12 @@ def test_the_real_command_releases_through_prefects_ephemeral_server(survey):
     assert "ants" in kept["hushrank-zoo-ranking"]
     assert "Budget left" in kept["hushrank-zoo-summary"]
     assert (survey.output / "report.html").as_uri() in kept["hushrank-zoo-report"]
-    again = hushrank("run", "survey.yaml", cwd=survey.folder)
+    again = hushrank(
+        "run", "survey.yaml", "--direct", cwd=survey.folder
+    )  # another way, one release
     assert "nothing was spent now" in again.stdout
     refused = hushrank(
-        "run", survey.set(privacy__epsilon=4.0, output="b").config, cwd=survey.folder
+        "run", survey.set(privacy__epsilon=4.0, output="b").config, "--prefect", cwd=survey.folder
     )
     assert refused.returncode == 3
     assert "Traceback" not in refused.stdout + refused.stderr

@@ -1,0 +1,155 @@
+"""What `hushrank plan --json` prints; see `flows.cli.documents`."""
+
+from __future__ import annotations
+
+import math
+from typing import Literal
+
+from hushrank.flows.cli.documents import Document
+from hushrank.flows.guarantee.record import Record
+from hushrank.flows.plan.display import SurveyPlan
+from hushrank.flows.plan.survey import Accuracy, Setting, predicted
+from hushrank.flows.release.scale import Scale
+
+
+class Reached(Record):
+    """What one setting reaches, in mean over invented surveys; null: the method does not say.
+
+    Attributes:
+        method, epsilon, people, max_contributions: the setting.
+        best_first: share of surveys in which the best item is ranked first.
+        best: share of the best items that are among the first.
+        order: share of the pairs of items in the right order.
+        error, largest_error: of a typical score and of the worst, on `scale`.
+        formula: `error` by formula.
+        rank_width: how many ranks an item's 95 % interval spans.
+        scale: what the scores are.
+    """
+
+    method: str
+    epsilon: float
+    people: int
+    max_contributions: int
+    best_first: float | None
+    best: float | None
+    order: float | None
+    error: float | None
+    largest_error: float | None
+    formula: float | None
+    rank_width: float | None
+    scale: Scale
+
+
+class PlanDocument(Document):
+    """What `hushrank plan SURVEY.YAML` found on invented surveys.
+
+    Attributes:
+        target: the measure by which an accuracy is wanted, as in `--target`.
+        target_value: its least share, or its largest error.
+        settings: all that were tried.
+        recommended: the first of them that reaches the target; null: none does.
+        enough_epsilon: with which the target is reached; null: no epsilon is enough.
+        methods: the recommended setting, or else the last, by each method.
+        take: the method to take; null: there is only one.
+        why: in words.
+        spread: standard deviation of the true scores of the invented items.
+        seed: the same seed invents the same surveys.
+        plot: the picture that was drawn; null: none.
+    """
+
+    command: Literal["plan"] = "plan"
+    target: str
+    target_value: float
+    settings: tuple[Reached, ...]
+    recommended: Reached | None
+    enough_epsilon: float | None
+    methods: tuple[Reached, ...]
+    take: str | None
+    why: str | None
+    spread: float
+    seed: int
+    plot: str | None
+
+
+class MixPlan(Record):
+    """How many people are enough, of one mix of epsilons.
+
+    Attributes:
+        epsilons: what people choose, in words where they choose differently.
+        people_needed: for the error that is fine.
+        error: with the number of people that was named; null: none was.
+    """
+
+    epsilons: str
+    people_needed: int
+    error: float | None
+
+
+class PeopleDocument(Document):
+    """What `hushrank plan` without a YAML file found, for answers privatised one by one.
+
+    Attributes:
+        items: how many are ranked.
+        pairs: how many pairs of them there are.
+        answers: different pairs each person is asked.
+        link: from a difference of scores to a chance of winning.
+        per_user: an epsilon is for all answers of a person together.
+        target_error: largest error of a score that is fine.
+        people: how many answer, if that was named.
+        mixes: how many people are enough, by epsilon.
+        information: G at which enough was asked: the sum over people of tanh(epsilon / 2)².
+    """
+
+    command: Literal["plan"] = "plan"
+    items: int
+    answers: int
+    pairs: int
+    link: str
+    per_user: bool
+    target_error: float
+    people: int | None
+    mixes: tuple[MixPlan, ...]
+    information: float
+
+
+def plan_document(plan: SurveyPlan) -> PlanDocument:
+    """The plan of a job."""
+    settings = {setting: _reached(plan, setting, found) for setting, found in plan.tried}
+    best, why = plan.best or (None, None)
+    return PlanDocument(
+        target=plan.target.name,
+        target_value=plan.target.value,
+        settings=tuple(settings.values()),
+        recommended=None if plan.chosen is None else settings[plan.chosen],
+        enough_epsilon=_known(plan.needed),
+        methods=tuple(_reached(plan, setting, found) for setting, found in plan.compared),
+        take=None if best is None else best.method,
+        why=why,
+        spread=plan.world.spread,
+        seed=plan.world.seed,
+        plot=None if plan.request.plot is None else str(plan.request.plot),
+    )
+
+
+def _reached(plan: SurveyPlan, setting: Setting, found: Accuracy) -> Reached:
+    own = setting.method == plan.config.method
+    formula = predicted(plan.config, setting, plan.world) if own else None
+    return Reached(
+        method=setting.method,
+        epsilon=setting.epsilon,
+        people=setting.people,
+        max_contributions=setting.answers,
+        best_first=_known(found.top),
+        best=_known(found.best),
+        order=_known(found.order),
+        error=_known(found.error),
+        largest_error=_known(found.largest),
+        formula=None if formula is None else _known(formula),
+        rank_width=_known(found.width),
+        scale=found.scale,
+    )
+
+
+def _known(value: float) -> float | None:
+    """The number, or None where there is none."""
+    return value if math.isfinite(value) else None
