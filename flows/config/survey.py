@@ -173,28 +173,32 @@ class SurveyConfig(Section):
     def comparison_columns(self) -> ComparisonColumns:
         """The columns to read; the user's is not read where neither bounds nor events need it."""
         columns = self.comparisons.columns
+        left, right = columns.sides()
         needs_user = self.privacy.unit is Unit.USER or columns.event is not None
         return ComparisonColumns(
-            left=columns.left,
-            right=columns.right,
+            left=left,
+            right=right,
             outcome=columns.outcome,
             winner=columns.winner,
             user=columns.user if needs_user else None,
             event=columns.event,
+            words=self.comparisons.meanings(),
         )
 
     def answer_columns(self) -> AnswerColumns:
         """The columns to read under `unit: local`; the user's only where answers must meet."""
         columns, privacy = self.comparisons.columns, self.privacy
+        left, right = columns.sides()
         needs_user = privacy.local_shares().meet or privacy.epsilon_table is not None
         return AnswerColumns(
-            left=columns.left,
-            right=columns.right,
+            left=left,
+            right=right,
             outcome=columns.outcome,
             winner=columns.winner,
             user=columns.user if needs_user else None,
             event=None,
             epsilon=columns.epsilon,
+            words=self.comparisons.meanings(),
         )
 
     @property
@@ -217,8 +221,7 @@ class SurveyConfig(Section):
         )
         content = json.loads(dumped)
         content["input"]["paths"] = sorted(set(self.input.paths))
-        if not self.input.multiline:  # a key that older versions did not have: their jobs stay
-            del content["input"]["multiline"]
+        _without_new_keys(content["input"])
         content["items"] = self.items.catalogue().names
         if self.spectral is not None:
             content["spectral"] = json.loads(self.spectral.model_dump_json())
@@ -226,6 +229,13 @@ class SurveyConfig(Section):
             content["schedule"] = chosen
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _without_new_keys(content: dict[str, Any]) -> None:
+    """Drop keys of `input` that older versions did not have and that say nothing: jobs stay."""
+    for section, key in ((content, "multiline"), (content, "words"), (content["columns"], "loser")):
+        if not section.get(key):
+            section.pop(key, None)
 
 
 def load_config(path: Path) -> SurveyConfig:
