@@ -259,7 +259,8 @@ def _outcomes_of_winners(
 
 def _is_tie_word(column: pa.Array, words: Words | None) -> Mask:
     if words is not None:
-        return values_of_words(column, words, BAD_OUTCOME) == 0
+        ties: Mask = values_of_words(column, words, BAD_OUTCOME) == 0
+        return ties
     if not is_text(column.type):
         return np.zeros(len(column), np.bool_)
     return by_distinct(column, _are_tie_words, np.False_)
