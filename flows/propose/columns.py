@@ -22,7 +22,7 @@ from hushrank.flows.propose.names import (
 from hushrank.flows.propose.people import UserGuess, guess_user
 from hushrank.flows.propose.texts import scalar
 from hushrank.flows.propose.values import text_of, texts_of
-from hushrank.transforms.common.encode import OUTCOME_TEXTS, TIE_WORD
+from hushrank.transforms.common.encode import OUTCOME_TEXTS
 
 _EVENT = re.compile("event")
 _WON = frozenset({"win", "wins", "won", "better", "preferred", "chosen"})
@@ -183,9 +183,8 @@ def _reading_of_values(rows: Sequence[Row], column: str, sides: Sides) -> _Resul
 
 
 def _by_items(rows: Sequence[Row], column: str, sides: Sides) -> _Result:
-    values = set(texts_of(rows, column))
-    words = ResultWords(tie=TIES) if values & set(TIES) - {TIE_WORD} else None
-    if values - set(TIES):
+    words = ResultWords(tie=TIES)  # any of them may come further down: five rows show few ties
+    if set(texts_of(rows, column)) - set(TIES):
         return _Result(winner=column, words=words)
     left, right = map(scalar, sides)
     return _Result(

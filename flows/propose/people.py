@@ -16,7 +16,7 @@ from hushrank.flows.propose.values import text_of
 
 _PEOPLE = (
     "user|username|enduser|person|people|student|stud|pupil|learner|participant|respondent"
-    "|annotator|rater|judge|voter|elector|worker|crowdworker|turker|mturk|prolific|subject|subj"
+    "|annotator|rater|judge|voter|elector|worker|crowdworker|turker|mturk|prolific|prolificpid|subject|subj"
     "|customer|client|member|assessor|evaluator|reviewer|labeler|labeller|coder|contributor"
     "|examinee|testtaker|testee|panelist|panellist|interviewee|juror|expert|patient|account|email"
     "|employee|teilnehmer|proband|befragter|schueler|schüler|nutzer|benutzer|matrikel"

@@ -32,6 +32,10 @@ from hushrank.flows.propose.values import text_of
 Guess = ColumnGuess | ResponseGuess | RankingGuess
 
 _NO_ITEMS = "the full list of items must come from you, because it must not depend on the answers."
+_ONE_RESULT = (
+    "One column must say who won: 1, -1 or 0, the name of the item, or words (input.words). Where"
+    " scores or several columns say it, make one column of them first."
+)
 _NUMBERED = (
     'awk \'NR == 1 {{print "id," $0; next}} {{print NR - 1 "," $0}}\' {source} > numbered.csv'
 )
@@ -100,9 +104,12 @@ def _guess(head: Head, kind: Kind | None) -> Guess | None:
     compared = guess_columns(columns, rows)
     if compared.sides is not None and {"outcome", "winner"} & compared.known().keys():
         return compared
-    others = (guess_sheet(columns, rows), guess_rankings(columns, rows), guess_long(columns, rows))
-    found = next((guess for guess in others if guess is not None), None)
-    return found or (compared if compared.sides is not None else None)
+    sheet = guess_sheet(columns, rows)
+    if sheet is not None and (sheet.numbered or compared.sides is None):
+        return sheet
+    if compared.sides is not None:
+        return compared
+    return guess_rankings(columns, rows) or guess_long(columns, rows)
 
 
 def _lines_of(columns: list[str], guess: Guess) -> KindLines:
@@ -217,9 +224,10 @@ def _missing(source: Path, columns: list[str], guess: Guess) -> Iterator[str]:
         )
         return
     keys = " and ".join(f"input.columns.{role}" for role in unknown)
+    how = f" {_ONE_RESULT}" if "outcome" in unknown else ""
     yield (
         f"Could not tell which column is {' or '.join(unknown)}."
-        f" Columns: {', '.join(columns)}. Set {keys}."
+        f" Columns: {', '.join(columns)}. Set {keys}.{how}"
     )
 
 

@@ -13,7 +13,7 @@ from hushrank.flows.propose.names import (
     sides_of,
     words_of,
 )
-from hushrank.flows.propose.people import UserGuess, guess_user
+from hushrank.flows.propose.people import UserGuess, guess_user, repeats
 from hushrank.flows.propose.values import texts_of
 from hushrank.transforms.responses.responses import ANSWER_TEXTS, NOT_ANSWERED_TEXTS
 
@@ -56,6 +56,7 @@ class ResponseGuess:
         items: columns of a sheet, in the order of the file.
         left_out: further columns of a sheet that hold two values and seem to be no items.
         words: for right and for wrong; None: 1 and 0, or true and false.
+        numbered: whether the items of a sheet are numbered alike, such as E1 to E28.
     """
 
     layout: str
@@ -65,6 +66,7 @@ class ResponseGuess:
     items: tuple[str, ...] = ()
     left_out: tuple[str, ...] = ()
     words: RightAndWrong | None = None
+    numbered: bool = False
 
     def known(self) -> dict[str, str]:
         """Column of each role that was found."""
@@ -96,18 +98,20 @@ def guess_sheet(
         ((words, _with_marks(others, rows, words)) for words in (None, *_RIGHT_AND_WRONG)),
         key=lambda found: len(found[1]),
     )
-    items = _family(marked, others, rows) or [
+    family = _family(marked, others, rows)
+    items = family or [
         column for column in marked if not _ABOUT_PEOPLE.fullmatch(meaning_of(column))
     ]
-    if len(items) < least:
+    if len(items) < least or (named is not None and repeats(rows, named.column)):
         return None
-    user = named or guess_user(columns, rows, marked, row_a_person=True)
+    user = named or guess_user(columns, rows, {*items, *marked}, row_a_person=True)
     return ResponseGuess(
         layout="wide",
         user=user,
         items=tuple(items),
         left_out=tuple(column for column in marked if column not in items),
         words=words,
+        numbered=bool(family),
     )
 
 
@@ -171,21 +175,13 @@ def _with_marks(
 
 def _family(marked: Sequence[str], columns: Sequence[str], rows: Sequence[Row]) -> list[str]:
     """The columns that are numbered alike, such as E1 to E28, those without a mark included."""
+    unmarked = [column for column in columns if not set(texts_of(rows, column)) - _EMPTY]
     families: dict[tuple[str, ...], list[str]] = {}
-    for column in marked:
-        if _number_of(column):
+    for column in columns:
+        if _number_of(column) and (column in marked or column in unmarked):
             families.setdefault(_stem_of(column), []).append(column)
     largest = max(families.values(), key=len, default=[])
-    if len(largest) < LEAST_ITEMS:
-        return []
-    stem = _stem_of(largest[0])
-    unmarked = {c for c in columns if not set(texts_of(rows, c)) - _EMPTY}
-    return [
-        column
-        for column in columns
-        if column in largest
-        or (column in unmarked and _stem_of(column) == stem and _number_of(column))
-    ]
+    return largest if len(largest) >= LEAST_ITEMS and set(largest) & set(marked) else []
 
 
 def _stem_of(column: str) -> tuple[str, ...]:

@@ -9,11 +9,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from hushrank.flows.propose.columns import ColumnGuess
-from hushrank.flows.propose.people import UserGuess
+from hushrank.flows.propose.people import Sureness, UserGuess
 from hushrank.flows.propose.rankings import RankingGuess
 from hushrank.flows.propose.responses import ResponseGuess
 from hushrank.flows.propose.texts import choose, line, scalar
-from hushrank.transforms.common.encode import TIE_WORD
 
 # The method that is proposed for each kind of input.
 DEFAULT_METHODS = {"comparisons": "noisy-counts", "responses": "spectral", "rankings": "borda"}
@@ -30,7 +29,7 @@ _COMPARISON_ROLES = {
     "left": "one of the two items compared",
     "right": "the other one",
     "outcome": "1: left won, -1: right won, 0: a tie",
-    "winner": f"the item that won, or the word {TIE_WORD}",
+    "winner": "the item that won",
     "loser": "the item that lost",
     "event": "identity of the answer: a second copy is not counted",
 }
@@ -100,9 +99,10 @@ def comparisons_lines(columns: list[str], guess: ColumnGuess) -> KindLines:
                 guess.user,
                 {
                     "user": _NO_PERSON,
-                    "outcome": ". Or write winner: and the column of the winning item. Where other"
-                    " numbers or several columns say who won, first make one column of it",
+                    "outcome": ". Or write winner: and the column of the winning item. Where scores"
+                    " or several columns say who won, first make one column of them",
                 },
+                worded="outcome" if guess.words is not None else None,
             ),
             *_other_reading(guess.otherwise),
             *_result_words(guess),
@@ -110,7 +110,7 @@ def comparisons_lines(columns: list[str], guess: ColumnGuess) -> KindLines:
         ),
         items=(_choose_items("compared"),),
         privacy=(
-            line("  unit", "user", "protects all answers of one person"),
+            _unit_line(guess.user),
             *_adjacency_and_epsilon(),
             choose("  max_contributions", _MOST_ANSWERS),
         ),
@@ -148,12 +148,13 @@ def responses_lines(columns: list[str], guess: ResponseGuess) -> KindLines:
                 [column for column in columns if column not in guess.items],
                 guess.user,
                 {"user": _NO_SHEET_OWNER if wide else ""},
+                worded="correct" if guess.words is not None else None,
             ),
             *_answer_words(guess),
         ),
         items=tuple(_sheet_items(guess)) if wide else (_choose_items("asked"),),
         privacy=(
-            line("  unit", "user", "protects all answers of one person"),
+            _unit_line(guess.user),
             *_adjacency_and_epsilon(),
             bound,
         ),
@@ -219,17 +220,29 @@ def _role_lines(
     columns: list[str],
     user: UserGuess | None,
     advice: dict[str, str],
+    *,
+    worded: str | None = None,
 ) -> Iterator[str]:
-    """A line for each role that is known or asked for, in the order of `roles`."""
+    """A line for each role that is known or asked for, in the order of `roles`.
+
+    Args:
+        roles: what each role means.
+        known, unknown: column of each role that was found; roles to ask for.
+        columns: among which the person chooses.
+        user: how sure the person's column is.
+        advice: for roles that are asked for, after what they mean.
+        worded: the role whose words are explained below it.
+    """
+    meanings = {} if worded is None else {worded: "the result, in the words below"}
     for role, meaning in roles.items():
         if role in known:
             doubt = user.doubt if role == "user" and user is not None else None
-            yield line(f"    {role}", scalar(known[role]), meaning)
+            yield line(f"    {role}", scalar(known[role]), meanings.get(role, meaning))
             if doubt is not None:
                 yield f"    # Check user: {_in_comment(doubt)}."
         elif role in unknown:
-            one_of = ", ".join(map(scalar, columns)) or "none is left"
-            yield choose(f"    {role}", f"{meaning}; one of {one_of}{advice.get(role, '')}")
+            one_of = f"; one of {', '.join(map(scalar, columns))}" if columns else ""
+            yield choose(f"    {role}", f"{meaning}{one_of}{advice.get(role, '')}")
 
 
 def _in_comment(text: str) -> str:
@@ -246,23 +259,20 @@ def _result_words(guess: ColumnGuess) -> Iterator[str]:
     words = guess.words
     if words is None:
         return
-    column = scalar(guess.outcome or guess.winner or "")
-    yield f"  words:                       # in column {column}; a row with any other is set aside"
+    what = "words for a tie" if guess.winner else "of the result; a row with any other is set aside"
+    yield line("  words", "", what)
     for role, meaning in (("left", "left won"), ("right", "right won")):
         if found := getattr(words, role):
             yield line(f"    {role}", _flow(found), meaning)
     if words.tie:
-        yield f"    # {_TIES_REMOVED}"
         yield line("    tie", _flow(words.tie))
-
-
-_TIES_REMOVED = "These count as ties: see ties below. Remove both_bad to have such rows set aside."
+        yield "    # Remove what is no tie, such as both_bad: such rows are then set aside."
 
 
 def _answer_words(guess: ResponseGuess) -> Iterator[str]:
     if guess.words is None:
         return
-    yield "  words:                       # a row with any other is set aside; empty: not answered"
+    yield line("  words", "", "a row with any other is set aside; an empty one was not answered")
     yield line("    right", _flow(guess.words[:1]))
     yield line("    wrong", _flow(guess.words[1:]))
 
@@ -287,6 +297,12 @@ def _choose_items(done: str) -> str:
         f"all that can be {done}, for example {{names: [London, Paris]}}, {{file: items.txt}}, or"
         " {count: 6} for the numbers 0 to 5",
     )
+
+
+def _unit_line(user: UserGuess | None) -> str:
+    doubtful = user is not None and user.sureness is not Sureness.NAMED
+    whose = f"one {scalar(user.column)}" if user is not None and doubtful else "one person"
+    return line("  unit", "user", f"protects all answers of {whose}")
 
 
 def _adjacency_and_epsilon() -> Iterator[str]:
