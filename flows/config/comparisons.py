@@ -9,7 +9,14 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from hushrank.flows.config.places import InputPath
-from hushrank.flows.config.section import ColumnRoles, Section, Text, WordList, WordsSection
+from hushrank.flows.config.section import (
+    ColumnRoles,
+    Delimiter,
+    Section,
+    Text,
+    WordList,
+    WordsSection,
+)
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.common.words import Words
 from hushrank.transforms.storage.files import FileFormat
@@ -109,6 +116,7 @@ class InputConfig(Section):
         multiline: of CSV files: a quoted field may span lines. A row with an open quote then
             swallows the rows after it, up to 1 MiB, which no noise covers: the release says so.
             Otherwise a record ends where its line ends, and such a row alone is set aside.
+        delimiter: of CSV files: what stands between columns.
     """
 
     kind: Literal["comparisons"] = Field(examples=["comparisons"])
@@ -125,6 +133,7 @@ class InputConfig(Section):
     on_bad_rows: Annotated[BadRows, Field(strict=False)] = BadRows.SET_ASIDE
     format: Annotated[FileFormat, Field(strict=False)] | None = None
     multiline: bool = False
+    delimiter: Delimiter = Field(default=",", examples=['";"'])
 
     def _problems(self) -> Iterable[tuple[str, str]]:
         if self.words is None:

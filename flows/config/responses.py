@@ -9,7 +9,14 @@ from pydantic import Field
 
 from hushrank.flows.config.comparisons import BadRows
 from hushrank.flows.config.places import InputPath
-from hushrank.flows.config.section import ColumnRoles, Section, Text, WordList, WordsSection
+from hushrank.flows.config.section import (
+    ColumnRoles,
+    Delimiter,
+    Section,
+    Text,
+    WordList,
+    WordsSection,
+)
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.responses.answer_sheets import Duplicates
 from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
@@ -71,6 +78,7 @@ class ResponsesConfig(Section):
         multiline: of CSV files: a quoted field may span lines. A row with an open quote then
             swallows the rows after it, up to 1 MiB, which no noise covers: the release says so.
             Otherwise a record ends where its line ends, and such a row alone is set aside.
+        delimiter: of CSV files: what stands between columns.
     """
 
     kind: Literal["responses"] = Field(examples=["responses"])
@@ -87,6 +95,7 @@ class ResponsesConfig(Section):
     on_bad_rows: Annotated[BadRows, Field(strict=False)] = BadRows.SET_ASIDE
     format: Annotated[FileFormat, Field(strict=False)] | None = None
     multiline: bool = False
+    delimiter: Delimiter = Field(default=",", examples=['";"'])
 
     def _problems(self) -> Iterable[tuple[str, str]]:
         if self.duplicates is not Duplicates.REFUSE and self.columns.order is None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, ClassVar, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
@@ -27,6 +27,8 @@ LEAST_RHO = LEAST_LOSS**2
 LEAST_DELTA = 1e-50
 LEAST_SETTING, MOST_SETTING = 1e-9, 1e9  # of a model
 MOST_ROWS = 10**9  # of one person
+
+Delimiter = Literal[",", ";", "tab"]
 
 
 def _computable(delta: float) -> float:

@@ -233,6 +233,8 @@ class SurveyConfig(Section):
 
 def _without_new_keys(content: dict[str, Any]) -> None:
     """Drop keys of `input` that older versions did not have and that say nothing: jobs stay."""
+    if content["delimiter"] == ",":
+        del content["delimiter"]
     for section, key in ((content, "multiline"), (content, "words"), (content["columns"], "loser")):
         if not section.get(key):
             section.pop(key, None)

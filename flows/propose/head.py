@@ -6,7 +6,7 @@ import csv
 import json
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 
@@ -28,6 +28,7 @@ from hushrank.transforms.storage.files import (
 
 HEAD_ROWS = 5
 
+_DELIMITERS = ((",", ","), (";", ";"), ("\t", "tab"))  # and what `input.delimiter` calls them
 _PARTITION = re.compile(r"(?P<name>[A-Za-z0-9._-]+)=\d{4}-\d\d-\d\d")
 # What people have and hushrank does not read, and what turns it into what it reads.
 _ADVICE = {
@@ -38,7 +39,6 @@ _ADVICE = {
     ".ods": "is a spreadsheet; save it as CSV (UTF-8, columns separated by commas)",
     ".json": "is JSON; JSON Lines, with one object a line, are read. Of one list of objects make"
     " them with: jq -c '.[]' {path} > {stem}.jsonl",
-    ".tsv": "has columns separated by tabs; save it as CSV, with commas",
     ".sav": "is a file of a statistics program; save it as CSV",
     ".dta": "is a file of a statistics program; save it as CSV",
     ".rds": "is a file of a statistics program; save it as CSV",
@@ -56,6 +56,8 @@ class Head:
         file: which file they are from; None: the source itself.
         files: how many files the source is.
         partition: name of a folder level such as date in `date=2026-11-20`; None: there is none.
+        delimiter: what stands between columns of a CSV file, as `input.delimiter` says it.
+        format: what `input.format` must say, because the ending does not; None: nothing.
     """
 
     columns: list[str]
@@ -63,6 +65,8 @@ class Head:
     file: str | None = None
     files: int = 1
     partition: str | None = None
+    delimiter: str = ","
+    format: FileFormat | None = None
 
 
 def read_head(source: Path) -> Head:
@@ -72,35 +76,50 @@ def read_head(source: Path) -> Head:
         ConfigError: the source cannot be read. No text quotes a row.
     """
     _check(source)
+    format_ = FileFormat.CSV if source.suffix.lower() == ".tsv" else None
     try:
-        found = list_files([str(source)])
-        columns = column_names_of(found[0])
+        found = list_files([str(source)], format_)
+        first, delimiter = _with_delimiter(found[0])
+        columns = column_names_of(first)
     except NoFilesError:
         raise ConfigError(
             f"{source}: holds no Parquet, CSV, JSON Lines or PrefLib file; name a folder that does"
         ) from None
     except InputError as error:
         raise ConfigError(str(error)) from None
-    path = found[0].path
+    path = first.path
     for column in columns:
         if hidden := hidden_character(column, lines=True):
             raise ConfigError(
                 f"{path}: the name of a column holds the character {hidden}, which nobody sees;"
                 " rename that column"
             )
-    for mark, name in ((";", "semicolons"), ("\t", "tabs")):
-        if len(columns) == 1 and mark in columns[0]:
-            raise ConfigError(f"{path}: columns are separated by {name}; save it with commas")
-    rows = _first_rows(found[0])
+    rows = _first_rows(first)
     if not source.is_dir():
-        return Head(columns=columns, rows=rows)
+        return Head(columns=columns, rows=rows, delimiter=delimiter, format=format_)
     return Head(
         columns=columns,
         rows=rows,
         file=path,
         files=len(found),
         partition=_partition_of(Path(path).relative_to(source)),
+        delimiter=delimiter,
     )
+
+
+def _with_delimiter(file: InputFile) -> tuple[InputFile, str]:
+    """The file as it is to be read, and its delimiter as the configuration says it."""
+    if file.format is not FileFormat.CSV:
+        return file, ","
+    read = [(replace(file, delimiter=mark), name) for mark, name in _DELIMITERS]
+    return max(read, key=lambda each: _number_of_columns(each[0]))  # of several the first: a comma
+
+
+def _number_of_columns(file: InputFile) -> int:
+    try:
+        return len(column_names_of(file))
+    except InputError:  # the header is wrong, or has quotes that only another mark explains
+        return 0
 
 
 def _check(source: Path) -> None:
@@ -153,7 +172,7 @@ def _rows(file: InputFile) -> Iterator[Row]:
     else:
         with open(file.path, encoding="utf-8-sig", errors="replace", newline="") as lines:
             if file.format is FileFormat.CSV:
-                yield from csv.DictReader(lines)
+                yield from csv.DictReader(lines, delimiter=file.delimiter)
             else:
                 yield from (_json_row(line) for line in lines if line.strip())
 

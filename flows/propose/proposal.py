@@ -258,6 +258,10 @@ def _file_lines(
         f"[{scalar(_path(source, target))}]",
         "files, folders, or patterns: survey/*.parquet",
     )
+    if head.format is not None:
+        yield line("  format", str(head.format), "whatever the ending of the file")
+    if head.delimiter != ",":
+        yield line("  delimiter", scalar(head.delimiter), "what stands between columns")
     yield from own.input
     yield line("  on_bad_rows", "set-aside", "or fail; such rows go to the confidential folder")
     yield ""

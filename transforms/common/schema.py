@@ -220,9 +220,12 @@ def _decoded(value: bytes | None) -> str | None:
 
 
 def _no_header(path: str, names: list[str], found: list[str]) -> str:
-    for mark, name in ((";", "semicolons"), ("\t", "tabs")):
+    for mark, name, value in ((";", "semicolons", '";"'), ("\t", "tabs", "tab")):
         if len(found) == 1 and set(names) & set(found[0].split(mark)):
-            return f"{path}: columns are separated by {name}. Save the file with commas."
+            return (
+                f"{path}: columns are separated by {name}. Set input.delimiter: {value}, or save"
+                " the file with commas."
+            )
     return (
         f"{path}: the first line names none of the columns {', '.join(names)}. It must name the"
         " columns: add such a line, or correct input.columns."

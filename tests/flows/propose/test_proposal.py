@@ -237,19 +237,9 @@ def test_a_column_name_that_a_terminal_would_obey_is_not_proposed():
     [
         ("a.csv", b"", "a.csv: the file is empty (0 bytes). Remove it, or write it again."),
         (
-            "a.csv",
-            b"user;left;right\n1;2;3\n",
-            "a.csv: columns are separated by semicolons; save it with commas",
-        ),
-        (
             "a.parquet",
             b"PAR1 and no more",
             "a.parquet: not a complete Parquet file (truncated or damaged). Write it again.",
-        ),
-        (
-            "a.csv",
-            b"user\tleft\tright\n",
-            "a.csv: columns are separated by tabs; save it with commas",
         ),
         (
             "a.csv.gz",

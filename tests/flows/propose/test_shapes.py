@@ -320,3 +320,26 @@ def test_a_sheet_without_a_person_says_what_to_do_and_that_does_it(command):
     assert code == 0, printed
     assert "user=id." in printed
     ranked(command, {}, "Item 5")
+
+
+@pytest.mark.parametrize(
+    ("name", "mark", "keys"),
+    [("a.csv", ";", ["delimiter: "]), ("a.tsv", "\t", ["format: csv", "delimiter: tab"])],
+)
+def test_other_marks_between_columns_are_read(command, name, mark, keys):
+    """Names of columns hold commas, a value the mark itself, in quotes."""
+    rows = [
+        {"Matrikelnummer": f"{mark}{person}", "Stadt, a": left, "Stadt, b": right, "choice": won}
+        for person, left, right, won in compared()
+        if won is not None
+    ]
+    with Path(name).open("w", newline="", encoding="utf-8") as file:
+        writer = csv.DictWriter(file, list(rows[0]), delimiter=mark)
+        writer.writeheader()
+        writer.writerows(rows)
+    code, printed = command("init", name)
+    assert code == 0, printed
+    assert "user=Matrikelnummer, left=Stadt, a, right=Stadt, b, winner=choice." in printed
+    text = Path("survey.yaml").read_text()
+    assert all(f"  {key}" in text for key in keys)
+    ranked(command, COMPARED, "Oslo")
