@@ -55,7 +55,7 @@ _ABOUT_ITEMS = frozenset(
 
 RESULT_OF_ITEMS = re.compile(
     "winner|choice|chosen|pick|picked|preferred|preference|selected|selection|vote|answer|verdict"
-    "|judgment|judgement|better|best"
+    "|judgment|judgement|better|best|wahl|gewinner|sieger|ergebnis"
 )
 RESULT = re.compile("outcome|result|label|y")
 

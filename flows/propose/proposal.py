@@ -57,11 +57,13 @@ class ConfigProposal:
         text: the file.
         summary: what was read and what it looks like, for the person.
         choices: what its lines marked CHOOSE ask for.
+        plannable: whether `hushrank plan` can say what an epsilon is worth.
     """
 
     text: str
     summary: str
     choices: tuple[str, ...]
+    plannable: bool = False
 
 
 def propose_config(source: Path, target: Path, kind: Kind | None = None) -> ConfigProposal:
@@ -89,7 +91,7 @@ def propose_config(source: Path, target: Path, kind: Kind | None = None) -> Conf
         own = replace(own, choices=("the kind", *own.choices))
     text = "\n".join(_file_lines(source, target, own, head, unclear=unclear)) + "\n"
     summary = "\n".join(_summary(source, head, guess, unclear=unclear))
-    return ConfigProposal(text, summary, own.choices)
+    return ConfigProposal(text, summary, own.choices, not isinstance(guess, RankingGuess))
 
 
 def _guess(head: Head, kind: Kind | None) -> Guess | None:
@@ -151,18 +153,21 @@ def write_proposal(proposal: ConfigProposal, target: Path) -> str:
         ) from None
     except OSError as error:
         raise ConfigError(f"{target}: cannot be written ({error.strerror})") from None
+    plan = f" (hushrank plan {target} says what each epsilon is worth)"
+    plan = plan if proposal.plannable else ""
     count = len(proposal.choices)
     marked = "1 line in it is" if count == 1 else f"{count} lines in it are"
     return (
         f"{proposal.summary}\nWrote {target}; {marked} marked CHOOSE"
-        f" ({', '.join(proposal.choices)}). Next: fill in what is marked, then hushrank validate"
-        f" {target}"
+        f" ({', '.join(proposal.choices)}). Next: fill in what is marked{plan}, then hushrank"
+        f" validate {target}"
     )
 
 
 def _summary(source: Path, head: Head, guess: Guess, *, unclear: bool) -> Iterator[str]:
     """What was read, what it looks like, what is in doubt and what is missing, a line each."""
-    where = "" if head.file is None else f" of {head.file}, the first of {head.files} files,"
+    many = f", the first of {head.files} files," if head.files > 1 else ""
+    where = "" if head.file is None else f" of {head.file}{many}"
     n_rows = len(head.rows)
     read = f"I read the header and {n_rows} row{'s' * (n_rows != 1)}{where} only."
     known = ", ".join(f"{role}={column}" for role, column in guess.known().items())

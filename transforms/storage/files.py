@@ -306,6 +306,8 @@ def _is_input(relative: PurePath) -> bool:
 
 def _format_of(path: str) -> FileFormat:
     ending = Path(path).suffix.lower()
+    if ending == ".gz":
+        raise InputError(f"{path}: is compressed with gzip, which is not read. Unpack it: gunzip.")
     if ending not in ENDINGS:
         raise InputError(
             f"{path}: unknown ending {ending or '(none)'}. Known: {', '.join(ENDINGS)};"

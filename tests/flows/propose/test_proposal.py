@@ -84,7 +84,8 @@ def test_the_transcript(name, write):
     assert write_proposal(proposal, TARGET) == (
         f"{proposal.summary}\n"
         "Wrote survey.yaml; 3 lines in it are marked CHOOSE (the items, epsilon, answers a person)."
-        " Next: fill in what is marked, then hushrank validate survey.yaml"
+        " Next: fill in what is marked (hushrank plan survey.yaml says what each epsilon is worth),"
+        " then hushrank validate survey.yaml"
     )
     assert TARGET.read_text() == proposal.text
     assert proposal.text.count("# CHOOSE") == 3
@@ -285,6 +286,15 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path):
         with pytest.raises(ConfigError) as caught:
             propose_config(source, TARGET)
         assert str(caught.value) == message
+
+
+def test_a_folder_may_hold_one_file():
+    Path("logs").mkdir()
+    write_csv(Path("logs/answers.csv"), ROWS)
+    proposal = propose_config(Path("logs"), TARGET)
+    assert proposal.summary.startswith("I read the header and 5 rows of logs/answers.csv only.")
+    assert "  paths: [logs] " in proposal.text
+    assert "schedule" not in proposal.text
 
 
 def test_an_existing_file_is_never_overwritten():
