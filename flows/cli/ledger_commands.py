@@ -10,9 +10,9 @@ from hushrank.flows.terminal import Console, print_records
 
 def show(config: ConfigPath, as_json: AsJson = False) -> None:
     """Show what a population has spent, on what, and what is left."""
-    from hushrank.flows.methods.registry import load_config
     from hushrank.flows.display import show_balance
     from hushrank.flows.ledger.history import HISTORY_COLUMNS
+    from hushrank.flows.methods.registry import load_config
     from hushrank.flows.run.budget import ledger_of
     from hushrank.flows.run.job import inputs_of
 
@@ -48,8 +48,8 @@ def verify(config: ConfigPath) -> None:
 
 def cancel(config: ConfigPath, release_id: ReleaseId) -> None:
     """Give back what a run reserved that died before it drew any noise."""
-    from hushrank.flows.methods.registry import load_config
     from hushrank.flows.display import show_balance
+    from hushrank.flows.methods.registry import load_config
     from hushrank.flows.run.budget import ledger_of
     from hushrank.flows.run.steps import abandon
 

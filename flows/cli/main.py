@@ -84,14 +84,22 @@ NO_PRIVACY = typer.Option("--no-privacy", help="Allow epsilon: inf; the release 
 
 def init(
     answers: Annotated[
-        Path, typer.Argument(metavar="ANSWERS", help="A Parquet, CSV or JSONL file.")
+        Path,
+        typer.Argument(
+            metavar="ANSWERS", help="A Parquet, CSV, JSONL or PrefLib file, or a folder of them."
+        ),
     ],
     out: Annotated[Path, typer.Option(help="The YAML file to write.")] = Path("survey.yaml"),
+    kind: Annotated[
+        str | None,
+        typer.Option(help="comparisons, responses (test answers) or rankings; else it is guessed."),
+    ] = None,
 ) -> None:
     """Propose a survey.yaml from a file's header and first rows."""
-    from hushrank.flows.propose.proposal import propose_config, write_proposal
+    from hushrank.flows.propose.proposal import kind_named, propose_config, write_proposal
 
-    Console().print(write_proposal(propose_config(answers, out), out), soft_wrap=True, markup=False)
+    proposal = propose_config(answers, out, kind_named(kind))
+    Console().print(write_proposal(proposal, out), soft_wrap=True, markup=False, highlight=False)
 
 
 def _night(day: str | None) -> date | None:

@@ -4,13 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from hushrank.flows.config.places import InputPath
-from hushrank.flows.config.section import ColumnRoles, Section, Text
+from hushrank.flows.config.section import (
+    ColumnRoles,
+    Delimiter,
+    Section,
+    Text,
+    WordList,
+    WordsSection,
+)
 from hushrank.transforms.common.schema import Ties
+from hushrank.transforms.common.words import Words
 from hushrank.transforms.storage.files import FileFormat
 
 
@@ -39,6 +47,8 @@ class ColumnsConfig(ColumnRoles):
         right: the other item.
         outcome: 1, left won; -1, right won; 0, a tie. The default where there is no `winner`.
         winner: the item that won, or the word tie; instead of `outcome`.
+        loser: the item that lost, where each row names the winner and the loser; instead of `left`
+            and `right`.
         event: identity of an answer. Rows of one user, pair and event count once; where they
             contradict each other, none counts.
         epsilon: of unit `local`: the epsilon of this answer.
@@ -49,6 +59,7 @@ class ColumnsConfig(ColumnRoles):
     right: Text = Field(default="right", examples=["right"])
     outcome: Text | None = Field(default=None, examples=["outcome"])
     winner: Text | None = Field(default=None, examples=["winner"])
+    loser: Text | None = Field(default=None, examples=["loser"])
     event: Text | None = Field(default=None, examples=["event"])
     epsilon: Text | None = Field(default=None, examples=["epsilon"])
 
@@ -62,7 +73,35 @@ class ColumnsConfig(ColumnRoles):
     def _problems(self) -> Iterable[tuple[str, str]]:
         if (self.outcome is None) == (self.winner is None):
             yield "", "needs exactly one of outcome and winner"
+        if self.loser is not None:
+            if self.winner is None:
+                yield "loser", "needs columns.winner, the item that won; add it"
+            for role in ("left", "right"):
+                if role in self.model_fields_set:
+                    yield role, "is not read where winner and loser name the items; remove it"
         yield from super()._problems()
+
+    def sides(self) -> tuple[str, str]:
+        """The columns of the two items, the left one first."""
+        if self.winner is not None and self.loser is not None:
+            return self.winner, self.loser
+        return self.left, self.right
+
+
+class OutcomeWords(WordsSection):
+    """What the words of the column of the result stand for; case does not count.
+
+    Attributes:
+        left: the left item won.
+        right: the right item won.
+        tie: neither did.
+    """
+
+    left: WordList = Field(default=(), examples=["[model_a]"])
+    right: WordList = Field(default=(), examples=["[model_b]"])
+    tie: WordList = Field(default=(), examples=["[tie, both_bad]"])
+
+    meanings: ClassVar[dict[str, int]] = {"left": 1, "right": -1, "tie": 0}
 
 
 class InputConfig(Section):
@@ -76,6 +115,9 @@ class InputConfig(Section):
         design: which pairs were asked about, which the operator states and nobody checks in the
             rows: `balanced`, every pair equally often; `random`, some items more often than others,
             but chance decided who met whom; `any`, none of these or unknown.
+        words: of the column `outcome`: what its words stand for, instead of 1, -1 and 0; a row with
+            another word is set aside. With the column `winner`: which words mean a tie, instead of
+            the word tie.
         ties: `drop` leaves ties out; `split` gives half a win each, and counts every win twice so
             that halves stay whole, which doubles the sensitivity too; `random` lets a fair secret
             coin decide.
@@ -85,6 +127,7 @@ class InputConfig(Section):
         multiline: of CSV files: a quoted field may span lines. A row with an open quote then
             swallows the rows after it, up to 1 MiB, which no noise covers: the release says so.
             Otherwise a record ends where its line ends, and such a row alone is set aside.
+        delimiter: of CSV files: what stands between columns.
     """
 
     kind: Literal["comparisons"] = Field(examples=["comparisons"])
@@ -97,7 +140,31 @@ class InputConfig(Section):
     design: Annotated[Design, Field(strict=False)] = Field(
         default=Design.ANY, examples=["balanced"]
     )
+    words: OutcomeWords | None = Field(
+        default=None, examples=["{left: [model_a], right: [model_b], tie: [tie, both_bad]}"]
+    )
     ties: Annotated[Ties, Field(strict=False)] = Ties.DROP
     on_bad_rows: Annotated[BadRows, Field(strict=False)] = BadRows.SET_ASIDE
     format: Annotated[FileFormat, Field(strict=False)] | None = None
     multiline: bool = False
+    delimiter: Delimiter = Field(default=",", examples=['";"'])
+
+    def _problems(self) -> Iterable[tuple[str, str]]:
+        if self.words is None:
+            return
+        if self.columns.loser is not None:
+            yield "words", "mean nothing where winner and loser name the items; remove it"
+        for side in ("left", "right"):
+            named = bool(getattr(self.words, side))
+            if self.columns.winner is not None and named:
+                yield (
+                    f"words.{side}",
+                    "is for columns.outcome; columns.winner names the item that won. Write outcome"
+                    " instead of winner, or remove this line",
+                )
+            elif self.columns.outcome is not None and not named:
+                yield f"words.{side}", f"missing; which words say that the {side} item won?"
+
+    def meanings(self) -> Words | None:
+        """What the words of the result stand for; None: what they always do."""
+        return None if self.words is None else self.words.words()

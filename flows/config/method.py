@@ -13,7 +13,7 @@ from typing import Any, Protocol
 from pydantic import ValidationInfo
 from pydantic_core import PydanticCustomError
 
-from hushrank.flows.config.comparisons import InputConfig
+from hushrank.flows.config.comparisons import Design, InputConfig
 from hushrank.flows.config.items import ItemsConfig
 from hushrank.flows.config.ledger import LedgerConfig
 from hushrank.flows.config.model import ModelConfig, SpectralConfig
@@ -86,6 +86,7 @@ class MethodFacts:
             `model`, `spectral` and `privacy.public_graph`. Others of these are refused with it.
         requires: keys that it reads and cannot do without, and what is said where one is missing.
         chooses_link: `model.link` may be `auto`.
+        design: the only design that it takes; None: several.
         baseline: it is there for comparison; a better method does the same.
         rules: what else a configuration of its kind of input breaks with this method.
     """
@@ -97,6 +98,7 @@ class MethodFacts:
     reads: Collection[str] = ()
     requires: Mapping[str, str] = field(default_factory=dict)
     chooses_link: bool = False
+    design: Design | None = None
     baseline: bool = False
     rules: Callable[[Sections], Problems] = _no_rules
 

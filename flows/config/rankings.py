@@ -11,7 +11,7 @@ from pydantic import BeforeValidator, Field
 
 from hushrank.flows.config.comparisons import BadRows
 from hushrank.flows.config.places import InputPath
-from hushrank.flows.config.section import ColumnRoles, Section, Text
+from hushrank.flows.config.section import ColumnRoles, Delimiter, Section, Text
 from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
 from hushrank.transforms.storage.files import ENDINGS, FileFormat
 
@@ -68,6 +68,7 @@ class RankingsConfig(Section):
         multiline: of CSV files: a quoted field may span lines. A row with an open quote then
             swallows the rows after it, up to 1 MiB, which no noise covers: the release says so.
             Otherwise a record ends where its line ends, and such a row alone is set aside.
+        delimiter: of CSV files: what stands between columns.
     """
 
     kind: Literal["rankings"] = Field(examples=["rankings"])
@@ -86,6 +87,7 @@ class RankingsConfig(Section):
     on_bad_rows: Annotated[BadRows, Field(strict=False)] = BadRows.SET_ASIDE
     format: Annotated[FileFormat, Field(strict=False)] | None = None
     multiline: bool = False
+    delimiter: Delimiter = Field(default=",", examples=['";"'])
 
     def _problems(self) -> Iterable[tuple[str, str]]:
         other = {"long": ("ranking",), "list": ("item", "rank")}[self.layout]

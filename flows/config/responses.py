@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
 from hushrank.flows.config.comparisons import BadRows
 from hushrank.flows.config.places import InputPath
-from hushrank.flows.config.section import ColumnRoles, Section, Text
+from hushrank.flows.config.section import (
+    ColumnRoles,
+    Delimiter,
+    Section,
+    Text,
+    WordList,
+    WordsSection,
+)
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.responses.answer_sheets import Duplicates
 from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
@@ -37,6 +44,20 @@ class ResponseColumnsConfig(ColumnRoles):
     order: Text | None = Field(default=None, examples=["time"])
 
 
+class AnswerWords(WordsSection):
+    """What the words of an answer stand for; case does not count.
+
+    Attributes:
+        right: the answer was right.
+        wrong: it was wrong.
+    """
+
+    right: WordList = Field(min_length=1, examples=["[right]"])
+    wrong: WordList = Field(min_length=1, examples=["[wrong]"])
+
+    meanings: ClassVar[dict[str, int]] = {"right": 1, "wrong": 0}
+
+
 class ResponsesConfig(Section):
     """The log of test answers.
 
@@ -47,6 +68,8 @@ class ResponsesConfig(Section):
         layout: `long`, a row is an answer; `wide`, a row is a person and each item has a column,
             empty where it was not answered.
         columns: names of the columns.
+        words: what the answers stand for, instead of 1 and 0; a row with another word is set aside.
+            An empty cell or NA was not answered.
         duplicates: of several answers of one person to one item `first` or `last` counts, by
             `columns.order`; `refuse` sets all of them aside.
         on_bad_rows: `set-aside` moves rows that break a rule to the confidential folder, with the
@@ -55,6 +78,7 @@ class ResponsesConfig(Section):
         multiline: of CSV files: a quoted field may span lines. A row with an open quote then
             swallows the rows after it, up to 1 MiB, which no noise covers: the release says so.
             Otherwise a record ends where its line ends, and such a row alone is set aside.
+        delimiter: of CSV files: what stands between columns.
     """
 
     kind: Literal["responses"] = Field(examples=["responses"])
@@ -66,10 +90,12 @@ class ResponsesConfig(Section):
         default_factory=ResponseColumnsConfig,
         examples=["{user: user, item: item, correct: correct}"],
     )
+    words: AnswerWords | None = Field(default=None, examples=["{right: [right], wrong: [wrong]}"])
     duplicates: Annotated[Duplicates, Field(strict=False)] = Duplicates.REFUSE
     on_bad_rows: Annotated[BadRows, Field(strict=False)] = BadRows.SET_ASIDE
     format: Annotated[FileFormat, Field(strict=False)] | None = None
     multiline: bool = False
+    delimiter: Delimiter = Field(default=",", examples=['";"'])
 
     def _problems(self) -> Iterable[tuple[str, str]]:
         if self.duplicates is not Duplicates.REFUSE and self.columns.order is None:
@@ -86,11 +112,15 @@ class ResponsesConfig(Section):
     def response_columns(self, catalogue: Catalogue) -> ResponseColumns | WideColumns:
         """The columns to read."""
         columns = self.columns
+        words = None if self.words is None else self.words.words()
         if self.layout == "wide":
-            return WideColumns(user=columns.user, items=catalogue.names, order=columns.order)
+            return WideColumns(
+                user=columns.user, items=catalogue.names, order=columns.order, words=words
+            )
         return ResponseColumns(
             user=columns.user,
             item=columns.item or "item",
             correct=columns.correct or "correct",
             order=columns.order,
+            words=words,
         )

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Annotated, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import (
     AfterValidator,
     BaseModel,
+    BeforeValidator,
     ConfigDict,
     Field,
     StringConstraints,
@@ -15,6 +16,7 @@ from pydantic import (
 )
 
 from hushrank.flows.config.problems import refuse
+from hushrank.transforms.common.words import Words
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 
@@ -25,6 +27,8 @@ LEAST_RHO = LEAST_LOSS**2
 LEAST_DELTA = 1e-50
 LEAST_SETTING, MOST_SETTING = 1e-9, 1e9  # of a model
 MOST_ROWS = 10**9  # of one person
+
+Delimiter = Literal[",", ";", "tab"]
 
 
 def _computable(delta: float) -> float:
@@ -61,3 +65,40 @@ class ColumnRoles(Section):
         for role, column in self.model_dump(exclude_none=True).items():
             if roles.setdefault(column, role) != role:
                 yield role, f"column {column} is {roles[column]} already; name another"
+
+
+def _as_text(value: object) -> object:
+    """A word that YAML takes for a number or a truth value, as text."""
+    return str(value).lower() if isinstance(value, bool | int) else value
+
+
+WordList = Annotated[
+    tuple[Annotated[Text, BeforeValidator(_as_text)], ...], Field(strict=False, max_length=100)
+]
+
+
+class WordsSection(Section):
+    """Which words of a column stand for what; each key is a list of words."""
+
+    meanings: ClassVar[dict[str, int]]  # the value that the words of a key stand for
+
+    def _problems(self) -> Iterable[tuple[str, str]]:
+        seen: dict[str, str] = {}
+        for key in self.meanings:
+            for word in getattr(self, key):
+                if seen.setdefault(word.strip().lower(), key) != key:
+                    yield key, f"the word {word} stands for {seen[word.strip().lower()]} already"
+        if not seen:
+            yield "", f"needs at least one word for {' or '.join(self.meanings)}; or remove it"
+
+    def words(self) -> Words:
+        """The words in the form that rows are read with."""
+        return Words(
+            tuple(
+                {
+                    word.strip().lower(): (word, value)
+                    for key, value in self.meanings.items()
+                    for word in getattr(self, key)
+                }.values()
+            )
+        )

@@ -17,13 +17,14 @@ from typing import Annotated, Any, Self, TypeVar
 from pydantic import (
     BeforeValidator,
     Field,
+    PrivateAttr,
     ValidationError,
     ValidationInfo,
     field_validator,
     model_validator,
 )
 
-from hushrank.flows.config.comparisons import InputConfig
+from hushrank.flows.config.comparisons import Design, InputConfig
 from hushrank.flows.config.items import ItemsConfig
 from hushrank.flows.config.ledger import LedgerConfig
 from hushrank.flows.config.memory import MemorySize
@@ -117,6 +118,7 @@ class SurveyConfig(Section):
         default_factory=LocalRunner, discriminator="kind", examples=["local"]
     )
     memory_limit: MemorySize = Field(default=DEFAULT_MEMORY, examples=["2 GiB"])
+    _settled_design: Design = PrivateAttr(default=Design.ANY)
 
     @model_validator(mode="before")
     @classmethod
@@ -143,7 +145,9 @@ class SurveyConfig(Section):
 
     @model_validator(mode="after")
     def _check_together(self, info: ValidationInfo) -> Self:
-        problems = list(problems_of_job(self, methods_of(info)))
+        methods = methods_of(info)
+        self._settled_design = methods[self.method].design or Design.ANY
+        problems = list(problems_of_job(self, methods))
         if problems:
             refuse(*problems)
         return self
@@ -181,28 +185,32 @@ class SurveyConfig(Section):
     def comparison_columns(self) -> ComparisonColumns:
         """The columns to read; the user's is not read where neither bounds nor events need it."""
         columns = self.comparisons.columns
+        left, right = columns.sides()
         needs_user = self.privacy.unit is Unit.USER or columns.event is not None
         return ComparisonColumns(
-            left=columns.left,
-            right=columns.right,
+            left=left,
+            right=right,
             outcome=columns.outcome,
             winner=columns.winner,
             user=columns.user if needs_user else None,
             event=columns.event,
+            words=self.comparisons.meanings(),
         )
 
     def answer_columns(self) -> AnswerColumns:
         """The columns to read under `unit: local`; the user's only where answers must meet."""
         columns, privacy = self.comparisons.columns, self.privacy
+        left, right = columns.sides()
         needs_user = privacy.local_shares().meet or privacy.epsilon_table is not None
         return AnswerColumns(
-            left=columns.left,
-            right=columns.right,
+            left=left,
+            right=right,
             outcome=columns.outcome,
             winner=columns.winner,
             user=columns.user if needs_user else None,
             event=None,
             epsilon=columns.epsilon,
+            words=self.comparisons.meanings(),
         )
 
     @property
@@ -225,8 +233,7 @@ class SurveyConfig(Section):
         )
         content = json.loads(dumped)
         content["input"]["paths"] = sorted(set(self.input.paths))
-        if not self.input.multiline:  # a key that older versions did not have: their jobs stay
-            del content["input"]["multiline"]
+        _without_new_keys(content["input"], self._settled_design)
         content["items"] = self.items.catalogue().names
         if self.spectral is not None:
             content["spectral"] = json.loads(self.spectral.model_dump_json())
@@ -234,6 +241,17 @@ class SurveyConfig(Section):
             content["schedule"] = chosen
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
         return hashlib.sha256(text.encode()).hexdigest()
+
+
+def _without_new_keys(content: dict[str, Any], settled_design: Design) -> None:
+    """Drop keys of `input` that older versions did not have and that say nothing: jobs stay."""
+    if content["delimiter"] == ",":
+        del content["delimiter"]
+    if content.get("design") == settled_design:
+        del content["design"]
+    for section, key in ((content, "multiline"), (content, "words"), (content["columns"], "loser")):
+        if not section.get(key):
+            section.pop(key, None)
 
 
 def check_config(path: Path, content: Mapping[object, object], methods: Methods) -> SurveyConfig:

@@ -6,6 +6,7 @@ from hushrank.estimation.common.central_noise import calibrate_win_counts, relea
 from hushrank.estimation.common.matrices import WinCounts
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.estimation.comparisons.planning import predicted_share_error
+from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.guarantee.counts import WIN_COUNTS
@@ -31,6 +32,7 @@ class NoisyCounts(CountedMethod[CountMechanism]):
         summary="rank by noisy win counts",
         kind="comparisons",
         units=(Unit.USER, Unit.COMPARISON),
+        design=Design.BALANCED,
         rules=problems_of_unbalanced,
     )
     mechanism = CountMechanism

@@ -13,6 +13,7 @@ from hushrank.estimation.comparisons.one_shot import (
     calibrate_one_shot,
     one_shot_top_k,
 )
+from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
@@ -80,6 +81,7 @@ class OneShot(CountedMethod[OneShotMechanism]):
             "top_k": "missing; method: one-shot finds that many items. Add for example top_k: 3"
         },
         baseline=True,
+        design=Design.BALANCED,
         rules=problems_of_unbalanced,
     )
     mechanism = OneShotMechanism

@@ -1,53 +1,95 @@
-"""Guess which columns of a log play which role, from their names and a few rows. Pure."""
+"""Guess which columns of a log of comparisons play which role, from names and a few rows. Pure."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from hushrank.transforms.common.encode import OUTCOME_TEXTS, TIE_WORD
+from hushrank.flows.propose.names import (
+    RESULT,
+    RESULT_OF_ITEMS,
+    SIDES,
+    TIES,
+    Row,
+    best_sides,
+    meaning_of,
+    only_with_meaning,
+    pairs_of,
+    winner_and_loser,
+    words_of,
+)
+from hushrank.flows.propose.people import UserGuess, guess_user
+from hushrank.flows.propose.texts import scalar
+from hushrank.flows.propose.values import text_of, texts_of
+from hushrank.transforms.common.encode import OUTCOME_TEXTS
 
-PERSON = re.compile(
-    "user|person|student|participant|respondent|annotator|rater|judge|voter|worker|subject|customer"
-    "|member|assessor|evaluator|uid"
-)
-_WINNER = re.compile(
-    "winner|choice|chosen|pick|picked|preferred|preference|selected|selection|vote|answer"
-)
-_OUTCOME = re.compile("outcome|result|label|y")
 _EVENT = re.compile("event")
-_SIDES = (("left", "right"), ("a", "b"), ("i", "j"), ("1", "2"), ("first", "second"))
+_WON = frozenset({"win", "wins", "won", "better", "preferred", "chosen"})
 
-Row = Mapping[str, object]
-Words = tuple[str, ...]
+Sides = tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
+class ResultWords:
+    """Words of a result, none of them taken from a row; empty: the words of hushrank do."""
+
+    left: tuple[str, ...] = ()
+    right: tuple[str, ...] = ()
+    tie: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnGuess:
     """Which column seems to play which role; None where that cannot be told.
 
-    `outcome` and `winner` are two ways to write the result: at most one of them is set.
+    `outcome` and `winner` are two ways to write the result: at most one of them is set. With
+    `loser`, there is neither `left` nor `right`.
+
+    Attributes:
+        words: what the words of the result stand for; None: nothing has to be said.
+        otherwise: another reading of the result, for the person; None: there is none.
     """
 
-    user: str | None
-    left: str | None
-    right: str | None
-    outcome: str | None
-    winner: str | None
-    event: str | None
+    user: UserGuess | None = None
+    left: str | None = None
+    right: str | None = None
+    outcome: str | None = None
+    winner: str | None = None
+    loser: str | None = None
+    event: str | None = None
+    words: ResultWords | None = None
+    otherwise: str | None = None
 
     def known(self) -> dict[str, str]:
         """Column of each role that was found."""
-        roles = ("user", "left", "right", "outcome", "winner", "event")
-        return {role: column for role in roles if (column := getattr(self, role)) is not None}
+        found = {"user": self.user.column} if self.user is not None else {}
+        roles = ("left", "right", "outcome", "winner", "loser", "event")
+        return found | {
+            role: column for role in roles if (column := getattr(self, role)) is not None
+        }
 
     def unknown(self) -> list[str]:
         """Roles that a person must fill."""
-        known = self.known()
-        if "winner" in known:
-            known["outcome"] = known["winner"]
-        return [role for role in ("user", "left", "right", "outcome") if role not in known]
+        known = self.known().keys()
+        needed = [("user", {"user"}), ("left", {"left", "loser"}), ("right", {"right", "loser"})]
+        needed.append(("outcome", {"outcome", "winner"}))
+        return [role for role, ways in needed if not ways & known]
+
+    @property
+    def sides(self) -> Sides | None:
+        """The columns of the two items; None where they are unknown."""
+        if self.winner is not None and self.loser is not None:
+            return self.winner, self.loser
+        return None if self.left is None or self.right is None else (self.left, self.right)
+
+
+@dataclass(frozen=True, slots=True)
+class _Result:
+    outcome: str | None = None
+    winner: str | None = None
+    words: ResultWords | None = None
+    otherwise: str | None = None
 
 
 def guess_columns(columns: Sequence[str], rows: Sequence[Row]) -> ColumnGuess:
@@ -57,100 +99,172 @@ def guess_columns(columns: Sequence[str], rows: Sequence[Row]) -> ColumnGuess:
         columns: names, in the order of the file.
         rows: the first few rows; values as text, numbers or None.
     """
-    sides = sides_of(columns)
-    outcome, winner = _result(columns, rows, sides)
+    sides, result = _sides_and_result(columns, rows)
+    won_and_lost = None if result else winner_and_loser(columns)
+    event = only_with_meaning(columns, _EVENT)
+    if won_and_lost is not None:
+        taken = [*won_and_lost, *_about(won_and_lost, columns)]
+        user = guess_user(columns, rows, [name for name in (*taken, event) if name])
+        return ColumnGuess(user=user, winner=won_and_lost[0], loser=won_and_lost[1], event=event)
     left, right = sides or (None, None)
+    known = result is not None
+    result = result or _Result()
+    taken = [name for name in (left, right, result.outcome, result.winner, event) if name]
     return ColumnGuess(
-        user=only_with_meaning(columns, PERSON),
+        user=guess_user(columns, rows, taken, may_be_last=sides is not None and known),
         left=left,
         right=right,
-        outcome=outcome,
-        winner=winner,
-        event=only_with_meaning(columns, _EVENT),
+        outcome=result.outcome,
+        winner=result.winner,
+        event=event,
+        words=result.words,
+        otherwise=result.otherwise,
     )
 
 
 def items_seen(rows: Sequence[Row], guess: ColumnGuess) -> int | None:
     """How many items occur in `rows`; None where their columns are unknown."""
-    if guess.left is None or guess.right is None:
+    if guess.sides is None:
         return None
-    return len({_text(row.get(side)) for row in rows for side in (guess.left, guess.right)} - {""})
+    return len({text_of(row.get(side)) for row in rows for side in guess.sides} - {""})
 
 
-def _words(column: str) -> Words:
-    """`Item_A`, `itemA`, `item a` and `item-a` are the words item and a; `item1` item and 1."""
-    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", column)
-    return tuple(re.findall(r"[^\W\d_]+|\d+", spaced.lower()))
+def _sides_and_result(
+    columns: Sequence[str], rows: Sequence[Row]
+) -> tuple[Sides | None, _Result | None]:
+    """The likeliest pair of columns; of several that are as likely, the one that has a result."""
+    likeliest = best_sides(columns)
+    found = [(sides, _result(columns, rows, sides)) for sides in likeliest]
+    if len(found) > 1:
+        found = [(sides, result) for sides, result in found if result is not None]
+    return found[0] if len(found) == 1 else (None, None)
 
 
-def _meaning(column: str) -> str:
-    """The only word of a name, apart from `id`; empty where there are more."""
-    words = [word for word in _words(column) if word != "id"]
-    return words[0] if len(words) == 1 else ""
+def _result(columns: Sequence[str], rows: Sequence[Row], sides: Sides) -> _Result | None:
+    """The first column that is named like a result and holds one, else the only one that does."""
+    others = [column for column in columns if column not in sides]
+    for column in others:
+        meaning = meaning_of(column)
+        like_winner = RESULT_OF_ITEMS.fullmatch(meaning) is not None
+        if like_winner or RESULT.fullmatch(meaning):
+            found = _reading(rows, column, sides, like_winner=like_winner)
+            if found is not None:
+                return found
+    by_value = [found for column in others if (found := _reading_of_values(rows, column, sides))]
+    if len(by_value) == 1:
+        return by_value[0]
+    return _of_one_side(columns, rows, sides)
 
 
-def only_with_meaning(columns: Sequence[str], meaning: re.Pattern[str]) -> str | None:
-    """The column whose name, apart from `id`, is a word of that meaning; None: none, or several."""
-    found = [column for column in columns if meaning.fullmatch(_meaning(column))]
-    return found[0] if len(found) == 1 else None
-
-
-def _result(
-    columns: Sequence[str], rows: Sequence[Row], sides: tuple[str, str] | None
-) -> tuple[str | None, str | None]:
-    """The first column that is named like a result and holds one, as (outcome, winner).
+def _reading(
+    rows: Sequence[Row], column: str, sides: Sides, *, like_winner: bool
+) -> _Result | None:
+    """How the column of the result is to be read; None: it holds none.
 
     Where the items are themselves called 0 and 1, both ways to read it may fit: the name decides.
     """
-    for column in columns:
-        like_winner = _WINNER.fullmatch(_meaning(column)) is not None
-        if not (like_winner or _OUTCOME.fullmatch(_meaning(column))):
-            continue
-        items = sides is not None and _holds_items(rows, column, sides)
-        signs = _holds_outcomes(rows, column)
-        if items and (like_winner or not signs):
-            return None, column
-        if signs:
-            return column, None
-    return None, None
+    items, signs = _holds_items(rows, column, sides), _holds_signs(rows, column)
+    if items and (like_winner or not signs):
+        return _by_items(rows, column, sides)
+    if signs:
+        return _by_signs(rows, column)
+    return _by_words(rows, column, sides)
 
 
-def sides_of(columns: Sequence[str]) -> tuple[str, str] | None:
-    """The two columns whose names differ in one word of `_SIDES`; of several, the shortest pair."""
-    named: dict[Words, list[str]] = {}
-    for column in columns:
-        named.setdefault(_words(column), []).append(column)
-    pairs = [
-        (column, other)
-        for column in columns
-        for wanted in _other_sides(_words(column))
-        for other in named.get(wanted, ())
-    ]
-    shortest = min((len(_words(left)) for left, _ in pairs), default=0)
-    found = [pair for pair in pairs if len(_words(pair[0])) == shortest]
-    return found[0] if len(found) == 1 else None
+def _reading_of_values(rows: Sequence[Row], column: str, sides: Sides) -> _Result | None:
+    """As `_reading`, of a column whose name says nothing: signs alone could be anything."""
+    if not set(texts_of(rows, column)) - set(TIES):
+        return None
+    if _holds_items(rows, column, sides):
+        return _by_items(rows, column, sides)
+    named = _by_words(rows, column, sides)
+    numbers = {"1", "2", "0"}
+    return None if named is None or set(texts_of(rows, column)) <= numbers else named
 
 
-def _other_sides(words: Words) -> Iterator[Words]:
-    """What the right side would be called whose left side is called `words`."""
-    for place, word in enumerate(words):
-        for left, right in _SIDES:
-            if word == left:
-                yield (*words[:place], right, *words[place + 1 :])
-
-
-def _holds_items(rows: Sequence[Row], column: str, sides: tuple[str, str]) -> bool:
-    found = [(_text(row.get(column)), {_text(row.get(side)) for side in sides}) for row in rows]
-    written = [(winner, items) for winner, items in found if winner]
-    return bool(written) and all(
-        winner in items or winner.lower() == TIE_WORD for winner, items in written
+def _by_items(rows: Sequence[Row], column: str, sides: Sides) -> _Result:
+    words = ResultWords(tie=TIES)  # any of them may come further down: five rows show few ties
+    if set(texts_of(rows, column)) - set(TIES):
+        return _Result(winner=column, words=words)
+    left, right = map(scalar, sides)
+    return _Result(
+        winner=column,
+        words=words,
+        otherwise=f"these rows are all ties; if others say {left} and do not name the item, write"
+        f" outcome instead of winner, and words: {{left: [{left}], right: [{right}], tie: [tie]}}",
     )
 
 
-def _holds_outcomes(rows: Sequence[Row], column: str) -> bool:
-    written = [text for row in rows if (text := _text(row.get(column)))]
+def _by_signs(rows: Sequence[Row], column: str) -> _Result:
+    values = {OUTCOME_TEXTS[text] for text in texts_of(rows, column)}
+    if values == {0, 1}:
+        return _Result(
+            outcome=column,
+            words=ResultWords(left=("1",), right=("0",)),
+            otherwise="if 0 means a tie and -1 that right won, remove the section words",
+        )
+    if -1 in values:
+        return _Result(outcome=column)
+    return _Result(
+        outcome=column,
+        otherwise='if 0 means that right won, add: words: {left: ["1"], right: ["0"]}',
+    )
+
+
+def _by_words(rows: Sequence[Row], column: str, sides: Sides) -> _Result | None:
+    values = set(texts_of(rows, column))
+    for left, right in _words_of_sides(sides):
+        ties = TIES if left != "1" else (*TIES, "0")
+        if values & {left.lower(), right.lower()} and values <= {
+            *(left.lower(), right.lower()),
+            *ties,
+        }:
+            return _Result(outcome=column, words=ResultWords((left,), (right,), ties))
+    return None
+
+
+def _words_of_sides(sides: Sides) -> Iterator[Sides]:
+    yield sides
+    yield from SIDES
+    for stem in ("model", "response", "assistant", "option", "item", "player"):
+        for left, right in SIDES:
+            yield from ((f"{stem}{gap}{left}", f"{stem}{gap}{right}") for gap in ("_", " ", ""))
+
+
+def _of_one_side(columns: Sequence[str], rows: Sequence[Row], sides: Sides) -> _Result | None:
+    """A column such as `left_won` that says of one side whether it won, and has no counterpart."""
+    with_counterpart = {name for pair in pairs_of(columns, SIDES) for name in pair}
+    sides_words = [_side_words(side) for side in sides]
+    for column in columns:
+        words = set(words_of(column))
+        if column in (*sides, *with_counterpart) or not words & _WON:
+            continue
+        won = [bool(words - _WON) and words - _WON <= side for side in sides_words]
+        if sum(won) == 1 and set(texts_of(rows, column)) <= {"0", "1", "true", "false"}:
+            yes, no = ("1", "true"), ("0", "false")
+            left, right = (yes, no) if won[0] else (no, yes)
+            return _Result(outcome=column, words=ResultWords(left, right))
+    return None
+
+
+def _side_words(column: str) -> set[str]:
+    return set(words_of(column))
+
+
+def _about(won_and_lost: Sides, columns: Sequence[str]) -> list[str]:
+    """Further columns about the winner or the loser."""
+    sides = {words_of(column)[0] for column in won_and_lost}
+    return [column for column in columns if sides & set(words_of(column))]
+
+
+def _holds_items(rows: Sequence[Row], column: str, sides: Sides) -> bool:
+    found = [(text_of(row.get(column)), {text_of(row.get(side)) for side in sides}) for row in rows]
+    written = [(winner, items) for winner, items in found if winner]
+    return bool(written) and all(
+        winner in items or winner.lower() in TIES for winner, items in written
+    )
+
+
+def _holds_signs(rows: Sequence[Row], column: str) -> bool:
+    written = texts_of(rows, column)
     return bool(written) and all(text in OUTCOME_TEXTS for text in written)
-
-
-def _text(value: object) -> str:
-    return "" if value is None else str(value).strip()

@@ -1,51 +1,52 @@
 """`hushrank init`: propose a configuration from a file's column names and its first rows.
 
 No value of a row enters the proposal. The catalogue in particular must come from the person: a list
-of the items that occur would depend on who answered what.
+of the items that occur would depend on who answered what. The columns of a sheet do not.
 """
 
 from __future__ import annotations
 
-import csv
-import json
 import os
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from itertools import islice
+from enum import StrEnum
 from pathlib import Path
-
-import pyarrow as pa
-import pyarrow.parquet as pq
 
 from hushrank.flows.config.items_file import PREFLIB_ENDINGS, read_item_names
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.propose.columns import ColumnGuess, Row, guess_columns, items_seen
+from hushrank.flows.propose.columns import ColumnGuess, guess_columns, items_seen
+from hushrank.flows.propose.head import HEAD_ROWS, Head, read_head
+from hushrank.flows.propose.people import UserGuess
 from hushrank.flows.propose.rankings import RankingGuess, guess_rankings
+from hushrank.flows.propose.responses import ResponseGuess, guess_long, guess_sheet
+from hushrank.flows.propose.sections import (
+    KindLines,
+    comparisons_lines,
+    rankings_lines,
+    responses_lines,
+)
 from hushrank.flows.propose.texts import choose, line, scalar
-from hushrank.transforms.common.encode import TIE_WORD
-from hushrank.transforms.common.plain_text import hidden_character
-from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.storage import preflib
-from hushrank.transforms.storage.files import FileFormat, InputFile, column_names_of, list_files
+from hushrank.flows.propose.values import text_of
 
-HEAD_ROWS = 5
+Guess = ColumnGuess | ResponseGuess | RankingGuess
 
-_ROLES = {
-    "user": "whose answer it is",
-    "left": "one of the two items compared",
-    "right": "the other one",
-    "outcome": "1: left won, -1: right won, 0: a tie",
-    "winner": f"the item that won, or the word {TIE_WORD}",
-    "event": "identity of the answer: a second copy is not counted",
-}
-_RANKING_ROLES = {
-    "user": "whose ranking it is",
-    "item": "what was ranked",
-    "rank": "a number; the smallest is the best",
-    "ranking": "a list of items, best first",
-    "contest": "which of a person's rankings it is",
-}
+_NO_ITEMS = "the full list of items must come from you, because it must not depend on the answers."
+_ONE_RESULT = (
+    "One column must say who won: 1, -1 or 0, the name of the item, or words (input.words). Where"
+    " scores or several columns say it, make one column of them first."
+)
+_NUMBERED = (
+    'awk \'NR == 1 {{print "id," $0; next}} {{print NR - 1 "," $0}}\' {source} > numbered.csv'
+)
+
+
+class Kind(StrEnum):
+    """What the rows of a file are."""
+
+    COMPARISONS = "comparisons"
+    RESPONSES = "responses"
+    RANKINGS = "rankings"
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,72 +57,85 @@ class ConfigProposal:
         text: the file.
         summary: what was read and what it looks like, for the person.
         choices: what its lines marked CHOOSE ask for.
+        plannable: whether `hushrank plan` can say what an epsilon is worth.
     """
 
     text: str
     summary: str
     choices: tuple[str, ...]
+    plannable: bool = False
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class _Lines:
-    """What of a proposed file is own to a kind of input.
-
-    Attributes:
-        kind: of the input.
-        input: further lines of the section `input`.
-        done: what happens to items.
-        items: the file that names them; None: the person has to choose.
-        privacy: lines of that section.
-        method: the name of one.
-        budget: total epsilon of the ledger.
-    """
-
-    kind: str
-    input: tuple[str, ...]
-    done: str
-    privacy: tuple[str, ...]
-    method: str
-    budget: str
-    items: str | None = None
-
-
-def propose_config(source: Path, target: Path) -> ConfigProposal:
+def propose_config(source: Path, target: Path, kind: Kind | None = None) -> ConfigProposal:
     """Propose a configuration for the log `source`, to be written to `target`.
 
-    Reads the header and at most `HEAD_ROWS` rows.
+    Reads the header and at most `HEAD_ROWS` rows, of a folder those of its first file.
 
     Args:
-        source: a local Parquet, CSV, JSON Lines or PrefLib file.
+        source: a local Parquet, CSV, JSON Lines or PrefLib file, or a folder of such files.
         target: where the YAML file will be: relative paths in it start there.
+        kind: what its rows are; None: what they look like.
 
     Raises:
         ConfigError: `source` cannot be read.
     """
-    columns, rows = _read_head(source)
-    if source.suffix.lower() in PREFLIB_ENDINGS:
-        return _preflib_proposal(source, target)
-    guess, rankings = guess_columns(columns, rows), guess_rankings(columns, rows)
-    if rankings is not None:
-        text = "\n".join(_file_lines(source, target, _rankings_lines(rankings))) + "\n"
-        summary = _told(len(rows), "rankings", rankings.known(), rankings.items_seen(rows))
-        return ConfigProposal(text, summary, ("the items", "epsilon"))
-    choices = (*(f"the column {role}" for role in guess.unknown()), "the items", "epsilon")
-    text = "\n".join(_file_lines(source, target, _comparisons_lines(columns, guess))) + "\n"
-    return ConfigProposal(text, _summary(columns, rows, guess), choices)
+    head = read_head(source)
+    if Path(head.file or source).suffix.lower() in PREFLIB_ENDINGS:
+        return _preflib_proposal(source, target, head)
+    guess = _guess(head, kind)
+    unclear = guess is None
+    if guess is None:
+        guess = guess_columns(head.columns, head.rows)
+    own = _lines_of(head.columns, guess)
+    if unclear:
+        own = replace(own, choices=("the kind", *own.choices))
+    text = "\n".join(_file_lines(source, target, own, head, unclear=unclear)) + "\n"
+    summary = "\n".join(_summary(source, head, guess, unclear=unclear))
+    return ConfigProposal(text, summary, own.choices, not isinstance(guess, RankingGuess))
 
 
-def _preflib_proposal(source: Path, target: Path) -> ConfigProposal:
+def _guess(head: Head, kind: Kind | None) -> Guess | None:
+    """The likeliest reading, among those of `kind`; None: nothing tells what the rows are."""
+    columns, rows = head.columns, head.rows
+    if kind is Kind.COMPARISONS:
+        return guess_columns(columns, rows)
+    if kind is Kind.RESPONSES:
+        return guess_sheet(columns, rows, least=2) or guess_long(columns, rows, partial=True)
+    if kind is Kind.RANKINGS:
+        return guess_rankings(columns, rows) or RankingGuess(layout="long")
+    compared = guess_columns(columns, rows)
+    if compared.sides is not None and {"outcome", "winner"} & compared.known().keys():
+        return compared
+    sheet = guess_sheet(columns, rows)
+    if sheet is not None and (sheet.numbered or compared.sides is None):
+        return sheet
+    if compared.sides is not None:
+        return compared
+    return guess_rankings(columns, rows) or guess_long(columns, rows)
+
+
+def _lines_of(columns: list[str], guess: Guess) -> KindLines:
+    if isinstance(guess, ColumnGuess):
+        return comparisons_lines(columns, guess)
+    if isinstance(guess, ResponseGuess):
+        return responses_lines(columns, guess)
+    return rankings_lines(columns, guess)
+
+
+def _preflib_proposal(source: Path, target: Path, head: Head) -> ConfigProposal:
     """A file whose header names the items; strict kinds have no ties to decide about."""
-    ties = "random" if source.suffix.lower().startswith(".t") else "refuse"
-    guess = RankingGuess(layout="long", user="user", item="item", rank="rank")
-    own = replace(_rankings_lines(guess, ties), items=_path(source, target))
+    file = Path(head.file or source)
+    ties = "random" if file.suffix.lower().startswith(".t") else "refuse"
+    user = UserGuess.certain("user")
+    guess = RankingGuess(layout="long", user=user, item="item", rank="rank")
+    own = rankings_lines([], guess, ties, items_file=_path(file, target))
     summary = (
         "I read the header and the first ballots only. A PrefLib file of rankings: each ballot"
-        f" counts as another person's.\n{len(read_item_names(source))} items found in the header,"
+        f" counts as another person's.\n{len(read_item_names(file))} items found in the header,"
         " which does not depend on the ballots."
     )
-    return ConfigProposal("\n".join(_file_lines(source, target, own)) + "\n", summary, ("epsilon",))
+    text = "\n".join(_file_lines(source, target, own, head, unclear=False)) + "\n"
+    return ConfigProposal(text, summary, own.choices)
 
 
 def write_proposal(proposal: ConfigProposal, target: Path) -> str:
@@ -139,202 +153,164 @@ def write_proposal(proposal: ConfigProposal, target: Path) -> str:
         ) from None
     except OSError as error:
         raise ConfigError(f"{target}: cannot be written ({error.strerror})") from None
-    marked = (
-        "1 line in it is"
-        if len(proposal.choices) == 1
-        else (f"{len(proposal.choices)} lines in it are")
-    )
+    plan = f" (hushrank plan {target} says what each epsilon is worth)"
+    plan = plan if proposal.plannable else ""
+    count = len(proposal.choices)
+    marked = "1 line in it is" if count == 1 else f"{count} lines in it are"
     return (
         f"{proposal.summary}\nWrote {target}; {marked} marked CHOOSE"
-        f" ({', '.join(proposal.choices)}). Next: hushrank validate {target}"
+        f" ({', '.join(proposal.choices)}). Next: fill in what is marked{plan}, then hushrank"
+        f" validate {target}"
     )
 
 
-def _read_head(source: Path) -> tuple[list[str], list[Row]]:
-    if source.is_dir():
-        raise ConfigError(f"{source}: is a folder; name one of the files in it")
-    if not source.is_file():
-        raise ConfigError(f"{source}: no such file; name a local Parquet, CSV or JSON Lines file")
-    try:
-        file = list_files([str(source)])[0]
-        columns = column_names_of(file)
-    except InputError as error:
-        raise ConfigError(str(error)) from None
-    for column in columns:
-        if hidden := hidden_character(column, lines=True):
-            raise ConfigError(
-                f"{source}: the name of a column holds the character {hidden}, which nobody sees;"
-                " rename that column"
-            )
-    if len(columns) == 1 and ";" in columns[0]:
-        raise ConfigError(f"{source}: columns are separated by semicolons; save it with commas")
-    try:
-        rows = list(islice(_rows(file), HEAD_ROWS))
-    except InputError as error:
-        raise ConfigError(str(error)) from None
-    except (
-        pa.ArrowException,
-        OSError,
-        OverflowError,
-        RecursionError,
-        ValueError,
-        csv.Error,
-    ):  # their texts may quote a row
-        raise ConfigError(f"{source}: damaged, not readable as {file.format}") from None
-    return columns, rows
-
-
-def _rows(file: InputFile) -> Iterator[Row]:
-    if file.format is FileFormat.PARQUET:
-        with pq.ParquetFile(file.path) as parquet:
-            for batch in parquet.iter_batches(HEAD_ROWS):
-                yield from batch.to_pylist()
-    elif file.format is FileFormat.PREFLIB:
-        with open(file.path, "rb") as stream:
-            for batch, refused in preflib.read_rows(file.path, stream):
-                if refused:
-                    raise preflib.refusal(file.path, refused[0])
-                yield from batch.slice(0, HEAD_ROWS).to_pylist()
-    else:
-        with open(file.path, encoding="utf-8-sig", errors="replace", newline="") as lines:
-            if file.format is FileFormat.CSV:
-                yield from csv.DictReader(lines)
-            else:
-                yield from (_json_row(line) for line in lines if line.strip())
-
-
-def _json_row(line: str) -> Row:
-    row = json.loads(line)
-    if not isinstance(row, dict):
-        raise ValueError("a line of JSON Lines must hold an object")
-    return row
-
-
-def _summary(columns: list[str], rows: list[Row], guess: ColumnGuess) -> str:
-    missing = ""
-    if guess.unknown():
-        keys = " and ".join(f"input.columns.{role}" for role in guess.unknown())
-        missing = (
-            f"Could not tell which column is {' or '.join(guess.unknown())}."
-            f" Columns: {', '.join(columns)}. Set {keys}.\n"
+def _summary(source: Path, head: Head, guess: Guess, *, unclear: bool) -> Iterator[str]:
+    """What was read, what it looks like, what is in doubt and what is missing, a line each."""
+    many = f", the first of {head.files} files," if head.files > 1 else ""
+    where = "" if head.file is None else f" of {head.file}{many}"
+    n_rows = len(head.rows)
+    read = f"I read the header and {n_rows} row{'s' * (n_rows != 1)}{where} only."
+    known = ", ".join(f"{role}={column}" for role, column in guess.known().items())
+    yield f"{read} Looks like {_described(guess)}{known}." if known and not unclear else read
+    if unclear:
+        yield (
+            "Could not tell whether these are comparisons, test answers or rankings. The file is"
+            f" written for comparisons; for the others: hushrank init {source} --kind responses,"
+            " or --kind rankings."
         )
-    return _told(len(rows), "comparisons", guess.known(), items_seen(rows, guess), missing)
-
-
-def _told(
-    n_rows: int, kind: str, roles: dict[str, str], seen: int | None, missing: str = ""
-) -> str:
-    known = ", ".join(f"{role}={column}" for role, column in roles.items())
-    looks = f" Looks like {kind}: {known}." if known else ""
-    found = "" if seen is None else f"{seen} items found in those rows; "
-    return (
-        f"I read the header and {n_rows} row{'s' * (n_rows != 1)} only.{looks}\n{missing}"
-        f"{found}the full list of items must come from you,"
-        " because it must not depend on the answers."
+    yield from _doubts(guess)
+    yield from _missing(source, head.columns, guess)
+    if isinstance(guess, ResponseGuess) and guess.layout == "wide":
+        yield (
+            f"{len(guess.items)} columns are taken for items, {guess.items[0]} to"
+            f" {guess.items[-1]}: check that nothing else is among them."
+        )
+        return
+    seen = _items_seen(head, guess)
+    yield (
+        _NO_ITEMS.capitalize()
+        if seen is None
+        else f"{_items(seen)} found in those rows; {_NO_ITEMS}"
     )
 
 
-def _file_lines(source: Path, target: Path, own: _Lines) -> Iterator[str]:
+def _items(count: int) -> str:
+    return f"{count} item{'s' * (count != 1)}"
+
+
+def _described(guess: Guess) -> str:
+    if isinstance(guess, ColumnGuess):
+        return "comparisons: "
+    if isinstance(guess, RankingGuess):
+        return "rankings: "
+    if guess.layout == "long":
+        return "test answers: "
+    return "a test, with a row a person and a column an item: "
+
+
+def _doubts(guess: Guess) -> Iterator[str]:
+    """What may be otherwise, and changes what a release means or whom it protects."""
+    if guess.user is not None and guess.user.doubt is not None:
+        yield f"Check user={guess.user.column}: {guess.user.doubt}."
+    if isinstance(guess, ColumnGuess) and guess.otherwise is not None:
+        yield f"Check {guess.outcome or guess.winner}: {guess.otherwise}."
+
+
+def _missing(source: Path, columns: list[str], guess: Guess) -> Iterator[str]:
+    unknown = guess.unknown()
+    if not unknown:
+        return
+    if isinstance(guess, ResponseGuess) and guess.layout == "wide":
+        number = f" For example: {_NUMBERED.format(source=source)}"
+        yield (
+            "No column says whose sheet it is, and people are protected by it: name it, or add"
+            " one, with another number in every row."
+            f"{number if source.suffix.lower() == '.csv' else ''}"
+        )
+        return
+    keys = " and ".join(f"input.columns.{role}" for role in unknown)
+    how = f" {_ONE_RESULT}" if "outcome" in unknown else ""
+    yield (
+        f"Could not tell which column is {' or '.join(unknown)}."
+        f" Columns: {', '.join(columns)}. Set {keys}.{how}"
+    )
+
+
+def _items_seen(head: Head, guess: Guess) -> int | None:
+    if isinstance(guess, ColumnGuess):
+        return items_seen(head.rows, guess)
+    if isinstance(guess, RankingGuess):
+        return guess.items_seen(head.rows)
+    if guess.item is None:
+        return None
+    return len({text_of(row.get(guess.item)) for row in head.rows} - {""})
+
+
+def _file_lines(
+    source: Path, target: Path, own: KindLines, head: Head, *, unclear: bool
+) -> Iterator[str]:
     """The whole file: what every job has, around what is `own` to a kind of input."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", source.stem).strip("._-")[:100] or "survey"
-    path = _path(source, target)
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", source.resolve().stem).strip("._-")[:100] or "survey"
     yield f"# Proposed by hushrank init from the header and the first {HEAD_ROWS} rows of a file."
     yield "# The lines marked CHOOSE need a value from you. Paths start at the folder of this file."
     yield ""
     yield line("name", scalar(name), "the people whose privacy budget is counted together")
     yield ""
     yield "input:"
-    yield line("  kind", own.kind)
-    yield line("  paths", f"[{scalar(path)}]", "files, folders, or patterns: survey/*.parquet")
+    yield _kind_line(own.kind, unclear=unclear)
+    yield line(
+        "  paths",
+        f"[{scalar(_path(source, target))}]",
+        "files, folders, or patterns: survey/*.parquet",
+    )
+    if head.format is not None:
+        yield line("  format", str(head.format), "whatever the ending of the file")
+    if head.delimiter != ",":
+        yield line("  delimiter", scalar(head.delimiter), "what stands between columns")
     yield from own.input
     yield line("  on_bad_rows", "set-aside", "or fail; such rows go to the confidential folder")
     yield ""
-    if own.items is None:
-        yield choose(
-            "items",
-            f"all that can be {own.done}, for example {{names: [London, Paris]}} or {{file:"
-            " items.txt}",
-        )
-    else:
-        yield line("items", f"{{file: {scalar(own.items)}}}", "as its header names them")
+    yield from own.items
     yield ""
     yield "privacy:"
     yield from own.privacy
     yield ""
+    yield from own.further
     yield line("method", own.method)
     yield line("output", scalar(f"out/{name}"), "what may be shown, and nothing else")
     yield line("confidential", ".hushrank/work", "what must not be shown: keep it private")
     yield "ledger:"
     yield line("  path", ".hushrank/ledger.jsonl", "what was spent; never delete it")
     yield line("  epsilon", own.budget, "the most that may ever be spent on these people")
+    if head.partition is not None:
+        yield "# All dates are ranked together. For a release of its own each night, add:"
+        yield f"# schedule: {{partition: {scalar(head.partition)}}}"
     yield line("runner", "local")
+
+
+def _kind_line(kind: str, *, unclear: bool) -> str:
+    if not unclear:
+        return line("  kind", kind, "if they are not: hushrank init --kind, see its --help")
+    return choose(
+        "  kind",
+        "comparisons (two items, and which of them won), for which the lines below are; for test"
+        " answers or rankings, let hushrank init --kind write another file",
+    )
 
 
 def _path(source: Path, target: Path) -> str:
     return str(source) if source.is_absolute() else os.path.relpath(source, target.parent)
 
 
-def _comparisons_lines(columns: list[str], guess: ColumnGuess) -> _Lines:
-    return _Lines(
-        kind="comparisons",
-        input=(
-            "  columns:",
-            *_column_lines(columns, guess),
-            line("  ties", "drop", "or split (half a win each), or random (a fair coin)"),
-        ),
-        done="compared",
-        privacy=(
-            line("  unit", "user", "protects all answers of one person"),
-            line(
-                "  adjacency",
-                "replace-one",
-                "hides what a person answered; add-remove: also whether",
-            ),
-            choose("  epsilon", "smaller protects more; 1 is strong, 2 to 4 is usual"),
-            line("  max_contributions", "10", "the most answers of one person that count"),
-        ),
-        method="noisy-counts",
-        budget="10",
-    )
+def kind_named(text: str | None) -> Kind | None:
+    """The kind that a person names.
 
-
-def _rankings_lines(guess: RankingGuess, ties: str = "refuse") -> _Lines:
-    meaning = "refuse: set aside; random: a secret coin puts tied items in order"
-    bound = line("  max_contributions", "1", "the most rankings of one person that count")
-    return _Lines(
-        kind="rankings",
-        input=(
-            line("  layout", guess.layout, "long: a row a ranked item; list: a row a ranking"),
-            "  columns:",
-            *(
-                line(f"    {role}", scalar(column), _RANKING_ROLES[role])
-                for role, column in guess.known().items()
-            ),
-            *((line("  ties", ties, meaning),) if guess.layout == "long" else ()),
-        ),
-        done="ranked",
-        privacy=(
-            line("  unit", "local", "each ranking is privatised before it is counted"),
-            line("  mechanism", "mallows"),
-            choose(
-                "  epsilon",
-                "for one moved item; a whole ranking of m items costs m / 2 times as much",
-            ),
-            *((bound,) if guess.user is not None else ()),
-        ),
-        method="borda",
-        budget="50",
-    )
-
-
-def _column_lines(columns: list[str], guess: ColumnGuess) -> Iterator[str]:
-    known, unknown = guess.known(), guess.unknown()
-    for role, meaning in _ROLES.items():
-        if role in known:
-            yield line(f"    {role}", scalar(known[role]), meaning)
-        elif role in unknown:
-            other = " (or write winner: and the column of the winning item)"
-            one_of = ", ".join(map(scalar, columns))
-            yield choose(
-                f"    {role}", f"{meaning}{other if role == 'outcome' else ''}; one of {one_of}"
-            )
+    Raises:
+        ConfigError: there is none of that name.
+    """
+    if text is None:
+        return None
+    try:
+        return Kind(text)
+    except ValueError:
+        raise ConfigError(f"--kind must be {', '.join(Kind)}, got {text[:80]!r}") from None

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import math
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hushrank.flows.propose.columns import PERSON, Row, only_with_meaning, sides_of
+from hushrank.flows.propose.names import Row, only_with_meaning, sides_of
+from hushrank.flows.propose.people import UserGuess, guess_user
+from hushrank.flows.propose.values import holds_numbers
 
 _ITEM = re.compile(
     "item|candidate|option|alternative|choice|product|variety|movie|film|song|artist|team|player"
@@ -26,7 +27,7 @@ class RankingGuess:
     """
 
     layout: str
-    user: str | None = None
+    user: UserGuess | None = None
     item: str | None = None
     rank: str | None = None
     ranking: str | None = None
@@ -34,8 +35,16 @@ class RankingGuess:
 
     def known(self) -> dict[str, str]:
         """Column of each role that was found."""
-        roles = ("user", "item", "rank", "ranking", "contest")
-        return {role: column for role in roles if (column := getattr(self, role)) is not None}
+        found = {"user": self.user.column} if self.user is not None else {}
+        roles = ("item", "rank", "ranking", "contest")
+        return found | {
+            role: column for role in roles if (column := getattr(self, role)) is not None
+        }
+
+    def unknown(self) -> list[str]:
+        """Roles that a person must fill."""
+        needed = ("user", "item", "rank") if self.layout == "long" else ("ranking",)
+        return [role for role in needed if role not in self.known()]
 
     def items_seen(self, rows: Sequence[Row]) -> int:
         """How many items occur in `rows`."""
@@ -55,14 +64,15 @@ def guess_rankings(columns: Sequence[str], rows: Sequence[Row]) -> RankingGuess 
     """
     if sides_of(columns) is not None:
         return None
-    user = only_with_meaning(columns, PERSON)
     lists = [column for column in columns if _holds_lists(rows, column)]
     if len(lists) == 1:
+        user = guess_user(columns, rows, lists, row_a_person=True)
         return RankingGuess(layout="list", user=user, ranking=lists[0])
     item, rank = only_with_meaning(columns, _ITEM), only_with_meaning(columns, _RANK)
-    if user is None or item is None or rank is None or not _holds_numbers(rows, rank):
-        return None
     contest = only_with_meaning(columns, _CONTEST)
+    user = guess_user(columns, rows, [name for name in (item, rank, contest) if name])
+    if user is None or item is None or rank is None or not holds_numbers(rows, rank):
+        return None
     return RankingGuess(layout="long", user=user, item=item, rank=rank, contest=contest)
 
 
@@ -72,15 +82,3 @@ def _holds_lists(rows: Sequence[Row], column: str) -> bool:
         isinstance(value, list) and all(isinstance(item, str | int) for item in value)
         for value in values
     )
-
-
-def _holds_numbers(rows: Sequence[Row], column: str) -> bool:
-    values = [value for row in rows if (value := row.get(column)) not in (None, "")]
-    return bool(values) and all(_is_number(value) for value in values)
-
-
-def _is_number(value: object) -> bool:
-    try:
-        return math.isfinite(float(str(value)))
-    except ValueError:
-        return False

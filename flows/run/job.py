@@ -326,14 +326,17 @@ def files_of(config: SurveyConfig, night: date | None) -> tuple[InputFile, ...]:
         NoFilesError: a path names no file.
         InputError: a file is empty, or of an unknown format.
     """
-    multiline = config.input.multiline
+    multiline, named = config.input.multiline, config.input.delimiter
+    delimiter = "\t" if named == "tab" else named
     if night is None:
         files = list_files(config.input.paths, config.input.format)
-        return tuple(replace(file, multiline=multiline) for file in files)
+        return tuple(replace(file, multiline=multiline, delimiter=delimiter) for file in files)
     paths = [path_on(path, night) for path in config.input.paths]
     partition, window = (config.schedule.partition_on(night), config.schedule.window_on(night))
     files = list_files(paths, config.input.format, partition)
-    return tuple(replace(file, window=window, multiline=multiline) for file in files)
+    return tuple(
+        replace(file, window=window, multiline=multiline, delimiter=delimiter) for file in files
+    )
 
 
 def inputs_of(config: SurveyConfig, *, make_key: bool) -> InputNames:

@@ -72,10 +72,10 @@ def owner_of(number: int) -> tuple[int, int]:
     return tuple(pair)
 
 
-def kept(path: Path, kind: RowKind, *, multiline: bool = False) -> Kept:
+def kept(path: Path, kind: RowKind, *, multiline: bool = False, delimiter: str = ",") -> Kept:
     """What is kept of a file."""
     (file,) = list_files([str(path)])
-    file = replace(file, window=kind.window, multiline=multiline)
+    file = replace(file, window=kind.window, multiline=multiline, delimiter=delimiter)
     schema = check_files([file], kind.columns)[file.path]
     found: Kept = Counter()
     for split in plan_splits(file, schema, kind.columns):

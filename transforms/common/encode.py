@@ -22,6 +22,7 @@ from hushrank.transforms.common.schema import (
     to_numpy,
     to_text,
 )
+from hushrank.transforms.common.words import Words
 
 TIE_WORD = "tie"
 BAD_OUTCOME = np.int8(-128)
@@ -201,8 +202,11 @@ def _outcomes(
 ) -> Outcomes:
     """+1, 0 or -1 a row; `BAD_OUTCOME` where there is none."""
     if columns.winner is not None:
-        return _outcomes_of_winners(batch[columns.winner], catalogue, left, right)
+        winner = batch[columns.winner]
+        return _outcomes_of_winners(winner, catalogue, left, right, columns.words)
     column = batch[columns.outcome]
+    if columns.words is not None:
+        return values_of_words(column, columns.words, BAD_OUTCOME)
     if is_text(column.type):
         return by_distinct(column, _outcomes_of_texts, BAD_OUTCOME)
     values = to_numpy(pc.fill_null(column, 2) if column.null_count else column)
@@ -220,8 +224,27 @@ def _outcomes_of_texts(texts: pa.Array) -> Outcomes:
     return np.take(values, to_numpy(found))
 
 
+def values_of_words(column: pa.Array, words: Words, unknown: np.int8) -> NDArray[np.int8]:
+    """The value of each text of `column`, shape (m,); a number counts as it is written.
+
+    Args:
+        column: of text or numbers.
+        words: what they stand for.
+        unknown: the value of whatever is none of the words, and of nulls.
+    """
+
+    def values(distinct: pa.Array) -> NDArray[np.int8]:
+        texts = to_text(distinct) if is_text(distinct.type) else distinct.cast(pa.large_string())
+        known = to_text(pa.array([word for word, _ in words.meanings], pa.large_string()))
+        found = pc.index_in(pc.utf8_lower(texts), value_set=pc.utf8_lower(known), skip_nulls=True)
+        meant = np.array([*(value for _, value in words.meanings), unknown], np.int8)
+        return np.take(meant, to_numpy(pc.fill_null(found, -1)))
+
+    return by_distinct(column, values, unknown)
+
+
 def _outcomes_of_winners(
-    column: pa.Array, catalogue: Catalogue, left: Codes, right: Codes
+    column: pa.Array, catalogue: Catalogue, left: Codes, right: Codes, words: Words | None
 ) -> Outcomes:
     winner = catalogue.codes(column)
     left_won, right_won = winner == left, winner == right
@@ -230,11 +253,14 @@ def _outcomes_of_winners(
     neither = ~(left_won | right_won)
     if neither.any():
         outcome[neither] = BAD_OUTCOME
-        outcome[(winner == UNKNOWN) & _is_tie_word(column)] = 0
+        outcome[(winner == UNKNOWN) & _is_tie_word(column, words)] = 0
     return outcome
 
 
-def _is_tie_word(column: pa.Array) -> Mask:
+def _is_tie_word(column: pa.Array, words: Words | None) -> Mask:
+    if words is not None:
+        ties: Mask = values_of_words(column, words, BAD_OUTCOME) == 0
+        return ties
     if not is_text(column.type):
         return np.zeros(len(column), np.bool_)
     return by_distinct(column, _are_tie_words, np.False_)

@@ -17,6 +17,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hushrank.transforms.common.plain_text import hidden_character
+from hushrank.transforms.common.words import Words
 
 
 class InputError(ValueError):
@@ -72,6 +73,8 @@ class ComparisonColumns:
         winner: the item that won, or the word `tie`.
         user: whose row it is; may be None where the unit of privacy is one comparison.
         event: identity of the event; rows of one user, pair and event are copies of each other.
+        words: what texts of `outcome` stand for instead of +1, -1 and 0; with `winner`: which texts
+            mean a tie instead of the word `tie`.
     """
 
     left: str
@@ -80,6 +83,7 @@ class ComparisonColumns:
     winner: str | None
     user: str | None
     event: str | None
+    words: Words | None = None
 
     def names(self) -> list[str]:
         """The columns that must exist, each once."""
@@ -93,7 +97,7 @@ class ComparisonColumns:
     def roles(self) -> list[tuple[str, str]]:
         """Role and name of each column."""
         chosen = ((field.name, getattr(self, field.name)) for field in fields(self))
-        return [(role, name) for role, name in chosen if name is not None]
+        return [(role, name) for role, name in chosen if isinstance(name, str)]
 
 
 def check_schema(
@@ -216,9 +220,12 @@ def _decoded(value: bytes | None) -> str | None:
 
 
 def _no_header(path: str, names: list[str], found: list[str]) -> str:
-    for mark, name in ((";", "semicolons"), ("\t", "tabs")):
+    for mark, name, value in ((";", "semicolons", '";"'), ("\t", "tabs", "tab")):
         if len(found) == 1 and set(names) & set(found[0].split(mark)):
-            return f"{path}: columns are separated by {name}. Save the file with commas."
+            return (
+                f"{path}: columns are separated by {name}. Set input.delimiter: {value}, or save"
+                " the file with commas."
+            )
     return (
         f"{path}: the first line names none of the columns {', '.join(names)}. It must name the"
         " columns: add such a line, or correct input.columns."

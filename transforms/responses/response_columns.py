@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from hushrank.transforms.common.schema import WIDE_ITEM
+from hushrank.transforms.common.words import Words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -16,12 +17,14 @@ class ResponseColumns:
         item: which item was answered, by name or by position in the catalogue.
         correct: 1 where the answer was right, 0 where it was wrong.
         order: when, or as which attempt, the answer was given; None: answers have no order.
+        words: what texts of `correct` stand for instead of 1 and 0.
     """
 
     user: str
     item: str
     correct: str
     order: str | None = None
+    words: Words | None = None
 
     def names(self) -> list[str]:
         """The columns that must exist, each once."""
@@ -44,12 +47,13 @@ class WideColumns:
     Attributes:
         user: whose row it is.
         items: the catalogue's names, which are names of columns; empty cells were not answered.
-        order: as in `ResponseColumns`.
+        order, words: as in `ResponseColumns`.
     """
 
     user: str
     items: tuple[str, ...]
     order: str | None = None
+    words: Words | None = None
 
     def names(self) -> list[str]:
         """The columns that must exist, each once."""

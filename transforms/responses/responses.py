@@ -14,8 +14,15 @@ from numpy.typing import NDArray
 
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue
-from hushrank.transforms.common.encode import Rules, missing, pseudonyms, rejected_rows
+from hushrank.transforms.common.encode import (
+    Rules,
+    missing,
+    pseudonyms,
+    rejected_rows,
+    values_of_words,
+)
 from hushrank.transforms.common.schema import by_distinct, is_text, to_numpy, to_text
+from hushrank.transforms.common.words import Words
 from hushrank.transforms.responses.answer_sheets import Responses
 from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
 
@@ -60,7 +67,7 @@ def encode_responses(
     if isinstance(columns, WideColumns):
         return _encode_wide(batch, columns, keyed_hash)
     item = catalogue.codes(batch[columns.item]).astype(np.int64)
-    answer = _marks(batch[columns.correct])
+    answer = _marks(batch[columns.correct], columns.words)
     order, order_rules = _order(batch, columns.order)
     rules = [
         (_NO_USER, missing(batch, columns.user)),
@@ -80,7 +87,7 @@ def encode_responses(
 def _encode_wide(
     batch: pa.RecordBatch, columns: WideColumns, keyed_hash: KeyedHash
 ) -> EncodedResponses:
-    marks = np.column_stack([_marks(batch[name]) for name in columns.items])
+    marks = np.column_stack([_marks(batch[name], columns.words) for name in columns.items])
     order, order_rules = _order(batch, columns.order)
     rules = [
         (_NO_USER, missing(batch, columns.user)),
@@ -112,10 +119,12 @@ def _people(column: pa.Array, rows: Integers, keyed_hash: KeyedHash) -> tuple[Ha
     return pseudonyms(column.take(starts), keyed_hash), np.cumsum(first) - 1
 
 
-def _marks(column: pa.Array) -> Marks:
+def _marks(column: pa.Array, words: Words | None) -> Marks:
     """1 right, 0 wrong, `_NONE` no answer, `_BAD` anything else."""
     if pa.types.is_null(column.type):
         return np.full(len(column), _NONE, np.int8)
+    if words is not None:
+        return _marks_of_words(column, words)
     if is_text(column.type):
         return by_distinct(column, _marks_of_texts, np.int8(_NONE))
     if pa.types.is_boolean(column.type):
@@ -127,6 +136,20 @@ def _marks(column: pa.Array) -> Marks:
     valid = (values == 0) | (values == 1)
     marks = np.where(valid, values, _BAD).astype(np.int8)
     return np.where(missing, np.int8(_NONE), marks)
+
+
+def _marks_of_words(column: pa.Array, words: Words) -> Marks:
+    marks = values_of_words(column, words, np.int8(_BAD))
+    unanswered = _null(column)
+    if is_text(column.type):
+        unanswered |= (marks == _BAD) & by_distinct(column, _are_unanswered, np.False_)
+    marks[unanswered] = _NONE
+    return marks
+
+
+def _are_unanswered(texts: pa.Array) -> Mask:
+    empty = pa.array(NOT_ANSWERED_TEXTS, pa.large_string())
+    return to_numpy(pc.is_in(to_text(texts), value_set=empty))
 
 
 def _marks_of_texts(texts: pa.Array) -> Marks:

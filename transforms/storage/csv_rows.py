@@ -29,6 +29,7 @@ def read_csv_rows(
     block_bytes: int,
     *,
     multiline: bool,
+    delimiter: str = ",",
 ) -> Iterator[tuple[pa.Table, tuple[str, ...]]]:
     """Rows of `stream`, in order, and the records that are no rows.
 
@@ -39,8 +40,9 @@ def read_csv_rows(
         block_bytes: read at once.
         multiline: whether quoted fields may hold line ends. One row with an open quote then
             swallows those after it.
+        delimiter: what stands between columns, one character.
     """
-    reader = _Reader(schema, tuple(header), multiline)
+    reader = _Reader(schema, tuple(header), multiline, delimiter)
     is_first = True
     for records in read_records(stream, block_bytes, carriage_returns=True, quoted=multiline):
         yield reader.read(records, has_header=is_first)
@@ -52,6 +54,7 @@ class _Reader:
     schema: pa.Schema
     header: tuple[str, ...]
     multiline: bool
+    delimiter: str
 
     def read(self, records: Records, *, has_header: bool) -> tuple[pa.Table, tuple[str, ...]]:
         """The rows of a block, and its records that are no rows."""
@@ -70,8 +73,10 @@ class _Reader:
         if QUOTE not in records.content:
             return np.zeros(len(records), np.bool_)
         inside = r'[^"]' if self.multiline else r'[^"\r\n]'
-        cell = rf'(?:[^",\r\n]+|"(?:{inside}|"")*")?'
-        whole = pc.match_substring_regex(records.values(), rf"^{cell}(?:,{cell})*{_LINE_END}$")
+        between = self.delimiter
+        cell = rf'(?:[^"{between}\r\n]+|"(?:{inside}|"")*")?'
+        pattern = rf"^{cell}(?:{between}{cell})*{_LINE_END}$"
+        whole = pc.match_substring_regex(records.values(), pattern)
         return ~to_numpy(whole)
 
     def _parse(
@@ -112,7 +117,9 @@ class _Reader:
                     column_names=[str(place) for place in range(len(self.header))],
                 ),
                 pyarrow.csv.ParseOptions(
-                    newlines_in_values=self.multiline, invalid_row_handler=set_aside
+                    delimiter=self.delimiter,
+                    newlines_in_values=self.multiline,
+                    invalid_row_handler=set_aside,
                 ),
                 pyarrow.csv.ConvertOptions(
                     check_utf8=False,

@@ -68,6 +68,7 @@ class InputFile:
     format: FileFormat
     window: Window | None = None  # which of its rows belong to the job; None: all
     multiline: bool = False  # of CSV: whether quoted fields may hold line ends
+    delimiter: str = ","  # of CSV: what stands between columns, one character
 
     def identity(self) -> list[str | int]:
         """What of it enters the release key."""
@@ -157,7 +158,7 @@ def _stated(file: InputFile) -> pa.Schema:
     if file.format is FileFormat.PREFLIB:
         preflib.read_header(file.path, head)
         return preflib.SCHEMA
-    return pa.schema([(name, pa.string()) for name in csv_header(file.path, head)])
+    return pa.schema([(name, pa.string()) for name in csv_header(file.path, head, file.delimiter)])
 
 
 def column_names_of(file: InputFile) -> list[str]:
@@ -192,12 +193,13 @@ def _declared(file: InputFile, columns: Columns) -> pa.Schema:
     return pa.schema(list(types.items()))
 
 
-def csv_header(path: str, head: bytes) -> list[str]:
+def csv_header(path: str, head: bytes, delimiter: str = ",") -> list[str]:
     """Names of the columns, from the first line of a CSV file.
 
     Args:
         path: for the message.
         head: the first `HEADER_BYTES` of the file.
+        delimiter: between columns.
 
     Raises:
         InputError: the first line is no header.
@@ -206,7 +208,7 @@ def csv_header(path: str, head: bytes) -> list[str]:
     if len(line) >= HEADER_BYTES - len(BYTE_ORDER_MARK):
         raise InputError(f"{path}: the header line is longer than 1 MiB. Write fewer columns.")
     try:
-        names = next(csv.reader([line.decode()], strict=True), [])
+        names = next(csv.reader([line.decode()], strict=True, delimiter=delimiter), [])
     except UnicodeDecodeError:
         raise InputError(f"{path}: the header is not UTF-8 text. Save the file as UTF-8.") from None
     except csv.Error:  # a row, perhaps: it is not shown
@@ -304,6 +306,8 @@ def _is_input(relative: PurePath) -> bool:
 
 def _format_of(path: str) -> FileFormat:
     ending = Path(path).suffix.lower()
+    if ending == ".gz":
+        raise InputError(f"{path}: is compressed with gzip, which is not read. Unpack it: gunzip.")
     if ending not in ENDINGS:
         raise InputError(
             f"{path}: unknown ending {ending or '(none)'}. Known: {', '.join(ENDINGS)};"

@@ -232,11 +232,14 @@ def _read_parquet(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
 
 
 def _read_csv(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
-    header = csv_header(split.file.path, stream.read(HEADER_BYTES))
+    file = split.file
+    header = csv_header(file.path, stream.read(HEADER_BYTES), file.delimiter)
     _after_mark(stream)
     items = dict.fromkeys(split.items, ITEM_TYPE)
     schema = pa.schema([(name, items.get(name, pa.string())) for name in split.to_read.names])
-    rows = read_csv_rows(stream, header, schema, BLOCK_BYTES, multiline=split.file.multiline)
+    rows = read_csv_rows(
+        stream, header, schema, BLOCK_BYTES, multiline=file.multiline, delimiter=file.delimiter
+    )
     yield from itertools.starmap(_batch, rows)
 
 

@@ -181,7 +181,7 @@ ANSWERS: dict[str, tuple[str, bytes]] = {
 
 # It proposes what it can, and leaves the rest to the person.
 INIT_TAKES = {
-    *("csv-column-twice", "csv-column-gone", "csv-many-columns"),
+    *("csv-column-twice", "csv-column-gone", "csv-many-columns", "csv-semicolons"),
     *("parquet-column-gone", "parquet-no-columns", "parquet-floats", "parquet-struct"),
 }
 

@@ -502,6 +502,64 @@ def test_a_link_does_not_hide_that_output_holds_the_confidential_folder(tmp_path
     ]
 
 
+WORDS_AND_LOSERS = [
+    (
+        {"input.columns": {"outcome": "o", "loser": "l"}},
+        ["input.columns.loser: needs columns.winner, the item that won; add it"],
+    ),
+    (
+        {"input.columns": {"winner": "w", "loser": "l", "left": "x"}},
+        ["input.columns.left: is not read where winner and loser name the items; remove it"],
+    ),
+    (
+        {"input.columns": {"winner": "w", "loser": "l"}, "input.words": {"tie": ["draw"]}},
+        ["input.words: mean nothing where winner and loser name the items; remove it"],
+    ),
+    (
+        {"input.words": {"left": ["a"], "right": ["A "]}},
+        ["input.words.right: the word A  stands for left already"],
+    ),
+    (
+        {"input.words": {"tie": ["draw"]}},
+        [
+            "input.words.left: missing; which words say that the left item won?",
+            "input.words.right: missing; which words say that the right item won?",
+        ],
+    ),
+    (
+        {"input.columns": {"winner": "w"}, "input.words": {"left": ["a"], "tie": ["draw"]}},
+        [
+            "input.words.left: is for columns.outcome; columns.winner names the item that won."
+            " Write outcome instead of winner, or remove this line"
+        ],
+    ),
+    (
+        {"input.words": {}},
+        ["input.words: needs at least one word for left or right or tie; or remove it"],
+    ),
+]
+
+
+@pytest.mark.parametrize(("changes", "messages"), WORDS_AND_LOSERS)
+def test_words_and_losers_fit_the_columns(changes, messages):
+    assert refusal(changes) == [f"survey.yaml: {message}" for message in messages]
+
+
+def test_a_winner_and_a_loser_are_the_two_items():
+    config = load(input__columns={"user": "u", "winner": "w", "loser": "l"})
+    columns = config.comparison_columns()
+    assert (columns.left, columns.right, columns.winner) == ("w", "l", "w")
+    assert columns.names() == ["w", "l", "u"]
+
+
+def test_words_may_look_like_numbers_and_truths():
+    Path("survey.yaml").write_text(
+        CONTRACT.replace("  ties:", "  words: {left: [1, yes], right: [2, false]}\n  ties:")
+    )
+    words = load_config(Path("survey.yaml")).comparison_columns().words
+    assert words.meanings == (("1", 1), ("yes", 1), ("2", -1), ("false", -1))
+
+
 def test_a_missing_items_file_is_named(tmp_path):
     assert refusal({"items": {"file": "items.csv"}}) == [
         f"survey.yaml: items.file: {tmp_path}/items.csv: no such file;"
@@ -517,6 +575,11 @@ CHANGES_THE_RELEASE = [
     {"input.on_bad_rows": "fail"},
     {"input.format": "csv"},
     {"input.multiline": True},
+    {"input.delimiter": ";"},
+    {"input.delimiter": "tab"},
+    {"input.columns": {"user": "user", "winner": "item_i", "loser": "item_j"}},
+    {"input.words": {"left": ["1"], "right": ["2"], "tie": ["0"]}},
+    {"input.words": {"left": ["1"], "right": ["2"], "tie": ["3"]}},
     {"items": {"names": ["London", "Barcelona", "Milano", "Paris", "St.Gallen", "Stockholm"]}},
     {"items": {"count": 6}},
     {"privacy.unit": "comparison", "privacy.max_contributions": ABSENT}
@@ -551,6 +614,7 @@ def test_the_job_hash_tells_apart_everything_that_changes_the_release():
         {"privacy.delta": 0},
         {"input.on_bad_rows": "set-aside"},
         {"input.multiline": False},
+        {"input.delimiter": ","},
         {"input.columns": {"left": "item_i", "right": "item_j"}},
         {"input.paths": ["./survey/../survey/*.parquet", "survey/*.parquet"]},
     ],

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from hushrank.flows.propose.columns import ColumnGuess, guess_columns, items_seen
+from hushrank.flows.propose.columns import ColumnGuess, ResultWords, guess_columns, items_seen
+from hushrank.flows.propose.names import TIES
+from hushrank.flows.propose.people import Sureness
 
 ROW = {"a": "London", "b": "Paris"}
 
@@ -19,8 +21,10 @@ def test_the_names_of_the_real_data():
         ["user", "item_i", "item_j", "outcome", "win1_adj", "win2_adj"],
         [{"user": 1, "item_i": 0, "item_j": 1, "outcome": 1, "win1_adj": 1.0, "win2_adj": 0.0}],
     )
-    assert found == ColumnGuess("user", "item_i", "item_j", "outcome", None, None)
+    roles = {"user": "user", "left": "item_i", "right": "item_j", "outcome": "outcome"}
+    assert found.known() == roles
     assert found.unknown() == []
+    assert (found.user.sureness, found.user.doubt) == (Sureness.NAMED, None)
 
 
 def test_the_analysts_file():
@@ -30,10 +34,54 @@ def test_the_analysts_file():
 
 
 @pytest.mark.parametrize(
-    "column", ["user", "User_ID", "userId", "annotator", "person id", "participant", "voter-id"]
+    "column",
+    [
+        *("user", "User_ID", "userId", "annotator", "person id", "participant", "voter-id"),
+        *("turker", "idstud", "Matrikelnummer", "worker", "judge", "rater", "respondent"),
+        *("student", "voter", "uid", "person", "subject", "public_username", "workerid"),
+        *("anon_user_hash", "crowd_worker", "PROLIFIC_PID", "Subject Nr", "evaluators"),
+    ],
 )
 def test_a_person_has_many_names(column):
-    assert guess_columns([column, "a", "b"], []).user == column
+    found = guess_columns([column, "a", "b"], []).user
+    assert (found.column, found.sureness) == (column, Sureness.NAMED)
+
+
+@pytest.mark.parametrize(
+    "column", ["Session ID", "session", "ip_hash", "tourney_id", "device-id", "cookie", "IP"]
+)
+def test_a_session_is_no_person_and_its_doubt_is_said(column):
+    found = guess_columns([column, "a", "b"], []).user
+    assert (found.column, found.sureness) == (column, Sureness.GROUP)
+    assert "a person with several of them is protected in each alone" in found.doubt
+
+
+def test_an_id_is_a_person_s_only_if_one_has_several_rows():
+    rows = [ROW | {"id": number, "choice": "Paris"} for number in (1, 1, 2)]
+    found = guess_columns(list(rows[0]), rows).user
+    assert (found.column, found.sureness) == ("id", Sureness.NUMBERED)
+    assert "if every row has its own, people are not protected" in found.doubt
+    assert guess_columns(list(rows[0]), rows[1:]).user is None
+
+
+def test_the_last_column_is_the_person_s_where_all_others_have_a_role():
+    rows = [ROW | {"who": 1, "choice": "Paris"}]
+    found = guess_columns(list(rows[0]), rows).user
+    assert (found.column, found.sureness) == ("who", Sureness.LEFT_OVER)
+    assert found.doubt.startswith("a guess, because no other column is left")
+    for more in ({"when": 3}, {"choice": "?"}):  # another is left; the result is not known
+        assert guess_columns(list(rows[0] | more), [rows[0] | more]).user is None
+
+
+@pytest.mark.parametrize("column", ["time", "Date", "comment", "score", "question_id", "row"])
+def test_the_last_column_is_nobody_s_if_it_is_about_the_row(column):
+    assert guess(f"a b choice {column}", **ROW, choice="Paris", **{column: "x"}).user is None
+
+
+def test_a_name_and_an_id_of_one_thing_are_one():
+    assert guess("a b tourney_name tourney_id").user.column == "tourney_id"
+    assert guess("a b user_name user_id").user.column == "user_id"
+    assert guess("a b student judge_id").user is None
 
 
 @pytest.mark.parametrize("columns", ["x a b", "user_agent a b", "user student a b"])
@@ -51,7 +99,13 @@ def test_a_person_is_not_guessed_without_one_clear_name(columns):
         ("item1 item2", ("item1", "item2")),
         ("first_option second_option", ("first_option", "second_option")),
         ("left right left_time right_time", ("left", "right")),
-        ("model_a model_b chat_a chat_b", (None, None)),
+        ("model_a model_b chat_a chat_b", ("model_a", "model_b")),
+        ("conversation_a conversation_b model_a model_b", ("model_a", "model_b")),
+        ("school1 school2 win1 win2 tied", ("school1", "school2")),
+        ("player_1_id player_2_id player_1_name player_2_name", ("player_1_name", "player_2_name")),
+        ("item1 item2 item3", (None, None)),
+        ("variety_a variety_b variety_c", (None, None)),
+        ("dog_a dog_b cat_a cat_b", (None, None)),
         ("a c", (None, None)),
         ("item_a thing_b", (None, None)),
         ("i", (None, None)),
@@ -75,7 +129,124 @@ def test_items_are_a_winner(value, column):
     assert (found.outcome, found.winner) == (None, column)
 
 
-@pytest.mark.parametrize("value", ["Rome", "left", 2, None, ""])
+@pytest.mark.parametrize(
+    ("columns", "pair"),
+    [("dog_a dog_b cat_a cat_b", "cat"), ("cat_a cat_b dog_a dog_b", "cat")],
+)
+def test_of_pairs_that_are_as_likely_the_one_with_a_result_is_taken(columns, pair):
+    row = {f"{name}_{side}": f"{name}{side}" for name in ("cat", "dog") for side in "ab"}
+    found = guess_columns([*columns.split(), "winner"], [row | {"winner": "catb"}])
+    assert found.sides == (f"{pair}_a", f"{pair}_b")
+
+
+def words_of(column: str, *values: object) -> ColumnGuess:
+    rows = [{"model_a": "x", "model_b": "y", column: value} for value in values]
+    return guess_columns(["model_a", "model_b", column], rows)
+
+
+ARENA = ["model_a", "model_b", "tie", "both_bad", "tie (bothbad)"]
+
+
+@pytest.mark.parametrize("values", [ARENA, ARENA[:1], ["Model_B ", "tie"], [None, "model_a", ""]])
+def test_the_words_of_an_arena_are_a_result(values):
+    found = words_of("winner", *values)
+    assert (found.outcome, found.winner) == ("winner", None)
+    assert found.words == ResultWords(("model_a",), ("model_b",), TIES)
+    assert {"tie", "both_bad", "tie (bothbad)"} <= set(TIES)
+
+
+@pytest.mark.parametrize(
+    ("values", "left", "right"),
+    [
+        (["left", "right"], "left", "right"),
+        (["A", "B", "tie"], "a", "b"),
+        (["first"], "first", "second"),
+        (["2", "1", "0"], "1", "2"),
+        ([2], "1", "2"),
+        (["model 2"], "model 1", "model 2"),
+        (["Option A"], "option a", "option b"),
+    ],
+)
+def test_a_result_may_name_the_side(values, left, right):
+    words = words_of("label", *values).words
+    assert (words.left, words.right) == ((left,), (right,))
+
+
+def test_nothing_but_ties_leaves_two_readings_and_says_so():
+    found = words_of("winner", "tie", "both_bad")
+    assert found.winner == "winner"
+    assert "words: {left: [model_a], right: [model_b], tie: [tie]}" in found.otherwise
+
+
+def test_ties_of_a_winner_may_be_called_otherwise():
+    found = words_of("winner", "x", "draw")
+    assert (found.winner, found.words) == ("winner", ResultWords(tie=TIES))
+    assert found.otherwise is None
+
+
+def test_ones_and_noughts_say_who_won_and_the_other_reading_is_said():
+    found = words_of("label", 0, 1)
+    assert found.words == ResultWords(("1",), ("0",))
+    assert found.otherwise == "if 0 means a tie and -1 that right won, remove the section words"
+    found = words_of("label", 1, 1)
+    assert found.words is None
+    assert found.otherwise == 'if 0 means that right won, add: words: {left: ["1"], right: ["0"]}'
+    found = words_of("label", 0, 1, -1)
+    assert (found.words, found.otherwise) == (None, None)
+
+
+@pytest.mark.parametrize(
+    ("column", "words"),
+    [
+        ("a_won", ResultWords(("1", "true"), ("0", "false"))),
+        ("model_b_wins", ResultWords(("0", "false"), ("1", "true"))),
+        ("won", None),
+    ],
+)
+def test_a_column_may_say_of_one_side_whether_it_won(column, words):
+    assert words_of(column, True, False).words == words
+
+
+def test_a_result_in_several_columns_is_left_to_the_person():
+    row = {"school1": "x", "school2": "y", "win1": 1, "win2": 0, "tied": 0, "student": 1}
+    found = guess_columns(list(row), [row])
+    assert found.unknown() == ["outcome"]
+
+
+def test_a_result_without_a_name_is_known_by_its_values():
+    assert guess("who a b pippo", who=1, **ROW, pippo="Paris").winner == "pippo"
+    assert guess("who a b pippo", who=1, **ROW, pippo=1).outcome is None
+
+
+TENNIS = "tourney_id tourney_name winner_id winner_seed winner_name winner_rank loser_id loser_seed"
+
+
+def test_winners_and_losers_are_the_items():
+    found = guess(f"{TENNIS} loser_name loser_rank score w_ace l_ace", winner_name="x")
+    assert found.known() == {
+        "user": "tourney_id",
+        "winner": "winner_name",
+        "loser": "loser_name",
+    }
+    assert found.unknown() == []
+
+
+@pytest.mark.parametrize("columns", ["winner loser", "winner_id loser_id", "chosen rejected"])
+def test_winners_and_losers_have_several_names(columns):
+    found = guess(f"user {columns}")
+    assert (found.winner, found.loser) == tuple(columns.split())
+
+
+def test_a_column_about_winners_is_no_item():
+    assert guess("user winner_rank loser_rank").sides is None
+
+
+def test_sides_with_a_result_come_before_winners_and_losers():
+    found = guess("user a b winner loser", **ROW, winner="Paris", loser="London")
+    assert (found.sides, found.winner, found.loser) == (("a", "b"), "winner", None)
+
+
+@pytest.mark.parametrize("value", ["Rome", None, ""])
 def test_a_result_that_is_neither_is_left_to_the_person(value):
     found = guess("user a b winner", **ROW, winner=value)
     assert (found.outcome, found.winner) == (None, None)

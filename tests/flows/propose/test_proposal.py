@@ -14,7 +14,14 @@ from hypothesis import strategies as st
 
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import load_config
-from hushrank.flows.propose.proposal import ConfigProposal, propose_config, write_proposal
+from hushrank.flows.propose import sections
+from hushrank.flows.propose.proposal import (
+    ConfigProposal,
+    Kind,
+    kind_named,
+    propose_config,
+    write_proposal,
+)
 from hushrank.transforms.common.plain_text import hidden_character
 
 ROWS = [
@@ -26,6 +33,7 @@ ROWS = [
 ]
 SIXTH = {"student": "s4", "a": "Atlantis", "b": "Utopia", "choice": "neither"}
 TARGET = Path("survey.yaml")
+CHOSEN = {"items": "{count: 6}", "epsilon": "2", "max_contributions": "15"}
 
 
 @pytest.fixture(autouse=True)
@@ -75,11 +83,12 @@ def test_the_transcript(name, write):
     )
     assert write_proposal(proposal, TARGET) == (
         f"{proposal.summary}\n"
-        "Wrote survey.yaml; 2 lines in it are marked CHOOSE (the items, epsilon)."
-        " Next: hushrank validate survey.yaml"
+        "Wrote survey.yaml; 3 lines in it are marked CHOOSE (the items, epsilon, answers a person)."
+        " Next: fill in what is marked (hushrank plan survey.yaml says what each epsilon is worth),"
+        " then hushrank validate survey.yaml"
     )
     assert TARGET.read_text() == proposal.text
-    assert proposal.text.count("# CHOOSE") == 2
+    assert proposal.text.count("# CHOOSE") == 3
 
 
 @pytest.mark.parametrize(("name", "write"), WRITERS)
@@ -106,16 +115,20 @@ def test_an_unfilled_proposal_names_its_lines():
     with pytest.raises(ConfigError) as caught:
         load_config(TARGET)
     assert str(caught.value).split("\n") == [
-        "survey.yaml: items: line 17 is marked CHOOSE and has no value yet; all that can be"
-        " compared, for example {names: [London, Paris]} or {file: items.txt}",
-        "survey.yaml: privacy.epsilon: line 22 is marked CHOOSE and has no value yet;"
+        "survey.yaml: items: line 20 is marked CHOOSE and has no value yet; all that can be"
+        " compared, for example {names: [London, Paris]}, {file: items.txt}, or {count: 6} for the"
+        " numbers 0 to 5",
+        "survey.yaml: privacy.epsilon: line 25 is marked CHOOSE and has no value yet;"
         " smaller protects more; 1 is strong, 2 to 4 is usual",
+        "survey.yaml: privacy.max_contributions: line 26 is marked CHOOSE and has no value yet; how"
+        " many answers of one person count at most, from how the survey was made and never counted"
+        " in the answers: 15 if everybody was asked 15 questions; fewer need less noise",
     ]
 
 
 def test_a_filled_proposal_is_valid(tmp_path):
     proposal = propose_config(write_csv(Path("answers.csv"), ROWS), TARGET)
-    TARGET.write_text(choose(proposal.text, {"items": "{count: 6}", "epsilon": "2"}))
+    TARGET.write_text(choose(proposal.text, CHOSEN))
     config = load_config(TARGET)
     columns = config.comparison_columns()
     assert (columns.user, columns.left, columns.right) == ("student", "a", "b")
@@ -127,15 +140,18 @@ def test_a_filled_proposal_is_valid(tmp_path):
 
 def test_what_cannot_be_guessed_is_asked_for():
     source = Path("odd.csv")
-    source.write_text("who,a,b,verdict\n1,x,y,x\n")
+    source.write_text("who,a,b,when,verdict\n1,x,y,z,?\n")
     proposal = propose_config(source, TARGET)
     assert proposal.summary.split("\n")[:2] == [
         "I read the header and 1 row only. Looks like comparisons: left=a, right=b.",
-        "Could not tell which column is user or outcome. Columns: who, a, b, verdict."
-        " Set input.columns.user and input.columns.outcome.",
+        "Could not tell which column is user or outcome. Columns: who, a, b, when, verdict."
+        " Set input.columns.user and input.columns.outcome. One column must say who won: 1, -1 or"
+        " 0, the name of the item, or words (input.words). Where scores or several columns say it,"
+        " make one column of them first.",
     ]
-    assert proposal.choices == ("the column user", "the column outcome", "the items", "epsilon")
-    choices = {"items": "{count: 6}", "epsilon": "2", "user": "who", "outcome": "verdict"}
+    asked = ("the column user", "the column outcome", "the items", "epsilon", "answers a person")
+    assert proposal.choices == asked
+    choices = CHOSEN | {"user": "who", "outcome": "verdict"}
     TARGET.write_text(choose(proposal.text, choices))
     assert load_config(TARGET).input.columns.outcome == "verdict"
     del choices["outcome"]
@@ -144,9 +160,24 @@ def test_what_cannot_be_guessed_is_asked_for():
         load_config(TARGET)
     assert str(caught.value) == (
         "survey.yaml: input.columns.outcome: line 13 is marked CHOOSE and has no value yet;"
-        " 1: left won, -1: right won, 0: a tie (or write winner: and the column of the winning"
-        " item); one of who, a, b, verdict"
+        " 1: left won, -1: right won, 0: a tie; one of who, a, b, when, verdict. Or write winner:"
+        " and the column of the winning item. Where scores or several columns say who won, first"
+        " make one column of them"
     )
+
+
+def test_without_a_column_of_people_single_answers_can_be_protected():
+    proposal = propose_config(write_csv(Path("a.csv"), [{"a": "x", "b": "y", "y": "1"}]), TARGET)
+    assert proposal.choices[0] == "the column user"
+    line = next(line for line in proposal.text.splitlines() if line.startswith("    user:"))
+    assert line.endswith(
+        "Does no column say so? Remove this line and max_contributions, and write unit: comparison,"
+        " which protects single answers and not people"
+    )
+    text = proposal.text.replace(line + "\n", "").replace("unit: user", "unit: comparison")
+    text = re.sub(r"  max_contributions:.*\n", "", text)
+    TARGET.write_text(choose(text, {"items": "{names: [x, y]}", "epsilon": "1"}))
+    assert load_config(TARGET).comparison_columns().user is None
 
 
 def test_a_header_without_rows_still_gives_a_proposal():
@@ -170,7 +201,7 @@ def test_paths_start_at_the_folder_of_the_yaml_file(tmp_path):
         target = folder / "survey.yaml"
         text = propose_config(source, target).text
         assert f"paths: [{written}]" in text
-        target.write_text(choose(text, {"items": "{count: 6}", "epsilon": "2"}))
+        target.write_text(choose(text, CHOSEN))
         assert load_config(target).input.paths == (str(tmp_path / "answers.csv"),)
 
 
@@ -184,9 +215,9 @@ def test_any_column_name_survives_the_yaml_file(person, other):
     """Quotes, colons, line ends, `# CHOOSE`: in a value (left, right) and in a comment (first)."""
     left, right = f"{other}_left", f"{other}_right"
     source, target = Path("any.parquet"), Path("any.yaml")
-    pq.write_table(pa.table({f"{person}\n{person}": ["x"], left: ["x"], right: ["y"]}), source)
+    pq.write_table(pa.table({f"{person}\n{person}": ["?"], left: ["x"], right: ["y"]}), source)
     proposal = propose_config(source, target)
-    choices = {"items": "{count: 6}", "epsilon": "2", "user": "u", "outcome": "o"}
+    choices = CHOSEN | {"user": "u", "outcome": "o"}
     target.write_text(choose(proposal.text, choices), encoding="utf-8")
     columns = load_config(target).input.columns
     assert (columns.left, columns.right) == (left, right)
@@ -207,14 +238,26 @@ def test_a_column_name_that_a_terminal_would_obey_is_not_proposed():
     [
         ("a.csv", b"", "a.csv: the file is empty (0 bytes). Remove it, or write it again."),
         (
-            "a.csv",
-            b"user;left;right\n1;2;3\n",
-            "a.csv: columns are separated by semicolons; save it with commas",
-        ),
-        (
             "a.parquet",
             b"PAR1 and no more",
             "a.parquet: not a complete Parquet file (truncated or damaged). Write it again.",
+        ),
+        (
+            "a.csv.gz",
+            b"\x1f\x8b",
+            "a.csv.gz: is compressed with gzip, which is not read; unpack it first: gunzip --keep"
+            " a.csv.gz",
+        ),
+        (
+            "a.json",
+            b"[]",
+            "a.json: is JSON; JSON Lines, with one object a line, are read. Of one list of objects"
+            " make them with: jq -c '.[]' a.json > a.jsonl",
+        ),
+        (
+            "a.xlsx",
+            b"PK",
+            "a.xlsx: is a spreadsheet; save it as CSV (UTF-8, columns separated by commas)",
         ),
         ("a.jsonl", b'{"user": 1}\n[1]\n', "a.jsonl: damaged, not readable as jsonl"),
         ("a.jsonl", b'{"user": 1}\n{secret\n', "a.jsonl: damaged, not readable as jsonl"),
@@ -229,12 +272,29 @@ def test_a_file_that_cannot_be_read_is_refused_without_quoting_it(name, content,
 
 def test_a_missing_file_and_a_folder_are_refused(tmp_path):
     for source, message in [
-        (Path("no.csv"), "no.csv: no such file; name a local Parquet, CSV or JSON Lines file"),
-        (tmp_path, f"{tmp_path}: is a folder; name one of the files in it"),
+        (
+            Path("no.csv"),
+            "no.csv: no such file; name a local Parquet, CSV or JSON Lines file, or a folder of"
+            " such files",
+        ),
+        (
+            tmp_path,
+            f"{tmp_path}: holds no Parquet, CSV, JSON Lines or PrefLib file; name a folder that"
+            " does",
+        ),
     ]:
         with pytest.raises(ConfigError) as caught:
             propose_config(source, TARGET)
         assert str(caught.value) == message
+
+
+def test_a_folder_may_hold_one_file():
+    Path("logs").mkdir()
+    write_csv(Path("logs/answers.csv"), ROWS)
+    proposal = propose_config(Path("logs"), TARGET)
+    assert proposal.summary.startswith("I read the header and 5 rows of logs/answers.csv only.")
+    assert "  paths: [logs] " in proposal.text
+    assert "schedule" not in proposal.text
 
 
 def test_an_existing_file_is_never_overwritten():
@@ -268,3 +328,41 @@ def test_a_preflib_file_names_its_items_and_leaves_one_choice(tmp_path, monkeypa
     Path("board.toi").write_text(header + "5: 1,3\n")
     with pytest.raises(ConfigError, match=r"line 5: an item is not in the header"):
         propose_config(Path("board.toi"), Path("survey.yaml"))
+
+
+def test_the_design_is_asked_for():
+    proposal = propose_config(write_csv(Path("answers.csv"), ROWS), TARGET)
+    assert proposal.choices == ("the design", "the items", "epsilon", "answers a person")
+    assert (
+        "  design:                        # CHOOSE: was every pair of items asked about equally"
+        " often? balanced if so; random if people got pairs at random but some items more often"
+        " than others; any if you do not know\n"
+    ) in proposal.text
+
+
+def test_the_person_may_say_the_kind():
+    source = write_csv(Path("odd.csv"), [{"one": "x", "two": "y"}])
+    for kind, layout in ((Kind.RESPONSES, "long"), (Kind.RANKINGS, "long")):
+        proposal = propose_config(source, TARGET, kind)
+        assert f"  kind: {kind} " in proposal.text
+        assert f"  layout: {layout} " in proposal.text
+        assert proposal.choices[0] == "the column user"
+    assert kind_named(None) is None
+    assert kind_named("rankings") is Kind.RANKINGS
+    with pytest.raises(ConfigError) as caught:
+        kind_named("tests")
+    assert str(caught.value) == ("--kind must be comparisons, responses, rankings, got 'tests'")
+
+
+def test_where_the_kind_is_unclear_it_is_asked_for():
+    proposal = propose_config(write_csv(Path("odd.csv"), [{"this": "x", "that": "y"}]), TARGET)
+    assert proposal.choices[0] == "the kind"
+    assert proposal.summary.split("\n")[:2] == [
+        "I read the header and 1 row only.",
+        "Could not tell whether these are comparisons, test answers or rankings. The file is"
+        " written for comparisons; for the others: hushrank init odd.csv --kind responses, or"
+        " --kind rankings.",
+    ]
+    columns = {"user": "this", "left": "that", "right": "three", "outcome": "four"}
+    TARGET.write_text(choose(proposal.text, CHOSEN | columns | {"kind": "comparisons"}))
+    assert load_config(TARGET).input.columns.right == "three"

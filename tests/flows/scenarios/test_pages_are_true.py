@@ -131,7 +131,7 @@ def test_readme(checkout, folder):
 CHOICES = {
     r"^items: .*": f"items: {{names: [{', '.join(CITIES)}]}}",
     r"ties: drop": "ties: split",
-    r"max_contributions: 10 .*": "max_contributions: 15\\n  distinct_pairs: true",
+    r"max_contributions: +# CHOOSE.*": "max_contributions: 15\\n  distinct_pairs: true",
 }
 
 

@@ -106,11 +106,14 @@ def test_a_first_line_without_any_column_may_be_a_row_and_is_not_shown():
     )
 
 
-@pytest.mark.parametrize(("mark", "name"), [(";", "semicolons"), ("\t", "tabs")])
-def test_another_separator_is_recognised(mark, name):
+@pytest.mark.parametrize(
+    ("mark", "name", "value"), [(";", "semicolons", '";"'), ("\t", "tabs", "tab")]
+)
+def test_another_separator_is_recognised(mark, name, value):
     line = mark.join(["student", "a", "b", "choice"])
     assert refusal(schema(line), named_by_a_line=True) == (
-        f"answers.csv: columns are separated by {name}. Save the file with commas."
+        f"answers.csv: columns are separated by {name}. Set input.delimiter: {value}, or save the"
+        " file with commas."
     )
 
 

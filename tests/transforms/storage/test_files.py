@@ -127,13 +127,20 @@ def test_an_empty_file_of_json_lines_has_no_rows(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("name", "ending"), [("x.xlsx", ".xlsx"), ("x.csv.gz", ".gz"), ("x", "(none)")]
+    ("name", "ending"), [("x.xlsx", ".xlsx"), ("x.csv.zip", ".zip"), ("x", "(none)")]
 )
 def test_an_unknown_ending(tmp_path, name, ending):
     path = put(tmp_path / name)
     assert refusal(list_files, [str(path)]) == (
         f"{path}: unknown ending {ending}. Known: .parquet, .pq, .csv, .jsonl, .ndjson, .soc, .soi,"
         " .toc, .toi; or set input.format: parquet, csv, jsonl, preflib."
+    )
+
+
+def test_a_compressed_file_says_what_to_do(tmp_path):
+    path = put(tmp_path / "x.csv.gz")
+    assert refusal(list_files, [str(path)]) == (
+        f"{path}: is compressed with gzip, which is not read. Unpack it: gunzip."
     )
 
 

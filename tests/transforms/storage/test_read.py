@@ -77,6 +77,27 @@ def test_csv_in_every_dialect_of_commas(csv, content):
     assert rows_of(batches_of(csv, content)) == [("0", "1", "-1", "ann"), ("2", "3", "0", "bob")]
 
 
+def delimited(path: Path, content: bytes, mark: str) -> list[ReadBatch]:
+    path.write_bytes(content)
+    (file,) = list_files([str(path)])
+    file = replace(file, delimiter=mark)
+    splits = plan_splits(file, read_schema(file, COLUMNS), COLUMNS)
+    return [batch for split in splits for batch in read_batches(split)]
+
+
+@pytest.mark.parametrize("mark", [";", "\t"])
+def test_another_mark_between_columns_is_read_as_commas_are(csv, mark):
+    """A comma is then a letter, the mark in quotes too; a line with an open quote is set aside."""
+    lines = ["u;a;b;y", 'a,n;0;1;"-1"', '"a;""n";2;3;0', 'bob;"4;5;1', "x,1,2,3", "bob;4;5;1", ""]
+    found = delimited(csv, "\n".join(lines).replace(";", mark).encode(), mark)
+    assert rows_of(found) == [
+        ("0", "1", "-1", "a,n"),
+        ("2", "3", "0", f'a{mark}"n'),
+        ("4", "5", "1", "bob"),
+    ]
+    assert malformed_of(found) == [lines[3].replace(";", mark), lines[4]]
+
+
 def test_csv_nulls_and_quotes(csv):
     rows = ',"",1,\n"a ""b""",x,"one, two",1\n é ,x,NULL,NA\n'
     assert rows_of(batches_of(csv, HEADER + rows.encode())) == [

@@ -1,0 +1,146 @@
+"""What names of columns mean: words of a name, and the names of sides, results and items. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+
+Row = Mapping[str, object]
+NameWords = tuple[str, ...]
+
+# What stands left and what stands right, in names of columns and in words of a result.
+SIDES = (
+    ("left", "right"),
+    ("a", "b"),
+    ("i", "j"),
+    ("1", "2"),
+    ("first", "second"),
+    ("one", "two"),
+    ("home", "away"),
+    ("white", "black"),
+)
+_THIRD = {"a": "c", "i": "k", "1": "3", "first": "third", "one": "three"}
+WON_AND_LOST = (
+    ("winner", "loser"),
+    ("won", "lost"),
+    ("winning", "losing"),
+    ("chosen", "rejected"),
+    ("preferred", "rejected"),
+    ("selected", "rejected"),
+    ("better", "worse"),
+)
+TIES = (
+    *("tie", "tied", "draw", "drawn", "equal", "same", "both", "neither", "none", "no preference"),
+    *("both_good", "both_bad", "bothgood", "bothbad", "tie (bothgood)", "tie (bothbad)"),
+)
+# A pair of columns about items is named after one of these, or after its sides alone.
+_ITEMS = frozenset(
+    {
+        *("item", "model", "option", "player", "system", "candidate", "video", "entity"),
+        *("alternative", "choice", "school", "team", "song", "university", "movie", "film"),
+        *("image", "picture", "photo", "idea", "product", "artist", "name", "names", "llm"),
+        *("bot", "agent", "engine", "policy", "contestant", "city", "party", "answerer"),
+        *("brand", "variety", "design", "concept", "statement"),
+    }
+)
+# What columns hold that belong to a pair of items and do not name them.
+_ABOUT_ITEMS = frozenset(
+    {
+        *("conversation", "chat", "response", "answer", "text", "output", "completion"),
+        *("score", "elo", "rating", "win", "wins", "won", "adj", "time", "rank", "tokens"),
+        *("length", "seed", "points", "age", "url", "prob", "probability", "weight"),
+        "latency",
+    }
+)
+
+RESULT_OF_ITEMS = re.compile(
+    "winner|choice|chosen|pick|picked|preferred|preference|selected|selection|vote|answer|verdict"
+    "|judgment|judgement|better|best|wahl|gewinner|sieger|ergebnis"
+)
+RESULT = re.compile("outcome|result|label|y")
+
+
+def words_of(column: str) -> NameWords:
+    """`Item_A`, `itemA`, `item a` and `item-a` are the words item and a; `item1` item and 1."""
+    spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", column)
+    return tuple(re.findall(r"[^\W\d_]+|\d+", spaced.lower()))
+
+
+def meaning_of(column: str) -> str:
+    """The only word of a name, apart from `id`; empty where there are more."""
+    words = [word for word in words_of(column) if word != "id"]
+    return words[0] if len(words) == 1 else ""
+
+
+def only_with_meaning(columns: Sequence[str], meaning: re.Pattern[str]) -> str | None:
+    """The column whose name, apart from `id`, is a word of that meaning; None: none, or several."""
+    found = [column for column in columns if meaning.fullmatch(meaning_of(column))]
+    return found[0] if len(found) == 1 else None
+
+
+def sides_of(columns: Sequence[str]) -> tuple[str, str] | None:
+    """The two columns of the items; None where names leave several readings, or none."""
+    best = best_sides(columns)
+    return best[0] if len(best) == 1 else None
+
+
+def best_sides(columns: Sequence[str]) -> list[tuple[str, str]]:
+    """The pairs of columns whose names differ in one word of `SIDES`; the likeliest, all equal."""
+    pairs = [pair for pair in pairs_of(columns, SIDES) if not _has_third(pair[0], columns)]
+    ranks = [_unlikeliness(left) for left, _ in pairs]
+    return [pair for pair, rank in zip(pairs, ranks, strict=True) if rank == min(ranks)]
+
+
+def winner_and_loser(columns: Sequence[str]) -> tuple[str, str] | None:
+    """The columns of the item that won and of the one that lost; of several by name, then by id."""
+    found = [
+        (rank, pair)
+        for pair in pairs_of(columns, WON_AND_LOST)
+        if (rank := _place_of(pair[0])) is not None
+    ]
+    return min(found)[1] if found else None
+
+
+def pairs_of(
+    columns: Sequence[str], opposites: Collection[tuple[str, str]]
+) -> Iterator[tuple[str, str]]:
+    """All pairs of columns whose names differ in one word: in `opposites`, in that order."""
+    named: dict[NameWords, list[str]] = {}
+    for column in columns:
+        named.setdefault(words_of(column), []).append(column)
+    for column in columns:
+        for wanted in _with_word_changed(words_of(column), opposites):
+            for other in named.get(wanted, ()):
+                yield column, other
+
+
+def _with_word_changed(
+    words: NameWords, changes: Collection[tuple[str, str]]
+) -> Iterator[NameWords]:
+    for place, word in enumerate(words):
+        for old, new in changes:
+            if word == old:
+                yield (*words[:place], new, *words[place + 1 :])
+
+
+def _has_third(left: str, columns: Sequence[str]) -> bool:
+    """Whether a third column goes on with the row: item1, item2, item3 are no pair."""
+    others = {words_of(column) for column in columns}
+    return any(third in others for third in _with_word_changed(words_of(left), [*_THIRD.items()]))
+
+
+def _unlikeliness(left: str) -> tuple[int, int, int]:
+    words = words_of(left)
+    stem = set(words) - {side for pair in SIDES for side in pair} - {"id"}
+    named, about = not stem - _ITEMS, bool(stem & _ABOUT_ITEMS)
+    return 2 * about + (not named), len(words), "id" in words
+
+
+def _place_of(winner: str) -> int | None:
+    """How likely a column names the item that won, 0 first; None: it is something about it."""
+    rest = set(words_of(winner)) - {word for pair in WON_AND_LOST for word in pair}
+    if not rest <= _ITEMS | {"id"}:
+        return None
+    if "name" in rest:
+        return 0
+    return 2 if "id" in rest else 1

@@ -1,0 +1,145 @@
+"""Guess which column says whose row it is, and how sure that is. Pure.
+
+The guarantee protects whoever this column tells apart, so every guess that does not rest on a word
+for a person comes with its doubt, which the person reads.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from hushrank.flows.propose.names import Row, words_of
+from hushrank.flows.propose.values import text_of
+
+_PEOPLE = (
+    "user|username|enduser|person|people|student|stud|pupil|learner|participant|respondent"
+    "|annotator|rater|judge|voter|elector|worker|crowdworker|turker|mturk|prolific|prolificpid|subject|subj"
+    "|customer|client|member|assessor|evaluator|reviewer|labeler|labeller|coder|contributor"
+    "|examinee|testtaker|testee|panelist|panellist|interviewee|juror|expert|patient|account|email"
+    "|employee|teilnehmer|proband|befragter|schueler|schüler|nutzer|benutzer|matrikel"
+    "|matriculation|matr|uid|pid"
+)
+_PERSON = re.compile(
+    rf"(?:id|nr)?(?:{_PEOPLE})(?:in)?s?(?:id|ids|nr|no|num|number|nummer|name|hash|code|key)?|respid"
+)
+_GROUP = re.compile(
+    "(?:session|sess|ip|ipaddress|device|cookie|visitor|visit|browser|fingerprint|household"
+    "|tourney|tournament|league|conversation|thread|sid)s?(?:id|hash)?"
+)
+# Words of a name that say how somebody is told apart, and not who.
+_IDENTITIES = frozenset(
+    {
+        *("id", "ids", "no", "nr", "num", "number", "nummer", "hash", "hashed", "anon"),
+        *("anonymous", "anonymized", "anonymised", "pseudonym", "public", "unique", "key"),
+        *("uuid", "guid", "token", "code"),
+    }
+)
+_NUMBERED = frozenset({("id",), ("ids",), ("uuid",), ("guid",), ("key",), ("response", "id")})
+# What a column is about that is left over and says nothing of whose row it is.
+_OF_ROWS = frozenset(
+    {
+        *("index", "row", "date", "time", "timestamp", "tstamp", "datetime", "created", "at"),
+        *("week", "year", "month", "day", "score", "rating", "weight", "comment", "text"),
+        *("reason", "duration", "category", "language", "lang", "question", "prompt", "task"),
+        *("turn", "source", "version", "type", "agent"),
+    }
+)
+
+
+class Sureness(StrEnum):
+    """What a guess rests on."""
+
+    NAMED = "named"  # a word for a person
+    GROUP = "group"  # a word for a session, an address, a tournament
+    NUMBERED = "numbered"  # `id`: of a person, or of a row
+    LEFT_OVER = "left over"  # no other column is left
+
+
+@dataclass(frozen=True, slots=True)
+class UserGuess:
+    """The column that seems to say whose row it is."""
+
+    column: str
+    sureness: Sureness
+
+    @classmethod
+    def certain(cls, column: str) -> UserGuess:
+        """Of a format that says it."""
+        return cls(column, Sureness.NAMED)
+
+    @property
+    def doubt(self) -> str | None:
+        """What a person must know before they trust it; None: nothing."""
+        name = self.column
+        return {
+            Sureness.NAMED: None,
+            Sureness.GROUP: (
+                f"all rows of one {name} are protected together; a person with several of them is"
+                " protected in each alone"
+            ),
+            Sureness.NUMBERED: (
+                f"right only if all rows of one person have the same {name}; if every row has its"
+                " own, people are not protected"
+            ),
+            Sureness.LEFT_OVER: (
+                "a guess, because no other column is left; right only if all rows of one person"
+                f" have the same {name}"
+            ),
+        }[self.sureness]
+
+
+def guess_user(
+    columns: Sequence[str],
+    rows: Sequence[Row],
+    taken: Collection[str] = (),
+    *,
+    row_a_person: bool = False,
+    may_be_last: bool = True,
+) -> UserGuess | None:
+    """The column of the person; None: none that is clear, or several.
+
+    Args:
+        columns: names, in the order of the file.
+        rows: the first few.
+        taken: columns that play another role.
+        may_be_last: whether a column is taken because no other is left.
+        row_a_person: whether each row seems to be another person's, so that `id` is a person's.
+    """
+    free = [column for column in columns if column not in taken and words_of(column)]
+    for pattern, sureness in ((_PERSON, Sureness.NAMED), (_GROUP, Sureness.GROUP)):
+        found = [column for column in free if pattern.fullmatch(_whose(column))]
+        if found:
+            chosen = found if len(found) == 1 else [c for c in found if _is_identity_of(c, found)]
+            return UserGuess(chosen[0], sureness) if len(chosen) == 1 else None
+    numbered = [column for column in free if words_of(column) in _NUMBERED]
+    if len(numbered) == 1 and (row_a_person or repeats(rows, numbered[0])):
+        return UserGuess(numbered[0], Sureness.NUMBERED)
+    if may_be_last and len(free) == 1 and not numbered and _may_name_people(rows, free[0]):
+        return UserGuess(free[0], Sureness.LEFT_OVER)
+    return None
+
+
+def repeats(rows: Sequence[Row], column: str) -> bool:
+    """Whether a value stands in several of the rows."""
+    values = [text for row in rows if (text := text_of(row.get(column)))]
+    return len(set(values)) < len(values)
+
+
+def _whose(column: str) -> str:
+    """The words of a name without those that only say how somebody is told apart, as one."""
+    return "".join(word for word in words_of(column) if word not in _IDENTITIES)
+
+
+def _is_identity_of(column: str, others: Sequence[str]) -> bool:
+    """Whether it is the `id` among names of the same: tourney_id among tourney_id, tourney_name."""
+    first = words_of(column)[:1]
+    return "id" in words_of(column) and all(words_of(other)[:1] == first for other in others)
+
+
+def _may_name_people(rows: Sequence[Row], column: str) -> bool:
+    values = [row.get(column) for row in rows]
+    about_rows = _OF_ROWS.intersection(words_of(column))
+    return not about_rows and all(isinstance(value, str | int | None) for value in values)

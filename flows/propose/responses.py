@@ -1,0 +1,192 @@
+"""Guess whether a log holds test answers, a sheet or an answer a row, and its columns. Pure."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from hushrank.flows.propose.names import (
+    Row,
+    meaning_of,
+    only_with_meaning,
+    sides_of,
+    words_of,
+)
+from hushrank.flows.propose.people import UserGuess, guess_user, repeats
+from hushrank.flows.propose.values import texts_of
+from hushrank.transforms.responses.responses import ANSWER_TEXTS, NOT_ANSWERED_TEXTS
+
+_ITEM = re.compile(
+    "item|question|problem|task|exercise|q|quiz|skill|probe|stimulus|frage|aufgabe|itemid|qid"
+)
+_CORRECT = re.compile(
+    "correct|iscorrect|right|solved|passed|pass|accuracy|acc|score|mark|y|response|resp|answer"
+    "|result|outcome|richtig|korrekt"
+)
+_RIGHT_AND_WRONG = (
+    ("right", "wrong"),
+    ("correct", "incorrect"),
+    ("correct", "wrong"),
+    ("yes", "no"),
+    ("y", "n"),
+    ("pass", "fail"),
+    ("passed", "failed"),
+    ("solved", "unsolved"),
+    ("t", "f"),
+    ("richtig", "falsch"),
+    ("ja", "nein"),
+)
+# Columns with two values that describe people and are no test items.
+_ABOUT_PEOPLE = re.compile(
+    "gender|sex|female|male|age|treatment|treated|control|group|consent|native|esl|finished|valid"
+)
+LEAST_ITEMS = 3  # of a sheet; two columns of 0 and 1 may be anything
+_EMPTY = {text.lower() for text in NOT_ANSWERED_TEXTS}
+
+RightAndWrong = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ResponseGuess:
+    """Which column seems to play which role.
+
+    Attributes:
+        layout: `wide`, with `items`, or `long`, with `item` and `correct`.
+        items: columns of a sheet, in the order of the file.
+        left_out: further columns of a sheet that hold two values and seem to be no items.
+        words: for right and for wrong; None: 1 and 0, or true and false.
+        numbered: whether the items of a sheet are numbered alike, such as E1 to E28.
+    """
+
+    layout: str
+    user: UserGuess | None = None
+    item: str | None = None
+    correct: str | None = None
+    items: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+    words: RightAndWrong | None = None
+    numbered: bool = False
+
+    def known(self) -> dict[str, str]:
+        """Column of each role that was found."""
+        found = {"user": self.user.column} if self.user is not None else {}
+        roles = ("item", "correct")
+        return found | {
+            role: column for role in roles if (column := getattr(self, role)) is not None
+        }
+
+    def unknown(self) -> list[str]:
+        """Roles that a person must fill."""
+        needed = ("user",) if self.layout == "wide" else ("user", "item", "correct")
+        return [role for role in needed if role not in self.known()]
+
+
+def guess_sheet(
+    columns: Sequence[str], rows: Sequence[Row], least: int = LEAST_ITEMS
+) -> ResponseGuess | None:
+    """A table with a row a person and a column an item; None: it seems to be none.
+
+    Args:
+        columns: names, in the order of the file.
+        rows: the first few rows.
+        least: items that it has.
+    """
+    named = guess_user(columns, rows, row_a_person=True)
+    others = [column for column in columns if named is None or column != named.column]
+    words, marked = max(
+        ((words, _with_marks(others, rows, words)) for words in (None, *_RIGHT_AND_WRONG)),
+        key=lambda found: len(found[1]),
+    )
+    family = _family(marked, others, rows)
+    items = family or [
+        column for column in marked if not _ABOUT_PEOPLE.fullmatch(meaning_of(column))
+    ]
+    if len(items) < least or (named is not None and repeats(rows, named.column)):
+        return None
+    user = named or guess_user(columns, rows, {*items, *marked}, row_a_person=True)
+    return ResponseGuess(
+        layout="wide",
+        user=user,
+        items=tuple(items),
+        left_out=tuple(column for column in marked if column not in items),
+        words=words,
+        numbered=bool(family),
+    )
+
+
+def guess_long(
+    columns: Sequence[str], rows: Sequence[Row], *, partial: bool = False
+) -> ResponseGuess | None:
+    """A log with one answer a row; None: it seems to be another.
+
+    Args:
+        columns: names, in the order of the file.
+        rows: the first few rows.
+        partial: whether roles may stay open.
+    """
+    if sides_of(columns) is not None and not partial:
+        return None
+    item = only_with_meaning(columns, _ITEM)
+    correct, words = _correct(columns, rows, item)
+    if not partial and (item is None or correct is None):
+        return None
+    taken = [name for name in (item, correct) if name]
+    # One item on many people, or `id` and two other columns: then `id` is the person's.
+    row_a_person = item is not None and len(texts_of(rows, item)) > len(set(texts_of(rows, item)))
+    user = guess_user(columns, rows, taken, row_a_person=row_a_person)
+    return ResponseGuess(layout="long", user=user, item=item, correct=correct, words=words)
+
+
+def _correct(
+    columns: Sequence[str], rows: Sequence[Row], item: str | None
+) -> tuple[str | None, RightAndWrong | None]:
+    """The column of the marks, and its words: by its name and values, or by its values alone."""
+    others = [column for column in columns if column != item]
+    named = [column for column in others if _CORRECT.fullmatch("".join(_plain(column)))]
+    for column in named:
+        for words in (None, *_RIGHT_AND_WRONG):
+            if _with_marks([column], rows, words):
+                return column, words
+    found = [
+        (column, words)
+        for words in _RIGHT_AND_WRONG
+        for column in _with_marks(others, rows, words)
+        if set(words) <= set(texts_of(rows, column)) and not _ABOUT_PEOPLE.fullmatch(column.lower())
+    ]
+    return found[0] if len(found) == 1 else (None, None)
+
+
+def _plain(column: str) -> list[str]:
+    return [word for word in words_of(column) if word != "id"]
+
+
+def _with_marks(
+    columns: Collection[str], rows: Sequence[Row], words: RightAndWrong | None
+) -> list[str]:
+    """The columns whose values are all right, wrong or empty, and not all empty."""
+    marks = set(ANSWER_TEXTS if words is None else words)
+    return [
+        column
+        for column in columns
+        if (found := set(texts_of(rows, column)) - _EMPTY) and found <= marks
+    ]
+
+
+def _family(marked: Sequence[str], columns: Sequence[str], rows: Sequence[Row]) -> list[str]:
+    """The columns that are numbered alike, such as E1 to E28, those without a mark included."""
+    unmarked = [column for column in columns if not set(texts_of(rows, column)) - _EMPTY]
+    families: dict[tuple[str, ...], list[str]] = {}
+    for column in columns:
+        if _number_of(column) and (column in marked or column in unmarked):
+            families.setdefault(_stem_of(column), []).append(column)
+    largest = max(families.values(), key=len, default=[])
+    return largest if len(largest) >= LEAST_ITEMS and set(largest) & set(marked) else []
+
+
+def _stem_of(column: str) -> tuple[str, ...]:
+    return tuple(word for word in words_of(column) if not word.isdigit())
+
+
+def _number_of(column: str) -> bool:
+    return any(word.isdigit() for word in words_of(column))

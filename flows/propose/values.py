@@ -1,0 +1,31 @@
+"""What values of a few rows look like. Pure; no value enters a proposal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+
+from hushrank.flows.propose.names import Row
+
+
+def text_of(value: object) -> str:
+    """A value as a CSV file has it; empty for a null."""
+    return "" if value is None else str(value).strip()
+
+
+def texts_of(rows: Sequence[Row], column: str) -> list[str]:
+    """The values of a column that are not empty, in small letters."""
+    return [text.lower() for row in rows if (text := text_of(row.get(column)))]
+
+
+def holds_numbers(rows: Sequence[Row], column: str) -> bool:
+    """Whether a column has values and all of them are finite numbers."""
+    values = texts_of(rows, column)
+    return bool(values) and all(map(_is_number, values))
+
+
+def _is_number(value: str) -> bool:
+    try:
+        return math.isfinite(float(value))
+    except ValueError:
+        return False
