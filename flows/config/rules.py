@@ -20,6 +20,7 @@ from hushrank.flows.config.observability import ObservabilityConfig
 from hushrank.flows.config.places import contains
 from hushrank.flows.config.privacy import Budget, PrivacyConfig
 from hushrank.flows.config.rankings import RankingsConfig
+from hushrank.flows.config.report import ReportConfig
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.runner import DataflowRunner, LocalRunner, RunnerConfig, SparkRunner
 from hushrank.flows.config.schedule import problems_of_paths
@@ -76,6 +77,8 @@ class Sections(Protocol):
     @property
     def top_k(self) -> int | None: ...
     @property
+    def report(self) -> ReportConfig: ...
+    @property
     def output(self) -> Place: ...
     @property
     def confidential(self) -> Place: ...
@@ -96,6 +99,8 @@ def problems_of_job(config: Sections) -> Iterable[tuple[str, str]]:
     yield from _problems_of_method(config)
     yield from _problems_of_kind(config)
     yield from _problems_of_runner(config)
+    for key, rule in config.report.problems_with(config.method, config.model.link):
+        yield f"report.{key}", rule
 
 
 def _problems_of_places(config: Sections) -> Iterable[tuple[str, str]]:

@@ -25,6 +25,7 @@ from hushrank.flows.config.places import FOLDER, AnyPlace
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.problems import config_error, refuse
 from hushrank.flows.config.rankings import RankingsConfig
+from hushrank.flows.config.report import ReportConfig
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.rules import problems_of_job
 from hushrank.flows.config.runner import (
@@ -73,6 +74,7 @@ class SurveyConfig(Section):
         model: of methods that fit scores.
         spectral: of `spectral` and `spectral-rr`.
         top_k: how many of the best items to name; `one-shot` requires it.
+        report: how scores are written.
         output: folder for what may be shown, and nothing else.
         confidential: folder for what must not be shown; made for its owner only.
         ledger: the privacy budget.
@@ -93,6 +95,7 @@ class SurveyConfig(Section):
     model: ModelConfig = Field(default_factory=ModelConfig, examples=["{link: logistic}"])
     spectral: SpectralConfig | None = None
     top_k: int | None = Field(default=None, ge=1, examples=["3"])
+    report: ReportConfig = Field(default_factory=ReportConfig, examples=["{scale: elo}"])
     output: AnyPlace = Field(examples=["out/campus"])
     confidential: AnyPlace = Field(examples=[".hushrank/work"])
     ledger: LedgerConfig = Field(examples=["{path: .hushrank/ledger.jsonl, epsilon: 10}"])
@@ -208,9 +211,10 @@ class SurveyConfig(Section):
         In it: name, input (with absolute paths, in any order), the names of the catalogue in their
         order (so a changed items file is another job), privacy, method, model and top_k, with
         defaults as if written out, and how a night's rows are told from others. Not in it: which
-        night; output, confidential, ledger, retention, runner and memory_limit, which decide where
-        and under which budget but not what; nor the content of the input files, whose identity the
-        release key adds.
+        night; report and the labels of items, which change how a release is written and not what
+        was drawn; output, confidential, ledger, retention, runner and memory_limit, which decide
+        where and under which budget but not what; nor the content of the input files, whose
+        identity the release key adds.
         """
         dumped = self.model_dump_json(
             include={"name", "input", "privacy", "method", "model", "top_k"}
