@@ -1,4 +1,4 @@
-"""The stretch of a scale that drawings show: round ends that fit the intervals."""
+"""The stretch of a scale that drawings show, which fits the intervals, and its round marks."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from hushrank.flows.release.scale import Scale, Scored
 STEPS = (1, 2, 2.5, 5, 10)  # between ticks, times powers of ten
 MOST_STEPS = 5
 FAR = 6.0  # typical half widths beyond the scores, from which on the end of an interval is cut off
-MARGIN = 0.02  # of the stretch, between the last dot or end and the edge
+MARGIN = 0.03  # of the stretch, between the last dot or end and the edge
 ROUNDING = 1e-9
 
 
@@ -34,7 +34,7 @@ class Axis:
 
 
 def axis_of(scale: Scale, lines: Iterable[Scored]) -> Axis:
-    """What holds every score and every end of an interval, but for ends far beyond all others.
+    """What holds every score, and every end of an interval but those far beyond all others.
 
     One item that was hardly compared has an interval many times as wide as any other; an axis that
     held it would press all other dots into one.
@@ -43,10 +43,9 @@ def axis_of(scale: Scale, lines: Iterable[Scored]) -> Axis:
     if scale is Scale.WIN_SHARE:
         low, high = max(low, min(0.0, high - 1)), min(high, max(100.0, low + 1))
     step = _step(high - low)
-    first, last = math.floor(low / step + ROUNDING), math.ceil(high / step - ROUNDING)
+    first, last = math.ceil(low / step - ROUNDING), math.floor(high / step + ROUNDING)
     marks = [step * k for k in range(first, last + 1)]
-    ticks = tuple((mark, _tick_text(scale, mark, step)) for mark in marks)
-    return Axis(marks[0], marks[-1], ticks)
+    return Axis(low, high, tuple((mark, _tick_text(scale, mark, step)) for mark in marks))
 
 
 def _stretch(lines: Sequence[Scored]) -> tuple[float, float]:

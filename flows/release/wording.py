@@ -22,7 +22,7 @@ def verdict(release: Release) -> str:
         return "Nothing useful can be learned from this release."
     if isinstance(release.released, ReleasedList):
         shown = release.shown()
-        return f"Best, in this order: {', '.join(shown[i] for i in release.released.items)}."
+        return f"Best, in this order: {', '.join(shown.get(i, i) for i in release.released.items)}."
     lines, n = release.ranking, len(release.ranking)
     leaders = [line for line in lines if line.rank_low == 1]
     if len(leaders) == n:

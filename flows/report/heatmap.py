@@ -107,5 +107,7 @@ def _label(axes: Axes, names: list[str]) -> None:
     axes.set_xticks(centres, columns, parse_math=False, rotation=rotation, ha=alignment)
     axes.xaxis.tick_top()
     axes.tick_params(length=0, pad=4)
+    if len(names) > MOST_WITH_NUMBERS:
+        axes.tick_params(axis="x", labelsize=7.5)
     for spine in axes.spines.values():
         spine.set_visible(False)

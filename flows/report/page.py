@@ -42,7 +42,7 @@ LONG = 1000  # rankings beyond this show their best and worst, the rest on reque
 SHOWN_BEST, SHOWN_WORST = 50, 10
 ROOM = 850_000  # bytes for files to download and the table on request; a page stays under 1 MB
 ROW_BYTES = 120  # of a row of that table, but for the item's name
-LINE_BYTES = 900  # of a line with its drawing and its exact values, but for the item's name
+LINE_BYTES = 750  # of a line with its drawing and its exact values, but for the item's name
 ROUNDING = 1e-9  # 0.3 / 0.1 is three
 MOST_TEXTS = 4  # of ticks of the table's axis
 AVERAGE = {Scale.WIN_SHARE: 50.0, Scale.ELO: MEAN_ELO}  # of items; 0 on other scales
@@ -93,7 +93,7 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TickMark:
-    """A mark of the axis: where, in percent; its text, which may be empty, and how that hangs.
+    """A mark of the axis: where, in percent, and its text, which may be empty.
 
     Attributes:
         middle: it is at the average item.
@@ -101,7 +101,6 @@ class TickMark:
 
     at: str
     text: str
-    anchor: str
     middle: bool
 
 
@@ -126,12 +125,12 @@ def render_report(
     template = environment.from_string(
         resources.joinpath("report.html.jinja").read_text(encoding="utf-8")
     )
-    downloads = downloads_of(release)
-    room = ROOM - sum(len(download.address) for download in downloads)
+    downloads, rules = downloads_of(release), dict[str, str]()
+    figures = figures_of(release)
+    svgs = [Markup(without_styles(str(figure.svg), rules)) for figure in figures]
+    room = ROOM - sum(map(len, [*svgs, *(download.address for download in downloads)]))
     whole = len(rows) <= LONG and len(_that_fit(rows, room, LINE_BYTES)) == len(rows)
     shown = rows if whole else rows[:SHOWN_BEST] + rows[-SHOWN_WORST:]
-    figures, rules = figures_of(release), dict[str, str]()
-    svgs = [Markup(without_styles(str(figure.svg), rules)) for figure in figures]
     style = resources.joinpath("report.css").read_text(encoding="utf-8")
     style += "".join(f".{name} {{ {declared} }}\n" for name, declared in rules.items())
     script = resources.joinpath("report.js").read_text(encoding="utf-8")
@@ -198,12 +197,10 @@ def _rows(release: Release) -> list[Row]:
 def _ticks(scale: Scale, axis: Axis) -> list[TickMark]:
     """The marks, of which every other one has a text where there are many."""
     every = 1 if len(axis.ticks) <= MOST_TEXTS else 2
-    last = len(axis.ticks) - 1
     return [
         TickMark(
             at=f"{axis.percent(value):.1f}",
             text=text if place % every == 0 else "",
-            anchor="start" if place == 0 else "end" if place == last else "middle",
             middle=math.isclose(value, AVERAGE.get(scale, 0.0), abs_tol=ROUNDING),
         )
         for place, (value, text) in enumerate(axis.ticks)

@@ -33,7 +33,8 @@ from hushrank.privacy.units import NoiseKind
 from hushrank.transforms.common.schema import Ties
 
 MOST_NAMED = 60  # items up to which each has its name beside it
-MOST, BEST = 1000, 900  # items drawn: of a longer ranking the best and the worst
+MOST, BEST = 400, 360  # items drawn: of a longer ranking the best and the worst
+NUMBERED = 20  # of lines without names, every 20th has its place
 ROW, THIN_ROW = 0.28, 0.026  # inches of an item with its name, and without
 LEAST_THIN = 4.0  # inches of a plot without names
 
@@ -176,8 +177,7 @@ def _label_items(axes: Axes, lines: list[RankedItem]) -> None:
 
 def _number_items(axes: Axes, lines: list[RankedItem]) -> None:
     """Places in the ranking; names do not fit, and whoever points at a line sees its."""
-    step = next(step for step in (10, 20, 50, 100, 200) if len(lines) <= 10 * step)
-    at = [0, *range(step - 1, len(lines), step)]
+    at = [0, *range(NUMBERED - 1, len(lines), NUMBERED)]
     axes.set_yticks(at, [f"{place + 1}" for place in at])
     axes.set_ylabel("place in the ranking")
 

@@ -78,11 +78,18 @@
   });
 
   for (const heading of headings.filter((each) => each.dataset.sort)) {
-    const button = document.createElement("button");
-    button.type = "button";
+    // No button element: Chromium leaves those out where a printed page repeats the headings.
+    const button = document.createElement("span");
+    button.role = "button";
+    button.tabIndex = 0;
     button.className = "sort";
     button.append(...heading.childNodes);
     button.addEventListener("click", () => sort(heading));
+    button.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      sort(heading);
+    });
     heading.append(button);
   }
   tools.addEventListener("input", show);

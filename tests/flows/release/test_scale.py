@@ -15,9 +15,9 @@ from hushrank.flows.release.scale import (
     WORDS,
     Scale,
     elo_of,
+    interval_text,
     log_odds_of,
     published,
-    interval_text,
     score_decimals,
     score_text,
 )

@@ -15,9 +15,9 @@ import numpy as np
 import pytest
 
 from hushrank.flows.ledger.budget import Balance
+from hushrank.flows.release.axis import axis_of
 from hushrank.flows.release.publish import ranking_csv
 from hushrank.flows.release.release import Release
-from hushrank.flows.release.axis import axis_of
 from hushrank.flows.release.scale import WORDS, Scale, interval_text, score_text
 from hushrank.flows.release.wording import rank_interval, verdict
 from hushrank.flows.report.page import render_report, runs_left
