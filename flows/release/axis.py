@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from hushrank.flows.release.scale import Scale, Scored
 
 STEPS = (1, 2, 2.5, 5, 10)  # between ticks, times powers of ten
-MOST_STEPS = 5
+MOST_STEPS = 6
 FAR = 6.0  # typical half widths beyond the scores, from which on the end of an interval is cut off
 MARGIN = 0.03  # of the stretch, between the last dot or end and the edge
 ROUNDING = 1e-9

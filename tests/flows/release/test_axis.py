@@ -27,7 +27,7 @@ def around(score: float, half: float) -> Line:
 def test_it_fits_the_intervals_and_has_round_marks():
     axis = axis_of(Scale.LOG_ODDS, [around(1.0, 0.2), around(-1.0, 0.3)])
     assert (axis.low, axis.high) == pytest.approx((-1.3 - 0.075, 1.2 + 0.075))
-    assert [text for _, text in axis.ticks] == ["-1", "0", "+1"]
+    assert [text for _, text in axis.ticks] == ["-1.0", "-0.5", "0", "+0.5", "+1.0"]
     ends = (-math.inf, axis.low, (axis.low + axis.high) / 2, 9)
     assert [axis.percent(value) for value in ends] == pytest.approx([0, 0, 50, 100])
 
@@ -71,6 +71,6 @@ def test_every_score_and_every_usual_end_is_on_it(drawn, scale):
             assert line.low >= axis.low
     at = [value for value, _ in axis.ticks]
     assert at == sorted(set(at))
-    assert 2 <= len(at) <= 6
+    assert 2 <= len(at) <= 7
     texts = [float(text) for _, text in axis.ticks]
     assert texts == pytest.approx(at, abs=1e-9 * max(map(abs, at)))
