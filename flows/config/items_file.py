@@ -99,8 +99,8 @@ def _read_text(path: Path) -> _Read:
 
 
 def _read_csv(path: Path) -> _Read:
-    with path.open(encoding="utf-8-sig", newline="") as lines:
-        rows = csv.reader(lines)
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        rows = csv.reader(stream)
         header = next(rows, [])
         item, label = _columns(path, header)
         lines = [row for row in rows if row]

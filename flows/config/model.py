@@ -1,4 +1,4 @@
-"""The `model` section: how scores are fitted, by methods that fit any.
+"""The `model` section: how scores are fitted, by methods that fit any; `report`: how written.
 
 Everything here is public: none of these numbers may be computed from the answers.
 """
@@ -37,6 +37,8 @@ USED_BY = {
     "borda": frozenset({"debiased"}),
     "bradley-terry": frozenset({"debiased", "ridge"}),
 }
+LINKED = tuple(name for name, keys in USED_BY.items() if "link" in keys)
+LOGISTIC_ALWAYS = ("bradley-terry",)
 CHOOSE_LINK = ("debiased-rr", "classic-rr", "laplace-rr")  # by likelihood: link auto
 
 Setting = Annotated[float, Field(ge=LEAST_SETTING, le=MOST_SETTING, allow_inf_nan=False)]
@@ -111,3 +113,29 @@ class SpectralConfig(Section):
     def _problems(self) -> Iterable[tuple[str, str]]:
         if self.edge_probability is not None and self.graph is GraphKind.DENSE:
             yield "edge_probability", "is for graph: sparse; remove it, or set graph: sparse"
+
+
+class ReportConfig(Section):
+    """How scores are written, from the next release on.
+
+    None of it changes what is drawn, so none of it makes another job.
+
+    Attributes:
+        scale: `elo`: as ratings like those of chess players, the mean item at 1000; `method`: on
+            the scale of the method. Elo needs scores of a logistic link.
+    """
+
+    scale: Literal["method", "elo"] = Field(default="method", examples=["elo"])
+
+    def problems_with(self, method: str, link: str) -> Iterable[tuple[str, str]]:
+        """Key and rule of what does not suit `method` and its link."""
+        if self.scale != "elo" or method in LOGISTIC_ALWAYS:
+            return
+        if method not in LINKED:
+            yield (
+                "scale",
+                f"elo needs scores of a logistic link, and method: {method} has no link; remove it,"
+                f" or choose among the methods {', '.join((*LINKED, *LOGISTIC_ALWAYS))}",
+            )
+        elif link != "logistic":
+            yield "scale", f"elo needs model.link: logistic, got {link}; change one of the two"

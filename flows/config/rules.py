@@ -15,12 +15,11 @@ from hushrank.flows.config.method import (
     ON_PUBLIC_GRAPHS,
     Method,
 )
-from hushrank.flows.config.model import ModelConfig, SpectralConfig
+from hushrank.flows.config.model import ModelConfig, ReportConfig, SpectralConfig
 from hushrank.flows.config.observability import ObservabilityConfig
 from hushrank.flows.config.places import contains
 from hushrank.flows.config.privacy import Budget, PrivacyConfig
 from hushrank.flows.config.rankings import RankingsConfig
-from hushrank.flows.config.report import ReportConfig
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.runner import DataflowRunner, LocalRunner, RunnerConfig, SparkRunner
 from hushrank.flows.config.schedule import problems_of_paths

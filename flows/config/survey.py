@@ -19,13 +19,12 @@ from hushrank.flows.config.items import ItemsConfig
 from hushrank.flows.config.ledger import LedgerConfig
 from hushrank.flows.config.memory import MemorySize
 from hushrank.flows.config.method import Method
-from hushrank.flows.config.model import ModelConfig, SpectralConfig
+from hushrank.flows.config.model import ModelConfig, ReportConfig, SpectralConfig
 from hushrank.flows.config.observability import ObservabilityConfig
 from hushrank.flows.config.places import FOLDER, AnyPlace
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.problems import config_error, refuse
 from hushrank.flows.config.rankings import RankingsConfig
-from hushrank.flows.config.report import ReportConfig
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.rules import problems_of_job
 from hushrank.flows.config.runner import (

@@ -104,7 +104,10 @@ def _lists(before: Release, release: Release) -> str:
     ):
         return "It released scores and not a list, or the other way round: they are not compared."
     shown = before.shown() | release.shown()
-    old, new = ([shown.get(i, i) for i in each.released.items] for each in (before, release))
+    old, new = (
+        [shown.get(item, item) for item in best]
+        for best in (before.released.items, release.released.items)
+    )
     came, went = ([*(set(a) - set(b))] for a, b in ((new, old), (old, new)))
     if not came and not went:
         same = "in the same order" if old == new else "in another order"

@@ -581,3 +581,9 @@ def test_labels_and_the_report_are_no_part_of_the_job():
     assert after.items.labels()["l"] == "Londres"
     assert before.job_hash() == after.job_hash()
     assert before.job_hash() == load(items={"names": ["l", "p"]}).job_hash()
+
+
+def test_a_label_that_does_not_show_as_itself_is_refused():
+    Path("items.csv").write_text("item,name\na,A\nb,B\u202eC\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"items.file: an item's name holds .u202e"):
+        load(items={"file": "items.csv"})
