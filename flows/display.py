@@ -213,7 +213,7 @@ def _ranking_table(release: Release) -> Table:
     table.add_column("rank, 95 %")
     decimals = score_decimals(release.scale, release.ranking)
     for place, line in list(zip(release.places(), release.ranking, strict=True))[:MOST_ROWS]:
-        table.add_row(place, Text(line.item), *_cells(release.scale, line, decimals))
+        table.add_row(place, Text(line.shown), *_cells(release.scale, line, decimals))
     more = len(release.ranking) - MOST_ROWS
     if more > 0:
         table.add_row("…", f"{more} more in {RANKING}")

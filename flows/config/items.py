@@ -6,7 +6,7 @@ from typing import Annotated, Self
 
 from pydantic import BeforeValidator, Field, PrivateAttr, StringConstraints, model_validator
 
-from hushrank.flows.config.items_file import read_item_names
+from hushrank.flows.config.items_file import read_items
 from hushrank.flows.config.places import LocalPath
 from hushrank.flows.config.problems import refuse
 from hushrank.flows.config.section import Section
@@ -36,7 +36,8 @@ class ItemsConfig(Section):
         names: the items.
         count: how many items there are; their names are 0 to count - 1.
         file: a text file with one name a line, a CSV or Parquet file with a column `item` or
-            `name`, or a PrefLib file, of which only the header is read.
+            `name`, or a PrefLib file, of which only the header is read. With both columns, `item`
+            is what stands in the rows and `name` what people read in place of it.
     """
 
     names: Annotated[tuple[ItemName, ...], Field(strict=False)] | None = Field(
@@ -46,6 +47,7 @@ class ItemsConfig(Section):
     file: LocalPath | None = Field(default=None, examples=["items.csv"])
 
     _catalogue: Catalogue = PrivateAttr()
+    _labels: dict[str, str] = PrivateAttr(default_factory=dict)
 
     @model_validator(mode="after")
     def _read(self) -> Self:
@@ -56,7 +58,7 @@ class ItemsConfig(Section):
             self._catalogue = self._made_catalogue()
         except ValueError as error:
             refuse((given[0], str(error)))
-        for name in self._catalogue.names:
+        for name in (*self._catalogue.names, *self._labels.values()):
             if hidden := hidden_character(name):
                 refuse((given[0], f"an item's name holds {hidden}, which nobody sees; rename it"))
             if len(name) > MOST_CHARACTERS:
@@ -67,9 +69,15 @@ class ItemsConfig(Section):
         if self.count is not None:
             return Catalogue.of_count(self.count)
         if self.file is not None:
-            return Catalogue(read_item_names(self.file))
+            read = read_items(self.file)
+            self._labels = read.labels
+            return Catalogue(read.names)
         return Catalogue(self.names or ())
 
     def catalogue(self) -> Catalogue:
         """The items, as read when the configuration was loaded."""
         return self._catalogue
+
+    def labels(self) -> dict[str, str]:
+        """What people read in place of an item, for items that have such a name."""
+        return self._labels

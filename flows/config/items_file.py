@@ -1,16 +1,20 @@
 """Read the public catalogue of items from a file.
 
     .txt            one name a line, no header; blank lines are skipped
-    .csv, .parquet  a column `item` or `name`; other columns are ignored. In CSV an apostrophe
-                    before = + - @ is no part of the name (`transforms.common.plain_text`)
+    .csv, .parquet  a column `item` or `name`; with both, `item` stands in the rows and `name` is
+                    what people read. Other columns are ignored. In a ranking that was published
+                    `label` is what people read, and in its CSV an apostrophe before = + - @ is no
+                    part of a text (`transforms.common.plain_text`)
     .soc and so on  the alternatives in the header of a PrefLib file; no ballot is read
 
-The names are public, so messages may show them.
+All of it is public, so messages may show it.
 """
 
 from __future__ import annotations
 
 import csv
+from collections import Counter
+from dataclasses import dataclass
 from pathlib import Path
 
 import pyarrow as pa
@@ -23,10 +27,32 @@ PREFLIB_ENDINGS = tuple(f".{kind}" for kind in preflib.KINDS)
 ENDINGS = (".txt", ".csv", ".parquet", *PREFLIB_ENDINGS)
 
 _COLUMNS = ("item", "name")
+_PUBLISHED = "rank"  # a column of rankings that were published
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemsFile:
+    """What a file says.
+
+    Attributes:
+        names: of the items, as in the rows, in the order of the file.
+        labels: what people read instead, of the items of which they read something else.
+    """
+
+    names: tuple[str, ...]
+    labels: dict[str, str]
 
 
 def read_item_names(path: Path) -> tuple[str, ...]:
-    """Names in the order of the file, without the spaces around them.
+    """The names alone: see `read_items`."""
+    return read_items(path).names
+
+
+def read_items(path: Path) -> ItemsFile:
+    """Names and labels, without the spaces around them.
+
+    A label that stands at several items, or is the name of another one, gets its item's name behind
+    it in brackets: whoever reads it must know which item is meant.
 
     Args:
         path: a local file.
@@ -41,7 +67,7 @@ def read_item_names(path: Path) -> tuple[str, ...]:
     if reader is None:
         raise ValueError(f"{path} must end in {', '.join(ENDINGS)}; rename it")
     try:
-        names = reader(path)
+        names, labels = reader(path)
     except FileNotFoundError:
         raise ValueError(f"{path}: no such file; relative paths start at the YAML file") from None
     except OSError as error:
@@ -50,47 +76,78 @@ def read_item_names(path: Path) -> tuple[str, ...]:
         raise ValueError(f"{path} is not UTF-8 text; save it as UTF-8") from None
     except (pa.ArrowException, csv.Error):
         raise ValueError(f"{path} is damaged; write it again") from None
-    return tuple(name.strip() for name in names)
+    bare = tuple(name.strip() for name in names)
+    return ItemsFile(names=bare, labels=_distinct(bare, [label.strip() for label in labels]))
 
 
-def _read_text(path: Path) -> list[str]:
-    return [line for line in path.read_text(encoding="utf-8-sig").splitlines() if line.strip()]
+_Read = tuple[list[str], list[str]]  # names, and as many labels or none
 
 
-def _read_csv(path: Path) -> list[str]:
-    with path.open(encoding="utf-8-sig", newline="") as lines:
-        rows = csv.reader(lines)
+def _distinct(names: tuple[str, ...], labels: list[str]) -> dict[str, str]:
+    known, times = set(names), Counter(labels)
+    pairs = ((name, label) for name, label in zip(names, labels, strict=False) if label != name)
+    return {
+        name: f"{label} ({name})" if times[label] > 1 or label in known else label
+        for name, label in pairs
+        if label
+    }
+
+
+def _read_text(path: Path) -> _Read:
+    lines = path.read_text(encoding="utf-8-sig").splitlines()
+    return [line for line in lines if line.strip()], []
+
+
+def _read_csv(path: Path) -> _Read:
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        rows = csv.reader(stream)
         header = next(rows, [])
-        place = header.index(_item_column(path, header))
-        cells = [row[place] if len(row) > place else "" for row in rows if row]
-        # In a ranking that was published, names that look like formulas have an apostrophe.
-        return [read_cell(cell) for cell in cells] if "rank" in header else cells
+        item, label = _columns(path, header)
+        lines = [row for row in rows if row]
+        names = _cells(header, lines, item)
+        return names, [] if label is None else _cells(header, lines, label)
 
 
-def _read_parquet(path: Path) -> list[str]:
-    column = _item_column(path, pq.read_schema(path).names)
-    values = pq.read_table(path, columns=[column])[column]
-    if values.null_count:
+def _cells(header: list[str], lines: list[list[str]], column: str) -> list[str]:
+    place = header.index(column)
+    cells = [row[place] if len(row) > place else "" for row in lines]
+    # In a ranking that was published, texts that look like formulas have an apostrophe.
+    return [read_cell(cell) for cell in cells] if _PUBLISHED in header else cells
+
+
+def _read_parquet(path: Path) -> _Read:
+    item, label = _columns(path, pq.read_schema(path).names)
+    names = _values(path, item)
+    if None in names:
         raise ValueError(f"{path} has an entry without a name")
+    labels = [] if label is None else _values(path, label)
+    return [name or "" for name in names], [each or "" for each in labels]
+
+
+def _values(path: Path, column: str) -> list[str | None]:
+    values = pq.read_table(path, columns=[column])[column]
     if not (
         pa.types.is_integer(values.type)
         or pa.types.is_string(values.type)
         or pa.types.is_large_string(values.type)
     ):
         raise ValueError(f"{path}: column {column} must hold text or integers, not {values.type}")
-    return [str(value) for value in values.to_pylist()]
+    return [None if value is None else str(value) for value in values.to_pylist()]
 
 
-def _read_preflib(path: Path) -> list[str]:
+def _read_preflib(path: Path) -> _Read:
     with path.open("rb") as stream:
-        return list(preflib.read_header(str(path), stream.read(preflib.HEADER_BYTES)).names)
+        return list(preflib.read_header(str(path), stream.read(preflib.HEADER_BYTES)).names), []
 
 
-def _item_column(path: Path, columns: list[str]) -> str:
-    for wanted in _COLUMNS:
-        for column in columns:
-            if column.strip().lower() == wanted:
-                return column
+def _columns(path: Path, columns: list[str]) -> tuple[str, str | None]:
+    """The column of items, and that of labels, if there is one."""
+    by_word = {column.strip().lower(): column for column in reversed(columns)}
+    item, name = (by_word.get(word) for word in _COLUMNS)
+    if item is not None:
+        return item, by_word.get("label") if _PUBLISHED in columns else name
+    if name is not None:
+        return name, None
     raise ValueError(
         f"{path} has no column item or name; add the header line `item`,"
         " or use a .txt file with one name a line"

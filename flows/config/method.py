@@ -16,7 +16,7 @@ from pydantic_core import PydanticCustomError
 from hushrank.flows.config.comparisons import Design, InputConfig
 from hushrank.flows.config.items import ItemsConfig
 from hushrank.flows.config.ledger import LedgerConfig
-from hushrank.flows.config.model import ModelConfig, SpectralConfig
+from hushrank.flows.config.model import ModelConfig, ReportConfig, SpectralConfig
 from hushrank.flows.config.observability import ObservabilityConfig
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.rankings import RankingsConfig
@@ -53,6 +53,8 @@ class Sections(Protocol):
     @property
     def top_k(self) -> int | None: ...
     @property
+    def report(self) -> ReportConfig: ...
+    @property
     def output(self) -> Place: ...
     @property
     def confidential(self) -> Place: ...
@@ -85,6 +87,7 @@ class MethodFacts:
         reads: dotted keys that have an effect with some methods only, and with this one: of
             `model`, `spectral` and `privacy.public_graph`. Others of these are refused with it.
         requires: keys that it reads and cannot do without, and what is said where one is missing.
+        logistic: its scores are those of a logistic link, whatever the configuration says.
         chooses_link: `model.link` may be `auto`.
         design: the only design that it takes; None: several.
         baseline: it is there for comparison; a better method does the same.
@@ -97,10 +100,16 @@ class MethodFacts:
     units: tuple[Unit, ...]
     reads: Collection[str] = ()
     requires: Mapping[str, str] = field(default_factory=dict)
+    logistic: bool = False
     chooses_link: bool = False
     design: Design | None = None
     baseline: bool = False
     rules: Callable[[Sections], Problems] = _no_rules
+
+    @property
+    def linked(self) -> bool:
+        """Whether its scores have a link that the configuration names."""
+        return "model.link" in self.reads
 
     @property
     def local(self) -> bool:

@@ -1,4 +1,4 @@
-"""The `model` section: how scores are fitted, by methods that fit any.
+"""The `model` section: how scores are fitted, by methods that fit any; `report`: how written.
 
 Everything here is public: none of these numbers may be computed from the answers.
 """
@@ -72,3 +72,16 @@ class SpectralConfig(Section):
     def _problems(self) -> Iterable[tuple[str, str]]:
         if self.edge_probability is not None and self.graph is GraphKind.DENSE:
             yield "edge_probability", "is for graph: sparse; remove it, or set graph: sparse"
+
+
+class ReportConfig(Section):
+    """How scores are written, from the next release on.
+
+    None of it changes what is drawn, so none of it makes another job.
+
+    Attributes:
+        scale: `elo`: as ratings like those of chess players, the mean item at 1000; `method`: on
+            the scale of the method. Elo needs scores of a logistic link.
+    """
+
+    scale: Literal["method", "elo"] = Field(default="method", examples=["elo"])

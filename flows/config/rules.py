@@ -48,6 +48,22 @@ def problems_of_job(config: Sections, methods: Methods) -> Problems:
     yield from _problems_of_method(config, methods)
     yield from _problems_of_kind(config, methods)
     yield from _problems_of_runner(config)
+    yield from _problems_of_report(config, methods)
+
+
+def _problems_of_report(config: Sections, methods: Methods) -> Problems:
+    facts, link = methods[config.method], config.model.link
+    if config.report.scale != "elo" or facts.logistic:
+        return
+    if not facts.linked:
+        suitable = (name for name, each in methods.items() if each.linked or each.logistic)
+        yield (
+            "report.scale",
+            f"elo needs scores of a logistic link, and method: {config.method} has no link; remove"
+            f" it, or choose among the methods {', '.join(suitable)}",
+        )
+    elif link != "logistic":
+        yield "report.scale", f"elo needs model.link: logistic, got {link}; change one of the two"
 
 
 def _problems_of_places(config: Sections) -> Problems:

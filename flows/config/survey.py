@@ -29,7 +29,7 @@ from hushrank.flows.config.items import ItemsConfig
 from hushrank.flows.config.ledger import LedgerConfig
 from hushrank.flows.config.memory import MemorySize
 from hushrank.flows.config.method import METHODS, Methods, known_method, methods_of
-from hushrank.flows.config.model import ModelConfig, SpectralConfig
+from hushrank.flows.config.model import ModelConfig, ReportConfig, SpectralConfig
 from hushrank.flows.config.observability import ObservabilityConfig
 from hushrank.flows.config.places import FOLDER, AnyPlace
 from hushrank.flows.config.privacy import PrivacyConfig
@@ -82,6 +82,7 @@ class SurveyConfig(Section):
         model: of methods that fit scores.
         spectral: of methods that measure pairs of test items.
         top_k: how many of the best items to name; some methods require it.
+        report: how scores are written.
         output: folder for what may be shown, and nothing else.
         confidential: folder for what must not be shown; made for its owner only.
         ledger: the privacy budget.
@@ -102,6 +103,7 @@ class SurveyConfig(Section):
     model: ModelConfig = Field(default_factory=ModelConfig, examples=["{link: logistic}"])
     spectral: SpectralConfig | None = None
     top_k: int | None = Field(default=None, ge=1, examples=["3"])
+    report: ReportConfig = Field(default_factory=ReportConfig, examples=["{scale: elo}"])
     output: AnyPlace = Field(examples=["out/campus"])
     confidential: AnyPlace = Field(examples=[".hushrank/work"])
     ledger: LedgerConfig = Field(examples=["{path: .hushrank/ledger.jsonl, epsilon: 10}"])
@@ -224,9 +226,10 @@ class SurveyConfig(Section):
         In it: name, input (with absolute paths, in any order), the names of the catalogue in their
         order (so a changed items file is another job), privacy, method, model and top_k, with
         defaults as if written out, and how a night's rows are told from others. Not in it: which
-        night; output, confidential, ledger, retention, runner and memory_limit, which decide where
-        and under which budget but not what; nor the content of the input files, whose identity the
-        release key adds.
+        night; report and the labels of items, which change how a release is written and not what
+        was drawn; output, confidential, ledger, retention, runner and memory_limit, which decide
+        where and under which budget but not what; nor the content of the input files, whose
+        identity the release key adds.
         """
         dumped = self.model_dump_json(
             include={"name", "input", "privacy", "method", "model", "top_k"}

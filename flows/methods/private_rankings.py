@@ -266,6 +266,7 @@ _KEMENY = replace(
 _BRADLEY_TERRY = replace(
     _BORDA,
     name="bradley-terry",
+    logistic=True,
     summary="scores by maximum likelihood, from private rankings",
     reads=("model.debiased", "model.ridge"),
 )

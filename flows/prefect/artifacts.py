@@ -92,7 +92,7 @@ def ranking_rows(release: Release) -> list[dict[str, Any]]:
     rows = [
         {
             "place": place,
-            "item": line.item,
+            "item": line.shown,
             words.heading.lower(): (
                 f"{score_text(release.scale, line.score, decimals)}{words.unit}"
             ),

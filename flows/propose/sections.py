@@ -311,4 +311,3 @@ def _adjacency_and_epsilon() -> Iterator[str]:
 
 def _columns_asked(unknown: list[str]) -> Iterator[str]:
     yield from (f"the column {role}" for role in unknown)
-

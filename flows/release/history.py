@@ -45,6 +45,8 @@ SCHEMA = pa.schema(
         ("rank_high", pa.int64()),
         ("group", pa.int64()),
         ("noisy_wins", pa.float64()),
+        ("label", pa.string()),
+        ("unit", pa.string()),
     ]
 )
 
@@ -161,15 +163,19 @@ def _rows(release: Release) -> Iterable[dict[str, object]]:
         "epsilon": release.privacy.epsilon,
         "delta": release.privacy.delta,
         "safe": release.safe,
+        "unit": release.unit,
     }
     for line in release.ranking:
         yield {**shared, **line.model_dump(), "noisy_wins": wins.get(line.item)}
 
 
 def _csv(table: pa.Table) -> bytes:
-    items = pa.array(map(write_cell, table["item"].to_pylist()), pa.string())
+    for name in ("item", "label"):
+        cells = (None if text is None else write_cell(text) for text in table[name].to_pylist())
+        place = table.schema.get_field_index(name)
+        table = table.set_column(place, name, pa.array(cells, pa.string()))
     text = io.BytesIO()
-    pa.csv.write_csv(table.set_column(table.schema.get_field_index("item"), "item", items), text)
+    pa.csv.write_csv(table, text)
     return text.getvalue()
 
 

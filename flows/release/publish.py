@@ -178,17 +178,23 @@ def contents_of(release: Release, report_html: str) -> dict[str, bytes]:
 
 
 def ranking_csv(release: Release) -> str:
-    """The ranking as a table, best first; scores to six decimals, items by `write_cell`."""
+    """The ranking as a table, best first; scores to six decimals, texts by `write_cell`.
+
+    A column `label` stands where items have labels; `unit` says what the scores are.
+    """
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
     wins = release.released.wins_by_item()
-    columns = ["rank", "item", "score", "low", "high", "rank_low", "rank_high", "group"]
-    table.writerow(columns if wins is None else [*columns, "noisy_wins"])
+    label, unit = ["label"] * release.labelled, [] if release.unit is None else [release.unit.value]
+    columns = ["rank", "item", *label, "score", "low", "high", "rank_low", "rank_high", "group"]
+    counted = [] if wins is None else ["noisy_wins"]
+    table.writerow([*columns, *counted, *["unit"] * len(unit)])
     for line in release.ranking:
+        texts = [write_cell(line.item), *([write_cell(line.shown)] if label else ())]
         scores = (f"{value:.6f}" for value in (line.score, line.low, line.high))
         ranks = (line.rank_low, line.rank_high, line.group)
         won = () if wins is None else (wins[line.item],)
-        table.writerow([line.rank, write_cell(line.item), *scores, *ranks, *won])
+        table.writerow([line.rank, *texts, *scores, *ranks, *won, *unit])
     return text.getvalue()
 
 

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import json
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, date, datetime
+from functools import partial
 from typing import Any, Self
 
 from pydantic import AwareDatetime, Field, ValidationError, model_validator
@@ -19,7 +20,14 @@ from pydantic import AwareDatetime, Field, ValidationError, model_validator
 from hushrank.estimation.common.estimate import Estimate, top_k
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.record import Extended, PrivacyRecord, Record
-from hushrank.flows.release.scale import Scale
+from hushrank.flows.release.scale import (
+    UNITS,
+    Scale,
+    ScoreUnit,
+    elo_of,
+    log_odds_of,
+    published,
+)
 from hushrank.flows.release.statistics import Released
 from hushrank.privacy.bits_used import BitsUsed
 from hushrank.transforms.storage.cloud_storage import Place
@@ -39,13 +47,23 @@ RECONSTRUCTED = (
     " sensitivity and guarantee are reconstructed: they are those that the version that published"
     " this comes to under the same configuration."
 )
+NO_ELO = (
+    "Elo ratings were asked for, and only scores of a logistic link are such: these scores are on"
+    " the scale of the method."
+)
 NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
 
 
 class RankedItem(Record):
-    """One line of the ranking; see `Estimate` for what the numbers mean."""
+    """One line of the ranking; see `Estimate` for what the numbers mean.
+
+    Attributes:
+        item: as in the rows.
+        label: what people read instead, where the catalogue has such.
+    """
 
     item: str
+    label: str | None = None
     rank: int | float
     score: float
     low: Extended
@@ -53,6 +71,16 @@ class RankedItem(Record):
     rank_low: int
     rank_high: int
     group: int
+
+    @property
+    def shown(self) -> str:
+        """What people read: the label, or else the item."""
+        return self.item if self.label is None else self.label
+
+    def moved(self, onto: Callable[[float], float]) -> RankedItem:
+        """The line with its numbers on another scale."""
+        ends = {name: onto(getattr(self, name)) for name in ("score", "low", "high")}
+        return self.model_copy(update=ends)
 
 
 class Release(Record):
@@ -63,6 +91,8 @@ class Release(Record):
         safe: False where a seed was injected or no noise was added; never to be published.
         informative: False where the noise leaves nothing to be learned.
         scale: what the scores of the ranking are.
+        unit: what 1 in them is. Earlier versions did not say, and their shares were parts of 1,
+            less one half: `load_release` turns them into percent.
         ranking: best first.
         top_k: the best items, best first, where the job asked for them.
     """
@@ -78,14 +108,19 @@ class Release(Record):
     informative: bool
     warnings: tuple[str, ...]
     scale: Scale
+    unit: ScoreUnit | None = None
     ranking: tuple[RankedItem, ...] = Field(min_length=2)
     top_k: tuple[str, ...] | None = None
     privacy: PrivacyRecord
     released: Released
 
     def to_json(self) -> str:
-        """Strict JSON with keys in a fixed order; `top_k` and `night` go where none is."""
-        absent = {name for name in ("top_k", "night") if getattr(self, name) is None}
+        """Strict JSON with keys in a fixed order; keys of which there is nothing to say go."""
+        absent: dict[str, Any] = {
+            name: True for name in ("top_k", "night", "unit") if getattr(self, name) is None
+        }
+        if not self.labelled:
+            absent["ranking"] = {"__all__": {"label"}}
         content = self.model_dump(mode="json", exclude=absent)
         return json_text(content) + "\n"
 
@@ -100,6 +135,15 @@ class Release(Record):
     def proven_safe(self) -> bool:
         """Whether it is safe, and says from which random bits; or is of before that was said."""
         return self.safe and (self.privacy.bits is not None or self.privacy.reconstructed)
+
+    @property
+    def labelled(self) -> bool:
+        """Whether items have a label beside the word that stands in the rows."""
+        return any(line.label is not None for line in self.ranking)
+
+    def shown(self) -> dict[str, str]:
+        """What people read, of each item."""
+        return {line.item: line.shown for line in self.ranking}
 
     @property
     def day(self) -> date:
@@ -156,17 +200,38 @@ class Provenance:
 
 
 def load_release(path: Place) -> Release:
-    """The release in the file at `path`.
+    """The release in the file at `path`, its numbers in today's unit.
 
     Raises:
         ConfigError: the file is missing, unreadable or no release.
     """
     try:
-        return Release.model_validate_json(path.read_bytes())
+        return with_unit(Release.model_validate_json(path.read_bytes()))
     except OSError as error:
         raise ConfigError(f"{path}: cannot be read: {error.strerror}") from error
     except ValidationError as error:
         raise ConfigError(f"{path}: is not a release of hushrank, or was changed") from error
+
+
+def with_unit(release: Release) -> Release:
+    """A release of a version that named no unit, its numbers as they are published today."""
+    if release.unit is not None:
+        return release
+    lines = (line.moved(partial(published, release.scale)) for line in release.ranking)
+    return release.model_copy(update={"ranking": tuple(lines), "unit": UNITS[release.scale]})
+
+
+def on_scale(release: Release, scale: Scale) -> Release:
+    """The release with its scores on `scale`, where that is log odds and Elo or the other way."""
+    onto: dict[tuple[Scale, Scale], Callable[[float], float]] = {
+        (Scale.LOG_ODDS, Scale.ELO): elo_of,
+        (Scale.ELO, Scale.LOG_ODDS): log_odds_of,
+    }
+    move = onto.get((release.scale, scale))
+    if move is None:
+        return release
+    lines = tuple(line.moved(move) for line in release.ranking)
+    return release.model_copy(update={"ranking": lines, "scale": scale, "unit": UNITS[scale]})
 
 
 def build_release(
@@ -178,6 +243,8 @@ def build_release(
     scale: Scale,
     warnings: Sequence[str] = (),
     n_top: int | None = None,
+    labels: Mapping[str, str] | None = None,
+    shown_as: Scale | None = None,
 ) -> Release:
     """A release from what may be published and what was computed from it.
 
@@ -190,6 +257,8 @@ def build_release(
         scale: what the scores of `estimate` are.
         warnings: what a reader must know, besides what `provenance` and `privacy` imply.
         n_top: how many of the best items to name in `top_k`; None: no such list.
+        labels: what people read instead of items.
+        shown_as: Elo, to turn log odds into ratings; other scores stay, and a warning says so.
 
     Raises:
         ValueError: the sizes differ.
@@ -197,7 +266,9 @@ def build_release(
     if len(items) != estimate.n_items:
         raise ValueError(f"got {len(items)} items, but an estimate of {estimate.n_items}")
     best = None if n_top is None else tuple(items[i] for i in top_k(estimate, n_top))
-    return Release(
+    elo = shown_as is Scale.ELO
+    told = (NO_ELO,) if elo and scale is not Scale.LOG_ODDS else ()
+    release = Release(
         release_id=provenance.release_id,
         created=provenance.created,
         night=provenance.night,
@@ -207,27 +278,35 @@ def build_release(
         code_version=provenance.code_version,
         safe=provenance.safe and privacy.mechanism != "none",
         informative=estimate.informative,
-        warnings=(*_warnings(provenance, privacy), *warnings),
+        warnings=(*_warnings(provenance, privacy), *warnings, *told),
         scale=scale,
-        ranking=_ranking(items, estimate),
+        unit=UNITS[scale],
+        ranking=_ranking(items, estimate, scale, labels or {}),
         top_k=best,
         privacy=privacy.model_copy(update=_origin(provenance)),
         released=released,
     )
+    return on_scale(release, Scale.ELO) if elo else release
 
 
-def _ranking(items: Sequence[str], estimate: Estimate) -> tuple[RankedItem, ...]:
+def _ranking(
+    items: Sequence[str], estimate: Estimate, scale: Scale, labels: Mapping[str, str]
+) -> tuple[RankedItem, ...]:
     columns: dict[str, list[Any]] = {
         "rank": [int(rank) if rank % 1 == 0 else rank for rank in estimate.rank.tolist()],
-        "score": estimate.scores.tolist(),
-        "low": estimate.low.tolist(),
-        "high": estimate.high.tolist(),
+        "score": published(scale, estimate.scores).tolist(),
+        "low": published(scale, estimate.low).tolist(),
+        "high": published(scale, estimate.high).tolist(),
         "rank_low": estimate.rank_low.tolist(),
         "rank_high": estimate.rank_high.tolist(),
         "group": estimate.groups.tolist(),
     }
     return tuple(
-        RankedItem(item=items[i], **{name: values[i] for name, values in columns.items()})
+        RankedItem(
+            item=items[i],
+            label=labels.get(items[i]),
+            **{name: values[i] for name, values in columns.items()},
+        )
         for i in estimate.order.tolist()
     )
 

@@ -1,6 +1,8 @@
-"""On what scale the scores of a release are, and how one is written for people.
+"""On what scale the scores of a release are, in which unit, and how one is written for people.
 
-A method with another scale adds a member and its `ScaleWords`; report, terminal and ranking follow.
+A method with another scale adds a member, its unit and its `ScaleWords`; report, terminal and
+ranking follow. A method computes on the scale of its formulas; a release holds the same scores in
+the unit that people read (`published`), so that every file and every page show the same number.
 """
 
 from __future__ import annotations
@@ -9,14 +11,18 @@ import math
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import Protocol, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
 
 
 class Scale(StrEnum):
     """What a score is."""
 
-    WIN_SHARE = "win-share"  # part of its comparisons that an item wins, less one half
+    WIN_SHARE = "win-share"  # part of its comparisons that an item wins
     LOG_ODDS = "log-odds"  # logistic link: differences are log odds
+    ELO = "elo"  # the same as ratings of chess: see `elo_of`
     LAPLACE = "laplace"  # Laplace link
     PROBIT = "probit"  # probit link
     DIFFICULTY = "difficulty"  # of a test's items, in log odds of a right answer: larger is harder
@@ -24,8 +30,52 @@ class Scale(StrEnum):
     PLACE = "place"  # mean rank less rank: only the order was released
 
 
+class ScoreUnit(StrEnum):
+    """What 1 in the numbers of a release is."""
+
+    PERCENT = "percent"  # of an item's comparisons
+    LOG_ODDS = "log-odds"  # natural logarithm of odds
+    ELO = "elo"  # 400 of them are odds of 10 to 1
+    LAPLACE = "laplace"  # scale of the Laplace distribution
+    PROBIT = "probit"  # standard deviation of the normal distribution
+    PLACES = "places"
+    NONE = "none"  # no score was released
+
+
+UNITS = {
+    Scale.WIN_SHARE: ScoreUnit.PERCENT,
+    Scale.LOG_ODDS: ScoreUnit.LOG_ODDS,
+    Scale.ELO: ScoreUnit.ELO,
+    Scale.LAPLACE: ScoreUnit.LAPLACE,
+    Scale.PROBIT: ScoreUnit.PROBIT,
+    Scale.DIFFICULTY: ScoreUnit.LOG_ODDS,
+    Scale.ABOVE_MIDDLE: ScoreUnit.PLACES,
+    Scale.PLACE: ScoreUnit.NONE,
+}
 # The scale of scores that were fitted with a link.
 SCALE_OF_LINK = {"logistic": Scale.LOG_ODDS, "laplace": Scale.LAPLACE, "probit": Scale.PROBIT}
+ELO_A_LOGIT = 400 / math.log(10)  # a rating 400 higher has odds of 10 to 1
+MEAN_ELO = 1000.0  # of the mean item
+BARE = (Scale.WIN_SHARE, Scale.ELO)  # written without a sign
+Number = TypeVar("Number", float, NDArray[np.float64])
+
+
+def published(scale: Scale, value: Number) -> Number:
+    """A score of a method in the unit of a release: shares, which are less one half, in percent."""
+    return 100 * (value + 0.5) if scale is Scale.WIN_SHARE else value
+
+
+def elo_of(log_odds: Number) -> Number:
+    """The Elo rating of a score in log odds, 1000 + 400 / ln 10 times the score.
+
+    Scores sum to zero, so that the mean item has 1000.
+    """
+    return MEAN_ELO + ELO_A_LOGIT * log_odds
+
+
+def log_odds_of(elo: Number) -> Number:
+    """The inverse of `elo_of`."""
+    return (elo - MEAN_ELO) / ELO_A_LOGIT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -81,6 +131,16 @@ WORDS = {
         plot="share won, %",
     ),
     Scale.LOG_ODDS: _fitted("73 %"),  # 1 / (1 + e^-1)
+    Scale.ELO: ScaleWords(
+        heading="Elo",
+        unit="",
+        explanation=(
+            "How strongly an item is preferred, as a rating of chess players: the mean item has"
+            " 1000. Only differences count: where two items are 400 apart, the higher one has odds"
+            " of 10 to 1, so it wins 91 % of their comparisons; where they are 100 apart, 64 %."
+        ),
+        plot="Elo rating",
+    ),
     Scale.LAPLACE: _fitted("82 %"),  # 1 - e^-1 / 2
     Scale.PROBIT: _fitted("84 %"),  # the normal distribution function at 1
     Scale.DIFFICULTY: ScaleWords(
@@ -138,11 +198,11 @@ class Scored(Protocol):
 
 
 def score_text(scale: Scale, value: float, decimals: int) -> str:
-    """A score without its unit: a share in percent (-0.5 is 0, 0.5 is 100), or a signed number."""
+    """A score without its unit: a share or a rating as it is, any other as a signed number."""
     if scale is Scale.PLACE:
         return "none"
-    if scale is Scale.WIN_SHARE:
-        return f"{100 * (value + 0.5):.{decimals}f}"
+    if scale in BARE:
+        return f"{value:.{decimals}f}"
     text = f"{value:+.{decimals}f}"
     return text if text.strip("+-0.") else text[1:]  # no sign on a zero
 
@@ -153,51 +213,14 @@ def interval_text(scale: Scale, line: Scored, decimals: int) -> str:
         score_text(scale, end, decimals) if math.isfinite(end) else "open"
         for end in (line.low, line.high)
     )
-    return f"{low}–{high}" if scale is Scale.WIN_SHARE else f"{low} to {high}"
+    short = scale in BARE and low[0].isdigit() and high[0].isdigit()
+    return f"{low}–{high}" if short else f"{low} to {high}"
 
 
 def score_decimals(scale: Scale, lines: Iterable[Scored]) -> int:
-    """Decimals that the typical interval deserves, on the scale as it is written."""
+    """Decimals that the typical interval deserves."""
     widths = sorted(line.high - line.low for line in lines)
     width = widths[len(widths) // 2]
-    if scale is Scale.WIN_SHARE:
-        return 0 if width > 0.04 else 1 if width > 0.004 else 2
+    if scale in BARE:
+        return 0 if width > 4 else 1 if width > 0.4 else 2
     return 1 if width > 2 else 2 if width > 0.02 else 3
-
-
-ROUND = (1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 8, 10, 12)  # times powers of ten: ends of an axis
-
-
-@dataclass(frozen=True, slots=True)
-class Axis:
-    """A stretch of the scale for drawings.
-
-    Attributes:
-        low, high: its ends.
-        ticks: what to write at its ends and its middle.
-    """
-
-    low: float
-    high: float
-    ticks: tuple[str, str, str]
-
-    def percent(self, value: float) -> float:
-        """Where `value` lies on it, 0 to 100; beyond an end is at that end."""
-        return min(max(100 * (value - self.low) / (self.high - self.low), 0.0), 100.0)
-
-
-def axis_of(scale: Scale, lines: Iterable[Scored]) -> Axis:
-    """All shares; on any other scale, zero in the middle and every finite number of `lines`."""
-    if scale is Scale.WIN_SHARE:
-        return Axis(-0.5, 0.5, ("0", "50", "100 %"))
-    values = (abs(value) for line in lines for value in (line.score, line.low, line.high))
-    reach = _round_up(max((value for value in values if math.isfinite(value)), default=1.0))
-    return Axis(-reach, reach, (f"-{reach:g}", "0", f"+{reach:g}"))
-
-
-def _round_up(value: float) -> float:
-    """The next round number."""
-    if value <= 0:
-        return 1.0
-    power = 10.0 ** math.floor(math.log10(value))
-    return float(next(step * power for step in ROUND if step * power >= value))

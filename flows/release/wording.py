@@ -21,7 +21,8 @@ def verdict(release: Release) -> str:
     if not release.informative:
         return "Nothing useful can be learned from this release."
     if isinstance(release.released, ReleasedList):
-        return f"Best, in this order: {', '.join(release.released.items)}."
+        shown = release.shown()
+        return f"Best, in this order: {', '.join(shown.get(i, i) for i in release.released.items)}."
     lines, n = release.ranking, len(release.ranking)
     leaders = [line for line in lines if line.rank_low == 1]
     if len(leaders) == n:
@@ -37,7 +38,7 @@ def verdict(release: Release) -> str:
         sentences.append(f"{_names(behind)} {_are(behind)} {words.behind} {them}{apart}.")
     last = [line for line in lines if line.rank_high == n]
     if len(last) == 1 and last[0] not in behind:
-        sentences.append(f"{last[0].item} {words.comes_last}.")
+        sentences.append(f"{last[0].shown} {words.comes_last}.")
     return " ".join(sentences)
 
 
@@ -50,12 +51,12 @@ def rank_interval(line: RankedItem) -> str:
 
 def _lead(leaders: Sequence[RankedItem], words: ScaleWords) -> str:
     if len(leaders) == 1:
-        return f"{leaders[0].item} {words.leads[0]}."
+        return f"{leaders[0].shown} {words.leads[0]}."
     return f"{_names(leaders)} {words.leads[1]} and cannot be told apart."
 
 
 def _names(lines: Sequence[RankedItem]) -> str:
-    return name_list([line.item for line in lines])
+    return name_list([line.shown for line in lines])
 
 
 def name_list(names: list[str]) -> str:

@@ -9,7 +9,7 @@ from datetime import UTC
 import numpy as np
 
 from hushrank.estimation.common.score_change import Intervals, ScoreChange, score_change
-from hushrank.flows.release.release import RankedItem, Release
+from hushrank.flows.release.release import RankedItem, Release, on_scale
 from hushrank.flows.release.scale import WORDS, Scale, score_decimals, score_text
 from hushrank.flows.release.statistics import ReleasedList
 from hushrank.flows.release.wording import name_list, rank_interval
@@ -58,6 +58,7 @@ class Changes:
 
 def changes_between(before: Release, release: Release) -> Changes:
     """Compare `release` with an earlier one of the same population, from published numbers only."""
+    before = on_scale(before, release.scale)
     since = f"{before.day:%-d %B %Y}"
     if before.day == release.day:
         since += f", {before.created.astimezone(UTC):%H:%M} UTC"
@@ -78,7 +79,7 @@ def changes_between(before: Release, release: Release) -> Changes:
     )
     return Changes(
         since=since,
-        sentence=_sentence(release.scale, items, found),
+        sentence=_sentence(release.scale, [new[item].shown for item in items], found),
         rows=rows,
         left_out=len(items) - len(rows),
     )
@@ -102,7 +103,11 @@ def _lists(before: Release, release: Release) -> str:
         isinstance(release.released, ReleasedList) and isinstance(before.released, ReleasedList)
     ):
         return "It released scores and not a list, or the other way round: they are not compared."
-    old, new = before.released.items, release.released.items
+    shown = before.shown() | release.shown()
+    old, new = (
+        [shown.get(item, item) for item in best]
+        for best in (before.released.items, release.released.items)
+    )
     came, went = ([*(set(a) - set(b))] for a, b in ((new, old), (old, new)))
     if not came and not went:
         same = "in the same order" if old == new else "in another order"
@@ -140,24 +145,24 @@ def _row(
 ) -> ChangeRow:
     unit = WORDS[scale].unit
     before, now = (f"{score_text(scale, line.score, decimals)}{unit}" for line in (old, new))
-    low, high = (_signed(scale, float(end[i]), decimals) for end in (found.low, found.high))
+    low, high = (_signed(float(end[i]), decimals) for end in (found.low, found.high))
     ranks = rank_interval(new)
     if rank_interval(old) != ranks:
         ranks = f"{rank_interval(old)} → {ranks}"
     return ChangeRow(
-        item=new.item,
+        item=new.shown,
         before=before,
         now=now,
-        change=_signed(scale, float(found.change[i]), decimals),
+        change=_signed(float(found.change[i]), decimals),
         interval=f"{low} to {high}",
         ranks=ranks,
         beyond="yes" if found.beyond[i] else "no",
     )
 
 
-def _signed(scale: Scale, value: float, decimals: int) -> str:
-    """A difference: of shares in percentage points."""
+def _signed(value: float, decimals: int) -> str:
+    """A difference, in the unit of the release: of shares, percentage points."""
     if not np.isfinite(value):
         return "open"
-    text = f"{100 * value if scale is Scale.WIN_SHARE else value:+.{decimals}f}"
+    text = f"{value:+.{decimals}f}"
     return text if text.strip("+-0.") else text[1:]

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 from markupsafe import Markup
 
+from hushrank.flows.release.axis import axis_of
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, score_text
@@ -29,7 +30,7 @@ from hushrank.flows.release.statistics import (
 from hushrank.flows.release.wording import name_list
 from hushrank.flows.report.heatmap import Matrix, heatmap_svg, shown_items
 from hushrank.flows.report.item_map import item_map_svg
-from hushrank.flows.report.plots import drawn_lines, scores_svg, win_counts_svg
+from hushrank.flows.report.plots import MOST_NAMED, drawn_lines, scores_svg, win_counts_svg
 
 MOST_GROUPS = 8  # sets of items that a caption names
 CONFIDENCE = "With 95 % confidence."
@@ -82,10 +83,11 @@ def win_counts_figure(release: Release) -> ReportFigure:
     if wins is None:
         raise ValueError(f"a release of {release.released.kind} has no win counts to draw")
     exact = release.privacy.mechanism == "none"
-    first, last = release.ranking[0].item, release.ranking[-1].item
+    first, last = release.ranking[0], release.ranking[-1]
     description = (
-        f"Plot of the win counts with their intervals, best on top: from {first} with"
-        f" {wins[first]:,} to {last} with {wins[last]:,}. The ranking table has the same numbers."
+        f"Plot of the win counts with their intervals, best on top: from {first.shown} with"
+        f" {wins[first.item]:,} to {last.shown} with {wins[last.item]:,}. The"
+        " ranking table has the same numbers."
     )
     dots = (
         "Dots are the win counts as they were counted: no noise was added."
@@ -107,8 +109,8 @@ def scores_figure(release: Release) -> ReportFigure:
     words, (first, last) = WORDS[release.scale], (release.ranking[0], release.ranking[-1])
     best, worst = (score_text(release.scale, line.score, 2) for line in (first, last))
     description = (
-        f"Plot of the scores with their intervals, {words.first} on top: from {first.item} at"
-        f" {best}{words.unit} to {last.item} at {worst}{words.unit}. The ranking table has the"
+        f"Plot of the scores with their intervals, {words.first} on top: from {first.shown} at"
+        f" {best}{words.unit} to {last.shown} at {worst}{words.unit}. The ranking table has the"
         " same numbers."
     )
     band = "The band is where the score lies, given the noise and chance in who answered what."
@@ -127,12 +129,13 @@ def heatmap_figure(release: Release) -> ReportFigure:
     if not isinstance(pairs, ReleasedPairs | ReleasedOutcomes):
         raise ValueError(f"a release of {pairs.kind} has no matrix to draw")
     exact, shown = release.privacy.mechanism == "none", shown_items(release)
+    labels = release.shown()
     which = "" if len(shown) == len(release.ranking) else f" of the best {len(shown)} items"
     counted = "as counted" if exact else "noise included"
     description = (
         f"Heatmap of the matrix of wins{which}, best first: how often the item of the row beat the"
-        f" item of the column, {counted}, from {shown[0]} to {shown[-1]}. The table below it has"
-        " the same numbers."
+        f" item of the column, {counted}, from {labels[shown[0]]} to {labels[shown[-1]]}."
+        " The table below it has the same numbers."
     )
     negative = "" if exact else " Noise can make a count negative; such cells stay blank."
     if isinstance(pairs, ReleasedOutcomes):
@@ -146,18 +149,19 @@ def heatmap_figure(release: Release) -> ReportFigure:
             " the more often the item of its row beat the item of its column."
             f"{negative} The whole matrix is in release.json."
         ),
-        table=_matrix_table(pairs, shown, "Wins of … over", pairs.row_weight - 1),  # half wins
+        table=_matrix_table(release, pairs, "Wins of … over", pairs.row_weight - 1),  # half wins
     )
 
 
 def _matrix_table(
-    pairs: Matrix, shown: list[str], corner: str, decimals: int = 0
+    release: Release, pairs: Matrix, corner: str, decimals: int = 0
 ) -> tuple[tuple[str, ...], ...]:
+    shown, labels = shown_items(release), release.shown()
     rows = (
-        (name, *("–" if math.isnan(won) else f"{won:,.{decimals}f}" for won in row))
+        (labels[name], *("–" if math.isnan(won) else f"{won:,.{decimals}f}" for won in row))
         for name, row in zip(shown, pairs.among(shown).tolist(), strict=True)
     )
-    return ((corner, *shown), *rows)
+    return ((corner, *(labels[name] for name in shown)), *rows)
 
 
 def above_figure(release: Release) -> ReportFigure:
@@ -165,12 +169,12 @@ def above_figure(release: Release) -> ReportFigure:
     pairs = release.released
     if not isinstance(pairs, ReleasedRankings):
         raise ValueError(f"a release of {pairs.kind} has no rankings to draw")
-    shown = shown_items(release)
+    shown, labels = shown_items(release), release.shown()
     which = "" if len(shown) == len(release.ranking) else f" of the best {len(shown)} items"
     description = (
         f"Heatmap{which}, best first: in how many private rankings the item of the row is above the"
-        f" item of the column, from {shown[0]} to {shown[-1]}. The table below it has the same"
-        " numbers."
+        f" item of the column, from {labels[shown[0]]} to {labels[shown[-1]]}."
+        " The table below it has the same numbers."
     )
     return ReportFigure(
         identifier="matrix",
@@ -181,7 +185,7 @@ def above_figure(release: Release) -> ReportFigure:
             " have the item of its row above the item of its column. All counts are in"
             " release.json."
         ),
-        table=_matrix_table(pairs, shown, "Rankings with … above"),
+        table=_matrix_table(release, pairs, "Rankings with … above"),
     )
 
 
@@ -190,8 +194,8 @@ def item_map_figure(release: Release) -> ReportFigure:
     first, last = release.ranking[0], release.ranking[-1]
     hardest, easiest = (score_text(release.scale, line.score, 2) for line in (first, last))
     description = (
-        f"Item map: the difficulties with their intervals, hardest on top, from {first.item} at"
-        f" {hardest} to {last.item} at {easiest}. The ranking table has the same numbers."
+        f"Item map: the difficulties with their intervals, hardest on top, from {first.shown} at"
+        f" {hardest} to {last.shown} at {easiest}. The ranking table has the same numbers."
     )
     exact = release.privacy.mechanism == "none"
     because = "chance in who answered" if exact else "the noise and chance in who answered"
@@ -208,16 +212,17 @@ def item_map_figure(release: Release) -> ReportFigure:
 
 
 def _open_ends(release: Release) -> str:
-    if all(math.isfinite(end) for line in release.ranking for end in (line.low, line.high)):
+    axis = axis_of(release.scale, release.ranking)
+    if all(axis.low <= line.low and line.high <= axis.high for line in release.ranking):
         return ""
-    return " A band with an arrow has no end on that side."
+    return " A band with an arrow goes on, or has no end, on that side."
 
 
 def _not_ordered(release: Release) -> str:
     """Which items share a place."""
     groups: dict[int, list[str]] = {}
     for line in release.ranking:
-        groups.setdefault(line.group, []).append(line.item)
+        groups.setdefault(line.group, []).append(line.shown)
     shared = [name_list(names) for names in groups.values() if len(names) > 1]
     if not shared:
         return "Every item can be told apart from its neighbours."
@@ -229,7 +234,7 @@ def _not_ordered(release: Release) -> str:
 def _left_out(release: Release) -> str:
     drawn = len(drawn_lines(release))
     if drawn == len(release.ranking):
-        return ""
+        return "" if drawn <= MOST_NAMED else " Point at a line to see whose it is."
     words = WORDS[release.scale]
     return (
         f" Drawn are the {words.first} and, below the dotted line, the {words.last}: {drawn} of"

@@ -19,6 +19,7 @@ from hushrank.flows.report.style import (
     INK,
     PAGE,
     WIDTH,
+    Spot,
     page_style,
     page_svg,
     short_name,
@@ -52,8 +53,23 @@ def heatmap_svg(release: Release, pairs: Matrix, description: str) -> str:
         figure = Figure(figsize=(WIDTH, 0.9 + 0.3 * len(names)), layout="constrained")
         axes = figure.add_subplot()
         _draw_cells(axes, wins)
-        _label(axes, names)
-        return page_svg(figure, description)
+        _label(axes, [release.shown()[name] for name in names])
+        return page_svg(figure, axes, description, _spots(release, names, wins))
+
+
+def _spots(release: Release, names: list[str], wins: NDArray[np.float64]) -> list[Spot]:
+    """What each cell says."""
+    verb = "above" if isinstance(release.released, ReleasedRankings) else "over"
+    shown = release.shown()
+    return [
+        Spot(
+            x=(column, column + 1),
+            y=(row, row + 1),
+            text=f"{shown[names[row]]} {verb} {shown[names[column]]}: {wins[row, column]:,g}",
+        )
+        for row, column in np.ndindex(wins.shape)
+        if row != column and not np.isnan(wins[row, column])
+    ]
 
 
 def shown_items(release: Release) -> list[str]:
@@ -91,5 +107,7 @@ def _label(axes: Axes, names: list[str]) -> None:
     axes.set_xticks(centres, columns, parse_math=False, rotation=rotation, ha=alignment)
     axes.xaxis.tick_top()
     axes.tick_params(length=0, pad=4)
+    if len(names) > MOST_WITH_NUMBERS:
+        axes.tick_params(axis="x", labelsize=7.5)
     for spine in axes.spines.values():
         spine.set_visible(False)

@@ -69,7 +69,7 @@ def _draw(axes: Axes, releases: Sequence[Release], item: str, color: str) -> Non
         elinewidth=0.8,
     )
     label = axes.annotate(
-        short_name(item),
+        short_name(releases[-1].shown()[item]),
         (when[-1], ranks[-1]),
         xytext=(9, 0),
         textcoords="offset points",

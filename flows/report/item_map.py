@@ -7,20 +7,20 @@ from itertools import groupby
 import numpy as np
 from matplotlib.axes import Axes
 
+from hushrank.flows.release.axis import Axis, axis_of
 from hushrank.flows.release.release import RankedItem, Release
-from hushrank.flows.release.scale import WORDS, axis_of
-from hushrank.flows.report.plots import ranked_svg
+from hushrank.flows.release.scale import WORDS
+from hushrank.flows.report.plots import band, beyond, dot, mark, ranked_svg
 from hushrank.flows.report.style import ACCENT, LINE, SOFT
 
 STRIPE = 0.42  # from an item to the edge of its stripe: a gap is left to the next one's
-BEYOND = 0.35  # of the half width, for the ends of bands that have none
 
 
 def item_map_svg(release: Release, description: str) -> str:
     """Dots at the difficulties, hardest on top, with their 95 % intervals.
 
-    A band without an end leaves the frame under an arrow. Items that cannot be ordered share a
-    shaded stripe.
+    A band that has no end, or one far off, leaves the frame under an arrow. Items that cannot be
+    ordered share a shaded stripe.
 
     Args:
         release: of difficulties.
@@ -32,25 +32,24 @@ def item_map_svg(release: Release, description: str) -> str:
     axis = axis_of(release.scale, release.ranking)
 
     def draw(axes: Axes, lines: list[RankedItem]) -> None:
-        axes.set_xlim(axis.low, axis.high)
+        mark(axes, axis)
         _shade_groups(axes, lines)
         if release.informative:
-            _draw_bands(axes, lines, axis.high)
+            _draw_bands(axes, lines, axis)
         at = [line.score for line in lines]
-        axes.plot(at, range(len(lines)), "o", color=ACCENT, markersize=5.5, zorder=3)
+        axes.plot(at, range(len(lines)), "o", color=ACCENT, markersize=dot(lines), zorder=3)
         axes.axvline(0, color=LINE, linewidth=1.2, zorder=0.5)
         axes.set_xlabel(WORDS[release.scale].plot)
 
     return ranked_svg(release, draw, description)
 
 
-def _draw_bands(axes: Axes, lines: list[RankedItem], reach: float) -> None:
+def _draw_bands(axes: Axes, lines: list[RankedItem], axis: Axis) -> None:
     y = np.arange(len(lines))
     low, high = (np.array([getattr(line, end) for line in lines]) for end in ("low", "high"))
-    beyond = (1 + BEYOND) * reach
-    axes.hlines(y, np.maximum(low, -beyond), np.minimum(high, beyond), color=SOFT, linewidth=6)
-    for values, end, arrow in ((low, -reach, "<"), (high, reach, ">")):
-        is_open = np.isinf(values)
+    axes.hlines(y, *beyond(axis, low, high), color=SOFT, linewidth=band(lines))
+    cut_off = (low < axis.low, axis.low, "<"), (high > axis.high, axis.high, ">")
+    for is_open, end, arrow in cut_off:
         edge = np.full(int(is_open.sum()), end)
         axes.plot(edge, y[is_open], arrow, color=ACCENT, markersize=6, clip_on=False, zorder=4)
 

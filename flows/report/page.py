@@ -1,33 +1,35 @@
-"""The report of a release: one self-contained HTML page, without scripts or outside requests."""
+"""The report of a release: one self-contained HTML page that asks for nothing from outside.
+
+It is whole without its script, which searches, filters and sorts the ranking.
+"""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 from datetime import UTC
 from importlib.resources import files
 
-from jinja2 import Environment, StrictUndefined
-from markupsafe import Markup, escape
+from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
 
 from hushrank.flows.guarantee.record import Parameter, PrivacyRecord
 from hushrank.flows.guarantee.sentences import number
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.budget_text import alert_sentence, left_text, needed_text
 from hushrank.flows.release.release import Release
-from hushrank.flows.release.scale import WORDS, axis_of, interval_text, score_decimals, score_text
+from hushrank.flows.release.scale import WORDS
 from hushrank.flows.release.statistics import ReleasedRankings
-from hushrank.flows.release.wording import rank_interval, verdict
+from hushrank.flows.release.wording import verdict
 from hushrank.flows.report.changes import changes_between
 from hushrank.flows.report.downloads import downloads_of
+from hushrank.flows.report.policy import policy_of
+from hushrank.flows.report.rows import table_of
+from hushrank.flows.report.win_rates import win_rates_of
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.plain_text import shown as visible
 from hushrank.transforms.common.schema import Ties
 
-LONG = 100  # rankings beyond this show their best and worst, the rest on request
-SHOWN_BEST, SHOWN_WORST = 50, 10
-ROOM = 850_000  # bytes for files to download and the table on request; a page stays under 1 MB
-ROW_BYTES = 120  # of a row of that table, but for the item's name
+ROOM = 850_000  # bytes for files to download, figures and tables; a page stays under 1 MB
 ROUNDING = 1e-9  # 0.3 / 0.1 is three
 
 UNIT_WORDS = {
@@ -47,27 +49,6 @@ TIES_WORDS = {
 }
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
-    """One line of the ranking as it is shown.
-
-    Attributes:
-        won: None where no count of wins is released.
-        low, at, high: percent of the axis, `high` from its right end.
-    """
-
-    place: str
-    item: str
-    score: str
-    interval: str
-    ranks: str
-    won: str | None
-    low: str
-    at: str
-    high: str
-    starts_group: bool
-
-
 def render_report(
     release: Release, balance: Balance | None = None, before: Release | None = None
 ) -> str:
@@ -79,35 +60,33 @@ def render_report(
         before: the release before this one, to say what changed; None leaves that out.
     """
     from hushrank.flows.report.figures import figures_of  # matplotlib takes a second
+    from hushrank.flows.report.style import without_styles
 
-    rows = _rows(release)
-    resources = files("hushrank.flows.report")
-    environment = Environment(
-        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
-    )
-    template = environment.from_string(
-        resources.joinpath("report.html.jinja").read_text(encoding="utf-8")
-    )
-    shown = rows if len(rows) <= LONG else rows[:SHOWN_BEST] + rows[-SHOWN_WORST:]
-    downloads = downloads_of(release)
-    room = ROOM - sum(len(download.address) for download in downloads)
-    page = template.render(
+    downloads, rules = downloads_of(release), dict[str, str]()
+    figures = figures_of(release)
+    svgs = [Markup(without_styles(str(figure.svg), rules)) for figure in figures]
+    table = table_of(release, ROOM - sum(map(len, [*svgs, *(each.address for each in downloads)])))
+    style = _resource("report.css")
+    style += "".join(f".{name} {{ {declared} }}\n" for name, declared in rules.items())
+    script = _resource("report.js")
+    page = _template().render(
         release=release,
         privacy=release.privacy,
         created=f"{release.created.astimezone(UTC):%-d %B %Y, %H:%M} UTC",
-        style=Markup(resources.joinpath("report.css").read_text(encoding="utf-8")),
-        figures=figures_of(release),
+        style=Markup(style),
+        script=Markup(script),
+        policy=policy_of(style, script),
+        figures=figures,
+        svgs=svgs,
+        rates=win_rates_of(release),
         verdict=verdict(release),
         words=WORDS[release.scale],
-        ticks=axis_of(release.scale, release.ranking).ticks,
+        table=table,
         counts=release.released.wins_by_item() is not None,
         protected=_of_kind(release, PROTECTED[release.privacy.unit]) if release.safe else "nobody",
-        shown=shown,
-        gap=SHOWN_BEST if len(shown) < len(rows) else None,
-        full=_that_fit(rows, room) if len(shown) < len(rows) else [],
         downloads=downloads,
         changes=None if before is None else changes_between(before, release),
-        n_items=len(rows),
+        n_items=len(release.ranking),
         facts=_privacy_facts(release),
         balance=balance,
         runs_left=None if balance is None else runs_left(release, balance),
@@ -119,29 +98,15 @@ def render_report(
     return visible(page, lines=True)  # releases of older versions may name anything
 
 
-def _rows(release: Release) -> list[Row]:
-    scale, wins = release.scale, release.released.wins_by_item()
-    axis, decimals = axis_of(scale, release.ranking), score_decimals(scale, release.ranking)
-    halves = release.privacy.ties is Ties.SPLIT
-    rows, group = [], None
-    for place, line in zip(release.places(), release.ranking, strict=True):
-        score = f"{score_text(scale, line.score, decimals)}{WORDS[scale].unit}"
-        rows.append(
-            Row(
-                place=place,
-                item=line.item,
-                score=score if release.informative else "unknown",
-                interval=interval_text(scale, line, decimals),
-                ranks=rank_interval(line),
-                won=None if wins is None else f"{wins[line.item]:,.{1 if halves else 0}f}",
-                low=f"{axis.percent(line.low):.1f}",
-                at=f"{axis.percent(line.score):.1f}",
-                high=f"{100 - axis.percent(line.high):.1f}",
-                starts_group=line.group != group,
-            )
-        )
-        group = line.group
-    return rows
+def _resource(name: str) -> str:
+    return files("hushrank.flows.report").joinpath(name).read_text(encoding="utf-8")
+
+
+def _template() -> Template:
+    environment = Environment(
+        autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+    )
+    return environment.from_string(_resource("report.html.jinja"))
 
 
 def runs_left(release: Release, balance: Balance) -> int | None:
@@ -151,15 +116,6 @@ def runs_left(release: Release, balance: Balance) -> int | None:
     if not (pure and release.safe and privacy.unit is not Unit.LOCAL):
         return None
     return math.floor(balance.remaining_epsilon / privacy.epsilon + ROUNDING)
-
-
-def _that_fit(rows: list[Row], left: int) -> list[Row]:
-    """The first rows, as many as stay within `left` bytes."""
-    for position, row in enumerate(rows):
-        left -= ROW_BYTES + len(str(escape(row.item)).encode())
-        if left < 0:
-            return rows[:position]
-    return rows
 
 
 def _privacy_facts(release: Release) -> list[tuple[str, str]]:

@@ -6,21 +6,37 @@ Importing this module imports matplotlib, which takes a second: import it where 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
+from numpy.typing import NDArray
 
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
+from hushrank.flows.release.axis import Axis, axis_of
+from hushrank.flows.release.exact import exact_text
 from hushrank.flows.release.release import RankedItem, Release
-from hushrank.flows.release.scale import WORDS, axis_of
-from hushrank.flows.report.style import ACCENT, MUTED, SOFT, WIDTH, page_style, page_svg, short_name
+from hushrank.flows.release.scale import WORDS, Scale
+from hushrank.flows.report.style import (
+    ACCENT,
+    MUTED,
+    SOFT,
+    WIDTH,
+    Spot,
+    page_style,
+    page_svg,
+    short_name,
+)
 from hushrank.privacy.units import NoiseKind
 from hushrank.transforms.common.schema import Ties
 
-MOST, BEST = 60, 50  # items drawn: of a longer ranking the 50 best and the 10 worst
+MOST_NAMED = 60  # items up to which each has its name beside it
+MOST, BEST = 400, 360  # items drawn: of a longer ranking the best and the worst
+NUMBERED = 20  # of lines without names, every 20th has its place
+ROW, THIN_ROW = 0.28, 0.026  # inches of an item with its name, and without
+LEAST_THIN = 4.0  # inches of a plot without names
 
 
 def win_counts_svg(release: Release, wins: dict[str, int | float], description: str) -> str:
@@ -66,10 +82,9 @@ def scores_svg(release: Release, description: str) -> str:
         low, at, high = (
             np.array([getattr(line, name) for line in lines]) for name in ("low", "score", "high")
         )
-        reach = 2 * axis.high
-        axes.hlines(y, np.maximum(low, -reach), np.minimum(high, reach), color=SOFT, linewidth=6)
-        axes.plot(at, y, "o", color=ACCENT, markersize=5.5, zorder=3)
-        axes.set_xlim(axis.low, axis.high)
+        axes.hlines(y, *beyond(axis, low, high), color=SOFT, linewidth=band(lines))
+        axes.plot(at, y, "o", color=ACCENT, markersize=dot(lines), zorder=3)
+        mark(axes, axis)
         axes.set_xlabel(WORDS[release.scale].plot)
 
     return ranked_svg(release, draw, description)
@@ -80,14 +95,45 @@ def ranked_svg(
 ) -> str:
     """A plot with a line for each item of the ranking; `draw` draws into the empty frame."""
     lines = drawn_lines(release)
+    named = len(lines) <= MOST_NAMED
+    height = ROW * len(lines) if named else max(LEAST_THIN, THIN_ROW * len(lines))
     with page_style(release):
-        figure = Figure(figsize=(WIDTH, 0.75 + 0.28 * len(lines)), layout="constrained")
+        figure = Figure(figsize=(WIDTH, 0.75 + height), layout="constrained")
         axes = figure.add_subplot()
         draw(axes, lines)
-        _label_items(axes, lines)
+        _frame(axes, len(lines))
+        (_label_items if named else _number_items)(axes, lines)
         if len(lines) < len(release.ranking):
             axes.axhline(BEST - 0.5, color=MUTED, linewidth=1, linestyle=(0, (1, 3)))
-        return page_svg(figure, description)
+        spots = [
+            Spot(x=axes.get_xlim(), y=(place - 0.5, place + 0.5), text=exact_text(release, line))
+            for place, line in enumerate(lines)
+        ]
+        return page_svg(figure, axes, description, spots)
+
+
+def mark(axes: Axes, axis: Axis) -> None:
+    """The stretch that is drawn, and its ticks."""
+    axes.set_xlim(axis.low, axis.high)
+    axes.set_xticks([at for at, _ in axis.ticks], [text for _, text in axis.ticks])
+
+
+def beyond(
+    axis: Axis, low: NDArray[np.float64], high: NDArray[np.float64]
+) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    """Ends of bands as they are drawn: one that is open, or far off, leaves the frame."""
+    width = axis.high - axis.low
+    return np.maximum(low, axis.low - width), np.minimum(high, axis.high + width)
+
+
+def band(lines: Sequence[RankedItem]) -> float:
+    """Width of a band, in points."""
+    return 6 if len(lines) <= MOST_NAMED else 1.5
+
+
+def dot(lines: Sequence[RankedItem]) -> float:
+    """Diameter of a dot, in points."""
+    return 5.5 if len(lines) <= MOST_NAMED else 2.2
 
 
 def drawn_lines(release: Release) -> list[RankedItem]:
@@ -103,14 +149,15 @@ def _draw_counts(
 ) -> None:
     won = np.array([wins[line.item] for line in lines], float)
     y = np.arange(len(lines))
-    if release.informative:
-        scale = 2 * sum(wins.values()) / len(wins)  # comparisons an item, as the scores assume
+    if release.informative and release.scale is Scale.WIN_SHARE:
+        asked = 2 * sum(wins.values()) / len(wins)  # comparisons an item, as the scores assume
         low, high = (np.array([getattr(line, end) for line in lines]) for end in ("low", "high"))
-        axes.hlines(y, (low + 0.5) * scale, (high + 0.5) * scale, color=ACCENT, linewidth=1.2)
+        thin = 0.2 * band(lines)
+        axes.hlines(y, low / 100 * asked, high / 100 * asked, color=ACCENT, linewidth=thin)
     half = noise_half_width(release)
     if half > 0:
-        axes.hlines(y, won - half, won + half, color=SOFT, linewidth=6, zorder=1)
-    axes.plot(won, y, "o", color=ACCENT, markersize=5.5, zorder=3)
+        axes.hlines(y, won - half, won + half, color=SOFT, linewidth=band(lines), zorder=1)
+    axes.plot(won, y, "o", color=ACCENT, markersize=dot(lines), zorder=3)
 
 
 def noise_half_width(release: Release) -> float:
@@ -124,9 +171,19 @@ def noise_half_width(release: Release) -> float:
 
 
 def _label_items(axes: Axes, lines: list[RankedItem]) -> None:
-    short = [short_name(line.item) for line in lines]
+    short = [short_name(line.shown) for line in lines]
     axes.set_yticks(range(len(lines)), short, parse_math=False)  # a name may hold dollar signs
-    axes.set_ylim(len(lines) - 0.4, -0.6)
+
+
+def _number_items(axes: Axes, lines: list[RankedItem]) -> None:
+    """Places in the ranking; names do not fit, and whoever points at a line sees its."""
+    at = [0, *range(NUMBERED - 1, len(lines), NUMBERED)]
+    axes.set_yticks(at, [f"{place + 1}" for place in at])
+    axes.set_ylabel("place in the ranking")
+
+
+def _frame(axes: Axes, n_lines: int) -> None:
+    axes.set_ylim(n_lines - 0.4, -0.6)
     axes.grid(axis="x", linewidth=0.8)
     axes.set_axisbelow(True)
     axes.tick_params(length=0, pad=6)

@@ -7,11 +7,13 @@ import io
 import re
 import warnings
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
+from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from hushrank.flows.release.release import Release
@@ -59,15 +61,45 @@ def page_style(release: Release) -> Iterator[None]:
         yield
 
 
-def page_svg(figure: Figure, description: str) -> str:
-    """The figure as an `svg` element with `description` for those who do not see it."""
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spot:
+    """A place of a plot, in units of its axes, and what it says to whoever points there."""
+
+    x: tuple[float, float]
+    y: tuple[float, float]
+    text: str
+
+
+def page_svg(figure: Figure, axes: Axes, description: str, spots: Sequence[Spot] = ()) -> str:
+    """The figure as an `svg` element.
+
+    Args:
+        figure: drawn.
+        axes: of `spots`, in `figure`.
+        description: for those who do not see it.
+        spots: what says its numbers when it is pointed at.
+    """
     text = io.StringIO()
     without = {"Creator": None, "Date": None, "Format": None, "Type": None}
     figure.savefig(text, format="svg", transparent=True, metadata=without)
-    return _for_page(text.getvalue(), description)
+    return _for_page(text.getvalue(), description, _titled(figure, axes, spots))
 
 
-def _for_page(svg: str, description: str) -> str:
+def _titled(figure: Figure, axes: Axes, spots: Sequence[Spot]) -> str:
+    """Rectangles that show nothing but their title, in points from the upper left corner."""
+    points, height = 72 / figure.dpi, 72 * figure.get_size_inches()[1]
+    parts = []
+    for spot in spots:
+        corners = axes.transData.transform([*zip(spot.x, spot.y, strict=True)]) * points
+        (left, right), (low, high) = (sorted(each) for each in corners.T.tolist())
+        place = f'x="{left:.1f}" y="{height - high:.1f}"'
+        size = f'width="{right - left:.1f}" height="{high - low:.1f}"'
+        title = html.escape(shown(spot.text))
+        parts.append(f"<rect {place} {size}><title>{title}</title></rect>")
+    return f'<g fill="none" pointer-events="all">{"".join(parts)}</g>' if parts else ""
+
+
+def _for_page(svg: str, description: str, titled: str) -> str:
     """The `svg` element alone, in the page's colours and font, with `description` for readers."""
     box = re.search(r'viewBox="([^"]*)"', svg)
     body = re.search(r"<svg\b[^>]*>(.*)</svg>", svg, re.DOTALL)
@@ -77,7 +109,25 @@ def _for_page(svg: str, description: str) -> str:
     inner = re.sub(r"(?<=(?:fill|roke): )#0\d0\d0\d", lambda found: VARIABLES[found[0]], inner)
     inner = _with_own_names(inner, f"p{zlib.crc32(description.encode()):x}-")
     label = html.escape(description)
-    return f'<svg viewBox="{box[1]}" role="img" aria-label="{label}">{inner}</svg>'
+    return f'<svg viewBox="{box[1]}" role="img" aria-label="{label}">{inner}{titled}</svg>'
+
+
+def without_styles(svg: str, rules: dict[str, str]) -> str:
+    """The same with a class in place of every `style` attribute, which no policy lets through.
+
+    Args:
+        svg: from `page_svg`.
+        rules: takes the declarations of each class, by name; a name follows from what it declares.
+    """
+
+    def named(found: re.Match[str]) -> str:
+        declared = html.unescape(found[1])
+        name = f"s{zlib.crc32(declared.encode()):08x}"
+        rules[name] = declared
+        return f' class="{name}"'
+
+    # Within tags alone: a text of the plot may hold whatever an item is called.
+    return re.sub(r"<[a-z][^<>]*>", lambda tag: re.sub(r' style="([^"]*)"', named, tag[0]), svg)
 
 
 def _with_own_names(inner: str, prefix: str) -> str:

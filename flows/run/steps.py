@@ -35,6 +35,7 @@ from hushrank.flows.methods.base import Arrays
 from hushrank.flows.release.archive import release_before
 from hushrank.flows.release.publish import publish
 from hushrank.flows.release.release import Provenance, Release, build_release
+from hushrank.flows.release.scale import Scale
 from hushrank.flows.run.confidential_folder import (
     DRAWN_FILE,
     FAILED_FILE,
@@ -254,6 +255,8 @@ def estimate(job: Job) -> Release:
         conclusion.scale,
         conclusion.warnings,
         config.top_k,
+        labels=config.items.labels(),
+        shown_as=Scale.ELO if config.report.scale == "elo" else None,
     )
 
 

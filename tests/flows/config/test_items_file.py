@@ -5,10 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.flows.config.items_file import read_item_names
+from hushrank.flows.config.items_file import read_item_names, read_items
 
 
 @pytest.fixture(autouse=True)
@@ -106,3 +107,24 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path):
     Path("folder.csv").mkdir()
     with pytest.raises(ValueError, match=r"^folder\.csv cannot be read \(Is a directory\)$"):
         read_item_names(Path("folder.csv"))
+
+
+@pytest.mark.parametrize("ending", ["csv", "parquet"])
+def test_a_column_name_beside_item_holds_labels(in_folder, ending):
+    columns = {
+        "Item": ["p1", "p2", "p3", "p4", "p5"],
+        "elo": ["1", "2", "3", "4", "5"],
+        "name": [" Ann Smith", "Bo", "Bo", "", "p1"],
+    }
+    table, path = pa.table(columns), Path(f"items.{ending}")
+    pq.write_table(table, path) if ending == "parquet" else pa.csv.write_csv(table, path)
+    read = read_items(path)
+    assert read.names == ("p1", "p2", "p3", "p4", "p5")
+    # Two people called Bo are told apart; a label that is another item's name is too.
+    assert read.labels == {"p1": "Ann Smith", "p2": "Bo (p2)", "p3": "Bo (p3)", "p5": "p1 (p5)"}
+
+
+def test_a_file_without_item_has_names_and_no_labels(in_folder):
+    Path("items.csv").write_text("name,label\nx,Mrs X\ny,Mr Y\n")
+    assert read_items(Path("items.csv")).labels == {}
+    assert read_item_names(Path("items.csv")) == ("x", "y")

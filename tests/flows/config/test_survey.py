@@ -635,3 +635,21 @@ def test_a_changed_items_file_is_another_job():
     after = load(items={"file": "items.txt"})
     assert before.job_hash() != after.job_hash()
     assert before.job_hash() == load(items={"names": ["London", "Paris"]}).job_hash()
+
+
+def test_labels_and_the_report_are_no_part_of_the_job():
+    """What was paid for is published once: how it is written must not cost a second release."""
+    Path("items.csv").write_text("item,name\nl,London\np,Paris\n")
+    before = load(items={"file": "items.csv"})
+    Path("items.csv").write_text("item,name\nl,Londres\np,Paris\n")
+    after = load(items={"file": "items.csv"})
+    assert before.items.labels() == {"l": "London", "p": "Paris"}
+    assert after.items.labels()["l"] == "Londres"
+    assert before.job_hash() == after.job_hash()
+    assert before.job_hash() == load(items={"names": ["l", "p"]}).job_hash()
+
+
+def test_a_label_that_does_not_show_as_itself_is_refused():
+    Path("items.csv").write_text("item,name\na,A\nb,B\u202eC\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=r"items.file: an item's name holds .u202e"):
+        load(items={"file": "items.csv"})

@@ -38,7 +38,7 @@ def test_a_run_releases_scores_and_nothing_else(mle, command):
     assert release["scale"] == "log-odds"
     assert release["ranking"][0]["low"] < scores["ants"] < release["ranking"][0]["high"]
     header = (mle.output / "ranking.csv").read_text().splitlines()[0]
-    assert header == "rank,item,score,low,high,rank_low,rank_high,group"
+    assert header == "rank,item,score,low,high,rank_low,rank_high,group,unit"
     assert "Noisy wins" not in (mle.output / "report.html").read_text()
 
 

@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import load_config
-from hushrank.flows.propose import sections
 from hushrank.flows.propose.proposal import (
     ConfigProposal,
     Kind,

@@ -63,6 +63,7 @@ def test_the_table_holds_the_ranking(output):
         for name in ("score", "low", "high"):
             assert float(row[name]) == pytest.approx(getattr(line, name), abs=1e-6)
         assert int(row["noisy_wins"]) == NEW.released.wins[line.item]
+        assert row["unit"] == NEW.unit == "percent"
 
 
 def test_a_new_release_of_the_job_is_shown_and_the_old_one_kept(output):

@@ -39,7 +39,7 @@ def test_keys_are_those_of_the_contract_in_a_fixed_order():
     content = written(make_release(n_top=2))
     assert list(content) == [
         *("release_id", "created", "name", "job", "method", "code_version", "safe"),
-        *("informative", "warnings", "scale", "ranking", "top_k", "privacy", "released"),
+        *("informative", "warnings", "scale", "unit", "ranking", "top_k", "privacy", "released"),
     ]
     assert list(content["ranking"][0]) == [
         *("item", "rank", "score", "low", "high", "rank_low", "rank_high", "group"),
@@ -60,7 +60,8 @@ def test_numbers_are_those_of_the_counts_and_the_guarantee():
     assert list(wins) == list(ITEMS)
     assert [line["item"] for line in content["ranking"]] == sorted(ITEMS, key=lambda i: -wins[i])
     assert [line["rank"] for line in content["ranking"]] == [1, 2, 3, 4, 5, 6]
-    assert sum(line["score"] for line in content["ranking"]) == pytest.approx(0, abs=1e-12)
+    assert content["unit"] == "percent"
+    assert sum(line["score"] for line in content["ranking"]) == pytest.approx(6 * 50)
     assert content["top_k"] == ["London", "Paris"]
     privacy = content["privacy"]
     assert (privacy["unit"], privacy["adjacency"]) == ("user", "replace-one")

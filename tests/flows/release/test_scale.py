@@ -11,10 +11,13 @@ import pytest
 from hushrank.estimation.common.links import LINKS
 from hushrank.flows.release.scale import (
     SCALE_OF_LINK,
+    UNITS,
     WORDS,
     Scale,
-    axis_of,
+    elo_of,
     interval_text,
+    log_odds_of,
+    published,
     score_decimals,
     score_text,
 )
@@ -32,10 +35,28 @@ def wide(width: float) -> list[Line]:
 
 
 def test_shares_are_percent_of_comparisons_won():
-    shares = [score_text(Scale.WIN_SHARE, value, 0) for value in (-0.5, 0.0, 0.284, 0.5)]
-    assert shares == ["0", "50", "78", "100"]
-    assert score_text(Scale.WIN_SHARE, 0.2846, 1) == "78.5"
-    assert interval_text(Scale.WIN_SHARE, Line(0.0, -0.04, 0.04), 0) == "46–54"
+    shares = [published(Scale.WIN_SHARE, value) for value in (-0.5, 0.0, 0.284, 0.5)]
+    assert [score_text(Scale.WIN_SHARE, value, 0) for value in shares] == ["0", "50", "78", "100"]
+    assert score_text(Scale.WIN_SHARE, 78.46, 1) == "78.5"
+    assert interval_text(Scale.WIN_SHARE, Line(50, 46, 54), 0) == "46–54"
+    assert published(Scale.LOG_ODDS, 0.3) == 0.3
+
+
+def test_elo_is_400_a_factor_of_ten_and_the_mean_item_has_1000():
+    assert elo_of(0.0) == 1000
+    assert elo_of(math.log(10)) == pytest.approx(1400)
+    assert log_odds_of(elo_of(0.7)) == pytest.approx(0.7)
+    for apart, percent in ((400, 91), (100, 64)):  # as the explanation says
+        chance = float(LINKS["logistic"].cdf(np.array([log_odds_of(1000.0 + apart)]))[0])
+        assert f"{100 * chance:.0f}" == f"{percent}"
+        assert f"{percent} %" in WORDS[Scale.ELO].explanation
+    assert score_text(Scale.ELO, 1043.6, 0) == "1044"
+    assert interval_text(Scale.ELO, Line(1000, 930, math.inf), 0) == "930 to open"
+    assert interval_text(Scale.ELO, Line(0, -30, 20), 0) == "-30 to 20"
+
+
+def test_every_scale_has_a_unit_and_words():
+    assert set(UNITS) == set(WORDS) == set(Scale)
 
 
 @pytest.mark.parametrize("scale", SCALE_OF_LINK.values())
@@ -53,7 +74,8 @@ def test_a_place_is_no_score():
 @pytest.mark.parametrize(
     ("scale", "width", "decimals"),
     [
-        *((Scale.WIN_SHARE, width, n) for width, n in [(0.3, 0), (0.05, 0), (0.03, 1), (0.003, 2)]),
+        *((Scale.WIN_SHARE, width, n) for width, n in [(30, 0), (5, 0), (3, 1), (0.3, 2)]),
+        *((Scale.ELO, width, n) for width, n in [(60, 0), (3, 1)]),
         *((Scale.LOG_ODDS, width, n) for width, n in [(3, 1), (0.5, 2), (0.01, 3), (math.inf, 1)]),
     ],
 )
@@ -66,15 +88,3 @@ def test_every_link_has_a_scale_that_says_what_a_difference_of_one_means():
     for name, scale in SCALE_OF_LINK.items():
         chance = float(LINKS[name].cdf(np.ones(1))[0])
         assert f"wins {100 * chance:.0f} % of them" in WORDS[scale].explanation
-
-
-def test_the_axis_of_scores_holds_every_finite_end_with_zero_in_the_middle():
-    axis = axis_of(Scale.LOG_ODDS, [Line(1.0, 0.2, 1.7), Line(-1.0, -math.inf, 0.5)])
-    assert (axis.low, axis.high, axis.ticks) == (-2.0, 2.0, ("-2", "0", "+2"))
-    assert [axis.percent(value) for value in (-math.inf, -2, 0, 1, 9)] == [0, 0, 50, 75, 100]
-    empty = axis_of(Scale.LOG_ODDS, [Line(0.0, -math.inf, math.inf)])
-    assert (empty.low, empty.high) == (-1.0, 1.0)
-
-
-def test_the_axis_of_shares_is_all_of_them():
-    assert axis_of(Scale.WIN_SHARE, wide(0.1)).ticks == ("0", "50", "100 %")

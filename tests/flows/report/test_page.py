@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import base64
+import csv
+import hashlib
+import io
 import math
 import re
 import subprocess
 import sys
 from dataclasses import replace
 from datetime import UTC, date, datetime
+from html import unescape as html_text
 from html.parser import HTMLParser
 
 import numpy as np
 import pytest
 
 from hushrank.flows.ledger.budget import Balance
+from hushrank.flows.release.axis import axis_of
 from hushrank.flows.release.publish import ranking_csv
 from hushrank.flows.release.release import Release
-from hushrank.flows.release.scale import WORDS, Scale, axis_of, interval_text, score_text
+from hushrank.flows.release.scale import WORDS, Scale, interval_text, score_text
 from hushrank.flows.release.wording import rank_interval, verdict
 from hushrank.flows.report.page import render_report, runs_left
 from hushrank.flows.report.plots import noise_half_width
+from hushrank.flows.report.win_rates import win_rates_of
 from hushrank.privacy.units import NoiseKind
 from hushrank.transforms.common.schema import Ties
 from tests.releases import (
@@ -83,7 +89,7 @@ class Page(HTMLParser):
             raise AssertionError(f"</{tag}> closes nothing")
 
     def handle_data(self, data):
-        if "style" in self.open:
+        if {"style", "script"} & set(self.open):
             return
         self.text.append(data)
         if self.open and self.open[-1] in ("td", "th", "b") and "table" in self.open:
@@ -126,11 +132,11 @@ def test_every_tag_is_closed_and_the_page_has_its_parts(case):
     assert [text[: len(start)] for text, start in zip(alternatives, shown, strict=True)] == shown
 
 
-def test_nothing_is_fetched_from_outside_and_nothing_runs(case):
+def test_nothing_is_fetched_from_outside(case):
     html, page = case[1], Page(case[1])
     assert "://" not in html
     assert "@import" not in html
-    assert not {"script", "link", "img", "iframe", "object"} & page.tags
+    assert not {"link", "img", "iframe", "object", "base"} & page.tags
     references = {value for name, value in page.attributes if name.endswith("href")}
     outside = sorted(value.partition(",")[0] for value in references if not value.startswith("#"))
     assert outside == [
@@ -139,7 +145,27 @@ def test_nothing_is_fetched_from_outside_and_nothing_runs(case):
     ]
     assert all(address.startswith("#") for address in re.findall(r"url\(([^)]*)\)", html))
     assert not [name for name, _ in page.attributes if name.startswith("on") or name == "src"]
-    assert any(value.startswith("default-src 'none'") for _, value in page.attributes)
+
+
+def test_style_and_script_run_by_their_hashes_alone(case):
+    html, page = case[1], Page(case[1])
+    policy = html_text(re.search(r'Content-Security-Policy" content="([^"]*)"', html)[1])
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert list(rules) == ["default-src", "style-src", "script-src", "base-uri", "form-action"]
+    assert {rules[name] for name in ("default-src", "base-uri", "form-action")} == {"'none'"}
+    for tag in ("style", "script"):
+        (content,) = re.findall(rf"<{tag}>(.*?)</{tag}>", html, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()
+        assert rules[f"{tag}-src"] == f"'sha256-{digest}'"
+    assert "style" not in {name for name, _ in page.attributes}  # such attributes do nothing now
+
+
+def test_the_script_holds_nothing_of_the_release():
+    scripts = {
+        re.search(r"<script>(.*?)</script>", render_report(release), re.DOTALL)[1]
+        for release in (RELEASES["plain"], RELEASES["pairs"])
+    }
+    assert len(scripts) == 1
 
 
 def test_the_page_holds_the_published_files(case):
@@ -194,6 +220,9 @@ def numbers_allowed(release: Release) -> set[str]:
     privacy = release.privacy.model_dump()
     numbers = (*privacy.values(), *privacy["parameters"].values())
     values = [value for value in numbers if isinstance(value, int | float)]
+    table = win_rates_of(release)
+    cells = [] if table is None else [cell for row in table.rows for cell in row]
+    rates = [f"{cell.rate} {cell.interval} {cell.title}" for cell in cells]
     lines = [
         f"{score_text(release.scale, line.score, decimals)}"
         f" {interval_text(release.scale, line, decimals)} {rank_interval(line)}"
@@ -204,10 +233,12 @@ def numbers_allowed(release: Release) -> set[str]:
         *(release.to_json(), *lines, *release.places()),
         *(f"{won:,} {won:,.1f}" for won in wins),
         *(f"{value:.6g} {math.sqrt(max(value, 0)):.6g}" for value in values),
-        f"{len(release.ranking)} {len(release.ranking) - 60} 60",  # items: all, drawn, left out
-        "0 50 100 95",  # the scale of shares, and the level
+        f"{len(release.ranking)}",
+        "95",  # the level
         WORDS[release.scale].explanation,
-        *axis_of(release.scale, release.ranking).ticks,
+        *(text for _, text in axis_of(release.scale, release.ranking).ticks),
+        ranking_csv(release).replace(",", " "),  # which the exact values are of
+        *rates,
         "20 November 2026, 02:00",
         "3.13 of 10.00 at 1e-06, 4 releases, 6.87 until 1 December 2026",
         f"{runs_left(release, BALANCE)}",
@@ -230,8 +261,8 @@ def test_every_number_comes_from_the_release_or_the_balance(case):
 
 def test_dots_are_at_the_noisy_counts():
     release = RELEASES["plain"]
-    svg = re.search(r"<svg.*</svg>", render_report(release), re.DOTALL)[0]
-    dots = re.findall(r'<use xlink:href="[^"]*" x="([\d.]+)" y="([\d.]+)" style="fill', svg)
+    svg = re.search(r"<svg viewBox.*</svg>", render_report(release), re.DOTALL)[0]
+    dots = re.findall(r'<use xlink:href="[^"]*" x="([\d.]+)" y="([\d.]+)" class=', svg)
     x, y = np.array(dots[-6:], float).T
     won = np.array([release.released.wins[line.item] for line in release.ranking], float)
     slope, start = np.polyfit(won, x, 1)
@@ -263,14 +294,19 @@ def test_noise_band_is_where_the_exact_count_lies(name, quantile):
 
 
 def test_item_names_are_text_and_never_markup():
-    names = ["<script>alert(1)</script>", "a & b", '"><img src=x>', "$x_1$", "Zürich 東京", "f"]
+    names = [
+        *("<script>alert(1)</script>", "a & b", '"><img src=x>', "$x_1$", "Zürich 東京"),
+        '<g style="fill: red">',
+    ]
     html = render_report(make_release(items=names))
     page = Page(html)
-    assert not {"script", "img"} & page.tags
+    assert "img" not in page.tags
+    assert html.count("<script") == 1
+    assert "fill: red" not in re.search(r"<style>(.*?)</style>", html, re.DOTALL)[1]
     shown = {row[1] for row in page.tables[0][1:]}
     assert shown == set(names)
-    assert "&lt;script&gt;alert(1)" in re.search(r"<svg.*</svg>", html, re.DOTALL)[0]
-    assert page.words().count("$x_1$") == 3  # verdict or not: table and plot, as typed, no formula
+    assert "&lt;script&gt;alert(1)" in re.search(r"<svg viewBox.*</svg>", html, re.DOTALL)[0]
+    assert page.words().count("$x_1$") == 5  # verdict, table and plot, each with exact values
 
 
 def test_the_verdict_leads_and_warnings_follow():
@@ -341,14 +377,64 @@ def test_narrow_screens_hide_counts_and_drawings_but_no_rank():
 
 
 def test_a_long_ranking_shows_both_ends_and_the_rest_on_request():
-    release = RELEASES["long"]
+    names = [f"video {i}" for i in range(1150)]
+    release = make_release(items=names, wins=list(range(0, 115000, 100)))
     page = Page(render_report(release))
     short, full = page.tables[0], page.tables[1]
     assert [row[1] for row in short[1:51]] == [line.item for line in release.ranking[:50]]
-    assert short[51] == ["90 more between these"]
+    assert short[51] == ["1,090 more between these"]
     assert [row[1] for row in short[52:]] == [line.item for line in release.ranking[-10:]]
     assert [row[1] for row in full[1:]] == [line.item for line in release.ranking]
-    assert "All 150 items" in page.words()
+    assert "All 1,150 items" in page.words()
+    assert ("data-tools", "") in page.attributes
+
+
+def test_hundreds_of_items_stand_in_one_table_and_in_one_plot():
+    release = make_release(items=[f"item {i}" for i in range(300)], wins=list(range(0, 30000, 100)))
+    html = render_report(release, BALANCE)
+    assert len(html.encode()) < 600_000
+    rows = Page(html).tables[0][1:]
+    assert [row[1] for row in rows] == [line.item for line in release.ranking]
+    assert html.count('<circle cx="') == 300
+    svg = re.search(r"<svg viewBox.*?</svg>", html, re.DOTALL)[0]
+    assert svg.count("<title>") == 300
+    assert float(re.search(r'viewBox="0 0 [\d.]+ ([\d.]+)"', svg)[1]) < 700  # points: one screen
+
+
+def test_every_line_and_every_dot_says_its_numbers_as_the_table_of_the_release_has_them():
+    for name in ("plain", "scores"):
+        html = render_report(RELEASES[name])
+        exact = re.findall(r'<span class="exact">([^<]*)</span>', html)
+        titles = re.findall(r"<title>([^<]*)</title></rect>", html)
+        lines = list(csv.DictReader(io.StringIO(ranking_csv(RELEASES[name]))))
+        assert len(lines) == len(exact) == 6
+        assert exact == titles[:6]
+        for text, line in zip(exact, lines, strict=True):
+            assert text.startswith(f"{line['item']}: {line['score']}")
+            assert f"{line['low']} to {line['high']}" in text
+
+
+def test_dots_and_bars_of_the_table_are_where_the_numbers_are():
+    release = RELEASES["scores"]
+    html = render_report(release)
+    axis = axis_of(release.scale, release.ranking)
+    drawn = re.findall(
+        r'<line class="range" x1="([\d.]+)%" x2="([\d.]+)%"[^>]*/><circle cx="([\d.]+)%"', html
+    )
+    assert len(drawn) == len(release.ranking)
+    for line, ends in zip(release.ranking, drawn, strict=True):
+        expected = [axis.percent(value) for value in (line.low, line.high, line.score)]
+        assert [float(end) for end in ends] == pytest.approx(expected, abs=0.051)
+    span = [float(end) for each in drawn for end in each]
+    assert max(span) - min(span) > 90  # the axis fits them
+
+
+def test_an_open_interval_leaves_the_axis_under_an_arrow():
+    release = RELEASES["scores"]
+    first = release.ranking[0].model_copy(update={"high": math.inf})
+    html = render_report(release.model_copy(update={"ranking": (first, *release.ranking[1:])}))
+    assert html.count("›</text>") == 1
+    assert html.count("‹</text>") == 0
 
 
 def test_thousands_of_items_stay_below_one_megabyte():
@@ -371,7 +457,7 @@ def test_hundreds_of_items_have_their_table_and_one_file_in_the_page():
 
 def test_the_matrix_is_a_table_too():
     release = RELEASES["pairs"]
-    header, *rows = Page(render_report(release)).tables[1]
+    header, *rows = Page(render_report(release)).tables[2]
     assert header == ["Wins of … over", *(line.item for line in release.ranking)]
     position = {item: i for i, item in enumerate(release.released.items)}
     for name, *cells in rows:
@@ -395,7 +481,7 @@ def test_what_changed_is_told_with_numbers_of_both_releases_only():
     for item, score_before, score_now, change, _, ranks, beyond in rows:
         assert score_before == f"{score_text(Scale.WIN_SHARE, was[item].score, 0)} %"
         assert score_now == f"{score_text(Scale.WIN_SHARE, now[item].score, 0)} %"
-        moved = 100 * (now[item].score - was[item].score)
+        moved = now[item].score - was[item].score
         assert float(change) == pytest.approx(moved, abs=0.501)
         assert rank_interval(now[item]) == ranks.split(" → ")[-1]
         assert beyond == "no"

@@ -1,4 +1,7 @@
-"""The report in a real browser: light and dark, on a desk and on a phone, with the network cut."""
+"""The report in a real browser without network: light and dark, on desk, phone and paper.
+
+With 4, 60 and 300 items; with its script, and with scripts switched off.
+"""
 
 from __future__ import annotations
 
@@ -11,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from hushrank.flows.release.publish import ranking_csv
+from hushrank.flows.release.release import Release
+from hushrank.flows.release.scale import interval_text, score_decimals
 from hushrank.flows.report.page import render_report
 from tests.flows.report.test_page import BALANCE
 from tests.releases import PAIR_WINS, SEEDED, make_pairs_release, make_release
@@ -23,8 +28,21 @@ FLAGS = (
 )
 SCREENS = {"desktop": (1000, 800), "phone": (360, 740)}
 YESTERDAY = datetime(2026, 11, 19, 2, 0, 4, tzinfo=UTC)
-MANY = {"items": [f"video {i}" for i in range(101)], "wins": list(range(0, 10100, 100))}
+MANY = {"items": [f"video {i}" for i in range(1101)], "wins": list(range(0, 110100, 100))}
+CITIES = ("Zürich", "Bern", "東京", "Santiago de Compostela")
+NAMES = [f"{CITIES[i % 4]} {i}" for i in range(300)]
+
+
+def with_items(n: int, **changes) -> Release:
+    """Of n items, close to each other in pairs, and two thirds of the way from 0 to 100 %."""
+    wins = [500 * n + 240 * i - 200 * (i % 2) for i in range(n)]
+    return make_release(items=NAMES[:n], wins=wins, **changes)
+
+
 RELEASES = {
+    "4": (with_items(4), None),
+    "60": (with_items(60), with_items(60, seed=9, created=YESTERDAY)),
+    "300": (with_items(300), None),
     "pairs": (
         make_pairs_release(PAIR_WINS),
         make_pairs_release([*PAIR_WINS[:5], [900, 900, 900, 900, 900, 0]], created=YESTERDAY),
@@ -62,13 +80,14 @@ def visit(browser, pages):
     """Open a report without network; returns the page, what it asked for and what it complained."""
     contexts = []
 
-    def open_page(name: str, scheme: str = "light", screen: str = "desktop"):
+    def open_page(name: str, scheme: str = "light", screen: str = "desktop", *, script=True):
         width, height = SCREENS[screen]
         context = browser.new_context(
             viewport={"width": width, "height": height},
             color_scheme=scheme,
             is_mobile=screen == "phone",
             accept_downloads=True,
+            java_script_enabled=script,
         )
         contexts.append(context)
         context.set_offline(True)
@@ -89,6 +108,8 @@ def visit(browser, pages):
     [
         *(("pairs", scheme, screen) for scheme in ("light", "dark") for screen in SCREENS),
         *(("unsafe", "light", "desktop"), ("long", "dark", "phone")),
+        *(("4", "light", "phone"), ("60", "dark", "desktop"), ("300", "light", "desktop")),
+        *(("300", "dark", "phone"),),
     ],
 )
 def test_nothing_is_asked_for_nothing_complains_and_nobody_is_shut_out(visit, name, scheme, screen):
@@ -116,7 +137,7 @@ def test_the_check_sees_what_is_wrong(visit, pages):
     from axe_playwright_python.sync_playwright import Axe
 
     whole = (pages / "pairs.html").read_text(encoding="utf-8")
-    bad = "<p style='color:#eee'>pale</p><img src='https://example.org/a.png'>"
+    bad = "<p><font color='#eeeeee'>pale</font></p><img src='https://example.org/a.png'>"
     (pages / "bad.html").write_text(whole.replace("<main>", f"<main>{bad}"), encoding="utf-8")
     page, asked, complaints = visit("bad")
     violations = {each["id"] for each in Axe().run(page).response["violations"]}
@@ -148,7 +169,9 @@ def test_the_keyboard_reaches_every_link_and_table(visit):
             )
         )
     focused = [tag for tag, _ in reached if tag != "BODY"]
-    assert focused[:5] == ["DIV", "A", "A", "DIV", "SUMMARY"]
+    assert focused[:3] == ["INPUT", "INPUT", "BUTTON"]  # search, filter, show all
+    assert focused[3:10] == ["DIV", *["SPAN"] * 6]  # the table and its headings
+    assert focused[10:12] == ["TR", "A"]  # one line of all: arrow keys go to the others
     assert all(outline != "none" for tag, outline in reached if tag != "BODY")
     page.locator("summary").first.focus()
     page.keyboard.press("Enter")
@@ -163,3 +186,159 @@ def test_dark_is_dark_and_light_is_light(visit):
         shades[scheme] = sum(int(part) for part in color[4:-1].split(",")) / 3
     assert shades["light"] > 200
     assert shades["dark"] < 60
+
+
+def items_shown(page) -> list[str]:
+    return page.locator("table.ranking tbody tr:visible > th").all_inner_texts()
+
+
+def sort_by(page, heading: str) -> None:
+    page.locator("table.ranking thead").get_by_role("button", name=heading).click()
+
+
+def test_search_finds_names_without_accents_and_items_behind_labels(browser, pages, visit):
+    page, _, complaints = visit("300")
+    page.get_by_label("Search").fill("zurich 1")
+    expected = {name for name in NAMES if name.startswith("Zürich 1")}
+    assert set(items_shown(page)) == expected
+    assert page.locator("form.tools output").inner_text() == f"{len(expected)} of 300 items"
+    page.get_by_role("button", name="Show all").click()
+    page.wait_for_function("document.querySelector('output').textContent == '300 of 300 items'")
+    first = RELEASES["4"][0]
+    lines = [line.model_copy(update={"label": f"<i>{line.rank}</i>"}) for line in first.ranking]
+    labelled = first.model_copy(update={"ranking": tuple(lines)})
+    (pages / "labelled.html").write_text(render_report(labelled), encoding="utf-8")
+    page, _, complaints = visit("labelled")
+    page.get_by_label("Search").fill("東京")
+    assert items_shown(page) == [line.shown for line in labelled.ranking if line.item == NAMES[2]]
+    assert page.locator("i").count() == 0
+    assert complaints == []
+
+
+def test_the_filter_keeps_what_can_be_among_the_best(visit):
+    page, _, _ = visit("300")
+    page.get_by_label("Can be among the best").fill("10")
+    ranking = RELEASES["300"][0].ranking
+    expected = [line.item for line in ranking if line.rank_low <= 10]
+    assert 10 <= len(expected) < 300
+    assert items_shown(page) == expected
+
+
+def test_headings_sort_both_ways_by_what_is_in_their_column(visit):
+    page, _, complaints = visit("60")
+    release = RELEASES["60"][0]
+    ranking, wins = release.ranking, release.released.wins
+    sort_by(page, "Item")
+    assert items_shown(page)[0].startswith("Bern")
+    assert sorted(items_shown(page)) == sorted(line.item for line in ranking)
+    sort_by(page, "Item")
+    assert page.locator("th[aria-sort=descending]").inner_text() == "Item"
+    assert not items_shown(page)[0].startswith("Bern")
+    sort_by(page, "95 % interval")
+    decimals = score_decimals(release.scale, ranking)
+    ends = {line.item: interval_text(release.scale, line, decimals) for line in ranking}
+    widths = {
+        item: round(float(text.split("–")[1]) - float(text.split("–")[0]), 6)
+        for item, text in ends.items()
+    }
+    assert [widths[item] for item in items_shown(page)] == sorted(widths.values())
+    sort_by(page, "Noisy wins")
+    counts = [wins[item] for item in items_shown(page)]
+    assert counts == sorted(counts, reverse=True)
+    sort_by(page, "Place")
+    assert items_shown(page) == [line.item for line in ranking]
+    assert complaints == []
+
+
+def test_exact_values_show_where_one_points_or_stands(visit):
+    page, _, _ = visit("300")
+    lines = page.locator("table.ranking tbody tr")
+    exact = lines.locator(".exact")
+    assert not exact.nth(2).is_visible()
+    lines.nth(2).hover()
+    assert exact.nth(2).is_visible()
+    ranked = RELEASES["300"][0].ranking
+    assert exact.nth(2).inner_text().startswith(f"{ranked[2].item}: {ranked[2].score:.6f} %")
+    page.mouse.move(0, 0)
+    lines.first.focus()
+    for key, place in (("ArrowDown", 1), ("End", 299), ("ArrowDown", 299), ("ArrowUp", 298)):
+        page.keyboard.press(key)
+        assert exact.nth(place).is_visible()
+        assert page.locator(".exact:visible").count() == 1
+    assert page.locator("table.ranking tr[tabindex='0']").count() == 1
+
+
+def test_three_hundred_items_are_sorted_and_searched_at_once(visit):
+    page, _, _ = visit("300")
+    took = page.evaluate(
+        """() => {
+            const start = performance.now();
+            for (const button of document.querySelectorAll(".ranking .sort")) button.click();
+            const search = document.querySelector("input[type=search]");
+            search.value = "bern";
+            search.dispatchEvent(new Event("input", { bubbles: true }));
+            document.body.getBoundingClientRect();
+            return performance.now() - start;
+        }"""
+    )
+    assert took < 1500  # milliseconds for six sorts and a search, on a machine that is shared
+    assert len(items_shown(page)) == 75
+
+
+@pytest.mark.parametrize("name", ["4", "300", "pairs"])
+def test_without_script_the_page_is_whole(visit, name):
+    page, _, _ = visit(name, script=False)
+    ranked = [line.item for line in RELEASES[name][0].ranking]
+    assert items_shown(page) == ranked
+    assert not page.locator("form.tools").is_visible()
+    assert page.locator("table.ranking circle").first.is_visible()
+    page.locator("table.ranking tbody tr").nth(1).hover()
+    assert page.locator(".exact").nth(1).is_visible()
+
+
+def test_the_policy_stops_scripts_styles_and_requests_that_were_smuggled_in(visit, pages):
+    whole = (pages / "4.html").read_text(encoding="utf-8")
+    smuggled = (
+        "<script>document.title = 'run'</script><style>h1 { display: none }</style>"
+        "<p style='display:none' onclick=\"document.title = 'run'\" id='p'>here</p>"
+    )
+    (pages / "evil.html").write_text(whole.replace("<main>", f"<main>{smuggled}"), "utf-8")
+    page, _, complaints = visit("evil")
+    page.locator("#p").click()  # it is to be seen: its style did nothing
+    assert page.title() == "campus-choice: private ranking"
+    assert page.locator("h1").is_visible()
+    assert len([text for text in complaints if "Content Security Policy" in text]) >= 4
+    assert page.locator("form.tools").is_visible()  # the page's own script ran all the same
+
+
+def test_on_paper_dots_and_bars_stay_and_pages_break_between_lines(visit, tmp_path):
+    page, _, _ = visit("300", "dark")
+    page.emulate_media(media="print")
+    assert not page.locator("form.tools").is_visible()
+    drawn = page.evaluate(
+        """() => [".bar circle", ".bar .range"].map((name) => {
+            const style = getComputedStyle(document.querySelector(name));
+            return [style.fill, style.stroke, style.display];
+        })"""
+    )
+    assert drawn[0][0] == "rgb(28, 86, 184)"  # the light page's colours, whatever the screen has
+    assert drawn[1][1] == "rgb(169, 196, 239)"
+    assert page.evaluate(
+        """() => [...document.querySelectorAll("tbody tr, figure, li")].every(
+            (each) => getComputedStyle(each).breakInside === "avoid")"""
+    )
+    content = page.pdf(path=tmp_path / "300.pdf", format="A4")
+    assert 6 <= content.count(b"/Type /Page\n") <= 14
+    headings = page.evaluate("getComputedStyle(document.querySelector('thead')).display")
+    assert headings == "table-header-group"  # and so on top of every page
+    assert page.locator("thead button").count() == 0  # which Chromium would not repeat
+
+
+def test_win_rates_are_a_table_that_says_its_intervals(visit):
+    page, _, _ = visit("pairs")
+    cell = page.locator("table.rates tbody tr").first.locator("td").nth(1)
+    text = cell.inner_text().split()
+    assert text[1] == "%"
+    low, high = (int(end) for end in text[2].split("–"))
+    assert low <= int(text[0]) <= high
+    assert "beats" in cell.get_attribute("title")

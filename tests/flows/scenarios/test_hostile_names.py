@@ -96,6 +96,23 @@ def test_an_archived_release_with_hostile_names_is_shown_with_codes():
     assert obeyed(ranks_over_time([release, later], "svg").decode()) == []
 
 
+def test_labels_are_no_way_around(tmp_path):
+    release = make_release()
+    lines = [
+        line.model_copy(update={"label": name})
+        for line, name in zip(
+            release.ranking, [f"a{ESCAPE}b", "<script>x</script>", "=1+1", *ITEMS[3:]], strict=True
+        )
+    ]
+    labelled = release.model_copy(update={"ranking": tuple(lines)})
+    page = render_report(labelled, None)
+    assert obeyed(page) == []
+    assert page.count("<script") == 1  # the page's own
+    assert "<td>'=1+1" not in page
+    assert ",'=1+1," in ranking_csv(labelled)
+    assert "'=1+1" in export_bytes(ranking_table([labelled]), tmp_path / "all.csv").decode()
+
+
 def test_an_item_of_a_row_that_would_be_obeyed_is_rejected_and_no_error(tmp_path, command):
     table = pa.table(
         {

@@ -20,6 +20,7 @@ from hushrank.flows.methods import spectral
 from hushrank.flows.methods.base import Conclusion
 from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.release.release import RECONSTRUCTED, Release, load_release
+from hushrank.flows.release.scale import published as published_as
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import load_arrays
 from hushrank.flows.run.drawn import Drawn, drawn_of, entries_of
@@ -151,7 +152,8 @@ def test_a_release_drawn_by_one_version_is_published_by_another_as_it_was_drawn(
     assert RECONSTRUCTED not in release.warnings
     assert release.code_version != "9.9.9"
     estimate = expected.estimate
-    columns = (estimate.scores, estimate.low, estimate.high)
+    ends = (estimate.scores, estimate.low, estimate.high)
+    columns = [published_as(expected.scale, each) for each in ends]
     order = estimate.order
     np.testing.assert_array_equal(numbers(release), np.column_stack(columns)[order])
 

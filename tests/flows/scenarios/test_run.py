@@ -36,7 +36,9 @@ def test_a_run_publishes_a_release_and_spends_once(survey, command):
     release = release_of(survey)
     assert release["safe"] is True
     assert [line["item"] for line in release["ranking"]] == ITEMS
-    assert sum(line["score"] for line in release["ranking"]) == pytest.approx(0, abs=1e-9)
+    assert release["unit"] == "percent"
+    mean = sum(line["score"] for line in release["ranking"]) / len(ITEMS)
+    assert mean == pytest.approx(50, abs=1e-9)
     assert "Spent epsilon 2.00; zoo has epsilon 3.00 left of 5.00" in printed
     assert states_of(survey) == ["open", "reserve", "draw", "commit"]
 

@@ -1,0 +1,80 @@
+"""The stretch of a scale that drawings show, which fits the intervals, and its round marks."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from hushrank.flows.release.scale import Scale, Scored
+
+STEPS = (1, 2, 2.5, 5, 10)  # between ticks, times powers of ten
+MOST_STEPS = 6
+FAR = 6.0  # typical half widths beyond the scores, from which on the end of an interval is cut off
+MARGIN = 0.03  # of the stretch, between the last dot or end and the edge
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True)
+class Axis:
+    """A stretch of the scale.
+
+    Attributes:
+        low, high: its ends.
+        ticks: where it is marked, and what is written there; ascending.
+    """
+
+    low: float
+    high: float
+    ticks: tuple[tuple[float, str], ...]
+
+    def percent(self, value: float) -> float:
+        """Where `value` lies on it, 0 to 100; beyond an end is at that end."""
+        return min(max(100 * (value - self.low) / (self.high - self.low), 0.0), 100.0)
+
+
+def axis_of(scale: Scale, lines: Iterable[Scored]) -> Axis:
+    """What holds every score, and every end of an interval but those far beyond all others.
+
+    One item that was hardly compared has an interval many times as wide as any other; an axis that
+    held it would press all other dots into one.
+    """
+    low, high = _stretch(list(lines))
+    if scale is Scale.WIN_SHARE:
+        low, high = max(low, min(0.0, high - 1)), min(high, max(100.0, low + 1))
+    step = _step(high - low)
+    first, last = math.ceil(low / step - ROUNDING), math.floor(high / step + ROUNDING)
+    marks = [step * k for k in range(first, last + 1)]
+    return Axis(low, high, tuple((mark, _tick_text(scale, mark, step)) for mark in marks))
+
+
+def _stretch(lines: Sequence[Scored]) -> tuple[float, float]:
+    scores = [line.score for line in lines]
+    low, high = min(scores), max(scores)
+    halves = sorted((line.high - line.low) / 2 for line in lines)
+    typical = halves[len(halves) // 2]
+    reach = FAR * typical if math.isfinite(typical) else max(high - low, 1.0)
+    low_ends = [line.low for line in lines if line.low >= low - reach]
+    high_ends = [line.high for line in lines if line.high <= high + reach]
+    low, high = min([low, *low_ends]), max([high, *high_ends])
+    if high - low <= ROUNDING * max(1.0, abs(low), abs(high)):
+        return low - 1.0, high + 1.0
+    margin = MARGIN * (high - low)
+    return low - margin, high + margin
+
+
+def _step(width: float) -> float:
+    """The smallest round step of which `MOST_STEPS` are as wide."""
+    least = width / MOST_STEPS
+    power = 10.0 ** math.floor(math.log10(least))
+    return float(next(step * power for step in STEPS if step * power >= least * (1 - ROUNDING)))
+
+
+def _tick_text(scale: Scale, value: float, step: float) -> str:
+    decimals = max(0, -math.floor(math.log10(step) + ROUNDING))
+    decimals += round(step, decimals + 1) != round(step, decimals)  # a step of 2.5
+    text = f"{value:.{decimals}f}"
+    if not text.strip("-0."):
+        return "0"
+    signed = scale not in (Scale.WIN_SHARE, Scale.ELO) and value > 0
+    return f"+{text}" if signed else text

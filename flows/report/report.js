@@ -1,0 +1,105 @@
+"use strict";
+// Search, filter and sort of one table, and one line after the other by keyboard. Without it the
+// page holds the same. Texts are read and compared, and never become markup.
+(() => {
+  const table = document.querySelector("table[data-tools]");
+  const tools = document.querySelector("form.tools");
+  if (!table || !tools) return;
+  const body = table.tBodies[0];
+  const headings = [...table.tHead.rows[0].cells];
+  const numbers = (text) => (text.replaceAll(",", "").match(/[+-]?\d+(\.\d+)?/g) || []).map(Number);
+  const folded = (text) => text.normalize("NFKD").replace(/\p{M}/gu, "").toLocaleLowerCase();
+  const column = (word) => headings.findIndex((heading) => heading.dataset.sort === word);
+  const [named, ranked] = [column("text"), column("ranks")];
+  const lines = [...body.rows].map((row, place) => {
+    const texts = [...row.cells].map((cell) => (cell.firstChild ? cell.firstChild.textContent : ""));
+    const words = folded(`${texts[named]} ${row.dataset.id || ""}`);
+    return { row, place, texts, words, best: numbers(texts[ranked])[0] };
+  });
+  const byName = new Intl.Collator(undefined, { numeric: true, sensitivity: "base" });
+  const width = (text) => {
+    const ends = numbers(text);
+    return ends.length < 2 ? Infinity : Math.abs(ends[1] - ends[0]);
+  };
+  const last = (text) => numbers(text).at(-1);
+  const orders = {
+    place: () => (a, b) => a.place - b.place,
+    text: (i) => (a, b) => byName.compare(a.texts[i], b.texts[i]),
+    width: (i) => (a, b) => {
+      const [one, other] = [width(a.texts[i]), width(b.texts[i])];
+      return one === other ? 0 : one - other;
+    },
+    ranks: (i) => (a, b) => a.best - b.best || last(a.texts[i]) - last(b.texts[i]),
+    count: (i) => (a, b) => numbers(b.texts[i])[0] - numbers(a.texts[i])[0],
+  };
+
+  const sort = (heading) => {
+    const reverse = heading.getAttribute("aria-sort") === "ascending";
+    for (const each of headings) each.removeAttribute("aria-sort");
+    heading.setAttribute("aria-sort", reverse ? "descending" : "ascending");
+    const order = orders[heading.dataset.sort](headings.indexOf(heading));
+    const sign = reverse ? -1 : 1;
+    lines.sort((a, b) => sign * order(a, b) || a.place - b.place);
+    body.append(...lines.map((line) => line.row));
+    show();
+  };
+
+  const show = () => {
+    const wanted = folded(tools.elements.search.value.trim());
+    const best = Number(tools.elements.best.value) || Infinity;
+    let shown = 0;
+    for (const line of lines) {
+      line.row.hidden = !(line.words.includes(wanted) && line.best <= best);
+      shown += line.row.hidden ? 0 : 1;
+    }
+    const inPlace = lines.every((line, place) => line.place === place);
+    table.classList.toggle("rearranged", shown < lines.length || !inPlace);
+    tools.querySelector("output").textContent = `${shown} of ${lines.length} items`;
+    reach(visible()[0]);
+  };
+
+  const visible = () => lines.filter((line) => !line.row.hidden);
+  const reach = (line) => {
+    for (const each of lines) each.row.tabIndex = each === line ? 0 : -1;
+  };
+  const steps = { ArrowDown: 1, ArrowUp: -1, Home: -Infinity, End: Infinity };
+  body.addEventListener("keydown", (event) => {
+    if (!(event.key in steps) || event.target.parentNode !== body) return;
+    event.preventDefault();
+    const there = visible();
+    const now = there.findIndex((line) => line.row === event.target);
+    const next = there[Math.min(Math.max(now + steps[event.key], 0), there.length - 1)];
+    reach(next);
+    next.row.focus();
+  });
+  body.addEventListener("focusin", (event) => {
+    const line = lines.find((each) => each.row === event.target);
+    if (line) reach(line);
+  });
+
+  for (const heading of headings.filter((each) => each.dataset.sort)) {
+    // No button element: Chromium leaves those out where a printed page repeats the headings.
+    const button = document.createElement("span");
+    button.role = "button";
+    button.tabIndex = 0;
+    button.className = "sort";
+    button.append(...heading.childNodes);
+    button.addEventListener("click", () => sort(heading));
+    button.addEventListener("keydown", (event) => {
+      if (event.key !== "Enter" && event.key !== " ") return;
+      event.preventDefault();
+      sort(heading);
+    });
+    heading.append(button);
+  }
+  tools.addEventListener("input", show);
+  tools.addEventListener("submit", (event) => event.preventDefault());
+  tools.addEventListener("reset", () => {
+    for (const each of headings) each.removeAttribute("aria-sort");
+    lines.sort((a, b) => a.place - b.place);
+    body.append(...lines.map((line) => line.row));
+    setTimeout(show);
+  });
+  tools.hidden = false;
+  show();
+})();

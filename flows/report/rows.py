@@ -1,0 +1,149 @@
+"""The ranking as the page's table shows it: lines, marks of its axis, and how many lines fit."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from markupsafe import escape
+
+from hushrank.flows.release.axis import Axis, axis_of
+from hushrank.flows.release.exact import exact_text
+from hushrank.flows.release.release import Release
+from hushrank.flows.release.scale import (
+    MEAN_ELO,
+    WORDS,
+    Scale,
+    interval_text,
+    score_decimals,
+    score_text,
+)
+from hushrank.flows.release.wording import rank_interval
+from hushrank.transforms.common.schema import Ties
+
+LONG = 1000  # rankings beyond this show their best and worst, the rest on request
+SHOWN_BEST, SHOWN_WORST = 50, 10
+LINE_BYTES = 750  # of a line with its drawing and its exact values, but for the item's name
+ROW_BYTES = 120  # of a line of the table on request, but for the item's name
+MOST_TEXTS = 4  # of ticks of the table's axis
+AVERAGE = {Scale.WIN_SHARE: 50.0, Scale.ELO: MEAN_ELO}  # of items; 0 on other scales
+ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One line of the ranking as it is shown.
+
+    Attributes:
+        identity: the item as in the rows, where people read a label instead; else empty.
+        exact: score and interval with all digits.
+        won: None where no count of wins is released.
+        low, at, high: percent of the axis.
+        goes_on: whether the interval leaves the axis at its lower end, and at its upper one.
+    """
+
+    place: str
+    item: str
+    identity: str
+    exact: str
+    score: str
+    interval: str
+    ranks: str
+    won: str | None
+    low: str
+    at: str
+    high: str
+    goes_on: tuple[bool, bool]
+    starts_group: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TickMark:
+    """A mark of the axis: where, in percent, and its text, which may be empty.
+
+    Attributes:
+        middle: it is at the average item.
+    """
+
+    at: str
+    text: str
+    middle: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankingTable:
+    """What the page shows of the ranking.
+
+    Attributes:
+        shown: lines of the table: all, or the best and the worst of many.
+        gap: how many of `shown` stand above what is left out; None: nothing is.
+        full: lines of a table on request, where some are left out: as many as fit.
+        ticks: of the table's axis.
+    """
+
+    shown: list[Row]
+    gap: int | None
+    full: list[Row]
+    ticks: list[TickMark]
+
+
+def table_of(release: Release, room: int) -> RankingTable:
+    """The table of a page that has `room` bytes for it."""
+    rows = _rows_of(release)
+    ticks = _ticks_of(release.scale, axis_of(release.scale, release.ranking))
+    if len(rows) <= LONG and len(_that_fit(rows, room, LINE_BYTES)) == len(rows):
+        return RankingTable(shown=rows, gap=None, full=[], ticks=ticks)
+    ends = rows[:SHOWN_BEST] + rows[-SHOWN_WORST:]
+    fit = _that_fit(rows, room, ROW_BYTES)
+    return RankingTable(shown=ends, gap=SHOWN_BEST, full=fit, ticks=ticks)
+
+
+def _rows_of(release: Release) -> list[Row]:
+    """A line for each item, best first."""
+    scale, wins = release.scale, release.released.wins_by_item()
+    axis, decimals = axis_of(scale, release.ranking), score_decimals(scale, release.ranking)
+    halves = release.privacy.ties is Ties.SPLIT
+    rows, group = [], None
+    for place, line in zip(release.places(), release.ranking, strict=True):
+        score = f"{score_text(scale, line.score, decimals)}{WORDS[scale].unit}"
+        rows.append(
+            Row(
+                place=place,
+                item=line.shown,
+                identity=line.item if line.item != line.shown else "",
+                exact=exact_text(release, line),
+                score=score if release.informative else "unknown",
+                interval=interval_text(scale, line, decimals),
+                ranks=rank_interval(line),
+                won=None if wins is None else f"{wins[line.item]:,.{1 if halves else 0}f}",
+                low=f"{axis.percent(line.low):.1f}",
+                at=f"{axis.percent(line.score):.1f}",
+                high=f"{axis.percent(line.high):.1f}",
+                goes_on=(line.low < axis.low, line.high > axis.high),
+                starts_group=line.group != group,
+            )
+        )
+        group = line.group
+    return rows
+
+
+def _ticks_of(scale: Scale, axis: Axis) -> list[TickMark]:
+    """The marks, of which every other one has a text where there are many."""
+    every = 1 if len(axis.ticks) <= MOST_TEXTS else 2
+    return [
+        TickMark(
+            at=f"{axis.percent(value):.1f}",
+            text=text if place % every == 0 else "",
+            middle=math.isclose(value, AVERAGE.get(scale, 0.0), abs_tol=ROUNDING),
+        )
+        for place, (value, text) in enumerate(axis.ticks)
+    ]
+
+
+def _that_fit(rows: list[Row], left: int, each: int) -> list[Row]:
+    """The first rows, as many as stay within `left` bytes of `each` and their names."""
+    for position, row in enumerate(rows):
+        left -= each + sum(len(str(escape(text)).encode()) for text in (row.item, row.identity))
+        if left < 0:
+            return rows[:position]
+    return rows

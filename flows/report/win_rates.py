@@ -1,0 +1,136 @@
+"""How often one item beats another: a table of the best items, where a release tells."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+import numpy as np
+
+from hushrank.estimation.common.links import link_named
+from hushrank.estimation.common.score_change import Intervals
+from hushrank.estimation.common.win_rates import WinRates, rates_of_counts, rates_of_scores
+from hushrank.flows.release.public_pairs import ReleasedOutcomes
+from hushrank.flows.release.release import Release, on_scale
+from hushrank.flows.release.scale import SCALE_OF_LINK, Scale
+from hushrank.flows.release.statistics import ReleasedPairs
+from hushrank.privacy.units import NoiseKind
+
+MOST = 12  # items shown: of a longer ranking the best
+SHADES = 10  # of a cell; the style sheet has as many
+OF_SCORES = (
+    "From the scores, by the model that they were fitted with. The smaller numbers are 95 %"
+    " intervals, of one pair at a time. They add up what is not known of either item, so they hold"
+    " however the two errors hang together; where the ranking tells two items apart, it may know"
+    " more than they do."
+)
+OF_COUNTS = (
+    "From the noisy counts of each pair alone. The smaller numbers are 95 % intervals, of one pair"
+    " at a time, for noise and chance."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cell:
+    """One pair.
+
+    Attributes:
+        rate: in percent, as text; empty on the diagonal, a dash where nothing is known.
+        interval: of it; empty where there is none.
+        shade: 0 to `SHADES`, 0 where the item of the row always loses.
+        title: the same with more digits, in words.
+    """
+
+    rate: str
+    interval: str = ""
+    shade: int | None = None
+    title: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RateTable:
+    """What the page shows.
+
+    Attributes:
+        names: of the items, best first.
+        rows: a row of cells for each.
+        how: where the numbers come from.
+        left_out: how many items the ranking has besides.
+    """
+
+    names: tuple[str, ...]
+    rows: tuple[tuple[Cell, ...], ...]
+    how: str
+    left_out: int
+
+
+def win_rates_of(release: Release) -> RateTable | None:
+    """The chance of the item of each row to beat the item of each column; None: it does not tell.
+
+    Post-processing of what `release.json` holds.
+    """
+    if not release.informative:
+        return None
+    lines = release.ranking[:MOST]
+    names = tuple(line.shown for line in lines)
+    found = _of_scores(release)
+    how = OF_SCORES
+    if found is None:
+        found, how = _of_counts(release), OF_COUNTS
+    if found is None or not np.isfinite(found.rate).any():
+        return None
+    rows = tuple(
+        tuple(_cell(found, names, row, column) for column in range(len(names)))
+        for row in range(len(names))
+    )
+    left_out = len(release.ranking) - len(names)
+    return RateTable(names=names, rows=rows, how=how, left_out=left_out)
+
+
+def _of_scores(release: Release) -> WinRates | None:
+    fitted = on_scale(release, Scale.LOG_ODDS)
+    link = {scale: name for name, scale in SCALE_OF_LINK.items()}.get(fitted.scale)
+    if link is None:
+        return None
+    lines = fitted.ranking[:MOST]
+    scores, low, high = (
+        np.array([getattr(line, name) for line in lines], np.float64)
+        for name in ("score", "low", "high")
+    )
+    ends = {"low": np.minimum(low, scores), "high": np.maximum(high, scores)}
+    return rates_of_scores(Intervals(scores=scores, **ends), link_named(link))
+
+
+def _of_counts(release: Release) -> WinRates | None:
+    pairs, privacy = release.released, release.privacy
+    if not isinstance(pairs, ReleasedPairs | ReleasedOutcomes):
+        return None
+    if isinstance(pairs, ReleasedOutcomes) and pairs.pairs is None:
+        return None
+    variance = 0.0 if privacy.mechanism == "none" else privacy.noise_variance
+    if variance is None:
+        return None
+    kind = NoiseKind.GAUSSIAN if "gaussian" in privacy.mechanism else NoiseKind.LAPLACE
+    return rates_of_counts(
+        pairs.among([line.item for line in release.ranking[:MOST]]),
+        variance / pairs.row_weight**2,
+        kind,
+        public_totals=isinstance(pairs, ReleasedOutcomes),
+    )
+
+
+def _cell(found: WinRates, names: tuple[str, ...], row: int, column: int) -> Cell:
+    if row == column:
+        return Cell(rate="")
+    rate, low, high = (float(each[row, column]) for each in (found.rate, found.low, found.high))
+    if math.isnan(rate):
+        return Cell(rate="–")
+    return Cell(
+        rate=f"{100 * rate:.0f} %",
+        interval=f"{100 * low:.0f}–{100 * high:.0f}",
+        shade=round(SHADES * rate),
+        title=(
+            f"{names[row]} beats {names[column]}: {100 * rate:.2f} %, 95 % interval"
+            f" {100 * low:.2f} to {100 * high:.2f} %"
+        ),
+    )
