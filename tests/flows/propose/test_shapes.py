@@ -66,7 +66,11 @@ def write_parquet(path: Path, rows: list[Row]) -> None:
 
 
 WRITERS = {".csv": write_csv, ".jsonl": write_json_lines, ".parquet": write_parquet}
-COMPARED = {"items": f"{{names: [{', '.join(sorted(ITEMS))}]}}", "max_contributions": "3"}
+COMPARED = {
+    "design": "balanced",
+    "items": f"{{names: [{', '.join(sorted(ITEMS))}]}}",
+    "max_contributions": "3",
+}
 TESTED = {"items": "{names: [Q1, Q2, Q3, Q4, Q5]}", "max_contributions": "5"}
 
 

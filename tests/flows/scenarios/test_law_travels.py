@@ -12,13 +12,13 @@ import numpy as np
 import pytest
 
 from hushrank.estimation.common import central_noise
-from hushrank.estimation.comparisons import one_shot, perturbed_mle
+from hushrank.estimation.comparisons import one_shot, perturbed_mle, win_loss
 from hushrank.estimation.responses import private_measurements
 from hushrank.flows.errors import EstimateError
 from hushrank.flows.guarantee import rankings as ranking_statement
 from hushrank.flows.methods import spectral
-from hushrank.flows.methods.base import Conclusion
-from hushrank.flows.methods.registry import METHODS
+from hushrank.flows.methods.base import Conclusion, RankingMethod
+from hushrank.flows.methods.registry import METHODS, calibrate
 from hushrank.flows.release.release import RECONSTRUCTED, Release, load_release
 from hushrank.flows.release.scale import published as published_as
 from hushrank.flows.run.budget import ledger_of
@@ -31,6 +31,9 @@ from hushrank.transforms.common import randomisation
 from hushrank.transforms.storage.write import npz_bytes
 from tests.flows.conftest import InProcessReducer, Survey
 from tests.flows.every_method import BITS, VARIANTS, survey_of
+
+# `auto` draws nothing: it chooses.
+KINDS = {type(method) for method in METHODS.values() if isinstance(method, RankingMethod)}
 
 
 @pytest.fixture(autouse=True)
@@ -73,8 +76,7 @@ def stored(job: Job) -> Drawn:
 
 def concluded(job: Job) -> Conclusion:
     """What the mechanism that drew says of what it drew."""
-    method = METHODS[job.config.method]
-    return method.conclude(stored(job).arrays, job.mechanism, job.config)
+    return job.drawn_by.method.conclude(stored(job).arrays, job.mechanism, job.config)
 
 
 def change_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -83,8 +85,9 @@ def change_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     def third(function):
         return lambda first, *rest: function(first / 3, *rest)
 
-    for name in ("win_counts", "pair_counts", "outcomes"):
+    for name in ("win_counts", "pair_counts", "outcomes", "exposures"):
         _tripled(monkeypatch, central_noise, f"{name}_sensitivity")
+    _tripled(monkeypatch, win_loss, "win_loss_sensitivity")
     _tripled(monkeypatch, private_measurements, "measurement_sensitivity")
     change = one_shot._largest_change
     monkeypatch.setattr(one_shot, "_largest_change", lambda *given: 3 * change(*given))
@@ -131,13 +134,13 @@ def test_a_release_drawn_by_one_version_is_published_by_another_as_it_was_drawn(
     name, survey, job = drawn
     expected = concluded(job)
     change_the_code(monkeypatch)
-    assert METHODS[job.config.method].calibrate(job.config) != job.mechanism  # power
+    assert calibrate(job.config).mechanism != job.mechanism  # power
 
     def never(*_: object) -> None:
         raise AssertionError("calibrated after the draw")
 
-    for method in METHODS.values():
-        monkeypatch.setattr(type(method), "calibrate", never)
+    for kind in KINDS:
+        monkeypatch.setattr(kind, "calibrate", never)
     code, printed = command("resume", job.release_id, survey.config)
     assert code == 0, printed
 
@@ -235,7 +238,7 @@ class CountedCalibrations:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.count = 0
-        for kind in {type(method) for method in METHODS.values()}:
+        for kind in KINDS:
             monkeypatch.setattr(kind, "calibrate", self._counted(kind.calibrate))
 
     def _counted(self, calibrate):

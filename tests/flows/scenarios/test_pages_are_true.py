@@ -130,6 +130,7 @@ def test_readme(checkout, folder):
 
 CHOICES = {
     r"^items: .*": f"items: {{names: [{', '.join(CITIES)}]}}",
+    r"design: +# CHOOSE.*": "design: balanced",
     r"ties: drop": "ties: split",
     r"max_contributions: +# CHOOSE.*": "max_contributions: 15\\n  distinct_pairs: true",
 }
