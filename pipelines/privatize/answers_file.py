@@ -112,8 +112,10 @@ def _answers(
                 batch.rows, columns, catalogue, epsilons, table,
                 keyed_hash if shares.meet else None, Ties.RANDOM, bits,
             )  # fmt: skip
-            parts.append(encoded.answers)
-            rejects = [*batch.rejects, *encoded.rejects]
+            parts.append(encoded.rows)
+            rejects = [*batch.rejects]
+            if encoded.rejects is not None:
+                rejects.append(encoded.rejects)
             if batch.malformed:
                 rejects.append(text_of_rejects(batch.malformed, split.schema))
             for rejected in rejects:

@@ -175,7 +175,7 @@ class _Work:
                 rows, self.columns, catalogue, self.epsilons, table, None, len(catalogue)
             )
             self._note(lists.rejects)
-            own = lists.rankings  # each is whole, so where it waits is drawn at random
+            own = lists.rows  # each is whole, so where it waits is drawn at random
             owner = self.bits.words((len(own), 2))
             met = Rankings(own.items, own.lengths, own.epsilon, owner)
             for share, rankings in split_rankings(met, n_shares):
@@ -183,7 +183,7 @@ class _Work:
             return
         ranks = encode_ranks(rows, self.columns, catalogue, self.epsilons, table, keyed_hash)
         self._note(ranks.rejects)
-        for share, pieces in split_pieces(ranks.pieces, n_shares):
+        for share, pieces in split_pieces(ranks.rows, n_shares):
             yield share, blob_of_pieces(pieces)
 
     def _note(self, rejects: pa.Table | None) -> None:
@@ -205,11 +205,11 @@ class _Work:
     def _whole(self, blobs: list[bytes]) -> Rankings:
         if isinstance(self.columns, ListColumns):
             return rankings_of_blobs(blobs)
-        n_items = len(self.known.catalogue)
+        catalogue = self.known.catalogue
         coins = self.bits if self.form.break_ties else None
-        found = assemble(pieces_of_blobs(blobs), n_items, n_items, coins)
-        self.reasons.update(found.reason)
-        return found.rankings
+        found = assemble(pieces_of_blobs(blobs), catalogue, len(catalogue), coins)
+        self._note(found.rejects)
+        return found.rows
 
     def _table(self, private: PrivateRankings, contest: str, numbered: int) -> pa.Table:
         """Rows of private rankings; `numbered` rankings have been written before."""

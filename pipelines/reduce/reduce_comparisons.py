@@ -34,7 +34,8 @@ from hushrank.pipelines.reduce.reduction_job import (
 from hushrank.pipelines.reduce.results import Arrays, WriteArrays, WriteTally
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.common.encode import (
-    Encoded,
+    Comparisons,
+    Sifted,
     encode_comparisons,
 )
 from hushrank.transforms.common.schema import Ties
@@ -203,7 +204,7 @@ class _Encoder(beam.DoFn):
     def __init__(self, job: ReduceComparisons) -> None:
         self._job = job
 
-    def _encoded(self, read: _Slice, keyed_hash: KeyedHash | None) -> Encoded:
+    def _encoded(self, read: _Slice, keyed_hash: KeyedHash | None) -> Sifted[Comparisons]:
         """Rows that break a rule are set aside."""
         job = self._job
         encoded = encode_comparisons(read.rows, job.columns, job.catalogue, keyed_hash)
@@ -216,7 +217,7 @@ class _Encode(_Encoder):
     """Slice -> Comparisons that no bound holds together, and a tally."""
 
     def process(self, element: _Slice) -> Iterator[Any]:
-        rows = self._encoded(element, None).comparisons
+        rows = self._encoded(element, None).rows
         drops_ties = self._job.bounds.ties is Ties.DROP
         kept = int(np.count_nonzero(rows.outcome)) if drops_ties else len(rows)
         yield rows
@@ -248,11 +249,11 @@ class _EncodePack(_Encoder):
         place = None
         if self._job.columns.event is not None:
             place = _valid_rows(encoded) + ((element.number << ROW_BITS) + element.first)
-        rows = own(encoded.comparisons, self._job.bounds.ties, keyed_hash, place)
+        rows = own(encoded.rows, self._job.bounds.ties, keyed_hash, place)
         self._waiting.append(rows)
         if sum(map(len, self._waiting)) >= self._chunk_rows:
             yield from self._parcels()
-        rejected = len(element.rows) - len(encoded.comparisons)
+        rejected = len(element.rows) - len(encoded.rows)
         yield TaggedOutput(TALLY, {"rows_rejected": rejected, "rows_sent": len(rows)})
 
     def finish_bundle(self) -> Iterator[Any]:
@@ -319,8 +320,8 @@ def _arrays(n_items: int, counts: NDArray[np.int64] | CellCounts) -> Arrays:
     return {"counts": counts}
 
 
-def _valid_rows(encoded: Encoded) -> NDArray[np.int64]:
+def _valid_rows(encoded: Sifted[Comparisons]) -> NDArray[np.int64]:
     """Where in its slice each of the valid rows was."""
     if encoded.valid is None:
-        return np.arange(len(encoded.comparisons))
+        return np.arange(len(encoded.rows))
     return np.flatnonzero(encoded.valid)

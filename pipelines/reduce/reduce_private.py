@@ -128,14 +128,15 @@ class _ReadEncode(beam.DoFn):
                 batch.rows, job.columns, job.catalogue, job.epsilons, self._table, self._hash,
                 job.ties, coins,
             )  # fmt: skip
-            tally.update(set_batch_aside(job.confidential, split, number, batch, encoded.rejects))
+            rejects = [] if encoded.rejects is None else [encoded.rejects]
+            tally.update(set_batch_aside(job.confidential, split, number, batch, rejects))
             if self._hash is None:
                 yield privatize(
-                    encoded.answers, job.randomisation, bits, already_private=job.already_private
+                    encoded.rows, job.randomisation, bits, already_private=job.already_private
                 )
                 continue
-            tally["rows_with_owner"] += len(encoded.answers)
-            for partition, rows in split_by_owner(self._thinned(encoded.answers), n_partitions):
+            tally["rows_with_owner"] += len(encoded.rows)
+            for partition, rows in split_by_owner(self._thinned(encoded.rows), n_partitions):
                 yield partition, (len(rows), park(rows.to_blob(), self._spill))
         drawn = bits_tally(Purpose.COINS, coins.used)
         drawn |= bits_tally(Purpose.RANDOMISATION, bits.used)

@@ -11,7 +11,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 
 from hushrank.estimation.rankings.ranking_counts import RankingCounts
@@ -24,7 +23,6 @@ from hushrank.privacy.bits_used import Purpose
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.privacy.randomness import RandomBits, system_bits
 from hushrank.transforms.common.bits_tally import bits_tally
-from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.epsilons import read_epsilon_table
 from hushrank.transforms.common.randomisation import law_of_rankings
 from hushrank.transforms.comparisons.aggregate import TallyFn
@@ -43,7 +41,6 @@ from hushrank.transforms.rankings.ranking_blobs import (
 )
 from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns, of_contest
 from hushrank.transforms.rankings.rankings import (
-    Assembled,
     Rankings,
     assemble,
     bound_rankings,
@@ -151,9 +148,9 @@ class _ReadEncode(beam.DoFn):
         columns, how = job.columns, (job.catalogue, job.epsilons, self._table, self._hash)
         if isinstance(columns, ListColumns):
             lists = encode_lists(rows, columns, *how, job.max_length)
-            return self._lists(lists.rankings), lists.rejects
+            return self._lists(lists.rows), lists.rejects
         ranks = encode_ranks(rows, columns, *how)
-        parts = split_pieces(ranks.pieces, self._n_partitions)
+        parts = split_pieces(ranks.rows, self._n_partitions)
         parcels = ((place, park(blob_of_pieces(part), self._spill)) for place, part in parts)
         return parcels, ranks.rejects
 
@@ -213,12 +210,11 @@ class _Meet(beam.DoFn):
             yield from list_turns(blobs, at_once)
             return
         for turn, pieces in enumerate(long_turns(blobs, n_bytes, at_once)):
-            found = assemble(pieces, len(job.catalogue), job.max_length, coins)
-            if found.reason:
-                table = refused_table(found, job.catalogue)
-                set_aside(job.confidential, f"partition {partition}.{turn}", table)
-                rejected.append(len(table))
-            yield found.rankings
+            found = assemble(pieces, job.catalogue, job.max_length, coins)
+            if found.rejects is not None:
+                set_aside(job.confidential, f"partition {partition}.{turn}", found.rejects)
+                rejected.append(len(found.rejects))
+            yield found.rows
 
 
 def _private(rankings: Rankings, job: ReduceRankings) -> Iterator[Any]:
@@ -233,18 +229,3 @@ def _require_law(job: ReduceRankings) -> None:
     if job.law is not None:
         ends = (job.epsilons.low, job.epsilons.high)
         job.law.require(law_of_rankings(job.mechanism, *ends, job.max_length))
-
-
-def refused_table(found: Assembled, catalogue: Catalogue) -> pa.Table:
-    """The ranked items of refused rankings; `ranking` numbers the rankings."""
-    refused = found.refused
-    of_row = np.repeat(np.arange(len(refused)), refused.lengths)
-    names, reasons = pa.array(catalogue.names, pa.string()), pa.array(found.reason, pa.string())
-    return pa.table(
-        {
-            "ranking": of_row,
-            "item": names.take(pa.array(refused.items)),
-            "rank": found.rank,
-            "reason": reasons.take(pa.array(of_row)),
-        }
-    )

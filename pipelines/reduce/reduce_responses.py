@@ -168,7 +168,7 @@ class _ReadEncode(beam.DoFn):
             encoded = encode_responses(batch.rows, job.columns, job.catalogue, keyed_hash)
             rejects = [] if encoded.rejects is None else [encoded.rejects]
             tally.update(set_batch_aside(job.confidential, split, number, batch, rejects))
-            blobs = blobs_by_person(encoded.answers, len(job.catalogue), self._n_partitions)
+            blobs = blobs_by_person(encoded.rows, len(job.catalogue), self._n_partitions)
             for partition, blob in blobs:
                 yield partition, (answers_in(blob), park(blob, self._spill))
         yield TaggedOutput(TALLY, tally)

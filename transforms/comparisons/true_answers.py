@@ -18,15 +18,15 @@ from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.privacy.randomized_response import share_of_answer
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.common.catalogue import Catalogue
-from hushrank.transforms.common.encode import Comparisons, Mask, encode_comparisons
+from hushrank.transforms.common.encode import Comparisons, Mask, Sifted, encode_comparisons
 from hushrank.transforms.common.epsilons import (
-    REASONS,
     AnswerColumns,
     Epsilons,
     EpsilonSource,
     EpsilonTable,
     Shares,
     epsilons_of,
+    rules_of_epsilons,
 )
 from hushrank.transforms.common.schema import Ties, to_numpy
 from hushrank.transforms.common.sorting import new_run, sort_by
@@ -34,7 +34,6 @@ from hushrank.transforms.common.sorting import new_run, sort_by
 _SLOT, _CHOICE = 16, 17  # labels of the hashes; `transforms.comparisons.bound` has those from 0
 CROWD = 4096  # answers of one batch, from which on a person's are bounded before they meet
 _CROWD_BITS = np.uint64(16)  # of a pseudonym: people are told apart that far for it
-_ROW = "#row"  # a column of row numbers, while rows are being encoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,14 +92,6 @@ class Answers:
         return cls(cell, outcome, epsilon, np.column_stack(owner))
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedAnswers:
-    """What became of a batch: valid answers, and tables of rows set aside with their reason."""
-
-    answers: Answers
-    rejects: tuple[pa.Table, ...]
-
-
 def encode_answers(
     batch: pa.RecordBatch,
     columns: AnswerColumns,
@@ -110,7 +101,7 @@ def encode_answers(
     keyed_hash: KeyedHash | None,
     ties: Ties,
     bits: RandomBits,
-) -> EncodedAnswers:
+) -> Sifted[Answers]:
     """Encode one batch of a comparison log with the epsilon of each row.
 
     Args:
@@ -124,18 +115,10 @@ def encode_answers(
         bits: for the coins.
     """
     epsilon, broken = epsilons_of(batch, columns, source, table)
-    rejects: list[pa.Table] = []
-    if broken.any():
-        rejects.append(_rejects(batch, broken))
-        valid = broken == 0
-        batch, epsilon = batch.filter(pa.array(valid)), epsilon[valid]
-    numbered = batch.append_column(_ROW, pa.array(np.arange(len(batch))))
-    encoded = encode_comparisons(numbered, columns, catalogue, keyed_hash)
-    if encoded.rejects is not None:
-        epsilon = np.delete(epsilon, to_numpy(encoded.rejects[_ROW]))
-        rejects.append(encoded.rejects.drop_columns([_ROW]))
-    answers = _canonical(encoded.comparisons, epsilon, len(catalogue), ties, bits)
-    return EncodedAnswers(answers, tuple(rejects))
+    found = encode_comparisons(batch, columns, catalogue, keyed_hash, rules_of_epsilons(broken))
+    epsilon = epsilon if found.valid is None else epsilon[found.valid]
+    answers = _canonical(found.rows, epsilon, len(catalogue), ties, bits)
+    return Sifted(answers, found.rejects, found.valid)
 
 
 def split_by_owner(rows: Answers, n_partitions: int) -> Iterator[tuple[int, Answers]]:
@@ -292,12 +275,6 @@ def _canonical(
     cell = low.astype(np.int64, copy=False) * n_items + high
     low_won = (outcome > 0) == (rows.left < rows.right)
     return Answers(cell, low_won.view(np.uint8), epsilon, rows.user)
-
-
-def _rejects(batch: pa.RecordBatch, broken: NDArray[np.int8]) -> pa.Table:
-    rows = np.flatnonzero(broken)
-    reasons = pa.array(REASONS, pa.string()).take(pa.array(broken[rows]))
-    return pa.Table.from_batches([batch]).take(pa.array(rows)).append_column("reason", reasons)
 
 
 def _runs(owner: Hashes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue
-from hushrank.transforms.common.encode import Mask, Rules, missing, pseudonyms, rejected_rows
+from hushrank.transforms.common.encode import Mask, Rules, Sifted, missing, pseudonyms, sift
 from hushrank.transforms.common.epsilons import (
-    REASONS,
     Epsilons,
     EpsilonSource,
     EpsilonTable,
     epsilons_of,
+    rules_of_epsilons,
 )
 from hushrank.transforms.common.flat_lists import any_in_list, repeats_item, take_lists
 from hushrank.transforms.common.schema import to_numpy
@@ -125,22 +125,6 @@ class Pieces:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedLists:
-    """What became of a batch in list form: valid rankings, and rows set aside with the reason."""
-
-    rankings: Rankings
-    rejects: pa.Table | None
-
-
-@dataclass(frozen=True, slots=True)
-class EncodedRanks:
-    """What became of a batch in long form: valid rows, and rows set aside with the reason."""
-
-    pieces: Pieces
-    rejects: pa.Table | None
-
-
 def encode_lists(
     batch: pa.RecordBatch,
     columns: ListColumns,
@@ -149,7 +133,7 @@ def encode_lists(
     table: EpsilonTable | None,
     keyed_hash: KeyedHash | None,
     max_length: int,
-) -> EncodedLists:
+) -> Sifted[Rankings]:
     """Encode one batch with a ranking in each row.
 
     Args:
@@ -173,16 +157,14 @@ def encode_lists(
         ("an item of the ranking is not in the catalogue", any_in_list(items == UNKNOWN, lengths)),
         (REPEATED, repeats_item(np.maximum(items, 0), lengths, len(catalogue))),
         (TOO_LONG, lengths > max_length),
-        *_rules_of_epsilon(broken),
+        *rules_of_epsilons(broken),
     ]
-    valid = ~np.logical_or.reduce([broken for _, broken in rules])
+    valid, rejects = sift(batch, rules)
     owner = None
     if columns.user is not None and keyed_hash is not None:
         owner = pseudonyms(batch[columns.user], keyed_hash)
     rankings = Rankings(items, lengths, epsilon, owner)
-    if valid.all():
-        return EncodedLists(rankings, None)
-    return EncodedLists(rankings.take(valid), rejected_rows(batch, valid, rules))
+    return Sifted(rankings if rejects is None else rankings.take(valid), rejects, valid)
 
 
 def encode_ranks(
@@ -192,7 +174,7 @@ def encode_ranks(
     source: EpsilonSource,
     table: EpsilonTable | None,
     keyed_hash: KeyedHash,
-) -> EncodedRanks:
+) -> Sifted[Pieces]:
     """Encode one batch with one ranked item in each row.
 
     Args:
@@ -213,9 +195,9 @@ def encode_ranks(
         ("null rank", no_rank),
         ("rank is not a number", ~np.isfinite(rank)),
         *_rules_of_contest(batch, columns.contest),
-        *_rules_of_epsilon(broken),
+        *rules_of_epsilons(broken),
     ]
-    valid = ~np.logical_or.reduce([broken for _, broken in rules])
+    valid, rejects = sift(batch, rules)
     rows = np.flatnonzero(valid)
     names = [name for name in (columns.user, columns.contest) if name is not None]
     whose = batch.select(names).take(pa.array(rows))
@@ -228,34 +210,23 @@ def encode_ranks(
     owner = pseudonyms(whose[columns.user], keyed_hash)
     lengths = np.diff(np.append(starts, len(rows)))
     rankings = Rankings(item[rows], lengths, epsilon[rows][starts], owner)
-    pieces = Pieces(rankings, rank[rows], rest[rows], contest)
-    return EncodedRanks(pieces, rejected_rows(batch, valid, rules))
+    return Sifted(Pieces(rankings, rank[rows], rest[rows], contest), rejects, valid)
 
 
-@dataclass(frozen=True, slots=True)
-class Assembled:
-    """Rankings put together from pieces, and those that broke a rule.
-
-    Attributes:
-        rankings: valid ones.
-        refused: the others; of them `rank`, as a float64, and `reason`, of each item and ranking.
-    """
-
-    rankings: Rankings
-    refused: Rankings
-    rank: Floats
-    reason: tuple[str, ...]
-
-
-def assemble(pieces: Pieces, n_items: int, max_length: int, coins: RandomBits | None) -> Assembled:
+def assemble(
+    pieces: Pieces, catalogue: Catalogue, max_length: int, coins: RandomBits | None
+) -> Sifted[Rankings]:
     """Put the pieces of each ranking together, best item first.
 
     Args:
-        pieces: all of the people in this partition.
-        n_items: size of the catalogue.
+        pieces: all of these rankings.
+        catalogue: the public items.
         max_length: longer rankings are refused.
         coins: break ties at random, all orders of tied items being equally likely; None: rankings
             with ties are refused.
+
+    Returns:
+        The valid rankings; a row for each item of a refused one, whose number is `ranking`.
     """
     contest = np.stack([pieces.contest, pieces.contest], axis=1)
     pieces = pieces.take(sort_by(_owners(pieces.rankings), contest))
@@ -278,12 +249,24 @@ def assemble(pieces: Pieces, n_items: int, max_length: int, coins: RandomBits | 
     differs = np.zeros(len(whole), np.bool_)
     differs[number[parts.epsilon != whole.epsilon[number]]] = True
     rules = [
-        (REPEATED, repeats_item(items, lengths, n_items)),
+        (REPEATED, repeats_item(items, lengths, len(catalogue))),
         (TOO_LONG, lengths > max_length),
         (TIED, tied),
         (TWO_EPSILONS, differs),
     ]
-    return _sorted_out(whole, rank + rest, rules)
+    valid, refused = sift(pa.record_batch({"ranking": np.arange(len(whole))}), rules)
+    if refused is None:
+        return Sifted(whole)
+    number = to_numpy(refused["ranking"])
+    rows = take_lists(np.arange(len(rank)), lengths, number)
+    of_row = np.repeat(np.arange(len(number)), lengths[number])
+    rejects = {
+        "ranking": of_row,
+        "item": pa.array(catalogue.names, pa.string()).take(pa.array(items[rows])),
+        "rank": (rank + rest)[rows],
+        "reason": refused["reason"].take(pa.array(of_row)),
+    }
+    return Sifted(whole.take(valid), pa.table(rejects))
 
 
 def bound_rankings(rankings: Rankings, most: int, bits: RandomBits) -> Rankings:
@@ -353,12 +336,6 @@ def _rules_of_contest(batch: pa.RecordBatch, name: str | None) -> Rules:
     return () if name is None else (("null contest", missing(batch, name)),)
 
 
-def _rules_of_epsilon(broken: NDArray[np.int8]) -> Rules:
-    if not broken.any():
-        return ()
-    return [(reason, broken == k) for k, reason in enumerate(REASONS) if reason is not None]
-
-
 def _starts(whose: pa.RecordBatch) -> Mask:
     """Whether each row names another person or contest than the row before it."""
     first = np.ones(len(whose), np.bool_)
@@ -379,15 +356,3 @@ def _by_rank(number: Integers, pieces: Pieces, coins: RandomBits | None) -> Inte
         return None
     tie = np.zeros(len(rank), np.uint64) if coins is None else coins.words(len(rank))
     return np.lexsort((tie, rest, rank, number) if rest.any() else (tie, rank, number))
-
-
-def _sorted_out(whole: Rankings, rank: Floats, rules: Rules) -> Assembled:
-    valid = ~np.logical_or.reduce([broken for _, broken in rules])
-    refused = np.flatnonzero(~valid)
-    reasons = np.select([broken for _, broken in rules], np.arange(len(rules)), 0)[refused]
-    return Assembled(
-        whole if len(refused) == 0 else whole.take(valid),
-        whole.take(refused),
-        take_lists(rank, whole.lengths, refused),
-        tuple(rules[k][0] for k in reasons.tolist()),
-    )

@@ -58,31 +58,32 @@ def people(owner, cell=None, outcome=None, epsilon=2.0) -> Answers:
 
 def test_a_winner_is_the_same_whichever_side_it_stood_on():
     encoded = encode([0, 1, 3, 2], [1, 0, 2, 3], [1, -1, -1, 1], [1.0, 2.0, 3.0, 4.0])
-    assert encoded.answers.cell.tolist() == [1, 1, 11, 11]
-    assert encoded.answers.outcome.tolist() == [1, 1, 1, 1]
-    assert encoded.answers.epsilon.tolist() == [1, 2, 3, 4]
-    assert encoded.rejects == ()
+    assert encoded.rows.cell.tolist() == [1, 1, 11, 11]
+    assert encoded.rows.outcome.tolist() == [1, 1, 1, 1]
+    assert encoded.rows.epsilon.tolist() == [1, 2, 3, 4]
+    assert encoded.rejects is None
 
 
 def test_every_epsilon_stays_with_its_answer_when_rows_are_set_aside():
     encoded = encode(
         [0, 0, 9, 1, 2, 0], [1, 2, 1, 1, 3, 3], [1, 1, 1, 1, 7, -1], [1.0, 9.0, 2.0, 3.0, 3.5, 4.0]
     )
-    assert encoded.answers.cell.tolist() == [1, 3]
-    assert encoded.answers.epsilon.tolist() == [1.0, 4.0]
-    reasons = [table["reason"].to_pylist() for table in encoded.rejects]
-    assert reasons == [
-        ["epsilon is outside epsilon_range"],
-        ["item not in the catalogue", "item against itself", "outcome is not +1, -1 or 0"],
+    assert encoded.rows.cell.tolist() == [1, 3]
+    assert encoded.rows.epsilon.tolist() == [1.0, 4.0]
+    assert encoded.rejects["reason"].to_pylist() == [
+        "epsilon is outside epsilon_range",
+        "item not in the catalogue",
+        "item against itself",
+        "outcome is not +1, -1 or 0",
     ]
-    assert [table.column_names for table in encoded.rejects] == [["l", "r", "o", "e", "reason"]] * 2
+    assert encoded.rejects.column_names == ["l", "r", "o", "e", "reason"]
 
 
 def test_ties_are_dropped_or_decided_by_a_fair_coin():
     m = 100_000
     ties = [np.zeros(m, np.int64), np.ones(m, np.int64), np.zeros(m, np.int64), np.ones(m)]
-    assert len(encode(*ties, ties=Ties.DROP).answers) == 0
-    decided = encode(*ties).answers.outcome
+    assert len(encode(*ties, ties=Ties.DROP).rows) == 0
+    decided = encode(*ties).rows.outcome
     assert binomial_p_value(int(decided.sum()), m, 0.5) > FALSE_POSITIVE_RATE
 
 
@@ -160,7 +161,7 @@ def test_coins_come_from_the_bits_that_were_given():
 
     def decided():
         args = (rows, COLUMNS, catalogue, SOURCE, None, None, Ties.RANDOM, seeded_bits(5))
-        return encode_answers(*args).answers.outcome
+        return encode_answers(*args).rows.outcome
 
     np.testing.assert_array_equal(decided(), decided())
 
