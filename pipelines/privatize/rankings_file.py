@@ -39,11 +39,12 @@ from hushrank.transforms.rankings.private_rankings import PrivateRankings, rando
 from hushrank.transforms.rankings.ranking_blobs import (
     blob_of_pieces,
     blob_of_rankings,
-    pieces_of_blobs,
-    rankings_of_blobs,
+    pieces_of_blob,
+    rankings_of_blob,
 )
 from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
 from hushrank.transforms.rankings.rankings import (
+    Pieces,
     Rankings,
     assemble,
     encode_lists,
@@ -204,10 +205,11 @@ class _Work:
 
     def _whole(self, blobs: list[bytes]) -> Rankings:
         if isinstance(self.columns, ListColumns):
-            return rankings_of_blobs(blobs)
+            return Rankings.concatenated([rankings_of_blob(blob) for blob in blobs])
         catalogue = self.known.catalogue
+        pieces = Pieces.concatenated([pieces_of_blob(blob) for blob in blobs])
         coins = self.bits if self.form.break_ties else None
-        found = assemble(pieces_of_blobs(blobs), catalogue, len(catalogue), coins)
+        found = assemble(pieces, catalogue, len(catalogue), coins)
         self._note(found.rejects)
         return found.rows
 

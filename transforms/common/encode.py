@@ -6,7 +6,7 @@ Pure: a batch in, a batch out. A row that breaks a rule is set aside with the re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 import numpy as np
@@ -75,11 +75,15 @@ class Sifted(Generic[Rows]):
         rows: the valid ones, in order.
         rejects: the others, as they were, and `reason`, the first rule that each broke; None: none.
         valid: of rows as they were read, which are valid; None: all.
+        places: where others were read, which are set aside from there; None: none.
+        tally: confidential counts of what else happened to how many.
     """
 
     rows: Rows
     rejects: pa.Table | None = None
     valid: Mask | None = None
+    places: NDArray[np.int64] | None = None
+    tally: dict[str, int] = field(default_factory=dict)
 
 
 def sift(batch: pa.RecordBatch, rules: Rules) -> tuple[Mask, pa.Table | None]:

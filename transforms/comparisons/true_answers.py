@@ -6,7 +6,7 @@ only so many of them may count.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -24,16 +24,14 @@ from hushrank.transforms.common.epsilons import (
     Epsilons,
     EpsilonSource,
     EpsilonTable,
-    Shares,
     epsilons_of,
     rules_of_epsilons,
 )
 from hushrank.transforms.common.schema import Ties, to_numpy
+from hushrank.transforms.common.shares import hold
 from hushrank.transforms.common.sorting import new_run, sort_by
 
 _SLOT, _CHOICE = 16, 17  # labels of the hashes; `transforms.comparisons.bound` has those from 0
-CROWD = 4096  # answers of one batch, from which on a person's are bounded before they meet
-_CROWD_BITS = np.uint64(16)  # of a pseudonym: people are told apart that far for it
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,9 +83,9 @@ class Answers:
         )
 
     @classmethod
-    def of_blobs(cls, blobs: Iterable[bytes]) -> Answers:
-        """The rows of several blobs; there is at least one."""
-        table = pa.concat_tables([pa.ipc.open_stream(blob).read_all() for blob in blobs])
+    def of_blob(cls, blob: bytes) -> Answers:
+        """The rows of what `to_blob` made."""
+        table = pa.ipc.open_stream(blob).read_all()
         cell, outcome, epsilon, *owner = (to_numpy(column) for column in table.columns)
         return cls(cell, outcome, epsilon, np.column_stack(owner))
 
@@ -132,32 +130,22 @@ def split_by_owner(rows: Answers, n_partitions: int) -> Iterator[tuple[int, Answ
         yield partition, rows.take(order[edges[partition] : edges[partition + 1]])
 
 
-def bound_answers(rows: Answers, most: int, keyed_hash: KeyedHash) -> Answers:
+def first_answers(rows: Answers, most: int, keyed_hash: KeyedHash) -> Answers:
     """At most `most` answers of each person, sorted by person.
 
+    Which answers stay is decided by a secret hash of person, pair and epsilon, never by how they
+    were answered; among answers of one person to one pair by a second hash. So it does not depend
+    on how rows are split, and replacing one answer replaces at most one of those that stay.
     Bounding parts of the rows first changes nothing: copies of an answer are all alike.
 
     Args:
         rows: answers with owners.
         most: L.
-        keyed_hash: the run's secret hash: see `share_epsilons`.
+        keyed_hash: the run's secret hash.
     """
     rows = _by_person(rows, keyed_hash)
     starts, sizes = _runs(_owner(rows))
     return rows.take(np.arange(len(rows)) - np.repeat(starts, sizes) < most)
-
-
-def thin_crowds(rows: Answers, most: int, keyed_hash: KeyedHash) -> Answers:
-    """Leave out answers that `bound_answers` would leave out, of people with very many of them.
-
-    So no more than max(most, `CROWD`) of one person come from one batch.
-    """
-    bins = (_owner(rows)[:, 0] >> (np.uint64(64) - _CROWD_BITS)).astype(np.int64)
-    crowded = np.bincount(bins, minlength=1 << int(_CROWD_BITS))[bins] > max(CROWD, most)
-    if not crowded.any():
-        return rows
-    thinned = bound_answers(rows.take(crowded), most, keyed_hash)
-    return Answers.concatenated([rows.take(~crowded), thinned])
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,18 +157,20 @@ class People:
             count as one, who then has the smaller share of epsilon for it.
         answers: shape (people,), how many.
         least: shape (people,), their smallest epsilon.
+        per_user: divide it by the number of their answers.
     """
 
     owner: NDArray[np.uint64]
     answers: NDArray[np.int64]
     least: Epsilons
+    per_user: bool = True
 
     @classmethod
-    def of(cls, parts: Iterable[Answers]) -> People:
+    def of(cls, parts: Iterable[Answers], *, per_user: bool = True) -> People:
         """The people of several parts; there is at least one."""
         total: People | None = None
         for rows in parts:
-            here = cls(_owner(rows)[:, 0], np.ones(len(rows), np.int64), rows.epsilon)
+            here = cls(_owner(rows)[:, 0], np.ones(len(rows), np.int64), rows.epsilon, per_user)
             total = here._merged() if total is None else total._and(here._merged())._merged()
         if total is None:
             raise ValueError("people of no parts")
@@ -188,11 +178,14 @@ class People:
 
     @property
     def information(self) -> int:
-        """G of them, in units, if each divides their epsilon by their answers."""
-        return information_units(share_of_answer(self.least, self.answers))
+        """G of them, in units, from their smallest epsilon of an answer."""
+        least = share_of_answer(self.least, self.answers) if self.per_user else self.least
+        return information_units(least)
 
     def share(self, rows: Answers) -> Answers:
         """Rows of these people, each with its share of the epsilon."""
+        if not self.per_user:
+            return rows
         place = np.searchsorted(self.owner, _owner(rows)[:, 0])
         epsilon = share_of_answer(rows.epsilon, self.answers[place])
         return Answers(rows.cell, rows.outcome, epsilon, rows.owner)
@@ -202,6 +195,7 @@ class People:
             np.concatenate([self.owner, other.owner]),
             np.concatenate([self.answers, other.answers]),
             np.concatenate([self.least, other.least]),
+            self.per_user,
         )
 
     def _merged(self) -> People:
@@ -213,35 +207,47 @@ class People:
             self.owner[order][first],
             np.add.reduceat(self.answers[order], first),
             np.minimum.reduceat(self.least[order], first),
+            self.per_user,
         )
 
 
-def share_epsilons(rows: Answers, shares: Shares, keyed_hash: KeyedHash) -> tuple[Answers, int]:
-    """Bound the answers of each person and divide their epsilon among them.
-
-    Which answers stay is decided by a secret hash of person, pair and epsilon, never by how they
-    were answered; among answers of one person to one pair by a second hash. So it does not depend
-    on how rows are split, and replacing one answer replaces at most one of those that stay.
+def bound_answers(
+    shares: Iterable[Sifted[Answers]], most: int, keyed_hash: KeyedHash
+) -> Generator[Sifted[None], None, Answers]:
+    """Keep at most `most` answers of each person: see `first_answers`.
 
     Args:
-        rows: all answers of the people in this partition.
-        shares: bound and budget.
+        shares: at least one; a person's answers may be in all of them.
+        most: L.
         keyed_hash: the run's secret hash.
 
     Returns:
-        The answers that stay, with the epsilon of each; G of these people, in units, from each
-        person's smallest epsilon of an answer.
+        What was refused of each share is yielded; the answers that are kept are returned.
     """
-    if shares.max_contributions is not None:
-        rows = bound_answers(rows, shares.max_contributions, keyed_hash)
-    else:
-        rows = _by_person(rows, keyed_hash)
-    starts, sizes = _runs(_owner(rows))
-    epsilon = rows.epsilon
-    if shares.per_user:
-        epsilon = share_of_answer(epsilon, np.repeat(sizes, sizes))
-    information = information_units(np.minimum.reduceat(epsilon, starts)) if len(rows) else 0
-    return Answers(rows.cell, rows.outcome, epsilon, rows.owner), information
+
+    def keep(held: Answers | None, more: Answers) -> Answers:
+        rows = more if held is None else Answers.concatenated([held, more])
+        return first_answers(rows, most, keyed_hash)
+
+    return (yield from hold(shares, keep))
+
+
+def share_epsilons(parts: Iterable[Answers], *, per_user: bool) -> Iterator[tuple[Answers, int]]:
+    """Divide the epsilon of each person among their answers, which need not be in memory together.
+
+    Args:
+        parts: all answers of some people that count, some at a time; gone through twice.
+        per_user: False: each answer has its own epsilon already.
+
+    Returns:
+        Each part with the epsilon of its answers; beside the first of them G of these people, in
+        units, from each person's smallest epsilon of an answer.
+    """
+    people = People.of(parts, per_user=per_user)
+    information = people.information
+    for rows in parts:
+        yield people.share(rows), information
+        information = 0  # it was passed on
 
 
 def _by_person(rows: Answers, keyed_hash: KeyedHash) -> Answers:

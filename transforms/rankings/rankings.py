@@ -107,9 +107,12 @@ class Pieces:
     rank_rest: Rest
     contest: Words
 
-    def take(self, rows: Integers) -> Pieces:
+    def __len__(self) -> int:
+        return len(self.contest)
+
+    def take(self, rows: Integers | Mask) -> Pieces:
         """The chosen pieces, in that order."""
-        lengths = self.rankings.lengths
+        lengths, rows = self.rankings.lengths, np.arange(len(self))[rows]
         rank = take_lists(self.rank, lengths, rows)
         rest = take_lists(self.rank_rest, lengths, rows)
         return Pieces(self.rankings.take(rows), rank, rest, self.contest[rows])
@@ -229,8 +232,8 @@ def assemble(
         The valid rankings; a row for each item of a refused one, whose number is `ranking`.
     """
     contest = np.stack([pieces.contest, pieces.contest], axis=1)
-    pieces = pieces.take(sort_by(_owners(pieces.rankings), contest))
-    parts, owner = pieces.rankings, _owners(pieces.rankings)
+    pieces = pieces.take(sort_by(owners(pieces.rankings), contest))
+    parts, owner = pieces.rankings, owners(pieces.rankings)
     first = new_run(owner[:, 0], owner[:, 1], pieces.contest)
     number = number_runs(first)  # of the ranking of each piece
     starts = np.flatnonzero(first)
@@ -269,46 +272,24 @@ def assemble(
     return Sifted(whole.take(valid), pa.table(rejects))
 
 
-def bound_rankings(rankings: Rankings, most: int, bits: RandomBits) -> Rankings:
-    """Keep at most `most` rankings of each person, chosen uniformly at random.
-
-    Args:
-        rankings: all of the people in this partition.
-        most: of one person.
-        bits: decide which.
-    """
-    owner = _owners(rankings)
-    leading = np.sort(owner[:, 0])
-    if (leading[1:] != leading[:-1]).all():  # nobody has two
-        return rankings
-    kept = first_of_owners(rankings, most, bits.words((len(rankings), 2)))
-    return rankings if len(kept) == len(rankings) else rankings.take(kept)
-
-
-def first_of_owners(rankings: Rankings, most: int, priority: Hashes) -> Integers:
-    """Places, ascending, of each person's `most` rankings with the smallest `priority`."""
-    owner = _owners(rankings)
-    order = sort_by(owner, priority)
-    owner = owner[order]
-    first = new_run(owner[:, 0], owner[:, 1])
-    starts = np.flatnonzero(first)
-    position = np.arange(len(order)) - starts[number_runs(first)]
-    return np.sort(order[position < most])
-
-
 def split_rankings(rankings: Rankings, n_partitions: int) -> Iterator[tuple[int, Rankings]]:
     """Cut rankings into partitions, all of one person in the same; empty ones are left out."""
-    for partition, rows in _by_partition(_owners(rankings), n_partitions):
+    for partition, rows in _by_partition(owners(rankings), n_partitions):
         yield partition, rankings if len(rows) == len(rankings) else rankings.take(rows)
 
 
 def split_pieces(pieces: Pieces, n_partitions: int) -> Iterator[tuple[int, Pieces]]:
     """Cut pieces into partitions, all of one person in the same; empty ones are left out."""
-    for partition, rows in _by_partition(_owners(pieces.rankings), n_partitions):
+    for partition, rows in _by_partition(owners(pieces.rankings), n_partitions):
         yield partition, pieces if len(rows) == len(pieces.contest) else pieces.take(rows)
 
 
-def _owners(rankings: Rankings) -> Hashes:
+def owners(rankings: Rankings) -> Hashes:
+    """Shape (n, 2), pseudonyms.
+
+    Raises:
+        ValueError: the rankings have no owners.
+    """
     if rankings.owner is None:
         raise ValueError("rankings without owners have nobody to meet")
     return rankings.owner

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.estimation.rankings.ranking_counts import count_rankings
-from hushrank.pipelines.reduce import reduce_rankings
+from hushrank.pipelines.reduce import reduce, reduce_rankings
 from hushrank.pipelines.reduce.rankings_job import ReduceRankings
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import BitSource
@@ -77,7 +77,7 @@ def a_job(folder: Path, work: Path, **changes: Any) -> ReduceRankings:
 
 
 def reduced(folder: Path, work: Path, **changes: Any) -> dict[str, np.ndarray]:
-    reduce_rankings.run(a_job(folder, work, **changes))
+    reduce.run(a_job(folder, work, **changes))
     with np.load(work / "exact.npz") as stored:
         return dict(stored)
 

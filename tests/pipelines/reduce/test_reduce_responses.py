@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.estimation.responses.spectral_estimate import FEWEST_PARTS
-from hushrank.pipelines.reduce import reduce_responses
+from hushrank.pipelines.reduce import reduce, reduce_responses
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomized_response import split_response
@@ -65,7 +65,7 @@ def a_job(folder: Path, work: Path, **changes) -> ReduceResponses:
 
 
 def y_of(folder: Path, work: Path, **changes) -> np.ndarray:
-    reduce_responses.run(a_job(folder, work, **changes))
+    reduce.run(a_job(folder, work, **changes))
     return np.load(work / "exact.npz")["y"]
 
 
@@ -243,7 +243,7 @@ def test_answers_randomised_at_a_huge_epsilon_give_the_exact_measurements(tmp_pa
     folder = write(a_log(), tmp_path / "in", files=3, row_group=20, seed=1)
     y = y_of(folder, tmp_path / "w", max_answers=N_ITEMS)
     local = LocalAnswers(split_response(1e6, N_ITEMS), debiased)
-    reduce_responses.run(a_job(folder, tmp_path / "l", max_answers=N_ITEMS, local=local))
+    reduce.run(a_job(folder, tmp_path / "l", max_answers=N_ITEMS, local=local))
     stored = np.load(tmp_path / "l" / "exact.npz")
     assert stored["sums"].shape == (PARTS, N_ITEMS, N_ITEMS)
     np.testing.assert_array_equal(stored["sums"].sum(axis=0), y << 30)
@@ -257,7 +257,7 @@ def test_randomised_sums_differ_from_run_to_run_but_not_in_who_answered(tmp_path
     for run in range(2):
         work = tmp_path / f"w{run}"
         local = LocalAnswers(split_response(1.0, N_ITEMS), debiased=False)
-        reduce_responses.run(a_job(folder, work, local=local))
+        reduce.run(a_job(folder, work, local=local))
         found.append(dict(np.load(work / "exact.npz")))
     assert (found[0]["sums"] != found[1]["sums"]).any()
     np.testing.assert_array_equal(found[0]["people"], found[1]["people"])

@@ -47,8 +47,24 @@ def answers_of(rows: list[Row], *, ordered: bool = True) -> Responses:
 def sheets_of(rows, max_answers=N_ITEMS, duplicates=Duplicates.FIRST, *, key=HASH, ordered=True):
     """Kept and refused rows as sets of (person, item, correct)."""
     (blob,) = (blob for _, blob in blobs_by_person(answers_of(rows, ordered=ordered), N_ITEMS, 1))
-    sheets = sheets_of_partition([blob], N_ITEMS, max_answers, duplicates, key)
-    return _as_set(sheets.kept), _as_set(sheets.refused), sheets.tally
+    return bounded([blob], max_answers, duplicates, key)[1:]
+
+
+def bounded(blobs, max_answers, duplicates, key=HASH, *, n_shares=1, blind=False):
+    """What is kept; kept rows as a set; items and answers that were refused; the tally."""
+    sizes = [answers_in(blob) for blob in blobs]
+    most = -(-max(sum(sizes), 1) // n_shares)
+    shares = InShares(sizes, lambda k: responses_of_blob(blobs[k]), most, item_numbers)
+    refused, tally = Counter(), Counter()
+    steps = bound_sheets(shares, ITEMS, max_answers, duplicates, key, blind=blind)
+    while True:
+        try:
+            found = next(steps)
+        except StopIteration as end:
+            return end.value, _as_set(end.value), refused, dict(tally)
+        tally.update(found.tally)
+        if found.rejects is not None:
+            refused.update(zip(*(found.rejects[name].to_pylist() for name in ("item", "correct"))))
 
 
 def _as_set(answers: Responses) -> set[tuple[int, int, int]]:
