@@ -61,7 +61,7 @@ class InShares(Generic[Rows]):
     def __iter__(self) -> Iterator[Rows]:
         numbers, sizes = np.arange(len(self.sizes)), np.array(self.sizes)
         n_shares = -(-int(sizes.sum()) // self.most)
-        if n_shares == 1:
+        if n_shares <= 1:
             yield _joined(map(self.piece, numbers.tolist()))
         elif self.decides is None:
             share = (np.cumsum(sizes) - sizes) // self.most

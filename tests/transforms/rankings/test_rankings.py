@@ -16,18 +16,18 @@ from hushrank.privacy.randomness import seeded_bits
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.encode import Sifted
 from hushrank.transforms.common.epsilons import EpsilonSource, EpsilonTable
+from hushrank.transforms.rankings.bound_rankings import bound_rankings
 from hushrank.transforms.rankings.ranking_blobs import (
     blob_of_pieces,
     blob_of_rankings,
-    pieces_of_blobs,
-    rankings_of_blobs,
+    pieces_of_blob,
+    rankings_of_blob,
 )
 from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns, of_contest
 from hushrank.transforms.rankings.rankings import (
     Pieces,
     Rankings,
     assemble,
-    bound_rankings,
     encode_lists,
     encode_ranks,
     split_pieces,
@@ -166,7 +166,9 @@ def test_long_form_gives_the_rankings_however_rows_are_ordered_and_cut(people, r
     for place in range(3):
         mine = [blob for its_place, blob in blobs if its_place == place]
         if mine:
-            whole = assemble(pieces_of_blobs(mine), CATALOGUE, 4, None)
+            whole = assemble(
+                Pieces.concatenated([pieces_of_blob(blob) for blob in mine]), CATALOGUE, 4, None
+            )
             assert whole.rejects is None
             found += lists_of(whole.rows)
     expected = [list(order[:length]) for _, order, length, _ in people if length]
@@ -244,19 +246,6 @@ def test_one_contest_is_chosen_by_its_name():
     assert len(of_contest(text, "contest", "a")) == 2
 
 
-def test_of_each_person_a_random_share_of_rankings_is_kept():
-    people = 4_000
-    users = [user for user in range(people) for _ in range(3)]
-    ranking = pa.array([[number % 3] for number in range(len(users))])
-    rankings = encoded(ranking, users).rows
-    kept = bound_rankings(rankings, 1, seeded_bits(6))
-    assert len(kept) == people
-    assert len(np.unique(kept.owner[:, 0])) == people
-    assert uniform_p_value(np.bincount(kept.items)) > FALSE_POSITIVE_RATE
-    assert len(bound_rankings(rankings, 2, seeded_bits(6))) == 2 * people
-    assert bound_rankings(rankings, 3, seeded_bits(6)) is rankings
-
-
 def test_partitions_keep_people_together_and_blobs_keep_all():
     users = [number % 50 for number in range(200)]
     ranking = pa.array([[number % 4, (number + 1) % 4][: 1 + number % 2] for number in range(200)])
@@ -265,7 +254,8 @@ def test_partitions_keep_people_together_and_blobs_keep_all():
     assert len(parts) == 4
     owners = [set(map(tuple, part.owner.tolist())) for part in parts.values()]
     assert sum(map(len, owners)) == len(set().union(*owners)) == 50
-    back = rankings_of_blobs([blob_of_rankings(part) for part in parts.values()])
+    blobs = [blob_of_rankings(part) for part in parts.values()]
+    back = Rankings.concatenated([rankings_of_blob(blob) for blob in blobs])
     assert sorted(lists_of(back)) == sorted(lists_of(rankings))
     assert all(len(blob_of_rankings(part)) % 8 == 0 for part in parts.values())
 
@@ -273,7 +263,7 @@ def test_partitions_keep_people_together_and_blobs_keep_all():
 def test_rankings_without_owners_meet_nobody():
     rankings = Rankings(np.array([0]), np.array([1]), np.array([1.0]))
     for meet in (
-        lambda: bound_rankings(rankings, 1, seeded_bits(0)),
+        lambda: list(bound_rankings([Sifted(rankings)], 1, seeded_bits(0))),
         lambda: list(split_rankings(rankings, 2)),
         lambda: blob_of_rankings(rankings),
     ):
