@@ -31,6 +31,7 @@ from hushrank.transforms.comparisons.true_answers import (
     People,
     encode_answers,
     first_answers,
+    share_epsilons_of_kept,
 )
 from hushrank.transforms.storage.files import FileFormat, InputFile, check_files
 from hushrank.transforms.storage.read import Split, plan_splits, read_batches
@@ -76,9 +77,10 @@ def privatize_file(
     keyed_hash = KeyedHash(bits.take(KEY_BYTES))
     answers, reasons = _answers(splits, columns, catalogue, epsilons, keyed_hash, bits, shares)
     if shares.max_contributions is not None:
-        answers = first_answers(answers, shares.max_contributions, keyed_hash)
-    if shares.meet:
-        answers = People.of([answers], per_user=shares.per_user).share(answers)
+        kept = first_answers(answers, shares.max_contributions, keyed_hash)
+        answers, _ = share_epsilons_of_kept(kept, per_user=shares.per_user)
+    elif shares.per_user:
+        answers = People.of([answers]).share(answers)
     answers = answers.take(np.argsort(bits.words(len(answers))))
     table = _table(answers, columns, catalogue, as_text=as_text, bits=bits)
     with new_row_file(target, table.schema, format_) as write:

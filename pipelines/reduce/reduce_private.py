@@ -31,6 +31,7 @@ from hushrank.transforms.comparisons.true_answers import (
     bound_answers,
     encode_answers,
     share_epsilons,
+    share_epsilons_of_kept,
     split_by_owner,
 )
 from hushrank.transforms.engine.beam import beam
@@ -99,14 +100,14 @@ class AnswersKind(Kind[ReduceAnswers]):
     def bound(
         self, parcels: Iterable[tuple[int, Parcel]], spill: SpillFile | None
     ) -> Iterator[Sifted[PrivateAnswers] | Sifted[None]]:
-        budget = self.job.shares
-        answers: Iterable[Answers] = shares(
-            parcels, spill, Answers.of_blob, self.memory.rows_at_once
-        )
-        if budget.max_contributions is not None:
-            met = map(Sifted, answers)
-            answers = [(yield from bound_answers(met, budget.max_contributions, self.keyed_hash))]
-        for rows, information in share_epsilons(answers, per_user=budget.per_user):
+        budget, most = self.job.shares, self.job.shares.max_contributions
+        answers = shares(parcels, spill, Answers.of_blob, self.memory.rows_at_once)
+        if most is None:
+            divided: Iterable[tuple[Answers, int]] = share_epsilons(answers)
+        else:
+            kept = yield from bound_answers(map(Sifted, answers), most, self.keyed_hash)
+            divided = [share_epsilons_of_kept(kept, per_user=budget.per_user)]
+        for rows, information in divided:
             private = self._private(rows, information)
             yield Sifted(private.rows, tally={"rows_kept": len(rows)} | private.tally)
 

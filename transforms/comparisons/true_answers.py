@@ -157,20 +157,18 @@ class People:
             count as one, who then has the smaller share of epsilon for it.
         answers: shape (people,), how many.
         least: shape (people,), their smallest epsilon.
-        per_user: divide it by the number of their answers.
     """
 
     owner: NDArray[np.uint64]
     answers: NDArray[np.int64]
     least: Epsilons
-    per_user: bool = True
 
     @classmethod
-    def of(cls, parts: Iterable[Answers], *, per_user: bool = True) -> People:
+    def of(cls, parts: Iterable[Answers]) -> People:
         """The people of several parts; there is at least one."""
         total: People | None = None
         for rows in parts:
-            here = cls(_owner(rows)[:, 0], np.ones(len(rows), np.int64), rows.epsilon, per_user)
+            here = cls(_owner(rows)[:, 0], np.ones(len(rows), np.int64), rows.epsilon)
             total = here._merged() if total is None else total._and(here._merged())._merged()
         if total is None:
             raise ValueError("people of no parts")
@@ -178,14 +176,11 @@ class People:
 
     @property
     def information(self) -> int:
-        """G of them, in units, from their smallest epsilon of an answer."""
-        least = share_of_answer(self.least, self.answers) if self.per_user else self.least
-        return information_units(least)
+        """G of them, in units, if each divides their epsilon by their answers."""
+        return information_units(share_of_answer(self.least, self.answers))
 
     def share(self, rows: Answers) -> Answers:
         """Rows of these people, each with its share of the epsilon."""
-        if not self.per_user:
-            return rows
         place = np.searchsorted(self.owner, _owner(rows)[:, 0])
         epsilon = share_of_answer(rows.epsilon, self.answers[place])
         return Answers(rows.cell, rows.outcome, epsilon, rows.owner)
@@ -195,7 +190,6 @@ class People:
             np.concatenate([self.owner, other.owner]),
             np.concatenate([self.answers, other.answers]),
             np.concatenate([self.least, other.least]),
-            self.per_user,
         )
 
     def _merged(self) -> People:
@@ -207,7 +201,6 @@ class People:
             self.owner[order][first],
             np.add.reduceat(self.answers[order], first),
             np.minimum.reduceat(self.least[order], first),
-            self.per_user,
         )
 
 
@@ -232,22 +225,29 @@ def bound_answers(
     return (yield from hold(shares, keep))
 
 
-def share_epsilons(parts: Iterable[Answers], *, per_user: bool) -> Iterator[tuple[Answers, int]]:
-    """Divide the epsilon of each person among their answers, which need not be in memory together.
+def share_epsilons(parts: Iterable[Answers]) -> Iterator[tuple[Answers, int]]:
+    """Divide the epsilon of each person among all their answers, which need not meet in memory.
 
     Args:
-        parts: all answers of some people that count, some at a time; gone through twice.
-        per_user: False: each answer has its own epsilon already.
+        parts: all answers of some people, some at a time; gone through twice.
 
     Returns:
         Each part with the epsilon of its answers; beside the first of them G of these people, in
         units, from each person's smallest epsilon of an answer.
     """
-    people = People.of(parts, per_user=per_user)
+    people = People.of(parts)
     information = people.information
     for rows in parts:
         yield people.share(rows), information
         information = 0  # it was passed on
+
+
+def share_epsilons_of_kept(rows: Answers, *, per_user: bool) -> tuple[Answers, int]:
+    """As `share_epsilons`, for what `first_answers` kept; not `per_user`, nothing is divided."""
+    starts, sizes = _runs(_owner(rows))
+    epsilon = share_of_answer(rows.epsilon, np.repeat(sizes, sizes)) if per_user else rows.epsilon
+    information = information_units(np.minimum.reduceat(epsilon, starts)) if len(rows) else 0
+    return Answers(rows.cell, rows.outcome, epsilon, rows.owner), information
 
 
 def _by_person(rows: Answers, keyed_hash: KeyedHash) -> Answers:
