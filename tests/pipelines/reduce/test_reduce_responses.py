@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.estimation.responses.spectral_estimate import FEWEST_PARTS
-from hushrank.pipelines.reduce import reduce, reduce_responses
+from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomized_response import split_response
@@ -22,7 +22,7 @@ from hushrank.privacy.randomness import BitSource
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.responses.answer_sheets import Duplicates
+from hushrank.transforms.responses.answer_sheets import REPEATED, Duplicates
 from hushrank.transforms.responses.randomized_answers import PARTS
 from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
 from hushrank.transforms.storage.files import list_files
@@ -214,7 +214,7 @@ def test_rows_that_break_a_rule_are_set_aside_with_the_reason(tmp_path):
             "null answer",
             "answer is neither 0 nor 1",
             "not a row of this format",
-            *[reduce_responses.REPEATED] * 2,
+            *[REPEATED] * 2,
         ]
     )
     tally = tally_of(tmp_path / "w")
