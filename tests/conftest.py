@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import faulthandler
 import sys
 from pathlib import Path
 
@@ -20,6 +21,14 @@ settings.load_profile("untimed")
 # absl, which dp-accounting loads, keeps the stderr it finds and closes it when Prefect sets up its
 # own logging: pytest's, in the middle of a test, unless it is given one that stays.
 absl.logging.get_absl_handler().python_handler.setStream(sys.__stderr__)
+
+
+SECONDS_TO_END = 120  # of a process whose tests are over
+
+
+def pytest_sessionfinish() -> None:
+    """What still runs once all tests are over cannot keep the process: it is shown, and ended."""
+    faulthandler.dump_traceback_later(SECONDS_TO_END, exit=True)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
