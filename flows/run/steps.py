@@ -27,6 +27,7 @@ from hushrank.flows.errors import (
     PredictableBits,
     RunInProgress,
 )
+from hushrank.flows.guarantee.record import PrivacyRecord
 from hushrank.flows.guarantee.sentences import ROWS_SPAN_LINES
 from hushrank.flows.ledger.account import Attempt, ReleaseState
 from hushrank.flows.ledger.budget import Balance
