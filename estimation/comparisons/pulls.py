@@ -94,15 +94,14 @@ class Pulls:
 def rank_by_pulls(pulls: Pulls) -> Estimate:
     """Scores with 95 % intervals, rank intervals and groups.
 
-    Where no two items can be told apart, `informative` is False.
+    Where no score is bounded on both sides, `informative` is False.
     """
-    n = len(pulls.values)
     scores = fit_pulls(pulls)
     others = _variance_of_others(pulls, scores)
     _, low, high = _interval(pulls, scores, others, LEVEL / 2)
     separation = _separation(pulls, scores, others)
-    if not (separation.rank_low > 1).any():
-        return nothing_learned(scores) if n > 1 else nothing_learned(np.zeros(n))
+    if not (np.isfinite(low) & np.isfinite(high)).any():
+        return nothing_learned(scores)
     return estimate_of(scores, np.minimum(low, scores), np.maximum(high, scores), separation)
 
 
