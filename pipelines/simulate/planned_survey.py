@@ -16,10 +16,12 @@ from scipy.special import expit
 from hushrank.estimation.common.links import Link
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS
 from hushrank.estimation.fit.weighted_pairs import UNITS, weighted_sums
+from hushrank.pipelines.simulate.arenas import Meetings
 from hushrank.pipelines.simulate.simulated_rows import draw_distinct
 
 Counts = NDArray[np.int64]
 MOST_INVENTED = MOST_DENSE_ITEMS  # items: a survey is invented as matrices of all pairs
+WHOLE = 1 - 1e-12  # a chance above it is certainty, whatever the rounding
 MOST_WORK = 2e10  # people times items squared of an invented test; a minute or so
 
 
@@ -31,6 +33,7 @@ class PlannedSurvey:
         n_items: n.
         people: how many answer.
         answers: of each person that count, to pairs (or to items of a test) drawn at random.
+        meetings: which pairs are drawn more often than others; None: all equally often.
         distinct: nobody meets a pair twice.
         link: F, how scores become chances.
         spread: standard deviation of the true scores, drawn from a normal law.
@@ -49,6 +52,7 @@ class PlannedSurvey:
     spread: float = 1.0
     ability_spread: float = 1.0
     seed: int = 0
+    meetings: Meetings | None = None
 
     def __post_init__(self) -> None:
         if self.n_items < 2:
@@ -90,16 +94,23 @@ class PlannedSurvey:
         """How often each item beat each other, shape (n, n)."""
         rng, truth = self._generator(1, replicate), self.truth(replicate)
         i, j = np.triu_indices(self.n_items, 1)
+        chances = self._pair_chances(truth)
         if self.distinct:
-            totals = rng.binomial(self.people, min(self.answers / self.n_pairs, 1.0), self.n_pairs)
+            totals = rng.binomial(self.people, chances)
         else:
-            totals = rng.multinomial(
-                self.people * self.answers, np.full(self.n_pairs, 1 / self.n_pairs)
-            )
+            totals = rng.multinomial(self.people * self.answers, chances)
         won = rng.binomial(totals, self.link.cdf(truth[i] - truth[j]))
         wins = np.zeros((self.n_items, self.n_items), np.int64)
         wins[i, j], wins[j, i] = won, totals - won
         return wins
+
+    def exposures(self, replicate: int) -> NDArray[np.float64]:
+        """Comparisons to expect in which each item takes part, shape (n,)."""
+        chances = self._pair_chances(self.truth(replicate))
+        expected = self.people * (chances if self.distinct else self.answers * chances)
+        i, j = np.triu_indices(self.n_items, 1)
+        sides = np.bincount(i, expected, self.n_items) + np.bincount(j, expected, self.n_items)
+        return np.asarray(sides)
 
     def randomised_sums(self, replicate: int, epsilon: float, *, weighted: bool) -> Counts:
         """S and W of randomised answers, shape (2, n, n), upper triangle, in units of 2^-30.
@@ -150,6 +161,19 @@ class PlannedSurvey:
             counts += right.T.astype(np.float32) @ (answered & ~right).astype(np.float32)
         return np.rint(counts).astype(np.int64)
 
+    def _pair_chances(self, truth: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Chance of each pair i < j in the upper triangle's order, shape (n_pairs,).
+
+        Where nobody meets a pair twice, that a person is asked about it; else, that an answer is
+        about it.
+        """
+        shares = np.full(self.n_pairs, 1 / self.n_pairs)
+        if self.meetings is not None:
+            shares = self.meetings.shares(truth)[np.triu_indices(self.n_items, 1)]
+        if not self.distinct:
+            return np.asarray(shares / shares.sum() if self.meetings is not None else shares)
+        return _filled(shares, min(self.answers, self.n_pairs))
+
     def _randomised(self, replicate: int, epsilon: float) -> tuple[Counts, Counts]:
         rng, wins = self._generator(2, replicate), self.pair_wins(replicate)
         upper = np.triu(np.ones_like(wins, bool), 1)
@@ -160,3 +184,16 @@ class PlannedSurvey:
 
     def _generator(self, *stream: int) -> np.random.Generator:
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=stream))
+
+
+def _filled(shares: NDArray[np.float64], answers: int) -> NDArray[np.float64]:
+    """min(1, c shares), whose sum is `answers`: what is certain leaves the rest to the others."""
+    if answers == len(shares):
+        return np.ones(len(shares))
+    chances = answers * shares / shares.sum()
+    while (chances > 1).any():
+        certain = chances >= WHOLE
+        rest = np.where(certain, 0.0, shares)
+        left = answers - int(certain.sum())
+        chances = np.where(certain, 1.0, left * rest / rest.sum())
+    return np.asarray(chances)
