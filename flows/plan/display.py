@@ -376,8 +376,10 @@ def _source_text(config: SurveyConfig, settings: Sequence[Setting], world: World
     answers = " or ".join(
         f"{n:,}" for n in dict.fromkeys(answers_of(config, each.answers) for each in settings)
     )
+    noun = "ranking" if config.input.kind == "rankings" else "answer"
+    nouns = noun if answers == "1" else f"{noun}s"
     return (
-        f"(simulated from {people} invented people with {answers} answers each and true scores of"
+        f"(simulated from {people} invented people with {answers} {nouns} each and true scores of"
         f" standard deviation {world.spread:g}; your data was not read; nothing was spent)"
     )
 

@@ -32,7 +32,8 @@ from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import NoiseKind, Unit
 
 EPSILON, ITEMS, DESIGN = "privacy.epsilon", "items", "input.design"
-DEFAULT_ANSWERS = 10  # of a person, where nothing bounds them
+# Of a person, where nothing bounds them.
+USUAL_ANSWERS = {"comparisons": 10, "responses": 10, "rankings": 1}
 WORK = 1_500_000  # numbers of invented matrices for one setting
 FEWEST, MOST = 12, 120  # replicates
 LEAST_EPSILON, LARGEST_EPSILON = 0.01, 100.0
@@ -135,9 +136,11 @@ def _with_design(config: SurveyConfig, design: Design) -> SurveyConfig:
 
 
 def answers_of(config: SurveyConfig, most: int | None = None) -> int:
-    """Answers of a person that count: L, or as many as the design of the survey allows."""
+    """Answers (or rankings) of a person that count: L, or as many as the design allows."""
     n_items = len(config.items.catalogue())
-    answers = most or config.privacy.max_contributions or DEFAULT_ANSWERS
+    answers = most or config.privacy.max_contributions or USUAL_ANSWERS[config.input.kind]
+    if config.input.kind == "rankings":
+        return answers
     if config.input.kind == "responses":
         return min(answers, n_items)
     if config.privacy.per_item_cap is not None:

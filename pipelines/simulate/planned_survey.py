@@ -7,6 +7,7 @@ millions takes as long as one of hundreds. The generators are numpy's: no releas
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,7 @@ from hushrank.pipelines.simulate.simulated_rows import draw_distinct
 Counts = NDArray[np.int64]
 MOST_INVENTED = MOST_DENSE_ITEMS  # items: a survey is invented as matrices of all pairs
 WHOLE = 1 - 1e-12  # a chance above it is certainty, whatever the rounding
+MOST_PAIRS_OF_LISTS = 2e8  # pairs of all invented rankings; some seconds
 MOST_WORK = 2e10  # people times items squared of an invented test; a minute or so
 
 
@@ -145,11 +147,23 @@ class PlannedSurvey:
         Raises:
             ValueError: a test of this size takes too long to invent.
         """
+        counts = np.zeros((self.n_items, self.n_items))
+        for answered, right in self.sheets(replicate):
+            counts += right.T.astype(np.float32) @ (answered & ~right).astype(np.float32)
+        return np.rint(counts).astype(np.int64)
+
+    def sheets(self, replicate: int) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+        """Who answered what, and who was right: (answered, right), both shape (people, n).
+
+        A block of people at a time; each answers that many items, drawn at random.
+
+        Raises:
+            ValueError: a test of this size takes too long to invent.
+        """
         if self.people * self.n_items**2 > MOST_WORK:
             most = int(MOST_WORK / self.n_items**2)
             raise ValueError(f"people must be at most {most:,} to invent a test of this length")
         rng, truth = self._generator(1, replicate), self.truth(replicate)
-        counts = np.zeros((self.n_items, self.n_items))
         at_once = max(1, (1 << 22) // self.n_items)
         for first in range(0, self.people, at_once):
             people = min(at_once, self.people - first)
@@ -158,8 +172,34 @@ class PlannedSurvey:
             answered.flat[keys] = True
             ability = rng.normal(0.0, self.ability_spread, people)
             right = answered & (rng.random(answered.shape) < expit(ability[:, None] - truth))
-            counts += right.T.astype(np.float32) @ (answered & ~right).astype(np.float32)
-        return np.rint(counts).astype(np.int64)
+            yield answered, right
+
+    def orders(self, replicate: int, length: int) -> Counts:
+        """Rankings of `length` items each, drawn at random, shape (people * answers, length).
+
+        Each row holds items, best first, by the law of Plackett and Luce: two items of a list are
+        in their true order with the chance of the logistic link.
+
+        Raises:
+            ValueError: so many rankings take too long to invent.
+        """
+        lists = self.people * self.answers
+        if lists * length**2 > MOST_PAIRS_OF_LISTS:
+            most = int(MOST_PAIRS_OF_LISTS / (self.answers * length**2))
+            raise ValueError(f"people must be at most {most:,} to invent rankings of this length")
+        rng, truth = self._generator(1, replicate), self.truth(replicate)
+        orders = np.empty((lists, length), np.int64)
+        at_once = max(1, (1 << 22) // self.n_items)
+        for first in range(0, lists, at_once):
+            block = orders[first : first + at_once]
+            utility = truth + rng.gumbel(size=(len(block), self.n_items))
+            if length < self.n_items:
+                chosen = rng.random(utility.shape).argpartition(length, axis=1)[:, :length]
+                places = np.argsort(-np.take_along_axis(utility, chosen, 1), axis=1)
+                block[:] = np.take_along_axis(chosen, places, 1)
+            else:
+                block[:] = np.argsort(-utility, axis=1)
+        return orders
 
     def _pair_chances(self, truth: NDArray[np.float64]) -> NDArray[np.float64]:
         """Chance of each pair i < j in the upper triangle's order, shape (n_pairs,).
