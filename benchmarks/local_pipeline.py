@@ -56,7 +56,7 @@ def run(folder: Path, per_user: bool) -> Taken:
     from hushrank.privacy.keyed_hash import SecretKey
     from hushrank.privacy.randomness import system_bits
     from hushrank.transforms.common.catalogue import Catalogue
-    from hushrank.transforms.common.epsilons import AnswerColumns, EpsilonSource, Shares
+    from hushrank.transforms.common.epsilons import AnswerBudget, AnswerColumns, EpsilonSource
     from hushrank.transforms.common.randomisation import Randomisation
     from hushrank.transforms.common.schema import Ties
     from hushrank.transforms.storage.files import list_files
@@ -76,7 +76,7 @@ def run(folder: Path, per_user: bool) -> Taken:
             catalogue=Catalogue.of_count(N_ITEMS),
             ties=Ties.RANDOM,
             epsilons=EpsilonSource(low=0.1, high=4.0),
-            shares=Shares(per_user=per_user),
+            budget=AnswerBudget(per_user=per_user),
             randomisation=Randomisation.WEIGHTED,
             already_private=False,
             key=SecretKey.draw(system_bits()),

@@ -146,7 +146,7 @@ def split_response(epsilon: float, max_answers: int) -> SplitResponse:
     if max_answers < 1:
         raise ValueError(f"max_answers must be >= 1, got {max_answers!r}")
     answers = np.maximum(1, np.arange(max_answers + 1))
-    shares = share_of_answer(np.full(max_answers + 1, epsilon), answers)
+    shares = epsilon_of_answer(np.full(max_answers + 1, epsilon), answers)
     return SplitResponse(epsilon, tuple(flip_thresholds(shares).tolist()))
 
 
@@ -168,7 +168,7 @@ def realised_epsilon(thresholds: NDArray[np.uint64]) -> NDArray[np.float64]:
     return np.log1p(attenuation(thresholds) / flip_probability(thresholds))
 
 
-def share_of_answer(
+def epsilon_of_answer(
     epsilon: NDArray[np.float64], n_answers: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Each answer's share of its person's epsilon (`budget: per_user`), rounded down.

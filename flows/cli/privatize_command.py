@@ -14,7 +14,7 @@ from hushrank.flows.errors import ConfigError
 from hushrank.flows.terminal import Console
 
 if TYPE_CHECKING:
-    from hushrank.transforms.common.epsilons import AnswerColumns, EpsilonSource, Shares
+    from hushrank.transforms.common.epsilons import AnswerBudget, AnswerColumns, EpsilonSource
 
 KINDS = ("comparisons", "rankings")
 # Options that only one kind of file has.
@@ -118,32 +118,32 @@ def privatize(
     if outcome is not None and winner is not None:
         raise ConfigError("Give one of --outcome and --winner, not both.")
     from hushrank.pipelines.privatize.answers_file import OUTCOME
-    from hushrank.transforms.common.epsilons import AnswerColumns, Shares
+    from hushrank.transforms.common.epsilons import AnswerBudget, AnswerColumns
 
-    shares = Shares(per_user=_is_per_user(budget))
+    divided = AnswerBudget(per_user=_is_per_user(budget))
     columns = AnswerColumns(
         left=left,
         right=right,
         outcome=None if winner else outcome or OUTCOME,
         winner=winner,
-        user=user if shares.meet or epsilon_table is not None else None,
+        user=user if divided.meet or epsilon_table is not None else None,
         event=None,
         epsilon=epsilon_column,
     )
-    reasons = _write(answers, out, columns, source, shares)
-    _show(out, columns, source, shares, reasons)
+    reasons = _write(answers, out, columns, source, divided)
+    _show(out, columns, source, divided, reasons)
 
 
 def _show(
     out: Path,
     columns: AnswerColumns,
     source: EpsilonSource,
-    shares: Shares,
+    divided: AnswerBudget,
     reasons: tuple[str, ...],
 ) -> None:
     from hushrank.pipelines.privatize.answers_file import EPSILON, OUTCOME
 
-    low = min(source.low, SMALLEST_SHARE) if shares.per_user else source.low
+    low = min(source.low, SMALLEST_SHARE) if divided.per_user else source.low
     named = (
         f"left: {columns.left}, right: {columns.right}, outcome: {columns.outcome or OUTCOME},"
         f" epsilon: {columns.epsilon or EPSILON}"
@@ -211,7 +211,7 @@ def _source(
 
 
 def _write(
-    answers: Path, out: Path, columns: AnswerColumns, source: EpsilonSource, shares: Shares
+    answers: Path, out: Path, columns: AnswerColumns, source: EpsilonSource, divided: AnswerBudget
 ) -> tuple[str, ...]:
     """Write the new file; why rows were left out."""
     from hushrank.pipelines.privatize.answers_file import privatize_file
@@ -225,7 +225,7 @@ def _write(
     try:
         (file,) = list_files([str(answers.absolute())])
         format_ = WRITTEN_ENDINGS[out.suffix.lower()]
-        return privatize_file(file, out, format_, columns, source, shares, system_bits())
+        return privatize_file(file, out, format_, columns, source, divided, system_bits())
     except FileExistsError:
         raise ConfigError(f"{out} exists already; name a new file.") from None
     except InputError as error:

@@ -21,7 +21,7 @@ from hushrank.flows.config.section import (
     Text,
 )
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
-from hushrank.transforms.common.epsilons import EpsilonSource, Shares
+from hushrank.transforms.common.epsilons import AnswerBudget, EpsilonSource
 from hushrank.transforms.common.randomisation import RankingMechanism
 
 _CENTRAL_KEYS = ("delta", "rho", "noise", "per_item_cap", "distinct_pairs", "public_graph")
@@ -174,9 +174,9 @@ class PrivacyConfig(Section):
         """False for `epsilon: inf`."""
         return self.rho is not None or self.epsilon != math.inf
 
-    def local_shares(self) -> Shares:
+    def answer_budget(self) -> AnswerBudget:
         """How a person's epsilon becomes that of an answer, under `unit: local`."""
-        return Shares(
+        return AnswerBudget(
             per_user=self.budget is Budget.PER_USER, max_contributions=self.max_contributions
         )
 

@@ -203,7 +203,7 @@ class SurveyConfig(Section):
         """The columns to read under `unit: local`; the user's only where answers must meet."""
         columns, privacy = self.comparisons.columns, self.privacy
         left, right = columns.sides()
-        needs_user = privacy.local_shares().meet or privacy.epsilon_table is not None
+        needs_user = privacy.answer_budget().meet or privacy.epsilon_table is not None
         return AnswerColumns(
             left=left,
             right=right,

@@ -134,7 +134,7 @@ class LocalResponses(PlannedMethod[AnswerMechanism]):
             catalogue=config.items.catalogue(),
             ties=mechanism.ties,
             epsilons=config.privacy.local_epsilons(),
-            shares=config.privacy.local_shares(),
+            budget=config.privacy.answer_budget(),
             randomisation=mechanism.randomisation,
             already_private=already_private,
             key=key,
@@ -211,7 +211,7 @@ class LocalResponses(PlannedMethod[AnswerMechanism]):
 
 def _epsilon_of_answer(config: SurveyConfig, survey: PlannedSurvey) -> float:
     epsilon = float(config.privacy.epsilon or 0)
-    return epsilon / survey.answers if config.privacy.local_shares().per_user else epsilon
+    return epsilon / survey.answers if config.privacy.answer_budget().per_user else epsilon
 
 
 def _variance(mechanism: AnswerMechanism) -> AnswerVariance:

@@ -18,9 +18,9 @@ from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.encode import text_of_rejects
 from hushrank.transforms.common.epsilons import (
+    AnswerBudget,
     AnswerColumns,
     EpsilonSource,
-    Shares,
     read_epsilon_table,
 )
 from hushrank.transforms.common.randomisation import Randomisation
@@ -29,9 +29,9 @@ from hushrank.transforms.comparisons.privatize import privatize
 from hushrank.transforms.comparisons.true_answers import (
     Answers,
     People,
+    divide_epsilons_of_kept,
     encode_answers,
     first_answers,
-    share_epsilons_of_kept,
 )
 from hushrank.transforms.storage.files import FileFormat, InputFile, check_files
 from hushrank.transforms.storage.read import Split, plan_splits, read_batches
@@ -45,12 +45,12 @@ def privatize_file(
     format_: FileFormat,
     columns: AnswerColumns,
     epsilons: EpsilonSource,
-    shares: Shares,
+    budget: AnswerBudget,
     bits: RandomBits,
 ) -> tuple[str, ...]:
     """Write the answers of `source` to `target`, each flipped with its own epsilon.
 
-    Guarantee: each answer is epsilon-DP with the epsilon in its row; under `shares.per_user` all
+    Guarantee: each answer is epsilon-DP with the epsilon in its row; under `budget.per_user` all
     answers of a person together are so with the person's. A tie is decided by a fair coin first.
 
     Args:
@@ -59,7 +59,7 @@ def privatize_file(
         format_: of the new file.
         columns: of `source`; the user's is read where people must meet or have a table.
         epsilons: where they come from, and their bounds.
-        shares: how a person's epsilon becomes that of an answer.
+        budget: how a person's epsilon becomes that of an answer.
         bits: `system_bits()` in earnest.
 
     Returns:
@@ -75,12 +75,12 @@ def privatize_file(
     splits = plan_splits(source, schema, columns)
     catalogue, as_text = _items(splits, columns)
     keyed_hash = KeyedHash(bits.take(KEY_BYTES))
-    answers, reasons = _answers(splits, columns, catalogue, epsilons, keyed_hash, bits, shares)
-    if shares.max_contributions is not None:
-        kept = first_answers(answers, shares.max_contributions, keyed_hash)
-        answers, _ = share_epsilons_of_kept(kept, per_user=shares.per_user)
-    elif shares.per_user:
-        answers = People.of([answers]).share(answers)
+    answers, reasons = _answers(splits, columns, catalogue, epsilons, keyed_hash, bits, budget)
+    if budget.max_contributions is not None:
+        kept = first_answers(answers, budget.max_contributions, keyed_hash)
+        answers, _ = divide_epsilons_of_kept(kept, per_user=budget.per_user)
+    elif budget.per_user:
+        answers = People.of([answers]).divided(answers)
     answers = answers.take(np.argsort(bits.words(len(answers))))
     table = _table(answers, columns, catalogue, as_text=as_text, bits=bits)
     with new_row_file(target, table.schema, format_) as write:
@@ -111,7 +111,7 @@ def _answers(
     epsilons: EpsilonSource,
     keyed_hash: KeyedHash,
     bits: RandomBits,
-    shares: Shares,
+    budget: AnswerBudget,
 ) -> tuple[Answers, set[str]]:
     table = None if epsilons.table is None else read_epsilon_table(epsilons.table)
     parts, reasons = [], set[str]()
@@ -119,7 +119,7 @@ def _answers(
         for batch in read_batches(split):
             encoded = encode_answers(
                 batch.rows, columns, catalogue, epsilons, table,
-                keyed_hash if shares.meet else None, Ties.RANDOM, bits,
+                keyed_hash if budget.meet else None, Ties.RANDOM, bits,
             )  # fmt: skip
             parts.append(encoded.rows)
             rejects = [*batch.rejects]

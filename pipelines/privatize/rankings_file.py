@@ -7,8 +7,8 @@ takes the file with `already_private: true`.
 Rows are read twice, the first time for the items that occur (ballots of PrefLib files once more, to
 name the line of one that breaks a rule). The second time true rankings wait in
 a file without a name, by contest and by a secret hash of their person, until all of a person have
-come; then one share after the other is privatised, put in random order and written. So memory holds
-a share and a batch at a time, whatever the size of the file.
+come; then one slice after the other is privatised, put in random order and written. So memory holds
+a slice and a batch at a time, whatever the size of the file.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ from hushrank.transforms.storage.spill_file import Parcel, SpillFile, fetch, par
 EPSILON = "epsilon"  # column of the new file, where the old one has none
 SHARE_ITEMS = 1_000_000  # rows of ranked items that are privatised at a time
 SHARE_LISTS = 100_000
-MAX_SHARES = 1 << 12
+MAX_SLICES = 1 << 12
 
-Shares = dict[tuple[str, int], list[Parcel]]
+Slices = dict[tuple[str, int], list[Parcel]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,8 +124,8 @@ def privatize_ranking_file(
     work = _Work(columns, epsilons, form, occurring(splits, columns), bits)
     with tempfile.TemporaryFile(dir=target.parent) as file:
         spill = SpillFile(file.fileno())
-        shares = work.shares(splits, spill)
-        tables = work.tables(shares, spill)
+        slices = work.slices(splits, spill)
+        tables = work.tables(slices, spill)
         first = next(tables, None)
         if first is None:
             raise InputError(f"{source.path}: no row is a ranking. Nothing was written.")
@@ -147,13 +147,13 @@ class _Work:
     bits: RandomBits
     reasons: set[str] = field(default_factory=set)
 
-    def shares(self, splits: list[Split], spill: SpillFile) -> Shares:
+    def slices(self, splits: list[Split], spill: SpillFile) -> Slices:
         """True rankings, or pieces of them, by contest and by hash of the person."""
         wanted = SHARE_LISTS if isinstance(self.columns, ListColumns) else SHARE_ITEMS
-        n_shares = min(max(sum(split.rows for split in splits) // wanted, 1), MAX_SHARES)
+        n_slices = min(max(sum(split.rows for split in splits) // wanted, 1), MAX_SLICES)
         table = None if self.epsilons.table is None else read_epsilon_table(self.epsilons.table)
         keyed_hash = KeyedHash(self.bits.take(KEY_BYTES))
-        found: Shares = {}
+        found: Slices = {}
         for split in splits:
             for batch in read_batches(split):
                 if batch.malformed:
@@ -163,12 +163,12 @@ class _Work:
                 if missing(batch.rows, self.columns.contest).any():
                     self.reasons.add("null contest")
                 for contest, rows in rows_by_contest(batch.rows, self.columns):
-                    for share, blob in self._blobs(rows, table, keyed_hash, n_shares):
-                        found.setdefault((contest, share), []).append(park(blob, spill))
+                    for slice_, blob in self._blobs(rows, table, keyed_hash, n_slices):
+                        found.setdefault((contest, slice_), []).append(park(blob, spill))
         return found
 
     def _blobs(
-        self, rows: pa.RecordBatch, table: EpsilonTable | None, keyed_hash: KeyedHash, n_shares: int
+        self, rows: pa.RecordBatch, table: EpsilonTable | None, keyed_hash: KeyedHash, n_slices: int
     ) -> Iterator[tuple[int, bytes]]:
         catalogue = self.known.catalogue
         if isinstance(self.columns, ListColumns):
@@ -179,23 +179,23 @@ class _Work:
             own = lists.rows  # each is whole, so where it waits is drawn at random
             owner = self.bits.words((len(own), 2))
             met = Rankings(own.items, own.lengths, own.epsilon, owner)
-            for share, rankings in split_rankings(met, n_shares):
-                yield share, blob_of_rankings(rankings)
+            for slice_, rankings in split_rankings(met, n_slices):
+                yield slice_, blob_of_rankings(rankings)
             return
         ranks = encode_ranks(rows, self.columns, catalogue, self.epsilons, table, keyed_hash)
         self._note(ranks.rejects)
-        for share, pieces in split_pieces(ranks.rows, n_shares):
-            yield share, blob_of_pieces(pieces)
+        for slice_, pieces in split_pieces(ranks.rows, n_slices):
+            yield slice_, blob_of_pieces(pieces)
 
     def _note(self, rejects: pa.Table | None) -> None:
         if rejects is not None:
             self.reasons.update(rejects["reason"].unique().to_pylist())
 
-    def tables(self, shares: Shares, spill: SpillFile) -> Iterator[pa.Table]:
-        """Private rankings in random order, share by share."""
+    def tables(self, slices: Slices, spill: SpillFile) -> Iterator[pa.Table]:
+        """Private rankings in random order, slice by slice."""
         numbered = 0
-        for contest, share in sorted(shares):
-            blobs = [fetch(parcel, spill) for parcel in shares[contest, share]]
+        for contest, slice_ in sorted(slices):
+            blobs = [fetch(parcel, spill) for parcel in slices[contest, slice_]]
             rankings = self._whole(blobs)
             rankings = rankings.take(np.argsort(self.bits.words(len(rankings))))
             if len(rankings):

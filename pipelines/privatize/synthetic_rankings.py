@@ -66,12 +66,12 @@ def collect_rankings(
             many, or they are of different items.
     """
     schemas = check_files(files, columns)
-    shares = [plan_splits(file, schemas[file.path], columns) for file in files]
-    catalogue = occurring([split for share in shares for split in share], columns).catalogue
+    of_files = [plan_splits(file, schemas[file.path], columns) for file in files]
+    catalogue = occurring([split for splits in of_files for split in splits], columns).catalogue
     parts, most = [], MOST_RANKINGS
-    for file, share in zip(files, shares, strict=True):
+    for file, splits in zip(files, of_files, strict=True):
         try:
-            parts.append(_of_file(share, columns, person, epsilons, catalogue))
+            parts.append(_of_file(splits, columns, person, epsilons, catalogue))
         except ValueError as error:
             raise InputError(f"{file.path}: {error}") from None
         most -= len(parts[-1])

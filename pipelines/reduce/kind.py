@@ -13,7 +13,7 @@ from hushrank.pipelines.reduce.reduction_job import Reduction
 from hushrank.pipelines.reduce.results import Arrays
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.common.encode import Sifted
-from hushrank.transforms.common.shares import InShares, Rows
+from hushrank.transforms.common.slices import InSlices, Rows
 from hushrank.transforms.common.sorting import Words
 from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.storage.read import Split, plan_files
@@ -60,7 +60,7 @@ class Kind(ABC, Generic[Job]):
         return KeyedHash(self.job.key.value)
 
     def splits(self) -> list[Split]:
-        """The shares of the input that are read apart, from footers and headers only.
+        """The slices of the input that are read apart, from footers and headers only.
 
         Raises:
             InputError: an input file cannot be read.
@@ -107,23 +107,23 @@ class Kind(ABC, Generic[Job]):
         """
 
 
-def shares(
+def slices(
     parcels: Iterable[tuple[int, Parcel]],
     spill: SpillFile | None,
     of_blob: Callable[[bytes], Rows],
     most: int,
     decides: Callable[[Rows], Words] | None = None,
-) -> InShares[Rows]:
-    """Rows of a partition, share by share.
+) -> InSlices[Rows]:
+    """Rows of a partition, slice by slice.
 
     Args:
         parcels: each with its size.
         spill: where they wait, if anywhere.
         of_blob: reads the rows of a parcel.
-        most, decides: as in `InShares`.
+        most, decides: as in `InSlices`.
     """
     sizes, parts = zip(*parcels, strict=True)
-    return InShares(sizes, lambda k: of_blob(fetch(parts[k], spill)), most, decides)
+    return InSlices(sizes, lambda k: of_blob(fetch(parts[k], spill)), most, decides)
 
 
 def partitions_of(n_rows: int, wanted: int, most: int) -> int:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from hushrank.pipelines.reduce.reduction_job import LocalReduction
 from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.randomness import BitSource
-from hushrank.transforms.common.epsilons import AnswerColumns, Shares
+from hushrank.transforms.common.epsilons import AnswerBudget, AnswerColumns
 from hushrank.transforms.common.randomisation import Randomisation
 from hushrank.transforms.common.schema import Ties
 
@@ -18,19 +18,19 @@ class ReduceAnswers(LocalReduction):
 
     Attributes:
         ties: `drop` or `random`; `drop` only hides ties where there can be none.
-        shares: how a person's epsilon becomes that of an answer.
+        budget: how a person's epsilon becomes that of an answer.
         randomisation: the mechanism, and what the answers are summed to.
     """
 
     columns: AnswerColumns
     ties: Ties
-    shares: Shares
+    budget: AnswerBudget
     randomisation: Randomisation
 
     @property
     def bits(self) -> BitsUsed:
         used = BitsUsed()
-        if self.shares.meet:
+        if self.budget.meet:
             used |= BitsUsed.of(Purpose.ROW_CHOICE, [self.key.source])
         if self.ties is Ties.RANDOM:
             used |= BitsUsed.of(Purpose.COINS, [BitSource.SYSTEM])

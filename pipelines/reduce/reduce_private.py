@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs
-from hushrank.pipelines.reduce.kind import Kind, Parcels, partitions_of, shares
+from hushrank.pipelines.reduce.kind import Kind, Parcels, partitions_of, slices
 from hushrank.pipelines.reduce.private_job import ReduceAnswers
 from hushrank.pipelines.reduce.results import Arrays
 from hushrank.privacy.bits_used import Purpose
@@ -29,9 +29,9 @@ from hushrank.transforms.comparisons.privatize import (
 from hushrank.transforms.comparisons.true_answers import (
     Answers,
     bound_answers,
+    divide_epsilons,
+    divide_epsilons_of_kept,
     encode_answers,
-    share_epsilons,
-    share_epsilons_of_kept,
     split_by_owner,
 )
 from hushrank.transforms.engine.beam import beam
@@ -48,7 +48,7 @@ class AnswersKind(Kind[ReduceAnswers]):
 
     @property
     def meets_owners(self) -> bool:
-        return self.job.shares.meet
+        return self.job.budget.meet
 
     def setup(self) -> None:
         job, epsilons = self.job, self.job.epsilons
@@ -100,13 +100,13 @@ class AnswersKind(Kind[ReduceAnswers]):
     def bound(
         self, parcels: Iterable[tuple[int, Parcel]], spill: SpillFile | None
     ) -> Iterator[Sifted[PrivateAnswers] | Sifted[None]]:
-        budget, most = self.job.shares, self.job.shares.max_contributions
-        answers = shares(parcels, spill, Answers.of_blob, self.memory.rows_at_once)
+        budget, most = self.job.budget, self.job.budget.max_contributions
+        answers = slices(parcels, spill, Answers.of_blob, self.memory.rows_at_once)
         if most is None:
-            divided: Iterable[tuple[Answers, int]] = share_epsilons(answers)
+            divided: Iterable[tuple[Answers, int]] = divide_epsilons(answers)
         else:
             kept = yield from bound_answers(map(Sifted, answers), most, self.keyed_hash)
-            divided = [share_epsilons_of_kept(kept, per_user=budget.per_user)]
+            divided = [divide_epsilons_of_kept(kept, per_user=budget.per_user)]
         for rows, information in divided:
             private = self._private(rows, information)
             yield Sifted(private.rows, tally={"rows_kept": len(rows)} | private.tally)

@@ -11,7 +11,7 @@ from dataclasses import replace
 import pyarrow as pa
 
 from hushrank.estimation.rankings.ranking_counts import RankingCounts
-from hushrank.pipelines.reduce.kind import Kind, Parcels, partitions_of, shares
+from hushrank.pipelines.reduce.kind import Kind, Parcels, partitions_of, slices
 from hushrank.pipelines.reduce.rankings_job import ReduceRankings
 from hushrank.pipelines.reduce.results import Arrays
 from hushrank.privacy.bits_used import Purpose
@@ -118,10 +118,10 @@ class RankingsKind(Kind[ReduceRankings]):
         coins = system_bits() if job.break_ties else None
         most = CROWD * self._partition_items
         if isinstance(job.columns, ListColumns):
-            lists = shares(parcels, spill, rankings_of_blob, most)
+            lists = slices(parcels, spill, rankings_of_blob, most)
             whole = (Sifted(rankings) for rankings in lists)
         else:
-            parts = shares(parcels, spill, pieces_of_blob, most, ranking_numbers)
+            parts = slices(parcels, spill, pieces_of_blob, most, ranking_numbers)
             whole = (assemble(part, job.catalogue, job.max_length, coins) for part in parts)
         kept = yield from bound_rankings(map(_counted, whole), job.max_rankings, bits)
         tally = {"rankings_kept": len(kept)} | bits_tally(Purpose.ROW_CHOICE, bits.used)

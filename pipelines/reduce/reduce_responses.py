@@ -9,7 +9,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushrank.pipelines.reduce.kind import Kind, Parcels, partitions_of, shares
+from hushrank.pipelines.reduce.kind import Kind, Parcels, partitions_of, slices
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.pipelines.reduce.results import Arrays
 from hushrank.privacy.bits_used import Purpose
@@ -77,7 +77,7 @@ class ResponsesKind(Kind[ReduceResponses]):
         self, parcels: Iterable[tuple[int, Parcel]], spill: SpillFile | None
     ) -> Iterator[Sifted[Any]]:
         job, bits = self.job, system_bits()
-        answers = shares(
+        answers = slices(
             parcels, spill, responses_of_blob, CROWD * self._partition_answers, item_numbers
         )
         kept = yield from bound_sheets(

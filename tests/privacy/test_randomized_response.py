@@ -20,11 +20,11 @@ from hushrank.privacy.randomized_response import (
     BLOCK,
     attenuation,
     debiased_outcomes,
+    epsilon_of_answer,
     flip_probability,
     flip_thresholds,
     randomize,
     realised_epsilon,
-    share_of_answer,
 )
 from hushrank.privacy.randomness import seeded_bits, system_bits
 from tests.statistics import FALSE_POSITIVE_RATE
@@ -143,11 +143,11 @@ def test_debiased_outcomes_have_lemma_2_s_mean_and_variance() -> None:
 def test_shares_of_a_person_s_epsilon_stay_within_it() -> None:
     k = np.arange(1, 400)
     epsilon = np.full(len(k), 1.7)
-    realised = realised_epsilon(flip_thresholds(share_of_answer(epsilon, k)))
+    realised = realised_epsilon(flip_thresholds(epsilon_of_answer(epsilon, k)))
     assert (k * realised <= 1.7).all()
     assert (k * realised >= 1.7 * (1 - 1e-9)).all()
     with pytest.raises(ValueError, match="n_answers"):
-        share_of_answer(epsilon[:1], np.array([0]))
+        epsilon_of_answer(epsilon[:1], np.array([0]))
 
 
 def test_input_is_kept_and_wrong_input_refused() -> None:

@@ -84,7 +84,7 @@ class EpsilonSource:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Shares:
+class AnswerBudget:
     """How a person's epsilon becomes that of each of their answers.
 
     Attributes:

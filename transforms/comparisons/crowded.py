@@ -1,12 +1,12 @@
 """Bound buckets that are too large to be held at once: one person may have any number of rows.
 
-The design is that of `transforms.common.shares`. Comparisons have a loop of their own, for a share
+The design is that of `transforms.common.slices`. Comparisons have a loop of their own, for a slice
 of them may still be too large: copies of one content are counted, and come back some at a time.
-A share is all rows on some of the pairs of items. Rows that decide about each other before
+A slice is all rows on some of the pairs of items. Rows that decide about each other before
 priorities do (copies of an event, copies of a content, rows on one pair) are on one pair, so a
-share is settled on its own, and hands on only rows that may still be kept. What remains of all
-shares is bounded as a whole. The result is that of `bound.bound_bucket`, row for row, whatever the
-shares. Pure: works on one bucket at a time.
+slice is settled on its own, and hands on only rows that may still be kept. What remains of all
+slices is bounded as a whole. The result is that of `bound.bound_bucket`, row for row, whatever the
+slices. Pure: works on one bucket at a time.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties
-from hushrank.transforms.common.shares import of_share
+from hushrank.transforms.common.slices import of_slice
 from hushrank.transforms.common.sorting import Mask, new_run, sort_into_runs
 from hushrank.transforms.comparisons.bound import (
     Bounded,
@@ -76,35 +76,35 @@ def bound_crowded(
     Returns:
         What `bound_bucket` returns, in parts; the tallies of the parts add up to its tally.
     """
-    n_shares = -(-n_rows // rows_at_once)
+    n_slices = -(-n_rows // rows_at_once)
     one_by_one = bounds.max_contributions is None and bounds.per_item_cap is None
     nothing = _nothing(next(iter(pieces())))
     remaining, owners = nothing, nothing.rows.owner
-    for share in range(n_shares):
-        on_share = nothing
-        for ranked, conflicts in _settled(pieces, share, n_shares, keyed_hash, rows_at_once):
+    for slice_ in range(n_slices):
+        on_slice = nothing
+        for ranked, conflicts in _settled(pieces, slice_, n_slices, keyed_hash, rows_at_once):
             if conflicts is not None:
                 yield conflicts
             if bounds.distinct_pairs:
-                on_share = _first_on_pairs(on_share.and_(ranked))
+                on_slice = _first_on_pairs(on_slice.and_(ranked))
             elif not one_by_one:
-                on_share = _hopeful(on_share.and_(ranked), bounds)
+                on_slice = _hopeful(on_slice.and_(ranked), bounds)
             else:
                 owners = np.unique(np.concatenate([owners, ranked.rows.owner]), axis=0)
                 yield _kept(ranked, bounds, {})
         if bounds.distinct_pairs:
-            on_share = _Ranked(*one_row_a_pair(on_share.rows, on_share.priority, keyed_hash))
-        remaining = _hopeful(remaining.and_(on_share), bounds)
+            on_slice = _Ranked(*one_row_a_pair(on_slice.rows, on_slice.priority, keyed_hash))
+        remaining = _hopeful(remaining.and_(on_slice), bounds)
     tally = {"rows_with_owner": n_rows, "conflicting_rows": 0, "duplicate_rows": 0}
     tally["owners"] = len(owners) + int(np.count_nonzero(_starts(remaining)))
     yield _kept(_within(remaining, bounds), bounds, tally)
 
 
 def _settled(
-    pieces: Pieces, share: int, n_shares: int, keyed_hash: KeyedHash, rows_at_once: int
+    pieces: Pieces, slice_: int, n_slices: int, keyed_hash: KeyedHash, rows_at_once: int
 ) -> Iterator[tuple[_Ranked, Bounded | None]]:
-    """Every row of the share that is no copy of an event, and what was set aside."""
-    rows, copies = _collected(pieces, share, n_shares, rows_at_once)
+    """Every row of the slice that is no copy of an event, and what was set aside."""
+    rows, copies = _collected(pieces, slice_, n_slices, rows_at_once)
     if rows.event is not None:
         single, conflicts = one_row_an_event(rows, keyed_hash)
         tally = {"conflicting_rows": len(conflicts)}
@@ -123,13 +123,13 @@ def _settled(
 
 
 def _collected(
-    pieces: Pieces, share: int, n_shares: int, rows_at_once: int
+    pieces: Pieces, slice_: int, n_slices: int, rows_at_once: int
 ) -> tuple[OwnedRows, Copies]:
-    """The rows of a share, and of each how often it is there; those with events are not merged."""
+    """The rows of a slice, and of each how often it is there; those with events are not merged."""
     held: list[OwnedRows] = []
     times: list[Copies] = []
     for piece in pieces():
-        mine = piece.filter(of_share(piece.pair, share, n_shares))
+        mine = piece.filter(of_slice(piece.pair, slice_, n_slices))
         held.append(mine)
         times.append(np.ones(len(mine), np.int64))
         if mine.event is None and sum(map(len, held)) > rows_at_once:

@@ -82,9 +82,9 @@ def pack(
     for partition in range(1 << partitioning.partition_bits):
         mine = edges[partition * buckets : (partition + 1) * buckets + 1]
         if mine[-1] > mine[0]:
-            share = rows.take(order[mine[0] : mine[-1]]).words
-            content = share if spill is None else spill.append(share)
-            yield partition, OwnedParcel(tuple((mine - mine[0]).tolist()), len(share), content)
+            part = rows.take(order[mine[0] : mine[-1]]).words
+            content = part if spill is None else spill.append(part)
+            yield partition, OwnedParcel(tuple((mine - mine[0]).tolist()), len(part), content)
 
 
 def _leading(words: Words, bits: int) -> NDArray[np.unsignedinteger]:
@@ -99,11 +99,11 @@ class Bucket:
     """The rows of some owners, all of them.
 
     Attributes:
-        shares: of each parcel: its rows of this bucket, or where they are.
+        parts: of each parcel: its rows of this bucket, or where they are.
         n_rows: how many they are.
     """
 
-    shares: tuple[Words | _Waiting, ...]
+    parts: tuple[Words | _Waiting, ...]
     n_rows: int
 
     def rows(self) -> OwnedRows:
@@ -112,8 +112,8 @@ class Bucket:
 
     def pieces(self) -> Iterator[OwnedRows]:
         """All rows, parcel by parcel."""
-        for share in self.shares:
-            yield OwnedRows(_fetched(share))
+        for part in self.parts:
+            yield OwnedRows(_fetched(part))
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,28 +141,28 @@ def unpack(
     waiting = spill is not None and rows_at_once is not None and n_rows > rows_at_once
     whole = [None if waiting else _words(parcel, spill) for parcel in parcels]
     for bucket in range(len(parcels[0].edges) - 1):
-        shares: list[Words | _Waiting] = []
+        parts: list[Words | _Waiting] = []
         for parcel, words in zip(parcels, whole, strict=True):
             first, end = parcel.edges[bucket : bucket + 2]
             if words is not None:
-                shares.append(words[:, first:end])
+                parts.append(words[:, first:end])
             elif spill is not None and end > first:
-                shares.append(_Waiting(spill, parcel, first, end))
+                parts.append(_Waiting(spill, parcel, first, end))
         size = sum(parcel.edges[bucket + 1] - parcel.edges[bucket] for parcel in parcels)
         if size:
-            yield Bucket(tuple(shares), size)
+            yield Bucket(tuple(parts), size)
 
 
-def _fetched(share: Words | _Waiting) -> Words:
-    if not isinstance(share, _Waiting):
-        return share
-    parcel = share.parcel
+def _fetched(part: Words | _Waiting) -> Words:
+    if not isinstance(part, _Waiting):
+        return part
+    parcel = part.parcel
     if not isinstance(parcel.content, int):
         raise ValueError("the parcel holds its rows itself")
-    words = np.empty((parcel.words, share.end - share.first), np.uint64)
+    words = np.empty((parcel.words, part.end - part.first), np.uint64)
     for number, row in enumerate(words):
-        place = number * parcel.edges[-1] + share.first
-        share.spill.read(row, parcel.content + place * words.itemsize)
+        place = number * parcel.edges[-1] + part.first
+        part.spill.read(row, parcel.content + place * words.itemsize)
     return words
 
 

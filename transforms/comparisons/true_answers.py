@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.fit.weighted_pairs import information_units
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
-from hushrank.privacy.randomized_response import share_of_answer
+from hushrank.privacy.randomized_response import epsilon_of_answer
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.encode import Comparisons, Mask, Sifted, encode_comparisons
@@ -28,7 +28,7 @@ from hushrank.transforms.common.epsilons import (
     rules_of_epsilons,
 )
 from hushrank.transforms.common.schema import Ties, to_numpy
-from hushrank.transforms.common.shares import hold
+from hushrank.transforms.common.slices import hold
 from hushrank.transforms.common.sorting import new_run, sort_by
 
 _SLOT, _CHOICE = 16, 17  # labels of the hashes; `transforms.comparisons.bound` has those from 0
@@ -177,12 +177,12 @@ class People:
     @property
     def information(self) -> int:
         """G of them, in units, if each divides their epsilon by their answers."""
-        return information_units(share_of_answer(self.least, self.answers))
+        return information_units(epsilon_of_answer(self.least, self.answers))
 
-    def share(self, rows: Answers) -> Answers:
+    def divided(self, rows: Answers) -> Answers:
         """Rows of these people, each with its share of the epsilon."""
         place = np.searchsorted(self.owner, _owner(rows)[:, 0])
-        epsilon = share_of_answer(rows.epsilon, self.answers[place])
+        epsilon = epsilon_of_answer(rows.epsilon, self.answers[place])
         return Answers(rows.cell, rows.outcome, epsilon, rows.owner)
 
     def _and(self, other: People) -> People:
@@ -205,27 +205,27 @@ class People:
 
 
 def bound_answers(
-    shares: Iterable[Sifted[Answers]], most: int, keyed_hash: KeyedHash
+    slices: Iterable[Sifted[Answers]], most: int, keyed_hash: KeyedHash
 ) -> Generator[Sifted[None], None, Answers]:
     """Keep at most `most` answers of each person: see `first_answers`.
 
     Args:
-        shares: at least one; a person's answers may be in all of them.
+        slices: at least one; a person's answers may be in all of them.
         most: L.
         keyed_hash: the run's secret hash.
 
     Returns:
-        What was refused of each share is yielded; the answers that are kept are returned.
+        What was refused of each slice is yielded; the answers that are kept are returned.
     """
 
     def keep(held: Answers | None, more: Answers) -> Answers:
         rows = more if held is None else Answers.concatenated([held, more])
         return first_answers(rows, most, keyed_hash)
 
-    return (yield from hold(shares, keep))
+    return (yield from hold(slices, keep))
 
 
-def share_epsilons(parts: Iterable[Answers]) -> Iterator[tuple[Answers, int]]:
+def divide_epsilons(parts: Iterable[Answers]) -> Iterator[tuple[Answers, int]]:
     """Divide the epsilon of each person among all their answers, which need not meet in memory.
 
     Args:
@@ -238,14 +238,14 @@ def share_epsilons(parts: Iterable[Answers]) -> Iterator[tuple[Answers, int]]:
     people = People.of(parts)
     information = people.information
     for rows in parts:
-        yield people.share(rows), information
+        yield people.divided(rows), information
         information = 0  # it was passed on
 
 
-def share_epsilons_of_kept(rows: Answers, *, per_user: bool) -> tuple[Answers, int]:
-    """As `share_epsilons`, for what `first_answers` kept; not `per_user`, nothing is divided."""
+def divide_epsilons_of_kept(rows: Answers, *, per_user: bool) -> tuple[Answers, int]:
+    """As `divide_epsilons`, for what `first_answers` kept; not `per_user`, nothing is divided."""
     starts, sizes = _runs(_owner(rows))
-    epsilon = share_of_answer(rows.epsilon, np.repeat(sizes, sizes)) if per_user else rows.epsilon
+    epsilon = epsilon_of_answer(rows.epsilon, np.repeat(sizes, sizes)) if per_user else rows.epsilon
     information = information_units(np.minimum.reduceat(epsilon, starts)) if len(rows) else 0
     return Answers(rows.cell, rows.outcome, epsilon, rows.owner), information
 

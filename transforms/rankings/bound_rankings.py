@@ -10,7 +10,7 @@ import numpy as np
 from hushrank.privacy.keyed_hash import Hashes
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.common.encode import Sifted
-from hushrank.transforms.common.shares import hold
+from hushrank.transforms.common.slices import hold
 from hushrank.transforms.common.sorting import Order, Words, new_run, number_runs, sort_by
 from hushrank.transforms.rankings.rankings import Pieces, Rankings, owners
 
@@ -24,19 +24,19 @@ class _Drawn:
 
 
 def bound_rankings(
-    shares: Iterable[Sifted[Rankings]], most: int, bits: RandomBits
+    slices: Iterable[Sifted[Rankings]], most: int, bits: RandomBits
 ) -> Generator[Sifted[None], None, Rankings]:
-    """Keep at most `most` rankings of each person, chosen uniformly at random over all shares.
+    """Keep at most `most` rankings of each person, chosen uniformly at random over all slices.
 
-    A ranking gets 128 random bits when its share comes; those with the smallest stay.
+    A ranking gets 128 random bits when its slice comes; those with the smallest stay.
 
     Args:
-        shares: at least one; a person's rankings may be in all of them.
+        slices: at least one; a person's rankings may be in all of them.
         most: of one person.
         bits: decide which.
 
     Returns:
-        What was refused of each share is yielded; the rankings that are kept are returned.
+        What was refused of each slice is yielded; the rankings that are kept are returned.
     """
 
     def keep(held: _Drawn | None, more: Rankings) -> _Drawn:
@@ -49,7 +49,7 @@ def bound_rankings(
             return _Drawn(rankings, priority)
         return _Drawn(rankings.take(kept), priority[kept])
 
-    held = yield from hold(shares, keep)
+    held = yield from hold(slices, keep)
     return held.rankings
 
 

@@ -21,7 +21,7 @@ from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.encode import Sifted
 from hushrank.transforms.common.schema import to_numpy
-from hushrank.transforms.common.shares import hold
+from hushrank.transforms.common.slices import hold
 
 MAX_ITEMS = 1 << 15  # item and answer share 16 bits in the shuffle
 REPEATED = "the same person answered this item again, and it is not clear which answer counts"
@@ -121,7 +121,7 @@ def blobs_by_person(
 
 
 def bound_sheets(
-    shares: Iterable[Responses],
+    slices: Iterable[Responses],
     catalogue: Catalogue,
     max_answers: int,
     duplicates: Duplicates,
@@ -132,7 +132,7 @@ def bound_sheets(
     """Keep at most `max_answers` answers of each person, a uniform sample of the items answered.
 
     Args:
-        shares: of a partition, at least one; all answers of a person to an item are in one.
+        slices: of a partition, at least one; all answers of a person to an item are in one.
         catalogue: the public items.
         max_answers: K.
         duplicates: which of several answers to one item counts. Under `first` and `last`, answers
@@ -142,7 +142,7 @@ def bound_sheets(
             items count never depends on who was right. Local privacy does not hide which they are.
 
     Returns:
-        What was refused of each share is yielded; the answers kept are returned, sorted by person,
+        What was refused of each slice is yielded; the answers kept are returned, sorted by person,
         then item: nobody answers an item twice.
     """
 
@@ -162,7 +162,7 @@ def bound_sheets(
             more = _by_person(Responses.concatenated([held, more]), len(catalogue))
         return more.take(_sample(more, max_answers, keyed_hash))
 
-    kept = yield from hold(map(settled, shares), keep)
+    kept = yield from hold(map(settled, slices), keep)
     people = int(_starts(kept.person).sum())
     yield Sifted(None, tally={"people": people, "answers_kept": len(kept)})
     return kept

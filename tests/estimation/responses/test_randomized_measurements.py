@@ -24,9 +24,9 @@ from hushrank.estimation.responses.randomized_measurements import (
     randomized_measurements,
 )
 from hushrank.privacy.randomized_response import (
+    epsilon_of_answer,
     flip_probability,
     flip_thresholds,
-    share_of_answer,
     split_response,
 )
 from hushrank.privacy.randomness import seeded_bits, system_bits
@@ -36,7 +36,7 @@ ITEMS = 4
 
 
 def flip_chance(epsilon: float, n_answers: int) -> float:
-    share = share_of_answer(np.array([epsilon]), np.array([n_answers]))
+    share = epsilon_of_answer(np.array([epsilon]), np.array([n_answers]))
     return float(flip_probability(flip_thresholds(share))[0])
 
 

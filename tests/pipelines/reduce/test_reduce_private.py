@@ -15,10 +15,10 @@ from hushrank.estimation.fit.weighted_pairs import weighted_pairs_of, weighted_s
 from hushrank.pipelines.reduce import reduce, reduce_private
 from hushrank.pipelines.reduce.private_job import ReduceAnswers
 from hushrank.privacy.keyed_hash import SecretKey
-from hushrank.privacy.randomized_response import attenuation, flip_thresholds, share_of_answer
+from hushrank.privacy.randomized_response import attenuation, epsilon_of_answer, flip_thresholds
 from hushrank.privacy.randomness import BitSource
 from hushrank.transforms.common.catalogue import Catalogue
-from hushrank.transforms.common.epsilons import AnswerColumns, EpsilonSource, Shares
+from hushrank.transforms.common.epsilons import AnswerBudget, AnswerColumns, EpsilonSource
 from hushrank.transforms.common.randomisation import Randomisation
 from hushrank.transforms.common.schema import InputError, Ties
 from hushrank.transforms.storage.files import list_files
@@ -35,11 +35,11 @@ def a_log(seed=1) -> pa.Table:
     return pa.table({"who": who, "a": a, "b": b, "y": outcome, "eps": rng.uniform(0.5, 4, N_ROWS)})
 
 
-def a_job(folder: Path, work: Path, shares=None, user=None, **changes) -> ReduceAnswers:
-    shares = shares or Shares()
+def a_job(folder: Path, work: Path, budget=None, user=None, **changes) -> ReduceAnswers:
+    budget = budget or AnswerBudget()
     columns = {"left": "a", "right": "b", "outcome": "y", "winner": None, "event": None}
     defaults = {
-        "columns": AnswerColumns(**columns, user="who" if shares.meet else user, epsilon="eps"),
+        "columns": AnswerColumns(**columns, user="who" if budget.meet else user, epsilon="eps"),
         "ties": Ties.RANDOM,
         "epsilons": EpsilonSource(low=0.1, high=5.0),
         "randomisation": Randomisation.WEIGHTED,
@@ -48,7 +48,7 @@ def a_job(folder: Path, work: Path, shares=None, user=None, **changes) -> Reduce
     return ReduceAnswers(
         files=tuple(list_files([str(folder)])),
         catalogue=Catalogue.of_count(N_ITEMS),
-        shares=shares,
+        budget=budget,
         key=SecretKey(bytes(range(32)), BitSource.SEEDED),
         confidential=str(work),
         **(defaults | changes),
@@ -83,23 +83,23 @@ def expected_sums(log: pa.Table) -> np.ndarray:
     return weighted_sums(cell, low_won, eps, N_ITEMS)
 
 
-@pytest.mark.parametrize("shares", [Shares(), Shares(max_contributions=20)])
-def test_privatised_answers_give_the_same_sums_for_any_sharding(tmp_path, shares):
+@pytest.mark.parametrize("budget", [AnswerBudget(), AnswerBudget(max_contributions=20)])
+def test_privatised_answers_give_the_same_sums_for_any_sharding(tmp_path, budget):
     log = a_log()
-    args = {"already_private": True, "ties": Ties.DROP, "shares": shares}
+    args = {"already_private": True, "ties": Ties.DROP, "budget": budget}
     one = sums_of(write(log, tmp_path / "one"), tmp_path / "w1", **args)
     many = sums_of(
-        write(log, tmp_path / "many", 5, 97, csv=not shares.meet), tmp_path / "w2", **args
+        write(log, tmp_path / "many", 5, 97, csv=not budget.meet), tmp_path / "w2", **args
     )
     for name in ("s", "w", "g"):
         np.testing.assert_array_equal(one[name], many[name])
-    if not shares.meet:
+    if not budget.meet:
         np.testing.assert_array_equal(np.stack([one["s"], one["w"]]), expected_sums(log))
 
 
-@pytest.mark.parametrize("shares", [Shares(), Shares(max_contributions=20)])
-def test_sums_of_many_items_are_those_of_the_matrices(tmp_path, monkeypatch, shares):
-    args = {"already_private": True, "ties": Ties.DROP, "shares": shares}
+@pytest.mark.parametrize("budget", [AnswerBudget(), AnswerBudget(max_contributions=20)])
+def test_sums_of_many_items_are_those_of_the_matrices(tmp_path, monkeypatch, budget):
+    args = {"already_private": True, "ties": Ties.DROP, "budget": budget}
     folder = write(a_log(), tmp_path / "log", 3, 500)
     dense = sums_of(folder, tmp_path / "w1", **args)
     monkeypatch.setattr(reduce_private, "MOST_DENSE_ITEMS", N_ITEMS - 1)
@@ -142,10 +142,10 @@ def test_per_user_shares_an_epsilon_among_all_answers_of_a_person(tmp_path):
     log = a_log()
     log = log.set_column(4, "eps", pa.array(np.full(N_ROWS, 2.0)))
     sums = sums_of(
-        write(log, tmp_path / "log", 3, 50), tmp_path / "work", shares=Shares(per_user=True)
+        write(log, tmp_path / "log", 3, 50), tmp_path / "work", budget=AnswerBudget(per_user=True)
     )
     who = log["who"].to_numpy()
-    share = share_of_answer(np.full(N_ROWS, 2.0), np.bincount(who)[who])
+    share = epsilon_of_answer(np.full(N_ROWS, 2.0), np.bincount(who)[who])
     expected = expected_sums(log.set_column(4, "eps", pa.array(share)))
     np.testing.assert_array_equal(sums["w"], expected[1])
     assert 0 < sums["g"] < sums["w"].sum()
@@ -203,7 +203,7 @@ def test_bad_rows_can_stop_the_run(tmp_path):
 
 def test_nothing_is_left_behind_but_sums_tallies_and_rejects(tmp_path):
     work = tmp_path / "work"
-    sums_of(write(a_log(), tmp_path / "log"), work, shares=Shares(per_user=True))
+    sums_of(write(a_log(), tmp_path / "log"), work, budget=AnswerBudget(per_user=True))
     assert sorted(path.name for path in work.iterdir()) == [
         "bits.json",
         "diagnostics.json",

@@ -30,7 +30,7 @@ from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.privacy.randomized_response import split_response
 from hushrank.transforms.common.catalogue import Catalogue
-from hushrank.transforms.common.epsilons import EpsilonSource, Shares
+from hushrank.transforms.common.epsilons import AnswerBudget, EpsilonSource
 from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.responses.answer_sheets import Duplicates
@@ -125,8 +125,8 @@ def local_answers(folder: Path, work: Path) -> Any:
     folder.mkdir()
     pq.write_table(log, folder / "0.parquet", row_group_size=500)
     epsilons = EpsilonSource(low=HUGE_EPSILON, high=HUGE_EPSILON, value=HUGE_EPSILON)
-    shares = Shares(max_contributions=7)
-    job = private.a_job(folder, work, shares=shares, epsilons=epsilons)
+    budget = AnswerBudget(max_contributions=7)
+    job = private.a_job(folder, work, budget=budget, epsilons=epsilons)
     return dataclasses.replace(job, columns=dataclasses.replace(job.columns, epsilon=None))
 
 

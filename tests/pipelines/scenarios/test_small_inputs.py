@@ -15,7 +15,7 @@ from hushrank.pipelines.engine.memory_plan import LEAST_MEMORY, MemoryPlan
 from hushrank.pipelines.engine.runner import CELL_BYTES, SMALL_BYTES, SMALL_CELLS, is_small
 from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.reduction_job import Statistic
-from hushrank.transforms.common.epsilons import Shares
+from hushrank.transforms.common.epsilons import AnswerBudget
 from hushrank.transforms.common.schema import InputError, Ties
 from hushrank.transforms.storage.files import list_files
 from tests.pipelines.reduce import test_reduce_comparisons as comparisons
@@ -39,7 +39,7 @@ def jobs_on(folder: Path, work: Path) -> list:
     }.items():  # fmt: skip
         (folder / name).mkdir(parents=True)
         pq.write_table(table, folder / name / "0.parquet", row_group_size=100)
-    sure, bounded = {"already_private": True}, Shares(max_contributions=7)
+    sure, bounded = {"already_private": True}, AnswerBudget(max_contributions=7)
     return [
         comparisons.a_job(folder / "log", work / "wins"),
         comparisons.a_job(folder / "log", work / "pairs", statistic=Statistic.PAIR_COUNTS,
@@ -48,7 +48,7 @@ def jobs_on(folder: Path, work: Path) -> list:
         comparisons.a_job(folder / "none", work / "none"),
         comparisons.a_job(folder / "log", work / "fail", fail_on_bad_rows=True),
         private.a_job(folder / "answers", work / "private", **sure),
-        private.a_job(folder / "answers", work / "shared", shares=bounded, **sure),
+        private.a_job(folder / "answers", work / "shared", budget=bounded, **sure),
         responses.a_job(folder / "sheets", work / "sheets"),
         rankings.a_job(folder / "ranks", work / "ranks", contest=None),
         rankings.a_job(folder / "lists", work / "lists", columns=rankings.LISTS),

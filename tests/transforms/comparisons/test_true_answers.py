@@ -21,10 +21,10 @@ from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.true_answers import (
     Answers,
     bound_answers,
+    divide_epsilons,
+    divide_epsilons_of_kept,
     encode_answers,
     first_answers,
-    share_epsilons,
-    share_epsilons_of_kept,
     split_by_owner,
 )
 from tests.statistics import FALSE_POSITIVE_RATE, binomial_p_value
@@ -110,7 +110,7 @@ def test_all_rows_of_a_person_meet_in_one_partition():
 
 def test_per_user_divides_the_epsilon_so_that_the_sum_is_never_above():
     owner = np.repeat(np.arange(60), np.arange(1, 61))
-    ((shared, information),) = share_epsilons([people(owner)])
+    ((shared, information),) = divide_epsilons([people(owner)])
     _, person = np.unique(shared.owner, axis=0, return_inverse=True)
     sums = [math.fsum(shared.epsilon[person.ravel() == one]) for one in range(60)]
     assert max(sums) <= 2.0
@@ -121,7 +121,7 @@ def test_per_user_divides_the_epsilon_so_that_the_sum_is_never_above():
 def test_a_bound_keeps_that_many_and_divides_among_them():
     owner = np.repeat([1, 2, 3], [1, 5, 20])
     kept = first_answers(people(owner, np.arange(26)), 4, KEYED_HASH)
-    shared, _ = share_epsilons_of_kept(kept, per_user=True)
+    shared, _ = divide_epsilons_of_kept(kept, per_user=True)
     assert len(shared) == 1 + 4 + 4
     assert sorted(np.unique(shared.epsilon.round(9))) == [0.5, 2.0]
 
@@ -210,7 +210,7 @@ def test_answers_bounded_share_by_share_are_those_bounded_at_once(rows, most, si
 @given(people_who_answered(), st.integers(1, 80))
 def test_shares_of_epsilon_do_not_depend_on_the_parts(rows, size):
     every = first_answers(rows, len(rows), KEYED_HASH)
-    together, information = share_epsilons_of_kept(every, per_user=True)
-    parts = list(share_epsilons(parts_of(rows, size)))
+    together, information = divide_epsilons_of_kept(every, per_user=True)
+    parts = list(divide_epsilons(parts_of(rows, size)))
     assert [people for _, people in parts] == [information] + [0] * (len(parts) - 1)
     assert as_counter(Answers.concatenated([part for part, _ in parts])) == as_counter(together)

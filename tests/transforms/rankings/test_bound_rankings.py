@@ -7,7 +7,7 @@ import pytest
 
 from hushrank.privacy.randomness import RandomBits, seeded_bits, system_bits
 from hushrank.transforms.common.encode import Sifted
-from hushrank.transforms.common.shares import InShares
+from hushrank.transforms.common.slices import InSlices
 from hushrank.transforms.rankings.bound_rankings import bound_rankings, ranking_numbers
 from hushrank.transforms.rankings.ranking_blobs import blob_of_pieces, pieces_of_blob
 from hushrank.transforms.rankings.rankings import Pieces, Rankings
@@ -88,7 +88,7 @@ def test_all_pieces_of_a_ranking_come_in_one_share(most):
         held.append(Pieces(parts, rng.random(30), rng.integers(0, 9, 30).astype(np.int16), contest))
         blobs.append(blob_of_pieces(held[-1]))
     sizes = [len(pieces.rank) for pieces in held]
-    shares = list(InShares(sizes, lambda k: pieces_of_blob(blobs[k]), most, ranking_numbers))
+    shares = list(InSlices(sizes, lambda k: pieces_of_blob(blobs[k]), most, ranking_numbers))
     assert len(shares) == -(-sum(sizes) // most)
     whose = [set(zip(share.rankings.owner[:, 0], share.contest, strict=True)) for share in shares]
     assert sum(map(len, whose)) == len(set().union(*whose)) == 12

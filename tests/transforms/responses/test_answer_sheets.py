@@ -12,7 +12,7 @@ from scipy.stats import chisquare
 
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.common.catalogue import Catalogue
-from hushrank.transforms.common.shares import InShares
+from hushrank.transforms.common.slices import InSlices
 from hushrank.transforms.responses.answer_sheets import (
     MAX_ITEMS,
     Duplicates,
@@ -55,11 +55,11 @@ def sheets_of(rows, max_answers=N_ITEMS, duplicates=Duplicates.FIRST, *, key=HAS
     return _as_set(kept), refused, tally
 
 
-def bounded(blobs, max_answers, duplicates, key=HASH, *, n_shares=1, blind=False):
+def bounded(blobs, max_answers, duplicates, key=HASH, *, n_slices=1, blind=False):
     """What is kept; items and answers that were refused; the tally."""
     sizes = [answers_in(blob) for blob in blobs]
-    most = -(-max(sum(sizes), 1) // n_shares)
-    shares = InShares(sizes, lambda k: responses_of_blob(blobs[k]), most, item_numbers)
+    most = -(-max(sum(sizes), 1) // n_slices)
+    shares = InSlices(sizes, lambda k: responses_of_blob(blobs[k]), most, item_numbers)
     refused, tally = Counter(), Counter()
     steps = bound_sheets(shares, ITEMS, max_answers, duplicates, key, blind=blind)
     while True:
@@ -194,11 +194,11 @@ def test_blind_to_who_was_right_the_same_items_count(duplicates):
     st.booleans(),
 )
 def test_a_crowd_that_is_bounded_in_shares_keeps_and_refuses_the_same(
-    parts, n_shares, max_answers, duplicates, blind
+    parts, n_slices, max_answers, duplicates, blind
 ):
     blobs = [blob for rows in parts for _, blob in blobs_by_person(answers_of(rows), N_ITEMS, 1)]
     assert sum(map(answers_in, blobs)) == sum(map(len, parts))
     kept, *whole = bounded(blobs, max_answers, duplicates, blind=blind)
-    kept_in_shares, *found = bounded(blobs, max_answers, duplicates, n_shares=n_shares, blind=blind)
+    kept_in_shares, *found = bounded(blobs, max_answers, duplicates, n_slices=n_slices, blind=blind)
     assert found == whole
     assert _as_set(kept_in_shares) == _as_set(kept)

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushrank.transforms.common.encode import Sifted
-from hushrank.transforms.common.shares import InShares, hold
+from hushrank.transforms.common.slices import InSlices, hold
 
 
 @dataclass(frozen=True)
@@ -35,7 +35,7 @@ def shares_of(pieces: list[list[int]], most: int, decides) -> list[np.ndarray]:
     def piece(number: int) -> Numbers:
         return Numbers(np.array(pieces[number], np.uint64))
 
-    shares = InShares(list(map(len, pieces)), piece, most, decides)
+    shares = InSlices(list(map(len, pieces)), piece, most, decides)
     found = [share.words for share in shares]
     assert [share.words.tolist() for share in shares] == [words.tolist() for words in found]
     return found
