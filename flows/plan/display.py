@@ -160,9 +160,30 @@ def plan_survey(path: Path, request: PlanRequest, world: World) -> SurveyPlan:
         chosen=chosen,
         base=base,
         reason=own.reason,
-        needed=epsilon_for(config, target, base, world) if right else math.inf,
+        needed=_needed(config, target, tried, base, chosen, world) if right else math.inf,
         compared=compared,
         best=verdict(config, compared, target),
+    )
+
+
+def _needed(
+    config: SurveyConfig,
+    target: Target,
+    tried: Tried,
+    base: Setting,
+    chosen: Setting | None,
+    world: World,
+) -> float:
+    """The epsilon that is enough, between those that were tried."""
+    less = [each.epsilon for each, _ in tried if each == replace(base, epsilon=each.epsilon)]
+    less = [epsilon for epsilon in less if epsilon < base.epsilon or chosen is None]
+    return epsilon_for(
+        config,
+        target,
+        base,
+        world,
+        too_little=max(less, default=None),
+        enough=None if chosen is None else chosen.epsilon,
     )
 
 

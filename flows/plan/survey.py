@@ -37,7 +37,7 @@ USUAL_ANSWERS = {"comparisons": 10, "responses": 10, "rankings": 1}
 WORK = 1_500_000  # numbers of invented matrices for one setting
 FEWEST, MOST = 12, 120  # replicates
 LEAST_EPSILON, LARGEST_EPSILON = 0.01, 100.0
-BISECTIONS = 9  # epsilon to 1 %
+PRECISION = 1.02  # an epsilon that is enough is at most so many times as large as needed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,21 +185,39 @@ def accuracy_of(config: SurveyConfig, setting: Setting, world: World) -> Accurac
     )
 
 
-def epsilon_for(config: SurveyConfig, target: Target, setting: Setting, world: World) -> float:
-    """The smallest epsilon at which `setting` reaches the target; infinite where none does."""
+def epsilon_for(
+    config: SurveyConfig,
+    target: Target,
+    setting: Setting,
+    world: World,
+    *,
+    too_little: float | None = None,
+    enough: float | None = None,
+) -> float:
+    """The smallest epsilon at which `setting` reaches the target; infinite where none does.
+
+    Args:
+        config: the job.
+        target: what is wanted.
+        setting: of which epsilon is open.
+        world: see `World`.
+        too_little: an epsilon that is known not to reach it.
+        enough: one that is known to.
+    """
 
     def met(epsilon: float) -> bool:
         return target.met(accuracy_of(config, replace(setting, epsilon=epsilon), world))
 
-    low, high = LEAST_EPSILON, LARGEST_EPSILON
-    if not met(high):
+    low, high = too_little or LEAST_EPSILON, enough or max(LARGEST_EPSILON, too_little or 0)
+    if enough is None and not met(high):
         return math.inf
-    if met(low):
+    if too_little is None and met(low):
         return low
-    for _ in range(BISECTIONS):
+    while high > PRECISION * low:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if met(middle) else (middle, high)
-    return float(f"{high:.2g}") if float(f"{high:.2g}") >= high else float(f"{1.05 * high:.2g}")
+    rounded = float(f"{high:.2g}")
+    return rounded if rounded >= high else float(f"{1.05 * high:.2g}")
 
 
 def predicted(config: SurveyConfig, setting: Setting, world: World) -> float | None:

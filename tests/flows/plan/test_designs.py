@@ -50,7 +50,7 @@ def write_exposures(survey, exposures: dict[str, object]):
     [
         ("balanced", "balanced, every pair of items is asked about equally often.", "noisy-counts"),
         ("random", "and chance decides who meets whom.", "win-loss"),
-        ("any", "and items of similar strength meet more often.", "perturbed-mle"),
+        ("any", "and items of similar strength meet more often.", "noisy-pairs"),
     ],
 )
 def test_the_stated_design_is_invented_and_auto_chooses_for_it(
