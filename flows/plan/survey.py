@@ -36,6 +36,7 @@ EPSILON, ITEMS, DESIGN = "privacy.epsilon", "items", "input.design"
 USUAL_ANSWERS = {"comparisons": 10, "responses": 10, "rankings": 1}
 WORK = 1_500_000  # numbers of invented matrices for one setting
 FEWEST, MOST = 12, 120  # replicates
+DELTA = 1e-6  # of Gaussian noise, where the job has none
 LEAST_EPSILON, LARGEST_EPSILON = 0.01, 100.0
 PRECISION = 1.02  # an epsilon that is enough is at most so many times as large as needed
 
@@ -333,7 +334,7 @@ def with_setting(config: SurveyConfig, setting: Setting) -> SurveyConfig:
     if config.privacy.unit is Unit.LOCAL:
         privacy |= {"epsilon_table": None, "epsilon_range": None, "already_private": False}
     elif config.privacy.noise is NoiseKind.GAUSSIAN and config.privacy.delta == 0:
-        privacy["delta"] = 1e-6
+        privacy["delta"] = DELTA
     if config.privacy.unit is Unit.USER or config.privacy.max_contributions is not None:
         privacy["max_contributions"] = setting.answers
     model = config.model
