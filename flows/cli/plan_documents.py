@@ -55,10 +55,12 @@ class Guaranteed(Record):
 
     Attributes:
         guarantee: which, in words.
+        method: what ranks then, where `reached.method` is auto.
         reached: what.
     """
 
     guarantee: str
+    method: str
     reached: Reached
 
 
@@ -164,7 +166,11 @@ def plan_document(plan: SurveyPlan) -> PlanDocument:
         recommended=None if plan.chosen is None else settings[plan.chosen],
         enough_epsilon=_known(plan.needed),
         guarantees=tuple(
-            Guaranteed(guarantee=each.words, reached=_reached(plan, each.setting, found))
+            Guaranteed(
+                guarantee=each.words,
+                method=each.method,
+                reached=_reached(plan, each.setting, found),
+            )
             for each, found in plan.guarantees
         ),
         methods=tuple(_reached(plan, setting, found) for setting, found in plan.compared),

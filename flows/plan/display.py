@@ -37,6 +37,7 @@ LEGEND = (
 )
 LEGEND_OF_FORMULA = "and by formula, "
 LEGEND_OF_UNKNOWN = "; unknown: scores are off by more than if all items were called equal"
+LEGEND_OF_NOTHING = "; nothing learned: in so many of such surveys the release says just that"
 
 
 def show_plan(console: Console, plan: SurveyPlan) -> None:
@@ -57,7 +58,9 @@ def show_plan(console: Console, plan: SurveyPlan) -> None:
     if plan.best is not None:
         console.print(Text(_verdict_text(plan, plan.best)), soft_wrap=True)
     if plan.guarantees and plan.right:
-        console.print(Text(f"\nGuarantees at epsilon {plan.base.epsilon:g}:", style="bold"))
+        console.print(
+            Text(f"\nNoise at epsilon {plan.base.epsilon:g}, the job's first:", style="bold")
+        )
         console.print(_guarantees_table(plan))
     if plan.request.plot is not None:
         console.print(Text(f"Plot: {plan.request.plot}"), soft_wrap=True)
@@ -67,10 +70,16 @@ def show_plan(console: Console, plan: SurveyPlan) -> None:
 
 
 def _legend(plan: SurveyPlan) -> str:
-    rows = [found for _, found in (*plan.tried, *plan.compared)]
+    others = plan.guarantees if plan.right else []
+    rows = [found for _, found in (*plan.tried, *plan.compared, *others)]
     unknown = any(UNKNOWN in (_error(found), _largest(found)) for found in rows)
     formula = any(each is not None for each in _formulas(plan))
-    return LEGEND.format(LEGEND_OF_FORMULA * formula) + LEGEND_OF_UNKNOWN * unknown
+    nothing = any(found.informative < SELDOM for found in rows)
+    return (
+        LEGEND.format(LEGEND_OF_FORMULA * formula)
+        + LEGEND_OF_UNKNOWN * unknown
+        + LEGEND_OF_NOTHING * nothing
+    )
 
 
 def _formulas(plan: SurveyPlan) -> list[float | None]:
@@ -94,7 +103,7 @@ def _table(plan: SurveyPlan) -> Table:
         *("largest", "rank width"),
     ):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
+    table.add_column("")
     for (setting, found), method, by_formula in zip(
         plan.tried, plan.methods, formulas, strict=True
     ):
@@ -111,38 +120,42 @@ def _table(plan: SurveyPlan) -> Table:
 
 
 def _methods_table(plan: SurveyPlan) -> Table:
-    rows = [
-        (setting.method, found, _remark(found, right=is_right(plan.config, setting.method)))
-        for setting, found in plan.compared
-    ]
-    return _comparison("method", rows)
+    table = _comparison("method")
+    for setting, found in plan.compared:
+        remark = _remark(found, right=is_right(plan.config, setting.method))
+        table.add_row(setting.method, *_measured(found), remark)
+    return table
 
 
 def _guarantees_table(plan: SurveyPlan) -> Table:
-    rows = [(f"{guarantee_words(plan.config)}, as in the job", plan.compared[0][1])]
-    rows += [(each.words, found) for each, found in plan.guarantees]
-    return _comparison(
-        "guarantee", [(words, found, _remark(found, right=True)) for words, found in rows]
-    )
+    table = _comparison("noise", "method")
+    own, found = plan.compared[0]
+    rows = [(guarantee_words(plan.config), own.method, found)]
+    rows += [(each.words, each.method, found) for each, found in plan.guarantees]
+    for words, method, found in rows:
+        table.add_row(words, method, *_measured(found), _remark(found, right=True))
+    return table
 
 
-def _comparison(of: str, rows: Sequence[tuple[str, Accuracy, str]]) -> Table:
+def _comparison(*of: str) -> Table:
     table = Table(box=None, header_style="dim", pad_edge=False)
-    table.add_column(of, no_wrap=True)
+    for heading in of:
+        table.add_column(heading, no_wrap=True)
     for heading in ("best first", "order", "error", "rank width"):
         table.add_column(heading, justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    for name, found, remark in rows:
-        measured = (_share(found.top), _share(found.order), _error(found), _places(found.width))
-        table.add_row(name, *measured, remark)
+    table.add_column("")
     return table
+
+
+def _measured(found: Accuracy) -> tuple[str, ...]:
+    return _share(found.top), _share(found.order), _error(found), _places(found.width)
 
 
 def _remark(found: Accuracy, *, right: bool) -> str:
     if not right:
         return NOT_RIGHT
     if found.informative < SELDOM:
-        return f"<- nothing is learned in {_share(1 - found.informative)} of such surveys"
+        return f"<- nothing learned in {_share(1 - found.informative)}"
     return ""
 
 

@@ -11,7 +11,14 @@ from dataclasses import dataclass, replace
 from hushrank.flows.config.privacy import Budget
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.plan.survey import DELTA, Accuracy, Setting, accuracy_of, is_right
+from hushrank.flows.plan.survey import (
+    DELTA,
+    Accuracy,
+    Setting,
+    accuracy_of,
+    chosen_method,
+    is_right,
+)
 from hushrank.flows.plan.world import World
 from hushrank.privacy.units import Adjacency, NoiseKind, Unit
 from hushrank.transforms.common.schema import Ties
@@ -26,11 +33,13 @@ class Alternative:
 
     Attributes:
         words: which.
+        method: what ranks then.
         config: of the job, then.
         setting: the same people and epsilon.
     """
 
     words: str
+    method: str
     config: SurveyConfig
     setting: Setting
 
@@ -40,35 +49,38 @@ def tried_guarantees(
 ) -> list[tuple[Alternative, Accuracy]]:
     """What the survey reaches under each other guarantee that some method of ours can give."""
     found = []
-    for each in _alternatives(config, base):
-        if not is_right(each.config, each.setting.method):
+    for other, method in _alternatives(config, base.method):
+        setting = replace(base, method=method)
+        if not is_right(other, method):
             continue
         try:
-            found.append((each, accuracy_of(each.config, each.setting, world)))
+            name = chosen_method(other, setting).method.facts.name
+            accuracy = accuracy_of(other, setting, world)
         except ConfigError:  # the method does not give that guarantee
             continue
+        found.append((Alternative(guarantee_words(other), name, other, setting), accuracy))
     return found
 
 
 def guarantee_words(config: SurveyConfig) -> str:
-    """The guarantee of the job itself."""
+    """The guarantee of a job: of which law noise is, or that answers are privatised one by one."""
     if config.privacy.unit is Unit.LOCAL:
-        return "noise before counting (unit: local)"
+        return "local, before counting"
     return _noise_words(config)
 
 
-def _alternatives(config: SurveyConfig, base: Setting) -> Iterator[Alternative]:
+def _alternatives(config: SurveyConfig, own: str) -> Iterator[tuple[SurveyConfig, str]]:
+    """The job under other guarantees, with the method that it then names."""
     privacy, kind = config.privacy, config.input.kind
     if privacy.unit is not Unit.LOCAL:
         gaussian = privacy.noise is NoiseKind.GAUSSIAN
         noise = NoiseKind.LAPLACE if gaussian else NoiseKind.GAUSSIAN
-        other = _with(config, noise=noise, delta=0.0 if gaussian else config.ledger.delta or DELTA)
-        yield Alternative(_noise_words(other), other, base)
-    if kind not in LOCAL or privacy.already_private:
-        return
-    other = _trusted(config) if privacy.unit is Unit.LOCAL else _local(config)
-    method = (TRUSTED if privacy.unit is Unit.LOCAL else LOCAL)[kind]
-    yield Alternative(guarantee_words(other), other, replace(base, method=method))
+        delta = 0.0 if gaussian else config.ledger.delta or DELTA
+        yield _with(config, noise=noise, delta=delta), own
+        if kind in LOCAL:
+            yield _local(config), LOCAL[kind]
+    elif kind in TRUSTED and not privacy.already_private:
+        yield _trusted(config), TRUSTED[kind]
 
 
 def _local(config: SurveyConfig) -> SurveyConfig:
@@ -80,9 +92,9 @@ def _local(config: SurveyConfig) -> SurveyConfig:
         budget=Budget.PER_COMPARISON if one else Budget.PER_USER,
         adjacency=Adjacency.REPLACE_ONE,
     )
-    if config.input.kind != "comparisons" or config.comparisons.ties is not Ties.SPLIT:
+    if config.input.kind != "comparisons":
         return other
-    ties = config.comparisons.model_copy(update={"ties": Ties.RANDOM})  # none is half a win then
+    ties = config.comparisons.model_copy(update={"ties": Ties.RANDOM})  # as that unit demands
     return other.model_copy(update={"input": ties})
 
 
@@ -99,4 +111,4 @@ def _with(config: SurveyConfig, **privacy: object) -> SurveyConfig:
 def _noise_words(config: SurveyConfig) -> str:
     privacy = config.privacy
     delta = f", delta {privacy.delta or DELTA:g}" if privacy.noise is NoiseKind.GAUSSIAN else ""
-    return f"{privacy.noise.value.capitalize()} noise after counting{delta}"
+    return f"{privacy.noise.value.capitalize()}{delta}"

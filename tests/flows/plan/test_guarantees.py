@@ -10,8 +10,8 @@ from hushrank.flows.plan.world import World
 from hushrank.privacy.units import Unit
 from hushrank.transforms.common.schema import Ties
 
-LAPLACE, GAUSSIAN = "Laplace noise after counting", "Gaussian noise after counting, delta 1e-06"
-LOCAL = "noise before counting (unit: local)"
+LAPLACE, GAUSSIAN = "Laplace", "Gaussian, delta 1e-06"
+LOCAL = "local, before counting"
 WORLD = World(replicates=40)
 TEST = {
     "kind": "responses",
@@ -42,6 +42,7 @@ def test_answers_of_the_people_are_compared_with_noise_of_the_operator(survey):
     survey.set(
         method="debiased-rr",
         input__design="any",
+        input__ties="random",
         privacy={"unit": "local", "epsilon": 1.0, "budget": "per_user", "max_contributions": 6},
     )
     found, others = compared(survey)
@@ -55,7 +56,7 @@ def test_answers_of_the_people_are_compared_with_noise_of_the_operator(survey):
 def test_gaussian_noise_is_compared_with_laplace(survey):
     survey.set(privacy__noise="gaussian", privacy__delta=1e-5)
     assert list(compared(survey)[0]) == [
-        "Gaussian noise after counting, delta 1e-05",
+        "Gaussian, delta 1e-05",
         LAPLACE,
         LOCAL,
     ]
@@ -84,7 +85,7 @@ def test_rankings_have_one_guarantee(survey):
 def test_the_plan_shows_them(survey, command):
     code, printed = command("plan", survey.config, "--people", 50, "--epsilon", "2")
     assert code == 0, printed
-    table = printed.split("Guarantees at epsilon 2:")[1].split("(simulated")[0]
-    assert f"{LAPLACE}, as in the job" in table
-    assert GAUSSIAN in table
-    assert LOCAL in table
+    table = printed.split("Noise at epsilon 2, the job's first:")[1].split("(simulated")[0]
+    rows = [line.split("  ")[0] for line in table.strip().splitlines()]
+    assert rows == ["noise", LAPLACE, GAUSSIAN, LOCAL]
+    assert all(name in table for name in ("noisy-counts", "debiased-rr"))
