@@ -126,12 +126,8 @@ def plan(
         )
     console = _console(as_json)
     with console.status("trying invented surveys ..."):
-        from hushrank.flows.plan.display import (
-            DEFAULT_TARGET,
-            PlanRequest,
-            plan_survey,
-            show_plan,
-        )
+        from hushrank.flows.plan.display import show_plan
+        from hushrank.flows.plan.plan import DEFAULT_TARGET, PlanRequest, plan_survey
         from hushrank.flows.plan.world import World
 
         request = PlanRequest(

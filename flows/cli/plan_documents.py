@@ -8,7 +8,7 @@ from typing import Literal
 from hushrank.flows.cli.documents import Document
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.guarantee.record import Record
-from hushrank.flows.plan.display import SurveyPlan
+from hushrank.flows.plan.plan import SurveyPlan
 from hushrank.flows.plan.survey import Accuracy, Setting, is_right, planned_survey, predicted
 from hushrank.flows.plan.world import most_to_median
 from hushrank.flows.release.scale import Scale
@@ -50,6 +50,20 @@ class Reached(Record):
     scale: Scale
 
 
+class Guaranteed(Record):
+    """What the recommended setting reaches under another guarantee.
+
+    Attributes:
+        guarantee: which, in words.
+        method: what ranks then, where `reached.method` is auto.
+        reached: what.
+    """
+
+    guarantee: str
+    method: str
+    reached: Reached
+
+
 class PlanDocument(Document):
     """What `hushrank plan SURVEY.YAML` found on invented surveys.
 
@@ -64,6 +78,7 @@ class PlanDocument(Document):
         settings: all that were tried.
         recommended: the first of them that reaches the target; null: none does.
         enough_epsilon: with which the target is reached; null: no epsilon is enough.
+        guarantees: the recommended setting, or else the last, under other guarantees.
         methods: the recommended setting, or else the last, by each method.
         take: the method to take; null: there is only one.
         why: in words.
@@ -83,6 +98,7 @@ class PlanDocument(Document):
     settings: tuple[Reached, ...]
     recommended: Reached | None
     enough_epsilon: float | None
+    guarantees: tuple[Guaranteed, ...]
     methods: tuple[Reached, ...]
     take: str | None
     why: str | None
@@ -149,6 +165,14 @@ def plan_document(plan: SurveyPlan) -> PlanDocument:
         settings=tuple(settings.values()),
         recommended=None if plan.chosen is None else settings[plan.chosen],
         enough_epsilon=_known(plan.needed),
+        guarantees=tuple(
+            Guaranteed(
+                guarantee=each.words,
+                method=each.method,
+                reached=_reached(plan, each.setting, found),
+            )
+            for each, found in plan.guarantees
+        ),
         methods=tuple(_reached(plan, setting, found) for setting, found in plan.compared),
         take=None if plan.best is None else plan.best.setting.method,
         why=None if plan.best is None else plan.best.why,

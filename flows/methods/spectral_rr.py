@@ -178,8 +178,8 @@ class SpectralRandomized(PlannedMethod[ResponseMechanism]):
         for answered, right in survey.sheets(replicate):
             person, item = np.nonzero(answered)
             noisy = randomize_answers(person, right[answered].astype(np.uint8), response, bits)
-            for number, sums in enumerate(parts):
-                rows = person % PARTS == number
+            for part, sums in enumerate(parts):
+                rows = person % PARTS == part
                 own = randomized_measurements(
                     person[rows],
                     item[rows],
@@ -188,7 +188,7 @@ class SpectralRandomized(PlannedMethod[ResponseMechanism]):
                     response,
                     debiased=sums.debiased,
                 )
-                parts[number] = merge_measurements([sums, own])
+                parts[part] = merge_measurements([sums, own])
         return {
             "sums": np.stack([part.sums for part in parts]),
             "people": np.stack([part.people for part in parts]),

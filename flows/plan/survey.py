@@ -36,8 +36,9 @@ EPSILON, ITEMS, DESIGN = "privacy.epsilon", "items", "input.design"
 USUAL_ANSWERS = {"comparisons": 10, "responses": 10, "rankings": 1}
 WORK = 1_500_000  # numbers of invented matrices for one setting
 FEWEST, MOST = 12, 120  # replicates
+DELTA = 1e-6  # of Gaussian noise, where the job has none
 LEAST_EPSILON, LARGEST_EPSILON = 0.01, 100.0
-BISECTIONS = 9  # epsilon to 1 %
+PRECISION = 1.02  # an epsilon that is enough is at most so many times as large as needed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -185,21 +186,39 @@ def accuracy_of(config: SurveyConfig, setting: Setting, world: World) -> Accurac
     )
 
 
-def epsilon_for(config: SurveyConfig, target: Target, setting: Setting, world: World) -> float:
-    """The smallest epsilon at which `setting` reaches the target; infinite where none does."""
+def epsilon_for(
+    config: SurveyConfig,
+    target: Target,
+    setting: Setting,
+    world: World,
+    *,
+    too_little: float | None = None,
+    enough: float | None = None,
+) -> float:
+    """The smallest epsilon at which `setting` reaches the target; infinite where none does.
+
+    Args:
+        config: the job.
+        target: what is wanted.
+        setting: of which epsilon is open.
+        world: see `World`.
+        too_little: an epsilon that is known not to reach it.
+        enough: one that is known to.
+    """
 
     def met(epsilon: float) -> bool:
         return target.met(accuracy_of(config, replace(setting, epsilon=epsilon), world))
 
-    low, high = LEAST_EPSILON, LARGEST_EPSILON
-    if not met(high):
+    low, high = too_little or LEAST_EPSILON, enough or max(LARGEST_EPSILON, too_little or 0)
+    if enough is None and not met(high):
         return math.inf
-    if met(low):
+    if too_little is None and met(low):
         return low
-    for _ in range(BISECTIONS):
+    while high > PRECISION * low:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if met(middle) else (middle, high)
-    return float(f"{high:.2g}") if float(f"{high:.2g}") >= high else float(f"{1.05 * high:.2g}")
+    rounded = float(f"{high:.2g}")
+    return rounded if rounded >= high else float(f"{1.05 * high:.2g}")
 
 
 def predicted(config: SurveyConfig, setting: Setting, world: World) -> float | None:
@@ -315,7 +334,7 @@ def with_setting(config: SurveyConfig, setting: Setting) -> SurveyConfig:
     if config.privacy.unit is Unit.LOCAL:
         privacy |= {"epsilon_table": None, "epsilon_range": None, "already_private": False}
     elif config.privacy.noise is NoiseKind.GAUSSIAN and config.privacy.delta == 0:
-        privacy["delta"] = 1e-6
+        privacy["delta"] = DELTA
     if config.privacy.unit is Unit.USER or config.privacy.max_contributions is not None:
         privacy["max_contributions"] = setting.answers
     model = config.model

@@ -1,0 +1,114 @@
+"""The same survey under other guarantees: Laplace or Gaussian noise, trusted or local.
+
+No verdict follows from this. Which guarantee people were promised is not a question of accuracy.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from hushrank.flows.config.privacy import Budget
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.plan.survey import (
+    DELTA,
+    Accuracy,
+    Setting,
+    accuracy_of,
+    chosen_method,
+    is_right,
+)
+from hushrank.flows.plan.world import World
+from hushrank.privacy.units import Adjacency, NoiseKind, Unit
+from hushrank.transforms.common.schema import Ties
+
+LOCAL = {"comparisons": "debiased-rr", "responses": "spectral-rr"}  # by kind of input
+TRUSTED = {"comparisons": "auto", "responses": "spectral"}
+
+
+@dataclass(frozen=True, slots=True)
+class Alternative:
+    """The job under another guarantee.
+
+    Attributes:
+        words: which.
+        method: what ranks then.
+        config: of the job, then.
+        setting: the same people and epsilon.
+    """
+
+    words: str
+    method: str
+    config: SurveyConfig
+    setting: Setting
+
+
+def tried_guarantees(
+    config: SurveyConfig, base: Setting, world: World
+) -> list[tuple[Alternative, Accuracy]]:
+    """What the survey reaches under each other guarantee that some method of ours can give."""
+    found = []
+    for other, method in _alternatives(config, base.method):
+        setting = replace(base, method=method)
+        if not is_right(other, method):
+            continue
+        try:
+            name = chosen_method(other, setting).method.facts.name
+            accuracy = accuracy_of(other, setting, world)
+        except ConfigError:  # the method does not give that guarantee
+            continue
+        found.append((Alternative(guarantee_words(other), name, other, setting), accuracy))
+    return found
+
+
+def guarantee_words(config: SurveyConfig) -> str:
+    """The guarantee of a job: of which law noise is, or that answers are privatised one by one."""
+    if config.privacy.unit is Unit.LOCAL:
+        return "local, before counting"
+    return _noise_words(config)
+
+
+def _alternatives(config: SurveyConfig, own: str) -> Iterator[tuple[SurveyConfig, str]]:
+    """The job under other guarantees, with the method that it then names."""
+    privacy, kind = config.privacy, config.input.kind
+    if privacy.unit is not Unit.LOCAL:
+        gaussian = privacy.noise is NoiseKind.GAUSSIAN
+        noise = NoiseKind.LAPLACE if gaussian else NoiseKind.GAUSSIAN
+        delta = 0.0 if gaussian else config.ledger.delta or DELTA
+        yield _with(config, noise=noise, delta=delta), own
+        if kind in LOCAL:
+            yield _local(config), LOCAL[kind]
+    elif kind in TRUSTED and not privacy.already_private:
+        yield _trusted(config), TRUSTED[kind]
+
+
+def _local(config: SurveyConfig) -> SurveyConfig:
+    """Each person privatises, and epsilon is for as much as where the operator does."""
+    one = config.privacy.unit is Unit.COMPARISON
+    other = _with(
+        config,
+        unit=Unit.LOCAL,
+        budget=Budget.PER_COMPARISON if one else Budget.PER_USER,
+        adjacency=Adjacency.REPLACE_ONE,
+    )
+    if config.input.kind != "comparisons":
+        return other
+    ties = config.comparisons.model_copy(update={"ties": Ties.RANDOM})  # as that unit demands
+    return other.model_copy(update={"input": ties})
+
+
+def _trusted(config: SurveyConfig) -> SurveyConfig:
+    one = config.privacy.budget is Budget.PER_COMPARISON
+    bound = {"max_contributions": None} if one else {}
+    return _with(config, unit=Unit.COMPARISON if one else Unit.USER, **bound)
+
+
+def _with(config: SurveyConfig, **privacy: object) -> SurveyConfig:
+    return config.model_copy(update={"privacy": config.privacy.model_copy(update=privacy)})
+
+
+def _noise_words(config: SurveyConfig) -> str:
+    privacy = config.privacy
+    delta = f", delta {privacy.delta or DELTA:g}" if privacy.noise is NoiseKind.GAUSSIAN else ""
+    return f"{privacy.noise.value.capitalize()}{delta}"
