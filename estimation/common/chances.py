@@ -2,11 +2,11 @@
 
 An estimate shows the true scores theta but for an error: x ~ N(theta, Sigma). Where scores lie
 closer together than their errors, the largest estimate is too large. What the scores of all items
-show of how far true scores lie apart corrects that (parametric empirical Bayes, [M83]): theta ~ N(0, t^2 I), and t has a flat prior on a grid that is weighed by how well it
-explains x. Along an eigenvector of Sigma with eigenvalue v, theta given t has mean
-x t^2 / (t^2 + v) and variance v t^2 / (t^2 + v). Where true scores are spread like normal ones, what
-has chance p happens p of the time; scores of another shape, such as one item far ahead, make it
-wrong by 0.1 or so.
+show of how far true scores lie apart corrects that (parametric empirical Bayes, [M83]):
+theta ~ N(0, t^2 I), and t has a flat prior on a grid that is weighed by how well it explains x.
+Along an eigenvector of Sigma with eigenvalue v, theta given t has mean x t^2 / (t^2 + v) and
+variance v t^2 / (t^2 + v). Where true scores are spread like normal ones, what has chance p happens
+p of the time; scores of another shape, such as one item far ahead, make it wrong by 0.1 or so.
 
 Chances are shares of simulated theta. Their bits are no secret and no guarantee rests on them: they
 follow from a fixed seed, so that one release has the same chances however often they are computed.

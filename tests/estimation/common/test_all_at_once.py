@@ -93,7 +93,7 @@ def test_all_of_it_is_right_in_95_percent_of_releases(kind):
         ordered += sure.better.sum()
     assert wrong / RELEASES <= 0.05
     assert wrong > 0  # or else it would say far too little
-    assert ordered / RELEASES > 5  # and it does say something
+    assert ordered / RELEASES > 2  # and it does say something
 
 
 def test_the_five_percent_are_spent_once():
