@@ -212,10 +212,10 @@ def _ranking_table(release: Release) -> Table:
     table.add_column("item")
     table.add_column(WORDS[release.scale].heading.lower(), justify="right")
     at_once = release.says("low_all")
-    table.add_column("95 %, item alone" if at_once else "95 % interval")
+    table.add_column("95 % alone" if at_once else "95 % interval")
     if at_once:
-        table.add_column("95 %, all at once")
-    table.add_column("rank, all at once" if at_once else "rank, 95 %")
+        table.add_column("95 % all at once")
+    table.add_column("rank" if at_once else "rank, 95 %")
     if release.says("p_best"):
         table.add_column(f"P({WORDS[release.scale].first})", justify="right")
     decimals = score_decimals(release.scale, release.ranking)
@@ -243,6 +243,6 @@ def reading_notes(release: Release) -> Iterator[str]:
         return
     yield sure
     yield (
-        "All at once: all scores lie in these intervals together with 95 %, and items whose"
-        " intervals lie apart never share a place. Item alone: right for 95 % of the items."
+        "Intervals of scores: alone, one holds its score with 95 %; all at once, all of them do"
+        " together, and items whose intervals lie apart there never share a place."
     )
