@@ -34,7 +34,7 @@ def verdict(release: Release) -> str:
     words = WORDS[release.scale]
     sentences = [_lead(leaders, words)]
     if others := [line for line in lines if line.sure_ranks[0] == 1 and line.group != first]:
-        them = "it" if len(leaders) == 1 else "them"
+        them = "it" if len(leaders) == 1 else "any of them"
         verb = "is" if len(others) == 1 else "are"
         sentences.append(f"{_names(others)} {verb} not surely {words.behind} {them}.")
     behind = _next_group(lines, leaders)

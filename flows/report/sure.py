@@ -9,7 +9,7 @@ from hushrank.flows.release.release import Release
 from hushrank.flows.release.sure import better_lines
 from hushrank.flows.release.wording import name_list
 
-MOST = 30  # items shown: of a longer ranking the best
+MOST = 60  # items shown: of a longer ranking the best
 MOST_TIERS = 12
 BETTER, WORSE, UNKNOWN = "+", "−", "·"
 
@@ -33,16 +33,15 @@ class SureTable:
 
     Attributes:
         names: of the items, best first.
-        places: of the same.
         rows: a row of signs for each: whether the item of the row is surely better than the one of
-            the column, surely worse, or neither; empty on the diagonal.
+            the column, surely worse, or neither; empty on the diagonal. No rows where all that is
+            sure is of items further down.
         left_out: how many items the ranking has besides.
         tiers: from the top, as many as are listed.
         more_tiers: how many there are besides.
     """
 
     names: tuple[str, ...]
-    places: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
     left_out: int
     tiers: tuple[Tier, ...]
@@ -67,8 +66,7 @@ def sure_table_of(release: Release) -> SureTable | None:
     tiers = _tiers(release, places)
     return SureTable(
         names=tuple(line.shown for line in shown),
-        places=tuple(places[: len(shown)]),
-        rows=signs,
+        rows=signs if better[: len(shown), : len(shown)].any() else (),
         left_out=len(release.ranking) - len(shown),
         tiers=tuple(tiers[:MOST_TIERS]),
         more_tiers=max(len(tiers) - MOST_TIERS, 0),
