@@ -22,7 +22,7 @@ def exact_text(release: Release, line: RankedItem) -> str:
     text += f", all at once {low} to {high}{unit}"
     if line.p_best is None or line.p_top is None:
         return text
-    return f"{text}, chance to be first {line.p_best:.4f}, among {release.top} {line.p_top:.4f}"
+    return f"{text}, chance to be first {line.p_best:.6f}, among {release.top} {line.p_top:.6f}"
 
 
 def _end(value: float) -> str:

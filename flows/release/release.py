@@ -7,7 +7,6 @@ ends of an interval that is open, are the text "inf" or "-inf".
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from hushrank.estimation.common.chances import RankChances
 from hushrank.estimation.common.estimate import Estimate, top_k
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.record import Extended, PrivacyRecord, Record
+from hushrank.flows.release.json_text import json_text
 from hushrank.flows.release.scale import (
     UNITS,
     Scale,
@@ -387,27 +387,3 @@ def _warnings(provenance: Provenance, privacy: PrivacyRecord) -> Iterator[str]:
         yield SEEDED
     if provenance.bits is None:
         yield RECONSTRUCTED
-
-
-INDENT = "  "
-ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def json_text(value: Any, margin: str = "") -> str:
-    """Strict JSON of dicts, lists and scalars; keys in the order in which they are.
-
-    Raises:
-        ValueError: a number is infinite or not a number: JSON has no such.
-    """
-    inner = margin + INDENT
-    if isinstance(value, dict) and value:
-        lines = [f"{inner}{_scalar(key)}: {json_text(part, inner)}" for key, part in value.items()]
-        return "{\n" + ",\n".join(lines) + f"\n{margin}}}"
-    if isinstance(value, list) and value and isinstance(value[0], dict | list | str):
-        lines = [f"{inner}{json_text(part, inner)}" for part in value]
-        return "[\n" + ",\n".join(lines) + f"\n{margin}]"
-    return _scalar(value)
-
-
-def _scalar(value: Any) -> str:
-    return ENCODER.encode(value)  # `json.dumps` would make an encoder for every line
