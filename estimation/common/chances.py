@@ -119,7 +119,7 @@ def _shares(log_weights: Floats, draws: int) -> NDArray[np.int64]:
     """Whole numbers in proportion to the weights, which add up to `draws`."""
     weights = np.exp(log_weights - log_weights.max())
     ends = np.rint(draws * np.cumsum(weights) / weights.sum()).astype(np.int64)
-    return np.diff(ends, prepend=0)
+    return np.asarray(np.diff(ends, prepend=0))
 
 
 def _along(normal: Floats, root: Floats, vectors: Floats | None) -> Floats:

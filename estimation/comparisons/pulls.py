@@ -207,7 +207,8 @@ def _errors_of(pulls: Pulls, scores: Floats) -> ScoreErrors:
     _, stiffness, known = _known(pulls, scores, off)
     penalty = precision_of(pulls) * scores
     centre = scores + np.linalg.pinv(stiffness, rcond=FLAT, hermitian=True) @ penalty
-    return ScoreErrors(centre, np.linalg.pinv(known, rcond=FLAT**2, hermitian=True))
+    covariance = np.linalg.pinv(known, rcond=FLAT**2, hermitian=True)
+    return ScoreErrors(centre, np.asarray(covariance, np.float64))
 
 
 def _interval(

@@ -238,17 +238,12 @@ def estimate_from(fit: DebiasedFit) -> Estimate:
     mostly the ridge's: its interval is infinite and its rank open.
     """
     known = fit.information > LEAST_KNOWN * 2 * fit.ridge
-    covariance, simulated = fit.covariance, isinstance(fit.covariance, SimulatedVariances)
-    variance = covariance.of_scores if simulated else np.diagonal(covariance)
-    known = known & (variance > 0)  # which noise beyond all measure rounds to below
+    covariance = fit.covariance
+    if not isinstance(covariance, SimulatedVariances):
+        known = known & (np.diagonal(covariance) > 0)  # noise beyond all measure rounds to below
 
     def ends_at(tail: float) -> tuple[Floats, Floats]:
-        reach = (
-            covariance.reach(tail)
-            if isinstance(covariance, SimulatedVariances)
-            else -ndtri(tail) * np.sqrt(np.maximum(variance, 0))
-        )
-        half_width = np.where(known, reach, np.inf)
+        half_width = np.where(known, _reach(covariance, tail), np.inf)
         return fit.scores - half_width, fit.scores + half_width
 
     return estimate_of(
@@ -256,8 +251,18 @@ def estimate_from(fit: DebiasedFit) -> Estimate:
         *ends_at(LEVEL / 2),
         _separation(fit, known, ends_at),
         informative=bool(known.any()),
-        errors=ScoreErrors(fit.scores, variance if simulated else covariance),
+        errors=ScoreErrors(
+            fit.scores,
+            covariance.of_scores if isinstance(covariance, SimulatedVariances) else covariance,
+        ),
     )
+
+
+def _reach(covariance: Floats | SimulatedVariances, tail: float) -> Floats:
+    """What each score's error exceeds with chance `tail`, shape (n,)."""
+    if isinstance(covariance, SimulatedVariances):
+        return covariance.reach(tail)
+    return np.asarray(-ndtri(tail) * np.sqrt(np.maximum(np.diagonal(covariance), 0)))
 
 
 def _separation(fit: DebiasedFit, known: NDArray[np.bool_], ends_at: EndsAt) -> RankSeparation:
