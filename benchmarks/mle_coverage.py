@@ -24,7 +24,6 @@ from hushrank.estimation.common.matrices import PairCounts
 from hushrank.estimation.comparisons.mle_uncertainty import (
     mle_errors,
     rank_by_scores,
-    simultaneous_ranks,
 )
 from hushrank.estimation.comparisons.perturbed_mle import MleSettings, calibrate_mle, perturbed_mle
 from hushrank.experiments.ccw.processes import one_process_per_processor
@@ -86,7 +85,7 @@ def held(cell: Cell, replicate: int) -> tuple[float, float, bool, float]:
     scores = perturbed_mle(counts, mechanism, bits)
     errors = mle_errors(scores, mechanism)
     single = rank_by_scores(scores, mechanism)
-    together = simultaneous_ranks(scores, mechanism)
+    together = single.at_once
     ranks = mean_ranks(truth)
     return (
         float(np.mean((errors.low <= truth) & (truth <= errors.high))),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime
 from typing import TypeVar
 
@@ -21,8 +21,8 @@ from hushrank.flows.ledger.budget_text import (
 )
 from hushrank.flows.release.archive import RANKING, REPORT
 from hushrank.flows.release.release import RankedItem, Release
-from hushrank.flows.release.scale import WORDS, Scale, interval_text, score_decimals, score_text
-from hushrank.flows.release.wording import rank_interval, verdict
+from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
+from hushrank.flows.release.wording import certainty, chance_text, rank_interval, verdict
 from hushrank.flows.run.job import Job
 from hushrank.flows.run.nights import NightResult
 from hushrank.flows.run.stages import STEPS, Outcome, Step
@@ -76,6 +76,8 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
     console.print()
     console.print(Text(verdict(release), style="bold"))
     console.print(_ranking_table(release))
+    for note in reading_notes(release):
+        console.print(Text(note, style="dim"), soft_wrap=True)
     if expected := expected_error(release):
         console.print(Text(expected), soft_wrap=True)
     for warning in release.warnings:
@@ -209,18 +211,38 @@ def _ranking_table(release: Release) -> Table:
     table.add_column("place")
     table.add_column("item")
     table.add_column(WORDS[release.scale].heading.lower(), justify="right")
-    table.add_column("95 % interval")
-    table.add_column("rank, 95 %")
+    at_once = release.says("low_all")
+    table.add_column("95 % alone" if at_once else "95 % interval")
+    if at_once:
+        table.add_column("95 % all at once")
+    table.add_column("rank" if at_once else "rank, 95 %")
+    if release.says("p_best"):
+        table.add_column(f"P({WORDS[release.scale].first})", justify="right")
     decimals = score_decimals(release.scale, release.ranking)
     for place, line in list(zip(release.places(), release.ranking, strict=True))[:MOST_ROWS]:
-        table.add_row(place, Text(line.shown), *_cells(release.scale, line, decimals))
+        table.add_row(place, Text(line.shown), *_cells(release, line, decimals))
     more = len(release.ranking) - MOST_ROWS
     if more > 0:
         table.add_row("…", f"{more} more in {RANKING}")
     return table
 
 
-def _cells(scale: Scale, line: RankedItem, decimals: int) -> tuple[str, ...]:
+def _cells(release: Release, line: RankedItem, decimals: int) -> tuple[str, ...]:
+    scale = release.scale
     unit = WORDS[scale].unit
-    score, interval = score_text(scale, line.score, decimals), interval_text(scale, line, decimals)
-    return f"{score}{unit}", f"{interval}{unit}", rank_interval(line)
+    cells = [score_text(scale, line.score, decimals), interval_text(scale, line, decimals)]
+    if release.says("low_all"):
+        cells.append(interval_text(scale, line.at_once, decimals))
+    cells = [f"{cell}{unit}" for cell in cells] + [rank_interval(line)]
+    return (*cells, chance_text(line.p_best)) if release.says("p_best") else tuple(cells)
+
+
+def reading_notes(release: Release) -> Iterator[str]:
+    """What intervals, places and chances mean; nothing of a release that does not say."""
+    if not (sure := certainty(release)):
+        return
+    yield sure
+    yield (
+        "Intervals of scores: alone, one holds its score with 95 %; all at once, all of them do"
+        " together, and items whose intervals lie apart there never share a place."
+    )

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hushrank.estimation.common.chances import ScoreErrors
 from hushrank.estimation.common.links import Floats
-from hushrank.estimation.common.uncertainty import RankSeparation
+from hushrank.estimation.common.uncertainty import MOST_PAIRED, AllAtOnce, RankSeparation
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -19,10 +20,14 @@ class Estimate:
         scores: higher is better; they sum to zero.
         low, high: 95 % interval of each score (of one score at a time, not of all at once).
         rank: 1 is best; equal items share the mean of their ranks.
-        rank_low, rank_high: 95 % interval of each item's rank, 1 <= rank_low <= rank_high <= n.
-        groups: 1 is best; items with the same number cannot be told from one another.
+        rank_low, rank_high: 95 % interval of each item's rank, one item at a time;
+            1 <= rank_low <= rank_high <= n.
+        groups: 1 is best; items with the same number cannot be told from one another, by
+            `at_once`.
         informative: False where the noise leaves nothing to be learned; every interval then covers
             everything.
+        at_once: what is sure of all items together; None where the method does not say.
+        errors: how far the scores may be off, for chances of ranks; None where that is not known.
 
     Raises:
         ValueError: an array has another shape, or an interval is upside down.
@@ -36,13 +41,18 @@ class Estimate:
     rank_high: NDArray[np.int64]
     groups: NDArray[np.int64]
     informative: bool = True
+    at_once: AllAtOnce | None = None
+    errors: ScoreErrors | None = None
 
     def __post_init__(self) -> None:
         for name in ("scores", "low", "high", "rank", "rank_low", "rank_high", "groups"):
             shape = getattr(self, name).shape
             if shape != (self.n_items,):
                 raise ValueError(f"{name} must have shape ({self.n_items},), got {shape}")
-        for low, high in ((self.low, self.high), (self.rank_low, self.rank_high)):
+        intervals = [(self.low, self.high), (self.rank_low, self.rank_high)]
+        if (sure := self.at_once) is not None:
+            intervals += [(sure.low, sure.high), (sure.rank_low, sure.rank_high)]
+        for low, high in intervals:
             if (low > high).any():
                 raise ValueError("an interval's lower end must not be above its upper end")
 
@@ -76,6 +86,7 @@ def estimate_of(
     *,
     rank: Floats | None = None,
     informative: bool = True,
+    errors: ScoreErrors | None = None,
 ) -> Estimate:
     """Scores with intervals, and the ranks that items may have; `rank` None: by the scores."""
     return Estimate(
@@ -87,6 +98,8 @@ def estimate_of(
         rank_high=separation.rank_high,
         groups=separation.groups,
         informative=informative,
+        at_once=separation.at_once,
+        errors=errors,
     )
 
 
@@ -95,8 +108,10 @@ def nothing_learned(
 ) -> Estimate:
     """Scores that say nothing: intervals from -reach to reach, and any item may have any rank."""
     n = len(scores)
-    any_rank = RankSeparation(np.ones(n, np.int64), np.full(n, n), np.ones(n, np.int64))
+    first, last = np.ones(n, np.int64), np.full(n, n)
     low, high = np.full(n, -reach), np.full(n, reach)
+    nobody = np.zeros((n, n), np.bool_) if n <= MOST_PAIRED else None
+    any_rank = RankSeparation(first, last, first, AllAtOnce(low, high, first, last, nobody))
     return estimate_of(scores, low, high, any_rank, rank=rank, informative=False)
 
 

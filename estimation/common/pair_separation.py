@@ -6,10 +6,22 @@ here a covariance matrix says how far each difference may be off.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.estimation.common.uncertainty import RankSeparation
+from hushrank.estimation.common.uncertainty import (
+    MOST_PAIRED,
+    AllAtOnce,
+    EndsAt,
+    RankSeparation,
+    every_pair_tail,
+    every_score_tail,
+    pair_tail,
+)
+
+BetterAt = Callable[[float], NDArray[np.bool_]]  # at a tail chance
 
 
 def difference_variance(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -18,13 +30,16 @@ def difference_variance(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
     return np.maximum(variance[:, np.newaxis] + variance - 2 * covariance, 0)
 
 
-def separate_pairs(values: NDArray[np.float64], surely_better: NDArray[np.bool_]) -> RankSeparation:
+def separate_pairs(
+    values: NDArray[np.float64], better_at: BetterAt, ends_at: EndsAt
+) -> RankSeparation:
     """Rank intervals and groups from the pairs that can be told apart; see `RankSeparation`.
 
     Args:
         values: shape (n,), what items are ordered by; larger is better.
-        surely_better: shape (n, n); True at (i, j) where item i is surely better than item j, which
-            only an item of a larger value may be.
+        better_at: of a tail chance, shape (n, n): True at (i, j) where item i is surely better than
+            item j, which only an item of a larger value may be.
+        ends_at: of a tail chance, the ends of an interval around each score.
 
     Returns:
         Rank intervals that contain the rank by `values`, and groups, greedily from the top.
@@ -33,32 +48,54 @@ def separate_pairs(values: NDArray[np.float64], surely_better: NDArray[np.bool_]
         ValueError: an item is said to be surely better than one whose value is not smaller.
     """
     n = len(values)
-    if (surely_better & (values[:, np.newaxis] <= values)).any():
+    low, high = ends_at(every_score_tail(n))
+    sure = _transitive(better_at(every_pair_tail(n)) | (low[:, np.newaxis] > high))
+    alone = better_at(pair_tail(n)) | sure
+    if (alone & (values[:, np.newaxis] <= values)).any():
         raise ValueError("an item can be surely better only than an item of a smaller value")
-    groups = np.empty(n, np.int64)
+    at_once = AllAtOnce(low, high, *_rank_ends(sure), sure)
+    return RankSeparation(*_rank_ends(alone), _groups(values, sure), at_once)
+
+
+def _transitive(better: NDArray[np.bool_]) -> NDArray[np.bool_]:
+    """The relation with all that follows from it: who is better than a better one is better."""
+    while True:
+        known = better.astype(np.float32)
+        reached = better | (known @ known > 0)
+        if (reached == better).all():
+            return better
+        better = reached
+
+
+def _rank_ends(better: NDArray[np.bool_]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    return 1 + better.sum(axis=0), len(better) - better.sum(axis=1)
+
+
+def _groups(values: NDArray[np.float64], better: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Going down the values, an item starts a group where a member of the last one is better."""
+    groups = np.empty(len(values), np.int64)
     number, start = 0, 0
     order = np.argsort(-values, kind="stable")
     for position, item in enumerate(order):
-        if position == 0 or surely_better[order[start:position], item].any():
+        if position == 0 or better[order[start:position], item].any():
             number, start = number + 1, position
         groups[item] = number
-    return RankSeparation(1 + surely_better.sum(axis=0), n - surely_better.sum(axis=1), groups)
+    return groups
 
 
-def separate_intervals(
-    values: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
-) -> RankSeparation:
+def separate_intervals(values: NDArray[np.float64], ends_at: EndsAt) -> RankSeparation:
     """The same where an item is surely better than those whose intervals lie below its own.
 
-    In O(n log n), for items too many for a matrix of pairs.
+    In O(n log n), for items too many for a matrix of pairs. Two items are told apart where neither
+    interval misses, so for one item's rank each is asked for at half the chance of a pair.
 
     Args:
         values: shape (n,), what items are ordered by; larger is better.
-        low, high: shape (n,), ends of an interval around each value; they may be infinite.
+        ends_at: of a tail chance, the ends of an interval around each value; they may be infinite.
     """
     n = len(values)
-    surely_better = n - np.searchsorted(np.sort(low), high, side="right")
-    surely_worse = np.searchsorted(np.sort(high), low, side="left")
+    low, high = ends_at(every_score_tail(n))
+    alone_low, alone_high = ends_at(pair_tail(n) / 2)
     groups = np.empty(n, np.int64)
     number, best = 0, -np.inf  # of the members of the current group, the largest lower end
     for item in np.argsort(-values, kind="stable"):
@@ -66,6 +103,16 @@ def separate_intervals(
             number, best = number + 1, -np.inf
         groups[item] = number
         best = max(best, low[item])
-    return RankSeparation(
-        (1 + surely_better).astype(np.int64), (n - surely_worse).astype(np.int64), groups
-    )
+    better = low[:, np.newaxis] > high if n <= MOST_PAIRED else None
+    at_once = AllAtOnce(low, high, *_ranks_of_ends(low, high), better)
+    return RankSeparation(*_ranks_of_ends(alone_low, alone_high), groups, at_once)
+
+
+def _ranks_of_ends(
+    low: NDArray[np.float64], high: NDArray[np.float64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Ranks that n items can have where intervals that lie apart are in order."""
+    n = len(low)
+    surely_better = n - np.searchsorted(np.sort(low), high, side="right")
+    surely_worse = np.searchsorted(np.sort(high), low, side="left")
+    return (1 + surely_better).astype(np.int64), (n - surely_worse).astype(np.int64)

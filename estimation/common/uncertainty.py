@@ -30,6 +30,9 @@ GRID_BELOW, GRID_ABOVE = 40.0, 6.0  # its ends, from log k, for k = 1
 
 # margin(x, y), elementwise: a value x that exceeds y by more is surely the larger one.
 Margin = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
+MarginAt = Callable[[float], Margin]  # at a tail chance
+EndsAt = Callable[[float], tuple[NDArray[np.float64], NDArray[np.float64]]]
+MOST_PAIRED = 2_000  # items up to which who is better than whom is kept as a matrix
 
 
 def quantile(
@@ -91,18 +94,43 @@ def log_tail(x: float, noise_share: float, n_draws: int) -> float:
 
 
 @dataclass(frozen=True, slots=True)
+class AllAtOnce:
+    """What is sure of all n items at once: all of it together is true with 95 %.
+
+    Half of the 5 % is spent on the scores and half on the pairs (Bonferroni), and what follows from
+    both for free is added: items whose intervals lie apart are in order, and whoever is better than
+    a better one is better. So intervals, ranks, groups and sentences that are read off this one
+    relation never contradict each other.
+
+    Attributes:
+        low, high: shape (n,), an interval of each score.
+        rank_low: shape (n,), 1 + the number of items that are surely better.
+        rank_high: shape (n,), n - the number of items that are surely worse.
+        better: shape (n, n), True at (i, j) where item i is surely better than item j; None where
+            items are too many for a matrix.
+    """
+
+    low: NDArray[np.float64]
+    high: NDArray[np.float64]
+    rank_low: NDArray[np.int64]
+    rank_high: NDArray[np.int64]
+    better: NDArray[np.bool_] | None
+
+
+@dataclass(frozen=True, slots=True)
 class RankSeparation:
     """Which ranks each item may have; arrays of shape (n,), in catalogue order.
 
     Attributes:
-        rank_low: 1 + the number of items that are surely better.
-        rank_high: n - the number of items that are surely worse.
-        groups: 1 is best; no two items with the same number can be told apart.
+        rank_low, rank_high: 95 % interval of each rank, one item at a time.
+        groups: 1 is best; no two items with the same number can be told apart by `at_once`.
+        at_once: what is sure of all items together; None where nobody worked it out.
     """
 
     rank_low: NDArray[np.int64]
     rank_high: NDArray[np.int64]
     groups: NDArray[np.int64]
+    at_once: AllAtOnce | None = None
 
 
 def pair_tail(n_items: int) -> float:
@@ -110,10 +138,22 @@ def pair_tail(n_items: int) -> float:
 
     An item has n - 1 opponents, and each difference has two sides (Bonferroni).
     """
-    return LEVEL / (2 * (n_items - 1))
+    return LEVEL / (2 * max(n_items - 1, 1))
 
 
-def separate_ranks(values: NDArray[np.float64], margin: Margin) -> RankSeparation:
+def every_pair_tail(n_items: int) -> float:
+    """The same where all n (n - 1) / 2 pairs are to be right at once, with half of the 5 %."""
+    return LEVEL / 2 / (n_items * max(n_items - 1, 1))
+
+
+def every_score_tail(n_items: int) -> float:
+    """Tail chance of one side of one interval, so that one of n misses with half of the 5 %."""
+    return LEVEL / 2 / (2 * n_items)
+
+
+def separate_ranks(
+    values: NDArray[np.float64], margin_at: MarginAt, ends_at: EndsAt
+) -> RankSeparation:
     """Rank intervals and groups from all pairs of items, in O(n log n).
 
     Groups: going down the ranking, an item joins the current group if it cannot be told from any
@@ -123,22 +163,40 @@ def separate_ranks(values: NDArray[np.float64], margin: Margin) -> RankSeparatio
 
     Args:
         values: shape (n,), what items are ordered by; larger is better.
-        margin: by how much x must exceed y for that order to be sure: at least 0, and
-            y + margin(x, y) must not decrease in y. Whoever is surely better than an item is then
-            surely better than all below it.
+        margin_at: by how much x must exceed y for that order to be sure, where a tail chance is
+            allowed: at least 0, and y + margin(x, y) must not decrease in y. Whoever is surely
+            better than an item is then surely better than all below it.
+        ends_at: of a tail chance, the ends of an interval around each score. They are widened
+            until they ascend with the values.
 
     Returns:
         Rank intervals and groups.
     """
     n = len(values)
     order = np.argsort(-values, kind="stable")
-    first_worse = _first_surely_worse(values[order], margin)
-    surely_better = np.cumsum(np.bincount(first_worse, minlength=n)[:n])
-    rank_low, rank_high, groups = (np.empty(n, np.int64) for _ in range(3))
-    rank_low[order] = 1 + surely_better
-    rank_high[order] = first_worse  # n - (n - first_worse)
-    groups[order] = _runs(first_worse)
-    return RankSeparation(rank_low, rank_high, groups)
+    descending = values[order]
+    low, high = (ends[order] for ends in ends_at(every_score_tail(n)))
+    low, high = np.minimum.accumulate(low), np.maximum.accumulate(high[::-1])[::-1]
+    apart = np.searchsorted(-high, -low, side="right")  # the first one below the interval
+    margin = margin_at(every_pair_tail(n))
+    sure = np.minimum(_first_surely_worse(descending, margin), apart)
+    alone = np.minimum(_first_surely_worse(descending, margin_at(pair_tail(n))), sure)
+    back = np.empty(n, np.intp)
+    back[order] = np.arange(n)
+    better = None
+    if n <= MOST_PAIRED:
+        better = (np.arange(n) >= sure[:, np.newaxis])[back][:, back]
+    at_once = AllAtOnce(
+        low[back], high[back], _rank_low(sure)[back], sure[back].astype(np.int64), better
+    )
+    rank_low, rank_high = _rank_low(alone)[back], alone[back].astype(np.int64)
+    return RankSeparation(rank_low, rank_high, _runs(sure)[back], at_once)
+
+
+def _rank_low(first_worse: NDArray[np.int64]) -> NDArray[np.int64]:
+    """1 + how many are surely better, for each position."""
+    n = len(first_worse)
+    return np.asarray(1 + np.cumsum(np.bincount(first_worse, minlength=n)[:n]))
 
 
 def _first_surely_worse(descending: NDArray[np.float64], margin: Margin) -> NDArray[np.int64]:

@@ -18,9 +18,16 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hushrank.estimation.common.chances import ScoreErrors
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats, Link
-from hushrank.estimation.common.uncertainty import LEVEL, RankSeparation, pair_tail, separate_ranks
+from hushrank.estimation.common.uncertainty import (
+    LEVEL,
+    EndsAt,
+    Margin,
+    RankSeparation,
+    separate_ranks,
+)
 from hushrank.estimation.comparisons.mle_uncertainty import FARTHEST, error_reach, hopeless
 from hushrank.estimation.comparisons.perturbed_mle import PerturbedMle
 
@@ -39,6 +46,7 @@ class ManyErrors:
         unbiased: scores without the ridge's bias.
         sampling, noise: variances of their two errors.
         low, high: 95 % intervals, one score at a time.
+        ends_at: intervals of other tail chances.
     """
 
     unbiased: Floats
@@ -46,6 +54,7 @@ class ManyErrors:
     noise: Floats
     low: Floats
     high: Floats
+    ends_at: EndsAt
 
 
 def rank_many_by_scores(scores: Floats, mechanism: PerturbedMle) -> Estimate:
@@ -69,7 +78,8 @@ def rank_many_by_scores(scores: Floats, mechanism: PerturbedMle) -> Estimate:
         np.minimum(errors.low, scores),
         np.maximum(errors.high, scores),
         separation,
-        informative=bool((separation.groups > 1).any()),
+        informative=bool((separation.rank_low > 1).any()),
+        errors=ScoreErrors(errors.unbiased, errors.sampling + errors.noise),
     )
 
 
@@ -83,15 +93,21 @@ def many_errors(scores: Floats, mechanism: PerturbedMle) -> ManyErrors:
     sampling, noise = chance / stiffness**2, mechanism.noise.variance / stiffness**2
     if mechanism.cover is not None:
         noise += mechanism.cover.noise.variance
-    width = error_reach(sampling, noise, LEVEL / 2, mechanism, n_draws=1) * stiffness
     pull = crowd.sums(lambda d, _: _force(d, link) * link.cdf(d)) + ridge * scores
-    low, high = (_scores_of_pulls(pull + side * width, crowd, link) for side in (-1, 1))
+
+    def ends_at(tail: float) -> tuple[Floats, Floats]:
+        width = error_reach(sampling, noise, tail, mechanism, n_draws=1) * stiffness
+        low, high = (_scores_of_pulls(pull + side * width, crowd, link) for side in (-1, 1))
+        return low, high
+
+    low, high = ends_at(LEVEL / 2)
     return ManyErrors(
         unbiased=scores + _ridge_bias(crowd, ridge, link),
         sampling=sampling,
         noise=noise,
         low=low,
         high=high,
+        ends_at=ends_at,
     )
 
 
@@ -182,21 +198,27 @@ def _scores_of_pulls(pulls: Floats, crowd: _Crowd, link: Link) -> Floats:
 
 def _separation(scores: Floats, errors: ManyErrors, mechanism: PerturbedMle) -> RankSeparation:
     """The pairs whose intervals lie apart; their ends are widened until they ascend with scores."""
-    tail = pair_tail(len(scores))
-    width = error_reach(errors.sampling, errors.noise, tail, mechanism, n_draws=1)
     order = np.argsort(scores, kind="stable")
-    places = np.arange(len(scores), dtype=np.float64)
-    high = np.maximum.accumulate((errors.unbiased + width)[order])
-    low = np.minimum.accumulate((errors.unbiased - width)[order][::-1])[::-1]
     rank = np.empty(len(scores))
-    rank[order] = places  # what is compared: the ends are functions of it
+    rank[order] = np.arange(len(scores))  # what is compared: the ends are functions of it
 
-    def margin(x: Floats, y: Floats) -> Floats:
+    def margin_at(tail: float) -> Margin:
         """Infinite where the interval at place y does not lie below that at place x."""
-        below = high[y.astype(np.int64)] < low[x.astype(np.int64)]
-        return np.where(below, 0.0, np.inf)
+        width = error_reach(errors.sampling, errors.noise, tail, mechanism, n_draws=1)
+        high = np.maximum.accumulate((errors.unbiased + width)[order])
+        low = np.minimum.accumulate((errors.unbiased - width)[order][::-1])[::-1]
 
-    return separate_ranks(rank, margin)
+        def margin(x: Floats, y: Floats) -> Floats:
+            below = high[y.astype(np.int64)] < low[x.astype(np.int64)]
+            return np.where(below, 0.0, np.inf)
+
+        return margin
+
+    def ends_at(tail: float) -> tuple[Floats, Floats]:
+        low, high = errors.ends_at(tail)
+        return np.minimum(low, scores), np.maximum(high, scores)
+
+    return separate_ranks(rank, margin_at, ends_at)
 
 
 def _force(d: Floats, link: Link) -> Floats:

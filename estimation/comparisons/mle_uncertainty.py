@@ -33,10 +33,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hushrank.estimation.common.chances import ScoreErrors
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs
-from hushrank.estimation.common.uncertainty import LEVEL, RankSeparation, pair_tail, quantile
+from hushrank.estimation.common.uncertainty import LEVEL, EndsAt, quantile
 from hushrank.estimation.comparisons.perturbed_mle import PerturbedMle, information
 from hushrank.estimation.fit.pair_fit import laplacian, score_differences
 
@@ -54,6 +55,7 @@ class MleErrors:
         sampling: shape (n, n), covariance of their sampling errors.
         noise: shape (n, n), covariance of what the privacy noise does to them.
         low, high: shape (n,), 95 % intervals, one score at a time.
+        ends_at: intervals of other tail chances.
     """
 
     unbiased: Floats
@@ -61,6 +63,7 @@ class MleErrors:
     noise: Floats
     low: Floats
     high: Floats
+    ends_at: EndsAt
 
     @property
     def covariance(self) -> Floats:
@@ -87,13 +90,22 @@ def rank_by_scores(
     if hopeless(mechanism):
         return nothing_learned(scores)
     errors = mle_errors(scores, mechanism, design)
-    separation = _separation(scores, errors, mechanism, pair_tail(len(scores)))
+
+    def ends_at(tail: float) -> tuple[Floats, Floats]:
+        low, high = errors.ends_at(tail)
+        return np.minimum(low, scores), np.maximum(high, scores)
+
+    def better_at(tail: float) -> NDArray[np.bool_]:
+        return _better(scores, errors, mechanism, tail)
+
+    separation = separate_pairs(scores, better_at, ends_at)
     return estimate_of(
         scores,
         np.minimum(errors.low, scores),
         np.maximum(errors.high, scores),
         separation,
-        informative=bool((separation.groups > 1).any()),
+        informative=bool((separation.rank_low > 1).any()),
+        errors=ScoreErrors(errors.unbiased, errors.covariance),
     )
 
 
@@ -103,25 +115,6 @@ def hopeless(mechanism: PerturbedMle) -> bool:
     The expansion below would then be taken far out where the likelihood is flat.
     """
     return mechanism.noise.standard_deviation > HOPELESS * information(mechanism.settings)
-
-
-def simultaneous_ranks(
-    scores: Floats, mechanism: PerturbedMle, design: Floats | None = None
-) -> RankSeparation:
-    """Rank intervals that hold for all items at once with 95 % (Bonferroni over all pairs).
-
-    Args:
-        scores, mechanism, design: as `rank_by_scores`.
-
-    Raises:
-        ValueError: the shapes do not fit.
-    """
-    n = len(scores)
-    if hopeless(mechanism):
-        nothing = nothing_learned(scores)
-        return RankSeparation(nothing.rank_low, nothing.rank_high, nothing.groups)
-    errors = mle_errors(scores, mechanism, design)
-    return _separation(scores, errors, mechanism, LEVEL / (n * (n - 1)))
 
 
 def mle_errors(scores: Floats, mechanism: PerturbedMle, design: Floats | None = None) -> MleErrors:
@@ -150,19 +143,25 @@ def mle_errors(scores: Floats, mechanism: PerturbedMle, design: Floats | None = 
     noise = mechanism.noise.variance * inverse @ inverse
     if mechanism.cover is not None:
         noise += mechanism.cover.noise.variance * (np.eye(n) - 1 / n)
-    reach = error_reach(np.diagonal(sampling), np.diagonal(noise), LEVEL / 2, mechanism, n_draws=1)
-    reach = reach * np.diagonal(stiffness)
     pull = (comparisons * force * link.cdf(d)).sum(axis=1) + ridge * scores
-    low, high = (
-        _scores_of_pulls(pull + side * reach, comparisons * force, halfway, link)
-        for side in (-1, 1)
-    )
+
+    def ends_at(tail: float) -> tuple[Floats, Floats]:
+        own = np.diagonal(sampling), np.diagonal(noise)
+        reach = error_reach(*own, tail, mechanism, n_draws=1) * np.diagonal(stiffness)
+        low, high = (
+            _scores_of_pulls(pull + side * reach, comparisons * force, halfway, link)
+            for side in (-1, 1)
+        )
+        return low, high
+
+    low, high = ends_at(LEVEL / 2)
     return MleErrors(
         unbiased=scores + ridge * inverse @ scores,
         sampling=sampling,
         noise=noise,
         low=low,
         high=high,
+        ends_at=ends_at,
     )
 
 
@@ -190,9 +189,9 @@ def _scores_of_pulls(pulls: Floats, weights: Floats, others: Floats, link: Link)
     return np.where(pulls <= 0, -np.inf, np.where(unreached, np.inf, middle))
 
 
-def _separation(
+def _better(
     scores: Floats, errors: MleErrors, mechanism: PerturbedMle, tail: float
-) -> RankSeparation:
+) -> NDArray[np.bool_]:
     """The pairs whose order is sure, and agreed on by the released and the unbiased scores."""
     margin = error_reach(
         difference_variance(errors.sampling),
@@ -202,7 +201,7 @@ def _separation(
         n_draws=2,
     )
     sure: NDArray[np.bool_] = score_differences(errors.unbiased) > margin
-    return separate_pairs(scores, sure & (score_differences(scores) > 0))
+    return np.asarray(sure & (score_differences(scores) > 0))
 
 
 def error_reach(

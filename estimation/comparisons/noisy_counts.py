@@ -27,12 +27,12 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import brentq
 
+from hushrank.estimation.common.chances import ScoreErrors
 from hushrank.estimation.common.estimate import Estimate, estimate_of, mean_ranks, nothing_learned
 from hushrank.estimation.common.matrices import WinCounts
 from hushrank.estimation.common.uncertainty import (
     LEVEL,
     Margin,
-    pair_tail,
     quantile,
     separate_ranks,
 )
@@ -68,14 +68,22 @@ def rank_by_win_counts(counts: WinCounts, law: NoiseLaw) -> Estimate:
     if wins.sum() <= CLEAR_TOTAL * noise_sd * math.sqrt(counts.n_items):
         return nothing_learned(np.zeros(len(wins)), rank=mean_ranks(wins), reach=0.5)
     scores = _within_bounds(counts.n_items * wins / (2 * wins.sum()) - 0.5)
-    low, high = _score_interval(wins, noise_sd, law)
-    separation = separate_ranks(wins, _pair_margin(len(wins), noise_sd, law))
+
+    def ends_at(tail: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        low, high = _score_interval(wins, noise_sd, law, tail)
+        return np.minimum(low, scores), np.maximum(high, scores)
+
+    def margin_at(tail: float) -> Margin:
+        return _pair_margin(noise_sd, law, tail)
+
+    each = len(wins) / (2 * wins.sum())  # what one comparison more does to a score
+    variances = each**2 * (noise_sd**2 + np.maximum(wins, 0))
     return estimate_of(
         scores,
-        np.minimum(low, scores),
-        np.maximum(high, scores),
-        separation,
+        *ends_at(LEVEL / 2),
+        separate_ranks(wins, margin_at, ends_at),
         rank=mean_ranks(wins),
+        errors=ScoreErrors(scores, variances),
     )
 
 
@@ -95,9 +103,9 @@ def _within_bounds(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _score_interval(
-    wins: NDArray[np.float64], noise_sd: float, law: NoiseLaw
+    wins: NDArray[np.float64], noise_sd: float, law: NoiseLaw, tail: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Scores that the counts do not contradict at 5 %: [F54], since the denominator is noisy too.
+    """Scores that the counts do not contradict: [F54], since the denominator is noisy too.
 
     With T comparisons, N_i - pi_i T has mean zero. Its noisy version wins_i - pi_i M has variance
     noise_sd^2 (1 - 2 pi_i + n pi_i^2) + T pi_i (1 - pi_i), so the pi_i that are not rejected at
@@ -110,7 +118,7 @@ def _score_interval(
     spread = noise * (1 - 2 * share + n * share**2) + sampling
     noise_part = np.divide(spread - sampling, spread, out=np.zeros(n), where=spread > 0)
     # As one draw: the noise of the total, a sum of n draws, is nearer to normal than that.
-    q2 = quantile(noise_part, LEVEL / 2, law.kind, n_draws=1) ** 2
+    q2 = quantile(noise_part, tail, law.kind, n_draws=1) ** 2
     a = total**2 - q2 * (n * noise - total)
     b = total**2 * share + q2 * (total / 2 - noise)
     discriminant = b**2 - a * (total**2 * share**2 - q2 * noise)
@@ -119,13 +127,13 @@ def _score_interval(
     return low - 0.5, high - 0.5
 
 
-def _pair_margin(n_items: int, noise_sd: float, law: NoiseLaw) -> Margin:
-    """Difference of the counts of two equally good items that chance exceeds with `pair_tail`.
+def _pair_margin(noise_sd: float, law: NoiseLaw, tail: float) -> Margin:
+    """Difference of the counts of two equally good items that chance exceeds with `tail`.
 
     It has variance 2 noise_sd^2 + T (pi_i + pi_j), and the sum of the two counts estimates the
     second term. More variance, more margin: it grows with either count, as `separate_ranks` needs.
     """
-    tail, noise = pair_tail(n_items), 2 * noise_sd**2
+    noise = 2 * noise_sd**2
 
     def margin(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
         variance = noise + np.maximum(x + y, 0)

@@ -41,10 +41,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hushrank.estimation.common.chances import ScoreErrors
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.pair_separation import separate_pairs
-from hushrank.estimation.common.uncertainty import LEVEL, RankSeparation, pair_tail, quantile
+from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.estimation.fit.pair_fit import laplacian, score_differences
 from hushrank.privacy.units import NoiseKind
 
@@ -56,6 +57,7 @@ BISECTIONS = 45
 NEWTON_STEPS = 100
 SOLVED = 1e-10
 SINGULAR = 1e-9  # of a covariance that is singular without privacy, since pulls add up to zero
+FLAT = 1e-7  # of the steepest direction of the scores: less is rounding
 LONGEST_STEP = 1.5  # of a score: the expansion of F holds no further
 
 
@@ -129,11 +131,19 @@ def rank_by_pulls(pulls: Pulls) -> Estimate:
     """
     scores = fit_pulls(pulls)
     others = _Opponents.of(pulls, scores)
-    _, low, high = _interval(pulls, scores, others, LEVEL / 2)
-    separation = _separation(pulls, scores, others)
+
+    def ends_at(tail: float) -> tuple[Floats, Floats]:
+        _, low, high = _interval(pulls, scores, others, tail)
+        return np.minimum(low, scores), np.maximum(high, scores)
+
+    def better_at(tail: float) -> NDArray[np.bool_]:
+        return _better(pulls, scores, others, tail)
+
+    low, high = ends_at(LEVEL / 2)
     if not (np.isfinite(low) & np.isfinite(high)).any():
         return nothing_learned(scores)
-    return estimate_of(scores, np.minimum(low, scores), np.maximum(high, scores), separation)
+    separation = separate_pairs(scores, better_at, ends_at)
+    return estimate_of(scores, low, high, separation, errors=_errors_of(pulls, scores))
 
 
 def precision_of(pulls: Pulls) -> Floats:
@@ -164,17 +174,41 @@ def _variance_of_others(pulls: Pulls, scores: Floats) -> Floats:
     the estimates vary but how far the truth may lie from them: their covariance given the pulls,
     for scores of precision PRECISION.
     """
+    slopes, _, known = _known(pulls, scores)
+    errors = np.linalg.inv(known + PRECISION * np.eye(len(scores)))
+    errors = errors - errors.mean(axis=0)  # what moves all scores alike moves none: sum zero
+    errors = errors - errors.mean(axis=1, keepdims=True)
+    return np.asarray(np.einsum("ij,jk,ik->i", slopes, errors, slopes, optimize=True))
+
+
+def _known(
+    pulls: Pulls, scores: Floats, from_exposure: Floats | float = 0.0
+) -> tuple[Floats, Floats, Floats]:
+    """Slopes of the pulls, their Laplacian and the information in the pulls; shapes (n, n).
+
+    Args:
+        from_exposure: shape (n,), variance that an item's own exposure adds to its pull.
+    """
     d = score_differences(scores)
     chance = pulls.link.cdf(d)
     slopes = pulls.design * pulls.link.slope(d) * chance
     stiffness = laplacian(slopes)
     sampling = laplacian(pulls.design * pulls.sampling_factor * chance * (1 - chance))
-    noise = pulls.noise_variance + SINGULAR * np.diagonal(sampling).max()
+    noise = pulls.noise_variance + from_exposure + SINGULAR * np.diagonal(sampling).max()
     known = stiffness @ np.linalg.solve(sampling + np.diag(noise), stiffness)
-    errors = np.linalg.inv((known + known.T) / 2 + PRECISION * np.eye(len(scores)))
-    errors = errors - errors.mean(axis=0)  # what moves all scores alike moves none: sum zero
-    errors = errors - errors.mean(axis=1, keepdims=True)
-    return np.asarray(np.einsum("ij,jk,ik->i", slopes, errors, slopes, optimize=True))
+    return slopes, stiffness, (known + known.T) / 2
+
+
+def _errors_of(pulls: Pulls, scores: Floats) -> ScoreErrors:
+    """What the scores would be without the penalty, to first order, and how far they may be off."""
+    weights = np.maximum(pulls.design.sum(axis=1), np.finfo(float).tiny)
+    share = (pulls.design * pulls.link.cdf(score_differences(scores))).sum(axis=1) / weights
+    off = (share - pulls.free_share) ** 2 * pulls.exposure_variance
+    _, stiffness, known = _known(pulls, scores, off)
+    penalty = precision_of(pulls) * scores
+    centre = scores + np.linalg.pinv(stiffness, rcond=FLAT, hermitian=True) @ penalty
+    covariance = np.linalg.pinv(known, rcond=FLAT**2, hermitian=True)
+    return ScoreErrors(centre, np.asarray(covariance, np.float64))
 
 
 def _interval(
@@ -219,12 +253,12 @@ def _crossing(pulls: Pulls, scores: Floats, others: _Opponents, q: Floats) -> Fl
     return np.where(~reached[0], -np.inf, np.where(~reached[1], np.inf, (low + high) / 2))
 
 
-def _separation(pulls: Pulls, scores: Floats, others: _Opponents) -> RankSeparation:
-    """The pairs whose order is sure, and agreed on by the scores."""
-    centre, low, high = _interval(pulls, scores, others, pair_tail(len(scores)))
+def _better(pulls: Pulls, scores: Floats, others: _Opponents, tail: float) -> NDArray[np.bool_]:
+    """The pairs whose order is sure, and agreed on by the scores; shape (n, n)."""
+    centre, low, high = _interval(pulls, scores, others, tail)
     with np.errstate(invalid="ignore"):
         below, above = centre - low, high - centre
         margin = np.sqrt(np.add.outer(below**2, above**2))
         sure: NDArray[np.bool_] = np.subtract.outer(centre, centre) > margin
     sure |= np.greater.outer(low, high)
-    return separate_pairs(scores, sure & (score_differences(scores) > 0))
+    return np.asarray(sure & (score_differences(scores) > 0))

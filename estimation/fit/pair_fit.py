@@ -25,10 +25,12 @@ from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.linalg import solve
 from scipy.sparse import csr_array
 from scipy.special import ndtri
 
+from hushrank.estimation.common.chances import ScoreErrors
 from hushrank.estimation.common.estimate import Estimate, estimate_of
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.pair_separation import (
@@ -36,7 +38,7 @@ from hushrank.estimation.common.pair_separation import (
     separate_intervals,
     separate_pairs,
 )
-from hushrank.estimation.common.uncertainty import LEVEL, pair_tail
+from hushrank.estimation.common.uncertainty import LEVEL, EndsAt, RankSeparation
 from hushrank.estimation.fit.likelihood import Objective, Weights
 from hushrank.estimation.fit.simulated_errors import Edges, SimulatedVariances, simulated_variances
 from hushrank.estimation.fit.solve import Solution, minimise
@@ -236,26 +238,45 @@ def estimate_from(fit: DebiasedFit) -> Estimate:
     mostly the ridge's: its interval is infinite and its rank open.
     """
     known = fit.information > LEAST_KNOWN * 2 * fit.ridge
-    if isinstance(fit.covariance, SimulatedVariances):
-        reach = fit.covariance.reach(LEVEL / 2)
-        # The intervals of two items that lie apart: either of them misses at half the chance.
-        wide = np.where(known, fit.covariance.reach(pair_tail(len(fit.scores)) / 2), np.inf)
-        separation = separate_intervals(fit.scores, fit.scores - wide, fit.scores + wide)
-    else:
-        variance = np.diagonal(fit.covariance)
-        known = known & (variance > 0)  # which noise beyond all measure rounds to below
-        reach = -ndtri(LEVEL / 2) * np.sqrt(np.maximum(variance, 0))
-        margin = -ndtri(pair_tail(len(fit.scores))) * np.sqrt(difference_variance(fit.covariance))
-        margin[~(known[:, np.newaxis] & known)] = np.inf
-        separation = separate_pairs(fit.scores, score_differences(fit.scores) > margin)
-    half_width = np.where(known, reach, np.inf)
+    covariance = fit.covariance
+    if not isinstance(covariance, SimulatedVariances):
+        known = known & (np.diagonal(covariance) > 0)  # noise beyond all measure rounds to below
+
+    def ends_at(tail: float) -> tuple[Floats, Floats]:
+        half_width = np.where(known, _reach(covariance, tail), np.inf)
+        return fit.scores - half_width, fit.scores + half_width
+
     return estimate_of(
         fit.scores,
-        fit.scores - half_width,
-        fit.scores + half_width,
-        separation,
+        *ends_at(LEVEL / 2),
+        _separation(fit, known, ends_at),
         informative=bool(known.any()),
+        errors=ScoreErrors(
+            fit.scores,
+            covariance.of_scores if isinstance(covariance, SimulatedVariances) else covariance,
+        ),
     )
+
+
+def _reach(covariance: Floats | SimulatedVariances, tail: float) -> Floats:
+    """What each score's error exceeds with chance `tail`, shape (n,)."""
+    if isinstance(covariance, SimulatedVariances):
+        return covariance.reach(tail)
+    return np.asarray(-ndtri(tail) * np.sqrt(np.maximum(np.diagonal(covariance), 0)))
+
+
+def _separation(fit: DebiasedFit, known: NDArray[np.bool_], ends_at: EndsAt) -> RankSeparation:
+    """From differences of scores, or of many items from intervals that lie apart."""
+    covariance = fit.covariance
+    if isinstance(covariance, SimulatedVariances):
+        return separate_intervals(fit.scores, ends_at)
+    spread = np.sqrt(difference_variance(covariance))
+    spread[~(known[:, np.newaxis] & known)] = np.inf
+
+    def better_at(tail: float) -> NDArray[np.bool_]:
+        return np.asarray(score_differences(fit.scores) > -ndtri(tail) * spread)
+
+    return separate_pairs(fit.scores, better_at, ends_at)
 
 
 def win_totals(pairs: WeightedPairs) -> Floats:

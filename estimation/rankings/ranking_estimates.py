@@ -12,13 +12,17 @@ References:
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
+from hushrank.estimation.common.chances import ScoreErrors
 from hushrank.estimation.common.estimate import Estimate, estimate_of
 from hushrank.estimation.common.links import LOGISTIC, Floats
 from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs
-from hushrank.estimation.common.uncertainty import LEVEL, pair_tail
+from hushrank.estimation.common.uncertainty import LEVEL, RankSeparation
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.pair_fit import (
     RIDGE,
@@ -45,8 +49,16 @@ def kemeny_estimate(evidence: RankingEvidence) -> tuple[Estimate, Consensus]:
     rank[consensus.order] = np.arange(1, n_items + 1)
     middle = (n_items + 1) / 2
     scores = middle - rank
-    sure = evidence.margins > -ndtri(pair_tail(n_items)) * np.sqrt(evidence.squares)
-    separation = separate_pairs(scores, sure & (score_differences(scores) > 0))
+    above = score_differences(scores) > 0
+    spread = np.sqrt(evidence.squares)
+
+    def better_at(tail: float) -> NDArray[np.bool_]:
+        return np.asarray((evidence.margins > -ndtri(tail) * spread) & above)
+
+    def ends_at(_: float) -> tuple[Floats, Floats]:  # a score says no more than its rank
+        return np.full(n_items, -np.inf), np.full(n_items, np.inf)
+
+    separation = _with_places(separate_pairs(scores, better_at, ends_at), middle)
     estimate = estimate_of(
         scores,
         np.asarray(middle - separation.rank_high, np.float64),
@@ -56,6 +68,15 @@ def kemeny_estimate(evidence: RankingEvidence) -> tuple[Estimate, Consensus]:
         informative=bool(evidence.totals.any()),
     )
     return estimate, consensus
+
+
+def _with_places(separation: RankSeparation, middle: float) -> RankSeparation:
+    """The ends of scores that follow from those of ranks."""
+    sure = separation.at_once
+    if sure is None:
+        return separation
+    low, high = np.asarray(middle - sure.rank_high), np.asarray(middle - sure.rank_low)
+    return replace(separation, at_once=replace(sure, low=low, high=high))
 
 
 def borda_estimate(evidence: RankingEvidence) -> Estimate:
@@ -69,13 +90,21 @@ def borda_estimate(evidence: RankingEvidence) -> Estimate:
     covariance = (evidence.moments / (4 * n) - np.outer(scores, scores)) / n
     # One ranking more of each kind: few that agree have hardly any variance.
     spread = np.maximum(np.diagonal(covariance), 0) + _floor(n_items, n)
-    half_width = -ndtri(LEVEL / 2) * np.sqrt(spread) if known else np.full(n_items, np.inf)
-    variance = difference_variance(covariance) + 2 * _floor(n_items, n)
-    margin = -ndtri(pair_tail(n_items)) * np.sqrt(variance)
-    sure = (score_differences(scores) > margin) & known
-    separation = separate_pairs(scores, sure)
+    between = np.sqrt(difference_variance(covariance) + 2 * _floor(n_items, n))
+
+    def ends_at(tail: float) -> tuple[Floats, Floats]:
+        half_width = -ndtri(tail) * np.sqrt(spread) if known else np.full(n_items, np.inf)
+        return scores - half_width, scores + half_width
+
+    def better_at(tail: float) -> NDArray[np.bool_]:
+        return np.asarray((score_differences(scores) > -ndtri(tail) * between) & known)
+
     return estimate_of(
-        scores, scores - half_width, scores + half_width, separation, informative=known
+        scores,
+        *ends_at(LEVEL / 2),
+        separate_pairs(scores, better_at, ends_at),
+        informative=known,
+        errors=ScoreErrors(scores, covariance + _floor(n_items, n) * np.eye(n_items)),
     )
 
 

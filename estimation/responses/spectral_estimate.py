@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import stdtrit
 
+from hushrank.estimation.common.chances import ScoreErrors
 from hushrank.estimation.common.estimate import Estimate, estimate_of, mean_ranks, nothing_learned
 from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs
-from hushrank.estimation.common.uncertainty import LEVEL, pair_tail, quantile
+from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.estimation.responses.item_graph import ItemGraph
 from hushrank.estimation.responses.measurements import DifferentialMeasurements
 from hushrank.estimation.responses.randomized_measurements import (
@@ -213,21 +214,24 @@ def _informative(
     error_quantile: Quantile,
 ) -> Estimate:
     variance = np.diagonal(covariance)
-    half = _half_width(variance, np.diagonal(noise), LEVEL / 2, error_quantile)
-    between = difference_variance(covariance)
-    margin = _half_width(
-        between, difference_variance(noise), pair_tail(len(scores)), error_quantile
-    )
+    between, between_noise = difference_variance(covariance), difference_variance(noise)
     same_set = linked.component[:, np.newaxis] == linked.component
     limited = ~linked.no_lower_limit[:, np.newaxis] & ~linked.no_upper_limit
     gap = scores[:, np.newaxis] - scores
-    separation = separate_pairs(scores, (gap > margin) & (same_set | limited))
-    return estimate_of(
-        scores,
-        np.where(linked.no_lower_limit, -np.inf, scores - half),
-        np.where(linked.no_upper_limit, np.inf, scores + half),
-        separation,
-    )
+
+    def ends_at(tail: float) -> tuple[Vector, Vector]:
+        half = _half_width(variance, np.diagonal(noise), tail, error_quantile)
+        low = np.where(linked.no_lower_limit, -np.inf, scores - half)
+        return low, np.where(linked.no_upper_limit, np.inf, scores + half)
+
+    def better_at(tail: float) -> NDArray[np.bool_]:
+        margin = _half_width(between, between_noise, tail, error_quantile)
+        return np.asarray((gap > margin) & (same_set | limited))
+
+    separation = separate_pairs(scores, better_at, ends_at)
+    open_ended = linked.no_lower_limit.any() or linked.no_upper_limit.any()
+    errors = None if open_ended else ScoreErrors(scores, covariance)
+    return estimate_of(scores, *ends_at(LEVEL / 2), separation, errors=errors)
 
 
 def _half_width(

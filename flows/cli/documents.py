@@ -159,9 +159,14 @@ class PlacedItem(RankedItem):
         item: its name.
         place: such as `2=` where several share it.
         rank: among all items, 1 the best.
-        score, low, high: on the release's scale, with the ends of the 95 % interval.
-        rank_low, rank_high: ends of the 95 % interval of the rank.
-        group: items of one group cannot be told apart.
+        score, low, high: on the release's scale, with the ends of the 95 % interval of this score
+            alone.
+        rank_low, rank_high: ends of the 95 % interval of the rank of this item alone.
+        group: items of one group cannot be told apart, by what is sure of all items at once.
+        low_all, high_all: interval of the score; those of all items hold at once with 95 %.
+        rank_low_all, rank_high_all: the same of the rank.
+        surely_above: places in the list whose items this one is surely better than: `3..7 9`.
+        p_best, p_top: chance of being the best, and among the best k, which the release names.
     """
 
     place: str

@@ -47,6 +47,14 @@ SCHEMA = pa.schema(
         ("noisy_wins", pa.float64()),
         ("label", pa.string()),
         ("unit", pa.string()),
+        ("low_all", pa.float64()),
+        ("high_all", pa.float64()),
+        ("rank_low_all", pa.int64()),
+        ("rank_high_all", pa.int64()),
+        ("surely_above", pa.string()),
+        ("p_best", pa.float64()),
+        ("p_top", pa.float64()),
+        ("top", pa.int64()),
     ]
 )
 
@@ -164,6 +172,7 @@ def _rows(release: Release) -> Iterable[dict[str, object]]:
         "delta": release.privacy.delta,
         "safe": release.safe,
         "unit": release.unit,
+        "top": release.top,
     }
     for line in release.ranking:
         yield {**shared, **line.model_dump(), "noisy_wins": wins.get(line.item)}

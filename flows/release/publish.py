@@ -35,6 +35,9 @@ from hushrank.flows.release.release import Release, load_release
 from hushrank.transforms.common.plain_text import write_cell
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place
 
+INTERVALS_AT_ONCE = ("low_all", "high_all", "rank_low_all", "rank_high_all", "surely_above")
+LATER_COLUMNS = (*INTERVALS_AT_ONCE, "p_best", "p_top")
+
 
 def check_output(output: Place, job: str, *, safe: bool = True) -> None:
     """Refuse an output folder in which this job must not or cannot publish. Writes nothing.
@@ -180,7 +183,8 @@ def contents_of(release: Release, report_html: str) -> dict[str, bytes]:
 def ranking_csv(release: Release) -> str:
     """The ranking as a table, best first; scores to six decimals, texts by `write_cell`.
 
-    A column `label` stands where items have labels; `unit` says what the scores are.
+    A column `label` stands where items have labels; `unit` says what the scores are. Of what later
+    versions say of the items, the columns stand at the end: see `RankedItem`.
     """
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
@@ -188,14 +192,23 @@ def ranking_csv(release: Release) -> str:
     label, unit = ["label"] * release.labelled, [] if release.unit is None else [release.unit.value]
     columns = ["rank", "item", *label, "score", "low", "high", "rank_low", "rank_high", "group"]
     counted = [] if wins is None else ["noisy_wins"]
-    table.writerow([*columns, *counted, *["unit"] * len(unit)])
+    said = [name for name in LATER_COLUMNS if release.says(name)]
+    later = [f"p_top_{release.top}" if name == "p_top" else name for name in said]
+    table.writerow([*columns, *counted, *["unit"] * len(unit), *later])
     for line in release.ranking:
         texts = [write_cell(line.item), *([write_cell(line.shown)] if label else ())]
         scores = (f"{value:.6f}" for value in (line.score, line.low, line.high))
         ranks = (line.rank_low, line.rank_high, line.group)
         won = () if wins is None else (wins[line.item],)
-        table.writerow([line.rank, *texts, *scores, *ranks, *won, *unit])
+        more = (_cell(getattr(line, name)) for name in said)
+        table.writerow([line.rank, *texts, *scores, *ranks, *won, *unit, *more])
     return text.getvalue()
+
+
+def _cell(value: float | str | None) -> str:
+    if value is None or isinstance(value, str):
+        return value or ""
+    return f"{value}" if isinstance(value, int) else f"{value:.6f}"
 
 
 def _check_content(output: Path, job: str, *, safe: bool) -> None:

@@ -7,7 +7,6 @@ ends of an interval that is open, are the text "inf" or "-inf".
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +16,11 @@ from typing import Any, Self
 
 from pydantic import AwareDatetime, Field, ValidationError, model_validator
 
+from hushrank.estimation.common.chances import RankChances
 from hushrank.estimation.common.estimate import Estimate, top_k
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.record import Extended, PrivacyRecord, Record
+from hushrank.flows.release.json_text import json_text
 from hushrank.flows.release.scale import (
     UNITS,
     Scale,
@@ -29,6 +30,7 @@ from hushrank.flows.release.scale import (
     published,
 )
 from hushrank.flows.release.statistics import Released
+from hushrank.flows.release.sure import CHANCE_DECIMALS, chances_of, surely_above
 from hushrank.privacy.bits_used import BitsUsed
 from hushrank.transforms.storage.cloud_storage import Place
 
@@ -57,9 +59,20 @@ NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. N
 class RankedItem(Record):
     """One line of the ranking; see `Estimate` for what the numbers mean.
 
+    Releases of earlier versions have none of the last seven: what was sure of all items at once was
+    not said.
+
     Attributes:
         item: as in the rows.
         label: what people read instead, where the catalogue has such.
+        low, high, rank_low, rank_high: 95 % intervals of this item alone.
+        group: no two items of one group can be told apart, by what is sure of all items at once.
+        low_all, high_all, rank_low_all, rank_high_all: intervals that hold for all items at once
+            with 95 %.
+        surely_above: lines of the ranking, counted from 1, whose items this one is surely better
+            than, all such statements together with 95 %: `3..7 9`; empty: none.
+        p_best: chance of being the best.
+        p_top: chance of being among the best k, k being `top` of the release.
     """
 
     item: str
@@ -71,6 +84,27 @@ class RankedItem(Record):
     rank_low: int
     rank_high: int
     group: int
+    low_all: Extended | None = None
+    high_all: Extended | None = None
+    rank_low_all: int | None = None
+    rank_high_all: int | None = None
+    surely_above: str | None = None
+    p_best: float | None = None
+    p_top: float | None = None
+
+    @property
+    def at_once(self) -> RankedItem:
+        """The line with the interval of its score that holds for all items at once, if any."""
+        if self.low_all is None or self.high_all is None:
+            return self
+        return self.model_copy(update={"low": self.low_all, "high": self.high_all})
+
+    @property
+    def sure_ranks(self) -> tuple[int, int]:
+        """The ranks that hold for all items at once; of an older release, for this one alone."""
+        if self.rank_low_all is None or self.rank_high_all is None:
+            return self.rank_low, self.rank_high
+        return self.rank_low_all, self.rank_high_all
 
     @property
     def shown(self) -> str:
@@ -79,7 +113,8 @@ class RankedItem(Record):
 
     def moved(self, onto: Callable[[float], float]) -> RankedItem:
         """The line with its numbers on another scale."""
-        ends = {name: onto(getattr(self, name)) for name in ("score", "low", "high")}
+        names = ("score", "low", "high", "low_all", "high_all")
+        ends = {name: onto(old) for name in names if (old := getattr(self, name)) is not None}
         return self.model_copy(update=ends)
 
 
@@ -95,6 +130,7 @@ class Release(Record):
             less one half: `load_release` turns them into percent.
         ranking: best first.
         top_k: the best items, best first, where the job asked for them.
+        top: k of `p_top` in the ranking.
     """
 
     release_id: str
@@ -111,16 +147,21 @@ class Release(Record):
     unit: ScoreUnit | None = None
     ranking: tuple[RankedItem, ...] = Field(min_length=2)
     top_k: tuple[str, ...] | None = None
+    top: int | None = None
     privacy: PrivacyRecord
     released: Released
 
     def to_json(self) -> str:
         """Strict JSON with keys in a fixed order; keys of which there is nothing to say go."""
         absent: dict[str, Any] = {
-            name: True for name in ("top_k", "night", "unit") if getattr(self, name) is None
+            name: True for name in ("top_k", "night", "unit", "top") if getattr(self, name) is None
         }
-        if not self.labelled:
-            absent["ranking"] = {"__all__": {"label"}}
+        optional = [
+            name for name, field in RankedItem.model_fields.items() if not field.is_required()
+        ]
+        unsaid = {name for name in optional if not self.says(name)}
+        if unsaid:
+            absent["ranking"] = {"__all__": unsaid}
         content = self.model_dump(mode="json", exclude=absent)
         return json_text(content) + "\n"
 
@@ -136,10 +177,14 @@ class Release(Record):
         """Whether it is safe, and says from which random bits; or is of before that was said."""
         return self.safe and (self.privacy.bits is not None or self.privacy.reconstructed)
 
+    def says(self, name: str) -> bool:
+        """Whether lines of the ranking have a value of the optional field of this name."""
+        return any(getattr(line, name) is not None for line in self.ranking)
+
     @property
     def labelled(self) -> bool:
         """Whether items have a label beside the word that stands in the rows."""
-        return any(line.label is not None for line in self.ranking)
+        return self.says("label")
 
     def shown(self) -> dict[str, str]:
         """What people read, of each item."""
@@ -268,6 +313,7 @@ def build_release(
     best = None if n_top is None else tuple(items[i] for i in top_k(estimate, n_top))
     elo = shown_as is Scale.ELO
     told = (NO_ELO,) if elo and scale is not Scale.LOG_ODDS else ()
+    chances = chances_of(estimate, n_top)
     release = Release(
         release_id=provenance.release_id,
         created=provenance.created,
@@ -281,8 +327,9 @@ def build_release(
         warnings=(*_warnings(provenance, privacy), *warnings, *told),
         scale=scale,
         unit=UNITS[scale],
-        ranking=_ranking(items, estimate, scale, labels or {}),
+        ranking=_ranking(items, estimate, scale, labels or {}, chances),
         top_k=best,
+        top=None if chances is None else chances.k,
         privacy=privacy.model_copy(update=_origin(provenance)),
         released=released,
     )
@@ -290,7 +337,11 @@ def build_release(
 
 
 def _ranking(
-    items: Sequence[str], estimate: Estimate, scale: Scale, labels: Mapping[str, str]
+    items: Sequence[str],
+    estimate: Estimate,
+    scale: Scale,
+    labels: Mapping[str, str],
+    chances: RankChances | None,
 ) -> tuple[RankedItem, ...]:
     columns: dict[str, list[Any]] = {
         "rank": [int(rank) if rank % 1 == 0 else rank for rank in estimate.rank.tolist()],
@@ -301,6 +352,16 @@ def _ranking(
         "rank_high": estimate.rank_high.tolist(),
         "group": estimate.groups.tolist(),
     }
+    if (sure := estimate.at_once) is not None:
+        columns["low_all"] = published(scale, sure.low).tolist()
+        columns["high_all"] = published(scale, sure.high).tolist()
+        columns["rank_low_all"] = sure.rank_low.tolist()
+        columns["rank_high_all"] = sure.rank_high.tolist()
+        if sure.better is not None:
+            columns["surely_above"] = surely_above(sure.better, estimate.order)
+    if chances is not None:
+        columns["p_best"] = chances.best.round(CHANCE_DECIMALS).tolist()
+        columns["p_top"] = chances.top.round(CHANCE_DECIMALS).tolist()
     return tuple(
         RankedItem(
             item=items[i],
@@ -326,27 +387,3 @@ def _warnings(provenance: Provenance, privacy: PrivacyRecord) -> Iterator[str]:
         yield SEEDED
     if provenance.bits is None:
         yield RECONSTRUCTED
-
-
-INDENT = "  "
-ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
-
-
-def json_text(value: Any, margin: str = "") -> str:
-    """Strict JSON of dicts, lists and scalars; keys in the order in which they are.
-
-    Raises:
-        ValueError: a number is infinite or not a number: JSON has no such.
-    """
-    inner = margin + INDENT
-    if isinstance(value, dict) and value:
-        lines = [f"{inner}{_scalar(key)}: {json_text(part, inner)}" for key, part in value.items()]
-        return "{\n" + ",\n".join(lines) + f"\n{margin}}}"
-    if isinstance(value, list) and value and isinstance(value[0], dict | list | str):
-        lines = [f"{inner}{json_text(part, inner)}" for part in value]
-        return "[\n" + ",\n".join(lines) + f"\n{margin}]"
-    return _scalar(value)
-
-
-def _scalar(value: Any) -> str:
-    return ENCODER.encode(value)  # `json.dumps` would make an encoder for every line

@@ -17,13 +17,14 @@ from hushrank.flows.guarantee.sentences import number
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.budget_text import alert_sentence, left_text, needed_text
 from hushrank.flows.release.release import Release
-from hushrank.flows.release.scale import WORDS
+from hushrank.flows.release.scale import WORDS, Scale
 from hushrank.flows.release.statistics import ReleasedRankings
-from hushrank.flows.release.wording import verdict
+from hushrank.flows.release.wording import certainty, verdict
 from hushrank.flows.report.changes import changes_between
 from hushrank.flows.report.downloads import downloads_of
 from hushrank.flows.report.policy import policy_of
 from hushrank.flows.report.rows import table_of
+from hushrank.flows.report.sure import sure_table_of
 from hushrank.flows.report.win_rates import win_rates_of
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.plain_text import shown as visible
@@ -79,6 +80,11 @@ def render_report(
         figures=figures,
         svgs=svgs,
         rates=win_rates_of(release),
+        sure=sure_table_of(release),
+        better="harder" if release.scale is Scale.DIFFICULTY else "better",
+        certainty=certainty(release),
+        at_once=release.says("low_all"),
+        chances=release.says("p_best"),
         verdict=verdict(release),
         words=WORDS[release.scale],
         table=table,

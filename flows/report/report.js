@@ -22,6 +22,10 @@
     return ends.length < 2 ? Infinity : Math.abs(ends[1] - ends[0]);
   };
   const last = (text) => numbers(text).at(-1);
+  const chance = (text) => {
+    const [percent] = numbers(text);
+    return text.startsWith("<") ? percent - 0.5 : text.startsWith(">") ? percent + 0.5 : percent;
+  };
   const orders = {
     place: () => (a, b) => a.place - b.place,
     text: (i) => (a, b) => byName.compare(a.texts[i], b.texts[i]),
@@ -30,6 +34,7 @@
       return one === other ? 0 : one - other;
     },
     ranks: (i) => (a, b) => a.best - b.best || last(a.texts[i]) - last(b.texts[i]),
+    chance: (i) => (a, b) => chance(b.texts[i]) - chance(a.texts[i]) || a.place - b.place,
     count: (i) => (a, b) => numbers(b.texts[i])[0] - numbers(a.texts[i])[0],
   };
 

@@ -18,13 +18,13 @@ from hushrank.flows.release.scale import (
     score_decimals,
     score_text,
 )
-from hushrank.flows.release.wording import rank_interval
+from hushrank.flows.release.wording import chance_text, rank_interval
 from hushrank.transforms.common.schema import Ties
 
 LONG = 1000  # rankings beyond this show their best and worst, the rest on request
 SHOWN_BEST, SHOWN_WORST = 50, 10
-LINE_BYTES = 750  # of a line with its drawing and its exact values, but for the item's name
-ROW_BYTES = 120  # of a line of the table on request, but for the item's name
+LINE_BYTES = 1_050  # of a line with its drawing and its exact values, but for the item's name
+ROW_BYTES = 160  # of a line of the table on request, but for the item's name
 MOST_TEXTS = 4  # of ticks of the table's axis
 AVERAGE = {Scale.WIN_SHARE: 50.0, Scale.ELO: MEAN_ELO}  # of items; 0 on other scales
 ROUNDING = 1e-9
@@ -38,8 +38,11 @@ class Row:
         identity: the item as in the rows, where people read a label instead; else empty.
         exact: score and interval with all digits.
         won: None where no count of wins is released.
+        sure: the interval that holds for all items at once; None where the release has none.
+        chance: of being the best; None where it is not known.
         low, at, high: percent of the axis.
-        goes_on: whether the interval leaves the axis at its lower end, and at its upper one.
+        low_all, high_all: the same of `sure`; None where there is none.
+        goes_on: whether the wider interval leaves the axis at its lower end, and at its upper one.
     """
 
     place: str
@@ -50,9 +53,13 @@ class Row:
     interval: str
     ranks: str
     won: str | None
+    sure: str | None
+    chance: str | None
     low: str
     at: str
     high: str
+    low_all: str | None
+    high_all: str | None
     goes_on: tuple[bool, bool]
     starts_group: bool
 
@@ -90,7 +97,7 @@ class RankingTable:
 def table_of(release: Release, room: int) -> RankingTable:
     """The table of a page that has `room` bytes for it."""
     rows = _rows_of(release)
-    ticks = _ticks_of(release.scale, axis_of(release.scale, release.ranking))
+    ticks = _ticks_of(release.scale, _axis(release))
     if len(rows) <= LONG and len(_that_fit(rows, room, LINE_BYTES)) == len(rows):
         return RankingTable(shown=rows, gap=None, full=[], ticks=ticks)
     ends = rows[:SHOWN_BEST] + rows[-SHOWN_WORST:]
@@ -101,8 +108,9 @@ def table_of(release: Release, room: int) -> RankingTable:
 def _rows_of(release: Release) -> list[Row]:
     """A line for each item, best first."""
     scale, wins = release.scale, release.released.wins_by_item()
-    axis, decimals = axis_of(scale, release.ranking), score_decimals(scale, release.ranking)
+    axis, decimals = _axis(release), score_decimals(scale, release.ranking)
     halves = release.privacy.ties is Ties.SPLIT
+    at_once = release.says("low_all")
     rows, group = [], None
     for place, line in zip(release.places(), release.ranking, strict=True):
         score = f"{score_text(scale, line.score, decimals)}{WORDS[scale].unit}"
@@ -116,15 +124,23 @@ def _rows_of(release: Release) -> list[Row]:
                 interval=interval_text(scale, line, decimals),
                 ranks=rank_interval(line),
                 won=None if wins is None else f"{wins[line.item]:,.{1 if halves else 0}f}",
+                sure=interval_text(scale, line.at_once, decimals) if at_once else None,
+                chance=chance_text(line.p_best) if release.says("p_best") else None,
                 low=f"{axis.percent(line.low):.1f}",
                 at=f"{axis.percent(line.score):.1f}",
                 high=f"{axis.percent(line.high):.1f}",
-                goes_on=(line.low < axis.low, line.high > axis.high),
+                low_all=f"{axis.percent(line.at_once.low):.1f}" if at_once else None,
+                high_all=f"{axis.percent(line.at_once.high):.1f}" if at_once else None,
+                goes_on=(line.at_once.low < axis.low, line.at_once.high > axis.high),
                 starts_group=line.group != group,
             )
         )
         group = line.group
     return rows
+
+
+def _axis(release: Release) -> Axis:
+    return axis_of(release.scale, [line.at_once for line in release.ranking])
 
 
 def _ticks_of(scale: Scale, axis: Axis) -> list[TickMark]:

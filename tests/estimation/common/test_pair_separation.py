@@ -14,15 +14,20 @@ from hushrank.estimation.common.pair_separation import (
     separate_intervals,
     separate_pairs,
 )
-from hushrank.estimation.common.uncertainty import separate_ranks
+from hushrank.estimation.common.uncertainty import EndsAt, separate_ranks
 
 VALUES = arrays(np.float64, st.integers(1, 8), elements=st.integers(-3, 3).map(float))
 
 
+def no_ends(values: np.ndarray) -> EndsAt:
+    """Intervals that say nothing."""
+    return lambda _: (np.full(len(values), -np.inf), np.full(len(values), np.inf))
+
+
 @given(VALUES, st.floats(0, 5))
 def test_a_constant_margin_gives_what_separate_ranks_gives(values: np.ndarray, by: float) -> None:
-    expected = separate_ranks(values, lambda x, y: np.full_like(x, by))
-    found = separate_pairs(values, values[:, np.newaxis] - values > by)
+    expected = separate_ranks(values, lambda _: lambda x, y: np.full_like(x, by), no_ends(values))
+    found = separate_pairs(values, lambda _: values[:, np.newaxis] - values > by, no_ends(values))
     for name in ("rank_low", "rank_high", "groups"):
         assert (getattr(found, name) == getattr(expected, name)).all()
 
@@ -31,7 +36,7 @@ def test_a_constant_margin_gives_what_separate_ranks_gives(values: np.ndarray, b
 def test_any_relation_gives_consistent_ranks_and_groups(values: np.ndarray, seed: int) -> None:
     larger = values[:, np.newaxis] > values
     better = larger & (np.random.default_rng(seed).random(larger.shape) < 0.5)
-    found = separate_pairs(values, better)
+    found = separate_pairs(values, lambda _: better, no_ends(values))
     ranks = mean_ranks(values)
     assert (found.rank_low <= ranks).all()
     assert (ranks <= found.rank_high).all()
@@ -41,8 +46,9 @@ def test_any_relation_gives_consistent_ranks_and_groups(values: np.ndarray, seed
 
 
 def test_better_must_mean_larger() -> None:
+    values, better = np.array([1.0, 2.0]), np.array([[False, True], [False, False]])
     with pytest.raises(ValueError, match="smaller value"):
-        separate_pairs(np.array([1.0, 2.0]), np.array([[False, True], [False, False]]))
+        separate_pairs(values, lambda _: better, no_ends(values))
 
 
 def test_variance_of_differences() -> None:
@@ -61,7 +67,8 @@ def test_intervals_give_what_their_relation_of_pairs_gives(values: np.ndarray, s
     rng = np.random.default_rng(seed)
     below, above = (rng.choice([0.0, 0.5, 1.0, np.inf], len(values)) for _ in range(2))
     low, high = values - below, values + above
-    expected = separate_pairs(values, low[:, np.newaxis] > high)
-    found = separate_intervals(values, low, high)
+    expected = separate_pairs(values, lambda _: low[:, np.newaxis] > high, lambda _: (low, high))
+    found = separate_intervals(values, lambda _: (low, high))
+    assert (found.at_once.better == expected.at_once.better).all()
     for name in ("rank_low", "rank_high", "groups"):
         assert (getattr(found, name) == getattr(expected, name)).all()

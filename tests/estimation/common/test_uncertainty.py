@@ -99,6 +99,14 @@ def test_a_tail_outside_its_range_is_refused(tail):
         quantile(np.array(0.5), tail, NoiseKind.LAPLACE, 1)
 
 
+def no_ends(values):
+    return lambda _: (np.full(len(values), -np.inf), np.full(len(values), np.inf))
+
+
+def constant(by):
+    return lambda x, y: np.full(x.shape, by)
+
+
 def every_pair(values, margin):
     """Rank intervals and groups by definition: all pairs, one after the other."""
     n = len(values)
@@ -126,7 +134,7 @@ def test_ranks_and_groups_are_those_of_every_pair(values, noise, sampling):
     def margin(x, y):
         return noise + sampling * np.sqrt(np.maximum(x + y, 0))
 
-    found = separate_ranks(values, margin)
+    found = separate_ranks(values, lambda _: margin, no_ends(values))
     low, high, groups = every_pair(values, margin)
     assert found.rank_low.tolist() == low
     assert found.rank_high.tolist() == high
@@ -134,7 +142,8 @@ def test_ranks_and_groups_are_those_of_every_pair(values, noise, sampling):
 
 
 def test_an_item_joins_a_group_only_if_it_cannot_be_told_from_any_member():
-    found = separate_ranks(np.array([6.0, 10.0, 1.0, 8.0]), lambda x, y: np.full(x.shape, 3.0))
+    values = np.array([6.0, 10.0, 1.0, 8.0])
+    found = separate_ranks(values, lambda _: constant(3.0), no_ends(values))
     assert found.groups.tolist() == [2, 1, 3, 1]  # 10 and 8; 6 is near 8 only; 1 is near nobody
     assert found.rank_low.tolist() == [2, 1, 4, 1]
     assert found.rank_high.tolist() == [3, 2, 4, 3]
@@ -142,7 +151,8 @@ def test_an_item_joins_a_group_only_if_it_cannot_be_told_from_any_member():
 
 def test_many_items_need_little_memory_and_no_table_of_pairs():
     n = 200_000
-    found = separate_ranks(np.arange(n) * 1.0, lambda x, y: np.full(x.shape, 0.5))
+    values = np.arange(n) * 1.0
+    found = separate_ranks(values, lambda _: constant(0.5), no_ends(values))
     assert (found.groups == np.arange(n, 0, -1)).all()  # a table would take 40 GB
 
 

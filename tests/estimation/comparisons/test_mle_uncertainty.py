@@ -19,7 +19,6 @@ from hushrank.estimation.common.matrices import PairCounts
 from hushrank.estimation.comparisons.mle_uncertainty import (
     mle_errors,
     rank_by_scores,
-    simultaneous_ranks,
 )
 from hushrank.estimation.comparisons.perturbed_mle import (
     MleSettings,
@@ -95,7 +94,7 @@ def coverage(survey: Survey, releases: int, design: Floats | None = None) -> Cov
         scores = perturbed_mle(counts, mechanism, bits)
         errors = mle_errors(scores, mechanism, design)
         ranked = rank_by_scores(scores, mechanism, design)
-        together = simultaneous_ranks(scores, mechanism, design)
+        together = ranked.at_once
         ranks = mean_ranks(truth)
         count.scores += int(((errors.low <= truth) & (truth <= errors.high)).sum())
         count.ranks += int(((ranked.rank_low <= ranks) & (ranks <= ranked.rank_high)).sum())
@@ -221,5 +220,5 @@ def test_noise_beyond_all_information_teaches_nothing_and_says_so(epsilon):
     assert (estimate.rank_high == 4).all()
     assert np.isneginf(estimate.low).all()
     assert np.isposinf(estimate.high).all()
-    ranks = simultaneous_ranks(scores, mechanism)
+    ranks = estimate.at_once
     assert (ranks.rank_high == 4).all()

@@ -39,10 +39,13 @@ def test_keys_are_those_of_the_contract_in_a_fixed_order():
     content = written(make_release(n_top=2))
     assert list(content) == [
         *("release_id", "created", "name", "job", "method", "code_version", "safe"),
-        *("informative", "warnings", "scale", "unit", "ranking", "top_k", "privacy", "released"),
+        *("informative", "warnings", "scale", "unit", "ranking", "top_k", "top"),
+        *("privacy", "released"),
     ]
     assert list(content["ranking"][0]) == [
         *("item", "rank", "score", "low", "high", "rank_low", "rank_high", "group"),
+        *("low_all", "high_all", "rank_low_all", "rank_high_all", "surely_above"),
+        *("p_best", "p_top"),
     ]
     assert list(content["privacy"]) == [
         *("unit", "adjacency", "epsilon", "delta", "rho", "mechanism", "noise_scale"),

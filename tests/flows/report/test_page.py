@@ -23,9 +23,10 @@ from hushrank.flows.release.axis import axis_of
 from hushrank.flows.release.publish import ranking_csv
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, Scale, interval_text, score_text
-from hushrank.flows.release.wording import rank_interval, verdict
+from hushrank.flows.release.wording import certainty, chance_text, rank_interval, verdict
 from hushrank.flows.report.page import render_report, runs_left
 from hushrank.flows.report.plots import noise_half_width
+from hushrank.flows.report.sure import sure_table_of
 from hushrank.flows.report.win_rates import win_rates_of
 from hushrank.privacy.units import NoiseKind
 from hushrank.transforms.common.schema import Ties
@@ -193,7 +194,8 @@ def test_the_table_is_the_ranking():
     release = RELEASES["plain"]
     header, *rows = Page(render_report(release)).tables[0]
     assert header == [
-        *("Place", "Item", "Share won", "95 % interval", "", "Rank", "Noisy wins"),
+        *("Place", "Item", "Share won", "95 % interval", "All at once", "", "Rank"),
+        *("Chance best", "Noisy wins"),
     ]
     expected = [
         [
@@ -201,8 +203,10 @@ def test_the_table_is_the_ranking():
             line.item,
             f"{score_text(Scale.WIN_SHARE, line.score, 0)} %",
             interval_text(Scale.WIN_SHARE, line, 0),
+            interval_text(Scale.WIN_SHARE, line.at_once, 0),
             "",
             rank_interval(line),
+            chance_text(line.p_best),
             f"{release.released.wins[line.item]:,}",
         ]
         for place, line in zip(release.places(), release.ranking, strict=True)
@@ -226,6 +230,7 @@ def numbers_allowed(release: Release) -> set[str]:
     lines = [
         f"{score_text(release.scale, line.score, decimals)}"
         f" {interval_text(release.scale, line, decimals)} {rank_interval(line)}"
+        f" {interval_text(release.scale, line.at_once, decimals)} {chance_text(line.p_best)}"
         for line in release.ranking
         for decimals in (0, 1, 2)
     ]
@@ -233,10 +238,13 @@ def numbers_allowed(release: Release) -> set[str]:
         *(release.to_json(), *lines, *release.places()),
         *(f"{won:,} {won:,.1f}" for won in wins),
         *(f"{value:.6g} {math.sqrt(max(value, 0)):.6g}" for value in values),
-        f"{len(release.ranking)}",
+        f"{len(release.ranking)} {release.top} {certainty(release)} {sure_table_of(release)}",
         "95",  # the level
         WORDS[release.scale].explanation,
-        *(text for _, text in axis_of(release.scale, release.ranking).ticks),
+        *(
+            text
+            for _, text in axis_of(release.scale, [line.at_once for line in release.ranking]).ticks
+        ),
         ranking_csv(release).replace(",", " "),  # which the exact values are of
         *rates,
         "20 November 2026, 02:00",
@@ -306,7 +314,7 @@ def test_item_names_are_text_and_never_markup():
     shown = {row[1] for row in page.tables[0][1:]}
     assert shown == set(names)
     assert "&lt;script&gt;alert(1)" in re.search(r"<svg viewBox.*</svg>", html, re.DOTALL)[0]
-    assert page.words().count("$x_1$") == 5  # verdict, table and plot, each with exact values
+    assert page.words().count("$x_1$") == 7  # verdict, three tables and plot, two with exact values
 
 
 def test_the_verdict_leads_and_warnings_follow():
@@ -324,7 +332,8 @@ def test_nothing_is_claimed_where_nothing_can_be_learned():
     assert "Nothing useful can be learned from this release." in page.words()
     for row in page.tables[0][1:]:
         assert row[2:4] == ["unknown", "0–100"]
-        assert row[5] == "1–6"
+        assert row[4] == "0–100"
+        assert row[6] == "1–6"
 
 
 def test_exact_counts_are_not_called_noisy():
@@ -337,7 +346,7 @@ def test_exact_counts_are_not_called_noisy():
 def test_the_guarantee_is_a_table_and_sentences():
     release = RELEASES["plain"]
     page = Page(render_report(release))
-    facts = dict(page.tables[1])
+    facts = dict(next(table for table in page.tables if table[0][0] == "Protected unit"))
     assert facts["Protected unit"] == "user: one person, all their answers"
     assert facts["Adjacency"] == "replace-one: replaced by any other"
     assert (facts["Epsilon"], facts["Noise scale"]) == ("2", "12")
@@ -392,7 +401,7 @@ def test_a_long_ranking_shows_both_ends_and_the_rest_on_request():
 def test_hundreds_of_items_stand_in_one_table_and_in_one_plot():
     release = make_release(items=[f"item {i}" for i in range(300)], wins=list(range(0, 30000, 100)))
     html = render_report(release, BALANCE)
-    assert len(html.encode()) < 600_000
+    assert len(html.encode()) < 750_000
     rows = Page(html).tables[0][1:]
     assert [row[1] for row in rows] == [line.item for line in release.ranking]
     assert html.count('<circle cx="') == 300
@@ -417,7 +426,7 @@ def test_every_line_and_every_dot_says_its_numbers_as_the_table_of_the_release_h
 def test_dots_and_bars_of_the_table_are_where_the_numbers_are():
     release = RELEASES["scores"]
     html = render_report(release)
-    axis = axis_of(release.scale, release.ranking)
+    axis = axis_of(release.scale, [line.at_once for line in release.ranking])
     drawn = re.findall(
         r'<line class="range" x1="([\d.]+)%" x2="([\d.]+)%"[^>]*/><circle cx="([\d.]+)%"', html
     )
@@ -425,13 +434,17 @@ def test_dots_and_bars_of_the_table_are_where_the_numbers_are():
     for line, ends in zip(release.ranking, drawn, strict=True):
         expected = [axis.percent(value) for value in (line.low, line.high, line.score)]
         assert [float(end) for end in ends] == pytest.approx(expected, abs=0.051)
-    span = [float(end) for each in drawn for end in each]
+    wide = re.findall(r'<line class="all" x1="([\d.]+)%" x2="([\d.]+)%"', html)
+    for line, ends in zip(release.ranking, wide, strict=True):
+        expected = [axis.percent(value) for value in (line.low_all, line.high_all)]
+        assert [float(end) for end in ends] == pytest.approx(expected, abs=0.051)
+    span = [float(end) for each in wide for end in each]
     assert max(span) - min(span) > 90  # the axis fits them
 
 
 def test_an_open_interval_leaves_the_axis_under_an_arrow():
     release = RELEASES["scores"]
-    first = release.ranking[0].model_copy(update={"high": math.inf})
+    first = release.ranking[0].model_copy(update={"high_all": math.inf})
     html = render_report(release.model_copy(update={"ranking": (first, *release.ranking[1:])}))
     assert html.count("›</text>") == 1
     assert html.count("‹</text>") == 0
@@ -447,7 +460,7 @@ def test_thousands_of_items_stay_below_one_megabyte():
 
 
 def test_hundreds_of_items_have_their_table_and_one_file_in_the_page():
-    names = [f"a video with a name of some length, number {i}" for i in range(1500)]
+    names = [f"a video with a name of some length, number {i}" for i in range(1100)]
     wins = np.linspace(0, 40_000, len(names)).astype(int).tolist()
     html = render_report(make_release(items=names, wins=wins), BALANCE)
     assert len(html.encode()) < 1_000_000
@@ -457,7 +470,8 @@ def test_hundreds_of_items_have_their_table_and_one_file_in_the_page():
 
 def test_the_matrix_is_a_table_too():
     release = RELEASES["pairs"]
-    header, *rows = Page(render_report(release)).tables[2]
+    tables = Page(render_report(release)).tables
+    header, *rows = next(table for table in tables if table[0][0] == "Wins of … over")
     assert header == ["Wins of … over", *(line.item for line in release.ranking)]
     position = {item: i for i, item in enumerate(release.released.items)}
     for name, *cells in rows:

@@ -65,6 +65,7 @@ def normal(line: str) -> str:
         line = line.replace(city, "CITY")
     line = re.sub(r"\d+(\.\d+)?", "#", line)
     line = re.sub(r"#–#", "#", line)  # a rank of its own or several, an interval
+    line = re.sub(r"[<>]#", "#", line)  # a chance
     return re.sub(r"\s+", " ", line.replace("#=", "#")).strip()
 
 

@@ -1,0 +1,66 @@
+"""What a release says is sure of all items at once, and how probable ranks are.
+
+All of it is computed from what was released, and one relation is behind it all: which items are
+surely better than which (`estimation.common.uncertainty.AllAtOnce`). A release holds the relation
+as text, a line for each item: `3..7 9` are lines of the ranking, counted from 1.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushrank.estimation.common.chances import RankChances, rank_chances
+from hushrank.estimation.common.estimate import Estimate
+
+MANY = 30  # items of which the best few are more than FEW_TOP
+FEW_TOP, MANY_TOP = 3, 10
+CHANCE_DECIMALS = 4
+TO = ".."
+
+
+def chances_of(estimate: Estimate, n_top: int | None) -> RankChances | None:
+    """Chances of ranks; None where the estimate says nothing, or not how far it may be off.
+
+    Args:
+        estimate: of at least 2 items.
+        n_top: how many are the best few; None: 3, of 30 items or more 10, but never all.
+    """
+    if estimate.errors is None or not estimate.informative:
+        return None
+    n = estimate.n_items
+    few = min(FEW_TOP if n < MANY else MANY_TOP, n - 1)
+    return rank_chances(estimate.errors, few if n_top is None else n_top)
+
+
+def surely_above(better: NDArray[np.bool_], order: NDArray[np.intp]) -> list[str]:
+    """Of each item, in catalogue order, the lines of the ranking that it is surely better than.
+
+    Args:
+        better: shape (n, n), in catalogue order.
+        order: shape (n,), items from best to worst.
+    """
+    return [_ranges(np.flatnonzero(row[order]) + 1) for row in better]
+
+
+def _ranges(lines: NDArray[np.intp]) -> str:
+    """`3..7 9` of ascending numbers."""
+    runs = np.split(lines, np.flatnonzero(np.diff(lines) > 1) + 1)
+    texts = (f"{run[0]}" if len(run) == 1 else f"{run[0]}{TO}{run[-1]}" for run in runs if len(run))
+    return " ".join(texts)
+
+
+def better_lines(texts: Sequence[str]) -> NDArray[np.bool_]:
+    """The relation again, shape (n, n), lines in the order of the ranking.
+
+    Raises:
+        ValueError: a text is not made of ranges of lines.
+    """
+    better = np.zeros((len(texts), len(texts)), np.bool_)
+    for row, text in zip(better, texts, strict=True):
+        for run in text.split():
+            first, _, last = run.partition(TO)
+            row[int(first) - 1 : int(last or first)] = True
+    return better
