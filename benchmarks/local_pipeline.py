@@ -51,7 +51,7 @@ def make(folder: Path, answers: int) -> None:
 
 def run(folder: Path, per_user: bool) -> Taken:
     """One reduction."""
-    from hushrank.pipelines.reduce import reduce_private
+    from hushrank.pipelines.reduce import reduce
     from hushrank.pipelines.reduce.private_job import ReduceAnswers
     from hushrank.privacy.keyed_hash import SecretKey
     from hushrank.privacy.randomness import system_bits
@@ -82,7 +82,7 @@ def run(folder: Path, per_user: bool) -> Taken:
             key=SecretKey.draw(system_bits()),
             confidential=confidential,
         )
-        return taken_by(lambda: reduce_private.run(job))
+        return taken_by(lambda: reduce.run(job))
 
 
 def main() -> None:

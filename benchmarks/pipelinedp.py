@@ -68,7 +68,7 @@ def hushrank(path: Path) -> Callable[[], float]:
 
     from hushrank.estimation.common.central_noise import calibrate_pair_counts, release_pair_counts
     from hushrank.estimation.common.matrices import PairCounts
-    from hushrank.pipelines.reduce import reduce_comparisons
+    from hushrank.pipelines.reduce import reduce
     from hushrank.pipelines.reduce.reduction_job import EXACT_FILE, ReduceComparisons, Statistic
     from hushrank.privacy.keyed_hash import SecretKey
     from hushrank.privacy.randomness import system_bits
@@ -104,7 +104,7 @@ def hushrank(path: Path) -> Callable[[], float]:
                 key=SecretKey.draw(system_bits()),
                 confidential=confidential,
             )
-            reduce_comparisons.run(job)
+            reduce.run(job)
             with np.load(f"{confidential}/{EXACT_FILE}") as arrays:
                 counts = PairCounts(arrays["counts"])
         calibration = calibrate_pair_counts(params, counts.n_items)

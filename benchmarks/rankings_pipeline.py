@@ -71,7 +71,7 @@ def make(folder: Path, rankings: int) -> None:
 
 def run(folder: Path, form: str) -> Taken:
     """One reduction."""
-    from hushrank.pipelines.reduce import reduce_rankings
+    from hushrank.pipelines.reduce import reduce
     from hushrank.pipelines.reduce.rankings_job import ReduceRankings
     from hushrank.privacy.keyed_hash import SecretKey
     from hushrank.privacy.randomness import system_bits
@@ -100,7 +100,7 @@ def run(folder: Path, form: str) -> Taken:
             key=SecretKey.draw(system_bits()),
             confidential=confidential,
         )
-        return taken_by(lambda: reduce_rankings.run(job))
+        return taken_by(lambda: reduce.run(job))
 
 
 def loop(rankings: list[list[int]]) -> dict[tuple[int, int], int]:

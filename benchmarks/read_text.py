@@ -68,7 +68,7 @@ def read(path: Path) -> int:
     valid = 0
     for split in plan_files(list_files([str(path)]), COLUMNS):
         for batch in read_batches(split):
-            valid += len(encode_comparisons(batch.rows, COLUMNS, CATALOGUE, KEYED_HASH).comparisons)
+            valid += len(encode_comparisons(batch.rows, COLUMNS, CATALOGUE, KEYED_HASH).rows)
     return valid
 
 

@@ -89,7 +89,7 @@ def hushrank(folder: Path, max_contributions: int | None) -> Callable[[], int]:
     """Exact counts, up to the point where noise would be added."""
     import numpy as np
 
-    from hushrank.pipelines.reduce import reduce_comparisons
+    from hushrank.pipelines.reduce import reduce
     from hushrank.pipelines.reduce.reduction_job import EXACT_FILE, ReduceComparisons, Statistic
     from hushrank.privacy.keyed_hash import SecretKey
     from hushrank.privacy.randomness import system_bits
@@ -116,7 +116,7 @@ def hushrank(folder: Path, max_contributions: int | None) -> Callable[[], int]:
                 key=SecretKey.draw(system_bits()),
                 confidential=confidential,
             )
-            reduce_comparisons.run(job)
+            reduce.run(job)
             with np.load(f"{confidential}/{EXACT_FILE}") as arrays:
                 return int(arrays["counts"].sum())
 

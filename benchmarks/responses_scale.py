@@ -51,7 +51,7 @@ def make(people: int, order: str, folder: Path) -> None:
 
 def reduce(folder: Path) -> Taken:
     """Reduce the log once."""
-    from hushrank.pipelines.reduce.reduce_responses import run
+    from hushrank.pipelines.reduce.reduce import run
     from hushrank.pipelines.reduce.responses_job import ReduceResponses
     from hushrank.privacy.keyed_hash import SecretKey
     from hushrank.privacy.randomness import system_bits

@@ -115,9 +115,9 @@ class StageClock:
 @contextmanager
 def noticing_bounds(clock: StageClock) -> Iterator[None]:
     """End the stage of reading when the first partition arrives to be bounded."""
-    from hushrank.pipelines.reduce import reduce_comparisons
+    from hushrank.pipelines.reduce import reduce
 
-    bounding = reduce_comparisons._Bound
+    bounding = reduce._Bound
     process, seen = bounding.process, []
 
     def noticed(self: object, element: object) -> object:
@@ -140,7 +140,7 @@ def hushrank(max_contributions: int | None, folder: Path) -> Callable[[StageCloc
     from hushrank.estimation.common.central_noise import calibrate_win_counts, release_win_counts
     from hushrank.estimation.common.matrices import WinCounts
     from hushrank.pipelines.engine import options
-    from hushrank.pipelines.reduce import reduce_comparisons
+    from hushrank.pipelines.reduce import reduce
     from hushrank.pipelines.reduce.reduction_job import EXACT_FILE, ReduceComparisons, Statistic
     from hushrank.privacy.keyed_hash import SecretKey
     from hushrank.privacy.randomness import system_bits
@@ -182,7 +182,7 @@ def hushrank(max_contributions: int | None, folder: Path) -> Callable[[StageCloc
                 confidential=confidential,
             )
             with noticing_bounds(clock):
-                reduce_comparisons.run(job)
+                reduce.run(job)
             clock.end("bound, count" if bounded else "read, encode, count")
             with np.load(f"{confidential}/{EXACT_FILE}") as arrays:
                 counts = WinCounts(arrays["counts"])

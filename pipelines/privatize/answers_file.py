@@ -26,7 +26,13 @@ from hushrank.transforms.common.epsilons import (
 from hushrank.transforms.common.randomisation import Randomisation
 from hushrank.transforms.common.schema import InputError, Ties, is_text, items_in
 from hushrank.transforms.comparisons.privatize import privatize
-from hushrank.transforms.comparisons.true_answers import Answers, encode_answers, share_epsilons
+from hushrank.transforms.comparisons.true_answers import (
+    Answers,
+    People,
+    encode_answers,
+    first_answers,
+    share_epsilons_of_kept,
+)
 from hushrank.transforms.storage.files import FileFormat, InputFile, check_files
 from hushrank.transforms.storage.read import Split, plan_splits, read_batches
 
@@ -70,8 +76,11 @@ def privatize_file(
     catalogue, as_text = _items(splits, columns)
     keyed_hash = KeyedHash(bits.take(KEY_BYTES))
     answers, reasons = _answers(splits, columns, catalogue, epsilons, keyed_hash, bits, shares)
-    if shares.meet:
-        answers, _ = share_epsilons(answers, shares, keyed_hash)
+    if shares.max_contributions is not None:
+        kept = first_answers(answers, shares.max_contributions, keyed_hash)
+        answers, _ = share_epsilons_of_kept(kept, per_user=shares.per_user)
+    elif shares.per_user:
+        answers = People.of([answers]).share(answers)
     answers = answers.take(np.argsort(bits.words(len(answers))))
     table = _table(answers, columns, catalogue, as_text=as_text, bits=bits)
     with new_row_file(target, table.schema, format_) as write:
@@ -112,8 +121,10 @@ def _answers(
                 batch.rows, columns, catalogue, epsilons, table,
                 keyed_hash if shares.meet else None, Ties.RANDOM, bits,
             )  # fmt: skip
-            parts.append(encoded.answers)
-            rejects = [*batch.rejects, *encoded.rejects]
+            parts.append(encoded.rows)
+            rejects = [*batch.rejects]
+            if encoded.rejects is not None:
+                rejects.append(encoded.rejects)
             if batch.malformed:
                 rejects.append(text_of_rejects(batch.malformed, split.schema))
             for rejected in rejects:

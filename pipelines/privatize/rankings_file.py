@@ -39,11 +39,12 @@ from hushrank.transforms.rankings.private_rankings import PrivateRankings, rando
 from hushrank.transforms.rankings.ranking_blobs import (
     blob_of_pieces,
     blob_of_rankings,
-    pieces_of_blobs,
-    rankings_of_blobs,
+    pieces_of_blob,
+    rankings_of_blob,
 )
 from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
 from hushrank.transforms.rankings.rankings import (
+    Pieces,
     Rankings,
     assemble,
     encode_lists,
@@ -175,7 +176,7 @@ class _Work:
                 rows, self.columns, catalogue, self.epsilons, table, None, len(catalogue)
             )
             self._note(lists.rejects)
-            own = lists.rankings  # each is whole, so where it waits is drawn at random
+            own = lists.rows  # each is whole, so where it waits is drawn at random
             owner = self.bits.words((len(own), 2))
             met = Rankings(own.items, own.lengths, own.epsilon, owner)
             for share, rankings in split_rankings(met, n_shares):
@@ -183,7 +184,7 @@ class _Work:
             return
         ranks = encode_ranks(rows, self.columns, catalogue, self.epsilons, table, keyed_hash)
         self._note(ranks.rejects)
-        for share, pieces in split_pieces(ranks.pieces, n_shares):
+        for share, pieces in split_pieces(ranks.rows, n_shares):
             yield share, blob_of_pieces(pieces)
 
     def _note(self, rejects: pa.Table | None) -> None:
@@ -204,12 +205,13 @@ class _Work:
 
     def _whole(self, blobs: list[bytes]) -> Rankings:
         if isinstance(self.columns, ListColumns):
-            return rankings_of_blobs(blobs)
-        n_items = len(self.known.catalogue)
+            return Rankings.concatenated([rankings_of_blob(blob) for blob in blobs])
+        catalogue = self.known.catalogue
+        pieces = Pieces.concatenated([pieces_of_blob(blob) for blob in blobs])
         coins = self.bits if self.form.break_ties else None
-        found = assemble(pieces_of_blobs(blobs), n_items, n_items, coins)
-        self.reasons.update(found.reason)
-        return found.rankings
+        found = assemble(pieces, catalogue, len(catalogue), coins)
+        self._note(found.rejects)
+        return found.rows
 
     def _table(self, private: PrivateRankings, contest: str, numbered: int) -> pa.Table:
         """Rows of private rankings; `numbered` rankings have been written before."""

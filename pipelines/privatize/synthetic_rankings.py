@@ -93,18 +93,17 @@ def _of_file(
     for rows in _rows(splits, columns.user, person):
         if isinstance(columns, ListColumns):
             found = encode_lists(rows, columns, catalogue, epsilons, None, None, n_items)
-            lists.append(found.rankings)
+            lists.append(found.rows)
             _refuse(found.rejects)
         else:
             ranks = encode_ranks(rows, columns, catalogue, epsilons, None, keyed_hash)
-            pieces.append(ranks.pieces)
+            pieces.append(ranks.rows)
             _refuse(ranks.rejects)
     if isinstance(columns, ListColumns):
         return Rankings.concatenated(lists)
-    assembled = assemble(Pieces.concatenated(pieces), n_items, n_items, None)
-    if assembled.reason:
-        raise ValueError(f"{assembled.reason[0]}. Correct the file.")
-    return assembled.rankings
+    assembled = assemble(Pieces.concatenated(pieces), catalogue, n_items, None)
+    _refuse(assembled.rejects)
+    return assembled.rows
 
 
 def _rows(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable
 
 import pyarrow as pa
 
@@ -15,8 +14,6 @@ from hushrank.pipelines.reduce.reduction_job import (
     TALLY_FILE,
 )
 from hushrank.privacy.bits_used import BitsUsed
-from hushrank.transforms.common.encode import text_of_rejects
-from hushrank.transforms.storage.read import ReadBatch, Split
 from hushrank.transforms.storage.write import parquet_bytes, read_whole, write_whole
 
 
@@ -25,32 +22,6 @@ def set_aside(folder: str, source: str, table: pa.Table) -> None:
     table = table.append_column("source", pa.array([source] * len(table), pa.string()))
     name = hashlib.sha256(source.encode()).hexdigest()[:24]
     write_whole(f"{folder}/{REJECTS_FOLDER}/{name}.parquet", parquet_bytes(table))
-
-
-def set_batch_aside(
-    folder: str, split: Split, number: int, batch: ReadBatch, rejects: Iterable[pa.Table]
-) -> dict[str, int]:
-    """Keep the rows of a batch that broke a rule, and its lines that are no rows.
-
-    Args:
-        folder: the confidential folder.
-        split: where the batch was read.
-        number: of the batch within it.
-        batch: as it was read.
-        rejects: its rows that broke a rule, each table with a column `reason`.
-
-    Returns:
-        What the batch adds to the tally of rows.
-    """
-    tables = [*batch.rejects, *rejects]
-    if batch.malformed:
-        tables.append(text_of_rejects(batch.malformed, split.schema))
-    for part, table in enumerate(tables):
-        set_aside(folder, f"{split.name}#{number}.{part}", table)
-    return {
-        "rows_read": len(batch.rows) + len(batch.malformed) + sum(map(len, batch.rejects)),
-        "rows_rejected": sum(map(len, tables)),
-    }
 
 
 def write_tally(folder: str, tally: dict[str, int]) -> None:

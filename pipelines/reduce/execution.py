@@ -11,13 +11,13 @@ import tempfile
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Protocol
+from typing import IO, TYPE_CHECKING
 
 from hushrank.pipelines.engine.allocator import keep_freed_memory
 from hushrank.pipelines.engine.memory_plan import MemoryPlan
 from hushrank.pipelines.engine.runner import Engine, Runner
 from hushrank.pipelines.reduce.confidential_area import has_rejects, is_reduced
-from hushrank.pipelines.reduce.reduction_job import REJECTS_FOLDER
+from hushrank.pipelines.reduce.reduction_job import REJECTS_FOLDER, Reduction
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.engine import in_process
 from hushrank.transforms.engine.beam import beam
@@ -29,30 +29,6 @@ if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
 Build = Callable[[beam.Pipeline, SpillFile | None], None]
-
-
-class Reduction(Protocol):
-    """What every reduction says about itself."""
-
-    @property
-    def confidential(self) -> str:
-        """Folder for everything that holds private data."""
-        ...
-
-    @property
-    def fail_on_bad_rows(self) -> bool:
-        """Whether a row that breaks a rule stops the run."""
-        ...
-
-    @property
-    def memory_limit(self) -> int:
-        """Bytes that it may take on one machine."""
-        ...
-
-    @property
-    def engine(self) -> Engine:
-        """Where its graph runs."""
-        ...
 
 
 def execute(job: Reduction, build: Build) -> None:

@@ -17,20 +17,18 @@ from hushrank.pipelines.reduce.reduction_job import (
     REJECTS_FOLDER,
     TALLY_FILE,
 )
-from hushrank.pipelines.reduce.responses_job import ReduceResponses
 
 if TYPE_CHECKING:
     from hushrank.pipelines.reduce.reduce import Job
 
 INPUT, REJECTS = "the input", f"{REJECTS_FOLDER}/"
-# Files that stages touch, by the names that all reductions give their stages.
-READ_FROM_FILES = dict.fromkeys(("Read", "ReadEncode", "SetAside"), (INPUT,))
+# Files that stages touch: `pipelines.reduce.reduce` names the stages of every reduction.
+READ_FROM_FILES = dict.fromkeys(("ReadEncode", "SetAside"), (INPUT,))
 WRITTEN_TO_FILES = {
-    **dict.fromkeys(("Read", "Encode", "ReadEncode", "SetAside", "Privatise"), (REJECTS,)),
-    **dict.fromkeys(("WriteCounts", "WriteSums", "WriteMeasurements"), (EXACT_FILE,)),
+    **dict.fromkeys(("ReadEncode", "Bound", "SetAside"), (REJECTS,)),
+    "WriteCounts": (EXACT_FILE,),
     "WriteTally": (BITS_FILE, TALLY_FILE),
 }
-RANDOMISING = ("Share", "Privatise", "Randomise")  # where people's rows meet first
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,9 +58,6 @@ def stages(job: Job) -> list[Stage]:
     pipeline.visit(visitor)
     before: dict[str, list[str]] = {name: [] for name in visitor.names}
     after: dict[str, list[str]] = {name: [] for name in visitor.names}
-    written = dict(WRITTEN_TO_FILES)
-    if isinstance(job, ReduceResponses):  # answers that contradict each other
-        written["Bound"] = (REJECTS,)
     for source, target in dict.fromkeys(visitor.edges):
         before[target].append(source)
         after[source].append(target)
@@ -70,7 +65,7 @@ def stages(job: Job) -> list[Stage]:
         Stage(
             name,
             (*READ_FROM_FILES.get(name, ()), *before[name]),
-            (*after[name], *written.get(name, ())),
+            (*after[name], *WRITTEN_TO_FILES.get(name, ())),
         )
         for name in visitor.names
     ]
@@ -78,7 +73,7 @@ def stages(job: Job) -> list[Stage]:
 
 def randomising_stage(names: list[str]) -> str:
     """Of a graph that randomises answers, the stage after which they are private."""
-    return next((name for name in names if name in RANDOMISING), "ReadEncode")
+    return "Bound" if "Bound" in names else "ReadEncode"
 
 
 class _Stages(PipelineVisitor):

@@ -1,27 +1,64 @@
-"""Run whatever reduction a job asks for."""
+"""The graph of every reduction: read, encode, meet by owner, bound, count, write.
+
+Everything here is left of the trust boundary. What it writes (exact arrays, rows that broke a rule,
+tallies) goes to the confidential folder and nowhere else; it keeps no Beam metrics and logs
+nothing, because a row count is private data too. Noise on exact counts is drawn afterwards, in one
+place, once: an engine that retries a bundle can then never draw a second noisy copy, and a failure
+while reading costs no budget. Where answers are privatised one by one, only sums of private ones
+leave the graph, and they wait in the confidential folder until the run marks them as released.
+
+What differs between comparisons, private answers, responses and rankings is a `Kind`.
+"""
 
 from __future__ import annotations
 
-from types import ModuleType
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from typing import Any
 
-from hushrank.pipelines.reduce import (
-    reduce_comparisons,
-    reduce_private,
-    reduce_rankings,
-    reduce_responses,
-)
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hushrank.pipelines.reduce.confidential_area import set_aside
+from hushrank.pipelines.reduce.execution import execute
+from hushrank.pipelines.reduce.kind import Kind
 from hushrank.pipelines.reduce.private_job import ReduceAnswers
 from hushrank.pipelines.reduce.rankings_job import ReduceRankings
+from hushrank.pipelines.reduce.reduce_comparisons import ComparisonsKind
+from hushrank.pipelines.reduce.reduce_private import AnswersKind
+from hushrank.pipelines.reduce.reduce_rankings import RankingsKind
+from hushrank.pipelines.reduce.reduce_responses import ResponsesKind
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
-from hushrank.transforms.engine.beam import beam
+from hushrank.pipelines.reduce.results import WriteArrays, WriteTally
+from hushrank.transforms.common.encode import Sifted, text_of_rejects
+from hushrank.transforms.comparisons.aggregate import TallyFn
+from hushrank.transforms.comparisons.bound import CONFLICT
+from hushrank.transforms.engine.beam import GlobalWindows, TaggedOutput, beam
+from hushrank.transforms.storage.read import Split, read_batches
+from hushrank.transforms.storage.spill_file import SpillFile
+
+CHUNK_ROWS = 1 << 18  # at least as many make the parcels of one reader
+CHUNK_BITS = 8  # 2^this times as many rows: more make larger parcels, as each has a cost of its own
+ROW_BITS = 40  # of the place where a row was read; the others are the number of its split
+
+ROWS, TALLY, AGAIN = "rows", "tally", "again"
 
 Job = ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings
 
 
 def run(job: Job) -> None:
-    """Execute `job`: see the module that is named after it."""
-    _module(job).run(job)
+    """Execute `job`; afterwards `job.confidential` holds its arrays, tallies and rejects.
+
+    Raises:
+        InputError: a file cannot be read, or a row broke a rule under `fail_on_bad_rows`.
+        RuntimeError: the engine gave up, or lost rows.
+    """
+    kind = kind_of(job)
+    splits = kind.splits()
+    execute(job, lambda pipeline, spill: _add(pipeline, kind, splits, spill))
+    kind.check()
 
 
 def build(pipeline: beam.Pipeline, job: Job) -> None:
@@ -30,15 +67,176 @@ def build(pipeline: beam.Pipeline, job: Job) -> None:
     Raises:
         InputError: an input file cannot be read.
     """
-    module = _module(job)
-    module.build(pipeline, job, module.plan(job))
+    kind = kind_of(job)
+    _add(pipeline, kind, kind.splits(), None)
 
 
-def _module(job: Job) -> ModuleType:
+def kind_of(job: Job) -> Kind[Any]:
+    """What is special about the rows of `job`."""
     if isinstance(job, ReduceRankings):
-        return reduce_rankings
+        return RankingsKind(job)
     if isinstance(job, ReduceResponses):
-        return reduce_responses
+        return ResponsesKind(job)
     if isinstance(job, ReduceAnswers):
-        return reduce_private
-    return reduce_comparisons
+        return AnswersKind(job)
+    return ComparisonsKind(job)
+
+
+def _add(
+    pipeline: beam.Pipeline, kind: Kind[Any], splits: list[Split], spill: SpillFile | None
+) -> None:
+    """Add the whole graph to `pipeline`.
+
+    Args:
+        pipeline: of any engine.
+        kind: of the rows.
+        splits: of the input.
+        spill: where rows wait for the others of their owner, if all workers are in this process;
+            None: the engine carries them.
+    """
+    read = (
+        pipeline
+        | "Splits" >> beam.Create(list(enumerate(splits)))  # shares them out as well
+        | "ReadEncode"
+        >> beam.ParDo(_ReadEncode(kind, splits, spill)).with_outputs(TALLY, main=ROWS)
+    )
+    rows, tallies = read[ROWS], [read[TALLY]]
+    if kind.meets_owners:
+        bounded = (
+            rows
+            | "MeetOwners" >> beam.GroupByKey()
+            | "Bound" >> beam.ParDo(_Bound(kind, spill)).with_outputs(TALLY, AGAIN, main=ROWS)
+        )
+        rows = bounded[ROWS]
+        tallies.append(bounded[TALLY])
+        if kind.reads_again:
+            _ = (
+                bounded[AGAIN]
+                | "MeetInSplit" >> beam.GroupByKey()
+                | "SetAside" >> beam.ParDo(_ReadAgain(kind.job.confidential, splits))
+            )
+    total = rows | "Count" >> beam.CombineGlobally(kind.combine())
+    tally = (
+        tuple(tallies)
+        | "Tallies" >> beam.Flatten()
+        | "Tally" >> beam.CombineGlobally(TallyFn()).without_defaults()
+    )
+    folder = kind.job.confidential
+    _ = total | "WriteCounts" >> beam.ParDo(WriteArrays(folder, kind.arrays))
+    _ = tally | "WriteTally" >> beam.ParDo(WriteTally(folder, kind.job.bits))
+
+
+class _Sifting(beam.DoFn):
+    """A step that some rows do not get past."""
+
+    def __init__(self, kind: Kind[Any], spill: SpillFile | None) -> None:
+        self._kind = kind
+        self._spill = spill
+
+    def setup(self) -> None:
+        self._kind.setup()
+
+    def _valid(self, found: Sifted[Any], source: str, tally: Counter[str]) -> Any:
+        """The valid rows of `found`; those beside them that broke a rule are set aside.
+
+        The one place where that happens, to rows that break a rule as they are read and to rows
+        that break one once those of their owner have met.
+        """
+        tally.update(found.tally)
+        if found.rejects is not None:
+            set_aside(self._kind.job.confidential, source, found.rejects)
+            tally["rows_rejected"] += len(found.rejects)
+        return found.rows
+
+
+class _ReadEncode(_Sifting):
+    """(number, Split) -> (partition, parcel), or what is counted if owners need not meet; tally."""
+
+    def __init__(self, kind: Kind[Any], splits: list[Split], spill: SpillFile | None) -> None:
+        super().__init__(kind, spill)
+        n_rows = sum(split.rows for split in splits)
+        self._partitions = kind.partitions(n_rows)
+        self._chunk_rows = max(CHUNK_ROWS, min(n_rows >> CHUNK_BITS, kind.memory.rows_at_once))
+
+    def start_bundle(self) -> None:
+        self._waiting: list[Any] = []  # of several splits: many small files, large parcels
+
+    def process(self, element: tuple[int, Split]) -> Iterator[Any]:
+        number, split = element
+        tally, first = Counter({"rows_read": 0, "rows_rejected": 0}), 0
+        for part, found in enumerate(_read(split)):
+            rows = self._valid(found, f"{split.name}#{part}", tally)
+            for start in range(0, len(rows), self._kind.encode_rows):
+                place = first + start
+                batch = rows.slice(start, self._kind.encode_rows)
+                encoded = self._kind.encode(batch, (number << ROW_BITS) + place)
+                valid = self._valid(encoded, f"{split.name}#row {place}", tally)
+                yield from self._sent(valid)
+            first += len(rows)
+        yield TaggedOutput(TALLY, tally)
+
+    def finish_bundle(self) -> Iterator[Any]:
+        yield from map(GlobalWindows.windowed_value, self._parcels())
+
+    def _sent(self, rows: Any) -> Iterator[Any]:
+        if not self._kind.meets_owners:
+            yield rows
+            return
+        self._waiting.append(rows)
+        if sum(map(len, self._waiting)) >= self._chunk_rows:
+            yield from self._parcels()
+
+    def _parcels(self) -> Iterator[tuple[int, Any]]:
+        waiting, self._waiting = self._waiting, []
+        if waiting:
+            yield from self._kind.pack(waiting, self._partitions, self._spill)
+
+
+def _read(split: Split) -> Iterator[Sifted[pa.RecordBatch]]:
+    """Rows of `split`, and beside them what is no row or cannot be read."""
+    for batch in read_batches(split):
+        refused = [*batch.rejects]
+        if batch.malformed:
+            refused.append(text_of_rejects(batch.malformed, split.schema))
+        for table in refused:
+            yield Sifted(batch.rows[:0], table, tally={"rows_read": len(table)})
+        yield Sifted(batch.rows, tally={"rows_read": len(batch.rows)})
+
+
+class _Bound(_Sifting):
+    """(partition, parcels) -> what is counted, tallies, (split, rows that are to be set aside)."""
+
+    def process(self, element: tuple[int, Iterable[Any]]) -> Iterator[Any]:
+        partition, parcels = element
+        for part, found in enumerate(self._kind.bound(parcels, self._spill)):
+            tally: Counter[str] = Counter()
+            rows = self._valid(found, f"partition {partition}.{part}", tally)
+            if rows is not None:
+                yield rows
+            yield TaggedOutput(TALLY, tally)
+            if found.places is not None:
+                for number in np.unique(found.places >> ROW_BITS).tolist():
+                    mine = found.places[found.places >> ROW_BITS == number]
+                    yield TaggedOutput(AGAIN, (number, mine - (number << ROW_BITS)))
+
+
+class _ReadAgain(beam.DoFn):
+    """(number of split, rows in conflict): read these again, to set all their columns aside."""
+
+    def __init__(self, confidential: str, splits: list[Split]) -> None:
+        self._confidential = confidential
+        self._splits = splits
+
+    def process(self, element: tuple[int, Iterable[NDArray[np.int64]]]) -> None:
+        split, rows = self._splits[element[0]], np.sort(np.concatenate(list(element[1])))
+        tables, first = [], 0
+        for batch in read_batches(split):
+            mine = rows[np.searchsorted(rows, first) :] - first
+            mine = mine[: np.searchsorted(mine, len(batch.rows))]
+            tables.append(pa.Table.from_batches([batch.rows]).take(pa.array(mine)))
+            first += len(batch.rows)
+        table = pa.concat_tables(tables)
+        reasons = pa.array([CONFLICT] * len(table), pa.string())
+        set_aside(
+            self._confidential, f"{split.name}#conflicts", table.append_column("reason", reasons)
+        )

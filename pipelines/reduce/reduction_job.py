@@ -10,7 +10,9 @@ from hushrank.pipelines.engine.runner import HERE, Engine
 from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.transforms.common.catalogue import Catalogue
-from hushrank.transforms.common.schema import ComparisonColumns, Ties
+from hushrank.transforms.common.epsilons import EpsilonSource
+from hushrank.transforms.common.randomisation import LocalLaw
+from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
 from hushrank.transforms.comparisons.bound import Bounds
 from hushrank.transforms.storage.files import InputFile
 
@@ -26,33 +28,64 @@ class Statistic(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReduceComparisons:
-    """One reduction of a comparison log.
+class Reduction:
+    """What every reduction is told.
 
     Attributes:
         files: what to read.
         columns: which column plays which role.
         catalogue: the public items.
-        bounds: what one person may contribute; `max_contributions` None for unit `comparison`.
-        statistic: what to count.
-        key: the run's secret; it and the rows decide which rows are kept, and tied ones' coins.
+        key: the run's secret; it makes the pseudonyms of people, and with the rows it decides which
+            rows are kept.
         confidential: folder for everything that holds private data.
-        fail_on_bad_rows: raise, before any noise could be drawn, if a row breaks a rule.
+        fail_on_bad_rows: raise, before anything is drawn or released, if a row breaks a rule.
         memory_limit: bytes that the reduction may take on one machine, about; the rest of what it
             must remember waits in a file in `confidential`.
         engine: where the graph runs.
     """
 
     files: tuple[InputFile, ...]
-    columns: ComparisonColumns
+    columns: Columns
     catalogue: Catalogue
-    bounds: Bounds
-    statistic: Statistic
     key: SecretKey
     confidential: str
     fail_on_bad_rows: bool = False
     memory_limit: int = DEFAULT_MEMORY
     engine: Engine = HERE
+
+    @property
+    def bits(self) -> BitsUsed:
+        """What may be drawn for it, whatever the rows are."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LocalReduction(Reduction):
+    """What a reduction of answers that are private one by one is told besides.
+
+    Attributes:
+        epsilons: where they come from and between which bounds they lie.
+        already_private: the answers were privatised at the source with these epsilons.
+        law: how the workers must randomise; None: nobody states it.
+    """
+
+    epsilons: EpsilonSource
+    already_private: bool
+    law: LocalLaw | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReduceComparisons(Reduction):
+    """One reduction of a comparison log. The key decides the coins of ties, too.
+
+    Attributes:
+        bounds: what one person may contribute; `max_contributions` None for unit `comparison`.
+        statistic: what to count.
+    """
+
+    columns: ComparisonColumns
+    bounds: Bounds
+    statistic: Statistic
 
     @property
     def meets_owners(self) -> bool:
@@ -65,7 +98,7 @@ class ReduceComparisons:
 
     @property
     def bits(self) -> BitsUsed:
-        """What may be drawn for it, whatever the rows are: all from the key."""
+        """All from the key."""
         if not self.meets_owners:
             return BitsUsed()
         used = BitsUsed.of(Purpose.ROW_CHOICE, [self.key.source])

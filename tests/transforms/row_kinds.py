@@ -103,13 +103,13 @@ WIDE = WideColumns(user="user", items=ITEMS, order="time")
 
 
 def _comparisons(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
-    rows = encode_comparisons(batch, COMPARISONS, CATALOGUE, HASH).comparisons
+    rows = encode_comparisons(batch, COMPARISONS, CATALOGUE, HASH).rows
     columns = (rows.left.tolist(), rows.right.tolist(), rows.outcome.tolist())
     return list(zip(_owners(rows.user), *columns, strict=True))
 
 
 def _winners(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
-    rows = encode_comparisons(batch, WINNERS, CATALOGUE, HASH).comparisons
+    rows = encode_comparisons(batch, WINNERS, CATALOGUE, HASH).rows
     columns = (rows.left.tolist(), rows.right.tolist(), rows.outcome.tolist())
     return list(zip(_owners(rows.user), *columns, _owners(rows.event), strict=True))
 
@@ -117,13 +117,13 @@ def _winners(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
 def _private(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
     bits = seeded_bits(1)
     encoded = encode_answers(batch, PRIVATE, CATALOGUE, EPSILONS, None, HASH, Ties.DROP, bits)
-    rows = encoded.answers
+    rows = encoded.rows
     columns = (rows.cell.tolist(), rows.outcome.tolist(), rows.epsilon.tolist())
     return list(zip(_owners(rows.owner), *columns, strict=True))
 
 
 def _ranks(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
-    pieces = encode_ranks(batch, RANKS, CATALOGUE, EPSILONS, None, HASH).pieces
+    pieces = encode_ranks(batch, RANKS, CATALOGUE, EPSILONS, None, HASH).rows
     parts = pieces.rankings
     each = np.repeat(np.arange(len(parts)), parts.lengths)
     columns = (pieces.contest[each], parts.epsilon[each], parts.items, pieces.rank)
@@ -131,7 +131,7 @@ def _ranks(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
 
 
 def _lists(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
-    rankings = encode_lists(batch, LISTS, CATALOGUE, EPSILONS, None, HASH, len(ITEMS)).rankings
+    rankings = encode_lists(batch, LISTS, CATALOGUE, EPSILONS, None, HASH, len(ITEMS)).rows
     items = np.split(rankings.items, np.cumsum(rankings.lengths))[: len(rankings)]
     orders = [tuple(each.tolist()) for each in items]
     return list(zip(_owners(rankings.owner), orders, rankings.epsilon.tolist(), strict=True))
@@ -139,7 +139,7 @@ def _lists(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
 
 def _answers(columns: ResponseColumns | WideColumns) -> Callable[..., list[tuple[Any, ...]]]:
     def kept_of(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
-        rows = encode_responses(batch, columns, CATALOGUE, HASH).answers
+        rows = encode_responses(batch, columns, CATALOGUE, HASH).rows
         each = (rows.item.tolist(), rows.correct.tolist(), rows.order.tolist())
         return list(zip(_owners(rows.owner[rows.person]), *each, strict=True))
 

@@ -6,7 +6,8 @@ Pure: a batch in, a batch out. A row that breaks a rule is set aside with the re
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -34,6 +35,7 @@ OUTCOME_TEXTS = {"1": 1, "+1": 1, "1.0": 1, "0": 0, "0.0": 0, "-0.0": 0, "-1": -
 Outcomes = NDArray[np.int8]
 Mask = NDArray[np.bool_]
 Rules = Sequence[tuple[str, Mask]]  # a rule, and which rows break it
+Rows = TypeVar("Rows")
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,18 +69,34 @@ class Comparisons:
 
 
 @dataclass(frozen=True, slots=True)
-class Encoded:
-    """What became of a batch.
+class Sifted(Generic[Rows]):
+    """What became of some rows: the valid ones, and beside them those that broke a rule.
 
     Attributes:
-        comparisons: the valid rows, in order.
-        rejects: the other rows: the columns read, and `reason`, the rule that each broke.
-        valid: which rows of the batch are valid; None, as `rejects`: all.
+        rows: the valid ones, in order.
+        rejects: the others, as they were, and `reason`, the first rule that each broke; None: none.
+        valid: of rows as they were read, which are valid; None: all.
+        places: where others were read, which are set aside from there; None: none.
+        tally: confidential counts of what else happened to how many.
     """
 
-    comparisons: Comparisons
+    rows: Rows
     rejects: pa.Table | None = None
     valid: Mask | None = None
+    places: NDArray[np.int64] | None = None
+    tally: dict[str, int] = field(default_factory=dict)
+
+
+def sift(batch: pa.RecordBatch, rules: Rules) -> tuple[Mask, pa.Table | None]:
+    """Which rows of `batch` break no rule, and `Sifted.rejects` of the others."""
+    broken = np.logical_or.reduce([mask for _, mask in rules])
+    if not broken.any():
+        return ~broken, None
+    places = np.flatnonzero(broken)
+    first = np.select([mask for _, mask in rules], np.arange(len(rules)))[places]
+    reasons = pa.array([reason for reason, _ in rules], pa.string()).take(pa.array(first))
+    rows = pa.Table.from_batches([batch]).take(pa.array(places))
+    return ~broken, rows.append_column("reason", reasons)
 
 
 def encode_comparisons(
@@ -86,7 +104,8 @@ def encode_comparisons(
     columns: ComparisonColumns,
     catalogue: Catalogue,
     keyed_hash: KeyedHash | None,
-) -> Encoded:
+    rules: Rules = (),
+) -> Sifted[Comparisons]:
     """Encode one batch.
 
     Args:
@@ -94,9 +113,7 @@ def encode_comparisons(
         columns: which column plays which role.
         catalogue: the public items.
         keyed_hash: makes the pseudonyms of users and events; None: neither is needed.
-
-    Returns:
-        The valid rows in order, and the rows set aside.
+        rules: that rows must keep besides.
     """
     left = catalogue.codes(batch[columns.left])
     right = catalogue.codes(batch[columns.right])
@@ -106,15 +123,14 @@ def encode_comparisons(
         user = None if columns.user is None else pseudonyms(batch[columns.user], keyed_hash)
         event = None if columns.event is None else pseudonyms(batch[columns.event], keyed_hash)
     rows = Comparisons(left, right, outcome, user, event)
-    if _all_valid(batch, columns, rows):
-        return Encoded(rows)
-    reasons = _reasons(batch, columns, rows)
-    valid = reasons == 0
-    return Encoded(rows.take(valid), _rejects(batch, reasons), valid)
+    if not rules and _all_valid(batch, columns, rows):
+        return Sifted(rows)
+    valid, rejects = sift(batch, [*rules, *_rules(batch, columns, rows)])
+    return Sifted(rows.take(valid), rejects, valid)
 
 
 def text_of_rejects(malformed: tuple[str, ...], schema: pa.Schema) -> pa.Table:
-    """Lines that are no rows at all, in the form of `Encoded.rejects`."""
+    """Lines that are no rows at all, in the form of `Sifted.rejects`."""
     columns = {field.name: pa.nulls(len(malformed), field.type) for field in schema}
     columns["line"] = pa.array(malformed, pa.string())
     columns["reason"] = pa.array([MALFORMED] * len(malformed), pa.string())
@@ -122,17 +138,6 @@ def text_of_rejects(malformed: tuple[str, ...], schema: pa.Schema) -> pa.Table:
 
 
 MALFORMED = "not a row of this format"
-_REASONS = [
-    None,
-    "null user",
-    "null event",
-    "null item",
-    "item not in the catalogue",
-    "item against itself",
-    "null outcome",
-    "outcome is not +1, -1 or 0",
-    "winner is neither of the two items",
-]
 
 
 def _all_valid(batch: pa.RecordBatch, columns: ComparisonColumns, rows: Comparisons) -> bool:
@@ -149,23 +154,18 @@ def _all_valid(batch: pa.RecordBatch, columns: ComparisonColumns, rows: Comparis
     )
 
 
-def _reasons(
-    batch: pa.RecordBatch, columns: ComparisonColumns, rows: Comparisons
-) -> NDArray[np.int8]:
-    """Index into `_REASONS` of the first rule that each row breaks; 0: none."""
-
+def _rules(batch: pa.RecordBatch, columns: ComparisonColumns, rows: Comparisons) -> Rules:
     bad_outcome = rows.outcome == BAD_OUTCOME
-    rules = [
-        missing(batch, columns.user),
-        missing(batch, columns.event),
-        _null(batch, columns.left) | _null(batch, columns.right),
-        (rows.left == UNKNOWN) | (rows.right == UNKNOWN),
-        rows.left == rows.right,
-        _null(batch, columns.outcome) | _null(batch, columns.winner),
-        bad_outcome & (columns.winner is None),
-        bad_outcome,
+    return [
+        ("null user", missing(batch, columns.user)),
+        ("null event", missing(batch, columns.event)),
+        ("null item", _null(batch, columns.left) | _null(batch, columns.right)),
+        ("item not in the catalogue", (rows.left == UNKNOWN) | (rows.right == UNKNOWN)),
+        ("item against itself", rows.left == rows.right),
+        ("null outcome", _null(batch, columns.outcome) | _null(batch, columns.winner)),
+        ("outcome is not +1, -1 or 0", bad_outcome & (columns.winner is None)),
+        ("winner is neither of the two items", bad_outcome),
     ]
-    return np.select(rules, np.arange(1, len(_REASONS), dtype=np.int8), np.int8(0))
 
 
 def _null(batch: pa.RecordBatch, name: str | None) -> Mask:
@@ -185,12 +185,6 @@ def missing(batch: pa.RecordBatch, name: str | None) -> Mask:
 
 def _is_empty(texts: pa.Array) -> Mask:
     return to_numpy(pc.fill_null(pc.equal(pc.binary_length(texts), 0), False))
-
-
-def _rejects(batch: pa.RecordBatch, reasons: NDArray[np.int8]) -> pa.Table:
-    broken = np.flatnonzero(reasons)
-    rows = pa.Table.from_batches([batch]).take(broken)
-    return rows.append_column("reason", pa.array(_REASONS, pa.string()).take(reasons[broken]))
 
 
 def _outcomes(
@@ -289,14 +283,3 @@ def pseudonyms(column: pa.Array, keyed_hash: KeyedHash) -> Hashes:
         above = np.flatnonzero(values >= 1 << 63)  # as int64 they are the negative integers
         hashes[above] = keyed_hash.of_tuples(_ABOVE_INT64, hashes[above])
     return hashes
-
-
-def rejected_rows(batch: pa.RecordBatch, valid: Mask, rules: Rules) -> pa.Table | None:
-    """Rows that are not valid, each with the first rule that it breaks."""
-    if valid.all():
-        return None
-    broken = np.flatnonzero(~valid)
-    first = np.select([mask for _, mask in rules], np.arange(len(rules)))[broken]
-    reasons = pa.array([reason for reason, _ in rules], pa.string()).take(pa.array(first))
-    rows = pa.Table.from_batches([batch]).take(broken)
-    return rows.append_column("reason", reasons)

@@ -18,7 +18,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from hushrank.transforms.common.encode import Mask
+from hushrank.transforms.common.encode import Mask, Rules
 from hushrank.transforms.common.schema import (
     ComparisonColumns,
     InputError,
@@ -193,6 +193,13 @@ def epsilons_of(
         return epsilons, np.zeros(m, np.int8)
     rule = np.where(np.isnan(epsilons), REASONS.index(NOT_A_NUMBER), REASONS.index(OUT_OF_RANGE))
     return epsilons, np.where(within, 0, np.where(absent > 0, absent, rule)).astype(np.int8)
+
+
+def rules_of_epsilons(broken: NDArray[np.int8]) -> Rules:
+    """The rules that epsilons break, as `epsilons_of` tells them."""
+    if not broken.any():
+        return ()
+    return [(reason, broken == k) for k, reason in enumerate(REASONS) if reason is not None]
 
 
 def numbers_of(column: pa.Array) -> tuple[Epsilons, Mask]:

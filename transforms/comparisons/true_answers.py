@@ -6,7 +6,7 @@ only so many of them may count.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,23 +18,20 @@ from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.privacy.randomized_response import share_of_answer
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.common.catalogue import Catalogue
-from hushrank.transforms.common.encode import Comparisons, Mask, encode_comparisons
+from hushrank.transforms.common.encode import Comparisons, Mask, Sifted, encode_comparisons
 from hushrank.transforms.common.epsilons import (
-    REASONS,
     AnswerColumns,
     Epsilons,
     EpsilonSource,
     EpsilonTable,
-    Shares,
     epsilons_of,
+    rules_of_epsilons,
 )
 from hushrank.transforms.common.schema import Ties, to_numpy
+from hushrank.transforms.common.shares import hold
 from hushrank.transforms.common.sorting import new_run, sort_by
 
 _SLOT, _CHOICE = 16, 17  # labels of the hashes; `transforms.comparisons.bound` has those from 0
-CROWD = 4096  # answers of one batch, from which on a person's are bounded before they meet
-_CROWD_BITS = np.uint64(16)  # of a pseudonym: people are told apart that far for it
-_ROW = "#row"  # a column of row numbers, while rows are being encoded
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,19 +83,11 @@ class Answers:
         )
 
     @classmethod
-    def of_blobs(cls, blobs: Iterable[bytes]) -> Answers:
-        """The rows of several blobs; there is at least one."""
-        table = pa.concat_tables([pa.ipc.open_stream(blob).read_all() for blob in blobs])
+    def of_blob(cls, blob: bytes) -> Answers:
+        """The rows of what `to_blob` made."""
+        table = pa.ipc.open_stream(blob).read_all()
         cell, outcome, epsilon, *owner = (to_numpy(column) for column in table.columns)
         return cls(cell, outcome, epsilon, np.column_stack(owner))
-
-
-@dataclass(frozen=True, slots=True)
-class EncodedAnswers:
-    """What became of a batch: valid answers, and tables of rows set aside with their reason."""
-
-    answers: Answers
-    rejects: tuple[pa.Table, ...]
 
 
 def encode_answers(
@@ -110,7 +99,7 @@ def encode_answers(
     keyed_hash: KeyedHash | None,
     ties: Ties,
     bits: RandomBits,
-) -> EncodedAnswers:
+) -> Sifted[Answers]:
     """Encode one batch of a comparison log with the epsilon of each row.
 
     Args:
@@ -124,18 +113,10 @@ def encode_answers(
         bits: for the coins.
     """
     epsilon, broken = epsilons_of(batch, columns, source, table)
-    rejects: list[pa.Table] = []
-    if broken.any():
-        rejects.append(_rejects(batch, broken))
-        valid = broken == 0
-        batch, epsilon = batch.filter(pa.array(valid)), epsilon[valid]
-    numbered = batch.append_column(_ROW, pa.array(np.arange(len(batch))))
-    encoded = encode_comparisons(numbered, columns, catalogue, keyed_hash)
-    if encoded.rejects is not None:
-        epsilon = np.delete(epsilon, to_numpy(encoded.rejects[_ROW]))
-        rejects.append(encoded.rejects.drop_columns([_ROW]))
-    answers = _canonical(encoded.comparisons, epsilon, len(catalogue), ties, bits)
-    return EncodedAnswers(answers, tuple(rejects))
+    found = encode_comparisons(batch, columns, catalogue, keyed_hash, rules_of_epsilons(broken))
+    epsilon = epsilon if found.valid is None else epsilon[found.valid]
+    answers = _canonical(found.rows, epsilon, len(catalogue), ties, bits)
+    return Sifted(answers, found.rejects, found.valid)
 
 
 def split_by_owner(rows: Answers, n_partitions: int) -> Iterator[tuple[int, Answers]]:
@@ -149,32 +130,22 @@ def split_by_owner(rows: Answers, n_partitions: int) -> Iterator[tuple[int, Answ
         yield partition, rows.take(order[edges[partition] : edges[partition + 1]])
 
 
-def bound_answers(rows: Answers, most: int, keyed_hash: KeyedHash) -> Answers:
+def first_answers(rows: Answers, most: int, keyed_hash: KeyedHash) -> Answers:
     """At most `most` answers of each person, sorted by person.
 
+    Which answers stay is decided by a secret hash of person, pair and epsilon, never by how they
+    were answered; among answers of one person to one pair by a second hash. So it does not depend
+    on how rows are split, and replacing one answer replaces at most one of those that stay.
     Bounding parts of the rows first changes nothing: copies of an answer are all alike.
 
     Args:
         rows: answers with owners.
         most: L.
-        keyed_hash: the run's secret hash: see `share_epsilons`.
+        keyed_hash: the run's secret hash.
     """
     rows = _by_person(rows, keyed_hash)
     starts, sizes = _runs(_owner(rows))
     return rows.take(np.arange(len(rows)) - np.repeat(starts, sizes) < most)
-
-
-def thin_crowds(rows: Answers, most: int, keyed_hash: KeyedHash) -> Answers:
-    """Leave out answers that `bound_answers` would leave out, of people with very many of them.
-
-    So no more than max(most, `CROWD`) of one person come from one batch.
-    """
-    bins = (_owner(rows)[:, 0] >> (np.uint64(64) - _CROWD_BITS)).astype(np.int64)
-    crowded = np.bincount(bins, minlength=1 << int(_CROWD_BITS))[bins] > max(CROWD, most)
-    if not crowded.any():
-        return rows
-    thinned = bound_answers(rows.take(crowded), most, keyed_hash)
-    return Answers.concatenated([rows.take(~crowded), thinned])
 
 
 @dataclass(frozen=True, slots=True)
@@ -233,30 +204,48 @@ class People:
         )
 
 
-def share_epsilons(rows: Answers, shares: Shares, keyed_hash: KeyedHash) -> tuple[Answers, int]:
-    """Bound the answers of each person and divide their epsilon among them.
-
-    Which answers stay is decided by a secret hash of person, pair and epsilon, never by how they
-    were answered; among answers of one person to one pair by a second hash. So it does not depend
-    on how rows are split, and replacing one answer replaces at most one of those that stay.
+def bound_answers(
+    shares: Iterable[Sifted[Answers]], most: int, keyed_hash: KeyedHash
+) -> Generator[Sifted[None], None, Answers]:
+    """Keep at most `most` answers of each person: see `first_answers`.
 
     Args:
-        rows: all answers of the people in this partition.
-        shares: bound and budget.
+        shares: at least one; a person's answers may be in all of them.
+        most: L.
         keyed_hash: the run's secret hash.
 
     Returns:
-        The answers that stay, with the epsilon of each; G of these people, in units, from each
-        person's smallest epsilon of an answer.
+        What was refused of each share is yielded; the answers that are kept are returned.
     """
-    if shares.max_contributions is not None:
-        rows = bound_answers(rows, shares.max_contributions, keyed_hash)
-    else:
-        rows = _by_person(rows, keyed_hash)
+
+    def keep(held: Answers | None, more: Answers) -> Answers:
+        rows = more if held is None else Answers.concatenated([held, more])
+        return first_answers(rows, most, keyed_hash)
+
+    return (yield from hold(shares, keep))
+
+
+def share_epsilons(parts: Iterable[Answers]) -> Iterator[tuple[Answers, int]]:
+    """Divide the epsilon of each person among all their answers, which need not meet in memory.
+
+    Args:
+        parts: all answers of some people, some at a time; gone through twice.
+
+    Returns:
+        Each part with the epsilon of its answers; beside the first of them G of these people, in
+        units, from each person's smallest epsilon of an answer.
+    """
+    people = People.of(parts)
+    information = people.information
+    for rows in parts:
+        yield people.share(rows), information
+        information = 0  # it was passed on
+
+
+def share_epsilons_of_kept(rows: Answers, *, per_user: bool) -> tuple[Answers, int]:
+    """As `share_epsilons`, for what `first_answers` kept; not `per_user`, nothing is divided."""
     starts, sizes = _runs(_owner(rows))
-    epsilon = rows.epsilon
-    if shares.per_user:
-        epsilon = share_of_answer(epsilon, np.repeat(sizes, sizes))
+    epsilon = share_of_answer(rows.epsilon, np.repeat(sizes, sizes)) if per_user else rows.epsilon
     information = information_units(np.minimum.reduceat(epsilon, starts)) if len(rows) else 0
     return Answers(rows.cell, rows.outcome, epsilon, rows.owner), information
 
@@ -292,12 +281,6 @@ def _canonical(
     cell = low.astype(np.int64, copy=False) * n_items + high
     low_won = (outcome > 0) == (rows.left < rows.right)
     return Answers(cell, low_won.view(np.uint8), epsilon, rows.user)
-
-
-def _rejects(batch: pa.RecordBatch, broken: NDArray[np.int8]) -> pa.Table:
-    rows = np.flatnonzero(broken)
-    reasons = pa.array(REASONS, pa.string()).take(pa.array(broken[rows]))
-    return pa.Table.from_batches([batch]).take(pa.array(rows)).append_column("reason", reasons)
 
 
 def _runs(owner: Hashes) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -29,14 +28,14 @@ def blob_of_pieces(pieces: Pieces) -> bytes:
     return _stream(_columns(pieces.rankings) | ranks | {"contest": pa.array(pieces.contest)})
 
 
-def rankings_of_blobs(blobs: Sequence[bytes]) -> Rankings:
-    """The rankings of several blobs, at least one."""
-    return _rankings(_table(blobs))
+def rankings_of_blob(blob: bytes) -> Rankings:
+    """What `blob_of_rankings` was given."""
+    return _rankings(_table(blob))
 
 
-def pieces_of_blobs(blobs: Sequence[bytes]) -> Pieces:
-    """The pieces of several blobs, at least one."""
-    table = _table(blobs)
+def pieces_of_blob(blob: bytes) -> Pieces:
+    """What `blob_of_pieces` was given."""
+    table = _table(blob)
     rank = _items(table, "rank").astype(np.float64)
     rest = _items(table, "rank_rest").astype(np.int16)
     return Pieces(_rankings(table), rank, rest, to_numpy(table["contest"]))
@@ -68,9 +67,8 @@ def _stream(columns: dict[str, pa.Array]) -> bytes:
     return blob
 
 
-def _table(blobs: Sequence[bytes]) -> pa.Table:
-    tables = [pa.ipc.open_stream(blob).read_all() for blob in blobs]
-    return pa.concat_tables(tables).combine_chunks()
+def _table(blob: bytes) -> pa.Table:
+    return pa.ipc.open_stream(blob).read_all()
 
 
 def _rankings(table: pa.Table) -> Rankings:

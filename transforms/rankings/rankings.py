@@ -18,13 +18,13 @@ from numpy.typing import NDArray
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue
-from hushrank.transforms.common.encode import Mask, Rules, missing, pseudonyms, rejected_rows
+from hushrank.transforms.common.encode import Mask, Rules, Sifted, missing, pseudonyms, sift
 from hushrank.transforms.common.epsilons import (
-    REASONS,
     Epsilons,
     EpsilonSource,
     EpsilonTable,
     epsilons_of,
+    rules_of_epsilons,
 )
 from hushrank.transforms.common.flat_lists import any_in_list, repeats_item, take_lists
 from hushrank.transforms.common.schema import to_numpy
@@ -107,9 +107,12 @@ class Pieces:
     rank_rest: Rest
     contest: Words
 
-    def take(self, rows: Integers) -> Pieces:
+    def __len__(self) -> int:
+        return len(self.contest)
+
+    def take(self, rows: Integers | Mask) -> Pieces:
         """The chosen pieces, in that order."""
-        lengths = self.rankings.lengths
+        lengths, rows = self.rankings.lengths, np.arange(len(self))[rows]
         rank = take_lists(self.rank, lengths, rows)
         rest = take_lists(self.rank_rest, lengths, rows)
         return Pieces(self.rankings.take(rows), rank, rest, self.contest[rows])
@@ -125,22 +128,6 @@ class Pieces:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedLists:
-    """What became of a batch in list form: valid rankings, and rows set aside with the reason."""
-
-    rankings: Rankings
-    rejects: pa.Table | None
-
-
-@dataclass(frozen=True, slots=True)
-class EncodedRanks:
-    """What became of a batch in long form: valid rows, and rows set aside with the reason."""
-
-    pieces: Pieces
-    rejects: pa.Table | None
-
-
 def encode_lists(
     batch: pa.RecordBatch,
     columns: ListColumns,
@@ -149,7 +136,7 @@ def encode_lists(
     table: EpsilonTable | None,
     keyed_hash: KeyedHash | None,
     max_length: int,
-) -> EncodedLists:
+) -> Sifted[Rankings]:
     """Encode one batch with a ranking in each row.
 
     Args:
@@ -173,16 +160,14 @@ def encode_lists(
         ("an item of the ranking is not in the catalogue", any_in_list(items == UNKNOWN, lengths)),
         (REPEATED, repeats_item(np.maximum(items, 0), lengths, len(catalogue))),
         (TOO_LONG, lengths > max_length),
-        *_rules_of_epsilon(broken),
+        *rules_of_epsilons(broken),
     ]
-    valid = ~np.logical_or.reduce([broken for _, broken in rules])
+    valid, rejects = sift(batch, rules)
     owner = None
     if columns.user is not None and keyed_hash is not None:
         owner = pseudonyms(batch[columns.user], keyed_hash)
     rankings = Rankings(items, lengths, epsilon, owner)
-    if valid.all():
-        return EncodedLists(rankings, None)
-    return EncodedLists(rankings.take(valid), rejected_rows(batch, valid, rules))
+    return Sifted(rankings if rejects is None else rankings.take(valid), rejects, valid)
 
 
 def encode_ranks(
@@ -192,7 +177,7 @@ def encode_ranks(
     source: EpsilonSource,
     table: EpsilonTable | None,
     keyed_hash: KeyedHash,
-) -> EncodedRanks:
+) -> Sifted[Pieces]:
     """Encode one batch with one ranked item in each row.
 
     Args:
@@ -213,9 +198,9 @@ def encode_ranks(
         ("null rank", no_rank),
         ("rank is not a number", ~np.isfinite(rank)),
         *_rules_of_contest(batch, columns.contest),
-        *_rules_of_epsilon(broken),
+        *rules_of_epsilons(broken),
     ]
-    valid = ~np.logical_or.reduce([broken for _, broken in rules])
+    valid, rejects = sift(batch, rules)
     rows = np.flatnonzero(valid)
     names = [name for name in (columns.user, columns.contest) if name is not None]
     whose = batch.select(names).take(pa.array(rows))
@@ -228,38 +213,27 @@ def encode_ranks(
     owner = pseudonyms(whose[columns.user], keyed_hash)
     lengths = np.diff(np.append(starts, len(rows)))
     rankings = Rankings(item[rows], lengths, epsilon[rows][starts], owner)
-    pieces = Pieces(rankings, rank[rows], rest[rows], contest)
-    return EncodedRanks(pieces, rejected_rows(batch, valid, rules))
+    return Sifted(Pieces(rankings, rank[rows], rest[rows], contest), rejects, valid)
 
 
-@dataclass(frozen=True, slots=True)
-class Assembled:
-    """Rankings put together from pieces, and those that broke a rule.
-
-    Attributes:
-        rankings: valid ones.
-        refused: the others; of them `rank`, as a float64, and `reason`, of each item and ranking.
-    """
-
-    rankings: Rankings
-    refused: Rankings
-    rank: Floats
-    reason: tuple[str, ...]
-
-
-def assemble(pieces: Pieces, n_items: int, max_length: int, coins: RandomBits | None) -> Assembled:
+def assemble(
+    pieces: Pieces, catalogue: Catalogue, max_length: int, coins: RandomBits | None
+) -> Sifted[Rankings]:
     """Put the pieces of each ranking together, best item first.
 
     Args:
-        pieces: all of the people in this partition.
-        n_items: size of the catalogue.
+        pieces: all of these rankings.
+        catalogue: the public items.
         max_length: longer rankings are refused.
         coins: break ties at random, all orders of tied items being equally likely; None: rankings
             with ties are refused.
+
+    Returns:
+        The valid rankings; a row for each item of a refused one, whose number is `ranking`.
     """
     contest = np.stack([pieces.contest, pieces.contest], axis=1)
-    pieces = pieces.take(sort_by(_owners(pieces.rankings), contest))
-    parts, owner = pieces.rankings, _owners(pieces.rankings)
+    pieces = pieces.take(sort_by(owners(pieces.rankings), contest))
+    parts, owner = pieces.rankings, owners(pieces.rankings)
     first = new_run(owner[:, 0], owner[:, 1], pieces.contest)
     number = number_runs(first)  # of the ranking of each piece
     starts = np.flatnonzero(first)
@@ -278,54 +252,44 @@ def assemble(pieces: Pieces, n_items: int, max_length: int, coins: RandomBits | 
     differs = np.zeros(len(whole), np.bool_)
     differs[number[parts.epsilon != whole.epsilon[number]]] = True
     rules = [
-        (REPEATED, repeats_item(items, lengths, n_items)),
+        (REPEATED, repeats_item(items, lengths, len(catalogue))),
         (TOO_LONG, lengths > max_length),
         (TIED, tied),
         (TWO_EPSILONS, differs),
     ]
-    return _sorted_out(whole, rank + rest, rules)
-
-
-def bound_rankings(rankings: Rankings, most: int, bits: RandomBits) -> Rankings:
-    """Keep at most `most` rankings of each person, chosen uniformly at random.
-
-    Args:
-        rankings: all of the people in this partition.
-        most: of one person.
-        bits: decide which.
-    """
-    owner = _owners(rankings)
-    leading = np.sort(owner[:, 0])
-    if (leading[1:] != leading[:-1]).all():  # nobody has two
-        return rankings
-    kept = first_of_owners(rankings, most, bits.words((len(rankings), 2)))
-    return rankings if len(kept) == len(rankings) else rankings.take(kept)
-
-
-def first_of_owners(rankings: Rankings, most: int, priority: Hashes) -> Integers:
-    """Places, ascending, of each person's `most` rankings with the smallest `priority`."""
-    owner = _owners(rankings)
-    order = sort_by(owner, priority)
-    owner = owner[order]
-    first = new_run(owner[:, 0], owner[:, 1])
-    starts = np.flatnonzero(first)
-    position = np.arange(len(order)) - starts[number_runs(first)]
-    return np.sort(order[position < most])
+    valid, refused = sift(pa.record_batch({"ranking": np.arange(len(whole))}), rules)
+    if refused is None:
+        return Sifted(whole)
+    number = to_numpy(refused["ranking"])
+    rows = take_lists(np.arange(len(rank)), lengths, number)
+    of_row = np.repeat(np.arange(len(number)), lengths[number])
+    rejects = {
+        "ranking": of_row,
+        "item": pa.array(catalogue.names, pa.string()).take(pa.array(items[rows])),
+        "rank": (rank + rest)[rows],
+        "reason": refused["reason"].take(pa.array(of_row)),
+    }
+    return Sifted(whole.take(valid), pa.table(rejects))
 
 
 def split_rankings(rankings: Rankings, n_partitions: int) -> Iterator[tuple[int, Rankings]]:
     """Cut rankings into partitions, all of one person in the same; empty ones are left out."""
-    for partition, rows in _by_partition(_owners(rankings), n_partitions):
+    for partition, rows in _by_partition(owners(rankings), n_partitions):
         yield partition, rankings if len(rows) == len(rankings) else rankings.take(rows)
 
 
 def split_pieces(pieces: Pieces, n_partitions: int) -> Iterator[tuple[int, Pieces]]:
     """Cut pieces into partitions, all of one person in the same; empty ones are left out."""
-    for partition, rows in _by_partition(_owners(pieces.rankings), n_partitions):
+    for partition, rows in _by_partition(owners(pieces.rankings), n_partitions):
         yield partition, pieces if len(rows) == len(pieces.contest) else pieces.take(rows)
 
 
-def _owners(rankings: Rankings) -> Hashes:
+def owners(rankings: Rankings) -> Hashes:
+    """Shape (n, 2), pseudonyms.
+
+    Raises:
+        ValueError: the rankings have no owners.
+    """
     if rankings.owner is None:
         raise ValueError("rankings without owners have nobody to meet")
     return rankings.owner
@@ -353,12 +317,6 @@ def _rules_of_contest(batch: pa.RecordBatch, name: str | None) -> Rules:
     return () if name is None else (("null contest", missing(batch, name)),)
 
 
-def _rules_of_epsilon(broken: NDArray[np.int8]) -> Rules:
-    if not broken.any():
-        return ()
-    return [(reason, broken == k) for k, reason in enumerate(REASONS) if reason is not None]
-
-
 def _starts(whose: pa.RecordBatch) -> Mask:
     """Whether each row names another person or contest than the row before it."""
     first = np.ones(len(whose), np.bool_)
@@ -379,15 +337,3 @@ def _by_rank(number: Integers, pieces: Pieces, coins: RandomBits | None) -> Inte
         return None
     tie = np.zeros(len(rank), np.uint64) if coins is None else coins.words(len(rank))
     return np.lexsort((tie, rest, rank, number) if rest.any() else (tie, rank, number))
-
-
-def _sorted_out(whole: Rankings, rank: Floats, rules: Rules) -> Assembled:
-    valid = ~np.logical_or.reduce([broken for _, broken in rules])
-    refused = np.flatnonzero(~valid)
-    reasons = np.select([broken for _, broken in rules], np.arange(len(rules)), 0)[refused]
-    return Assembled(
-        whole if len(refused) == 0 else whole.take(valid),
-        whole.take(refused),
-        take_lists(rank, whole.lengths, refused),
-        tuple(rules[k][0] for k in reasons.tolist()),
-    )

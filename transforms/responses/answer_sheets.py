@@ -9,7 +9,7 @@ partition at a time.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Generator, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -18,9 +18,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
+from hushrank.transforms.common.catalogue import Catalogue
+from hushrank.transforms.common.encode import Sifted
 from hushrank.transforms.common.schema import to_numpy
+from hushrank.transforms.common.shares import hold
 
 MAX_ITEMS = 1 << 15  # item and answer share 16 bits in the shuffle
+REPEATED = "the same person answered this item again, and it is not clear which answer counts"
 _CHOICE = 32  # label of the hash that orders a person's answers
 _PLACE_BITS = np.uint64(48)  # the other bits of the first word choose the partition
 
@@ -57,20 +61,24 @@ class Responses:
     def __len__(self) -> int:
         return len(self.person)
 
+    def take(self, rows: Mask) -> Responses:
+        """The answers where `rows` is true; nobody leaves `owner`."""
+        order = None if self.order is None else self.order[rows]
+        return Responses(self.owner, self.person[rows], self.item[rows], self.correct[rows], order)
 
-@dataclass(frozen=True, slots=True)
-class Sheets:
-    """What is kept of a partition, what was set aside, and confidential counts.
-
-    Attributes:
-        kept: sorted by person, then item; nobody answers an item twice.
-        refused: answers to items for which it is not clear which one counts.
-        tally: what happened to how many rows.
-    """
-
-    kept: Responses
-    refused: Responses
-    tally: dict[str, int]
+    @classmethod
+    def concatenated(cls, parts: Sequence[Responses]) -> Responses:
+        """The answers of several parts; there is at least one."""
+        firsts = np.cumsum([0, *(len(part.owner) for part in parts)])
+        people = zip(parts, firsts[:-1], strict=True)
+        orders = [part.order for part in parts if part.order is not None]
+        return cls(
+            np.concatenate([part.owner for part in parts]),
+            np.concatenate([part.person + first for part, first in people]),
+            np.concatenate([part.item for part in parts]),
+            np.concatenate([part.correct for part in parts]),
+            np.concatenate(orders) if orders else None,
+        )
 
 
 def blobs_by_person(
@@ -112,101 +120,62 @@ def blobs_by_person(
         start = end
 
 
-def sheets_of_partition(
-    blobs: Sequence[bytes],
-    n_items: int,
+def bound_sheets(
+    shares: Iterable[Responses],
+    catalogue: Catalogue,
     max_answers: int,
     duplicates: Duplicates,
     keyed_hash: KeyedHash,
     *,
     blind: bool = False,
-) -> Sheets:
+) -> Generator[Sifted[None], None, Responses]:
     """Keep at most `max_answers` answers of each person, a uniform sample of the items answered.
 
     Args:
-        blobs: all of one partition; at least one.
-        n_items: size of the catalogue.
+        shares: of a partition, at least one; all answers of a person to an item are in one.
+        catalogue: the public items.
         max_answers: K.
         duplicates: which of several answers to one item counts. Under `first` and `last`, answers
             of the same place in the order that contradict each other are all set aside.
         keyed_hash: the run's secret hash.
         blind: set answers of the same place in the order aside even where they agree, so that which
             items count never depends on who was right. Local privacy does not hide which they are.
-    """
-    answers = _by_person(_of_blobs(blobs), n_items)
-    kept, refused = _one_answer_an_item(answers, n_items, duplicates, blind=blind)
-    tally = {
-        "answers_with_person": len(answers),
-        "repeated_answers": len(answers) - int(kept.sum()) - int(refused.sum()),
-        "refused_answers": int(refused.sum()),
-    }
-    unique = _take(answers, kept)
-    sample = _take(unique, _sample(unique, max_answers, keyed_hash))
-    tally["people"] = int(_starts(sample.person).sum())
-    tally["answers_kept"] = len(sample)
-    return Sheets(sample, _take(answers, refused), tally)
-
-
-def sheets_of_crowd(
-    blobs: Callable[[], Iterable[bytes]],
-    n_shares: int,
-    n_items: int,
-    max_answers: int,
-    duplicates: Duplicates,
-    keyed_hash: KeyedHash,
-    *,
-    blind: bool = False,
-) -> Iterator[Sheets]:
-    """As `sheets_of_partition`, for a partition too large to be held at once.
-
-    Which of several answers to an item counts is decided for a share of the items at a time; what
-    then counts is at most an answer to each item of each person.
-
-    Args:
-        blobs: all of one partition, anew each time; at least one.
-        n_shares: into which the items are divided.
-        n_items, max_answers, duplicates, keyed_hash, blind: as `sheets_of_partition`.
 
     Returns:
-        What was set aside of each share, and last what is kept; the tallies add up.
+        What was refused of each share is yielded; the answers kept are returned, sorted by person,
+        then item: nobody answers an item twice.
     """
-    counting: list[Responses] = []
-    for share in range(n_shares):
-        parts = [_of_share(_of_blobs([blob]), share, n_shares) for blob in blobs()]
-        answers = _by_person(_joined(parts), n_items)
-        kept, refused = _one_answer_an_item(answers, n_items, duplicates, blind=blind)
-        counting.append(_take(answers, kept))
+
+    def settled(answers: Responses) -> Sifted[Responses]:
+        answers = _by_person(answers, len(catalogue))
+        kept, refused = _one_answer_an_item(answers, len(catalogue), duplicates, blind=blind)
         tally = {
             "answers_with_person": len(answers),
             "repeated_answers": len(answers) - int(kept.sum()) - int(refused.sum()),
             "refused_answers": int(refused.sum()),
         }
-        yield Sheets(_take(answers, np.zeros_like(kept)), _take(answers, refused), tally)
-    unique = _by_person(_joined(counting), n_items)
-    sample = _take(unique, _sample(unique, max_answers, keyed_hash))
-    tally = {"people": int(_starts(sample.person).sum()), "answers_kept": len(sample)}
-    yield Sheets(sample, _take(sample, np.zeros(len(sample), np.bool_)), tally)
+        rejects = _refused(answers.take(refused), catalogue) if refused.any() else None
+        return Sifted(answers.take(kept), rejects, tally=tally)
+
+    def keep(held: Responses | None, more: Responses) -> Responses:
+        if held is not None:
+            more = _by_person(Responses.concatenated([held, more]), len(catalogue))
+        return more.take(_sample(more, max_answers, keyed_hash))
+
+    kept = yield from hold(map(settled, shares), keep)
+    people = int(_starts(kept.person).sum())
+    yield Sifted(None, tally={"people": people, "answers_kept": len(kept)})
+    return kept
 
 
-def _of_share(answers: Responses, share: int, n_shares: int) -> Responses:
-    """The answers to a share of the items, with only the people that gave them."""
-    mine = _take(answers, answers.item % n_shares == share)
-    present, person = np.unique(mine.person, return_inverse=True)
-    return Responses(answers.owner[present], person, mine.item, mine.correct, mine.order)
-
-
-def _joined(parts: Sequence[Responses]) -> Responses:
-    """The answers of several parts; there is at least one."""
-    firsts = np.cumsum([0, *(len(part.owner) for part in parts)])
-    orders = [part.order for part in parts if part.order is not None]
-    return Responses(
-        np.concatenate([part.owner for part in parts]),
-        np.concatenate(
-            [part.person + first for part, first in zip(parts, firsts[:-1], strict=True)]
-        ),
-        np.concatenate([part.item for part in parts]),
-        np.concatenate([part.correct for part in parts]),
-        np.concatenate(orders) if orders else None,
+def _refused(rows: Responses, catalogue: Catalogue) -> pa.Table:
+    names = pa.array(catalogue.names, pa.string())
+    return pa.table(
+        {
+            "item": names.take(pa.array(rows.item)),
+            "correct": pa.array(rows.correct),
+            "reason": pa.array([REPEATED] * len(rows), pa.string()),
+        }
     )
 
 
@@ -281,17 +250,16 @@ def _sample(answers: Responses, max_answers: int, keyed_hash: KeyedHash) -> Mask
     return kept
 
 
-def _take(answers: Responses, rows: Mask) -> Responses:
-    order = None if answers.order is None else answers.order[rows]
-    columns = (answers.person[rows], answers.item[rows], answers.correct[rows])
-    return Responses(answers.owner, *columns, order)
-
-
 def _starts(values: Integers) -> Mask:
     """Whether each value differs from the one before it."""
     first = np.ones(len(values), np.bool_)
     first[1:] = values[1:] != values[:-1]
     return first
+
+
+def item_numbers(answers: Responses) -> NDArray[np.uint64]:
+    """The number of the item that each answer is to."""
+    return answers.item.view(np.uint64)
 
 
 def answers_in(blob: bytes) -> int:
@@ -308,9 +276,9 @@ def _blob(batch: pa.RecordBatch) -> bytes:
     return blob
 
 
-def _of_blobs(blobs: Sequence[bytes]) -> Responses:
-    tables = [pa.ipc.open_stream(blob).read_all() for blob in blobs]
-    table = pa.concat_tables(tables).combine_chunks()
+def responses_of_blob(blob: bytes) -> Responses:
+    """What `blobs_by_person` made a blob of."""
+    table = pa.ipc.open_stream(blob).read_all().combine_chunks()
     (codes,) = table["code"].chunks
     lengths = np.diff(to_numpy(codes.offsets))
     code = to_numpy(codes.flatten()).astype(np.int64)

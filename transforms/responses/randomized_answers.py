@@ -6,9 +6,8 @@ one out at a time shows how much the estimate varies.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,15 +18,12 @@ from hushrank.estimation.responses.randomized_measurements import (
     randomize_answers,
     randomized_measurements,
 )
-from hushrank.privacy.bits_used import Purpose
-from hushrank.privacy.randomness import system_bits
-from hushrank.transforms.common.bits_tally import bits_tally
+from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.common.randomisation import LocalAnswers
-from hushrank.transforms.engine.beam import TaggedOutput, beam
+from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.responses.answer_sheets import Responses
 
 PARTS = 16
-TALLY = "tally"  # a side output
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,33 +44,32 @@ class RandomizedSums:
         }
 
 
-class RandomizeAnswers(beam.DoFn):
-    """Responses (all of each person's together) -> RandomizedSums, and a tally of the bits."""
+def randomized_sums(
+    sheets: Responses, local: LocalAnswers, n_items: int, bits: RandomBits
+) -> RandomizedSums:
+    """Cross the trust boundary: flip every answer by a coin of its own, and sum what comes out.
 
-    def __init__(self, local: LocalAnswers, n_items: int) -> None:
-        self._local = local
-        self._n_items = n_items
-
-    def process(self, sheets: Responses) -> Iterator[Any]:
-        """Draw every answer's coin here: a source of bits that was pickled would repeat itself."""
-        local, bits = self._local, system_bits()
-        noisy = randomize_answers(sheets.person, sheets.correct, local.response, bits)
-        yield TaggedOutput(TALLY, bits_tally(Purpose.RANDOMISATION, bits.used))
-        part = sheets.owner[sheets.person, 1] % np.uint64(PARTS)
-        parts = []
-        for number in range(PARTS):
-            rows = part == number
-            parts.append(
-                randomized_measurements(
-                    sheets.person[rows],
-                    sheets.item[rows],
-                    noisy[rows],
-                    self._n_items,
-                    local.response,
-                    debiased=local.debiased,
-                )
-            )
-        yield RandomizedSums(tuple(parts))
+    Args:
+        sheets: all answers of each person in it.
+        local: the law of the coins.
+        n_items: size of the catalogue.
+        bits: `system_bits()` in a release; drawn where the answers are, for a source of bits that
+            was pickled would repeat itself.
+    """
+    noisy = randomize_answers(sheets.person, sheets.correct, local.response, bits)
+    part = sheets.owner[sheets.person, 1] % np.uint64(PARTS)
+    parts = (
+        randomized_measurements(
+            sheets.person[part == number],
+            sheets.item[part == number],
+            noisy[part == number],
+            n_items,
+            local.response,
+            debiased=local.debiased,
+        )
+        for number in range(PARTS)
+    )
+    return RandomizedSums(tuple(parts))
 
 
 class RandomizedSumsFn(beam.CombineFn):

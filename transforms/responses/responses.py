@@ -5,8 +5,6 @@ Pure: a batch in, a batch out. A row that breaks a rule is set aside with the re
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,9 +14,10 @@ from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue
 from hushrank.transforms.common.encode import (
     Rules,
+    Sifted,
     missing,
     pseudonyms,
-    rejected_rows,
+    sift,
     values_of_words,
 )
 from hushrank.transforms.common.schema import by_distinct, is_text, to_numpy, to_text
@@ -41,20 +40,12 @@ Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
 
 
-@dataclass(frozen=True, slots=True)
-class EncodedResponses:
-    """What became of a batch: the valid answers, and the rows that broke a rule, with the rule."""
-
-    answers: Responses
-    rejects: pa.Table | None  # the columns read, and `reason`
-
-
 def encode_responses(
     batch: pa.RecordBatch,
     columns: ResponseColumns | WideColumns,
     catalogue: Catalogue,
     keyed_hash: KeyedHash,
-) -> EncodedResponses:
+) -> Sifted[Responses]:
     """Encode one batch.
 
     Args:
@@ -77,16 +68,16 @@ def encode_responses(
         ("answer is neither 0 nor 1", answer == _BAD),
         *order_rules,
     ]
-    valid = ~np.logical_or.reduce([broken for _, broken in rules])
+    valid, rejects = sift(batch, rules)
     rows = np.flatnonzero(valid)
     owner, person = _people(batch[columns.user], rows, keyed_hash)
     answers = Responses(owner, person, item[rows], answer[rows].astype(np.uint8), _at(order, rows))
-    return EncodedResponses(answers, rejected_rows(batch, valid, rules))
+    return Sifted(answers, rejects, valid)
 
 
 def _encode_wide(
     batch: pa.RecordBatch, columns: WideColumns, keyed_hash: KeyedHash
-) -> EncodedResponses:
+) -> Sifted[Responses]:
     marks = np.column_stack([_marks(batch[name], columns.words) for name in columns.items])
     order, order_rules = _order(batch, columns.order)
     rules = [
@@ -94,7 +85,7 @@ def _encode_wide(
         ("an answer is neither 0, 1 nor empty", (marks == _BAD).any(axis=1)),
         *order_rules,
     ]
-    valid = ~np.logical_or.reduce([broken for _, broken in rules])
+    valid, rejects = sift(batch, rules)
     rows = np.flatnonzero(valid)
     owner, person_of_row = _people(batch[columns.user], rows, keyed_hash)
     marks = marks[rows]
@@ -106,7 +97,7 @@ def _encode_wide(
         marks[row, item].astype(np.uint8),
         _at(order, rows[row]),
     )
-    return EncodedResponses(answers, rejected_rows(batch, valid, rules))
+    return Sifted(answers, rejects, valid)
 
 
 def _people(column: pa.Array, rows: Integers, keyed_hash: KeyedHash) -> tuple[Hashes, Integers]:

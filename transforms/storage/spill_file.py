@@ -112,8 +112,3 @@ def fetch(parcel: Parcel, spill: SpillFile | None) -> bytes:
     words = np.empty(n_words, np.uint64)
     spill.read(words, place)
     return words.tobytes()
-
-
-def size_of(parcel: Parcel) -> int:
-    """Bytes of the blob that became `parcel`."""
-    return len(parcel) if isinstance(parcel, bytes) else 8 * parcel[1]

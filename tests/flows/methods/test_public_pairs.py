@@ -14,7 +14,7 @@ from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.noisy_pairs import NoisyPairs
 from hushrank.flows.methods.registry import METHODS, load_config
 from hushrank.flows.run.job import prepare_job, read_survey
-from hushrank.pipelines.reduce import reduce_comparisons
+from hushrank.pipelines.reduce import reduce, reduce_comparisons
 from hushrank.privacy.audit import audit_epsilon, one_by_one
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.noise import NoiseLaw, add_noise
@@ -157,7 +157,7 @@ def exact_of(survey, outcome: int) -> dict[str, np.ndarray]:
     reduction = METHODS[job.config.method].reduction(
         job.config, job.mechanism, job.files, key, str(folder)
     )
-    reduce_comparisons.run(reduction)
+    reduce.run(reduction)
     with np.load(folder / "exact.npz") as stored:
         return dict(stored)
 

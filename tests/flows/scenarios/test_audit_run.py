@@ -13,7 +13,7 @@ import pytest
 
 from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.run.job import prepare_job, read_survey
-from hushrank.pipelines.reduce import reduce_comparisons
+from hushrank.pipelines.reduce import reduce
 from hushrank.privacy.audit import audit_epsilon, one_by_one
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.noise import NoiseLaw, add_noise
@@ -46,7 +46,7 @@ def exact_counts(survey: Survey, wins_of: int) -> np.ndarray:
     reduction = METHODS[job.config.method].reduction(
         job.config, job.mechanism, job.files, key, str(folder)
     )
-    reduce_comparisons.run(reduction)
+    reduce.run(reduction)
     return np.load(folder / "exact.npz")["counts"]
 
 

@@ -22,11 +22,10 @@ from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.job import Job, prepare_job, read_survey
 from hushrank.flows.run.steps import draw, reduce, reserve
 from hushrank.pipelines.reduce import reduce as reductions
-from hushrank.pipelines.reduce import reduce_private, reduce_rankings
+from hushrank.pipelines.reduce import reduce_private, reduce_rankings, reduce_responses
 from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import BitSource, seeded_bits, system_bits
-from hushrank.transforms.responses import randomized_answers
 from tests.flows.conftest import InProcessReducer, Survey
 from tests.flows.every_method import BITS, COMPARISONS, VARIANTS, survey_of
 
@@ -111,7 +110,7 @@ def test_workers_that_draw_from_a_seed_are_found_before_anything_is_spent(
 ):
     job = prepare_job(read_survey(survey_of(name, tmp_path).config))
     ledger = reserved(job)
-    for module in (reduce_private, reduce_rankings, randomized_answers):
+    for module in (reduce_private, reduce_rankings, reduce_responses):
         monkeypatch.setattr(module, "system_bits", lambda: seeded_bits(1))
     reduce(job, InProcessReducer())
     with pytest.raises(PredictableBits, match="no budget was spent"):

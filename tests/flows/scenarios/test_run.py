@@ -115,7 +115,7 @@ def test_over_budget_is_refused_before_a_row_is_read(survey, command, monkeypatc
     def must_not_read(*_: object) -> None:
         raise AssertionError("a row was read")
 
-    monkeypatch.setattr("hushrank.pipelines.reduce.reduce_comparisons.run", must_not_read)
+    monkeypatch.setattr("hushrank.pipelines.reduce.reduce.run", must_not_read)
     code, printed = command("run", survey.set(privacy__epsilon=5.5).config, "--direct")
     assert code == 3
     assert "Budget: this run needs epsilon 5.50; zoo has 5.00 left until " in printed

@@ -44,7 +44,7 @@ def raising(error: BaseException):
 
 @pytest.mark.parametrize(
     "where",
-    ["hushrank.pipelines.reduce.reduce_comparisons.run", "hushrank.flows.run.steps.npz_bytes"],
+    ["hushrank.pipelines.reduce.reduce.run", "hushrank.flows.run.steps.npz_bytes"],
 )
 def test_ctrl_c_before_the_noise_gives_the_budget_back(survey, command, monkeypatch, where):
     with monkeypatch.context() as patch:

@@ -60,13 +60,12 @@ def test_edges_have_two_ends(tmp_path, kind):
     edges = {(source, stage.name) for stage in found for source in stage.reads if source in names}
     assert edges == {(s.name, target) for s in found for target in s.writes if target in names}
     assert all(names.index(source) < names.index(target) for source, target in edges)
-    first = "Read" if kind == "comparisons" else "ReadEncode"
-    assert INPUT in next(stage for stage in found if stage.name == first).reads
+    assert INPUT in next(stage for stage in found if stage.name == "ReadEncode").reads
     sinks = [stage for stage in found if not set(stage.writes) & set(names)]
     assert all(stage.writes for stage in sinks)
 
 
 def test_where_answers_become_private(tmp_path):
-    for kind, name in (("rankings", "Privatise"), ("private", "ReadEncode")):
+    for kind, name in (("rankings", "Bound"), ("private", "ReadEncode")):
         found = stages(job_of(kind, tmp_path / kind, tmp_path / "work"))
         assert randomising_stage([stage.name for stage in found]) == name

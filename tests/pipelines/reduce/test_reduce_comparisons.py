@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import itertools
 import json
 from collections import Counter
@@ -14,7 +15,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.pipelines.reduce import reduce_comparisons
+from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons, Statistic
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import BitSource
@@ -63,7 +64,7 @@ def a_job(folder: Path, work: Path, **changes) -> ReduceComparisons:
 
 
 def counts_of(folder: Path, work: Path, **changes) -> np.ndarray:
-    reduce_comparisons.run(a_job(folder, work, **changes))
+    reduce.run(a_job(folder, work, **changes))
     return np.load(work / "exact.npz")["counts"]
 
 
@@ -110,12 +111,8 @@ def test_counts_are_bit_identical_however_the_input_is_split(
         folder = tmp_path / f"split{seed}"
         write(a_log(), folder, files, row_group, seed)
         monkeypatch.setattr("hushrank.transforms.storage.read.BATCH_ROWS", [13, 100, 1][seed])
-        monkeypatch.setattr(
-            "hushrank.pipelines.reduce.reduce_comparisons.ENCODE_ROWS", [7, 1000, 5][seed]
-        )
-        monkeypatch.setattr(
-            "hushrank.pipelines.reduce.reduce_comparisons.CHUNK_ROWS", [30, 200, 9][seed]
-        )
+        monkeypatch.setattr("hushrank.pipelines.reduce.kind.ENCODE_ROWS", [7, 1000, 5][seed])
+        monkeypatch.setattr("hushrank.pipelines.reduce.reduce.CHUNK_ROWS", [30, 200, 9][seed])
         monkeypatch.setattr("hushrank.transforms.comparisons.shuffle.BUCKET_ROWS", 50 * seed + 10)
         monkeypatch.setattr(
             "hushrank.transforms.comparisons.shuffle.MAX_LOCAL_PARTITION_BITS", seed
@@ -128,11 +125,7 @@ def test_counts_are_bit_identical_however_the_input_is_split(
 def test_another_key_keeps_other_rows(tmp_path, one_file):
     job = a_job(one_file, tmp_path / "w", ties=Ties.DROP)
     one = counts_of(one_file, tmp_path / "w", ties=Ties.DROP)
-    other_job = ReduceComparisons(
-        **{name: getattr(job, name) for name in job.__slots__ if name != "key"},
-        key=SecretKey(bytes(32), BitSource.SEEDED),
-    )
-    reduce_comparisons.run(other_job)
+    reduce.run(dataclasses.replace(job, key=SecretKey(bytes(32), BitSource.SEEDED)))
     assert (np.load(tmp_path / "w" / "exact.npz")["counts"] != one).any()
 
 
@@ -254,14 +247,14 @@ def test_conflicting_copies_of_an_event_are_set_aside(tmp_path):
 
 def test_conflicting_copies_keep_every_column_whatever_file_they_came_from(tmp_path, monkeypatch):
     monkeypatch.setattr("hushrank.transforms.storage.read.BATCH_ROWS", 4)
-    monkeypatch.setattr("hushrank.pipelines.reduce.reduce_comparisons.ENCODE_ROWS", 3)
+    monkeypatch.setattr("hushrank.pipelines.reduce.kind.ENCODE_ROWS", 3)
     event = np.arange(60) % 30  # each twice, in different files
     a = np.where(event % 3 == 2, 99, event % 3)  # 99 is no item: these rows break another rule
     outcome = np.random.default_rng(5).integers(-1, 2, 60)
     people = [f"p{number}" for number in event]
     log = pa.table({"who": people, "a": a, "b": [3] * 60, "y": outcome, "id": event})
     write(log, tmp_path / "in", files=4, row_group=7, seed=0)
-    reduce_comparisons.run(a_job(tmp_path / "in", tmp_path / "w", event="id"))
+    reduce.run(a_job(tmp_path / "in", tmp_path / "w", event="id"))
 
     rejects = pa.concat_tables(map(pq.read_table, (tmp_path / "w" / "rejects").iterdir()))
     found = rejects.filter(pc.equal(rejects["reason"], CONFLICT)).select(log.column_names)

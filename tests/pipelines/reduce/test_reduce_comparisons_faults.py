@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from hushrank.pipelines.engine.options import pipeline_options
-from hushrank.pipelines.reduce import reduce_comparisons
+from hushrank.pipelines.reduce import reduce, reduce_comparisons
 from hushrank.transforms.comparisons.shuffle import unpack
 from hushrank.transforms.storage.spill_file import SpillFile
 from tests.pipelines.reduce.test_reduce_comparisons import SETTINGS, a_job, a_log, counts_of, write
@@ -33,7 +33,7 @@ def test_rows_travel_inside_the_engine_where_workers_share_no_disk(tmp_path, one
     expected = counts_of(one_file, tmp_path / "w", **SETTINGS[setting])
     job = a_job(one_file, tmp_path / "inline", **SETTINGS[setting])
     with beam.Pipeline(options=pipeline_options()) as pipeline:
-        reduce_comparisons.build(pipeline, job, reduce_comparisons.plan(job), spill=None)
+        reduce.build(pipeline, job)
     np.testing.assert_array_equal(np.load(tmp_path / "inline" / "exact.npz")["counts"], expected)
 
 

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.estimation.fit.weighted_pairs import weighted_pairs_of, weighted_sums
-from hushrank.pipelines.reduce import reduce_private
+from hushrank.pipelines.reduce import reduce, reduce_private
 from hushrank.pipelines.reduce.private_job import ReduceAnswers
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomized_response import attenuation, flip_thresholds, share_of_answer
@@ -56,7 +56,7 @@ def a_job(folder: Path, work: Path, shares=None, user=None, **changes) -> Reduce
 
 
 def sums_of(folder: Path, work: Path, **changes) -> dict[str, np.ndarray]:
-    reduce_private.run(a_job(folder, work, **changes))
+    reduce.run(a_job(folder, work, **changes))
     with np.load(work / "exact.npz") as stored:
         return dict(stored)
 
@@ -198,7 +198,7 @@ def test_bad_rows_can_stop_the_run(tmp_path):
     folder = write(log, tmp_path / "log")
     low = EpsilonSource(low=1.0, high=5.0)
     with pytest.raises(InputError, match="some rows break a rule"):
-        reduce_private.run(a_job(folder, tmp_path / "w", epsilons=low, fail_on_bad_rows=True))
+        reduce.run(a_job(folder, tmp_path / "w", epsilons=low, fail_on_bad_rows=True))
 
 
 def test_nothing_is_left_behind_but_sums_tallies_and_rejects(tmp_path):

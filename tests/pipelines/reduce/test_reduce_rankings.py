@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.estimation.rankings.ranking_counts import count_rankings
-from hushrank.pipelines.reduce import reduce_rankings
+from hushrank.pipelines.reduce import reduce, reduce_rankings
 from hushrank.pipelines.reduce.rankings_job import ReduceRankings
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import BitSource
@@ -77,7 +77,7 @@ def a_job(folder: Path, work: Path, **changes: Any) -> ReduceRankings:
 
 
 def reduced(folder: Path, work: Path, **changes: Any) -> dict[str, np.ndarray]:
-    reduce_rankings.run(a_job(folder, work, **changes))
+    reduce.run(a_job(folder, work, **changes))
     with np.load(work / "exact.npz") as stored:
         return dict(stored)
 
@@ -109,7 +109,7 @@ def assert_same(found: dict[str, np.ndarray], arrays: dict[str, np.ndarray]) -> 
 
 @pytest.mark.parametrize(("files", "row_group"), [(1, 10_000), (4, 97)])
 def test_long_form_gives_the_same_counts_for_any_sharding(tmp_path, monkeypatch, files, row_group):
-    monkeypatch.setattr(reduce_rankings, "PARTITION_ROWS", 300)
+    monkeypatch.setattr(reduce_rankings, "PARTITION_ITEMS", 300)
     rankings = true_rankings()
     folder = write(long_form(rankings), tmp_path / "log", files, row_group)
     assert_same(reduced(folder, tmp_path / "work"), expected(rankings))
@@ -120,7 +120,7 @@ def test_long_form_gives_the_same_counts_for_any_sharding(tmp_path, monkeypatch,
 
 @pytest.mark.parametrize("user", ["user", None])
 def test_list_form_gives_the_same_counts(tmp_path, monkeypatch, user):
-    monkeypatch.setattr(reduce_rankings, "PARTITION_RANKINGS", 90)
+    monkeypatch.setattr(reduce_rankings, "PARTITION_ITEMS", 900)
     monkeypatch.setattr(reduce_rankings, "BLOCK_RANKINGS", 50)
     rankings = true_rankings()
     # In JSON Lines people are named by text, so in the other files too.

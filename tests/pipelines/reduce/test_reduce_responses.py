@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.estimation.responses.spectral_estimate import FEWEST_PARTS
-from hushrank.pipelines.reduce import reduce_responses
+from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomized_response import split_response
@@ -22,7 +22,7 @@ from hushrank.privacy.randomness import BitSource
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.responses.answer_sheets import Duplicates
+from hushrank.transforms.responses.answer_sheets import REPEATED, Duplicates
 from hushrank.transforms.responses.randomized_answers import PARTS
 from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
 from hushrank.transforms.storage.files import list_files
@@ -65,7 +65,7 @@ def a_job(folder: Path, work: Path, **changes) -> ReduceResponses:
 
 
 def y_of(folder: Path, work: Path, **changes) -> np.ndarray:
-    reduce_responses.run(a_job(folder, work, **changes))
+    reduce.run(a_job(folder, work, **changes))
     return np.load(work / "exact.npz")["y"]
 
 
@@ -214,7 +214,7 @@ def test_rows_that_break_a_rule_are_set_aside_with_the_reason(tmp_path):
             "null answer",
             "answer is neither 0 nor 1",
             "not a row of this format",
-            *[reduce_responses.REPEATED] * 2,
+            *[REPEATED] * 2,
         ]
     )
     tally = tally_of(tmp_path / "w")
@@ -243,7 +243,7 @@ def test_answers_randomised_at_a_huge_epsilon_give_the_exact_measurements(tmp_pa
     folder = write(a_log(), tmp_path / "in", files=3, row_group=20, seed=1)
     y = y_of(folder, tmp_path / "w", max_answers=N_ITEMS)
     local = LocalAnswers(split_response(1e6, N_ITEMS), debiased)
-    reduce_responses.run(a_job(folder, tmp_path / "l", max_answers=N_ITEMS, local=local))
+    reduce.run(a_job(folder, tmp_path / "l", max_answers=N_ITEMS, local=local))
     stored = np.load(tmp_path / "l" / "exact.npz")
     assert stored["sums"].shape == (PARTS, N_ITEMS, N_ITEMS)
     np.testing.assert_array_equal(stored["sums"].sum(axis=0), y << 30)
@@ -257,7 +257,7 @@ def test_randomised_sums_differ_from_run_to_run_but_not_in_who_answered(tmp_path
     for run in range(2):
         work = tmp_path / f"w{run}"
         local = LocalAnswers(split_response(1.0, N_ITEMS), debiased=False)
-        reduce_responses.run(a_job(folder, work, local=local))
+        reduce.run(a_job(folder, work, local=local))
         found.append(dict(np.load(work / "exact.npz")))
     assert (found[0]["sums"] != found[1]["sums"]).any()
     np.testing.assert_array_equal(found[0]["people"], found[1]["people"])

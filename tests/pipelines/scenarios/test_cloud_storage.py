@@ -6,6 +6,7 @@ Against two stores: an emulator that knows much of the API, and ours, which enfo
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import io
 from collections.abc import Iterator
 from pathlib import Path
@@ -14,8 +15,7 @@ import numpy as np
 import pytest
 from google.cloud import storage
 
-from hushrank.pipelines.reduce import reduce_comparisons
-from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
+from hushrank.pipelines.reduce import reduce
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.cloud_storage import CloudPath
 from hushrank.transforms.storage.files import list_files, open_bytes
@@ -53,9 +53,8 @@ def test_cloud_objects_give_the_counts_of_local_files(tmp_path, bucket):
     for path in (f"gs://{BUCKET}/answers", f"gs://{BUCKET}/answers/*.parquet"):
         files = tuple(list_files([path]))
         assert len(files) == 3
-        fields = {name: getattr(local, name) for name in local.__slots__}
-        remote = fields | {"files": files, "confidential": f"gs://{BUCKET}/work"}
-        reduce_comparisons.run(ReduceComparisons(**remote))
+        work = f"gs://{BUCKET}/work"
+        reduce.run(dataclasses.replace(local, files=files, confidential=work))
         exact = CloudPath.parse(f"gs://{BUCKET}/work/exact.npz").read_bytes()
         np.testing.assert_array_equal(np.load(io.BytesIO(exact))["counts"], expected)
 
@@ -107,6 +106,5 @@ def test_a_file_that_was_written_again_during_the_run_is_refused(bucket, tmp_pat
     files = tuple(list_files([f"gs://{BUCKET}/answers"]))
     upload(bucket, tmp_path / "local", "answers")  # the same bytes, but nobody can know
     local = a_job(tmp_path / "local", tmp_path / "w")
-    fields = {name: getattr(local, name) for name in local.__slots__}
     with pytest.raises(InputError, match="changed during the run"):
-        reduce_comparisons.run(ReduceComparisons(**fields | {"files": files}))
+        reduce.run(dataclasses.replace(local, files=files))

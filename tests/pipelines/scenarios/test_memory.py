@@ -17,12 +17,7 @@ import pytest
 from hushrank.estimation.common.matrices import pair_counts_of
 from hushrank.estimation.common.sparse_counts import CellCounts
 from hushrank.pipelines.engine.memory_plan import LEAST_MEMORY, MemoryPlan
-from hushrank.pipelines.reduce import (
-    reduce_comparisons,
-    reduce_private,
-    reduce_rankings,
-    reduce_responses,
-)
+from hushrank.pipelines.reduce import reduce, reduce_comparisons
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.epsilons import Shares
@@ -43,23 +38,23 @@ HEAVY_ROWS, OTHER_ROWS, N_ITEMS = 10_000_000, 1_000_000, 50
 REDUCE = """
 import json, sys
 from pathlib import Path
-from hushrank.pipelines.reduce import reduce_comparisons
+from hushrank.pipelines.reduce import reduce
 from tests.pipelines.scenarios.test_memory import a_heavy_job, own_peak
 job = a_heavy_job(Path(sys.argv[1]), Path(sys.argv[2]), **json.loads(sys.argv[3]))
-reduce_comparisons.run(job)
+reduce.run(job)
 print(own_peak())
 """
 
 REDUCE_RANKINGS = """
 import dataclasses, sys
 from pathlib import Path
-from hushrank.pipelines.reduce import reduce_rankings
+from hushrank.pipelines.reduce import reduce
 from tests.pipelines.scenarios.test_memory import own_peak
 from tests.pipelines.reduce.test_reduce_rankings import LISTS, RANKS, a_job
 contests = dataclasses.replace(RANKS, contest="contest")
 columns = LISTS if sys.argv[3] == "lists" else contests
 job = a_job(Path(sys.argv[1]), Path(sys.argv[2]), columns=columns, max_rankings=3)
-reduce_rankings.run(job)
+reduce.run(job)
 print(own_peak())
 """
 
@@ -92,13 +87,13 @@ def reduce_with_least_memory(log: Path, work: Path, kind: str) -> None:
     """A log whose people and events, or contests, are named in `a_log_of_long_names`."""
     contests = dataclasses.replace(rankings.RANKS, contest="contest")
     last = {"order": "contest", "duplicates": Duplicates.LAST}
-    reduction, job = {
-        "comparisons": lambda: (reduce_comparisons, comparisons.a_job(log, work, event="contest")),
-        "local answers": lambda: (reduce_private, private.a_job(log, work, Shares(per_user=True))),
-        "responses": lambda: (reduce_responses, responses.a_job(log, work, **last)),
-        "rankings": lambda: (reduce_rankings, rankings.a_job(log, work, columns=contests)),
+    job = {
+        "comparisons": lambda: comparisons.a_job(log, work, event="contest"),
+        "local answers": lambda: private.a_job(log, work, Shares(per_user=True)),
+        "responses": lambda: responses.a_job(log, work, **last),
+        "rankings": lambda: rankings.a_job(log, work, columns=contests),
     }[kind]()
-    reduction.run(dataclasses.replace(job, memory_limit=LEAST_MEMORY))
+    reduce.run(dataclasses.replace(job, memory_limit=LEAST_MEMORY))
 
 
 def a_log_of_long_names(path: Path, n_bytes: int) -> None:
@@ -319,7 +314,7 @@ def test_sparse_pair_counts_are_the_dense_ones(tmp_path, monkeypatch, ties):
     how = {"statistic": Statistic.PAIR_COUNTS, "ties": ties}
     dense = comparisons.counts_of(tmp_path / "log", tmp_path / "dense", **how)
     monkeypatch.setattr(reduce_comparisons, "MOST_DENSE_ITEMS", 2)
-    reduce_comparisons.run(comparisons.a_job(tmp_path / "log", tmp_path / "sparse", **how))
+    reduce.run(comparisons.a_job(tmp_path / "log", tmp_path / "sparse", **how))
     with np.load(tmp_path / "sparse" / "exact.npz") as stored:
         sparse = pair_counts_of(stored, ties.row_weight)
     assert (sparse.wins.toarray() == dense).all()
@@ -330,18 +325,13 @@ def test_a_limit_below_the_engine_is_refused():
         MemoryPlan.of(LEAST_MEMORY - 1)
 
 
-@pytest.mark.parametrize("reduction", [reduce_comparisons, reduce_private, reduce_responses])
-def test_nothing_that_waited_in_a_file_is_left(tmp_path, monkeypatch, reduction):
-    jobs = {
-        reduce_comparisons: lambda: comparisons.a_job(log, tmp_path / "w"),
-        reduce_private: lambda: private.a_job(log, tmp_path / "w", Shares(per_user=True)),
-        reduce_responses: lambda: responses.a_job(log, tmp_path / "w"),
-    }
+@pytest.mark.parametrize("kind", [comparisons, private, responses])
+def test_nothing_that_waited_in_a_file_is_left(tmp_path, monkeypatch, kind):
     monkeypatch.setattr(MemoryPlan, "of", small_plan)
     log = tmp_path / "log.parquet"
-    make = {reduce_comparisons: comparisons.a_log, reduce_private: private.a_log}
-    pq.write_table(make.get(reduction, responses.a_log)(), log)
-    reduction.run(jobs[reduction]())
+    pq.write_table(kind.a_log(), log)
+    meet = (Shares(per_user=True),) if kind is private else ()
+    reduce.run(kind.a_job(log, tmp_path / "w", *meet))
     left = {path.name for path in (tmp_path / "w").iterdir()}
     assert left >= {"exact.npz", "diagnostics.json"}
     assert not [name for name in left if name.startswith(SPILL_PREFIX)]

@@ -13,12 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.pipelines.reduce import (
-    reduce_comparisons,
-    reduce_private,
-    reduce_rankings,
-    reduce_responses,
-)
+from hushrank.pipelines.reduce import reduce
 from hushrank.transforms.common.epsilons import Shares
 from hushrank.transforms.common.schema import Ties
 from tests.pipelines.reduce import test_reduce_comparisons as comparisons
@@ -50,33 +45,23 @@ def log_of(n_wild: int) -> pa.Table:
 
 Job = Callable[[Path, Path], Any]
 CONTESTS = dataclasses.replace(rankings.RANKS, contest="contest")
-JOBS: dict[str, tuple[Any, Job]] = {
-    "comparisons": (reduce_comparisons, comparisons.a_job),
-    "answers": (
-        reduce_private,
-        lambda log, work: private.a_job(
-            log, work, Shares(per_user=True), ties=Ties.DROP, already_private=True
-        ),
+JOBS: dict[str, Job] = {
+    "comparisons": comparisons.a_job,
+    "answers": lambda log, work: private.a_job(
+        log, work, Shares(per_user=True), ties=Ties.DROP, already_private=True
     ),
-    "rankings": (
-        reduce_rankings,
-        lambda log, work: rankings.a_job(log, work, columns=CONTESTS, max_rankings=40),
-    ),
-    "responses": (
-        reduce_responses,
-        lambda log, work: responses.a_job(log, work, order="at"),
-    ),
+    "rankings": lambda log, work: rankings.a_job(log, work, columns=CONTESTS, max_rankings=40),
+    "responses": lambda log, work: responses.a_job(log, work, order="at"),
 }
 
 
 @pytest.mark.parametrize("kind", JOBS)
 def test_wild_rows_change_no_exact_statistic(tmp_path, kind) -> None:
-    reduction, job = JOBS[kind]
     exact = {}
     for n_wild in (0, len(WILD_NAMES)):
         log, work = tmp_path / f"{n_wild}.parquet", tmp_path / f"{n_wild}"
         pq.write_table(log_of(n_wild), log)
-        reduction.run(job(log, work))
+        reduce.run(JOBS[kind](log, work))
         with np.load(work / "exact.npz") as stored:
             exact[n_wild] = dict(stored)
         tally = json.loads((work / "diagnostics.json").read_text())

@@ -163,7 +163,7 @@ def test_encoding_equals_reading_row_by_row(data, catalogue, m, by_winner):
 
     encoded = encode_comparisons(batch, columns, catalogue, HASH)
 
-    rows = encoded.comparisons
+    rows = encoded.rows
     found = zip(rows.left.tolist(), rows.right.tolist(), rows.outcome.tolist(), strict=True)
     assert list(found) == [row for row in read if isinstance(row, tuple)]
     people = [user for user, row in zip(values[0], read, strict=True) if isinstance(row, tuple)]
@@ -211,7 +211,7 @@ def test_events_are_hashed_like_people_and_must_be_there():
     }
     encoded = encode(table, event="id")
     assert encoded.rejects["reason"].to_pylist() == ["null event", "null event"]
-    assert [tuple(event) for event in encoded.comparisons.event.tolist()] == [
+    assert [tuple(event) for event in encoded.rows.event.tolist()] == [
         pseudonym("x"),
         pseudonym("y"),
     ]
@@ -220,7 +220,7 @@ def test_events_are_hashed_like_people_and_must_be_there():
 def test_without_a_hash_people_are_not_read():
     table = pa.record_batch({"a": [0], "b": [1], "y": [1]})
     names = {"user": None, "left": "a", "right": "b", "outcome": "y", "winner": None, "event": None}
-    rows = encode_comparisons(table, ComparisonColumns(**names), CATALOGUES[0], None).comparisons
+    rows = encode_comparisons(table, ComparisonColumns(**names), CATALOGUES[0], None).rows
     assert rows.user is None
     assert rows.event is None
 
@@ -246,7 +246,7 @@ def test_text_that_is_not_utf8_names_no_item_but_may_name_a_person():
         "y": pa.array([b"1", b"1"]),
     }
     encoded = encode(table)
-    assert len(encoded.comparisons) == 1
+    assert len(encoded.rows) == 1
     assert encoded.rejects["reason"].to_pylist() == ["item not in the catalogue"]
     assert encoded.rejects["a"].to_pylist() == [b"\xe9"]
 

@@ -15,17 +15,17 @@ from hushrank.estimation.fit.weighted_pairs import information_units
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.privacy.randomness import seeded_bits, system_bits
 from hushrank.transforms.common.catalogue import Catalogue
-from hushrank.transforms.common.epsilons import AnswerColumns, EpsilonSource, Shares
+from hushrank.transforms.common.encode import Sifted
+from hushrank.transforms.common.epsilons import AnswerColumns, EpsilonSource
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.true_answers import (
-    CROWD,
     Answers,
-    People,
     bound_answers,
     encode_answers,
+    first_answers,
     share_epsilons,
+    share_epsilons_of_kept,
     split_by_owner,
-    thin_crowds,
 )
 from tests.statistics import FALSE_POSITIVE_RATE, binomial_p_value
 
@@ -58,37 +58,38 @@ def people(owner, cell=None, outcome=None, epsilon=2.0) -> Answers:
 
 def test_a_winner_is_the_same_whichever_side_it_stood_on():
     encoded = encode([0, 1, 3, 2], [1, 0, 2, 3], [1, -1, -1, 1], [1.0, 2.0, 3.0, 4.0])
-    assert encoded.answers.cell.tolist() == [1, 1, 11, 11]
-    assert encoded.answers.outcome.tolist() == [1, 1, 1, 1]
-    assert encoded.answers.epsilon.tolist() == [1, 2, 3, 4]
-    assert encoded.rejects == ()
+    assert encoded.rows.cell.tolist() == [1, 1, 11, 11]
+    assert encoded.rows.outcome.tolist() == [1, 1, 1, 1]
+    assert encoded.rows.epsilon.tolist() == [1, 2, 3, 4]
+    assert encoded.rejects is None
 
 
 def test_every_epsilon_stays_with_its_answer_when_rows_are_set_aside():
     encoded = encode(
         [0, 0, 9, 1, 2, 0], [1, 2, 1, 1, 3, 3], [1, 1, 1, 1, 7, -1], [1.0, 9.0, 2.0, 3.0, 3.5, 4.0]
     )
-    assert encoded.answers.cell.tolist() == [1, 3]
-    assert encoded.answers.epsilon.tolist() == [1.0, 4.0]
-    reasons = [table["reason"].to_pylist() for table in encoded.rejects]
-    assert reasons == [
-        ["epsilon is outside epsilon_range"],
-        ["item not in the catalogue", "item against itself", "outcome is not +1, -1 or 0"],
+    assert encoded.rows.cell.tolist() == [1, 3]
+    assert encoded.rows.epsilon.tolist() == [1.0, 4.0]
+    assert encoded.rejects["reason"].to_pylist() == [
+        "epsilon is outside epsilon_range",
+        "item not in the catalogue",
+        "item against itself",
+        "outcome is not +1, -1 or 0",
     ]
-    assert [table.column_names for table in encoded.rejects] == [["l", "r", "o", "e", "reason"]] * 2
+    assert encoded.rejects.column_names == ["l", "r", "o", "e", "reason"]
 
 
 def test_ties_are_dropped_or_decided_by_a_fair_coin():
     m = 100_000
     ties = [np.zeros(m, np.int64), np.ones(m, np.int64), np.zeros(m, np.int64), np.ones(m)]
-    assert len(encode(*ties, ties=Ties.DROP).answers) == 0
-    decided = encode(*ties).answers.outcome
+    assert len(encode(*ties, ties=Ties.DROP).rows) == 0
+    decided = encode(*ties).rows.outcome
     assert binomial_p_value(int(decided.sum()), m, 0.5) > FALSE_POSITIVE_RATE
 
 
 def test_a_blob_gives_the_rows_back():
     rows = people([1, 2, 1], [1, 2, 3], [0, 1, 1])
-    again = Answers.of_blobs([rows.to_blob(), rows.to_blob()])
+    again = Answers.concatenated([Answers.of_blob(rows.to_blob())] * 2)
     assert again.cell.tolist() == [1, 2, 3, 1, 2, 3]
     np.testing.assert_array_equal(again.owner[:3], rows.owner)
     assert again.outcome.dtype == np.uint8
@@ -109,7 +110,7 @@ def test_all_rows_of_a_person_meet_in_one_partition():
 
 def test_per_user_divides_the_epsilon_so_that_the_sum_is_never_above():
     owner = np.repeat(np.arange(60), np.arange(1, 61))
-    shared, information = share_epsilons(people(owner), Shares(per_user=True), KEYED_HASH)
+    ((shared, information),) = share_epsilons([people(owner)])
     _, person = np.unique(shared.owner, axis=0, return_inverse=True)
     sums = [math.fsum(shared.epsilon[person.ravel() == one]) for one in range(60)]
     assert max(sums) <= 2.0
@@ -119,8 +120,8 @@ def test_per_user_divides_the_epsilon_so_that_the_sum_is_never_above():
 
 def test_a_bound_keeps_that_many_and_divides_among_them():
     owner = np.repeat([1, 2, 3], [1, 5, 20])
-    shares = Shares(per_user=True, max_contributions=4)
-    shared, _ = share_epsilons(people(owner, np.arange(26)), shares, KEYED_HASH)
+    kept = first_answers(people(owner, np.arange(26)), 4, KEYED_HASH)
+    shared, _ = share_epsilons_of_kept(kept, per_user=True)
     assert len(shared) == 1 + 4 + 4
     assert sorted(np.unique(shared.epsilon.round(9))) == [0.5, 2.0]
 
@@ -128,11 +129,10 @@ def test_a_bound_keeps_that_many_and_divides_among_them():
 @given(st.lists(st.tuples(st.integers(0, 3), st.integers(1, 3), st.integers(0, 1)), max_size=30))
 def test_which_answers_stay_depends_neither_on_order_nor_on_what_was_answered(log):
     owner, cell, outcome = (np.array([row[k] for row in log], np.int64) for k in range(3))
-    shares = Shares(max_contributions=2)
 
     def kept(order, flip):
         rows = people(owner[order], cell[order], outcome[order] ^ flip)
-        stay, _ = share_epsilons(rows, shares, KEYED_HASH)
+        stay = first_answers(rows, 2, KEYED_HASH)
         return sorted(zip(stay.owner[:, 0].tolist(), stay.cell.tolist(), strict=True)), stay
 
     order = np.arange(len(log))
@@ -147,7 +147,7 @@ def test_rows_without_owners_cannot_meet():
     rows = Answers(np.ones(1, np.int64), np.zeros(1, np.uint8), np.ones(1))
     for action in (
         rows.to_blob,
-        lambda: share_epsilons(rows, Shares(per_user=True), KEYED_HASH),
+        lambda: first_answers(rows, 1, KEYED_HASH),
         lambda: list(split_by_owner(rows, 2)),
     ):
         with pytest.raises(ValueError, match="only answers with owners"):
@@ -160,7 +160,7 @@ def test_coins_come_from_the_bits_that_were_given():
 
     def decided():
         args = (rows, COLUMNS, catalogue, SOURCE, None, None, Ties.RANDOM, seeded_bits(5))
-        return encode_answers(*args).answers.outcome
+        return encode_answers(*args).rows.outcome
 
     np.testing.assert_array_equal(decided(), decided())
 
@@ -191,32 +191,26 @@ def parts_of(rows: Answers, size: int) -> list[Answers]:
 @given(people_who_answered(), st.integers(1, 20), st.integers(1, 80))
 def test_bounding_parts_first_changes_nothing(rows, most, size):
     keyed_hash = KeyedHash(bytes(range(32)))
-    whole = bound_answers(rows, most, keyed_hash)
-    parts = [bound_answers(part, most, keyed_hash) for part in parts_of(rows, size)]
-    again = bound_answers(Answers.concatenated(parts), most, keyed_hash)
+    whole = first_answers(rows, most, keyed_hash)
+    parts = [first_answers(part, most, keyed_hash) for part in parts_of(rows, size)]
+    again = first_answers(Answers.concatenated(parts), most, keyed_hash)
     assert as_counter(again) == as_counter(whole)
 
 
-def test_only_crowds_are_thinned_and_what_is_kept_stays_the_same():
-    keyed_hash = KeyedHash(bytes(range(32)))
-    rng = np.random.default_rng(1)
-    who = np.append(np.zeros(3 * CROWD, np.int64), rng.integers(1, 1000, 5000))
-    m = len(who)
-    owner = keyed_hash.of_integers(who)
-    rows = Answers(rng.integers(0, 40, m), np.ones(m, np.uint8), np.ones(m), owner)
-    thin = thin_crowds(rows, 7, keyed_hash)
-    assert len(thin) == 5000 + 7
-    assert as_counter(bound_answers(thin, 7, keyed_hash)) == as_counter(
-        bound_answers(rows, 7, keyed_hash)
-    )
+@given(people_who_answered(), st.integers(1, 20), st.integers(1, 80))
+def test_answers_bounded_share_by_share_are_those_bounded_at_once(rows, most, size):
+    steps = bound_answers(map(Sifted, parts_of(rows, size)), most, KEYED_HASH)
+    for _ in parts_of(rows, size):
+        assert next(steps) == Sifted(None)
+    with pytest.raises(StopIteration) as end:
+        next(steps)
+    assert as_counter(end.value.value) == as_counter(first_answers(rows, most, KEYED_HASH))
 
 
 @given(people_who_answered(), st.integers(1, 80))
-def test_shares_by_counts_are_those_of_people_who_met(rows, size):
-    together, information = share_epsilons(rows, Shares(per_user=True), KeyedHash(bytes(32)))
-    parts = parts_of(rows, size)
-    people = People.of(parts)
-    assert people.information == information
-    assert as_counter(Answers.concatenated([people.share(part) for part in parts])) == as_counter(
-        together
-    )
+def test_shares_of_epsilon_do_not_depend_on_the_parts(rows, size):
+    every = first_answers(rows, len(rows), KEYED_HASH)
+    together, information = share_epsilons_of_kept(every, per_user=True)
+    parts = list(share_epsilons(parts_of(rows, size)))
+    assert [people for _, people in parts] == [information] + [0] * (len(parts) - 1)
+    assert as_counter(Answers.concatenated([part for part, _ in parts])) == as_counter(together)

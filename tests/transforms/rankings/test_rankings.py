@@ -14,21 +14,20 @@ from hypothesis import strategies as st
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.transforms.common.catalogue import Catalogue
+from hushrank.transforms.common.encode import Sifted
 from hushrank.transforms.common.epsilons import EpsilonSource, EpsilonTable
+from hushrank.transforms.rankings.bound_rankings import bound_rankings
 from hushrank.transforms.rankings.ranking_blobs import (
     blob_of_pieces,
     blob_of_rankings,
-    pieces_of_blobs,
-    rankings_of_blobs,
+    pieces_of_blob,
+    rankings_of_blob,
 )
 from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns, of_contest
 from hushrank.transforms.rankings.rankings import (
-    Assembled,
-    EncodedLists,
     Pieces,
     Rankings,
     assemble,
-    bound_rankings,
     encode_lists,
     encode_ranks,
     split_pieces,
@@ -53,7 +52,7 @@ def lists_of(rankings: Rankings) -> list[list[int]]:
 
 def encoded(
     ranking: pa.Array, user: Sequence[Any] | None = None, max_length: int = 4, **more: Any
-) -> EncodedLists:
+) -> Sifted[Rankings]:
     users = pa.array(user if user is not None else range(len(ranking)))
     batch = pa.record_batch({"user": users, "ranking": ranking})
     columns, source = more.get("columns", LISTS), more.get("source", ONE)
@@ -64,7 +63,7 @@ def encoded(
 
 def pieces_of(rows: Sequence[tuple[Any, ...]], **more: Any) -> Pieces:
     """Pieces of rows (user, item, rank[, contest])."""
-    return encode_rows(rows, **more).pieces
+    return encode_rows(rows, **more).rows
 
 
 def encode_rows(rows: Sequence[tuple[Any, ...]], source: EpsilonSource = ONE, **more: Any):
@@ -84,8 +83,8 @@ def encode_rows(rows: Sequence[tuple[Any, ...]], source: EpsilonSource = ONE, **
     return encode_ranks(batch, roles, CATALOGUE, source, None, HASH)
 
 
-def assembled(rows: Sequence[tuple[Any, ...]], max_length: int = 4, coins=None) -> Assembled:
-    return assemble(pieces_of(rows), len(CATALOGUE), max_length, coins)
+def assembled(rows: Sequence[tuple[Any, ...]], max_length: int = 4, coins=None) -> Sifted[Rankings]:
+    return assemble(pieces_of(rows), CATALOGUE, max_length, coins)
 
 
 FORMS = [
@@ -99,14 +98,14 @@ FORMS = [
 @pytest.mark.parametrize("ranking", FORMS)
 def test_lists_become_codes(ranking):
     found = encoded(ranking)
-    assert lists_of(found.rankings) == [[2, 0], [3]]
-    assert found.rankings.epsilon.tolist() == [1.0, 1.0]
+    assert lists_of(found.rows) == [[2, 0], [3]]
+    assert found.rows.epsilon.tolist() == [1.0, 1.0]
     assert found.rejects is None
 
 
 def test_a_list_of_fixed_size_becomes_codes():
     ranking = pa.array([[3, 1], [0, 2]], pa.list_(pa.int32(), 2))
-    assert lists_of(encoded(ranking).rankings) == [[3, 1], [0, 2]]
+    assert lists_of(encoded(ranking).rows) == [[3, 1], [0, 2]]
 
 
 BAD_LISTS = [
@@ -124,7 +123,7 @@ BAD_LISTS = [
 def test_a_list_that_breaks_a_rule_is_set_aside_whole(bad, user, reason):
     ranking = pa.array([["dogs", "ants"], bad, ["cats"]])
     found = encoded(ranking, [7, user, 9], max_length=3)
-    assert lists_of(found.rankings) == [[3, 0], [2]]
+    assert lists_of(found.rows) == [[3, 0], [2]]
     assert found.rejects.to_pylist() == [{"user": user, "ranking": bad, "reason": reason}]
 
 
@@ -132,15 +131,15 @@ def test_epsilons_of_lists_come_from_a_column_or_a_table():
     ranking = pa.array([["ants"], ["bees"], ["cats"]])
     columns = ListColumns(ranking="ranking", epsilon="epsilon")
     found = encoded(ranking, columns=columns, source=RANGE, epsilon=[1.5, 3.0, None])
-    assert found.rankings.epsilon.tolist() == [1.5]
-    assert found.rankings.owner is None
+    assert found.rows.epsilon.tolist() == [1.5]
+    assert found.rows.owner is None
     assert found.rejects["reason"].to_pylist() == [
         "epsilon is outside epsilon_range",
         "null epsilon",
     ]
     table = EpsilonTable(pa.array([0, 2]), np.array([0.5, 2.0]))
     found = encoded(ranking, source=RANGE, table=table)
-    assert found.rankings.epsilon.tolist() == [0.5, 2.0]
+    assert found.rows.epsilon.tolist() == [0.5, 2.0]
     assert found.rejects["reason"].to_pylist() == ["user is not in the table of epsilons"]
 
 
@@ -167,9 +166,11 @@ def test_long_form_gives_the_rankings_however_rows_are_ordered_and_cut(people, r
     for place in range(3):
         mine = [blob for its_place, blob in blobs if its_place == place]
         if mine:
-            whole = assemble(pieces_of_blobs(mine), 4, 4, None)
-            assert whole.reason == ()
-            found += lists_of(whole.rankings)
+            whole = assemble(
+                Pieces.concatenated([pieces_of_blob(blob) for blob in mine]), CATALOGUE, 4, None
+            )
+            assert whole.rejects is None
+            found += lists_of(whole.rows)
     expected = [list(order[:length]) for _, order, length, _ in people if length]
     assert sorted(found) == sorted(expected)
 
@@ -188,13 +189,13 @@ BAD_ROWS = [
 def test_a_row_that_breaks_a_rule_is_set_aside_alone(bad, reason):
     found = encode_rows([(7, "cats", 1.0), bad, (7, "bees", 0.5)])
     assert found.rejects["reason"].to_pylist() == [reason]
-    assert lists_of(assemble(found.pieces, 4, 4, None).rankings) == [[1, 2]]
+    assert lists_of(assemble(found.rows, CATALOGUE, 4, None).rows) == [[1, 2]]
 
 
 def test_ranks_and_contests_may_be_text():
     rows = [("u", "ants", "2", "x"), ("u", "bees", "1.5", "x"), ("u", "cats", "first", "")]
     found = encode_rows(rows)
-    assert lists_of(assemble(found.pieces, 4, 4, None).rankings) == [[1, 0]]
+    assert lists_of(assemble(found.rows, CATALOGUE, 4, None).rows) == [[1, 0]]
     assert found.rejects["reason"].to_pylist() == ["rank is not a number"]
 
 
@@ -209,18 +210,21 @@ REFUSED = [
 def test_a_ranking_in_pieces_that_breaks_a_rule_is_refused_whole(rows, reason):
     others = [(9, 0, 1), (9, 3, 5)]
     found = assembled([*rows[:1], *others, *rows[1:]], max_length=3)
-    assert lists_of(found.rankings) == [[0, 3]]
-    assert found.reason == (reason,)
-    assert sorted(found.refused.items.tolist()) == sorted(item for _, item, _ in rows)
-    assert sorted(found.rank.tolist()) == sorted(rank for *_, rank in rows)
+    assert lists_of(found.rows) == [[0, 3]]
+    refused = found.rejects.to_pydict()
+    assert set(refused["reason"]) == {reason}
+    assert sorted(refused["item"]) == sorted(CATALOGUE.names[item] for _, item, _ in rows)
+    assert sorted(refused["rank"]) == sorted(rank for *_, rank in rows)
 
 
 def test_rows_of_one_ranking_with_different_epsilons_are_refused():
     found = encode_rows([(0, 1, 1), (0, 2, 2), (1, 0, 1)], RANGE, epsilon=[1.0, 1.5, 2.0])
-    whole = assemble(found.pieces, 4, 4, None)
-    assert lists_of(whole.rankings) == [[0]]
-    assert whole.rankings.epsilon.tolist() == [2.0]
-    assert whole.reason == ("rows of one ranking have different epsilons",)
+    whole = assemble(found.rows, CATALOGUE, 4, None)
+    assert lists_of(whole.rows) == [[0]]
+    assert whole.rows.epsilon.tolist() == [2.0]
+    assert (
+        whole.rejects["reason"].to_pylist() == ["rows of one ranking have different epsilons"] * 2
+    )
 
 
 def test_ties_fall_every_way_equally_often():
@@ -228,7 +232,7 @@ def test_ties_fall_every_way_equally_often():
     tied = ((3, 0), (0, 1), (1, 1), (2, 1))
     rows = [(user, item, rank) for user in range(people) for item, rank in tied]
     found = assembled(rows, coins=seeded_bits(5))
-    tables = found.rankings.items.reshape(people, 4)
+    tables = found.rows.items.reshape(people, 4)
     assert (tables[:, 0] == 3).all()
     _, counts = np.unique(tables[:, 1:] @ [9, 3, 1], return_counts=True)
     assert len(counts) == 6
@@ -242,28 +246,16 @@ def test_one_contest_is_chosen_by_its_name():
     assert len(of_contest(text, "contest", "a")) == 2
 
 
-def test_of_each_person_a_random_share_of_rankings_is_kept():
-    people = 4_000
-    users = [user for user in range(people) for _ in range(3)]
-    ranking = pa.array([[number % 3] for number in range(len(users))])
-    rankings = encoded(ranking, users).rankings
-    kept = bound_rankings(rankings, 1, seeded_bits(6))
-    assert len(kept) == people
-    assert len(np.unique(kept.owner[:, 0])) == people
-    assert uniform_p_value(np.bincount(kept.items)) > FALSE_POSITIVE_RATE
-    assert len(bound_rankings(rankings, 2, seeded_bits(6))) == 2 * people
-    assert bound_rankings(rankings, 3, seeded_bits(6)) is rankings
-
-
 def test_partitions_keep_people_together_and_blobs_keep_all():
     users = [number % 50 for number in range(200)]
     ranking = pa.array([[number % 4, (number + 1) % 4][: 1 + number % 2] for number in range(200)])
-    rankings = encoded(ranking, users).rankings
+    rankings = encoded(ranking, users).rows
     parts = dict(split_rankings(rankings, 4))
     assert len(parts) == 4
     owners = [set(map(tuple, part.owner.tolist())) for part in parts.values()]
     assert sum(map(len, owners)) == len(set().union(*owners)) == 50
-    back = rankings_of_blobs([blob_of_rankings(part) for part in parts.values()])
+    blobs = [blob_of_rankings(part) for part in parts.values()]
+    back = Rankings.concatenated([rankings_of_blob(blob) for blob in blobs])
     assert sorted(lists_of(back)) == sorted(lists_of(rankings))
     assert all(len(blob_of_rankings(part)) % 8 == 0 for part in parts.values())
 
@@ -271,7 +263,7 @@ def test_partitions_keep_people_together_and_blobs_keep_all():
 def test_rankings_without_owners_meet_nobody():
     rankings = Rankings(np.array([0]), np.array([1]), np.array([1.0]))
     for meet in (
-        lambda: bound_rankings(rankings, 1, seeded_bits(0)),
+        lambda: list(bound_rankings([Sifted(rankings)], 1, seeded_bits(0))),
         lambda: list(split_rankings(rankings, 2)),
         lambda: blob_of_rankings(rankings),
     ):

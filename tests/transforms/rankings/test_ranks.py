@@ -71,7 +71,7 @@ def test_a_ranking_by_times_in_nanoseconds_is_in_their_order():
     epsilons = EpsilonSource(low=0.1, high=9.0, value=1.0)
     keyed_hash = KeyedHash(bytes(KEY_BYTES))
     catalogue = Catalogue.of_count(4)
-    pieces = encode_ranks(batch, columns, catalogue, epsilons, None, keyed_hash).pieces
-    found = assemble(pieces, 4, 4, None)
-    assert found.reason == ()
-    assert found.rankings.items.tolist() == [3, 2, 1, 0]
+    pieces = encode_ranks(batch, columns, catalogue, epsilons, None, keyed_hash).rows
+    found = assemble(pieces, catalogue, 4, None)
+    assert found.rejects is None
+    assert found.rows.items.tolist() == [3, 2, 1, 0]

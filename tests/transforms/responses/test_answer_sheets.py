@@ -11,17 +11,21 @@ from hypothesis import strategies as st
 from scipy.stats import chisquare
 
 from hushrank.privacy.keyed_hash import KeyedHash
+from hushrank.transforms.common.catalogue import Catalogue
+from hushrank.transforms.common.shares import InShares
 from hushrank.transforms.responses.answer_sheets import (
     MAX_ITEMS,
     Duplicates,
     Responses,
     answers_in,
     blobs_by_person,
-    sheets_of_crowd,
-    sheets_of_partition,
+    bound_sheets,
+    item_numbers,
+    responses_of_blob,
 )
 
 N_ITEMS = 6
+ITEMS = Catalogue.of_count(N_ITEMS)
 FALSE_POSITIVE_RATE = 1e-6
 HASH = KeyedHash(bytes(range(32)))
 PEOPLE = {tuple(owner): number for number, owner in enumerate(HASH.of_integers(np.arange(400)))}
@@ -45,10 +49,27 @@ def answers_of(rows: list[Row], *, ordered: bool = True) -> Responses:
 
 
 def sheets_of(rows, max_answers=N_ITEMS, duplicates=Duplicates.FIRST, *, key=HASH, ordered=True):
-    """Kept and refused rows as sets of (person, item, correct)."""
+    """Kept rows as a set of (person, item, correct); refused items and answers; the tally."""
     (blob,) = (blob for _, blob in blobs_by_person(answers_of(rows, ordered=ordered), N_ITEMS, 1))
-    sheets = sheets_of_partition([blob], N_ITEMS, max_answers, duplicates, key)
-    return _as_set(sheets.kept), _as_set(sheets.refused), sheets.tally
+    kept, refused, tally = bounded([blob], max_answers, duplicates, key)
+    return _as_set(kept), refused, tally
+
+
+def bounded(blobs, max_answers, duplicates, key=HASH, *, n_shares=1, blind=False):
+    """What is kept; items and answers that were refused; the tally."""
+    sizes = [answers_in(blob) for blob in blobs]
+    most = -(-max(sum(sizes), 1) // n_shares)
+    shares = InShares(sizes, lambda k: responses_of_blob(blobs[k]), most, item_numbers)
+    refused, tally = Counter(), Counter()
+    steps = bound_sheets(shares, ITEMS, max_answers, duplicates, key, blind=blind)
+    while True:
+        try:
+            found = next(steps)
+        except StopIteration as end:
+            return end.value, refused, dict(tally)
+        tally.update(found.tally)
+        if found.rejects is not None:
+            refused.update((row["item"], row["correct"]) for row in found.rejects.to_pylist())
 
 
 def _as_set(answers: Responses) -> set[tuple[int, int, int]]:
@@ -79,7 +100,9 @@ def expected(rows: list[Row], duplicates: Duplicates) -> set[tuple[int, int, int
 def test_which_of_several_answers_counts_follows_the_rule(rows, duplicates):
     kept, refused, tally = sheets_of(rows, duplicates=duplicates)
     assert kept == expected(rows, duplicates)
-    assert {row[:2] for row in refused} | {row[:2] for row in kept} == {row[:2] for row in rows}
+    counts = {row[:2] for row in kept}
+    rest = [(ITEMS.names[row[1]], row[2]) for row in rows if row[:2] not in counts]
+    assert refused == Counter(rest)
     counted = tally["answers_kept"] + tally["refused_answers"] + tally["repeated_answers"]
     assert counted == tally["answers_with_person"] == len(rows)
 
@@ -95,10 +118,7 @@ def test_sheets_do_not_depend_on_order_batches_or_partitions(rows, max_answers, 
         if share:
             for partition, blob in blobs_by_person(answers_of(share), N_ITEMS, 4):
                 blobs.setdefault(partition, []).append(blob)
-    found = [
-        _as_set(sheets_of_partition(mine, N_ITEMS, max_answers, Duplicates.LAST, HASH).kept)
-        for mine in blobs.values()
-    ]
+    found = [_as_set(bounded(mine, max_answers, Duplicates.LAST)[0]) for mine in blobs.values()]
     assert set.union(*found) == whole
     assert sum(map(len, found)) == len(whole)
 
@@ -135,7 +155,7 @@ def test_people_who_share_64_bits_of_their_pseudonym_stay_apart():
     item, correct = np.array([0, 1, 2]), np.array([1, 0, 0], np.uint8)
     answers = Responses(owner, np.arange(3), item, correct)
     (blob,) = (blob for _, blob in blobs_by_person(answers, N_ITEMS, 1))
-    kept = sheets_of_partition([blob], N_ITEMS, 6, Duplicates.REFUSE, HASH).kept
+    kept = bounded([blob], 6, Duplicates.REFUSE)[0]
     assert kept.owner.tolist() == [[1, 3], [1, 5]]
     assert kept.person.tolist() == [0, 1, 1]
     assert kept.item.tolist() == [1, 0, 2]
@@ -159,9 +179,8 @@ def test_blind_to_who_was_right_the_same_items_count(duplicates):
         person, item = np.zeros(3, np.int64), np.array([0, 0, 1])
         correct, order = np.array([1, second, 1], np.uint8), np.array([5, 5, 6])
         answers = Responses(np.ones((1, 2), np.uint64), person, item, correct, order)
-        blobs = [blob for _, blob in blobs_by_person(answers, 2, 1)]
-        sheets = sheets_of_partition(blobs, 2, 2, duplicates, HASH, blind=blind)
-        return sheets.kept.item.tolist()
+        blobs = [blob for _, blob in blobs_by_person(answers, N_ITEMS, 1)]
+        return bounded(blobs, 2, duplicates, blind=blind)[0].item.tolist()
 
     assert items_kept(1, blind=True) == items_kept(0, blind=True) == [1]
     assert items_kept(1, blind=False) == [0, 1] != items_kept(0, blind=False)
@@ -179,10 +198,7 @@ def test_a_crowd_that_is_bounded_in_shares_keeps_and_refuses_the_same(
 ):
     blobs = [blob for rows in parts for _, blob in blobs_by_person(answers_of(rows), N_ITEMS, 1)]
     assert sum(map(answers_in, blobs)) == sum(map(len, parts))
-    rules = (N_ITEMS, max_answers, duplicates, HASH)
-    whole = sheets_of_partition(blobs, *rules, blind=blind)
-    found = list(sheets_of_crowd(lambda: blobs, n_shares, *rules, blind=blind))
-    assert [len(part.kept) for part in found[:-1]] == [0] * n_shares
-    assert _as_set(found[-1].kept) == _as_set(whole.kept)
-    assert set().union(*(_as_set(part.refused) for part in found)) == _as_set(whole.refused)
-    assert sum((Counter(part.tally) for part in found), Counter()) == +Counter(whole.tally)
+    kept, *whole = bounded(blobs, max_answers, duplicates, blind=blind)
+    kept_in_shares, *found = bounded(blobs, max_answers, duplicates, n_shares=n_shares, blind=blind)
+    assert found == whole
+    assert _as_set(kept_in_shares) == _as_set(kept)

@@ -46,7 +46,7 @@ ONES_AND_ZEROS = [
 def test_right_and_wrong_are_read_from_any_type(right):
     found = answers(right)
     assert found.rejects is None
-    assert found.answers.correct.tolist() == [1, 0]
+    assert found.rows.correct.tolist() == [1, 0]
 
 
 MISTAKES = [
@@ -65,7 +65,7 @@ MISTAKES = [
 @pytest.mark.parametrize(("right", "reason"), MISTAKES)
 def test_anything_else_is_set_aside_with_its_row(right, reason):
     found = answers(right)
-    assert found.answers.correct.tolist() == [1]
+    assert found.rows.correct.tolist() == [1]
     assert found.rejects.column_names == ["who", "item", "right", "reason"]
     assert found.rejects["who"].to_pylist() == [1]
     assert found.rejects["reason"].to_pylist() == [reason]
@@ -80,7 +80,7 @@ def test_the_first_broken_rule_is_the_reason():
     )
     reasons = ["null user", "null item", "item not in the catalogue"]
     assert found.rejects["reason"].to_pylist() == reasons
-    assert len(found.answers) == 1
+    assert len(found.rows) == 1
 
 
 def test_rows_of_one_person_share_a_pseudonym_wherever_they_are():
@@ -90,7 +90,7 @@ def test_rows_of_one_person_share_a_pseudonym_wherever_they_are():
         pa.array(["ann", "ann", "bob", "ann"]).dictionary_encode(),
         pa.array([7, 7, 8, 7]),
     ):
-        found = encoded(LONG, who=who, **rows).answers
+        found = encoded(LONG, who=who, **rows).rows
         owner = found.owner[found.person]
         assert (owner[0] == owner[1]).all()
         assert (owner[0] == owner[3]).all()
@@ -106,15 +106,15 @@ def test_a_wide_table_becomes_one_answer_a_filled_cell():
     }
     found = encoded(WIDE, who=["ann", "bob", "cyd"], **columns)
     assert found.rejects is None
-    assert found.answers.person.tolist() == [0, 2, 2]
-    assert found.answers.item.tolist() == [0, 0, 1]
-    assert found.answers.correct.tolist() == [1, 0, 1]
+    assert found.rows.person.tolist() == [0, 2, 2]
+    assert found.rows.item.tolist() == [0, 0, 1]
+    assert found.rows.correct.tolist() == [1, 0, 1]
 
 
 def test_a_wide_row_with_one_bad_cell_is_set_aside_as_a_whole():
     columns = {"add": ["1", "1"], "divide": ["0", "x"], "root": ["", "NA"]}
     found = encoded(WIDE, who=["ann", "bob"], **columns)
-    assert found.answers.correct.tolist() == [1, 0]
+    assert found.rows.correct.tolist() == [1, 0]
     assert found.rejects["who"].to_pylist() == ["bob"]
     assert found.rejects["reason"].to_pylist() == ["an answer is neither 0, 1 nor empty"]
 
@@ -133,13 +133,13 @@ ORDERS = [
 def test_numbers_and_times_give_an_order(time):
     found = encoded(TIMED, who=[1, 2, 3], item=["add"] * 3, right=[1] * 3, time=time)
     assert found.rejects is None
-    assert np.argsort(found.answers.order).tolist() == [1, 2, 0]
+    assert np.argsort(found.rows.order).tolist() == [1, 2, 0]
 
 
 def test_text_that_is_no_time_is_set_aside():
     time = ["2026-02-30", "noon", None, "2026-13-01", "1"]
     found = encoded(TIMED, who=range(5), item=["add"] * 5, right=[1] * 5, time=time)
-    assert found.answers.order.tolist() == [1]
+    assert found.rows.order.tolist() == [1]
     neither = "order is neither a whole number nor a time"
     assert found.rejects["reason"].to_pylist() == [neither, neither, "null order", neither]
 
@@ -167,5 +167,5 @@ def test_people_without_a_name_are_not_taken_for_one_person(columns):
     if columns is WIDE:
         cells = {name: [1, 0] for name in ITEMS.names}
     found = encoded(columns, who=["", "anna"], **cells)
-    assert len(found.answers.owner) == 1
+    assert len(found.rows.owner) == 1
     assert found.rejects["reason"].to_pylist() == ["null user"]

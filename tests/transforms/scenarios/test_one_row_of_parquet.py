@@ -50,7 +50,7 @@ ITEMS = [*TEXTS, *INTEGERS]
 
 
 def comparisons(batch: pa.RecordBatch, columns: ComparisonColumns, items: Catalogue) -> list[Row]:
-    rows = encode_comparisons(batch, columns, items, HASH).comparisons
+    rows = encode_comparisons(batch, columns, items, HASH).rows
     assert rows.user is not None
     event = rows.user if rows.event is None else rows.event
     return list(zip(rows.left, rows.right, rows.outcome, *rows.user.T, *event.T, strict=True))
@@ -59,7 +59,7 @@ def comparisons(batch: pa.RecordBatch, columns: ComparisonColumns, items: Catalo
 def local(table: EpsilonTable | None) -> Callable[..., list[Row]]:
     def rows_of(batch: pa.RecordBatch, columns: AnswerColumns, items: Catalogue) -> list[Row]:
         how = (EPSILONS, table, HASH, Ties.DROP, system_bits())
-        rows = answers.encode_answers(batch, columns, items, *how).answers
+        rows = answers.encode_answers(batch, columns, items, *how).rows
         assert rows.owner is not None
         return list(zip(rows.cell, rows.outcome, rows.epsilon, *rows.owner.T, strict=True))
 
@@ -67,14 +67,14 @@ def local(table: EpsilonTable | None) -> Callable[..., list[Row]]:
 
 
 def sheets(batch: pa.RecordBatch, columns: Any, items: Catalogue) -> list[Row]:
-    rows = responses.encode_responses(batch, columns, items, HASH).answers
+    rows = responses.encode_responses(batch, columns, items, HASH).rows
     order = rows.item if rows.order is None else rows.order
     whose = rows.owner[rows.person].T
     return list(zip(rows.item, rows.correct, order, *whose, strict=True))
 
 
 def ranks(batch: pa.RecordBatch, columns: RankColumns, items: Catalogue) -> list[Row]:
-    pieces = encode_ranks(batch, columns, items, EPSILONS, None, HASH).pieces
+    pieces = encode_ranks(batch, columns, items, EPSILONS, None, HASH).rows
     rows = pieces.rankings
     assert rows.owner is not None
     first = np.zeros(len(rows.items), np.bool_)
@@ -85,7 +85,7 @@ def ranks(batch: pa.RecordBatch, columns: RankColumns, items: Catalogue) -> list
 
 
 def lists(batch: pa.RecordBatch, columns: ListColumns, items: Catalogue) -> list[Row]:
-    rows = encode_lists(batch, columns, items, EPSILONS, None, HASH, 3).rankings
+    rows = encode_lists(batch, columns, items, EPSILONS, None, HASH, 3).rows
     assert rows.owner is not None
     held = np.split(rows.items, np.cumsum(rows.lengths)[:-1]) if len(rows) else []
     return [

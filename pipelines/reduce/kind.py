@@ -1,0 +1,131 @@
+"""What one kind of answer plugs into the graph of `pipelines.reduce.reduce`."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Generic, TypeVar
+
+import pyarrow as pa
+
+from hushrank.pipelines.engine.memory_plan import MemoryPlan
+from hushrank.pipelines.reduce.reduction_job import Reduction
+from hushrank.pipelines.reduce.results import Arrays
+from hushrank.privacy.keyed_hash import KeyedHash
+from hushrank.transforms.common.encode import Sifted
+from hushrank.transforms.common.shares import InShares, Rows
+from hushrank.transforms.common.sorting import Words
+from hushrank.transforms.engine.beam import beam
+from hushrank.transforms.storage.read import Split, plan_files
+from hushrank.transforms.storage.spill_file import Parcel, SpillFile, fetch
+
+ENCODE_ROWS = 1 << 18  # at a time: near a processor's cache, and long between two threads' turns
+
+Job = TypeVar("Job", bound=Reduction)
+Parcels = Iterator[tuple[int, Any]]  # partitions, and what one reader has for each
+
+
+class Kind(ABC, Generic[Job]):
+    """How rows of one kind are encoded, bounded and counted, as one job asks for it.
+
+    "Rows" are of the kind's own type. A worker has its own copy and calls `setup` first.
+    """
+
+    def __init__(self, job: Job) -> None:
+        self.job = job
+
+    @property
+    @abstractmethod
+    def meets_owners(self) -> bool:
+        """Whether one owner's rows must meet. If not, `encode` returns what is counted."""
+
+    @property
+    def reads_again(self) -> bool:
+        """Whether rows that `bound` refuses are read again, to be set aside with all columns."""
+        return False
+
+    @property
+    def encode_rows(self) -> int:
+        """Rows that are encoded at a time."""
+        return ENCODE_ROWS
+
+    @property
+    def memory(self) -> MemoryPlan:
+        """How the memory of one machine is shared out."""
+        return MemoryPlan.of(self.job.memory_limit)
+
+    @property
+    def keyed_hash(self) -> KeyedHash:
+        """The run's secret hash."""
+        return KeyedHash(self.job.key.value)
+
+    def splits(self) -> list[Split]:
+        """The shares of the input that are read apart, from footers and headers only.
+
+        Raises:
+            InputError: an input file cannot be read.
+        """
+        return plan_files(self.job.files, self.job.columns)
+
+    def setup(self) -> None:
+        """Make this copy ready to encode and to bound."""
+
+    @abstractmethod
+    def encode(self, batch: pa.RecordBatch, place: int) -> Sifted[Any]:
+        """Rows of a batch; those that break a rule are beside them.
+
+        Args:
+            batch: as read.
+            place: number of its first row; the rows after it have the next ones.
+        """
+
+    @abstractmethod
+    def partitions(self, n_rows: int) -> Any:
+        """How rows are divided by owner, if about so many are read: the same for every reader."""
+
+    @abstractmethod
+    def pack(self, rows: list[Any], partitions: Any, spill: SpillFile | None) -> Parcels:
+        """Cut what `encode` returned into parcels, one for each partition that has rows."""
+
+    @abstractmethod
+    def bound(self, parcels: Iterable[Any], spill: SpillFile | None) -> Iterator[Sifted[Any]]:
+        """What is counted of one partition, and which rows turned out to break a rule."""
+
+    @abstractmethod
+    def combine(self) -> beam.CombineFn:
+        """How what is counted is summed."""
+
+    @abstractmethod
+    def arrays(self, total: Any) -> Arrays:
+        """The sum by name, as it is stored."""
+
+    def check(self) -> None:
+        """Look at the results, once they are there.
+
+        Raises:
+            RuntimeError: they cannot be right.
+        """
+
+
+def shares(
+    parcels: Iterable[tuple[int, Parcel]],
+    spill: SpillFile | None,
+    of_blob: Callable[[bytes], Rows],
+    most: int,
+    decides: Callable[[Rows], Words] | None = None,
+) -> InShares[Rows]:
+    """Rows of a partition, share by share.
+
+    Args:
+        parcels: each with its size.
+        spill: where they wait, if anywhere.
+        of_blob: reads the rows of a parcel.
+        most, decides: as in `InShares`.
+    """
+    sizes, parts = zip(*parcels, strict=True)
+    return InShares(sizes, lambda k: of_blob(fetch(parts[k], spill)), most, decides)
+
+
+def partitions_of(n_rows: int, wanted: int, most: int) -> int:
+    """Into how many partitions rows are cut, of about `wanted` rows each."""
+    return min(max(n_rows // wanted, 1), most)
