@@ -15,6 +15,7 @@ from hushrank.flows.config.comparisons import Design, InputConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.terminal import Console, print_records
 from hushrank.pipelines.inspect.look import Look
+from hushrank.transforms.common.schema import Ties
 
 CONFIDENTIAL = (
     "Exact numbers of real people, without noise. Do not copy, log, send or publish them."
@@ -34,7 +35,7 @@ def show_look(console: Console, config: SurveyConfig, night: date | None, found:
     console.print(Panel(Text(CONFIDENTIAL), title=Text(title), style="red"))
     _show_rows(console, found)
     if found.encoded:
-        _show_people(console, found)
+        _show_people(console, config, found)
         _show_exposure(console, config, found)
     console.print(Text("CONFIDENTIAL. Nothing was written, logged or spent.", style="red"))
 
@@ -57,10 +58,11 @@ def _show_rows(console: Console, found: Look) -> None:
     console.print()
 
 
-def _show_people(console: Console, found: Look) -> None:
+def _show_people(console: Console, config: SurveyConfig, found: Look) -> None:
+    without_ties = isinstance(config.input, InputConfig) and config.input.ties is Ties.DROP
     noun, all_of_them = found.noun, found.contributions
     console.print(Text(f"What a run would count: {noun}", style="bold"))
-    rows = [(f"{noun} in rows", f"{all_of_them:,}", "")]
+    rows = [(f"{noun}, ties left out" if without_ties else noun, f"{all_of_them:,}", "")]
     if found.merged:
         rows.append(_line("repeats of another", found.merged, all_of_them))
     if not found.refuses_rows:
@@ -127,7 +129,8 @@ def _sentences_of_exposure(config: SurveyConfig, found: Look) -> Iterator[str]:
         if Exposures(counts, 0.0).clearly_unbalanced():
             yield (
                 "input.design: balanced looks wrong: items were shown unequally, by more than"
-                " chance makes them. If you know why the design is another one, state that."
+                " chance makes them. State another design only for what you know of how pairs were"
+                " asked, not for what stands here."
             )
         else:
             yield "input.design: balanced agrees with how often items were shown."

@@ -16,7 +16,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from hushrank.pipelines.inspect.views import Counts, View, view_of
 from hushrank.pipelines.reduce.reduce import CHUNK_ROWS, ROW_BITS, Job, read_split
@@ -176,7 +175,7 @@ class _Reading:
         if shown.ties is not None:
             found.ties = (found.ties or 0) + shown.ties
         if not self._kind.meets_owners:
-            number = encoded.tally.get(self._view.kept, _number_of(encoded.rows))
+            number = self._view.unowned(encoded)
             found.contributions += number
             found.kept += number
 
@@ -208,12 +207,6 @@ def _reasons(rejects: pa.Table | None) -> Counter[str]:
         return Counter()
     counted = rejects["reason"].value_counts()
     return Counter({pair["values"].as_py(): pair["counts"].as_py() for pair in counted})
-
-
-def _number_of(rows: Any) -> int:
-    """Of answers or rankings that met nobody."""
-    counted: NDArray[Any] = rows.epsilon
-    return len(counted)
 
 
 def _bytes_of(parcel: Any) -> int:

@@ -91,6 +91,10 @@ class View(ABC, Generic[K]):
     def owner_words(self, parcels: list[Any]) -> Iterator[Words]:
         """First words of the pseudonyms behind each contribution, all of a person's together."""
 
+    def unowned(self, found: Sifted[Any]) -> int:
+        """How many contributions would be counted of rows whose owners need not meet."""
+        return len(found.rows.epsilon)
+
     def _counted(self, items: NDArray[Any]) -> Counts:
         return np.bincount(items, minlength=len(self.kind.job.catalogue)).astype(np.int64)
 
@@ -113,6 +117,9 @@ class ComparisonsView(View[ComparisonsKind]):
     @property
     def most(self) -> int | None:
         return self.kind.job.bounds.max_contributions
+
+    def unowned(self, found: Sifted[Any]) -> int:
+        return found.tally[self.kept]
 
     def shown(self, batch: pa.RecordBatch, found: Sifted[Any]) -> Shown:
         return self._compared(batch, found)

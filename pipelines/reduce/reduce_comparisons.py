@@ -5,7 +5,6 @@ from __future__ import annotations
 import io
 import itertools
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 import numpy as np
 import pyarrow as pa
@@ -52,7 +51,7 @@ class ComparisonsKind(Kind[ReduceComparisons]):
         if keyed_hash is None:
             drops_ties = job.bounds.ties is Ties.DROP
             kept = np.count_nonzero(found.rows.outcome) if drops_ties else len(found.rows)
-            return replace(found, tally={"rows_kept": int(kept)})
+            return Sifted(found.rows, found.rejects, found.valid, tally={"rows_kept": int(kept)})
         places = None
         if job.columns.event is not None:
             valid = np.arange(len(batch)) if found.valid is None else np.flatnonzero(found.valid)

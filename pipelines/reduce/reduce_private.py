@@ -6,7 +6,6 @@ Only sums of privatised answers leave the graph.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from dataclasses import replace
 
 import pyarrow as pa
 
@@ -77,7 +76,7 @@ class AnswersKind(Kind[ReduceAnswers]):
             private = self._private(found.rows)
             return Sifted(private.rows, found.rejects, found.valid, tally=tally | private.tally)
         tally["rows_with_owner"] = len(found.rows)
-        return replace(found, tally=tally)
+        return Sifted(found.rows, found.rejects, found.valid, tally=tally)
 
     def _private(self, rows: Answers, information: int = 0) -> Sifted[PrivateAnswers]:
         job, bits = self.job, system_bits()
