@@ -41,7 +41,7 @@ def print_records(console: Console, headings: Sequence[str], rows: Iterable[Sequ
     Lines of a cell end between words. So a word is never split, and the id of a release can be
     copied whole from the narrowest terminal.
     """
-    records = [list(map(Text, row)) for row in rows]
+    records = [[Text(" ".join(cell.split())) for cell in row] for row in rows]
     columns = zip(map(Text, headings), *records, strict=True)
     widths = _widths([[_measured(console, cell) for cell in cells] for cells in columns], console)
     if widths is None:

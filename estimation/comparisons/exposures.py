@@ -64,8 +64,8 @@ class Exposures:
             return False
         return spread / chance > float(chdtri(n - 1, UNBALANCED_TAIL))
 
-    def design(self) -> Floats:
-        """Comparisons of each pair to expect, shape (n, n): symmetric, zero on the diagonal.
+    def factors(self) -> Floats:
+        """The factors a of the design, shape (n,).
 
         No item is taken to have met more opponents than there are: an exposure above the sum of
         all others, which only noise can make, is lowered to it.
@@ -78,6 +78,11 @@ class Exposures:
             if np.abs(sums - rows).max() <= FITTED * rows.max():
                 break
             factors = factors * np.sqrt(rows / sums)
+        return np.asarray(factors)
+
+    def design(self) -> Floats:
+        """Comparisons of each pair to expect, shape (n, n): symmetric, zero on the diagonal."""
+        factors = self.factors()
         design = np.outer(factors, factors)
         np.fill_diagonal(design, 0.0)
         return design

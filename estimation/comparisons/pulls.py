@@ -48,6 +48,8 @@ from hushrank.estimation.common.uncertainty import LEVEL, RankSeparation, pair_t
 from hushrank.estimation.fit.pair_fit import laplacian, score_differences
 from hushrank.privacy.units import NoiseKind
 
+MOST_ALONE = 400  # items of which each is an opponent of its own; of more, `GROUPS` groups are
+GROUPS = 200
 PRECISION = 1.0  # of a score that nothing is known of: standard deviation 1
 FARTHEST = 30.0  # a score further than this from all others has no effect that anybody could see
 BISECTIONS = 45
@@ -91,18 +93,46 @@ class Pulls:
         return np.asarray(self.design.sum(axis=1) * at_zero)
 
 
+@dataclass(frozen=True, slots=True)
+class _Opponents:
+    """Whom each item meets: all others, of many items in groups of nearly equal scores.
+
+    Attributes:
+        scores: shape (k,), of each group.
+        weights: shape (n, k), of each item's comparisons with a group.
+        chance: shape (n,), factor of p (1 - p) in V_i.
+        variance: shape (n,), that the errors of their scores add to C_i.
+    """
+
+    scores: Floats
+    weights: Floats
+    chance: Floats
+    variance: Floats
+
+    @classmethod
+    def of(cls, pulls: Pulls, scores: Floats) -> _Opponents:
+        variance, n = _variance_of_others(pulls, scores), len(scores)
+        chance = (pulls.design * pulls.sampling_factor).sum(axis=1)
+        if n <= MOST_ALONE:
+            return cls(scores, pulls.design, chance, variance)
+        group = np.empty(n, np.int64)
+        group[np.argsort(scores)] = np.arange(n) * GROUPS // n
+        member = (group[:, np.newaxis] == np.arange(GROUPS)).astype(np.float64)
+        means = (scores @ member) / member.sum(axis=0)
+        return cls(means, pulls.design @ member, chance, variance)
+
+
 def rank_by_pulls(pulls: Pulls) -> Estimate:
     """Scores with 95 % intervals, rank intervals and groups.
 
-    Where no two items can be told apart, `informative` is False.
+    Where no score is bounded on both sides, `informative` is False.
     """
-    n = len(pulls.values)
     scores = fit_pulls(pulls)
-    others = _variance_of_others(pulls, scores)
+    others = _Opponents.of(pulls, scores)
     _, low, high = _interval(pulls, scores, others, LEVEL / 2)
     separation = _separation(pulls, scores, others)
-    if not (separation.rank_low > 1).any():
-        return nothing_learned(scores) if n > 1 else nothing_learned(np.zeros(n))
+    if not (np.isfinite(low) & np.isfinite(high)).any():
+        return nothing_learned(scores)
     return estimate_of(scores, np.minimum(low, scores), np.maximum(high, scores), separation)
 
 
@@ -148,10 +178,10 @@ def _variance_of_others(pulls: Pulls, scores: Floats) -> Floats:
 
 
 def _interval(
-    pulls: Pulls, scores: Floats, others: Floats, tail: float
+    pulls: Pulls, scores: Floats, others: _Opponents, tail: float
 ) -> tuple[Floats, Floats, Floats]:
     """Of each score, shape (n,): the one that its pull alone gives, and the interval's two ends."""
-    _, at_scores = _expected(pulls, scores, scores, others)
+    _, at_scores = _expected(pulls, scores, others)
     noise = pulls.noise_variance / np.maximum(at_scores, np.finfo(float).tiny)
     q = quantile(np.clip(noise, 0, 1), tail, pulls.kind, pulls.draws)
     centre, low, high = (_crossing(pulls, scores, others, side * q) for side in (0, -1, 1))
@@ -161,36 +191,35 @@ def _interval(
     return centre, np.minimum(low, centre), np.maximum(high, centre)
 
 
-def _expected(pulls: Pulls, at: Floats, scores: Floats, others: Floats) -> tuple[Floats, Floats]:
-    """C_i and V_i where item i has score `at[i]` and the others their `scores`."""
-    chance = pulls.link.cdf(np.subtract.outer(at, scores))
-    weights = pulls.design.sum(axis=1)
-    share = (pulls.design * chance).sum(axis=1) / np.maximum(weights, np.finfo(float).tiny)
-    factor = (pulls.design * pulls.sampling_factor).sum(axis=1)
+def _expected(pulls: Pulls, at: Floats, others: _Opponents) -> tuple[Floats, Floats]:
+    """C_i and V_i where item i has score `at[i]` and the others their scores."""
+    chance = pulls.link.cdf(np.subtract.outer(at, others.scores))
+    weights = others.weights.sum(axis=1)
+    share = (others.weights * chance).sum(axis=1) / np.maximum(weights, np.finfo(float).tiny)
     variance = (
-        factor * share * (1 - share)
+        others.chance * share * (1 - share)
         + pulls.noise_variance
         + (share - pulls.free_share) ** 2 * pulls.exposure_variance
-        + others
+        + others.variance
     )
     return weights * (share - 0.5), variance
 
 
-def _crossing(pulls: Pulls, scores: Floats, others: Floats, q: Floats) -> Floats:
+def _crossing(pulls: Pulls, scores: Floats, others: _Opponents, q: Floats) -> Floats:
     """The score at which C - q sqrt(V) is the item's pull; infinite where none is."""
     n = len(scores)
     low, high = np.full(n, scores.min() - FARTHEST), np.full(n, scores.max() + FARTHEST)
     ends = low.copy(), high.copy()
     for _ in range(BISECTIONS):
         middle = (low + high) / 2
-        expected, variance = _expected(pulls, middle, scores, others)
+        expected, variance = _expected(pulls, middle, others)
         beyond = expected - q * np.sqrt(variance) > pulls.values
         low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
     reached = (low > ends[0], high < ends[1])
     return np.where(~reached[0], -np.inf, np.where(~reached[1], np.inf, (low + high) / 2))
 
 
-def _separation(pulls: Pulls, scores: Floats, others: Floats) -> RankSeparation:
+def _separation(pulls: Pulls, scores: Floats, others: _Opponents) -> RankSeparation:
     """The pairs whose order is sure, and agreed on by the scores."""
     centre, low, high = _interval(pulls, scores, others, pair_tail(len(scores)))
     with np.errstate(invalid="ignore"):

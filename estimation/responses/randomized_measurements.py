@@ -163,6 +163,15 @@ def randomized_measurements(
     return RandomizedMeasurements(sums, people, response, debiased)
 
 
+def no_measurements(
+    n_items: int, response: SplitResponse, *, debiased: bool = True
+) -> RandomizedMeasurements:
+    """The measurements of nobody."""
+    sums = np.zeros((n_items, n_items), np.int64)
+    people = np.zeros(response.max_answers + 1, np.int64)
+    return RandomizedMeasurements(sums, people, response, debiased)
+
+
 def merge_measurements(parts: Sequence[RandomizedMeasurements]) -> RandomizedMeasurements:
     """Measurements of all the people of the parts, in any order and grouping.
 

@@ -16,6 +16,7 @@ from hushrank.flows.terminal import Console
 if TYPE_CHECKING:
     from hushrank.flows.cli.documents import Document
     from hushrank.flows.cli.plan_documents import MixPlan, PeopleDocument
+    from hushrank.flows.config.comparisons import Design
 
 FILE_WIDTH = 110  # characters, where no terminal says how many
 DEFAULT_MIX = ("0.5", "1", "2", "4")  # shown one by one where no mix is given
@@ -53,6 +54,26 @@ Items = Annotated[
 Spread = Annotated[
     float, typer.Option(help="Standard deviation of the true scores of the invented items.")
 ]
+DesignOf = Annotated[
+    str | None,
+    typer.Option(help="balanced, random or any: invented in place of what input.design states."),
+]
+Zipf = Annotated[
+    float | None,
+    typer.Option(
+        help="In a design that is not balanced, the item shown k-th most is shown in proportion to"
+        " 1 / k^ZIPF.",
+        show_default="1",
+    ),
+]
+Exposures = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FILE",
+        help="Instead of --zipf: a CSV file item,exposure of public numbers, such as how often an"
+        " item was shown; never counted in the answers.",
+    ),
+]
 Seed = Annotated[int, typer.Option(help="The same seed invents the same surveys.")]
 Answers = Annotated[
     int | None, typer.Option(help="Without a YAML file: different pairs each person is asked.")
@@ -76,6 +97,9 @@ def plan(
     plot: Plot = None,
     items: Items = None,
     spread: Spread = 1.0,
+    design: DesignOf = None,
+    zipf: Zipf = None,
+    exposures: Exposures = None,
     seed: Seed = 0,
     answers: Answers = None,
     target_error: TargetError = 0.1,
@@ -86,11 +110,12 @@ def plan(
     """Say what a job would find out, before any answer is read and any budget is spent.
 
     With a YAML file: the accuracy that its survey reaches at several epsilons, by method, on
-    invented people. Without one: how many people are needed for scores of a wanted precision from
-    privatised answers (privacy.unit: local), of --items and --answers.
+    invented people who are asked by the design that input.design states. Without one: how many
+    people are needed for scores of a wanted precision from privatised answers (privacy.unit:
+    local), of --items and --answers.
     """
     if survey is None:
-        _refuse_without_survey(max_contributions, target, plot)
+        _refuse_without_survey(max_contributions, target, plot, design, zipf, exposures)
         found = _people_needed(items, answers, target_error, epsilons, people, per_user, link)
         show = _print_json if as_json else _show_people
         show(found)
@@ -107,7 +132,7 @@ def plan(
             plan_survey,
             show_plan,
         )
-        from hushrank.flows.plan.survey import World
+        from hushrank.flows.plan.world import World
 
         request = PlanRequest(
             people=tuple(people or ()),
@@ -116,6 +141,9 @@ def plan(
             target=target or DEFAULT_TARGET,
             plot=plot,
             n_items=items,
+            design=None if design is None else _design(design),
+            zipf=zipf,
+            exposures=exposures,
         )
         plan = plan_survey(survey, request, World(spread=spread, seed=seed))
     if not as_json:
@@ -140,8 +168,18 @@ def _print_json(document: Document) -> None:
 def _refuse_without_survey(*given: object) -> None:
     if any(each is not None for each in given):
         raise ConfigError(
-            "--max-contributions, --target and --plot need a job: hushrank plan survey.yaml"
+            "--max-contributions, --target, --plot, --design, --zipf and --exposures need a job:"
+            " hushrank plan survey.yaml"
         )
+
+
+def _design(name: str) -> Design:
+    from hushrank.flows.config.comparisons import Design
+
+    try:
+        return Design(name)
+    except ValueError:
+        raise ConfigError(f"--design {name}: must be {', '.join(Design)}") from None
 
 
 def _mix_of_one(level: str) -> float:

@@ -6,9 +6,11 @@ import math
 from typing import Literal
 
 from hushrank.flows.cli.documents import Document
+from hushrank.flows.config.comparisons import Design
 from hushrank.flows.guarantee.record import Record
 from hushrank.flows.plan.display import SurveyPlan
-from hushrank.flows.plan.survey import Accuracy, Setting, predicted
+from hushrank.flows.plan.survey import Accuracy, Setting, is_right, planned_survey, predicted
+from hushrank.flows.plan.world import most_to_median
 from hushrank.flows.release.scale import Scale
 
 
@@ -17,10 +19,14 @@ class Reached(Record):
 
     Attributes:
         method, epsilon, people, max_contributions: the setting.
+        right: whether the method is right for the design; if not, it is never recommended.
+        informative: share of surveys whose release says anything.
         best_first: share of surveys in which the best item is ranked first.
         best: share of the best items that are among the first.
         order: share of the pairs of items in the right order.
         error, largest_error: of a typical score and of the worst, on `scale`.
+        equal_error, equal_largest_error: what these are if all items are called equal; scores that
+            are further off say nothing.
         formula: `error` by formula.
         rank_width: how many ranks an item's 95 % interval spans.
         scale: what the scores are.
@@ -30,11 +36,15 @@ class Reached(Record):
     epsilon: float
     people: int
     max_contributions: int
+    right: bool
+    informative: float
     best_first: float | None
     best: float | None
     order: float | None
     error: float | None
     largest_error: float | None
+    equal_error: float | None
+    equal_largest_error: float | None
     formula: float | None
     rank_width: float | None
     scale: Scale
@@ -44,6 +54,11 @@ class PlanDocument(Document):
     """What `hushrank plan SURVEY.YAML` found on invented surveys.
 
     Attributes:
+        design: of the invented surveys; null: answers are no comparisons.
+        zipf: exponent of its exposures; null: they are equal, or those of a file.
+        exposure: how many times as often the item shown most is shown as the median item.
+        auto: the method that `method: auto` takes; null: the job names its method.
+        auto_because: why.
         target: the measure by which an accuracy is wanted, as in `--target`.
         target_value: its least share, or its largest error.
         settings: all that were tried.
@@ -58,6 +73,11 @@ class PlanDocument(Document):
     """
 
     command: Literal["plan"] = "plan"
+    design: Design | None
+    zipf: float | None
+    exposure: float | None
+    auto: str | None
+    auto_because: str | None
     target: str
     target_value: float
     settings: tuple[Reached, ...]
@@ -115,35 +135,46 @@ class PeopleDocument(Document):
 def plan_document(plan: SurveyPlan) -> PlanDocument:
     """The plan of a job."""
     settings = {setting: _reached(plan, setting, found) for setting, found in plan.tried}
-    best, why = plan.best or (None, None)
+    world = plan.world
+    unbalanced = world.design not in (None, Design.BALANCED)
+    survey = planned_survey(plan.config, plan.base, world)
     return PlanDocument(
+        design=world.design,
+        zipf=world.exposed.zipf if unbalanced else None,
+        exposure=None if world.design is None else most_to_median(survey),
+        auto=plan.compared[0][0].method if plan.reason else None,
+        auto_because=plan.reason or None,
         target=plan.target.name,
         target_value=plan.target.value,
         settings=tuple(settings.values()),
         recommended=None if plan.chosen is None else settings[plan.chosen],
         enough_epsilon=_known(plan.needed),
         methods=tuple(_reached(plan, setting, found) for setting, found in plan.compared),
-        take=None if best is None else best.method,
-        why=why,
-        spread=plan.world.spread,
-        seed=plan.world.seed,
+        take=None if plan.best is None else plan.best.setting.method,
+        why=None if plan.best is None else plan.best.why,
+        spread=world.spread,
+        seed=world.seed,
         plot=None if plan.request.plot is None else str(plan.request.plot),
     )
 
 
 def _reached(plan: SurveyPlan, setting: Setting, found: Accuracy) -> Reached:
-    own = setting.method == plan.config.method
+    own = setting.method in (plan.config.method, plan.compared[0][0].method)
     formula = predicted(plan.config, setting, plan.world) if own else None
     return Reached(
         method=setting.method,
         epsilon=setting.epsilon,
         people=setting.people,
         max_contributions=setting.answers,
+        right=is_right(plan.config, setting.method),
+        informative=found.informative,
         best_first=_known(found.top),
         best=_known(found.best),
         order=_known(found.order),
         error=_known(found.error),
         largest_error=_known(found.largest),
+        equal_error=_known(found.equal),
+        equal_largest_error=_known(found.largest_equal),
         formula=None if formula is None else _known(formula),
         rank_width=_known(found.width),
         scale=found.scale,

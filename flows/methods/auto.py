@@ -16,7 +16,6 @@ good.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -116,24 +115,11 @@ def noise_in_a_pull(method: RankingMethod[Any], config: SurveyConfig) -> float:
 
 
 def _reason(best: Candidate, found: list[Candidate], design: Design) -> str:
-    def text(candidate: Candidate) -> str:
-        return f"{math.sqrt(candidate.variance):.3g} with {candidate.method.facts.name}"
-
-    others = list(_others(best, found))
-    against = f", against {' and '.join(map(text, others))}" if others else ""
-    why = (
-        "its noise is least"
-        if best.variance <= min(c.variance for c in found)
-        else ("its noise is nearly the least, and it shows who beats whom")
+    noise = ", ".join(
+        f"{math.sqrt(each.variance):.3g} with {each.method.facts.name}"
+        for each in sorted(found, key=lambda each: (each is not best, each.variance))
     )
-    return (
-        f"{BECAUSE[design]}, and of the methods that are right then {why}: standard deviation"
-        f" {text(best)} in an item's wins{against}"
-    )
-
-
-def _others(best: Candidate, found: list[Candidate]) -> Iterator[Candidate]:
-    yield from (each for each in found if each is not best)
+    return f"{BECAUSE[design]}; noise in an item's wins: {noise}"
 
 
 METHODS = (Auto(),)

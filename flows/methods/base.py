@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.common.estimate import Estimate
+from hushrank.estimation.common.links import Floats
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.guarantee.mechanism import Mechanism
@@ -31,6 +32,7 @@ from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.storage.files import InputFile
 
 Arrays = dict[str, NDArray[Any]]  # as stored: by name, never of objects
+DESIGN = "input.design"
 ReductionJob = ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings
 
 
@@ -158,6 +160,20 @@ class PlannedMethod(RankingMethod[M]):
     """
 
     plan_order: int | None = None
+
+    def suits(self, config: SurveyConfig) -> bool:
+        """Whether it is right for the design that the configuration states."""
+        return not any(key == DESIGN for key, _ in self.facts.rules(config))
+
+    def estimand(self, config: SurveyConfig, survey: PlannedSurvey, truth: Floats) -> Floats:
+        """What its scores are without noise and chance, shape (n,), by what the method claims.
+
+        Args:
+            config: the job.
+            survey: an invented one.
+            truth: its true scores or difficulties, shape (n,).
+        """
+        return truth
 
     @abstractmethod
     def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:

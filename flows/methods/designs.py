@@ -45,9 +45,6 @@ def warnings_of(
         design: as the operator stated it.
         private: whether noise was added.
     """
-    if not estimate.informative:
-        yield NOT_INFORMATIVE if private else NO_COMPARISONS
-        return
     if design is Design.BALANCED and exposures.clearly_unbalanced():
         least, most = np.quantile(exposures.values, (0.1, 0.9))
         yield (
@@ -56,6 +53,9 @@ def warnings_of(
             f" than {max(least, 0):,.0f} comparisons and a tenth in more than {most:,.0f}. These"
             " scores allow for it; method noisy-counts would not."
         )
+    if not estimate.informative:
+        yield NOT_INFORMATIVE if private else NO_COMPARISONS
+        return
     open_ended = int((np.isinf(estimate.low) | np.isinf(estimate.high)).sum())
     if open_ended:
         items = "1 item was" if open_ended == 1 else f"{open_ended:,} items were"

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hushrank.estimation.common.estimate import Estimate
-from hushrank.estimation.common.links import LINKS, link_named
+from hushrank.estimation.common.links import LINKS, Floats, link_named
 from hushrank.estimation.common.matrices import WinCounts
 from hushrank.estimation.comparisons.model_selection import select_link
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
@@ -27,7 +27,7 @@ from hushrank.estimation.fit.pair_fit import (
 )
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.fit.weighted_pairs import UNITS, WeightedPairs, weighted_pairs_of
-from hushrank.flows.config.comparisons import BadRows
+from hushrank.flows.config.comparisons import BadRows, Design
 from hushrank.flows.config.method import MethodFacts, Problems, Sections
 from hushrank.flows.config.privacy import Budget
 from hushrank.flows.config.survey import SurveyConfig
@@ -165,6 +165,14 @@ class LocalResponses(PlannedMethod[AnswerMechanism]):
             scale=scale,
             warnings=warnings,
         )
+
+    def suits(self, config: SurveyConfig) -> bool:
+        """Shares say how often an item was shown, too, and against whom."""
+        return not self.by_counts or config.comparisons.design is Design.BALANCED
+
+    def estimand(self, config: SurveyConfig, survey: PlannedSurvey, truth: Floats) -> Floats:
+        """True scores, or shares won where every pair is asked about equally often."""
+        return survey.true_shares(truth) if self.by_counts else truth
 
     def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
         """Sums of privatised answers of an invented survey."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from hushrank.estimation.common.central_noise import calibrate_win_counts, release_win_counts
+from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.matrices import WinCounts
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.estimation.comparisons.planning import predicted_share_error
@@ -71,6 +72,10 @@ class NoisyCounts(CountedMethod[CountMechanism]):
             scale=Scale.WIN_SHARE,
             warnings=() if estimate.informative else (nothing,),
         )
+
+    def estimand(self, config: SurveyConfig, survey: PlannedSurvey, truth: Floats) -> Floats:
+        """Shares won where every pair is asked about equally often."""
+        return survey.true_shares(truth)
 
     def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
         """Of shares won."""

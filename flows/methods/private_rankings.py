@@ -9,10 +9,18 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 
-from hushrank.estimation.common.estimate import Estimate
+import numpy as np
+
+from hushrank.estimation.common.estimate import Estimate, mean_ranks
+from hushrank.estimation.common.links import Floats
 from hushrank.estimation.fit.pair_fit import estimate_from
 from hushrank.estimation.rankings.consensus import Consensus
-from hushrank.estimation.rankings.ranking_counts import MOST_BY_PLACE, RankingCounts, n_place_pairs
+from hushrank.estimation.rankings.ranking_counts import (
+    MOST_BY_PLACE,
+    RankingCounts,
+    count_rankings,
+    n_place_pairs,
+)
 from hushrank.estimation.rankings.ranking_estimates import (
     borda_estimate,
     fit_bradley_terry,
@@ -37,15 +45,18 @@ from hushrank.flows.guarantee.rankings import (
     ranking_record,
 )
 from hushrank.flows.guarantee.record import Parameter
-from hushrank.flows.methods.base import Arrays, Conclusion, RankingMethod, Terms
+from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedRankings
 from hushrank.pipelines.reduce.rankings_job import ReduceRankings
+from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
-from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import Unit
 from hushrank.transforms.common.randomisation import RankingMechanism, law_of_rankings
+from hushrank.transforms.rankings.private_rankings import randomize_rankings
+from hushrank.transforms.rankings.rankings import Rankings
 from hushrank.transforms.storage.files import InputFile
 
 MOST_KEMENY_ITEMS = 500  # above that the local search takes minutes
@@ -75,17 +86,21 @@ class _Chosen:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PrivateRankings(RankingMethod[SyntheticMechanism]):
+class PrivateRankings(PlannedMethod[SyntheticMechanism]):
     """See `estimation.rankings.ranking_estimates`.
 
     Attributes:
-        facts: see `RankingMethod`.
+        facts, plan_order: see `PlannedMethod`.
+        truth: what the scores are of an invented survey, from its true scores and the length of
+            its lists.
         rank: what the method makes of the evidence.
         bias: what counting private rankings as they are does to the result.
         most_items: largest catalogue; None: as large as any of rankings.
     """
 
     facts: MethodFacts
+    plan_order: int | None
+    truth: Callable[[PlannedSurvey, Floats, int], Floats]
     rank: Callable[[RankingEvidence, SurveyConfig], _Ranked]
     bias: str = "scores and their intervals are too near 0"
     most_items: int | None = None
@@ -140,7 +155,6 @@ class PrivateRankings(RankingMethod[SyntheticMechanism]):
     ) -> ReduceRankings:
         """Privatise each ranking and count."""
         rankings, guarantee = config.rankings, mechanism.guarantee
-        debiases = config.model.debiased is not False and not _impossible(config, guarantee)
         return ReduceRankings(
             files=files,
             columns=rankings.ranking_columns(),
@@ -152,7 +166,7 @@ class PrivateRankings(RankingMethod[SyntheticMechanism]):
             epsilons=config.privacy.local_epsilons(),
             mechanism=guarantee.mechanism,
             already_private=guarantee.already_private,
-            by_place=debiases,
+            by_place=_debiases(config, guarantee),
             key=key,
             confidential=folder,
             fail_on_bad_rows=rankings.on_bad_rows is BadRows.FAIL,
@@ -181,6 +195,33 @@ class PrivateRankings(RankingMethod[SyntheticMechanism]):
             scale=ranked.scale,
             warnings=warnings,
         )
+
+    def estimand(self, config: SurveyConfig, survey: PlannedSurvey, truth: Floats) -> Floats:
+        """Places above the middle, or scores in log odds."""
+        return self.truth(survey, truth, RankingGuarantee.of(config).max_length)
+
+    def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
+        """Counts of privatised rankings of an invented survey."""
+        guarantee, n_items = RankingGuarantee.of(config), survey.n_items
+        orders = survey.orders(replicate, guarantee.max_length)
+        lengths = np.full(len(orders), guarantee.max_length)
+        epsilons = np.full(len(orders), guarantee.high)
+        true = Rankings(orders.ravel(), lengths, epsilons)
+        bits = seeded_bits(survey.seed * 1_000_033 + replicate)  # an invented survey: no release
+        private = randomize_rankings(true, guarantee.mechanism, bits)
+        counted = count_rankings(
+            private.items,
+            private.lengths,
+            n_items,
+            guarantee.max_length,
+            by_place=_debiases(config, guarantee),
+        )
+        return {**counted.arrays()}
+
+
+def _debiases(config: SurveyConfig, guarantee: RankingGuarantee) -> bool:
+    """Whether counts are kept by place, so that the mechanism may be undone."""
+    return config.model.debiased is not False and not _impossible(config, guarantee)
 
 
 def _impossible(config: SurveyConfig, guarantee: RankingGuarantee) -> str:
@@ -222,6 +263,19 @@ def _doubt(chosen: _Chosen, bias: str) -> tuple[str, ...]:
         f"Private rankings are counted as they are: that draws every pair towards 50 %, so {bias}"
         f". It was not undone: {chosen.reason}.",
     )
+
+
+def _consensus_places(survey: PlannedSurvey, truth: Floats, length: int) -> Floats:
+    return np.asarray((survey.n_items + 1) / 2 - mean_ranks(truth))
+
+
+def _mean_places(survey: PlannedSurvey, truth: Floats, length: int) -> Floats:
+    """Half the mean net, by items in front and behind, where a list holds items by chance."""
+    return length * (length - 1) / survey.n_items * survey.true_shares(truth)
+
+
+def _log_odds(survey: PlannedSurvey, truth: Floats, length: int) -> Floats:
+    return truth
 
 
 def _kemeny(evidence: RankingEvidence, config: SurveyConfig) -> _Ranked:
@@ -273,10 +327,12 @@ _BRADLEY_TERRY = replace(
 METHODS = (
     PrivateRankings(
         facts=_KEMENY,
+        plan_order=0,
+        truth=_consensus_places,
         rank=_kemeny,
         bias="close items are harder to tell apart",
         most_items=MOST_KEMENY_ITEMS,
     ),
-    PrivateRankings(facts=_BORDA, rank=_borda),
-    PrivateRankings(facts=_BRADLEY_TERRY, rank=_bradley_terry),
+    PrivateRankings(facts=_BORDA, plan_order=1, truth=_mean_places, rank=_borda),
+    PrivateRankings(facts=_BRADLEY_TERRY, plan_order=2, truth=_log_odds, rank=_bradley_terry),
 )

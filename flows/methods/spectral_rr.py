@@ -14,6 +14,9 @@ import numpy as np
 from hushrank.estimation.responses.randomized_measurements import (
     RandomizedMeasurements,
     merge_measurements,
+    no_measurements,
+    randomize_answers,
+    randomized_measurements,
 )
 from hushrank.estimation.responses.spectral_estimate import SpectralEstimate, estimate_randomized
 from hushrank.flows.config.method import MethodFacts, Problems, Sections
@@ -31,12 +34,13 @@ from hushrank.flows.guarantee.sentences import (
     odds_factor,
 )
 from hushrank.flows.guarantee.spectral import NZ
-from hushrank.flows.methods.base import Arrays, Conclusion, RankingMethod, Terms
+from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
 from hushrank.flows.methods.reductions import reduce_test
 from hushrank.flows.methods.spectral import GraphChoice, graph_choice
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedRandomized
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
+from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.amplification import shuffled_epsilon
 from hushrank.privacy.keyed_hash import SecretKey
@@ -46,11 +50,12 @@ from hushrank.privacy.randomized_response import (
     flip_thresholds,
     split_response,
 )
-from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.storage.files import InputFile
 
+PARTS = 16  # of the people of an invented test
 MOST_ITEMS = 500  # a matrix for each part of the people is kept
 NOT_INFORMATIVE = (
     "Nothing useful can be learned from this release: randomised answers say less than chance about"
@@ -89,7 +94,7 @@ class ResponseMechanism:
     spend: Spend
 
 
-class SpectralRandomized(RankingMethod[ResponseMechanism]):
+class SpectralRandomized(PlannedMethod[ResponseMechanism]):
     """Section 5 of Nguyen and Zhang: see `estimation.responses.randomized_measurements`."""
 
     facts = MethodFacts(
@@ -102,6 +107,7 @@ class SpectralRandomized(RankingMethod[ResponseMechanism]):
         rules=_problems_of_sections,
     )
     mechanism = ResponseMechanism
+    plan_order = 0
 
     def calibrate(self, config: SurveyConfig) -> ResponseMechanism:
         """The chance of a flip for everybody's number of answers."""
@@ -161,6 +167,32 @@ class SpectralRandomized(RankingMethod[ResponseMechanism]):
             scale=Scale.DIFFICULTY,
             warnings=tuple(_warnings(found, debiased=debiased)),
         )
+
+    def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
+        """Sums of randomised answers of an invented test, apart for `PARTS` sets of people."""
+        response = split_response(_epsilon(config), _answers(config))
+        bits = seeded_bits(survey.seed * 1_000_033 + replicate)  # an invented survey: no release
+        parts = [
+            no_measurements(survey.n_items, response, debiased=_settings(config).debiased)
+        ] * PARTS
+        for answered, right in survey.sheets(replicate):
+            person, item = np.nonzero(answered)
+            noisy = randomize_answers(person, right[answered].astype(np.uint8), response, bits)
+            for number, sums in enumerate(parts):
+                rows = person % PARTS == number
+                own = randomized_measurements(
+                    person[rows],
+                    item[rows],
+                    noisy[rows],
+                    survey.n_items,
+                    response,
+                    debiased=sums.debiased,
+                )
+                parts[number] = merge_measurements([sums, own])
+        return {
+            "sums": np.stack([part.sums for part in parts]),
+            "people": np.stack([part.people for part in parts]),
+        }
 
 
 def _problems(config: SurveyConfig) -> Iterator[str]:

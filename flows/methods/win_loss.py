@@ -22,7 +22,7 @@ from hushrank.flows.methods.base import Arrays, Conclusion, Terms
 from hushrank.flows.methods.designs import problems_of_unknown_partners, warnings_of
 from hushrank.flows.methods.reductions import CountedMethod
 from hushrank.flows.release.scale import SCALE_OF_LINK
-from hushrank.flows.release.statistics import ReleasedWinLoss
+from hushrank.flows.release.win_loss import ReleasedWinLoss
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.randomness import RandomBits

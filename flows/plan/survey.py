@@ -7,34 +7,33 @@ items does it there. Nothing but the configuration and the list of items is read
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hushrank.estimation.common.links import link_named
-from hushrank.estimation.common.metrics import (
-    kendall_distance,
-    linf_error,
-    rms_error,
-    top_k_distance,
-)
+from hushrank.estimation.common.estimate import Estimate
+from hushrank.estimation.common.links import Floats, link_named
+from hushrank.estimation.common.metrics import linf_error, rms_error, top_k_distance
 from hushrank.estimation.fit.solve import ConvergenceError
+from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.survey import SurveyConfig, check_config
 from hushrank.flows.config.yaml_file import read_yaml
 from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.guarantee.mechanism import Mechanism
-from hushrank.flows.methods.base import Conclusion, PlannedMethod
+from hushrank.flows.methods.base import Choice, PlannedMethod
 from hushrank.flows.methods.registry import METHODS, facts_of_methods
+from hushrank.flows.plan.world import World
 from hushrank.flows.release.scale import Scale
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import NoiseKind, Unit
 
-EPSILON, SIZE = "privacy.epsilon", "model.expected_comparisons"
-DEFAULT_ANSWERS = 10  # of a person, where nothing bounds them
+EPSILON, ITEMS, DESIGN = "privacy.epsilon", "items", "input.design"
+# Of a person, where nothing bounds them.
+USUAL_ANSWERS = {"comparisons": 10, "responses": 10, "rankings": 1}
 WORK = 1_500_000  # numbers of invented matrices for one setting
 FEWEST, MOST = 12, 120  # replicates
 LEAST_EPSILON, LARGEST_EPSILON = 0.01, 100.0
@@ -62,6 +61,10 @@ class Accuracy:
         error: n^(-1/2) times the l2 norm of the scores' error: of a typical score.
         largest: l-infinity norm of the scores' error.
         width: mean ranks that an item may be better or worse, `rank_high - rank_low`.
+        equal: what `error` is if all items are called equal; scores that are further off than that
+            say nothing.
+        largest_equal: what `largest` is then.
+        informative: share of replicates whose release says anything.
         spread: standard error of each of these, by name.
         scale: what the scores are.
     """
@@ -72,6 +75,9 @@ class Accuracy:
     error: float
     largest: float
     width: float
+    equal: float
+    largest_equal: float
+    informative: float
     spread: Mapping[str, float]
     scale: Scale
 
@@ -90,80 +96,72 @@ class Target:
 
 
 SHARES, ERRORS = ("top", "best", "order"), ("error", "largest", "width")
+MEASURES = (*SHARES, *ERRORS, "equal", "largest_equal", "informative")
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class World:
-    """What is supposed of people and items, and how thoroughly it is tried."""
-
-    spread: float = 1.0
-    ability_spread: float = 1.0
-    seed: int = 0
-    replicates: int | None = None
-
-
-def plan_config(path: Path, n_items: int | None = None) -> SurveyConfig:
+def plan_config(
+    path: Path, n_items: int | None = None, design: Design | None = None
+) -> SurveyConfig:
     """The job of the YAML file, which need not say yet how large epsilon is.
 
     Args:
         path: of the file.
         n_items: how many items there will be, where the file does not list them yet.
+        design: in place of the one that the file states, which may be open then.
 
     Raises:
         ConfigError: it breaks another rule.
     """
-    content = read_yaml(path, (EPSILON, "items") if n_items is not None else (EPSILON,))
-    privacy = content.get("privacy")
+    given = {ITEMS: n_items is not None, DESIGN: design is not None}
+    content = read_yaml(path, (EPSILON, *(key for key, open_ in given.items() if open_)))
+    privacy, answers = content.get("privacy"), content.get("input")
     if isinstance(privacy, dict) and privacy.get("epsilon") is None and "rho" not in privacy:
         privacy["epsilon"] = 1.0
     if n_items is not None:
         content["items"] = {"count": n_items}
-    size_is_open = _open_size(content)
+    if design is not None and isinstance(answers, dict) and "design" in answers:
+        answers["design"] = answers["design"] or design.value
     config = check_config(path, content, facts_of_methods())
+    if design is not None:
+        config = _with_design(config, design)
     _refuse_what_cannot_be_planned(path, config)
-    if size_is_open:
-        model = config.model.model_copy(update={"expected_comparisons": None})
-        config = config.model_copy(update={"model": model})
     return config
 
 
-def _open_size(content: dict[object, object]) -> bool:
-    """Whether the job leaves open how many comparisons to expect; the number of people says it."""
-    model = content.setdefault("model", {})
-    method = METHODS.get(str(content.get("method")))
-    if method is None or SIZE not in method.facts.requires or not isinstance(model, dict):
-        return False
-    return bool(model.setdefault("expected_comparisons", 1.0) == 1.0)
-
-
-def methods_to_compare(config: SurveyConfig) -> tuple[str, ...]:
-    """The methods that could do this job, the configured one first."""
-    local = config.privacy.unit is Unit.LOCAL
-    usable = [
-        name
-        for name in sorted(METHODS, key=_plan_order)
-        if (METHODS[name].facts.kind, METHODS[name].facts.local) == (config.input.kind, local)
-        and math.isfinite(_plan_order(name))
-        and _accepts(config, name)
-    ]
-    return tuple(dict.fromkeys((config.method, *usable)))
-
-
-def _plan_order(name: str) -> float:
-    """Smaller: the method assumes less; infinite: no plan compares it unasked."""
-    order = getattr(METHODS[name], "plan_order", None)
-    return math.inf if order is None else order
+def _with_design(config: SurveyConfig, design: Design) -> SurveyConfig:
+    if config.input.kind != "comparisons":
+        raise ConfigError("--design: is for comparisons; remove it")
+    stated = config.comparisons.model_copy(update={"design": design})
+    return config.model_copy(update={"input": stated})
 
 
 def answers_of(config: SurveyConfig, most: int | None = None) -> int:
-    """Answers of a person that count: L, or as many as the design of the survey allows."""
+    """Answers (or rankings) of a person that count: L, or as many as the design allows."""
     n_items = len(config.items.catalogue())
-    answers = most or config.privacy.max_contributions or DEFAULT_ANSWERS
+    answers = most or config.privacy.max_contributions or USUAL_ANSWERS[config.input.kind]
+    if config.input.kind == "rankings":
+        return answers
     if config.input.kind == "responses":
         return min(answers, n_items)
     if config.privacy.per_item_cap is not None:
         answers = min(answers, max(1, n_items * config.privacy.per_item_cap // 2))
     return min(answers, n_items * (n_items - 1) // 2) if _distinct(config) else answers
+
+
+def chosen_method(config: SurveyConfig, setting: Setting) -> Choice:
+    """The method that would rank, and why where the job leaves that open (`method: auto`).
+
+    Raises:
+        ConfigError: none suits the configuration.
+    """
+    tried = with_setting(config, setting)
+    return METHODS[tried.method].resolve(tried)
+
+
+def is_right(config: SurveyConfig, name: str) -> bool:
+    """Whether a method is right for the design that the configuration states."""
+    method = METHODS[name]
+    return not isinstance(method, PlannedMethod) or method.suits(config)
 
 
 def accuracy_of(config: SurveyConfig, setting: Setting, world: World) -> Accuracy:
@@ -174,15 +172,15 @@ def accuracy_of(config: SurveyConfig, setting: Setting, world: World) -> Accurac
     """
     survey = planned_survey(config, setting, world)
     tried = with_setting(config, setting)
-    mechanism = _planned(tried).calibrate(tried)
+    method = _planned(tried)
+    mechanism = method.calibrate(tried)
     replicates = range(world.replicates or _runs(survey))
-    found = [_one(tried, mechanism, survey, replicate) for replicate in replicates]
-    names = (*SHARES, *ERRORS)
-    table = np.array([[measured[name] for name in names] for _, measured in found])
+    found = [_one(tried, method, mechanism, survey, replicate) for replicate in replicates]
+    table = np.array([[measured[name] for name in MEASURES] for _, measured in found])
     errors = table.std(axis=0, ddof=1) / math.sqrt(len(table))
     return Accuracy(
-        **dict(zip(names, table.mean(axis=0).tolist(), strict=True)),
-        spread=dict(zip(names, errors.tolist(), strict=True)),
+        **dict(zip(MEASURES, table.mean(axis=0).tolist(), strict=True)),
+        spread=dict(zip(MEASURES, errors.tolist(), strict=True)),
         scale=found[0][0],
     )
 
@@ -204,36 +202,10 @@ def epsilon_for(config: SurveyConfig, target: Target, setting: Setting, world: W
     return float(f"{high:.2g}") if float(f"{high:.2g}") >= high else float(f"{1.05 * high:.2g}")
 
 
-def recommended_method(
-    config: SurveyConfig, tried: Sequence[tuple[Setting, Accuracy]], target: Target
-) -> tuple[Setting, str]:
-    """The method to take, and why.
-
-    The one that is best at what is wanted; of several that two standard errors do not tell apart,
-    the one with the smallest `plan_order`, which assumes less. A method that names the
-    best items and ranks no others is for jobs that ask for no more than that.
-    """
-    sign = 1 if target.name in SHARES else -1
-    known = [(each, found) for each, found in tried if math.isfinite(getattr(found, target.name))]
-    if config.top_k is None:
-        known = [each for each in known if not _needs_list(each[0].method)]
-    if target.name in ("error", "largest"):  # scores on another scale cannot be compared
-        known = [(each, found) for each, found in known if found.scale is tried[0][1].scale]
-    best = max(known, key=lambda each: sign * getattr(each[1], target.name))
-    margin = 2 * best[1].spread[target.name]
-    level = sign * getattr(best[1], target.name) - margin
-    close = [each for each in known if sign * getattr(each[1], target.name) >= level]
-    chosen, _ = min(close, key=lambda each: _plan_order(each[0].method))
-    if len(known) == 1:
-        return chosen, "no other method here is measured by that"
-    if chosen.method == best[0].method:
-        why = "best at what is wanted" if len(close) == 1 else "as good as any, and the plainest"
-        return chosen, why
-    return chosen, f"{best[0].method} is not better than chance explains, and assumes more"
-
-
 def predicted(config: SurveyConfig, setting: Setting, world: World) -> float | None:
-    """The error of a typical score by the method's formula; None: it has none."""
+    """The error of a typical score by the method's formula; None: it has none for this design."""
+    if world.design not in (None, Design.BALANCED):
+        return None
     survey, tried = planned_survey(config, setting, world), with_setting(config, setting)
     return _planned(tried).predicted_error(tried, survey)
 
@@ -244,10 +216,10 @@ def planned_survey(config: SurveyConfig, setting: Setting, world: World) -> Plan
     Raises:
         ConfigError: there cannot be one such.
     """
-    link = config.model.link
+    link, n_items = config.model.link, len(config.items.catalogue())
     try:
         return PlannedSurvey(
-            n_items=len(config.items.catalogue()),
+            n_items=n_items,
             people=setting.people,
             answers=answers_of(config, setting.answers),
             distinct=_distinct(config),
@@ -255,15 +227,19 @@ def planned_survey(config: SurveyConfig, setting: Setting, world: World) -> Plan
             spread=world.spread,
             ability_spread=world.ability_spread,
             seed=world.seed,
+            meetings=world.meetings(n_items),
         )
     except ValueError as error:
         raise ConfigError(f"plan: {error}") from None
 
 
 def _one(
-    config: SurveyConfig, mechanism: Mechanism, survey: PlannedSurvey, replicate: int
+    config: SurveyConfig,
+    method: PlannedMethod[Any],
+    mechanism: Mechanism,
+    survey: PlannedSurvey,
+    replicate: int,
 ) -> tuple[Scale, dict[str, float]]:
-    method = _planned(config)
     try:
         exact = method.invented(config, survey, replicate)
     except ValueError as error:
@@ -276,25 +252,41 @@ def _one(
             f"plan: {config.method} fails at epsilon {config.privacy.epsilon:g}: {error}"
         ) from None
     truth = survey.truth(replicate)
-    return conclusion.scale, _measured(conclusion, truth, survey, config.top_k)
+    found = _measured(conclusion.estimate, truth, config.top_k)
+    if conclusion.scale is Scale.PLACE:  # a list of the best items and nothing else
+        found |= dict.fromkeys(("order", "width"), math.nan)
+        wanted = np.full(len(truth), math.nan)
+    else:
+        wanted = method.estimand(config, survey, truth)
+    return conclusion.scale, found | _errors(conclusion.estimate.scores, wanted)
 
 
-def _measured(
-    conclusion: Conclusion, truth: np.ndarray, survey: PlannedSurvey, n_top: int | None
-) -> dict[str, float]:
-    estimate, scale = conclusion.estimate, conclusion.scale
+def _measured(estimate: Estimate, truth: Floats, n_top: int | None) -> dict[str, float]:
     k = min(n_top or 3, len(truth) - 1)
-    rank = -estimate.rank
-    wanted = survey.true_shares(truth) if scale is Scale.WIN_SHARE else truth
-    scored = scale is not Scale.PLACE
     return {
         "top": float(estimate.order[0] == truth.argmax()),
-        "best": 1 - top_k_distance(rank, truth, k),
-        "order": 1 - kendall_distance(rank, truth) if scored else math.nan,
-        "error": rms_error(estimate.scores, wanted) if scored else math.nan,
-        "largest": linf_error(estimate.scores, wanted) if scored else math.nan,
-        "width": float((estimate.rank_high - estimate.rank_low).mean()) if scored else math.nan,
+        "best": 1 - top_k_distance(-estimate.rank, truth, k),
+        "order": _in_order(-estimate.rank, truth),
+        "width": float((estimate.rank_high - estimate.rank_low).mean()),
+        "informative": float(estimate.informative),
     }
+
+
+def _errors(scores: Floats, wanted: Floats) -> dict[str, float]:
+    equal = np.zeros(len(wanted))
+    return {
+        "error": rms_error(scores, wanted),
+        "largest": linf_error(scores, wanted),
+        "equal": rms_error(equal, wanted),
+        "largest_equal": linf_error(equal, wanted),
+    }
+
+
+def _in_order(scores: Floats, truth: Floats) -> float:
+    """Share of the pairs of items in the right order; equal ones count as half right."""
+    n = len(truth)
+    found, wanted = (np.sign(np.subtract.outer(values, values)) for values in (scores, truth))
+    return float(1 + (found * wanted).sum() / (n * (n - 1))) / 2
 
 
 def _planned(config: SurveyConfig) -> PlannedMethod[Any]:
@@ -312,14 +304,13 @@ def _planned(config: SurveyConfig) -> PlannedMethod[Any]:
     return method
 
 
-def _needs_list(name: str) -> bool:
+def needs_list(name: str) -> bool:
     """Whether a method names the best items and ranks no others."""
     return "top_k" in METHODS[name].facts.requires
 
 
 def with_setting(config: SurveyConfig, setting: Setting) -> SurveyConfig:
     """The job with one setting in the place of its own."""
-    survey_answers = answers_of(config, setting.answers)
     privacy: dict[str, object] = {"epsilon": setting.epsilon, "rho": None}
     if config.privacy.unit is Unit.LOCAL:
         privacy |= {"epsilon_table": None, "epsilon_range": None, "already_private": False}
@@ -327,34 +318,17 @@ def with_setting(config: SurveyConfig, setting: Setting) -> SurveyConfig:
         privacy["delta"] = 1e-6
     if config.privacy.unit is Unit.USER or config.privacy.max_contributions is not None:
         privacy["max_contributions"] = setting.answers
-    n_items = len(config.items.catalogue())
-    model = {"link": config.model.link}
-    if config.model.link == "auto" and not METHODS[setting.method].facts.chooses_link:
-        model = {"link": "logistic"}
-    expected = 2 * setting.people * survey_answers / n_items
+    model = config.model
+    if model.link == "auto" and not METHODS[setting.method].facts.chooses_link:
+        model = model.model_copy(update={"link": "logistic"})
     return config.model_copy(
         update={
             "method": setting.method,
             "privacy": config.privacy.model_copy(update=privacy),
-            "model": config.model.model_copy(
-                update={
-                    **model,
-                    "expected_comparisons": config.model.expected_comparisons or expected,
-                }
-            ),
-            "top_k": config.top_k or (1 if _needs_list(setting.method) else None),
+            "model": model,
+            "top_k": config.top_k or (1 if needs_list(setting.method) else None),
         }
     )
-
-
-def _accepts(config: SurveyConfig, method: str) -> bool:
-    setting = Setting(method=method, epsilon=1.0, people=1000, answers=answers_of(config))
-    try:
-        tried = with_setting(config, setting)
-        _planned(tried).calibrate(tried)
-    except ConfigError:
-        return False
-    return True
 
 
 def _distinct(config: SurveyConfig) -> bool:

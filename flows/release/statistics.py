@@ -17,13 +17,13 @@ from pydantic import Field
 from scipy.sparse import csr_array
 
 from hushrank.estimation.common.matrices import PairCounts, WinCounts
-from hushrank.estimation.comparisons.win_loss import WinLossCounts
 from hushrank.estimation.fit.weighted_pairs import UNITS, WeightedPairs
 from hushrank.estimation.rankings.ranking_counts import RankingCounts
 from hushrank.estimation.responses.measurements import DifferentialMeasurements
 from hushrank.estimation.responses.randomized_measurements import RandomizedMeasurements
 from hushrank.flows.guarantee.record import Record
 from hushrank.flows.release.public_pairs import ReleasedOutcomes, Rows, require_noisy, rows_of
+from hushrank.flows.release.win_loss import ReleasedWinLoss, in_comparisons
 
 MOST_MEASURED = 2000  # items whose matrix of measurements is published: 20 to 30 MB
 MOST_SUMS = 1_000_000  # pairs whose sums are published where items are more: 30 MB
@@ -55,46 +55,7 @@ class ReleasedCounts(Record):
 
     def wins_by_item(self) -> dict[str, int | float] | None:
         """Comparisons won by each item, noise included; None where the release has no such."""
-        return _in_comparisons(self.wins, self.row_weight)
-
-
-class ReleasedWinLoss(Record):
-    """The noisy numbers of comparisons that each item won and lost.
-
-    Attributes:
-        row_weight: what one comparison adds: 1, or 2 where ties were split into two halves.
-        wins, losses: by item, in catalogue order.
-    """
-
-    kind: Literal["win-loss-counts"] = "win-loss-counts"
-    row_weight: int = Field(ge=1, le=2)
-    wins: dict[str, int]
-    losses: dict[str, int]
-
-    @classmethod
-    def of(cls, counts: WinLossCounts, items: Sequence[str]) -> Self:
-        """The record of noisy `counts`.
-
-        Raises:
-            ValueError: they are confidential, or of another number of items.
-        """
-        require_noisy(counts, items)
-        wins, losses = (
-            dict(zip(items, part.tolist(), strict=True)) for part in (counts.wins, counts.losses)
-        )
-        return cls(row_weight=counts.row_weight, wins=wins, losses=losses)
-
-    def wins_by_item(self) -> dict[str, int | float] | None:
-        """Comparisons won by each item, noise included."""
-        return _in_comparisons(self.wins, self.row_weight)
-
-    def shares(self) -> dict[str, float | None]:
-        """Wins over appearances; None where no appearance is left after the noise."""
-        shares: dict[str, float | None] = {}
-        for item, won in self.wins.items():
-            seen = won + self.losses[item]
-            shares[item] = min(max(won / seen, 0.0), 1.0) if seen > 0 else None
-        return shares
+        return in_comparisons(self.wins, self.row_weight)
 
 
 class ReleasedPairs(Record):
@@ -135,7 +96,7 @@ class ReleasedPairs(Record):
     def wins_by_item(self) -> dict[str, int | float] | None:
         """Comparisons won by each item: the sums of the rows, noise included."""
         totals = dict(zip(self.items, map(sum, self.wins), strict=True))
-        return _in_comparisons(totals, self.row_weight)
+        return in_comparisons(totals, self.row_weight)
 
 
 class ReleasedScores(Record):
@@ -406,9 +367,3 @@ def _among(
     position = {name: i for i, name in enumerate(catalogue)}
     places = [position[name] for name in items]
     return np.array([[matrix[row][column] for column in places] for row in places], np.float64)
-
-
-def _in_comparisons(wins: dict[str, int], row_weight: int) -> dict[str, int | float]:
-    if row_weight == 1:
-        return {**wins}
-    return {item: won / row_weight for item, won in wins.items()}

@@ -27,6 +27,7 @@ from hushrank.flows.release.statistics import (
     ReleasedScores,
     ReleasedSums,
 )
+from hushrank.flows.release.win_loss import ReleasedWinLoss
 from hushrank.flows.release.wording import name_list
 from hushrank.flows.report.heatmap import Matrix, heatmap_svg, shown_items
 from hushrank.flows.report.item_map import item_map_svg
@@ -114,7 +115,9 @@ def scores_figure(release: Release) -> ReportFigure:
         " same numbers."
     )
     band = "The band is where the score lies, given the noise and chance in who answered what."
-    assumed = ASSUMED_COUNTS if isinstance(release.released, ReleasedScores) else ""
+    released = release.released
+    expected = isinstance(released, ReleasedScores) and released.exposures is None
+    assumed = ASSUMED_COUNTS if expected else ""
     return ReportFigure(
         identifier="scores",
         title="Scores",
@@ -244,6 +247,7 @@ def _left_out(release: Release) -> str:
 
 FIGURES: dict[type[Any], tuple[Callable[[Release], ReportFigure], ...]] = {
     ReleasedCounts: (win_counts_figure,),
+    ReleasedWinLoss: (scores_figure,),
     ReleasedPairs: (scores_figure, heatmap_figure),
     ReleasedOutcomes: (scores_figure, heatmap_figure),
     ReleasedScores: (scores_figure,),

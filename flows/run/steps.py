@@ -27,6 +27,7 @@ from hushrank.flows.errors import (
     PredictableBits,
     RunInProgress,
 )
+from hushrank.flows.guarantee.record import PrivacyRecord
 from hushrank.flows.guarantee.sentences import ROWS_SPAN_LINES
 from hushrank.flows.ledger.account import Attempt, ReleaseState
 from hushrank.flows.ledger.budget import Balance
@@ -239,18 +240,11 @@ def estimate(job: Job) -> Release:
         charged=job.safe,
         bits=drawn.bits,
     )
-    privacy = conclusion.privacy
-    if reason:
-        parameters = {**privacy.parameters, "method_chosen_because": reason}
-        privacy = privacy.model_copy(update={"parameters": parameters})
-    if config.input.multiline and privacy.mechanism != "none":
-        uncovered = (ROWS_SPAN_LINES, *privacy.not_protected)
-        privacy = privacy.model_copy(update={"not_protected": uncovered})
     return build_release(
         provenance,
         config.items.catalogue().names,
         conclusion.estimate,
-        privacy,
+        _completed(conclusion.privacy, config, reason),
         conclusion.released,
         conclusion.scale,
         conclusion.warnings,
@@ -258,6 +252,16 @@ def estimate(job: Job) -> Release:
         labels=config.items.labels(),
         shown_as=Scale.ELO if config.report.scale == "elo" else None,
     )
+
+
+def _completed(privacy: PrivacyRecord, config: SurveyConfig, reason: str) -> PrivacyRecord:
+    """With what a method does not know: why it was chosen, and how rows are read."""
+    changes: dict[str, object] = {}
+    if reason:
+        changes["parameters"] = {**privacy.parameters, "method_chosen_because": reason}
+    if config.input.multiline and privacy.mechanism != "none":
+        changes["not_protected"] = (ROWS_SPAN_LINES, *privacy.not_protected)
+    return privacy.model_copy(update=changes)
 
 
 def publish_release(job: Job, release: Release, balance: Balance) -> Place:

@@ -5,12 +5,55 @@ The generators are numpy's: no release draws from here.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 
 from hushrank.estimation.common.links import LOGISTIC, Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
+from hushrank.estimation.comparisons.exposures import Exposures
+
+ROUND_TOTAL = 1e9  # exposures are scaled to it before they are fitted: none is then near zero
+
+
+@dataclass(frozen=True, slots=True)
+class Meetings:
+    """Who meets whom how often, in a design that is not balanced.
+
+    Attributes:
+        factors: shape (n,), each > 0: two items meet in proportion to the product of theirs.
+        matched: how far apart the scores of partners are; None: they meet by chance.
+    """
+
+    factors: tuple[float, ...]
+    matched: float | None = None
+
+    @classmethod
+    def zipf(cls, n_items: int, exponent: float, matched: float | None = None) -> Self:
+        """Items shown in proportion to 1 / k^exponent, the first one most often."""
+        return cls(tuple((1 / np.arange(1.0, n_items + 1) ** exponent).tolist()), matched)
+
+    @classmethod
+    def shown(cls, exposures: Sequence[float], matched: float | None = None) -> Self:
+        """Items in proportion to known numbers; where partners are matched, about.
+
+        Args:
+            exposures: of each item, at least 0, none above the sum of the others.
+            matched: see the class.
+        """
+        values = np.array(exposures, np.float64)
+        fitted = Exposures(ROUND_TOTAL * values / values.sum(), 0.0).factors()
+        return cls(tuple(fitted.tolist()), matched)
+
+    def shares(self, truth: Floats) -> Floats:
+        """Share of all comparisons that each pair gets, shape (n, n): symmetric, its sum is 2."""
+        chance = np.outer(self.factors, self.factors)
+        if self.matched is not None:
+            chance *= np.exp(-(np.subtract.outer(truth, truth) ** 2) / (2 * self.matched**2))
+        np.fill_diagonal(chance, 0)
+        return np.asarray(2 * chance / chance.sum())
 
 
 @dataclass(frozen=True)
@@ -42,11 +85,7 @@ class Arena:
         """Comparisons of each pair to expect."""
         shown = generator.permutation(1 / np.arange(1.0, self.n_items + 1) ** self.zipf)
         shown[generator.choice(self.n_items, self.late, replace=False)] /= 5
-        chance = np.outer(shown, shown)
-        if self.matched is not None:
-            chance *= np.exp(-(np.subtract.outer(truth, truth) ** 2) / (2 * self.matched**2))
-        np.fill_diagonal(chance, 0)
-        return np.asarray(2 * self.comparisons * chance / chance.sum())
+        return self.comparisons * Meetings(tuple(shown.tolist()), self.matched).shares(truth)
 
     def answers(self, truth: Floats, design: Floats, generator: np.random.Generator) -> PairCounts:
         """Who beat whom how often."""

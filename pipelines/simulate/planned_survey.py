@@ -7,6 +7,7 @@ millions takes as long as one of hundreds. The generators are numpy's: no releas
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,10 +17,13 @@ from scipy.special import expit
 from hushrank.estimation.common.links import Link
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS
 from hushrank.estimation.fit.weighted_pairs import UNITS, weighted_sums
+from hushrank.pipelines.simulate.arenas import Meetings
 from hushrank.pipelines.simulate.simulated_rows import draw_distinct
 
 Counts = NDArray[np.int64]
 MOST_INVENTED = MOST_DENSE_ITEMS  # items: a survey is invented as matrices of all pairs
+WHOLE = 1 - 1e-12  # a chance above it is certainty, whatever the rounding
+MOST_PAIRS_OF_LISTS = 2e8  # pairs of all invented rankings; some seconds
 MOST_WORK = 2e10  # people times items squared of an invented test; a minute or so
 
 
@@ -31,6 +35,7 @@ class PlannedSurvey:
         n_items: n.
         people: how many answer.
         answers: of each person that count, to pairs (or to items of a test) drawn at random.
+        meetings: which pairs are drawn more often than others; None: all equally often.
         distinct: nobody meets a pair twice.
         link: F, how scores become chances.
         spread: standard deviation of the true scores, drawn from a normal law.
@@ -49,6 +54,7 @@ class PlannedSurvey:
     spread: float = 1.0
     ability_spread: float = 1.0
     seed: int = 0
+    meetings: Meetings | None = None
 
     def __post_init__(self) -> None:
         if self.n_items < 2:
@@ -90,16 +96,23 @@ class PlannedSurvey:
         """How often each item beat each other, shape (n, n)."""
         rng, truth = self._generator(1, replicate), self.truth(replicate)
         i, j = np.triu_indices(self.n_items, 1)
+        chances = self._pair_chances(truth)
         if self.distinct:
-            totals = rng.binomial(self.people, min(self.answers / self.n_pairs, 1.0), self.n_pairs)
+            totals = rng.binomial(self.people, chances)
         else:
-            totals = rng.multinomial(
-                self.people * self.answers, np.full(self.n_pairs, 1 / self.n_pairs)
-            )
+            totals = rng.multinomial(self.people * self.answers, chances)
         won = rng.binomial(totals, self.link.cdf(truth[i] - truth[j]))
         wins = np.zeros((self.n_items, self.n_items), np.int64)
         wins[i, j], wins[j, i] = won, totals - won
         return wins
+
+    def exposures(self, replicate: int) -> NDArray[np.float64]:
+        """Comparisons to expect in which each item takes part, shape (n,)."""
+        chances = self._pair_chances(self.truth(replicate))
+        expected = self.people * (chances if self.distinct else self.answers * chances)
+        i, j = np.triu_indices(self.n_items, 1)
+        sides = np.bincount(i, expected, self.n_items) + np.bincount(j, expected, self.n_items)
+        return np.asarray(sides)
 
     def randomised_sums(self, replicate: int, epsilon: float, *, weighted: bool) -> Counts:
         """S and W of randomised answers, shape (2, n, n), upper triangle, in units of 2^-30.
@@ -134,11 +147,23 @@ class PlannedSurvey:
         Raises:
             ValueError: a test of this size takes too long to invent.
         """
+        counts = np.zeros((self.n_items, self.n_items))
+        for answered, right in self.sheets(replicate):
+            counts += right.T.astype(np.float32) @ (answered & ~right).astype(np.float32)
+        return np.rint(counts).astype(np.int64)
+
+    def sheets(self, replicate: int) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
+        """Who answered what, and who was right: (answered, right), both shape (people, n).
+
+        A block of people at a time; each answers that many items, drawn at random.
+
+        Raises:
+            ValueError: a test of this size takes too long to invent.
+        """
         if self.people * self.n_items**2 > MOST_WORK:
             most = int(MOST_WORK / self.n_items**2)
             raise ValueError(f"people must be at most {most:,} to invent a test of this length")
         rng, truth = self._generator(1, replicate), self.truth(replicate)
-        counts = np.zeros((self.n_items, self.n_items))
         at_once = max(1, (1 << 22) // self.n_items)
         for first in range(0, self.people, at_once):
             people = min(at_once, self.people - first)
@@ -147,8 +172,47 @@ class PlannedSurvey:
             answered.flat[keys] = True
             ability = rng.normal(0.0, self.ability_spread, people)
             right = answered & (rng.random(answered.shape) < expit(ability[:, None] - truth))
-            counts += right.T.astype(np.float32) @ (answered & ~right).astype(np.float32)
-        return np.rint(counts).astype(np.int64)
+            yield answered, right
+
+    def orders(self, replicate: int, length: int) -> Counts:
+        """Rankings of `length` items each, drawn at random, shape (people * answers, length).
+
+        Each row holds items, best first, by the law of Plackett and Luce: two items of a list are
+        in their true order with the chance of the logistic link.
+
+        Raises:
+            ValueError: so many rankings take too long to invent.
+        """
+        lists = self.people * self.answers
+        if lists * length**2 > MOST_PAIRS_OF_LISTS:
+            most = int(MOST_PAIRS_OF_LISTS / (self.answers * length**2))
+            raise ValueError(f"people must be at most {most:,} to invent rankings of this length")
+        rng, truth = self._generator(1, replicate), self.truth(replicate)
+        orders = np.empty((lists, length), np.int64)
+        at_once = max(1, (1 << 22) // self.n_items)
+        for first in range(0, lists, at_once):
+            block = orders[first : first + at_once]
+            utility = truth + rng.gumbel(size=(len(block), self.n_items))
+            if length < self.n_items:
+                chosen = rng.random(utility.shape).argpartition(length, axis=1)[:, :length]
+                places = np.argsort(-np.take_along_axis(utility, chosen, 1), axis=1)
+                block[:] = np.take_along_axis(chosen, places, 1)
+            else:
+                block[:] = np.argsort(-utility, axis=1)
+        return orders
+
+    def _pair_chances(self, truth: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Chance of each pair i < j in the upper triangle's order, shape (n_pairs,).
+
+        Where nobody meets a pair twice, that a person is asked about it; else, that an answer is
+        about it.
+        """
+        shares = np.full(self.n_pairs, 1 / self.n_pairs)
+        if self.meetings is not None:
+            shares = self.meetings.shares(truth)[np.triu_indices(self.n_items, 1)]
+        if not self.distinct:
+            return np.asarray(shares / shares.sum() if self.meetings is not None else shares)
+        return _filled(shares, min(self.answers, self.n_pairs))
 
     def _randomised(self, replicate: int, epsilon: float) -> tuple[Counts, Counts]:
         rng, wins = self._generator(2, replicate), self.pair_wins(replicate)
@@ -160,3 +224,16 @@ class PlannedSurvey:
 
     def _generator(self, *stream: int) -> np.random.Generator:
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=stream))
+
+
+def _filled(shares: NDArray[np.float64], answers: int) -> NDArray[np.float64]:
+    """min(1, c shares), whose sum is `answers`: what is certain leaves the rest to the others."""
+    if answers == len(shares):
+        return np.ones(len(shares))
+    chances = answers * shares / shares.sum()
+    while (chances > 1).any():
+        certain = chances >= WHOLE
+        rest = np.where(certain, 0.0, shares)
+        left = answers - int(certain.sum())
+        chances = np.where(certain, 1.0, left * rest / rest.sum())
+    return np.asarray(chances)

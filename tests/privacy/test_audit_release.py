@@ -18,8 +18,10 @@ from hushrank.privacy.noise import NoiseLaw, add_noise, gaussian_law, laplace_la
 from hushrank.privacy.randomness import system_bits
 from hushrank.privacy.sensitivity import (
     Sensitivity,
+    exposures_sensitivity,
     pair_counts_sensitivity,
     win_counts_sensitivity,
+    win_loss_sensitivity,
 )
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
 from tests.statistics import FALSE_POSITIVE_RATE
@@ -50,6 +52,14 @@ def win_counts(log: Log) -> NDArray[np.int64]:
 
 def pair_counts(log: Log) -> NDArray[np.int64]:
     return np.bincount(log[:, 0] * N_ITEMS + log[:, 1], minlength=N_ITEMS**2)
+
+
+def wins_and_losses(log: Log) -> NDArray[np.int64]:
+    return np.concatenate([np.bincount(side, minlength=N_ITEMS) for side in log.T])
+
+
+def exposures(log: Log) -> NDArray[np.int64]:
+    return np.bincount(log.ravel(), minlength=N_ITEMS)
 
 
 def noisy(law: NoiseLaw, count: Count = win_counts) -> Release[Log]:
@@ -116,6 +126,23 @@ def test_noisy_pair_counts_keep_their_epsilon(made_for: float, caught: bool) -> 
     sensitivity = pair_counts_sensitivity(user_params(2.0), N_ITEMS)
     release = noisy(laplace_law(sensitivity, made_for), pair_counts)
     assert (audited(release, ALL_ON_0, ALL_ON_1, trials=FEW) > 2.0) is caught
+
+
+@pytest.mark.parametrize(("made_for", "caught"), [(2.0, False), (4.0, True)])
+def test_noisy_wins_and_losses_keep_their_epsilon(made_for: float, caught: bool) -> None:
+    """The scale of wins alone would be half of what is needed: made for twice the epsilon."""
+    sensitivity = win_loss_sensitivity(user_params(2.0), N_ITEMS)
+    assert sensitivity.l1 == 2 * win_counts_sensitivity(user_params(2.0), N_ITEMS).l1
+    release = noisy(laplace_law(sensitivity, made_for), wins_and_losses)
+    assert (audited(release, ALL_ON_0, ALL_ON_1, trials=FEW) > 2.0) is caught
+
+
+@pytest.mark.parametrize(("made_for", "caught"), [(2.0, False), (4.5, True)])
+def test_noisy_exposures_keep_their_epsilon(made_for: float, caught: bool) -> None:
+    """Of a person who comes or goes; with three items a replaced one cannot move them as far."""
+    params = user_params(2.0, Adjacency.ADD_REMOVE)
+    release = noisy(laplace_law(exposures_sensitivity(params, N_ITEMS), made_for), exposures)
+    assert (audited(release, ALL_ON_0, NOBODY, trials=FEW) > 2.0) is caught
 
 
 @pytest.mark.parametrize(("made_for", "caught"), [(1.0, False), (4.0, True)])

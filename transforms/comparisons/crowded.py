@@ -1,10 +1,12 @@
 """Bound buckets that are too large to be held at once: one person may have any number of rows.
 
-The rows of a bucket are gone through once for each *share* of the pairs of items. Rows that decide
-about each other before priorities do (copies of an event, copies of a content, rows on one pair)
-are on one pair, so a share is settled on its own, and hands on only rows that may still be kept.
-What remains of all shares is bounded as a whole. The result is that of `bound.bound_bucket`, row
-for row, whatever the shares. Pure: works on one bucket at a time.
+The design is that of `transforms.common.shares`. Comparisons have a loop of their own, for a share
+of them may still be too large: copies of one content are counted, and come back some at a time.
+A share is all rows on some of the pairs of items. Rows that decide about each other before
+priorities do (copies of an event, copies of a content, rows on one pair) are on one pair, so a
+share is settled on its own, and hands on only rows that may still be kept. What remains of all
+shares is bounded as a whole. The result is that of `bound.bound_bucket`, row for row, whatever the
+shares. Pure: works on one bucket at a time.
 """
 
 from __future__ import annotations
@@ -18,6 +20,7 @@ from numpy.typing import NDArray
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties
+from hushrank.transforms.common.shares import of_share
 from hushrank.transforms.common.sorting import Mask, new_run, sort_into_runs
 from hushrank.transforms.comparisons.bound import (
     Bounded,
@@ -35,8 +38,6 @@ from hushrank.transforms.comparisons.owned_rows import OwnedRows
 
 Pieces = Callable[[], Iterable[OwnedRows]]  # all rows of a bucket, some at a time; anew each time
 Copies = NDArray[np.int64]
-
-_MIX = np.uint64(0x9E3779B97F4A7C15)  # spreads pairs over shares, and decides nothing else
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,8 +129,7 @@ def _collected(
     held: list[OwnedRows] = []
     times: list[Copies] = []
     for piece in pieces():
-        mixed = (piece.pair * _MIX) >> np.uint64(33)  # 31 bits
-        mine = piece.filter((mixed * np.uint64(n_shares)) >> np.uint64(31) == share)
+        mine = piece.filter(of_share(piece.pair, share, n_shares))
         held.append(mine)
         times.append(np.ones(len(mine), np.int64))
         if mine.event is None and sum(map(len, held)) > rows_at_once:

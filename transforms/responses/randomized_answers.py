@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from hushrank.estimation.responses.randomized_measurements import (
     RandomizedMeasurements,
     merge_measurements,
+    no_measurements,
     randomize_answers,
     randomized_measurements,
 )
@@ -80,12 +81,8 @@ class RandomizedSumsFn(beam.CombineFn):
         self._n_items = n_items
 
     def create_accumulator(self) -> RandomizedSums:
-        nothing = RandomizedMeasurements(
-            np.zeros((self._n_items, self._n_items), np.int64),
-            np.zeros(self._local.response.max_answers + 1, np.int64),
-            self._local.response,
-            self._local.debiased,
-        )
+        local = self._local
+        nothing = no_measurements(self._n_items, local.response, debiased=local.debiased)
         return RandomizedSums((nothing,) * PARTS)
 
     def add_input(self, total: RandomizedSums, sums: RandomizedSums) -> RandomizedSums:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from hushrank.flows.config.survey import load_config
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.methods.registry import load_config
 
 SIZE = {"expected_comparisons": 300}
 ELO = {"report": {"scale": "elo"}}

@@ -257,7 +257,8 @@ WRONG_VALUES = [
     (
         {"method": "noisy-count"},
         "method: must be auto, noisy-counts, noisy-pairs, perturbed-mle, noisy-objective,"
-        " win-loss, one-shot, debiased-rr, classic-rr, laplace-rr, rr-counts, spectral, spectral-rr, kemeny, borda or"
+        " win-loss, one-shot, debiased-rr, classic-rr, laplace-rr, rr-counts, spectral,"
+        " spectral-rr, kemeny, borda or"
         " bradley-terry,"
         " got 'noisy-count'. Did you mean noisy-counts?",
     ),

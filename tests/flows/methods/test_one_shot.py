@@ -35,7 +35,7 @@ def test_a_run_releases_the_best_items_in_order(shot, command):
     assert privacy["parameters"] == {"k": 2}
     assert privacy["noise_scale"] == 2 * 2 * 3 / 2.0  # two ways, k items, 3 rows on one, epsilon
     assert "the list is all that leaves" in " ".join(privacy["statement"])
-    assert "<svg" not in (shot.output / "report.html").read_text()
+    assert "<figure" not in (shot.output / "report.html").read_text()
 
 
 def test_what_is_drawn_is_the_list_alone(shot):

@@ -9,21 +9,22 @@ from pathlib import Path
 
 import pytest
 
+from hushrank.flows.plan.choice import methods_to_compare, verdict
 from hushrank.flows.plan.survey import (
+    MEASURES,
     Accuracy,
     Setting,
     Target,
-    World,
     accuracy_of,
     epsilon_for,
-    methods_to_compare,
     plan_config,
     predicted,
-    recommended_method,
 )
+from hushrank.flows.plan.world import World
 from hushrank.flows.release.scale import Scale
 
-CENTRAL = ("noisy-counts", "perturbed-mle", "noisy-pairs", "one-shot")  # the plainest first
+# Those that assume least first.
+CENTRAL = ("noisy-counts", "win-loss", "perturbed-mle", "noisy-pairs", "one-shot")
 LOCAL = ("debiased-rr", "rr-counts", "classic-rr", "laplace-rr")
 FEW = World(replicates=12)
 
@@ -152,6 +153,7 @@ def test_a_test_is_planned(survey):
     [
         (lambda survey: survey, "noisy-counts", 0.5, 400),
         (lambda survey: survey, "noisy-pairs", 2.0, 4000),
+        (lambda survey: survey, "win-loss", 0.5, 4000),
         (public, "noisy-pairs", 1.0, 4000),
         (lambda survey: survey, "perturbed-mle", 0.5, 4000),
         (local, "debiased-rr", 1.0, 4000),
@@ -182,7 +184,7 @@ def test_the_epsilon_that_is_enough_is_enough_and_less_is_not(survey):
 
 
 def accuracy(**changes) -> Accuracy:
-    values = {"top": 0.9, "best": 0.9, "order": 0.9, "error": 0.1, "largest": 0.2, "width": 1.0}
+    values = dict.fromkeys(MEASURES, 0.9)
     return Accuracy(**(values | changes), spread=dict.fromkeys(values, 0.01), scale=Scale.LOG_ODDS)
 
 
@@ -194,14 +196,19 @@ def test_the_method_is_the_best_or_the_plainest_of_equals(survey):
 
     def take(tops: dict[str, float], job=config) -> str:
         found = [(tried[method], accuracy(top=top)) for method, top in tops.items()]
-        return recommended_method(job, found, Target("top", 0.9))[0].method
+        return verdict(job, found, Target("top", 0.9)).setting.method
 
-    counts, mle, pairs, one_shot = CENTRAL
+    counts, win_loss, mle, pairs, one_shot = CENTRAL
     assert take({counts: 0.80, mle: 0.90, pairs: 0.7}) == mle
     assert take({counts: 0.89, mle: 0.90, pairs: 0.7}) == counts
     assert take({counts: 0.80, pairs: 0.70, one_shot: 0.99}) == counts
     listed = plan_config(survey.set(top_k=1).config)
     assert take({counts: 0.80, pairs: 0.70, one_shot: 0.99}, listed) == one_shot
+    auto = plan_config(survey.set(top_k=None, method="auto").config)
+    assert take({win_loss: 0.89, counts: 0.90, mle: 0.90}, auto) == win_loss  # what auto took
+    assert take({win_loss: 0.80, counts: 0.90, mle: 0.90}, auto) == counts
+    random = plan_config(survey.set(input__design="random").config)  # of method auto
+    assert take({counts: 0.99, win_loss: 0.80, mle: 0.70}, random) == win_loss
 
 
 @pytest.mark.parametrize(

@@ -32,7 +32,12 @@ ROWS = [
 ]
 SIXTH = {"student": "s4", "a": "Atlantis", "b": "Utopia", "choice": "neither"}
 TARGET = Path("survey.yaml")
-CHOSEN = {"items": "{count: 6}", "epsilon": "2", "max_contributions": "15"}
+CHOSEN = {
+    "design": "balanced",
+    "items": "{count: 6}",
+    "epsilon": "2",
+    "max_contributions": "15",
+}
 
 
 @pytest.fixture(autouse=True)
@@ -82,8 +87,9 @@ def test_the_transcript(name, write):
     )
     assert write_proposal(proposal, TARGET) == (
         f"{proposal.summary}\n"
-        "Wrote survey.yaml; 4 lines in it are marked CHOOSE (the design, the items, epsilon, answers"
-        " a person). Next: fill in what is marked (hushrank plan survey.yaml says what each epsilon is worth),"
+        "Wrote survey.yaml; 4 lines in it are marked CHOOSE (the design, the items, epsilon,"
+        " answers a person). Next: fill in what is marked (hushrank plan survey.yaml says what each"
+        " epsilon is worth),"
         " then hushrank validate survey.yaml"
     )
     assert TARGET.read_text() == proposal.text
@@ -114,12 +120,15 @@ def test_an_unfilled_proposal_names_its_lines():
     with pytest.raises(ConfigError) as caught:
         load_config(TARGET)
     assert str(caught.value).split("\n") == [
-        "survey.yaml: items: line 20 is marked CHOOSE and has no value yet; all that can be"
+        "survey.yaml: input.design: line 17 is marked CHOOSE and has no value yet; was every pair"
+        " of items asked about equally often? balanced if so; random if people got pairs at random"
+        " but some items more often than others; any if you do not know",
+        "survey.yaml: items: line 21 is marked CHOOSE and has no value yet; all that can be"
         " compared, for example {names: [London, Paris]}, {file: items.txt}, or {count: 6} for the"
         " numbers 0 to 5",
-        "survey.yaml: privacy.epsilon: line 25 is marked CHOOSE and has no value yet;"
+        "survey.yaml: privacy.epsilon: line 26 is marked CHOOSE and has no value yet;"
         " smaller protects more; 1 is strong, 2 to 4 is usual",
-        "survey.yaml: privacy.max_contributions: line 26 is marked CHOOSE and has no value yet; how"
+        "survey.yaml: privacy.max_contributions: line 27 is marked CHOOSE and has no value yet; how"
         " many answers of one person count at most, from how the survey was made and never counted"
         " in the answers: 15 if everybody was asked 15 questions; fewer need less noise",
     ]
@@ -148,8 +157,8 @@ def test_what_cannot_be_guessed_is_asked_for():
         " 0, the name of the item, or words (input.words). Where scores or several columns say it,"
         " make one column of them first.",
     ]
-    asked = ("the column user", "the column outcome", "the items", "epsilon", "answers a person")
-    assert proposal.choices == asked
+    asked = ("the column user", "the column outcome", "the design", "the items", "epsilon")
+    assert proposal.choices == (*asked, "answers a person")
     choices = CHOSEN | {"user": "who", "outcome": "verdict"}
     TARGET.write_text(choose(proposal.text, choices))
     assert load_config(TARGET).input.columns.outcome == "verdict"
@@ -175,7 +184,7 @@ def test_without_a_column_of_people_single_answers_can_be_protected():
     )
     text = proposal.text.replace(line + "\n", "").replace("unit: user", "unit: comparison")
     text = re.sub(r"  max_contributions:.*\n", "", text)
-    TARGET.write_text(choose(text, {"items": "{names: [x, y]}", "epsilon": "1"}))
+    TARGET.write_text(choose(text, {"design": "any", "items": "{names: [x, y]}", "epsilon": "1"}))
     assert load_config(TARGET).comparison_columns().user is None
 
 

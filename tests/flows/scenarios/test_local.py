@@ -301,7 +301,7 @@ MISTAKES = [
     (
         {"privacy": {"unit": "user", "epsilon": 1.0, "max_contributions": 6}},
         "method: debiased-rr privatises every answer by itself; set privacy.unit: local, or write"
-        " noisy-counts",
+        " auto",
     ),
     (
         {

@@ -35,12 +35,12 @@ def test_case_and_blanks_do_not_count(kind):
     words = ["model_a", " Model_B ", "TIE", "tie (BothBad)"]
     found = encoded(pa.array(words).cast(kind))
     assert found.rejects is None
-    assert found.comparisons.outcome.tolist() == [1, -1, 0, 0]
+    assert found.rows.outcome.tolist() == [1, -1, 0, 0]
 
 
 def test_what_is_no_word_is_set_aside_alone():
     found = encoded(["model_a", "both_bad", "1", "", None, "model_b"])
-    assert found.comparisons.outcome.tolist() == [1, -1]
+    assert found.rows.outcome.tolist() == [1, -1]
     assert found.rejects["reason"].to_pylist() == [
         *["outcome is not +1, -1 or 0"] * 3,
         "null outcome",
@@ -56,7 +56,7 @@ def test_a_number_is_the_word_that_it_is_written_as(kind):
 def test_words_of_a_winner_say_what_a_tie_is():
     ties = Words((("draw", 0), ("bees", 0)))
     found = encoded(["ants", "bees", "Draw", "tie"], outcome=None, winner="won", words=ties)
-    assert found.comparisons.outcome.tolist() == [1, -1, 0]  # an item stays an item
+    assert found.rows.outcome.tolist() == [1, -1, 0]  # an item stays an item
     assert found.rejects["reason"].to_pylist() == ["winner is neither of the two items"]
 
 
@@ -65,13 +65,13 @@ def test_words_of_answers_say_right_and_wrong():
     marks = ["RICHTIG", "falsch", "1", "NA", "", None]
     rows = {"who": list("abcdef"), "item": ["ants"] * 6, "mark": marks}
     found = encode_responses(pa.record_batch(rows), long, ITEMS, HASH)
-    assert found.answers.correct.tolist() == [1, 0]
+    assert found.rows.correct.tolist() == [1, 0]
     reasons = ["answer is neither 0 nor 1", *["null answer"] * 3]
     assert found.rejects["reason"].to_pylist() == reasons
     wide = WideColumns(user="who", items=ITEMS.names, words=MARKS)
     rows = {"who": ["a", "b"], "ants": ["richtig", "x"], "bees": ["NA", "falsch"]}
     found = encode_responses(pa.record_batch(rows), wide, ITEMS, HASH)
-    assert (found.answers.item.tolist(), found.answers.correct.tolist()) == ([0], [1])
+    assert (found.rows.item.tolist(), found.rows.correct.tolist()) == ([0], [1])
     assert len(found.rejects) == 1
 
 
@@ -80,6 +80,6 @@ def test_a_column_of_winners_and_one_of_losers_are_the_two_items():
     named = columns(left="won", right="lost", outcome=None, winner="won", words=None)
     assert named.names() == ["won", "lost"]
     found = encode_comparisons(pa.record_batch(rows), named, ITEMS, None)
-    assert found.comparisons.outcome.tolist() == [1, 1]
-    assert found.comparisons.left.tolist() == [0, 1]
+    assert found.rows.outcome.tolist() == [1, 1]
+    assert found.rows.left.tolist() == [0, 1]
     assert found.rejects["reason"].to_pylist() == ["item against itself"]

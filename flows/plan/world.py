@@ -1,0 +1,177 @@
+"""What a plan supposes of the world: how far items are apart, and who meets whom how often.
+
+Everything here is invented or public. Exposures may be public numbers, such as how often an item
+was shown; they must not be counted in the answers.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from hushrank.flows.config.comparisons import Design
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import ConfigError
+from hushrank.pipelines.simulate.arenas import Meetings
+from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
+
+DEFAULT_ZIPF = 1.0
+MOST_ZIPF = 5.0
+ALIKE = 1.1  # times: exposures that differ by less are called equal
+COLUMNS = ("item", "exposure")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exposed:
+    """How unequal the exposure of items is, in a design that is not balanced.
+
+    Attributes:
+        zipf: items are shown in proportion to 1 / k^zipf; None: as `shown` says.
+        shown: public numbers, one an item in the order of the catalogue.
+        source: where they stand.
+    """
+
+    zipf: float | None = DEFAULT_ZIPF
+    shown: tuple[float, ...] = ()
+    source: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class World:
+    """What is supposed of people and items, and how thoroughly it is tried.
+
+    Attributes:
+        spread: standard deviation of the true scores.
+        ability_spread: standard deviation of the abilities, in a test.
+        seed: the same seed invents the same surveys.
+        replicates: how many; None: as many as their size allows.
+        design: of the invented surveys; None: answers are no comparisons.
+        exposed: of a design that is not balanced.
+    """
+
+    spread: float = 1.0
+    ability_spread: float = 1.0
+    seed: int = 0
+    replicates: int | None = None
+    design: Design | None = Design.BALANCED
+    exposed: Exposed = Exposed()
+
+    def meetings(self, n_items: int) -> Meetings | None:
+        """Who meets whom, among so many items; None: all equally often.
+
+        In design `any`, the partners of an item have scores about one spread from its own.
+        """
+        if self.design in (None, Design.BALANCED):
+            return None
+        matched = self.spread if self.design is Design.ANY and self.spread > 0 else None
+        if self.exposed.zipf is None:
+            return Meetings.shown(self.exposed.shown, matched)
+        return Meetings.zipf(n_items, self.exposed.zipf, matched)
+
+
+def world_of(
+    config: SurveyConfig, world: World, zipf: float | None, exposures: Path | None
+) -> World:
+    """`world` with the design that the job states, and with the exposures that were asked for.
+
+    Raises:
+        ConfigError: the numbers cannot be exposures, or the job has no design to invent.
+    """
+    given = "--zipf" if zipf is not None else "--exposures" if exposures is not None else ""
+    if config.input.kind != "comparisons":
+        if given:
+            raise ConfigError(f"{given}: is for comparisons; remove it")
+        return replace(world, design=None)
+    design = config.comparisons.design
+    if zipf is not None and exposures is not None:
+        raise ConfigError("--zipf and --exposures: name one of them")
+    if given and design is Design.BALANCED:
+        raise ConfigError(
+            f"{given}: is for designs that are not balanced; add --design random (or any)"
+        )
+    if exposures is not None:
+        shown = read_exposures(exposures, config.items.catalogue().names)
+        exposed = Exposed(zipf=None, shown=shown, source=exposures.name)
+    else:
+        exposed = Exposed(zipf=DEFAULT_ZIPF if zipf is None else zipf)
+        if not 0 <= (exposed.zipf or 0) <= MOST_ZIPF:
+            raise ConfigError(f"--zipf must be from 0 to {MOST_ZIPF:g}, got {zipf!r}")
+    return replace(world, design=design, exposed=exposed)
+
+
+def read_exposures(path: Path, names: Sequence[str]) -> tuple[float, ...]:
+    """Public exposures from a CSV file with the columns item and exposure, in catalogue order.
+
+    Raises:
+        ConfigError: it cannot be read, an item is missing or stands twice, or a number cannot be
+            an exposure.
+    """
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            rows = list(csv.DictReader(file))
+    except OSError as error:
+        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
+    except (UnicodeDecodeError, csv.Error):
+        raise ConfigError(f"{path}: is no CSV file in UTF-8; save it as that") from None
+    if not rows or not set(COLUMNS) <= rows[0].keys():
+        raise ConfigError(f"{path}: needs rows, under the header {','.join(COLUMNS)}")
+    found: dict[str, float] = {}
+    for line, row in enumerate(rows, start=2):
+        item = (row["item"] or "").strip()
+        if item not in names or item in found:
+            wrong = "stands twice" if item in found else "is not in the catalogue"
+            raise ConfigError(f"{path}: line {line}: item {item[:40]!r} {wrong}; remove the line")
+        found[item] = _exposure(row["exposure"], f"{path}: line {line}")
+    missing = [name for name in names if name not in found]
+    if missing:
+        raise ConfigError(f"{path}: item {missing[0][:40]!r} is missing; add a line for every item")
+    total = sum(found.values())
+    for item, exposure in found.items():
+        if exposure > total - exposure:
+            raise ConfigError(
+                f"{path}: item {item[:40]!r} was shown more often than all others together, which"
+                " comparisons of two different items cannot do; correct its exposure"
+            )
+    return tuple(found[name] for name in names)
+
+
+def _exposure(text: str | None, where: str) -> float:
+    try:
+        number = float(text or "")
+    except ValueError:
+        number = math.nan
+    if not (math.isfinite(number) and number >= 0):
+        raise ConfigError(f"{where}: exposure must be a number >= 0, got {(text or '')[:40]!r}")
+    return number
+
+
+def most_to_median(survey: PlannedSurvey) -> float:
+    """How many times as often the item shown most is shown as the median item."""
+    exposures = sorted(survey.exposures(0).tolist())
+    return float(exposures[-1] / exposures[len(exposures) // 2])
+
+
+def design_text(world: World, survey: PlannedSurvey) -> str:
+    """Which design was invented, in one line; empty: answers are no comparisons."""
+    if world.design is None:
+        return ""
+    if world.design is Design.BALANCED:
+        return "Invented design: balanced, every pair of items is asked about equally often."
+    source = world.exposed
+    by = f"Zipf exponent {source.zipf:g}" if source.zipf is not None else source.source
+    partners = (
+        "chance decides who meets whom"
+        if world.design is Design.RANDOM
+        else "items of similar strength meet more often"
+    )
+    times = most_to_median(survey)
+    if times < ALIKE:
+        often = "all items are shown about equally often"
+        if source.zipf != 0:
+            often += ", because each person is asked nearly all pairs"
+    else:
+        often = f"the item shown most is shown {times:.1f} times as often as the median item ({by})"
+    return f"Invented design: {world.design.value}; {often}, and {partners}."

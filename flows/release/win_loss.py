@@ -1,0 +1,58 @@
+"""The record of noisy wins and losses: see `statistics`, whose union it belongs to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Self
+
+from pydantic import Field
+
+from hushrank.estimation.comparisons.win_loss import WinLossCounts
+from hushrank.flows.guarantee.record import Record
+from hushrank.flows.release.public_pairs import require_noisy
+
+
+class ReleasedWinLoss(Record):
+    """The noisy numbers of comparisons that each item won and lost.
+
+    Attributes:
+        row_weight: what one comparison adds: 1, or 2 where ties were split into two halves.
+        wins, losses: by item, in catalogue order.
+    """
+
+    kind: Literal["win-loss-counts"] = "win-loss-counts"
+    row_weight: int = Field(ge=1, le=2)
+    wins: dict[str, int]
+    losses: dict[str, int]
+
+    @classmethod
+    def of(cls, counts: WinLossCounts, items: Sequence[str]) -> Self:
+        """The record of noisy `counts`.
+
+        Raises:
+            ValueError: they are confidential, or of another number of items.
+        """
+        require_noisy(counts, items)
+        wins, losses = (
+            dict(zip(items, part.tolist(), strict=True)) for part in (counts.wins, counts.losses)
+        )
+        return cls(row_weight=counts.row_weight, wins=wins, losses=losses)
+
+    def wins_by_item(self) -> dict[str, int | float] | None:
+        """Comparisons won by each item, noise included."""
+        return in_comparisons(self.wins, self.row_weight)
+
+    def shares(self) -> dict[str, float | None]:
+        """Wins over appearances; None where no appearance is left after the noise."""
+        shares: dict[str, float | None] = {}
+        for item, won in self.wins.items():
+            seen = won + self.losses[item]
+            shares[item] = min(max(won / seen, 0.0), 1.0) if seen > 0 else None
+        return shares
+
+
+def in_comparisons(wins: dict[str, int], row_weight: int) -> dict[str, int | float]:
+    """Wins as numbers of comparisons."""
+    if row_weight == 1:
+        return {**wins}
+    return {item: won / row_weight for item, won in wins.items()}
