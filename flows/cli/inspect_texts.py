@@ -121,7 +121,8 @@ def _sentences_of_exposure(config: SurveyConfig, found: Look) -> Iterator[str]:
     least, most = counts.min(), counts.max()
     ratio = "" if least == 0 else f", the most shown item {most / least:,.1f} times the least"
     spread = counts.std() / counts.mean()
-    yield f"An even share would be {1 / len(counts):.2%}{ratio}; relative spread {spread:.0%}."
+    even = f"{100 / len(counts):.3g} %"
+    yield f"An even share would be {even}{ratio}; relative spread {100 * spread:.0f} %."
     unseen = int((counts == 0).sum())
     if unseen:
         yield f"{unseen:,} of {len(counts):,} items stand in no valid row: see the names in items."

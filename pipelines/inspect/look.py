@@ -1,9 +1,9 @@
 """An exact look at a log: what a run would read, set aside, bound and count. Confidential.
 
-Everything here stays in the memory of this process: nothing is written, logged, drawn or sent. Rows
-are read, encoded, set aside, put together by person and bounded by what the reduction has for that
-(`pipelines.reduce.kind`), so the numbers are those of a run. Where rows that wait for others of
-their person need more memory than the job may take, people are divided among several passes over
+Everything here stays in the memory of this process: nothing is written, logged, released or sent.
+Rows are read, encoded, set aside, put together by person and bounded by what the reduction has for
+that (`pipelines.reduce.kind`), so the numbers are those of a run. Where rows that wait for others
+of their person need more memory than the job may take, people are divided among several passes over
 the input, each of which keeps the rows of its people alone.
 """
 

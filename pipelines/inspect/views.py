@@ -199,8 +199,13 @@ VIEWS: dict[type[Kind[Any]], type[View[Any]]] = {
 
 
 def view_of(job: Job) -> View[Any]:
-    """How to look at the rows of `job`. Answers and rankings are taken as they stand there."""
-    if isinstance(job, LocalReduction):  # nothing leaves, so nothing is to be randomised
+    """How to look at the rows of `job`.
+
+    Comparisons and rankings are taken as they stand there, for nothing of them leaves. Test answers
+    that a run randomises are randomised here too, and what comes of it is thrown away: which of
+    them count depends on that they are to be private.
+    """
+    if isinstance(job, LocalReduction):
         job = replace(job, already_private=True, law=None)
     kind = kind_of(job)
     return VIEWS[type(kind)](kind)
