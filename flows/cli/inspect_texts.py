@@ -26,6 +26,7 @@ CONFIDENTIAL = (
 QUANTILES = {"least": 0.0, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95, "99 %": 0.99}
 MOST_ITEMS = 3  # that are shown at each end
 MANY_REJECTED = 0.5
+FEW = 20  # valid rows with an item, in mean: below, chance alone makes exposures unequal
 
 
 def show_look(console: Console, config: SurveyConfig, night: date | None, found: Look) -> None:
@@ -127,7 +128,9 @@ def _sentences_of_exposure(config: SurveyConfig, found: Look) -> Iterator[str]:
     if unseen:
         yield f"{unseen:,} of {len(counts):,} items stand in no valid row: see the names in items."
     if isinstance(config.input, InputConfig) and config.input.design is Design.BALANCED:
-        if Exposures(counts, 0.0).clearly_unbalanced():
+        if counts.mean() < FEW:
+            yield "Too few valid rows to tell whether input.design: balanced is right."
+        elif Exposures(counts, 0.0).clearly_unbalanced():
             yield (
                 "input.design: balanced looks wrong: items were shown unequally, by more than"
                 " chance makes them. State another design only for what you know of how pairs were"

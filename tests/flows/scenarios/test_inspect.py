@@ -263,6 +263,11 @@ def test_it_doubts_a_balanced_design(survey, command, shown_more, verdict):
     assert f"input.design: balanced {verdict}" in " ".join(printed.split())
 
 
+def test_of_few_rows_it_does_not_judge_the_design(survey, command):
+    pq.write_table(answers(5), survey.folder / "answers.parquet")
+    assert "Too few valid rows to tell" in command("inspect", survey.config, YES)[1]
+
+
 def test_a_log_whose_words_do_not_fit_is_explained(survey, command):
     table = answers(20)
     words = pa.array(["model_a"] * len(table))
