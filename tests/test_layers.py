@@ -34,7 +34,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("storage",),
         ("comparisons", "responses", "rankings"),
     ),
-    "pipelines": (("engine",), ("reduce", "simulate"), ("privatize",)),
+    "pipelines": (("engine",), ("reduce", "simulate"), ("inspect", "privatize")),
     "flows": (
         ("errors", "signals", "terminal"),
         ("config",),

@@ -25,6 +25,7 @@ from hushrank.flows.cli.attack_command import attack
 from hushrank.flows.cli.clean_command import clean
 from hushrank.flows.cli.forecast_command import forecast
 from hushrank.flows.cli.history_commands import export, history
+from hushrank.flows.cli.inspect_command import inspect
 from hushrank.flows.cli.ledger_commands import cancel, show, verify
 from hushrank.flows.cli.night_commands import (
     AFTER_FAILURE,
@@ -217,7 +218,7 @@ NIGHTS = "A release every night"
 KEPT = "Releases and their budget"
 TOOLS = "Tools"
 COMMANDS: dict[str, dict[str, Command]] = {  # by panel of the help, in its order
-    FIRST: {"init": init, "validate": validate, "plan": plan, "run": run},
+    FIRST: {"init": init, "validate": validate, "plan": plan, "run": run, "inspect": inspect},
     NIGHTS: {"backfill": backfill, "catch-up": catch_up, "serve": serve, "deploy": deploy},
     KEPT: {
         "history": history,

@@ -11,9 +11,8 @@ from importlib.metadata import version
 from pathlib import Path
 
 from hushrank.flows.config.places import check_can_be_made
-from hushrank.flows.config.schedule import path_on
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.errors import ConfigError, MethodRefused, NightWithoutFiles
+from hushrank.flows.errors import ConfigError, MethodRefused
 from hushrank.flows.guarantee.mechanism import Mechanism
 from hushrank.flows.ledger.account import ReleaseState
 from hushrank.flows.ledger.input_names import InputNames, input_names
@@ -30,11 +29,12 @@ from hushrank.flows.methods.registry import calibrate, load_config
 from hushrank.flows.release.publish import check_output
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import check_confidential
+from hushrank.flows.run.input_files import files_of, input_of, tables_of
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits, seeded_bits, system_bits
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.cloud_storage import Place
-from hushrank.transforms.storage.files import InputFile, NoFilesError, check_files, list_files
+from hushrank.transforms.storage.files import InputFile
 
 
 def code_version() -> str:
@@ -189,17 +189,7 @@ def prepare_job(
         ConfigError: the configuration, an input file or the output folder breaks a rule.
     """
     path, config, calibrated = survey.path, survey.config, survey.calibrated
-    _check_night(path, config, night)
-    try:
-        files = files_of(config, night)
-        check_files(files, config.columns())
-        tables = _tables(path, config)
-    except NoFilesError as error:
-        if night is not None:
-            raise NightWithoutFiles(f"Night {night}: {error}") from None
-        raise ConfigError(str(error)) from None
-    except InputError as error:
-        raise ConfigError(str(error)) from None
+    files, tables = input_of(path, config, night)
     check_places(config, seeded=seed is not None)
     job = Job(
         config=config,
@@ -213,6 +203,24 @@ def prepare_job(
     return replace(job, known_id=known_id or _id_before_keys(job))
 
 
+def job_to_inspect(path: Path, night: date | None) -> Job:
+    """The job of a look at its rows, which needs no budget and no output: neither is looked at.
+
+    Raises:
+        NightWithoutFiles: an input path names no file of that night.
+        ConfigError: the configuration or an input file breaks a rule.
+    """
+    survey = Survey(path, load_config(path))
+    files, tables = input_of(path, survey.config, night)
+    return Job(
+        config=survey.config,
+        files=files,
+        tables=tables,
+        night=night,
+        calibrated=survey.calibrated,
+    )
+
+
 def job_without_files(survey: Survey, night: date) -> Job:
     """The job of a night whose files are not there yet, with every check that needs none of them.
 
@@ -221,7 +229,7 @@ def job_without_files(survey: Survey, night: date) -> Job:
     """
     config, calibrated = survey.config, survey.calibrated
     try:
-        tables = _tables(survey.path, config)
+        tables = tables_of(survey.path, config)
     except InputError as error:
         raise ConfigError(str(error)) from None
     check_places(config)
@@ -319,26 +327,6 @@ def check_places(config: SurveyConfig, *, seeded: bool = False) -> None:
             check_can_be_made(key, place)
 
 
-def files_of(config: SurveyConfig, night: date | None) -> tuple[InputFile, ...]:
-    """What to read, and which rows of it; of `night` where the configuration selects nights.
-
-    Raises:
-        NoFilesError: a path names no file.
-        InputError: a file is empty, or of an unknown format.
-    """
-    multiline, named = config.input.multiline, config.input.delimiter
-    delimiter = "\t" if named == "tab" else named
-    if night is None:
-        files = list_files(config.input.paths, config.input.format)
-        return tuple(replace(file, multiline=multiline, delimiter=delimiter) for file in files)
-    paths = [path_on(path, night) for path in config.input.paths]
-    partition, window = (config.schedule.partition_on(night), config.schedule.window_on(night))
-    files = list_files(paths, config.input.format, partition)
-    return tuple(
-        replace(file, window=window, multiline=multiline, delimiter=delimiter) for file in files
-    )
-
-
 def inputs_of(config: SurveyConfig, *, make_key: bool) -> InputNames:
     """What a ledger would record of the input of `config`; of its files, where no night is needed.
 
@@ -364,34 +352,3 @@ def _planned_inputs(config: SurveyConfig, files: tuple[InputFile, ...]) -> Input
         plain = input_names(config.input.paths, files, LedgerKey(bytes(KEY_BYTES), "")).plain
         return InputNames(NO_KEY_YET, (), plain)
     return input_names(config.input.paths, files, key)
-
-
-def _check_night(path: Path, config: SurveyConfig, night: date | None) -> None:
-    if config.nightly and night is None:
-        raise ConfigError(
-            f"{path}: ranks one night at a time. Say which: --date 2026-11-20; or run hushrank"
-            " catch-up, which ranks every night that is due."
-        )
-    if night is not None and not config.nightly:
-        raise ConfigError(
-            f"{path}: nothing selects the rows of {night}. Write {{date}} into input.paths, or set"
-            " schedule.partition or schedule.window; or leave the date out."
-        )
-
-
-def _tables(path: Path, config: SurveyConfig) -> tuple[InputFile, ...]:
-    """The file of epsilons, if the job names one.
-
-    Raises:
-        ConfigError: there is none.
-        InputError: it is empty, or of an unknown format.
-    """
-    table = config.privacy.epsilon_table
-    if table is None:
-        return ()
-    if not table.is_file():
-        raise ConfigError(
-            f"{path}: privacy.epsilon_table: {table}: no such file; relative paths start at the"
-            " YAML file"
-        )
-    return tuple(list_files([str(table)]))

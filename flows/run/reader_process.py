@@ -10,20 +10,21 @@ killed: exact counts that came later would have nobody who deletes them.
 
 from __future__ import annotations
 
+import ctypes
 import importlib
 import multiprocessing
 import os
 import signal
 import sys
+import threading
 import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
-from multiprocessing.connection import Connection
+from multiprocessing.connection import Connection, wait
 from typing import TYPE_CHECKING, Self
 
 from hushrank.flows.errors import ConfigError, HushrankError
-from hushrank.flows.run.orphan import end_with_parent
 from hushrank.pipelines.engine.runner import is_small
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.engine import in_process
@@ -39,6 +40,7 @@ LOADED_FIRST = (  # by the child, and none of them loads Beam
     "hushrank.transforms.comparisons.bound",
     "hushrank.pipelines.reduce.reduction_job",
 )
+_PR_SET_PDEATHSIG = 1  # of Linux: which signal the kernel sends when the parent is gone
 
 
 class ReductionError(HushrankError):
@@ -139,6 +141,32 @@ def _serve(connection: Connection) -> None:
             connection.send(("other", _keep(job, error)))
         else:
             connection.send(("done", ""))
+
+
+def end_with_parent() -> None:
+    """Have SIGTERM end this process, which `multiprocessing` started, when its parent is gone.
+
+    The kernel sees to it where it can, at once and whatever runs here; elsewhere a thread does.
+    """
+    parent = multiprocessing.parent_process()
+    if parent is None:
+        raise ValueError("this process was not started by multiprocessing, so it has no parent")
+    if not _kernel_does_it():  # not both: a second signal would break off what the first began
+        threading.Thread(target=_wait_for, args=(parent.sentinel,), daemon=True).start()
+    if os.getppid() != parent.pid:  # it ended before the kernel was asked
+        os.kill(os.getpid(), signal.SIGTERM)
+
+
+def _kernel_does_it() -> bool:
+    if sys.platform != "linux":
+        return False
+    failed: int = ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+    return not failed
+
+
+def _wait_for(sentinel: int) -> None:
+    wait([sentinel])
+    os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _keep(job: ReductionJob, error: Exception) -> str:

@@ -164,7 +164,7 @@ class _ReadEncode(_Sifting):
     def process(self, element: tuple[int, Split]) -> Iterator[Any]:
         number, split = element
         tally, first = Counter({"rows_read": 0, "rows_rejected": 0}), 0
-        for part, found in enumerate(_read(split)):
+        for part, found in enumerate(read_split(split)):
             rows = self._valid(found, f"{split.name}#{part}", tally)
             for start in range(0, len(rows), self._kind.encode_rows):
                 place = first + start
@@ -192,7 +192,7 @@ class _ReadEncode(_Sifting):
             yield from self._kind.pack(waiting, self._partitions, self._spill)
 
 
-def _read(split: Split) -> Iterator[Sifted[pa.RecordBatch]]:
+def read_split(split: Split) -> Iterator[Sifted[pa.RecordBatch]]:
     """Rows of `split`, and beside them what is no row or cannot be read."""
     for batch in read_batches(split):
         refused = [*batch.rejects]

@@ -51,13 +51,13 @@ class ComparisonsKind(Kind[ReduceComparisons]):
         if keyed_hash is None:
             drops_ties = job.bounds.ties is Ties.DROP
             kept = np.count_nonzero(found.rows.outcome) if drops_ties else len(found.rows)
-            return Sifted(found.rows, found.rejects, tally={"rows_kept": int(kept)})
+            return Sifted(found.rows, found.rejects, found.valid, tally={"rows_kept": int(kept)})
         places = None
         if job.columns.event is not None:
             valid = np.arange(len(batch)) if found.valid is None else np.flatnonzero(found.valid)
             places = valid + place
         rows = own(found.rows, job.bounds.ties, keyed_hash, places)
-        return Sifted(rows, found.rejects, tally={"rows_sent": len(rows)})
+        return Sifted(rows, found.rejects, found.valid, tally={"rows_sent": len(rows)})
 
     def partitions(self, n_rows: int) -> Partitioning:
         return Partitioning.of_rows(n_rows, self.memory.partition_rows)

@@ -74,9 +74,9 @@ class AnswersKind(Kind[ReduceAnswers]):
         tally = bits_tally(Purpose.COINS, coins.used)
         if keyed_hash is None:
             private = self._private(found.rows)
-            return Sifted(private.rows, found.rejects, tally=tally | private.tally)
+            return Sifted(private.rows, found.rejects, found.valid, tally=tally | private.tally)
         tally["rows_with_owner"] = len(found.rows)
-        return Sifted(found.rows, found.rejects, tally=tally)
+        return Sifted(found.rows, found.rejects, found.valid, tally=tally)
 
     def _private(self, rows: Answers, information: int = 0) -> Sifted[PrivateAnswers]:
         job, bits = self.job, system_bits()

@@ -1,0 +1,98 @@
+"""`hushrank inspect`: an exact look at the rows, for whoever holds them and for nobody else.
+
+What it prints is computed from rows without noise. So it goes to the terminal and nowhere else: to
+no log, event, observer, file, ledger or Prefect server; and it is refused where standard output is
+no terminal, for a file or a pipe keeps what a terminal forgets.
+"""
+
+from __future__ import annotations
+
+import sys
+from datetime import date
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from hushrank.flows.cli.arguments import ConfigPath
+from hushrank.flows.errors import ConfigError, HushrankError
+from hushrank.flows.terminal import Console
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from hushrank.flows.run.job import Job
+    from hushrank.pipelines.inspect.look import Look
+
+YES = "--yes-confidential"
+NO_TERMINAL = (
+    "inspect: standard output is no terminal, and what inspect prints is computed from rows without"
+    f" noise: a file or a pipe would keep it. Run it in a terminal; or, if that is meant, add {YES}"
+    " and look after what is kept. Nothing was read."
+)
+
+
+def inspect(
+    config: ConfigPath,
+    day: Annotated[
+        str | None,
+        typer.Option("--date", metavar="DATE", help="The night to look at, such as 2026-11-20."),
+    ] = None,
+    confidential: Annotated[
+        bool,
+        typer.Option(YES, help="Print although standard output is a file or a pipe."),
+    ] = False,
+) -> None:
+    """Look at the rows exactly, for their holder alone: rejects, contributions, exposure.
+
+    Confidential: shows at the terminal, and keeps and spends nothing. What you see must not decide
+    epsilon, bounds, items or method of a release.
+    """
+    if not (confidential or sys.stdout.isatty()):
+        raise ConfigError(NO_TERMINAL)
+    console, night = Console(), None
+    if day is not None:
+        from hushrank.flows.config.schedule import day_of
+
+        night = day_of(day, "--date")
+    with Console(stderr=True).status(f"reading what {config} names"):
+        job, found = _look(config, night)
+    from hushrank.flows.cli.inspect_texts import show_look
+
+    show_look(console, job.config, night, found)
+
+
+def _look(config: Path, night: date | None) -> tuple[Job, Look]:
+    """The job, and what is in its rows.
+
+    Raises:
+        ConfigError: the configuration or the input breaks a rule.
+        HushrankError: anything unforeseen, whose own text may quote a row and is dropped.
+    """
+    from hushrank.transforms.engine import in_process
+
+    in_process.choose()  # no graph is run, so Beam is not loaded
+    from dataclasses import replace
+
+    from hushrank.flows.run.job import job_to_inspect
+    from hushrank.pipelines.inspect.look import look
+    from hushrank.privacy.keyed_hash import SecretKey
+    from hushrank.privacy.randomness import system_bits
+    from hushrank.transforms.common.schema import InputError
+
+    job = job_to_inspect(config, night)
+    key = SecretKey.draw(system_bits())  # of pseudonyms that end with this process
+    reduction = replace(
+        job.reduction(key, job.config.confidential), memory_limit=job.config.memory_limit
+    )
+    try:
+        return job, look(reduction)
+    except InputError as error:
+        raise ConfigError(str(error)) from None
+    except (MemoryError, OSError):
+        raise  # the machine's, which `problem_of_machine` puts into words of its own
+    except Exception as error:
+        raise HushrankError(
+            f"inspect: failed ({type(error).__name__}). Its text may quote a row, so it is not"
+            " shown. Nothing was written or spent; hushrank run would fail as well, and keep the"
+            " details in the confidential folder."
+        ) from None

@@ -1,0 +1,92 @@
+"""The files of a job: which there are, and of a night which rows of them."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import date
+from pathlib import Path
+
+from hushrank.flows.config.schedule import path_on
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import ConfigError, NightWithoutFiles
+from hushrank.transforms.common.schema import InputError
+from hushrank.transforms.storage.files import InputFile, NoFilesError, check_files, list_files
+
+
+def input_of(
+    path: Path, config: SurveyConfig, night: date | None
+) -> tuple[tuple[InputFile, ...], tuple[InputFile, ...]]:
+    """What to read, checked by headers and footers, and the tables that decide besides.
+
+    Args:
+        path: the YAML file, for messages.
+        config: what it says.
+        night: whose rows to rank; None where the configuration selects no nights.
+
+    Raises:
+        NightWithoutFiles: an input path names no file of that night.
+        ConfigError: the night does not suit the configuration, or a file breaks a rule.
+    """
+    check_night(path, config, night)
+    try:
+        files = files_of(config, night)
+        check_files(files, config.columns())
+        return files, tables_of(path, config)
+    except NoFilesError as error:
+        if night is not None:
+            raise NightWithoutFiles(f"Night {night}: {error}") from None
+        raise ConfigError(str(error)) from None
+    except InputError as error:
+        raise ConfigError(str(error)) from None
+
+
+def files_of(config: SurveyConfig, night: date | None) -> tuple[InputFile, ...]:
+    """What to read, and which rows of it; of `night` where the configuration selects nights.
+
+    Raises:
+        NoFilesError: a path names no file.
+        InputError: a file is empty, or of an unknown format.
+    """
+    multiline, named = config.input.multiline, config.input.delimiter
+    delimiter = "\t" if named == "tab" else named
+    if night is None:
+        files = list_files(config.input.paths, config.input.format)
+        return tuple(replace(file, multiline=multiline, delimiter=delimiter) for file in files)
+    paths = [path_on(path, night) for path in config.input.paths]
+    partition, window = (config.schedule.partition_on(night), config.schedule.window_on(night))
+    files = list_files(paths, config.input.format, partition)
+    return tuple(
+        replace(file, window=window, multiline=multiline, delimiter=delimiter) for file in files
+    )
+
+
+def check_night(path: Path, config: SurveyConfig, night: date | None) -> None:
+    """Refuse a night where none is selected, and none where nights are (ConfigError)."""
+    if config.nightly and night is None:
+        raise ConfigError(
+            f"{path}: ranks one night at a time. Say which: --date 2026-11-20; or run hushrank"
+            " catch-up, which ranks every night that is due."
+        )
+    if night is not None and not config.nightly:
+        raise ConfigError(
+            f"{path}: nothing selects the rows of {night}. Write {{date}} into input.paths, or set"
+            " schedule.partition or schedule.window; or leave the date out."
+        )
+
+
+def tables_of(path: Path, config: SurveyConfig) -> tuple[InputFile, ...]:
+    """The file of epsilons, if the job names one.
+
+    Raises:
+        ConfigError: there is none.
+        InputError: it is empty, or of an unknown format.
+    """
+    table = config.privacy.epsilon_table
+    if table is None:
+        return ()
+    if not table.is_file():
+        raise ConfigError(
+            f"{path}: privacy.epsilon_table: {table}: no such file; relative paths start at the"
+            " YAML file"
+        )
+    return tuple(list_files([str(table)]))
