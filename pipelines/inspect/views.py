@@ -136,7 +136,7 @@ class AnswersView(View[AnswersKind]):
 
     @property
     def most(self) -> int | None:
-        return self.kind.job.shares.max_contributions
+        return self.kind.job.budget.max_contributions
 
     def shown(self, batch: pa.RecordBatch, found: Sifted[Any]) -> Shown:
         return self._compared(batch, found)
