@@ -38,7 +38,6 @@ WORK = 1_500_000  # numbers of invented matrices for one setting
 FEWEST, MOST = 12, 120  # replicates
 DELTA = 1e-6  # of Gaussian noise, where the job has none
 LEAST_EPSILON, LARGEST_EPSILON = 0.01, 100.0
-PRECISION = 1.02  # an epsilon that is enough is at most so many times as large as needed
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -214,7 +213,9 @@ def epsilon_for(
         return math.inf
     if too_little is None and met(low):
         return low
-    while high > PRECISION * low:
+    # Chance between so few replicates hides more than this.
+    precision = 1 + 2 / (world.replicates or _runs(planned_survey(config, setting, world)))
+    while high > precision * low:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if met(middle) else (middle, high)
     rounded = float(f"{high:.2g}")
