@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import csv
+import html
 import json
 
+import numpy as np
 import pytest
+
+from hushrank.flows.release.release import load_release
+from hushrank.flows.release.sure import better_lines
+from hushrank.flows.release.wording import verdict
 
 CEMS = ["London", "Paris", "Milano", "St.Gallen", "Barcelona", "Stockholm"]  # in the file's order
 
@@ -104,3 +111,52 @@ def test_five_people_on_thousands_of_items_teach_nothing_and_the_report_says_so(
     assert "Nothing useful can be learned from this release" in report
     assert len(report) < 1_000_000
     assert all(line["rank_low"] == 1 and line["rank_high"] == 6248 for line in release["ranking"])
+
+
+@pytest.mark.parametrize(
+    ("name", "n_items", "changes"),
+    [
+        ("pair_cems", 6, {"privacy__max_contributions": 15, "privacy__epsilon": 2.0}),
+        (
+            "pair_llmfao",
+            59,
+            {
+                "privacy": {"unit": "comparison", "epsilon": 2.0},
+                "input__design": "random",
+                "method": "win-loss",
+            },
+        ),
+    ],
+)
+def test_headline_rows_and_files_agree(survey, command, real_data, name, n_items, changes):
+    release, printed = run(
+        survey,
+        command,
+        real_data,
+        name,
+        items={"names": CEMS} if n_items == 6 else {"count": n_items},
+        **changes,
+    )
+    kept = load_release(survey.output / "release.json")
+    lines, places, said = kept.ranking, kept.places(), verdict(kept)
+    better = better_lines([line.surely_above for line in lines])
+    apart = np.array([[one.low_all > other.high_all for other in lines] for one in lines])
+    shared = np.equal.outer(np.array(places), np.array(places))
+    assert better.any()
+    assert not (shared & better).any()
+    assert (better | ~apart).all()
+    assert " ".join(said.split()) in " ".join(printed.split())
+    leaders = [
+        line.shown for line, place in zip(lines, places, strict=True) if place in ("1", "1=")
+    ]
+    assert said.startswith(f"{leaders[0]} leads" if places[0] == "1" else leaders[0])
+    assert f"{better.sum()} of {n_items * (n_items - 1) // 2} pairs" in " ".join(
+        printed.replace(",", "").split()
+    )
+    page = (survey.output / "report.html").read_text()
+    assert said in html.unescape(page)
+    with (survey.output / "ranking.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    assert [row["surely_above"] for row in rows] == [line.surely_above for line in lines]
+    assert sum(float(row["p_best"]) for row in rows) == pytest.approx(1, abs=1e-2)
+    assert all(line["p_best"] <= line["p_top"] for line in release["ranking"])
