@@ -1,0 +1,108 @@
+"""Guides for each kind of log, from the file to the report: their commands are run.
+
+The logs are invented, with the columns and words of real ones. Noise decides the rows of a ranking,
+so of these only the form is compared.
+"""
+
+from __future__ import annotations
+
+import csv
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from tests.flows.scenarios.test_pages_are_true import commands, normal, run
+
+MODELS = ["Aster", "Birch", "Cedar", "Dahlia", "Elm", "Fir", "Ginkgo", "Hazel"]
+STRENGTHS = np.array([1.2, 0.9, 0.6, 0.3, 0.0, -0.3, -0.6, -1.0])
+SHOWN = np.array([8, 1, 4, 2, 1, 1, 3, 1]) / 21
+
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+
+
+def battles(folder: Path, rng: np.random.Generator) -> None:
+    with (folder / "battles.jsonl").open("w") as file:
+        for judge in range(1_500):
+            for _ in range(12):
+                a, b = rng.choice(8, 2, replace=False, p=SHOWN)
+                first = rng.random() < 1 / (1 + np.exp(STRENGTHS[b] - STRENGTHS[a]))
+                winner = "tie" if rng.random() < 0.15 else "model_a" if first else "model_b"
+                row = {"question_id": "…", "judge": f"j{judge}", "model_a": MODELS[a]}
+                row |= {"model_b": MODELS[b], "winner": winner}
+                file.write(json.dumps(row, ensure_ascii=False) + "\n")
+
+
+def sheets(folder: Path, rng: np.random.Generator) -> None:
+    difficulty = np.linspace(-1.5, 1.5, 8)
+    with (folder / "exam.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["Matrikelnummer", *(f"Q{item}" for item in range(1, 9))])
+        for person in range(2_000):
+            chance = 1 / (1 + np.exp(difficulty - rng.normal()))
+            writer.writerow([100_000 + person, *(rng.random(8) < chance).astype(int)])
+
+
+def ballots(folder: Path, rng: np.random.Generator) -> None:
+    names, strengths = ["Ada", "Bo", "Cleo", "Dan"], np.array([0.8, 0.4, -0.2, -1.0])
+    with (folder / "ballots.csv").open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["voter", "candidate", "rank"])
+        for voter in range(900):
+            order = np.argsort(-(strengths + rng.gumbel(size=4)))
+            writer.writerows([voter, names[item], rank] for rank, item in enumerate(order, 1))
+
+
+def form(line: str) -> str:
+    """A line without what noise decides."""
+    line = re.sub(r"^(\d+=?) +\S+", "PLACE ITEM", line)
+    line = normal(re.sub(r"\d+=", "# ", line))
+    return re.sub(r"[+-]#", "#", line)
+
+
+def missing(page: str, folder: Path) -> list[str]:
+    """Lines of the page that its commands do not print, in their order."""
+    found = []
+    for command, lines in commands(page):
+        if command.startswith("head "):
+            continue
+        printed = [form(line) for line in run(command, folder)]
+        for line in map(form, lines):
+            if line in ("", "..."):
+                continue
+            if line not in printed:
+                found.append(f"{command}: {line}")
+            else:
+                printed = printed[printed.index(line) + 1 :]
+    return found
+
+
+@pytest.mark.parametrize(
+    ("page", "write", "best"),
+    [
+        ("leaderboards", battles, {"Aster", "Birch"}),
+        ("tests", sheets, {"Q8"}),
+        ("elections", ballots, {"Ada"}),
+    ],
+)
+def test_a_guide_is_true(
+    checkout: Path,
+    tmp_path: Path,
+    page: str,
+    write: Callable[[Path, np.random.Generator], None],
+    best: set[str],
+) -> None:
+    write(tmp_path, np.random.default_rng(4))
+    text = (checkout / "docs" / f"{page}.md").read_text()
+    assert missing(text, tmp_path) == []
+    (release,) = tmp_path.glob("out/*/release.json")
+    assert json.loads(release.read_text())["ranking"][0]["item"] in best
+    assert (release.parent / "report.html").exists()
+
+
+def test_a_line_that_is_not_printed_is_found(tmp_path: Path) -> None:
+    page = "```\n$ echo '1  Bo  +0.3'\n1=  Ada  -0.7\n1  Ada\n```\n"
+    assert missing(page, tmp_path) == ["echo '1  Bo  +0.3': PLACE ITEM"]
