@@ -160,7 +160,9 @@ def exact_fit(objective: CountedObjective, start: Floats) -> FixedPoint:
         objective: see `CountedObjective.of`.
         start: finite scores, shape (n,); near the minimum it takes a few steps.
     """
-    here = _Point.of(objective, FixedPoint.of(start - start.mean(), objective.bits).units)
+    units = FixedPoint.of(start - start.mean(), objective.bits).units
+    # No step moves the mean: what floats leave of it, times a large ridge, would stay for ever.
+    here = _Point.of(objective, units - int(units.sum()) // len(units))
     least = here.decrement
     while not objective.solved(here.gradient):
         ahead = _Point.of(objective, here.theta + here.step)

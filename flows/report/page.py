@@ -81,12 +81,7 @@ def render_report(
         svgs=svgs,
         rates=win_rates_of(release),
         sure=sure_table_of(release),
-        better="harder" if release.scale is Scale.DIFFICULTY else "better",
-        certainty=certainty(release),
-        at_once=release.says("low_all"),
-        chances=release.says("p_best"),
-        verdict=verdict(release),
-        words=WORDS[release.scale],
+        **_words_of(release),
         table=table,
         counts=release.released.wins_by_item() is not None,
         protected=_of_kind(release, PROTECTED[release.privacy.unit]) if release.safe else "nobody",
@@ -102,6 +97,18 @@ def render_report(
         left=left_text,
     )
     return visible(page, lines=True)  # releases of older versions may name anything
+
+
+def _words_of(release: Release) -> dict[str, Any]:
+    """What is said of the ranking, and which of its columns there are."""
+    return {
+        "better": "harder" if release.scale is Scale.DIFFICULTY else "better",
+        "certainty": certainty(release),
+        "at_once": release.says("low_all"),
+        "chances": release.says("p_best"),
+        "verdict": verdict(release),
+        "words": WORDS[release.scale],
+    }
 
 
 def _resource(name: str) -> str:

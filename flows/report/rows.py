@@ -110,7 +110,7 @@ def _rows_of(release: Release) -> list[Row]:
     scale, wins = release.scale, release.released.wins_by_item()
     axis, decimals = _axis(release), score_decimals(scale, release.ranking)
     halves = release.privacy.ties is Ties.SPLIT
-    at_once = release.says("low_all")
+    at_once, chances = release.says("low_all"), release.says("p_best")
     rows, group = [], None
     for place, line in zip(release.places(), release.ranking, strict=True):
         score = f"{score_text(scale, line.score, decimals)}{WORDS[scale].unit}"
@@ -125,7 +125,7 @@ def _rows_of(release: Release) -> list[Row]:
                 ranks=rank_interval(line),
                 won=None if wins is None else f"{wins[line.item]:,.{1 if halves else 0}f}",
                 sure=interval_text(scale, line.at_once, decimals) if at_once else None,
-                chance=chance_text(line.p_best) if release.says("p_best") else None,
+                chance=chance_text(line.p_best) if chances else None,
                 low=f"{axis.percent(line.low):.1f}",
                 at=f"{axis.percent(line.score):.1f}",
                 high=f"{axis.percent(line.high):.1f}",

@@ -1,4 +1,4 @@
-"""Shares fit and are the largest of three digits; what is left is what the accountant lets pass."""
+"""AnswerBudget fit and are the largest of three digits; what is left is what the accountant lets pass."""
 
 from __future__ import annotations
 

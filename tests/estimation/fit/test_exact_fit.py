@@ -118,6 +118,18 @@ def test_any_counts_are_fitted_to_the_tolerance(link: Link, data: st.DataObject)
 
 
 @BOTH_LINKS
+@pytest.mark.timeout(60)
+def test_a_start_whose_mean_floats_do_not_make_zero_is_left(link: Link) -> None:
+    """Times this ridge, what is left of the mean is more than the tolerance; it took for ever."""
+    wins = np.array([[0, 7], [131072, 0]], np.int64)
+    linear = np.array([-0.00010016033729812994, 0.0003751806279691821])
+    start = np.array([21.64063247876866, -7.919610800145951])
+    assert (start - start.mean()).sum() != 0
+    theta = fitted(wins, link, 1e6, linear, start=start)
+    assert exact_norm(theta, wins, link, 1e6, linear) <= TOLERANCE
+
+
+@BOTH_LINKS
 def test_where_floats_have_digits_enough_it_is_what_they_find(link: Link) -> None:
     rng = np.random.default_rng(2)
     wins = full(8, lambda a, b: 3 * a + b)

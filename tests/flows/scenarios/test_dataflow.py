@@ -187,7 +187,15 @@ def wheel(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("wheel")
     tree = folder / "tree"  # a copy: the build writes into its source folder
     tree.mkdir()
-    for code in ("privacy", "estimation", "transforms", "pipelines", "flows", "experiments"):
+    for code in (
+        "privacy",
+        "estimation",
+        "transforms",
+        "pipelines",
+        "flows",
+        "experiments",
+        "entry",
+    ):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(checkout / code, tree / code, ignore=ignored)
     for name in ("pyproject.toml", "README.md", "LICENSE"):

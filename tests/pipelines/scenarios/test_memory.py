@@ -20,7 +20,7 @@ from hushrank.pipelines.engine.memory_plan import LEAST_MEMORY, MemoryPlan
 from hushrank.pipelines.reduce import reduce, reduce_comparisons
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.transforms.common.catalogue import Catalogue
-from hushrank.transforms.common.epsilons import Shares
+from hushrank.transforms.common.epsilons import AnswerBudget
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.responses.answer_sheets import Duplicates
 from hushrank.transforms.storage.cells import MOST_TEXT_BYTES
@@ -89,7 +89,7 @@ def reduce_with_least_memory(log: Path, work: Path, kind: str) -> None:
     last = {"order": "contest", "duplicates": Duplicates.LAST}
     job = {
         "comparisons": lambda: comparisons.a_job(log, work, event="contest"),
-        "local answers": lambda: private.a_job(log, work, Shares(per_user=True)),
+        "local answers": lambda: private.a_job(log, work, AnswerBudget(per_user=True)),
         "responses": lambda: responses.a_job(log, work, **last),
         "rankings": lambda: rankings.a_job(log, work, columns=contests),
     }[kind]()
@@ -224,7 +224,7 @@ def test_counts_do_not_depend_on_the_memory(tmp_path, monkeypatch, changes):
     assert comparisons.tally_of(tmp_path / "scarce") == comparisons.tally_of(tmp_path / "plenty")
 
 
-@pytest.mark.parametrize("shares", [Shares(per_user=True), Shares(max_contributions=4)])
+@pytest.mark.parametrize("shares", [AnswerBudget(per_user=True), AnswerBudget(max_contributions=4)])
 def test_sums_of_privatised_answers_do_not_depend_on_the_memory(tmp_path, monkeypatch, shares):
     pq.write_table(private.a_log(), tmp_path / "log.parquet", row_group_size=500)
     fixed = {"shares": shares, "already_private": True, "ties": Ties.DROP}  # so nothing is drawn
@@ -330,7 +330,7 @@ def test_nothing_that_waited_in_a_file_is_left(tmp_path, monkeypatch, kind):
     monkeypatch.setattr(MemoryPlan, "of", small_plan)
     log = tmp_path / "log.parquet"
     pq.write_table(kind.a_log(), log)
-    meet = (Shares(per_user=True),) if kind is private else ()
+    meet = (AnswerBudget(per_user=True),) if kind is private else ()
     reduce.run(kind.a_job(log, tmp_path / "w", *meet))
     left = {path.name for path in (tmp_path / "w").iterdir()}
     assert left >= {"exact.npz", "diagnostics.json"}

@@ -14,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.pipelines.reduce import reduce
-from hushrank.transforms.common.epsilons import Shares
+from hushrank.transforms.common.epsilons import AnswerBudget
 from hushrank.transforms.common.schema import Ties
 from tests.pipelines.reduce import test_reduce_comparisons as comparisons
 from tests.pipelines.reduce import test_reduce_private as private
@@ -48,7 +48,7 @@ CONTESTS = dataclasses.replace(rankings.RANKS, contest="contest")
 JOBS: dict[str, Job] = {
     "comparisons": comparisons.a_job,
     "answers": lambda log, work: private.a_job(
-        log, work, Shares(per_user=True), ties=Ties.DROP, already_private=True
+        log, work, AnswerBudget(per_user=True), ties=Ties.DROP, already_private=True
     ),
     "rankings": lambda log, work: rankings.a_job(log, work, columns=CONTESTS, max_rankings=40),
     "responses": lambda log, work: responses.a_job(log, work, order="at"),

@@ -66,6 +66,6 @@ def test_what_is_held_goes_from_share_to_share_and_what_is_refused_comes_out():
     assert end.value.value == 1
 
 
-def test_no_shares_are_an_error():
-    with pytest.raises(ValueError, match="no shares"):
+def test_no_slices_are_an_error():
+    with pytest.raises(ValueError, match="no slices"):
         list(hold([], lambda held, more: more))
