@@ -72,7 +72,7 @@ def cells() -> list[Cell]:
 
 
 def held(cell: Cell, replicate: int) -> tuple[float, float, bool, float]:
-    """AnswerBudget of score and rank intervals that hold; whether all ranks do; a median half-width."""
+    """Shares of score and rank intervals that hold; whether all ranks do; a median half-width."""
     rng, n = np.random.default_rng([replicate, cell.n_items, cell.rows]), cell.n_items
     truth = rng.normal(0, SPREAD, n)
     truth -= truth.mean()

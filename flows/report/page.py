@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from datetime import UTC
 from importlib.resources import files
+from typing import Any
 
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup

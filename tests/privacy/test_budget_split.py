@@ -1,4 +1,4 @@
-"""AnswerBudget fit and are the largest of three digits; what is left is what the accountant lets pass."""
+"""Shares fit and are the largest of three digits; what is left is what the accountant lets pass."""
 
 from __future__ import annotations
 

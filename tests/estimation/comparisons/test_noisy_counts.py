@@ -210,7 +210,7 @@ def simulated_wins(strengths: np.ndarray, n_comparisons: int, balanced: bool) ->
 def coverage(
     strengths: np.ndarray, wins: np.ndarray, drawn: NoiseLaw, assumed: NoiseLaw
 ) -> tuple[np.ndarray, np.ndarray]:
-    """AnswerBudget of repeats, for each item, in which its score and its rank are in their intervals."""
+    """Shares of repeats, for each item, in which its score and its rank are in their intervals."""
     chances = win_probabilities(strengths)
     np.fill_diagonal(chances, 0)
     true_scores = chances.sum(axis=1) / (len(chances) - 1) - 0.5

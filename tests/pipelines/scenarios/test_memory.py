@@ -224,10 +224,10 @@ def test_counts_do_not_depend_on_the_memory(tmp_path, monkeypatch, changes):
     assert comparisons.tally_of(tmp_path / "scarce") == comparisons.tally_of(tmp_path / "plenty")
 
 
-@pytest.mark.parametrize("shares", [AnswerBudget(per_user=True), AnswerBudget(max_contributions=4)])
-def test_sums_of_privatised_answers_do_not_depend_on_the_memory(tmp_path, monkeypatch, shares):
+@pytest.mark.parametrize("budget", [AnswerBudget(per_user=True), AnswerBudget(max_contributions=4)])
+def test_sums_of_privatised_answers_do_not_depend_on_the_memory(tmp_path, monkeypatch, budget):
     pq.write_table(private.a_log(), tmp_path / "log.parquet", row_group_size=500)
-    fixed = {"shares": shares, "already_private": True, "ties": Ties.DROP}  # so nothing is drawn
+    fixed = {"budget": budget, "already_private": True, "ties": Ties.DROP}  # so nothing is drawn
     plenty = private.sums_of(tmp_path / "log.parquet", tmp_path / "plenty", **fixed)
     monkeypatch.setattr(MemoryPlan, "of", small_plan)
     scarce = private.sums_of(tmp_path / "log.parquet", tmp_path / "scarce", **fixed)
