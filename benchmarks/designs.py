@@ -20,12 +20,14 @@ from hushrank.estimation.common.central_noise import (
     calibrate_exposures,
     calibrate_pair_counts,
     calibrate_win_counts,
+    calibrate_win_loss,
     release_pair_counts,
     release_win_counts,
+    release_win_loss,
 )
 from hushrank.estimation.common.estimate import Estimate, mean_ranks
 from hushrank.estimation.common.links import LOGISTIC
-from hushrank.estimation.common.matrices import PairCounts, WinCounts
+from hushrank.estimation.common.matrices import PairCounts, WinCounts, WinLossCounts
 from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.comparisons.mle_exposures import rank_by_scores_and_exposures
 from hushrank.estimation.comparisons.mle_uncertainty import rank_by_scores
@@ -36,12 +38,7 @@ from hushrank.estimation.comparisons.perturbed_mle import (
     calibrate_mle,
     perturbed_mle,
 )
-from hushrank.estimation.comparisons.win_loss import (
-    WinLossCounts,
-    calibrate_win_loss,
-    rank_by_win_loss,
-    release_win_loss,
-)
+from hushrank.estimation.comparisons.win_loss import rank_by_win_loss
 from hushrank.estimation.fit.pair_fit import estimate_from
 from hushrank.pipelines.simulate.arenas import Arena
 from hushrank.privacy.noise import add_noise

@@ -110,9 +110,7 @@ def pair_counts_sensitivity(
         ValueError: `n_items` or `row_weight` is too small.
     """
     _check_sizes(n_items, row_weight)
-    bundle = _bundle(params, n_items)
-    norms = 1 if params.adjacency is Adjacency.ADD_REMOVE else 2
-    return Sensitivity(norms * bundle.l1, norms * bundle.l2_squared).scaled(row_weight)
+    return _between_bundles(params, _bundle(params, n_items)).scaled(row_weight)
 
 
 def win_loss_sensitivity(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Sensitivity:
@@ -137,10 +135,7 @@ def win_loss_sensitivity(params: PrivacyParams, n_items: int, row_weight: int = 
     Raises:
         ValueError: `n_items` or `row_weight` is too small.
     """
-    _check_sizes(n_items, row_weight)
-    bundle = _exposures_of_bundle(params, n_items)
-    norms = 1 if params.adjacency is Adjacency.ADD_REMOVE else 2
-    return Sensitivity(norms * bundle.l1, norms * bundle.l2_squared).scaled(row_weight)
+    return exposures_sensitivity(params, n_items, row_weight)
 
 
 def exposures_sensitivity(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Sensitivity:
@@ -168,9 +163,13 @@ def exposures_sensitivity(params: PrivacyParams, n_items: int, row_weight: int =
         ValueError: `n_items` or `row_weight` is too small.
     """
     _check_sizes(n_items, row_weight)
-    bundle = _exposures_of_bundle(params, n_items)
+    return _between_bundles(params, _exposures_of_bundle(params, n_items)).scaled(row_weight)
+
+
+def _between_bundles(params: PrivacyParams, bundle: Sensitivity) -> Sensitivity:
+    """One bundle added, or one replaced by another: cells are non-negative, so norms add up."""
     norms = 1 if params.adjacency is Adjacency.ADD_REMOVE else 2
-    return Sensitivity(norms * bundle.l1, norms * bundle.l2_squared).scaled(row_weight)
+    return Sensitivity(norms * bundle.l1, norms * bundle.l2_squared)
 
 
 def _exposures_of_bundle(params: PrivacyParams, n_items: int) -> Sensitivity:

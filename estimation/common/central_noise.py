@@ -11,7 +11,13 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hushrank.estimation.common.matrices import OutcomeCounts, PairCounts, WinCounts, outcomes_of
+from hushrank.estimation.common.matrices import (
+    OutcomeCounts,
+    PairCounts,
+    WinCounts,
+    WinLossCounts,
+    outcomes_of,
+)
 from hushrank.privacy.accounting import Spend, rho_of, spend_of
 from hushrank.privacy.noise import NoiseLaw, add_noise, gaussian_law, laplace_law
 from hushrank.privacy.randomness import RandomBits
@@ -21,6 +27,7 @@ from hushrank.privacy.sensitivity import (
     outcomes_sensitivity,
     pair_counts_sensitivity,
     win_counts_sensitivity,
+    win_loss_sensitivity,
 )
 from hushrank.privacy.units import NoiseKind, PrivacyParams
 
@@ -46,6 +53,12 @@ def calibrate_win_counts(params: PrivacyParams, n_items: int, row_weight: int = 
     """Noise for the win counts of `n_items` items; it depends on public parameters only."""
     sensitivity = win_counts_sensitivity(params, n_items, row_weight)
     return calibrate(params, sensitivity, "win_counts_sensitivity")
+
+
+def calibrate_win_loss(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Calibration:
+    """Noise for wins and losses of `n_items` items; it depends on public parameters only."""
+    sensitivity = win_loss_sensitivity(params, n_items, row_weight)
+    return calibrate(params, sensitivity, "win_loss_sensitivity")
 
 
 def calibrate_pair_counts(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Calibration:
@@ -99,10 +112,31 @@ def release_win_counts(counts: WinCounts, calibration: Calibration, bits: Random
     Raises:
         ValueError: `counts` had noise added already.
     """
-    if not counts.confidential:
-        raise ValueError("counts have noise already: adding it again would not protect more")
+    _check_without_noise(counts)
     noisy = add_noise(counts.wins, calibration.law, bits)
     return WinCounts(noisy, counts.row_weight, confidential=False)
+
+
+def release_win_loss(
+    counts: WinLossCounts, calibration: Calibration, bits: RandomBits
+) -> WinLossCounts:
+    """Add noise to every count: counts that may be published.
+
+    Guarantee: that for which `calibration` was made, for counts of a log whose bounds were
+    enforced, if `bits.safe`.
+
+    Args:
+        counts: confidential.
+        calibration: of `calibrate_win_loss`, for these items and this weight of a row.
+        bits: `system_bits()` in a release.
+
+    Raises:
+        ValueError: `counts` had noise added already.
+    """
+    _check_without_noise(counts)
+    both = add_noise(np.concatenate([counts.wins, counts.losses]), calibration.law, bits)
+    n = counts.n_items
+    return WinLossCounts(both[:n], both[n:], counts.row_weight, confidential=False)
 
 
 def release_pair_counts(
@@ -124,8 +158,7 @@ def release_pair_counts(
     Raises:
         ValueError: `counts` had noise added already.
     """
-    if not counts.confidential:
-        raise ValueError("counts have noise already: adding it again would not protect more")
+    _check_without_noise(counts)
     pairs = ~np.eye(counts.n_items, dtype=bool)
     wins = counts.dense()
     noisy = np.zeros_like(wins)
@@ -156,3 +189,8 @@ def release_outcomes(
     """
     exact = outcomes_of(counts)
     return exact.with_wins(add_noise(exact.wins.data, calibration.law, bits))
+
+
+def _check_without_noise(counts: WinCounts | WinLossCounts | PairCounts) -> None:
+    if not counts.confidential:
+        raise ValueError("counts have noise already: adding it again would not protect more")

@@ -10,8 +10,12 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from hushrank.estimation.common.matrices import OutcomeCounts, PairCounts, WinCounts
-from hushrank.estimation.comparisons.win_loss import WinLossCounts
+from hushrank.estimation.common.matrices import (
+    OutcomeCounts,
+    PairCounts,
+    WinCounts,
+    WinLossCounts,
+)
 from hushrank.estimation.responses.measurements import DifferentialMeasurements
 from hushrank.flows.guarantee.record import Record
 

@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field
 
-from hushrank.estimation.comparisons.win_loss import WinLossCounts
+from hushrank.estimation.common.matrices import WinLossCounts
 from hushrank.flows.guarantee.record import Record
 from hushrank.flows.release.public_pairs import require_noisy
 
