@@ -11,7 +11,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.methods.auto import noise_in_a_pull
 from hushrank.flows.methods.registry import METHODS, load_config
 from hushrank.flows.release.win_loss import ReleasedWinLoss
 from tests.flows.conftest import ITEMS
@@ -94,7 +93,8 @@ class TestAuto:
             "perturbed-mle": 2 * (2 * b / 0.875 / 0.99) ** 2,
         }
         for name, variance in expected.items():
-            found = noise_in_a_pull(METHODS[name], config)
+            method = METHODS[name]
+            found = method.noise_in_a_pull(method.calibrate(config))
             assert found == pytest.approx(variance, rel=0.02), name
 
     def test_it_says_why_and_the_release_records_it(self, survey, command):
