@@ -22,6 +22,7 @@ from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.fit.pair_fit import AnswerVariance, fit_scores
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs, counted_sums
 from hushrank.experiments.xsc.xsc_survey import Survey
+from hushrank.experiments.xsc.xsc_weighting import drawn_epsilon
 
 # Names of each column in files that are around: our own, and the car preferences of the paper.
 COLUMNS = {
@@ -104,9 +105,8 @@ def ranking_without_privacy(answers: Answers, link: Link) -> Floats:
 
 
 def with_drawn_epsilon(answers: Answers, rng: np.random.Generator) -> Survey:
-    """Everybody's epsilon uniform in (A, A + 1), with one A uniform in (0.2, 2)."""
-    level = rng.uniform(0.2, 2)
-    epsilon = rng.uniform(level, level + 1, answers.n_people)
+    """Everybody's epsilon is drawn anew."""
+    epsilon = drawn_epsilon(answers.n_people, rng)
     return Survey(
         answers.n_items, answers.cells, answers.outcomes, epsilon[answers.person], epsilon
     )

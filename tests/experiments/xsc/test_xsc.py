@@ -16,9 +16,10 @@ import pytest
 from hushrank.experiments.xsc import xsc
 from hushrank.experiments.xsc.xsc import run
 from hushrank.experiments.xsc.xsc_paper import PRINTED
-from hushrank.experiments.xsc.xsc_scenarios import Setting, scenarios, scheme_epsilon
+from hushrank.experiments.xsc.xsc_scenarios import scenarios, scheme_epsilon
+from hushrank.experiments.xsc.xsc_setting import Setting
 
-HEADER = "scenario,link,m,L,scheme,delta,method,metric,mean,sd,se,replicates"
+HEADER = "scenario,link,m,L,scheme,delta,share,method,metric,mean,sd,se,replicates"
 
 
 def table(path: Path) -> list[dict[str, str]]:
