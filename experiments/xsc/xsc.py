@@ -39,7 +39,7 @@ from hushrank.experiments.xsc.xsc_weighting import inverse_sqrt_b, kendall_error
 QUICK_REPLICATES = 10
 AT_ONCE = 10  # replicates that a process takes at a time
 APPLICATION = "application"
-PAIRED = (APPLICATION, "table-2")  # compared replicate by replicate
+PAIRED = (APPLICATION, "table-2", "V")  # compared replicate by replicate
 FIELDS = ("scenario", "link", "m", "L", "scheme", "delta", "share", "method", "metric")
 
 # Values of all replicates, in their order, by setting, method and metric.
@@ -102,9 +102,7 @@ def run(
     summaries = summarise(outcomes)
     write_results(summaries, out / "results.csv")
     write_comparison(summaries, out / "comparison.csv")
-    tests = _tests(outcomes)
-    if tests:
-        _write_tests(tests, out / "paired_tests.csv")
+    _write_tests(_tests(outcomes), out / "paired_tests.csv")
     draw_figures(outcomes, out)
 
 
