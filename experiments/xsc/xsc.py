@@ -26,13 +26,14 @@ from hushrank.experiments.xsc.xsc_application import (
     PairedTest,
     paired_tests,
     ranking_without_privacy,
+    ranks_without_privacy,
     read_answers,
     with_drawn_epsilon,
 )
 from hushrank.experiments.xsc.xsc_figures import draw_figures
 from hushrank.experiments.xsc.xsc_paper import PRINTED, REPLICATES
-from hushrank.experiments.xsc.xsc_scenarios import LINKS, scenarios
-from hushrank.experiments.xsc.xsc_setting import OURS, Scenario, Setting, Values
+from hushrank.experiments.xsc.xsc_scenarios import scenarios
+from hushrank.experiments.xsc.xsc_setting import LINKS, OURS, Scenario, Setting, Values
 from hushrank.experiments.xsc.xsc_survey import all_scores
 from hushrank.experiments.xsc.xsc_weighting import inverse_sqrt_b, kendall_errors
 
@@ -78,7 +79,8 @@ def run(
         replicates: of each setting (30 at most for S.3, as in the paper, and 20 times as many for
             table-2); None: 200, or 10 with `quick`.
         quick: few replicates, and the largest sizes of S.3 left out.
-        out: folder, made if missing; `paired_tests.csv` comes beside the others.
+        out: folder, made if missing; `paired_tests.csv` comes beside the others, and
+            `ranks_without_privacy.csv` with the application.
         data: the file of answers for the real application; without it that part is left out.
 
     Raises:
@@ -103,6 +105,8 @@ def run(
     write_results(summaries, out / "results.csv")
     write_comparison(summaries, out / "comparison.csv")
     _write_tests(_tests(outcomes), out / "paired_tests.csv")
+    if answers is not None:
+        _write_ranks(answers, out / "ranks_without_privacy.csv")
     draw_figures(outcomes, out)
 
 
@@ -236,6 +240,14 @@ def write_comparison(summaries: Sequence[Summary], path: Path) -> None:
                 apart = (row.mean - cell.mean) / math.hypot(row.se, sd / math.sqrt(REPLICATES))
                 key = [cell.scenario, cell.link, cell.metric, cell.m, cell.L]
                 writer.writerow([*key, _number(row.mean), cell.mean, _number(apart)])
+
+
+def _write_ranks(answers: Answers, path: Path) -> None:
+    ranks = ranks_without_privacy(answers)
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        writer.writerow(["item", *ranks])
+        writer.writerows(zip(answers.items, *map(np.ndarray.tolist, ranks.values()), strict=True))
 
 
 def _write_tests(tests: Mapping[tuple[Setting, str], Sequence[PairedTest]], path: Path) -> None:

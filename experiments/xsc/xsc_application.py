@@ -18,9 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import ttest_rel
 
-from hushrank.estimation.common.links import Floats, Link
-from hushrank.estimation.fit.pair_fit import AnswerVariance, fit_scores
+from hushrank.estimation.common.estimate import mean_ranks
+from hushrank.estimation.common.links import Floats, Link, link_named
+from hushrank.estimation.fit.pair_fit import AnswerVariance, fit_scores, win_totals
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs, counted_sums
+from hushrank.experiments.xsc.xsc_setting import LINKS
 from hushrank.experiments.xsc.xsc_survey import Survey
 from hushrank.experiments.xsc.xsc_weighting import drawn_epsilon
 
@@ -42,6 +44,7 @@ class Answers:
         cells: shape (m,), i * n + j of the pair, i < j.
         outcomes: shape (m,), 1 where i won.
         n_people, n_items: sizes.
+        items: names of the items, in the order of their codes.
     """
 
     person: NDArray[np.int64]
@@ -49,6 +52,7 @@ class Answers:
     outcomes: NDArray[np.uint8]
     n_people: int
     n_items: int
+    items: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,6 +99,7 @@ def read_answers(path: Path) -> Answers:
         outcomes=(winner < loser).astype(np.uint8),
         n_people=int(person.max()) + 1,
         n_items=len(items),
+        items=tuple(map(str, items)),
     )
 
 
@@ -102,6 +107,13 @@ def ranking_without_privacy(answers: Answers, link: Link) -> Floats:
     """Scores from the answers themselves."""
     counted = counted_sums(answers.cells, answers.outcomes, answers.n_items)
     return fit_scores(WeightedPairs(*counted), link, AnswerVariance(least_weight=1.0)).scores
+
+
+def ranks_without_privacy(answers: Answers) -> dict[str, Floats]:
+    """Ranks by both links and by win counts: [XSC] Table 1, where all three agree."""
+    counted = WeightedPairs(*counted_sums(answers.cells, answers.outcomes, answers.n_items))
+    scores = {name: ranking_without_privacy(answers, link_named(name)) for name in LINKS}
+    return {name: mean_ranks(s) for name, s in {**scores, "counts": win_totals(counted)}.items()}
 
 
 def with_drawn_epsilon(answers: Answers, rng: np.random.Generator) -> Survey:

@@ -30,7 +30,7 @@ from hushrank.estimation.comparisons.model_selection import select_link
 from hushrank.estimation.fit.pair_fit import AnswerVariance, fit_scores
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs
 from hushrank.experiments.xsc.xsc_curvature import curvature_settings, hessian_eigenvalue
-from hushrank.experiments.xsc.xsc_setting import OURS, Scenario, Setting, Values
+from hushrank.experiments.xsc.xsc_setting import LINKS, OURS, Scenario, Setting, Values
 from hushrank.experiments.xsc.xsc_survey import (
     all_scores,
     debiased_scores,
@@ -40,7 +40,6 @@ from hushrank.experiments.xsc.xsc_survey import (
 )
 from hushrank.experiments.xsc.xsc_weighting import weighting_settings, worth_of_weights
 
-LINKS = ("logistic", "probit")
 ITEMS = (10, 20, 30)
 SURVEYS_A_POINT = 10  # of Scenario II
 SHARE = 0.5  # of the pairs that a person answers

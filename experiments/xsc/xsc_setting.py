@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+LINKS = ("logistic", "probit")
 OURS = "debiased-rr"
 
 

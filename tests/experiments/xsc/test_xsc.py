@@ -136,6 +136,10 @@ def test_application_is_compared_replicate_by_replicate(tmp_path: Path) -> None:
     laplace = next(t for t in tests if (t["link"], t["method"]) == ("logistic", "laplace-rr"))
     assert float(laplace["t"]) > 3
     assert found["debiased-rr", "kendall_correlation_with_inverse_sqrt_b"] > 0.3
+    ranks = table(tmp_path / "ranks_without_privacy.csv")
+    assert [row["item"] for row in ranks] == [str(item) for item in range(10)]
+    for method in ("logistic", "probit", "counts"):
+        assert sorted(ranks, key=lambda row: float(row[method]))[0]["item"] == "0"
     for name in ("application.png", "application_by_privacy.png"):
         assert (tmp_path / name).stat().st_size > 1000
     assert {test["method"] for test in tests if test["link"] == "probit"} == {
