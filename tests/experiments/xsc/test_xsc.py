@@ -181,7 +181,7 @@ def test_errors_are_the_paper_s_or_smaller(tmp_path: Path) -> None:
 @pytest.mark.slow
 def test_schemes_tell_where_scores_can_still_be_estimated(tmp_path: Path) -> None:
     """Scheme 1's errors fall as people come in, scheme 2's stay, scheme 3's grow ([XSC] §5.1)."""
-    run(["III"], 40, False, tmp_path)
+    run(["III"], 12, False, tmp_path)
     for link in ("logistic", "probit"):
         for m in (10, 20, 30):
             of = {
