@@ -38,7 +38,9 @@ def measured(workload: Workload, terms: Terms, bands: int) -> float:
     stream = stream_of(params, Sensitivity(1, 1), terms, workload, bands)
     nothing, bits = np.zeros(CELLS, np.int64), seeded_bits(bands)
     nights = np.stack([released_night(stream, [nothing], bits) for _ in range(NIGHTS)])
-    shown = lfilter(workload.column(NIGHTS), stream.encoder.coefficients, nights, axis=0)
+    shown = lfilter(
+        workload.column(NIGHTS), stream.encoder.coefficients, nights.astype(float), axis=0
+    )
     return float(np.sqrt(np.square(shown).mean())) / ONE_RELEASE
 
 

@@ -32,6 +32,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("engine",),
         ("common",),
         ("storage",),
+        ("streams",),
         ("comparisons", "responses", "rankings"),
     ),
     "pipelines": (("engine",), ("reduce", "simulate"), ("inspect", "privatize")),
