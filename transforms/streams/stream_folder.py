@@ -3,6 +3,7 @@
     key.json              the key of people's pseudonyms, drawn when the stream begins
     people/00041/         who counted up to night 41 (`transforms.streams.people_files`)
     cells/00041.npz       exact counts of night 41 (`transforms.streams.cell_files`)
+    released/00041.npz    what was drawn for night 41 (`transforms.streams.released_files`)
 
 Everything is written whole, and a night's files are deleted only once a later night has taken their
 place, so a run that dies at any point is repeated from the night before.
@@ -21,7 +22,7 @@ from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
 from hushrank.transforms.storage.write import read_whole, write_whole
 
-KEY_FILE, PEOPLE, CELLS = "key.json", "people", "cells"
+KEY_FILE, PEOPLE, CELLS, RELEASED = "key.json", "people", "cells", "released"
 
 
 def night_name(night: int) -> str:
@@ -82,8 +83,20 @@ def delete_nights(folder: str, kind: str, until: int) -> None:
             _delete(path)
 
 
+def delete_counting(folder: str, night: int) -> None:
+    """Delete what an earlier attempt at a night has kept, so that no half of it is taken for a new
+    one's. Counts go first: without them nothing can be drawn."""
+    for kind in (CELLS, PEOPLE):
+        for each, path in list(_nights(folder, kind)):
+            if each == night:
+                _delete(path)
+
+
 def end(folder: str) -> None:
-    """Delete everything that a stream has kept, its key last. To repeat it does no harm."""
+    """Delete everything exact that a stream has kept, its key last. To repeat it does no harm.
+
+    What was drawn stays: it is private, and later nights are no part of it any more.
+    """
     for kind in (CELLS, PEOPLE):
         for _, path in list(_nights(folder, kind)):
             _delete(path)
