@@ -127,9 +127,8 @@ def run(
 
 def all_terms(nights: int) -> list[Terms]:
     """Composition first, then caps that let a person count throughout the stream."""
-    capped = [
-        Terms(nights=nights, participations=nights // gap, gap=gap) for gap in GAPS if gap <= nights
-    ]
+    gaps = [gap for gap in GAPS if gap <= nights]
+    capped = [Terms(nights=nights, participations=-(-nights // b), gap=b) for b in gaps]
     return [Terms(nights=nights, participations=nights, gap=1), *capped]
 
 
