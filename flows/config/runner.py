@@ -21,9 +21,7 @@ from hushrank.flows.config.problems import refuse
 from hushrank.flows.config.section import Section, Text
 from hushrank.pipelines.engine.runner import HERE, Engine, Runner
 
-WORKER_REST_MILLISECONDS = (
-    60_000  # how long an idle worker stays, because a start takes seconds
-)
+WORKER_REST_MILLISECONDS = 60_000  # how long an idle worker stays, because a start takes seconds
 ADDRESS = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}")
 BUCKET = re.compile(r"gs://[a-z0-9][a-z0-9._-]+(/.*)?")
 
