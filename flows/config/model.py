@@ -1,4 +1,4 @@
-"""The `model` section: how scores are fitted, by methods that fit any; `report`: how written.
+"""Sections `model` (how scores are fitted), `spectral`, and `report` (how scores are shown).
 
 Everything here is public: none of these numbers may be computed from the answers.
 """
@@ -23,14 +23,14 @@ class ModelConfig(Section):
     Attributes:
         link: how a difference of scores becomes a chance of winning.
         constants: `tight`, what the proof needs, or `paper`, what the paper prints (more noise).
-        expected_comparisons: about how many comparisons an item takes part in; intervals rest on
-            it, and so does gamma where it is not given.
-        gamma: weight of the ridge, which draws scores towards zero and which privacy rests on;
+        expected_comparisons: about how many comparisons an item takes part in; intervals are
+            computed from it, and so is gamma if it is not given.
+        gamma: weight of the ridge, which draws scores towards zero and on which privacy depends;
             None: see `estimation.comparisons.perturbed_mle.default_ridge`.
         c0: chooses gamma as the paper does, c0 * sqrt(expected_comparisons * log(items)), c0 = 2.
         ridge: weight c of c |scores|^2 in the fit of privatised answers.
-        debiased: undo what the Mallows mechanism does to shares of rankings; `auto`: where that
-            promises the smaller errors.
+        debiased: undo what the Mallows mechanism does to shares of rankings; `auto` undoes it if
+            that promises smaller errors.
     """
 
     link: Literal["logistic", "laplace", "probit", "auto"] = Field(
@@ -52,7 +52,7 @@ class GraphKind(StrEnum):
     """Which pairs of items are compared."""
 
     DENSE = "dense"  # all of them
-    SPARSE = "sparse"  # an Erdős–Rényi graph, drawn without looking at an answer
+    SPARSE = "sparse"  # an Erdős–Rényi graph, drawn without looking at any answer
 
 
 class SpectralConfig(Section):
@@ -61,8 +61,8 @@ class SpectralConfig(Section):
     Attributes:
         graph: which pairs of items are compared: all (`dense`), or an Erdős–Rényi graph that is
             drawn without looking at an answer (`sparse`).
-        debiased: of `spectral-rr`: undo the flips; false is the paper's baseline.
-        edge_probability: of a sparse graph; by default log(m) / m for m items.
+        debiased: for `spectral-rr`: undo the flips; false is the paper's baseline.
+        edge_probability: chance of a pair in a sparse graph; by default log(m) / m for m items.
     """
 
     graph: Annotated[GraphKind, Field(strict=False)] = GraphKind.DENSE
@@ -77,7 +77,7 @@ class SpectralConfig(Section):
 class ReportConfig(Section):
     """How scores are written, from the next release on.
 
-    None of it changes what is drawn, so none of it makes another job.
+    This section does not change what is drawn, so it makes no new job.
 
     Attributes:
         scale: `elo`: as ratings like those of chess players, the mean item at 1000; `method`: on
