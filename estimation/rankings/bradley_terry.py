@@ -4,10 +4,11 @@ All pairs of each ranking enter, as if they had been compared one by one; the er
 not having been. To the likelihood the sums of half nets are sufficient, given how often each pair
 was ranked: that is all it needs of a mechanism that is undone.
 
-The ridge follows the noise. A ridge of c is right for comparisons whose variance is their
-information; sums with b times that variance need b c, or one noisy sum beyond what any scores
-explain drives them out of all bounds. And where the sums of all items together show that true
-scores lie closer than that (`shrinkage`), the ridge is what draws scores as much.
+The ridge follows the noise. Undoing a mechanism that keeps a share k of half nets multiplies the
+variance of the sums by 1 / k^2 at the same information, and the ridge has to grow as much: or noise
+beyond what any scores explain drives them out of all bounds. And where the sums of all items
+together show that true scores lie closer than that (`drawing_factor`), the ridge is what draws
+scores as much.
 
 References:
     [BT52] Bradley, Terry. Rank analysis of incomplete block designs. 1952.
@@ -37,7 +38,7 @@ from hushrank.estimation.fit.pair_fit import (
 )
 from hushrank.estimation.fit.solve import minimise
 from hushrank.estimation.rankings.net_evidence import NetEvidence
-from hushrank.estimation.rankings.ranking_estimates import shrinkage
+from hushrank.estimation.rankings.ranking_estimates import drawing_factor
 from hushrank.estimation.rankings.score_profile import NormalSums, profile_ends
 
 MOST_PROFILED = 40  # items; more take minutes
@@ -92,7 +93,7 @@ def bradley_terry_estimate(evidence: NetEvidence, ridge: float = RIDGE) -> Drawn
         ConvergenceError: no minimum was reached.
     """
     require_fittable(evidence.n_items, ridge)
-    used = _ridge_for(evidence, ridge) if evidence.undone else ridge
+    used = _ridge_for(evidence, ridge)
     objective = Objective(evidence.totals / 2, LOGISTIC, 2 * used, -evidence.sums)
     scores = minimise(objective).theta
     undrawn = _without_ridge(evidence, scores, ridge)
@@ -121,14 +122,9 @@ def bradley_terry_estimate(evidence: NetEvidence, ridge: float = RIDGE) -> Drawn
 
 def _ridge_for(evidence: NetEvidence, ridge: float) -> float:
     """The ridge that the noise needs; `ridge` at least."""
-    n, covariance = max(evidence.rankings, 1), evidence.covariance
-    information = float(evidence.totals.sum()) / 4
-    if information == 0:
-        return ridge
-    factor = shrinkage(evidence.sums / n, covariance / n**2)
-    drawing = information / (evidence.n_items - 1) * (1 / factor - 1) / 2
-    noise = float(np.trace(covariance)) / information
-    return float(max(ridge, ridge * noise, drawing))
+    information = float(evidence.totals.sum()) / 4 / (evidence.n_items - 1)
+    drawing = information * (1 / drawing_factor(evidence) - 1) / 2
+    return max(ridge / evidence.kept**2, drawing)
 
 
 def _without_ridge(evidence: NetEvidence, scores: Floats, ridge: float) -> _Undrawn:

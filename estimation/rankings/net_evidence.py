@@ -18,6 +18,7 @@ but has several times the error, and no method that publishes scores needs it.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
@@ -47,6 +48,8 @@ class NetEvidence:
         longest: the length of the longest list.
         bias: how far the expectation of a mean half net may be off the mean over true rankings;
             infinite where the mechanism was not undone.
+        kept: about what the mechanism multiplies half nets by, in (0, 1]: the ratio of their sizes
+            in private rankings as they are and undone; 1 where it was not undone.
     """
 
     sums: Floats
@@ -56,6 +59,7 @@ class NetEvidence:
     one: float
     longest: int
     bias: float
+    kept: float = 1.0
 
     @property
     def n_items(self) -> int:
@@ -116,12 +120,15 @@ def undone_nets(counts: RankingCounts, law: PlaceLaw) -> NetEvidence:
         bias += n / counts.rankings * own_bias
         one = max(one, float(np.abs(weights[length]).max()))
     moments = _moments(counts, plain, weights, variances)
-    return NetEvidence(sums, moments, plain.totals, counts.rankings, one, plain.longest, bias)
+    kept = 1.0
+    if variances.any():
+        kept = min(1.0, math.sqrt(float(np.trace(plain.moments) / variances.sum())))
+    return NetEvidence(sums, moments, plain.totals, counts.rankings, one, plain.longest, bias, kept)
 
 
 def can_be_undone(counts: RankingCounts) -> bool:
     """Whether the counts tell at which places of which lists each item was."""
-    several = np.count_nonzero(counts.lengths[2:]) > 1 or counts.lengths[1] > 0
+    several = np.count_nonzero(counts.lengths[2:]) + int(counts.lengths[1] > 0) > 1
     return counts.by_place is not None or not several
 
 

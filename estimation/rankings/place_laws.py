@@ -21,7 +21,8 @@ from hushrank.privacy.laplace_ranks import GRID, rank_sensitivity
 
 Floats = NDArray[np.float64]
 
-NODES = 8  # of the quadrature between two ranks, where the integrand is smooth
+NODES, NODES_EACH = 8, 6.0  # of the quadrature between two ranks, and more in units of the scale
+LEAST_SCALE = 1 / 40  # of noise on a rank: two ranks are swapped once in 10^17 rankings
 MOST_LAPLACE = 150  # items of a list up to which its law takes seconds
 
 
@@ -64,8 +65,8 @@ def laplace_places(length: int, epsilon: float) -> Floats:
     if length > MOST_LAPLACE:
         raise ValueError(f"the law of lists of {length} items, over {MOST_LAPLACE}, takes too long")
     scale = rank_sensitivity(length).l1 / GRID / epsilon
-    if length == 1:
-        return np.ones((1, 1))
+    if length == 1 or scale < LEAST_SCALE:
+        return np.eye(length)
     at, weight = _nodes(length, scale)
     distance = at - np.arange(length)[:, np.newaxis]
     weights = weight * np.exp(-np.abs(distance) / scale) / (2 * scale)
@@ -86,7 +87,7 @@ def _require(length: int, epsilon: float) -> None:
 
 def _nodes(length: int, scale: float) -> tuple[Floats, Floats]:
     """Nodes and weights of the integral over all noisy ranks."""
-    node, weight = leggauss(NODES)
+    node, weight = leggauss(NODES + math.ceil(NODES_EACH / scale))
     middle = (np.arange(length - 1)[:, np.newaxis] + (node + 1) / 2).ravel()
     tail, tail_weight = leggauss(length)
     part = (tail + 1) / 2  # e^(-distance from the ranks / scale)

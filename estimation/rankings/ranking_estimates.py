@@ -3,10 +3,11 @@
 Rankings are taken as independent of each other; the pairs of one ranking are not. Their joint
 variation is in the second moments of the half nets, whose sums all scores are computed from.
 
-Scores that are published are drawn towards zero, the more the less the sums tell (empirical
-Bayes, [M83]): with few rankings or a small epsilon the sums are mostly noise. Intervals are not
-drawn: they are those of the sums, hold the truth as often as they say for each item, the best and
-the worst too, and always hold the published score.
+Undoing a mechanism multiplies scores and noise alike. Scores that are published are therefore drawn
+towards zero again where the sums tell little (empirical Bayes, [M83]), but never below the private
+rankings as they are: with few rankings or a small epsilon the sums are mostly noise. Intervals are
+not drawn: they are those of the sums, hold the truth as often as they say for each item, the best
+and the worst too, and always hold the published score.
 
 References:
     [K59] Kemeny. Mathematics without numbers. 1959.
@@ -96,12 +97,13 @@ def borda_estimate(evidence: NetEvidence, *, drawn: bool = True) -> Drawn:
     Args:
         evidence: sums of half nets. Where the mechanism was not undone, scores are those of private
             rankings, and no interval of a true score is known: all are infinite.
-        drawn: draw the scores towards zero where that promises a smaller error.
+        drawn: draw the scores towards zero where that promises a smaller error, by
+            `drawing_factor`.
     """
     n_items, n = evidence.n_items, max(evidence.rankings, 1)
     undrawn, covariance = evidence.sums / n, evidence.covariance / n**2
     known = bool(evidence.totals.any())
-    factor = shrinkage(undrawn, covariance) if drawn and known and evidence.undone else 1.0
+    factor = drawing_factor(evidence) if drawn else 1.0
     scores, error = factor * undrawn, np.sqrt(np.diagonal(covariance))
     between = np.sqrt(difference_variance(covariance))
     bias, reach = evidence.bias if evidence.undone else 0.0, (evidence.longest - 1) / 2
@@ -126,6 +128,13 @@ def borda_estimate(evidence: NetEvidence, *, drawn: bool = True) -> Drawn:
         errors=ScoreErrors(undrawn, covariance),
     )
     return Drawn(estimate, factor)
+
+
+def drawing_factor(evidence: NetEvidence) -> float:
+    """What undone sums are multiplied by: between what the mechanism left of them, and 1."""
+    if not (evidence.undone and evidence.totals.any()):
+        return 1.0
+    return max(evidence.kept, shrinkage(evidence.sums, evidence.covariance))
 
 
 def shrinkage(scores: Floats, covariance: Floats) -> float:

@@ -261,7 +261,7 @@ def _no_law(config: SurveyConfig, guarantee: RankingGuarantee, *, by_pairs: bool
     """Why what the mechanism does to a list is not known; empty: it is."""
     if guarantee.mechanism is RankingMechanism.LAPLACE_RANKS:
         if by_pairs:
-            return "what mechanism laplace-ranks does to pairs is not worked out"
+            return "for pairs under mechanism laplace-ranks no closed form is known"
         if guarantee.max_length > MOST_LAPLACE:
             return f"of mechanism laplace-ranks that takes too long above {MOST_LAPLACE} items"
     if config.privacy.epsilon is None:
