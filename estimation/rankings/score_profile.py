@@ -22,7 +22,8 @@ from scipy.special import expit
 from hushrank.estimation.common.links import Floats
 
 FAR = 8.0  # log odds; a score that may be this large may be infinite
-BISECTIONS, STEPS, FIRST_STEPS, FIT_STEPS = 14, 6, 30, 60
+ROUNDS, STEPS, FIRST_STEPS, FIT_STEPS = 12, 4, 20, 40
+EDGE = 0.02  # of a bracket, which the next value keeps away from its ends
 LONGEST_STEP = 3.0
 
 
@@ -77,21 +78,50 @@ def profile_ends(law: NormalSums, near: Floats, size: float) -> tuple[Floats, Fl
     start, found = np.tile(near, (2 * n, 1)), np.tile(best[0], (2 * n, 1))
     lowest, inner = float(least[0]), np.clip(best[0], -FAR, FAR)[items]
     outer, closed = side * FAR, np.zeros(2 * n, np.bool_)
-    for round_ in range(BISECTIONS + 1):
-        value = (inner + outer) / 2 if round_ else outer
+    least_in, least_out = np.full(2 * n, -size), np.full(2 * n, np.inf)
+    for round_ in range(ROUNDS + 1):
+        value = _between(inner, outer, least_in, least_out) if round_ else outer
         steps = STEPS if round_ else FIRST_STEPS
-        candidates = [_moved(at, row, items, value) for at in (found, start)]
-        ends = [_descend(law, at, free, steps) for at in candidates]
-        warm = ends[0][1] <= ends[1][1]
-        scores = np.where(warm[:, np.newaxis], ends[0][0], ends[1][0])
-        fit = np.minimum(ends[0][1], ends[1][1])
+        scores, fit = _best_of(law, (found, start), row, items, value, free, steps)
         lowest = min(lowest, float(fit.min()))
-        inside = fit - lowest <= size**2
+        excess = np.sqrt(fit - lowest) - size  # about linear in the value
+        inside = excess <= 0
         closed = ~inside if round_ == 0 else closed
+        least_in, least_out = (
+            np.where(inside, excess, least_in / 2 if round_ else least_in),  # Illinois
+            np.where(inside, least_out / 2, excess),
+        )
         inner, outer = np.where(inside, value, inner), np.where(inside, outer, value)
         found = np.where(inside[:, np.newaxis], scores, found)
+    # A bracket is never left on the wrong side: its outer end is outside.
     end = np.where(closed, outer, side * np.inf)
     return end[:n], end[n:]
+
+
+def _between(inner: Floats, outer: Floats, low: Floats, high: Floats) -> Floats:
+    """Where a line through both ends of a bracket crosses zero, kept away from the ends.
+
+    In shares of wins, tanh(v / 2): far out, the sums hardly change with the score.
+    """
+    share = np.clip(low / (low - high), EDGE, 1 - EDGE)
+    inner, outer = np.tanh(inner / 2), np.tanh(outer / 2)
+    return np.asarray(2 * np.arctanh(inner + (outer - inner) * share))
+
+
+def _best_of(
+    law: NormalSums,
+    starts: tuple[Floats, Floats],
+    row: NDArray[np.intp],
+    items: NDArray[np.intp],
+    value: Floats,
+    free: Floats,
+    steps: int,
+) -> tuple[Floats, Floats]:
+    """The better of two descents with one score at a value."""
+    ends = [_descend(law, _moved(at, row, items, value), free, steps) for at in starts]
+    first = ends[0][1] <= ends[1][1]
+    scores = np.where(first[:, np.newaxis], ends[0][0], ends[1][0])
+    return np.asarray(scores), np.minimum(ends[0][1], ends[1][1])
 
 
 def directions(n: int) -> Floats:

@@ -281,7 +281,7 @@ MISTAKES = [
     ({"items": {"count": 1001}, "method": "borda"}, "items: must be at most 1000 with input.kind"),
     (
         {"privacy__mechanism": "laplace-ranks", "model": {"debiased": True}},
-        "model.debiased: cannot be: for pairs under mechanism laplace-ranks no closed form is known",
+        "model.debiased: cannot be: for pairs under mechanism laplace-ranks no closed form is",
     ),
     (
         {"items": {"count": 100}, "method": "borda", "model": {"debiased": True}},
