@@ -29,8 +29,8 @@ class ModelConfig(Section):
             None: see `estimation.comparisons.perturbed_mle.default_ridge`.
         c0: chooses gamma as the paper does, c0 * sqrt(expected_comparisons * log(items)), c0 = 2.
         ridge: weight c of c |scores|^2 in the fit of privatised answers.
-        debiased: undo what the Mallows mechanism does to shares of rankings; `auto` undoes it if
-            that promises smaller errors.
+        debiased: undo what the mechanism does to rankings; `auto` undoes it if that promises the
+            smaller errors, and draws scores towards zero as far as chance is left in them.
     """
 
     link: Literal["logistic", "laplace", "probit", "auto"] = Field(
