@@ -43,6 +43,7 @@ from hushrank.privacy.units import Unit
 from hushrank.transforms.storage.files import InputFile
 
 MOST_ITEMS = 5000  # a chain of more is not solved directly
+MOSTLY_KEPT = 0.9  # of the difficulties; below it a reader is told of the ridge
 EDGES = "edges"  # of a sparse graph, beside what was drawn on it
 NO_ANSWERS = (
     "Nothing can be learned from this release: nobody was right on one item and wrong on another."
@@ -110,7 +111,7 @@ class MeasurementMechanism:
 
 
 class Spectral(PlannedMethod[MeasurementMechanism]):
-    """Algorithm 2 of Nguyen and Zhang: see `estimation.responses.spectral_estimate`."""
+    """Counts of Nguyen and Zhang, Algorithm 2: see `estimation.responses.spectral_estimate`."""
 
     facts = MethodFacts(
         name="spectral",
@@ -169,7 +170,7 @@ class Spectral(PlannedMethod[MeasurementMechanism]):
             privacy=count_record(words, counts, _parameters(mechanism.graph)),
             released=ReleasedMeasurements.of(measurements, names),
             scale=Scale.DIFFICULTY,
-            warnings=tuple(_warnings(found, counts.calibration, graph, names)),
+            warnings=tuple(_warnings(found, counts.calibration, names)),
         )
 
     def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
@@ -237,7 +238,7 @@ def _parameters(choice: GraphChoice) -> dict[str, Parameter]:
 
 
 def _warnings(
-    found: SpectralEstimate, calibration: Calibration, graph: ItemGraph, names: Sequence[str]
+    found: SpectralEstimate, calibration: Calibration, names: Sequence[str]
 ) -> Iterator[str]:
     noisy = calibration.law.variance > 0
     if not found.estimate.informative:
@@ -259,10 +260,11 @@ def _warnings(
     ):
         if where.any():
             yield said.format(_named(names, where))
-    if found.n_clipped:
+    if found.kept < MOSTLY_KEPT:
         yield (
-            f"{found.n_clipped:,} of {2 * graph.n_edges:,} noisy counts are below zero and were"
-            " raised to zero, which draws the difficulties together; the intervals allow for that."
+            f"Noise is large, so the difficulties are drawn together, to {found.kept:.0%} of what"
+            " the counts alone would say: each is nearer to the truth so. The intervals are not"
+            " drawn together."
         )
 
 
