@@ -106,6 +106,13 @@ class NoisyPairs(CountedMethod[CountMechanism]):
             warnings=tuple(_warnings(fitted, estimate.informative, private)),
         )
 
+    def noise_in_a_pull(self, mechanism: CountMechanism) -> float:
+        """Of (wins - losses) / 2 against n - 1 opponents."""
+        # The two cells of a pair have noises of their own; where the graph is public, +v and -v.
+        cells = 4 if _is_public(mechanism) else 2
+        variance = mechanism.law.variance / mechanism.row_weight**2
+        return variance * (mechanism.n_items - 1) * cells / 4
+
     def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
         """Of scores."""
         mechanism, rows = self.calibrate(config), config.comparisons.ties.row_weight

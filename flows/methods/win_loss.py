@@ -84,6 +84,10 @@ class WinLoss(CountedMethod[CountMechanism]):
             ),
         )
 
+    def noise_in_a_pull(self, mechanism: CountMechanism) -> float:
+        """Of (wins - losses) / 2."""
+        return mechanism.law.variance / (2 * mechanism.row_weight**2)
+
     def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
         """Of scores."""
         mechanism, rows = self.calibrate(config), config.comparisons.ties.row_weight
