@@ -12,7 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
+from hushrank.estimation.common.central_noise import calibrate_win_counts
+from hushrank.privacy.accounting import composed_epsilon
 from hushrank.privacy.gaussian_profile import Shift, composed_gaussians, delta_of, shift_of
+from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 from tests.statistics import discrete_gaussian_pmf
 from tests.strategies import deltas
 
@@ -138,6 +141,30 @@ def test_epsilon_is_the_smallest(squared: float, delta: float) -> None:
     assert stated_delta(shift, epsilon) <= delta * (1 + 1e-9)
     if epsilon > 0:
         assert stated_delta(shift, epsilon * (1 - 1e-6)) > delta
+
+
+@pytest.mark.parametrize(
+    ("epsilon", "delta"), [(0.3, 1e-4), (1.0, 1e-4), (1.0, 1e-6), (2.0, 1e-9), (3.0, 0.05)]
+)
+def test_noise_as_calibrated_keeps_its_delta_and_a_little_less_would_not(
+    epsilon: float, delta: float
+) -> None:
+    """Of win counts of four items, six distinct pairs: `privacy.sensitivity` gives l2^2 = 26."""
+    params = PrivacyParams(
+        unit=Unit.USER,
+        adjacency=Adjacency.REPLACE_ONE,
+        epsilon=epsilon,
+        delta=delta,
+        noise=NoiseKind.GAUSSIAN,
+        max_contributions=6,
+        distinct_pairs=True,
+    )
+    calibration = calibrate_win_counts(params, 4)
+    scale, worst = calibration.law.scale, (3, 3, 2, 2)
+    assert exact_delta([(worst, scale)], epsilon) <= delta
+    assert exact_delta([(worst, 0.97 * scale)], epsilon) > delta
+    assert calibration.spend.l2_squared == 26
+    assert composed_epsilon([calibration.spend], delta) <= epsilon
 
 
 def test_where_nothing_is_known() -> None:
