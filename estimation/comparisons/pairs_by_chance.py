@@ -271,9 +271,7 @@ def _estimate(problem: _Problem, at: _Point, law: NoiseLaw) -> Estimate:
     covariance = np.asarray(np.linalg.pinv(known, rcond=FLAT, hermitian=True))
     centre = at.scores + covariance @ at.scores / problem.spread**2
     separation = separate_pairs(at.scores, better_at, ends_at)
-    return estimate_of(
-        at.scores, low, high, separation, errors=ScoreErrors(centre, covariance)
-    )
+    return estimate_of(at.scores, low, high, separation, errors=ScoreErrors(centre, covariance))
 
 
 @dataclass(frozen=True, slots=True)
@@ -309,8 +307,11 @@ class _Intervals:
         posterior = posterior - posterior.mean(axis=0)
         posterior = posterior - posterior.mean(axis=1, keepdims=True)
         others = np.einsum("ij,jk,ik->i", slopes, posterior, slopes, optimize=True)
-        chance = each * problem.variance / (problem.variance + problem.law.variance) * (
-            np.square(at.meetings * at.slope)
+        chance = (
+            each
+            * problem.variance
+            / (problem.variance + problem.law.variance)
+            * (np.square(at.meetings * at.slope))
         )
         from_chance = (chance + chance.T).sum(axis=1)
         exposure = np.diagonal(np.linalg.inv(problem.exposure_information(at)))

@@ -58,7 +58,9 @@ class CellLaw:
         possible = self.row_weight == 1 and self.noise.scale <= EXACT_SCALE
         return np.asarray(possible & (means <= EXACT_MEAN))
 
-    def loss_and_score(self, counts: Floats, means: Floats, spread: Floats) -> tuple[Floats, Floats]:
+    def loss_and_score(
+        self, counts: Floats, means: Floats, spread: Floats
+    ) -> tuple[Floats, Floats]:
         """Minus the log-likelihood, but for a constant, and its negative slope in the mean.
 
         Args:
@@ -96,7 +98,7 @@ class CellLaw:
         return np.asarray(found)
 
 
-def _normal_laplace(away: Floats, s: Floats, b: float) -> tuple[Floats, Floats]:
+def _normal_laplace(away: Floats, s: Floats | float, b: float) -> tuple[Floats, Floats]:
     above = log_ndtr(away / s - s / b) - away / b
     below = log_ndtr(-away / s - s / b) + away / b
     return -np.logaddexp(above, below), np.tanh((above - below) / 2) / b
@@ -108,7 +110,7 @@ def _normal_laplace_table() -> Floats:
     found = []
     for ratio in RATIOS:
         reach = REACH * np.sqrt(ratio**2 + 2)
-        loss, score = _normal_laplace(np.linspace(-reach, reach, POINTS), np.float64(ratio), 1.0)
+        loss, score = _normal_laplace(np.linspace(-reach, reach, POINTS), ratio, 1.0)
         weight = np.exp(loss.min() - loss)
         found.append(np.log((weight * score**2).sum() / weight.sum()))
     return np.array(found)

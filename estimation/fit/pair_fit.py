@@ -15,7 +15,9 @@ and `laplace_sums` by the same code, and `rr-counts` ranks by `win_totals`.
 The ridge draws scores to zero by A^-1 2c scores, to first order, with A the expected Hessian of the
 likelihood. Intervals are around `unshrunk`, from which that is taken off, but for what a tenth of
 the ridge would do: where the likelihood knows next to nothing of a direction, a correction would be
-all noise. What that tenth may pull is part of the covariance.
+all noise. What that tenth may pull is part of the covariance. Both moments are taken at the
+unshrunk scores, further out and flatter: at the scores, errors of the best and the worst items
+would seem smaller than they are.
 
 Of many items S and W are sparse, and so is all that is done with them: see `simulated_errors`.
 
@@ -46,8 +48,8 @@ from hushrank.estimation.common.pair_separation import (
 from hushrank.estimation.common.uncertainty import LEVEL, EndsAt, RankSeparation
 from hushrank.estimation.fit.likelihood import Objective, Weights
 from hushrank.estimation.fit.simulated_errors import (
-    EdgeSystem,
     Edges,
+    EdgeSystem,
     SimulatedVariances,
     simulated_variances,
 )
@@ -175,9 +177,19 @@ def fit_sums(
     solution = minimise(objective) if convex else minimise_nonconvex(objective)
     if isinstance(w, csr_array):
         return _fit_of_many(w, objective, solution, variance)
-    information, noise = _moments(w, score_differences(solution.theta), link, variance)
+    information, _ = _moments(w, score_differences(solution.theta), link, variance)
+    curvature = laplacian(information + information.T)
+    unshrunk = solution.theta + taken_off(curvature, objective.ridge, solution.theta)
+    information, noise = _moments(w, score_differences(unshrunk), link, variance)
     curvature = laplacian(information + information.T)
     return sandwich_fit(objective, solution, curvature, laplacian(noise + noise.T))
+
+
+def taken_off(curvature: Floats, ridge: float, scores: Floats) -> Floats:
+    """What the ridge 2c draws scores by, but for a tenth of it; shape (n,)."""
+    stiff = curvature + KEPT * ridge * np.eye(len(scores))
+    found = (1 - KEPT) * ridge * solve(stiff, scores, assume_a="pos")
+    return np.asarray(found - found.mean())
 
 
 def sandwich_fit(
@@ -193,8 +205,7 @@ def sandwich_fit(
     """
     scores, n = solution.theta, objective.n_items
     stiff = curvature + KEPT * objective.ridge * np.eye(n)
-    taken_off = (1 - KEPT) * objective.ridge * solve(stiff, scores, assume_a="pos")
-    unshrunk = scores + taken_off - taken_off.mean()
+    unshrunk = scores + taken_off(curvature, objective.ridge, scores)
     pull = _pull(unshrunk, objective.ridge) * (np.eye(n) - 1 / n)
     half = solve(stiff, noise + pull, assume_a="pos")
     covariance = np.asarray(solve(stiff, half.T, assume_a="pos"))
@@ -207,15 +218,22 @@ def _fit_of_many(
 ) -> DebiasedFit:
     """The fit of sparse weights, with variances alone."""
     scores, link = solution.theta, objective.link
-    edges = Edges.of(weights)
-    information, noise = _moments(weights.data, edges.differences(scores), link, variance)
-    stiff = EdgeSystem.of(edges, information, KEPT * objective.ridge)
-    taken_off = (1 - KEPT) * objective.ridge * stiff.solve(scores)
-    unshrunk = scores + taken_off - taken_off.mean()
-    pull = _pull(unshrunk, objective.ridge)
-    variances = simulated_variances(stiff, noise, pull)
+    edges, ridge = Edges.of(weights), objective.ridge
+
+    def at(place: Floats) -> tuple[Floats, Floats, EdgeSystem]:
+        moments = _moments(weights.data, edges.differences(place), link, variance)
+        return *moments, EdgeSystem.of(edges, moments[0], KEPT * ridge)
+
+    def without_pull(system: EdgeSystem) -> Floats:
+        pulled = (1 - KEPT) * ridge * system.solve(scores)
+        return np.asarray(scores + pulled - pulled.mean())
+
+    *_, rough = at(scores)
+    information, noise, system = at(without_pull(rough))
+    unshrunk = without_pull(system)
+    variances = simulated_variances(system, noise, _pull(unshrunk, ridge))
     convex = link.outcome_free_curvature
-    smallest = objective.ridge if convex else smallest_curvature(objective, scores)
+    smallest = ridge if convex else smallest_curvature(objective, scores)
     return _fit(objective, solution, unshrunk, variances, edges.sums(information), smallest)
 
 

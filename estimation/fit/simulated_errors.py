@@ -1,8 +1,9 @@
 """Errors of the scores of many items, whose covariance matrix would not fit: by simulation.
 
-The errors of a fit are H^-1 z, where H is the Laplacian A of its pairs plus a ridge and z has a covariance that is known (see `debiased`). Its
-part from the pairs is the Laplacian of a graph, so a draw of z costs one coin a pair: its sign
-times the root of the pair's weight, along the pair. The system is sparse, and solved by conjugate
+The errors of a fit are H^-1 z, where H is the Laplacian A of its pairs plus a ridge and z has a
+covariance that is known (see `pair_fit`). Its part from the pairs is the Laplacian of a graph, so a
+draw of z costs one coin a pair: its sign times the root of the pair's weight, along the pair. The
+system is sparse, and solved by conjugate
 gradients. `DRAWS` of them give the variance of each score without bias, at a relative error of
 sqrt(2 / DRAWS); quantiles of Student's t with as many degrees of freedom allow for it. Memory is
 linear in the pairs that met. How well items are connected counts in full: a score that hangs on one
