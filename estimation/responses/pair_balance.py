@@ -43,6 +43,7 @@ from hushrank.estimation.responses.one_right import expected_totals
 
 PRIOR_SPREAD = 1.0  # of difficulties, at most
 LEAST_SPREAD = 0.2
+LEAST_SLOPE = 0.1  # of the balances' standard deviation: where the totals are all noise
 LONGEST_STEP = 3.0  # from a score to the one without ridge; the intervals go on from there
 STIFFER = 4.0  # times the ridge where the balance has no zero
 MOST_STIFFENINGS = 20
@@ -182,11 +183,14 @@ def _ridge(state: PairState, covariance: BalanceCovariance) -> float:
     """k, from what the balances at equal difficulties are and how far chance explains them."""
     stiffness = state.stiffness
     noise, sampling = covariance(state)
-    by_chance, slope = float(np.trace(noise + sampling)), float(np.trace(stiffness))
-    if not slope > 0:
+    by_chance = float(np.trace(noise + sampling))
+    if by_chance == 0:
         return 1.0
+    slope = max(float(np.trace(stiffness)), LEAST_SLOPE * np.sqrt(by_chance))
     squares = float(np.square(state.balance(state.y)).sum()) - by_chance
-    spread = np.sqrt(max(squares, 0) / float(np.square(stiffness).sum()))
+    spread = np.sqrt(
+        max(squares, 0) / max(float(np.square(stiffness).sum()), slope**2 / len(state.y))
+    )
     return by_chance / slope / float(np.clip(spread, LEAST_SPREAD, PRIOR_SPREAD)) ** 2
 
 

@@ -31,9 +31,10 @@ References:
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import expit
 
 from hushrank.estimation.common.links import Floats
-from hushrank.estimation.fit.pair_fit import laplacian
+from hushrank.estimation.fit.pair_fit import laplacian, score_differences
 
 
 def noise_covariance(variance: float, weights: Floats, chance: Floats) -> Floats:
@@ -64,14 +65,13 @@ def sampling_covariance(
     Returns:
         Positive semi-definite, shape (m, m): where the t do not fit together, the nearest one.
     """
-    pi = np.exp(scores - scores.max())
-    both = pi[:, np.newaxis] + pi
-    flow, share = totals * np.outer(pi, pi) / both, weights / both
-    pairs = np.square(share) * both * flow
-    through, seen = flow @ share, pi * third_share
-    shared = share * through * seen
-    covariance = -pairs - shared - shared.T + flow * ((share * seen) @ share)
-    of_item = pairs.sum(axis=1) + seen * (share * through.T).sum(axis=1)
+    # In chances, which stay in [0, 1]: pi_k pi_i pi_l over the three sums is p_ik p_kl p_li.
+    chance = expit(score_differences(scores))
+    own, across = weights * chance, totals * chance.T
+    pairs = np.square(weights) * totals * chance * chance.T
+    shared = own * (across @ own.T) * third_share
+    covariance = -pairs - shared - shared.T + across * ((own * third_share) @ own)
+    of_item = pairs.sum(axis=1) + third_share * (own * (own.T @ across)).sum(axis=1)
     np.fill_diagonal(covariance, of_item)
     return _without_negative_variance(covariance)
 

@@ -17,6 +17,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from hushrank.estimation.common.links import Floats
 from hushrank.experiments.xsc.xsc_curvature import EXPECTED, METRIC
 from hushrank.experiments.xsc.xsc_paper import PRINTED
 from hushrank.experiments.xsc.xsc_setting import OURS, Setting
@@ -61,6 +62,7 @@ LINES = {
 BOXES = {"V": ("l2", "linf", "kendall"), "application": ("kendall",), "table-2": ("kendall",)}
 CURVATURE = "figure-3"
 PRIVACY = "inverse_sqrt_b"  # what errors are drawn against
+TENTHS = 10
 SCATTERS = {"II": ("l2", "linf"), "application": ("kendall",)}  # [XSC] Figures 5 and 14
 
 
@@ -175,7 +177,9 @@ def _scatter(outcomes: Outcomes, metrics: Sequence[str]) -> Figure:
         privacy = np.array(outcomes[setting, OURS, PRIVACY])
         for column, metric in enumerate(metrics):
             panel, errors = axes[row, column], np.array(outcomes[setting, OURS, metric])
-            panel.plot(privacy, errors, ".")
+            panel.plot(privacy, errors, ".", alpha=0.4)
+            if len(errors) >= 10 * TENTHS:
+                _draw_means_of_tenths(panel, privacy, errors)
             if len(errors) > 2:
                 ends = np.array([privacy.min(), privacy.max()])
                 panel.plot(ends, np.polyval(np.polyfit(privacy, errors, 1), ends), "-")
@@ -183,3 +187,11 @@ def _scatter(outcomes: Outcomes, metrics: Sequence[str]) -> Figure:
             panel.set_xlabel(r"$1/\sqrt{B(\epsilon)}$")
             panel.set_ylabel(LABELS[metric])
     return figure
+
+
+def _draw_means_of_tenths(panel: Axes, privacy: Floats, errors: Floats) -> None:
+    """Means of the tenths of the replicates by privacy: single errors take few values."""
+    tenths = np.array_split(np.argsort(privacy), TENTHS)
+    middle, mean = (np.array([x[tenth].mean() for tenth in tenths]) for x in (privacy, errors))
+    error = [2 * errors[tenth].std(ddof=1) / math.sqrt(len(tenth)) for tenth in tenths]
+    panel.errorbar(middle, mean, error, fmt="ks", ms=4, capsize=2)
