@@ -163,7 +163,7 @@ class TestWinLoss:
         assert release["scale"] == "log-odds"
         assert release["ranking"][0]["item"] == "ants"
         assert release["privacy"]["sensitivity_l1"] == 4 * 4  # 4 floor(n^2 / 4), less than 4 L
-        assert release["privacy"]["noise_scale"] == pytest.approx(12, rel=1e-6)
+        assert release["privacy"]["noise_scale"] == pytest.approx(8, rel=1e-6)
         report = (survey.output / "report.html").read_text()
         assert '<h2 id="scores">' in report
         parts = ReleasedWinLoss.model_validate(release["released"])
