@@ -116,7 +116,7 @@ def run(
 
 
 def _settings_of_files(paths: Sequence[Path]) -> dict[Setting, Sheets]:
-    found = {}
+    found: dict[Setting, Sheets] = {}
     for path in paths:
         sheets = read_sheets(path)
         if sheets.n_items > FEW_ITEMS:
