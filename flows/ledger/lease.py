@@ -79,9 +79,9 @@ class Lease:
         with self._swap:
             if self.path.generation() != self._generation:
                 raise LeaseLost(
-                    f"{self.path}: this run was not heard of for {self._seconds:g} s, or an"
-                    " operator ended it, and lost its lease. It draws and records nothing any"
-                    " more; run again."
+                    f"{self.path}: this run gave no sign of life for {self._seconds:g} s, or an"
+                    " operator ended it, so it lost its lease. It draws and records nothing"
+                    " more. Run again."
                 )
 
     def release(self) -> None:
