@@ -18,7 +18,7 @@ from hushrank.estimation.common.matrices import (
     WinLossCounts,
     outcomes_of,
 )
-from hushrank.privacy.accounting import Spend, rho_of, spend_of
+from hushrank.privacy.accounting import Spend, spend_of
 from hushrank.privacy.noise import NoiseLaw, add_noise, gaussian_law, laplace_law
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.sensitivity import (
@@ -88,14 +88,17 @@ def calibrate_outcomes(params: PrivacyParams, n_items: int, row_weight: int = 1)
 def calibrate(params: PrivacyParams, sensitivity: Sensitivity, derivation: str) -> Calibration:
     """Noise for integers of this sensitivity, by the law that `params` name.
 
-    Discrete Gaussian of variance l2^2 / (2 rho) is rho-zCDP, discrete Laplace of scale l1 / epsilon
-    is epsilon-DP.
+    Discrete Laplace of scale l1 / epsilon is epsilon-DP. Discrete Gaussian of variance
+    l2^2 / (2 rho) is rho-zCDP; where `params` name epsilon and delta, rho is the largest at which
+    it is (epsilon, delta)-DP, by the theorem of `privacy.gaussian_profile`, or by zCDP where that
+    gives more.
     """
-    if params.noise is NoiseKind.GAUSSIAN:
-        law = gaussian_law(sensitivity, rho_of(params))
-    else:
+    spend = spend_of(params, sensitivity.l2_squared)
+    if spend.rho is None:
         law = laplace_law(sensitivity, params.epsilon)
-    return Calibration(sensitivity, derivation, law, spend_of(params))
+    else:
+        law = gaussian_law(sensitivity, spend.rho)
+    return Calibration(sensitivity, derivation, law, spend)
 
 
 def release_win_counts(counts: WinCounts, calibration: Calibration, bits: RandomBits) -> WinCounts:

@@ -29,8 +29,8 @@ class ModelConfig(Section):
             None: see `estimation.comparisons.perturbed_mle.default_ridge`.
         c0: chooses gamma as the paper does, c0 * sqrt(expected_comparisons * log(items)), c0 = 2.
         ridge: weight c of c |scores|^2 in the fit of privatised answers.
-        debiased: undo what the Mallows mechanism does to shares of rankings; `auto` undoes it if
-            that promises smaller errors.
+        debiased: undo what the mechanism does to rankings; `auto` undoes it if that promises the
+            smaller errors, and draws scores towards zero as far as chance is left in them.
     """
 
     link: Literal["logistic", "laplace", "probit", "auto"] = Field(
@@ -51,27 +51,36 @@ class ModelConfig(Section):
 class GraphKind(StrEnum):
     """Which pairs of items are compared."""
 
+    AUTO = "auto"  # all, or `even` where that lowers the noise: by public numbers
     DENSE = "dense"  # all of them
     SPARSE = "sparse"  # an Erdős–Rényi graph, drawn without looking at any answer
+    EVEN = "even"  # drawn likewise, every item in about as many pairs
 
 
 class SpectralConfig(Section):
     """Settings of the methods `spectral` and `spectral-rr`.
 
     Attributes:
-        graph: which pairs of items are compared: all (`dense`), or an Erdős–Rényi graph that is
-            drawn without looking at an answer (`sparse`).
+        graph: which pairs of items are compared: all (`dense`), every item in the same number of
+            them (`even`), or those of an Erdős–Rényi graph (`sparse`, as in the paper). The last
+            two are drawn without looking at any answer. `auto` takes `even` where that halves the
+            variance of the noise, by public numbers, and else `dense`; see the page on choosing.
         debiased: for `spectral-rr`: undo the flips; false is the paper's baseline.
         edge_probability: chance of a pair in a sparse graph; by default log(m) / m for m items.
+        degree: of an even graph, pairs of each item, an even number; by default 6, or as many as
+            connect an answer with four others of the same person.
     """
 
-    graph: Annotated[GraphKind, Field(strict=False)] = GraphKind.DENSE
+    graph: Annotated[GraphKind, Field(strict=False)] = GraphKind.AUTO
     debiased: bool = True
     edge_probability: float | None = Field(default=None, ge=1e-9, le=1, examples=["0.1"])
+    degree: int | None = Field(default=None, ge=2, multiple_of=2, examples=["8"])
 
     def _problems(self) -> Iterable[tuple[str, str]]:
-        if self.edge_probability is not None and self.graph is GraphKind.DENSE:
+        if self.edge_probability is not None and self.graph is not GraphKind.SPARSE:
             yield "edge_probability", "is for graph: sparse; remove it, or set graph: sparse"
+        if self.degree is not None and self.graph is not GraphKind.EVEN:
+            yield "degree", "is for graph: even; remove it, or set graph: even"
 
 
 class ReportConfig(Section):

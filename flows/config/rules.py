@@ -260,11 +260,8 @@ def _problems_of_epsilon(config: Sections) -> Problems:
     yield from _problems_of_sources(privacy, columns.epsilon, "rankings")
     if privacy.mechanism is RankingMechanism.LAPLACE_RANKS and privacy.epsilon is None:
         yield "privacy.epsilon", "missing; mechanism: laplace-ranks takes one number for all"
-    if config.model.debiased is True:
-        if privacy.epsilon is None:
-            yield "model.debiased", "needs privacy.epsilon, one number for all; write auto or false"
-        if privacy.mechanism is RankingMechanism.LAPLACE_RANKS:
-            yield "model.debiased", "needs mechanism: mallows; write auto or false"
+    if config.model.debiased is True and privacy.epsilon is None:
+        yield "model.debiased", "needs privacy.epsilon, one number for all; write auto or false"
 
 
 def _problems_of_runner(config: Sections) -> Problems:

@@ -24,12 +24,13 @@ from pydantic import (
     model_validator,
 )
 
+from hushrank.estimation.responses.public_graph import even_graph_pays
 from hushrank.flows.config.comparisons import Design, InputConfig
 from hushrank.flows.config.items import ItemsConfig
 from hushrank.flows.config.ledger import LedgerConfig
 from hushrank.flows.config.memory import MemorySize
 from hushrank.flows.config.method import METHODS, Methods, known_method, methods_of
-from hushrank.flows.config.model import ModelConfig, ReportConfig, SpectralConfig
+from hushrank.flows.config.model import GraphKind, ModelConfig, ReportConfig, SpectralConfig
 from hushrank.flows.config.observability import ObservabilityConfig
 from hushrank.flows.config.places import FOLDER, AnyPlace
 from hushrank.flows.config.privacy import PrivacyConfig
@@ -215,6 +216,12 @@ class SurveyConfig(Section):
             words=self.comparisons.meanings(),
         )
 
+    def takes_even_graph(self) -> bool:
+        """Whether `spectral.graph: auto` comes to an even graph: by public numbers alone."""
+        if self.privacy.unit is not Unit.USER or self.privacy.max_contributions is None:
+            return False
+        return even_graph_pays(self.privacy.params(), len(self.items.catalogue()))
+
     @property
     def nightly(self) -> bool:
         """Whether a night's date decides which rows are ranked."""
@@ -240,6 +247,7 @@ class SurveyConfig(Section):
         content["items"] = self.items.catalogue().names
         if self.spectral is not None:
             content["spectral"] = json.loads(self.spectral.model_dump_json())
+            _without_new_graphs(content["spectral"], even=self.takes_even_graph())
         if chosen := self.schedule.identity():
             content["schedule"] = chosen
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -255,6 +263,14 @@ def _without_new_keys(content: dict[str, Any], settled_design: Design) -> None:
     for section, key in ((content, "multiline"), (content, "words"), (content["columns"], "loser")):
         if not section.get(key):
             section.pop(key, None)
+
+
+def _without_new_graphs(content: dict[str, Any], *, even: bool) -> None:
+    """Write `spectral` as versions did that had no `auto`, which took all pairs: jobs stay."""
+    if content["degree"] is None:
+        del content["degree"]
+    if content["graph"] == GraphKind.AUTO and not even:
+        content["graph"] = GraphKind.DENSE
 
 
 def check_config(path: Path, content: Mapping[object, object], methods: Methods) -> SurveyConfig:

@@ -149,7 +149,7 @@ WORDS = {
         explanation=(
             "How hard an item is, by the Rasch model: 0 is the mean of these items, and larger is"
             " harder. Rank 1 is the hardest item. Only differences count: the odds of a right"
-            " answer are 2.7 times lower on an item that is 1 harder, for a person who answers both."
+            " answer are 2.7 times lower on an item that is 1 harder, if a person answers both."
         ),
         plot="difficulty (log odds; harder items to the right)",
         first="hardest",

@@ -42,14 +42,6 @@ class ReleasedWinLoss(Record):
         """Comparisons won by each item, noise included."""
         return in_comparisons(self.wins, self.row_weight)
 
-    def shares(self) -> dict[str, float | None]:
-        """Wins over appearances; None if no appearance is left after the noise."""
-        shares: dict[str, float | None] = {}
-        for item, won in self.wins.items():
-            seen = won + self.losses[item]
-            shares[item] = min(max(won / seen, 0.0), 1.0) if seen > 0 else None
-        return shares
-
 
 def in_comparisons(wins: dict[str, int], row_weight: int) -> dict[str, int | float]:
     """Wins as numbers of comparisons."""

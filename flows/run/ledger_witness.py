@@ -243,7 +243,7 @@ def _counted(release: Release) -> Counted:
     spend = (
         Spend(epsilon=float(told.epsilon), delta=told.delta)
         if told.rho is None
-        else Spend(rho=float(told.rho))
+        else Spend(rho=float(told.rho), l2_squared=told.sensitivity_l2_squared or 1)
     )
     return Counted(release_id=release.release_id, reserved_at=release.created, spend=spend)
 

@@ -58,8 +58,8 @@ from hushrank.transforms.storage.read import Split, plan_splits, read_batches
 from hushrank.transforms.storage.spill_file import Parcel, SpillFile, fetch, park
 
 EPSILON = "epsilon"  # column of the new file if the old one has none
-SHARE_ITEMS = 1_000_000  # rows of ranked items that are privatised at a time
-SHARE_LISTS = 100_000
+SLICE_ITEMS = 1_000_000  # rows of ranked items that are privatised at a time
+SLICE_LISTS = 100_000
 MAX_SLICES = 1 << 12
 
 Slices = dict[tuple[str, int], list[Parcel]]
@@ -149,7 +149,7 @@ class _Work:
 
     def slices(self, splits: list[Split], spill: SpillFile) -> Slices:
         """True rankings, or parts of them, by contest and by hash of the person."""
-        wanted = SHARE_LISTS if isinstance(self.columns, ListColumns) else SHARE_ITEMS
+        wanted = SLICE_LISTS if isinstance(self.columns, ListColumns) else SLICE_ITEMS
         n_slices = min(max(sum(split.rows for split in splits) // wanted, 1), MAX_SLICES)
         table = None if self.epsilons.table is None else read_epsilon_table(self.epsilons.table)
         keyed_hash = KeyedHash(self.bits.take(KEY_BYTES))

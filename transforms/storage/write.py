@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
+from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, is_cloud
 
 STALE_SECONDS = 60.0  # no small file takes longer than this to write
 OWNER_ONLY_FILE, OWNER_ONLY_FOLDER = 0o600, 0o700
@@ -40,6 +40,34 @@ def write_whole(path: str, content: bytes) -> None:
         temporary.replace(target)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def write_once(path: str, content: bytes) -> bytes:
+    """Write `content` to a local or gs:// path unless something is there already.
+
+    Of several that write at the same time one is first, and all are told what it wrote.
+
+    Returns:
+        What is there.
+
+    Raises:
+        OSError: it cannot be written.
+    """
+    if is_cloud(path):
+        target = CloudPath.parse(path)
+        with suppress(ObjectChanged):
+            target.create(content)
+        return target.read_bytes()
+    place = Path(path)
+    place.parent.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
+    temporary = place.with_name(f".{place.name}.{uuid.uuid4().hex}")
+    try:
+        _write_new(temporary, content)
+        with suppress(FileExistsError):
+            os.link(temporary, place)
+    finally:
+        temporary.unlink(missing_ok=True)
+    return place.read_bytes()
 
 
 def is_stale(path: Path) -> bool:

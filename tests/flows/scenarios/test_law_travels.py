@@ -109,7 +109,8 @@ def change_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     for mechanism, whole in ranking_statement.WHOLE_RANKING.items():
         monkeypatch.setitem(ranking_statement.WHOLE_RANKING, mechanism, third(whole))
     graph = spectral.random_graph
-    monkeypatch.setattr(spectral, "random_graph", lambda n, _, bits: graph(n, 1.0, bits))
+    for name in ("random_graph", "even_graph"):
+        monkeypatch.setattr(spectral, name, lambda n, _, bits: graph(n, 1.0, bits))
     monkeypatch.setattr("hushrank.flows.run.steps.code_version", lambda: "9.9.9")
     monkeypatch.setattr("hushrank.flows.run.job.code_version", lambda: "9.9.9")
 
