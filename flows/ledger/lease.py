@@ -32,11 +32,11 @@ RENEWALS = 3  # renewals within the time after which a lease is stale
 _BEAT = "hushrank-beat"  # metadata key; every write has a name of its own there
 
 
-class LeaseTaken(Exception):  # noqa: N818 - the right answer, not a fault
+class LeaseTaken(Exception):  # noqa: N818 - an expected outcome, not an error
     """Another run holds the lease; the text says which."""
 
 
-class LeaseLost(Exception):  # noqa: N818 - the same
+class LeaseLost(Exception):  # noqa: N818 - as above
     """This run held the lease, lost it, and must stop."""
 
 
