@@ -263,6 +263,20 @@ def measure(setting: Setting, epsilon: float, logs: int) -> list[Found]:
     ]
 
 
+def kept_in(path: Path | None) -> list[Found]:
+    """What earlier runs measured."""
+    if path is None or not path.exists():
+        return []
+    return [Found(**json.loads(line)) for line in path.read_text().splitlines()]
+
+
+def keep(found: list[Found], path: Path | None) -> None:
+    """Add measurements to the file."""
+    if path is not None:
+        with path.open("a") as lines:
+            lines.writelines(json.dumps(asdict(each)) + "\n" for each in found)
+
+
 HEADER = "| method | ε | tau | error | intervals | rank intervals |\n|---|---:|---:|---:|---:|---:|"
 
 
