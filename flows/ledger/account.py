@@ -1,8 +1,10 @@
 """What the entries of a ledger add up to for one population. Pure: entries in, account out.
 
-State of a release: none -> reserved -> drawn -> committed; reserved -> cancelled. A release whose
-noise was drawn and then lost can be reserved again, as a further attempt that costs again: nobody
-can prove that the first noise was not seen.
+State of a release: none -> reserved -> drawn -> committed; reserved -> cancelled; reserved ->
+stopped, where a noisy look at the rows was drawn and nothing else: of the reservation the look's
+cost is spent, and the rest is given back. A release whose noise was drawn and then lost can be
+reserved again, as a further attempt that costs again: nobody can prove that the first noise was
+not seen.
 
 What counts: every attempt that was not cancelled, in each period from that of its reservation to
 that of its draw. So an attempt that is reserved in November and drawn in December counts in both:
@@ -31,6 +33,7 @@ from hushrank.flows.ledger.entries import (
     Entry,
     Open,
     Reserve,
+    Stop,
     Unsafe,
 )
 from hushrank.flows.ledger.period import Period
@@ -44,12 +47,14 @@ class ReleaseState(StrEnum):
     RESERVED = "reserved"  # budget is set aside; no noise was drawn
     DRAWN = "drawn"  # noise was, or may have been, drawn: spent, whatever happens next
     COMMITTED = "committed"  # published
+    STOPPED = "stopped"  # a look at the rows was drawn and told to stop: only the look is spent
     CANCELLED = "cancelled"  # the reservation was given back
 
 
 MAY_FOLLOW = {
     Reserve: frozenset(ReleaseState) - {ReleaseState.RESERVED},
     Draw: frozenset({ReleaseState.RESERVED}),
+    Stop: frozenset({ReleaseState.RESERVED}),
     Commit: frozenset({ReleaseState.DRAWN}),
     Cancel: frozenset({ReleaseState.RESERVED}),
 }
@@ -62,8 +67,10 @@ class Attempt:
     Attributes:
         seq: number of the line that reserved it.
         number: 1 for the first attempt at this release.
+        spend: what it costs; of one that a look has stopped, what the look cost.
         config_hash: of the configuration that asked for it.
         night: whose answers it ranks; None: of no night.
+        drawn_at: when noise was drawn, that of a look among it; None: it was not.
         result: SHA-256 of what was drawn; None: nothing, or it was not recorded.
         inputs: keyed names of what it reads.
         others: populations of which it was stated that their people are others.
@@ -246,7 +253,10 @@ def _dated_by(attempt: Attempt, time: datetime) -> Attempt:
     return replace(attempt, reserved_at=min(attempt.reserved_at, time), drawn_at=drawn_at)
 
 
-def _moved(attempt: Attempt, what: Draw | Commit | Cancel, time: datetime) -> Attempt:
+def _moved(attempt: Attempt, what: Draw | Stop | Commit | Cancel, time: datetime) -> Attempt:
+    if isinstance(what, Stop):
+        stopped = replace(attempt, state=ReleaseState.STOPPED, spend=what.spend)
+        return replace(stopped, drawn_at=time, result=what.result)
     if isinstance(what, Draw):
         return replace(attempt, state=ReleaseState.DRAWN, drawn_at=time, result=what.result)
     if isinstance(what, Commit):

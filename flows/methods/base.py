@@ -7,7 +7,7 @@ this room, with its objects in `METHODS`, where `flows.methods.registry` finds t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeVar
 
 from numpy.typing import NDArray
@@ -28,6 +28,7 @@ from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.look import spend_with_look
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.storage.files import InputFile
 
@@ -212,12 +213,29 @@ class Calibrated:
     Attributes:
         chosen: which method draws and ranks, and why.
         mechanism: as that method calibrated it.
+        look: noise of the look at the rows that comes first (`privacy.look`); None: there is none.
     """
 
     chosen: Choice
     mechanism: Mechanism
+    look: Calibration | None = None
 
     @property
     def method(self) -> RankingMethod[Any]:
         """The method that draws and ranks."""
         return self.chosen.method
+
+    @property
+    def spend(self) -> Spend:
+        """What drawing the release costs, the look included."""
+        spend = self.mechanism.spend
+        return spend if self.look is None else spend_with_look(spend, self.look.spend.epsilon)
+
+    @property
+    def terms(self) -> Terms:
+        """Cost and noise of the release, the look included."""
+        terms = self.method.terms(self.mechanism)
+        if self.look is None:
+            return terms
+        first = f"a look at the rows first, at epsilon {self.look.spend.epsilon:g}"
+        return replace(terms, spend=self.spend, noise=f"{first}; then {terms.noise}")

@@ -13,16 +13,21 @@ from datetime import datetime
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, create_model
 
+from hushrank.estimation.common.central_noise import Calibration
+from hushrank.estimation.common.look import Seen
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import EstimateError
 from hushrank.flows.guarantee.mechanism import Mechanism
 from hushrank.flows.methods.base import Arrays, Calibrated, Choice, RankingMethod
 from hushrank.flows.methods.registry import METHODS, calibrate
 from hushrank.privacy.bits_used import BitsUsed
+from hushrank.privacy.units import PrivacyParams
 
-CREATED, CODE, LAW = "created", "code_version", "law"  # entries beside the arrays
+# Entries beside the arrays.
+CREATED, CODE, LAW, VOTES = "created", "code_version", "law", "look"
 FORMAT = 1  # of the entry `LAW`
 
 
@@ -31,9 +36,10 @@ class Drawn:
     """A release before it is ranked.
 
     Attributes:
-        arrays: what the mechanism let out.
+        arrays: what the mechanism let out; nothing, where a look told it to stop.
         drawn_by: method and mechanism that drew them; that method ranks by them.
         bits: with which random bits; None where that was not recorded.
+        votes: what the look at the rows saw, with noise, shape (2,); None: there was no look.
         created: when, with a time zone.
         code_version: of the hushrank that drew.
     """
@@ -41,6 +47,7 @@ class Drawn:
     arrays: Arrays
     drawn_by: Calibrated
     bits: BitsUsed | None
+    votes: NDArray[np.int64] | None = None
     created: datetime
     code_version: str
 
@@ -48,6 +55,25 @@ class Drawn:
     def mechanism(self) -> Mechanism:
         """What drew the arrays."""
         return self.drawn_by.mechanism
+
+    @property
+    def params(self) -> PrivacyParams:
+        """Unit, adjacency and budget of a central mechanism."""
+        params: PrivacyParams = self.mechanism.params  # type: ignore[attr-defined]
+        return params
+
+    @property
+    def seen(self) -> Seen | None:
+        """What the look at the rows saw; None: there was no look."""
+        if self.votes is None or self.drawn_by.look is None:
+            return None
+        fit, unfit = self.votes.tolist()
+        return Seen(fit, unfit, self.drawn_by.look.law)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing was drawn after the look."""
+        return self.votes is not None and not self.arrays
 
     @property
     def reconstructed(self) -> bool:
@@ -70,13 +96,16 @@ def entries_of(drawn: Drawn) -> Arrays:
         reason=reason,
         code_version=drawn.code_version,
         mechanism=drawn.mechanism,
+        look=drawn.drawn_by.look,
         bits=drawn.bits.to_dict(),
     )
+    unsaid = {name for name in ("reason", "look") if not getattr(document, name)}
     return {
         **drawn.arrays,
+        **({} if drawn.votes is None else {VOTES: drawn.votes}),
         CREATED: np.array(drawn.created.isoformat(timespec="seconds")),
         CODE: np.array(drawn.code_version),
-        LAW: np.array(document.model_dump_json(exclude=None if reason else {"reason"})),
+        LAW: np.array(document.model_dump_json(exclude=unsaid)),
     }
 
 
@@ -89,7 +118,7 @@ def drawn_of(entries: Arrays, config: SurveyConfig) -> Drawn:
     """
     arrays = dict(entries)
     created, code = (str(arrays.pop(name)) for name in (CREATED, CODE))
-    law = arrays.pop(LAW, None)
+    law, votes = arrays.pop(LAW, None), arrays.pop(VOTES, None)
     if law is None:
         drawn_by, bits = calibrate(config), None
     else:
@@ -98,6 +127,7 @@ def drawn_of(entries: Arrays, config: SurveyConfig) -> Drawn:
         arrays=arrays,
         drawn_by=drawn_by,
         bits=bits,
+        votes=votes,
         created=datetime.fromisoformat(created),
         code_version=code,
     )
@@ -114,6 +144,7 @@ class _Law(BaseModel):
     format: Literal[1]
     method: str
     reason: str = ""
+    look: Calibration | None = None
     code_version: str
     bits: dict[str, tuple[str, ...]]
 
@@ -141,4 +172,5 @@ def _read(text: str, code: str) -> tuple[Calibrated, BitsUsed]:
             " this version cannot read. The noise is paid for and kept, and nothing is published:"
             " publish it with that version."
         ) from None
-    return Calibrated(Choice(method, document.reason), document.mechanism), bits
+    chosen = Choice(method, document.reason)
+    return Calibrated(chosen, document.mechanism, document.look), bits

@@ -22,6 +22,7 @@ from hushrank.flows.errors import (
     DrawError,
     EstimateError,
     LedgerError,
+    LookStopped,
     MethodRefused,
     NightWithoutFiles,
     RunInProgress,
@@ -224,7 +225,7 @@ def rank_nights(
             yield NightResult(night, status, text=str(error))
         except MethodRefused:  # as any other night would be
             raise
-        except (ConfigError, DrawError, EstimateError) as error:
+        except (ConfigError, DrawError, EstimateError, LookStopped) as error:
             failures.append(f"Night {night}: {error}")
             yield NightResult(night, NightStatus.FAILED, text=str(error))
         except BudgetRefused as error:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import io
-import itertools
 from collections.abc import Iterable, Iterator
+from functools import partial
 
 import numpy as np
 import pyarrow as pa
@@ -24,9 +24,10 @@ from hushrank.transforms.comparisons.aggregate import (
     WinCountsFn,
 )
 from hushrank.transforms.comparisons.bound import Bounded, bound_bucket
-from hushrank.transforms.comparisons.crowded import bound_crowded
+from hushrank.transforms.comparisons.crowded import Pieces, bound_crowded
 from hushrank.transforms.comparisons.owned_rows import OwnedRows, own
-from hushrank.transforms.comparisons.shuffle import Bucket, OwnedParcel, Partitioning, pack, unpack
+from hushrank.transforms.comparisons.shuffle import OwnedParcel, Partitioning, pack, unpack
+from hushrank.transforms.comparisons.votes import Votes, refusals, votes_of, without_refusals
 from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.storage.spill_file import SpillFile
 from hushrank.transforms.storage.write import read_whole
@@ -57,7 +58,12 @@ class ComparisonsKind(Kind[ReduceComparisons]):
             valid = np.arange(len(batch)) if found.valid is None else np.flatnonzero(found.valid)
             places = valid + place
         rows = own(found.rows, job.bounds.ties, keyed_hash, places)
-        return Sifted(rows, found.rejects, found.valid, tally={"rows_sent": len(rows)})
+        tally = {"rows_sent": len(rows)}
+        if job.people_vote:
+            refused = refusals(found.rejects, job.columns, keyed_hash)
+            tally["refusals_sent"] = len(refused)
+            rows = OwnedRows.concatenate([rows, refused])
+        return Sifted(rows, found.rejects, found.valid, tally=tally)
 
     def partitions(self, n_rows: int) -> Partitioning:
         return Partitioning.of_rows(n_rows, self.memory.partition_rows)
@@ -69,20 +75,27 @@ class ComparisonsKind(Kind[ReduceComparisons]):
 
     def bound(
         self, parcels: Iterable[OwnedParcel], spill: SpillFile | None
-    ) -> Iterator[Sifted[Comparisons]]:
-        buckets = unpack(parcels, spill, self.memory.partition_rows)
-        for bounded in itertools.chain.from_iterable(map(self._bounded, buckets)):
-            places = None
-            if len(bounded.conflicts):
-                places = bounded.conflicts.place.view(np.int64)
-            yield Sifted(bounded.kept, places=places, tally=bounded.tally)
+    ) -> Iterator[Sifted[Comparisons | None]]:
+        for bucket in unpack(parcels, spill, self.memory.partition_rows):
+            crowded = bucket.n_rows > self.memory.rows_at_once
+            pieces: Pieces = bucket.pieces if crowded else partial(_whole, bucket.rows())
+            n_rows = bucket.n_rows
+            if self.job.people_vote:
+                votes = votes_of(pieces())
+                yield Sifted(None, tally=_tally_of(votes))
+                pieces, n_rows = partial(_comparisons_of, pieces), n_rows - votes.refusals
+            for bounded in self._bounded(pieces, n_rows, crowded=crowded):
+                places = None
+                if len(bounded.conflicts):
+                    places = bounded.conflicts.place.view(np.int64)
+                yield Sifted(bounded.kept, places=places, tally=bounded.tally)
 
-    def _bounded(self, bucket: Bucket) -> Iterable[Bounded]:
-        most = self.memory.rows_at_once
-        if bucket.n_rows > most:
-            bounds = self.job.bounds
-            return bound_crowded(bucket.pieces, bucket.n_rows, bounds, self.keyed_hash, most)
-        return [bound_bucket(bucket.rows(), self.job.bounds, self.keyed_hash)]
+    def _bounded(self, pieces: Pieces, n_rows: int, *, crowded: bool) -> Iterable[Bounded]:
+        bounds, most = self.job.bounds, self.memory.rows_at_once
+        if crowded:
+            return bound_crowded(pieces, n_rows, bounds, self.keyed_hash, most)
+        (rows,) = pieces()
+        return [bound_bucket(rows, bounds, self.keyed_hash)]
 
     def combine(self) -> beam.CombineFn:
         """Pairs of many items are summed to sparse counts."""
@@ -105,8 +118,27 @@ class ComparisonsKind(Kind[ReduceComparisons]):
         exact = io.BytesIO(read_whole(f"{self.job.confidential}/{EXACT_FILE}"))
         with np.load(exact) as arrays:
             counted = int(arrays["counts"].sum())
-        arrived = tally.get("rows_sent", 0) == tally.get("rows_with_owner", 0)
+        arrived = all(
+            tally.get(sent, 0) == tally.get(met, 0)
+            for sent, met in (("rows_sent", "rows_with_owner"), ("refusals_sent", "refusals_met"))
+        )
         if not arrived or counted != self.job.bounds.ties.row_weight * tally.get("rows_kept", 0):
             raise RuntimeError(
                 "the engine lost or repeated rows; nothing was released: run it again"
             )
+
+
+def _whole(rows: OwnedRows) -> Iterator[OwnedRows]:
+    yield rows
+
+
+def _comparisons_of(pieces: Pieces) -> Iterator[OwnedRows]:
+    return map(without_refusals, pieces())
+
+
+def _tally_of(votes: Votes) -> dict[str, int]:
+    return {
+        "people_fit": votes.fit,
+        "people_unfit": votes.unfit,
+        "refusals_met": votes.refusals,
+    }

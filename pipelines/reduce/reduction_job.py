@@ -81,11 +81,13 @@ class ReduceComparisons(Reduction):
     Attributes:
         bounds: what one person may contribute; `max_contributions` None for unit `comparison`.
         statistic: what to count.
+        people_vote: count as well of how many people the rows fit (`privacy.look`).
     """
 
     columns: ComparisonColumns
     bounds: Bounds
     statistic: Statistic
+    people_vote: bool = False
 
     @property
     def meets_owners(self) -> bool:
