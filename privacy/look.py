@@ -16,15 +16,14 @@ follows may depend on what the look saw (it stops or goes on), which is adaptive
 losses add up.
 
 References:
-    [DR14] Dwork, Roth. The Algorithmic Foundations of Differential Privacy. 2014. Theorem 3.16.
-    [BS16] Bun, Steinke. Concentrated differential privacy. 2016. Proposition 1.4, Lemma 1.7.
+    [DR14] Dwork, Roth. The Algorithmic Foundations of Differential Privacy. 2014. Theorem 3.16 and
+        Appendix B.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import replace
-from fractions import Fraction
 
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.decimals import decimal_value, float_at_least, float_at_most
@@ -52,49 +51,52 @@ def votes_sensitivity(params: PrivacyParams) -> Sensitivity:
 def with_look(params: PrivacyParams, share: float) -> PrivacyParams:
     """Set a part of a budget aside for the look.
 
-    (epsilon, delta): the look takes `share` of epsilon, the rest keeps what is left of epsilon and
-    all of delta, and both together are (epsilon, delta)-DP ([DR14]). rho: the look takes
-    epsilon_look = sqrt(2 share rho), for an epsilon-DP mechanism is epsilon^2 / 2-zCDP, and the
-    rest keeps rho - epsilon_look^2 / 2; both together are rho-zCDP ([BS16]). Numbers are read as
-    decimals and rounded so that the parts never exceed the whole.
+    The look takes `share` of epsilon and is pure; the rest keeps what is left of epsilon and all of
+    delta. Both together are (epsilon, delta)-DP ([DR14]), however the rest is calibrated. Numbers
+    are read as decimals and rounded so that the parts never exceed the whole.
 
     Args:
         params: the whole budget, without a look.
-        share: of epsilon or rho, in (0, 1/2].
+        share: of epsilon, in (0, 1/2].
 
     Returns:
         The same without that part, which is `look`. Without privacy: `params` as they are.
 
     Raises:
-        ValueError: `share` is outside, or `params` have a look already.
+        ValueError: `share` is outside, or `params` have a look already, or rho and no epsilon.
     """
     if not 0 < share <= MOST_SHARE:
         raise ValueError(f"look must be above 0 and at most {MOST_SHARE:g}, got {share!r}")
     if params.look:
-        raise ValueError("a look is set aside already")
+        raise ValueError("look: a part is set aside already")
+    if params.rho is not None:
+        raise ValueError("look takes a share of epsilon, and rho is given instead; remove one")
     if not params.private:
         return params
-    if params.rho is not None:
-        part = decimal_value(share) * decimal_value(params.rho)
-        look = math.sqrt(2 * float_at_most(part))
-        while decimal_value(look) ** 2 / 2 > part:
-            look = math.nextafter(look, 0.0)
-        rest = decimal_value(params.rho) - decimal_value(look) ** 2 / 2
-        return replace(params, look=look, rho=float_at_most(rest))
     look = float_at_most(decimal_value(share) * decimal_value(params.epsilon))
     rest = decimal_value(params.epsilon) - decimal_value(look)
     return replace(params, look=look, epsilon=float_at_most(rest))
 
 
-def spend_with_look(spend: Spend, look: float) -> Spend:
-    """What a look of this epsilon and a release that costs `spend` cost together.
+def epsilon_with_look(epsilon: float, look: float) -> float:
+    """What a look of epsilon `look` and all that follows it, of `epsilon`, come to."""
+    if math.isinf(epsilon):
+        return epsilon
+    return float_at_least(decimal_value(epsilon) + decimal_value(look))
 
-    Pure epsilons add up; to zCDP the look adds epsilon^2 / 2 ([BS16] Proposition 1.4, Lemma 1.7).
+
+def spend_with_look(spend: Spend, params: PrivacyParams) -> Spend:
+    """What the look of `params` and a release that costs `spend` cost together.
+
+    The look is no Gaussian noise, so the sum of it and of Gaussian noise is told as epsilon and
+    delta, which holds for both, and not as rho.
+
+    Args:
+        spend: of the release without its look.
+        params: of the release.
     """
+    if not params.look:
+        return spend
     if spend.rho is not None:
-        return replace(spend, rho=_sum(spend.rho, decimal_value(look) ** 2 / 2))
-    return replace(spend, epsilon=_sum(spend.epsilon, decimal_value(look)))
-
-
-def _sum(number: float, more: Fraction) -> float:
-    return number if math.isinf(number) else float_at_least(decimal_value(number) + more)
+        spend = Spend(epsilon=params.epsilon, delta=params.delta)
+    return replace(spend, epsilon=epsilon_with_look(spend.epsilon, params.look))

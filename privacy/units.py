@@ -44,7 +44,7 @@ class PrivacyParams:
         per_item_cap: c, the most kept rows of one user in which the same item occurs; None: no cap.
         distinct_pairs: each user's kept rows are on distinct pairs of items.
         look: epsilon that a noisy look at the rows takes beside all that (`privacy.look`); 0: there
-            is no look. `epsilon` or `rho` is what is left for the rest.
+            is no look. `epsilon` is what is left for the rest.
 
     Raises:
         ValueError: a field breaks one of these rules; the text names field, rule and value.

@@ -6,6 +6,7 @@ noise: it is post-processing.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,7 +18,9 @@ from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.units import NoiseKind, PrivacyParams
 
 LEVEL = 0.95  # of the interval of the share
-FALSE_STOP = 0.01  # most chance of a stop where half of the votes say that rows fit
+FALSE_STOP = 0.001  # most chance of a stop where half of the votes say that rows fit
+MISSED = 0.1  # chance of no stop where nothing fits, at the number that `noticed_from` tells
+REACH = 20.0  # scales of noise: nothing is looked for beyond
 SHARES = np.linspace(0.0, 1.0, 2001)
 
 
@@ -76,6 +79,21 @@ class Seen:
         half = np.array([0.5])
         away = np.array([(self.unfit - self.fit) / 2])
         return bool(away[0] > 0 and _beyond(away, half, self.law.scale)[0] < FALSE_STOP)
+
+
+def noticed_from(law: NoiseLaw) -> int:
+    """How many votes that rows do not fit make a look stop, but for a chance of `MISSED`.
+
+    Where no row fits. In two significant digits, rounded up.
+    """
+    if law.scale == 0:
+        return 1
+    half = np.array([0.5])
+    reach = np.arange(0.0, REACH, REACH / 2000) * law.scale
+    chance = _beyond(reach + 1, np.broadcast_to(half, reach.shape), law.scale)
+    needed = sum(2.0 + 2 * float(reach[np.argmax(chance < p)]) for p in (FALSE_STOP, MISSED))
+    step = 10 ** max(math.floor(math.log10(needed)) - 1, 0)
+    return int(math.ceil(needed / step) * step)
 
 
 def _beyond(off: Floats, share: Floats, scale: float) -> Floats:

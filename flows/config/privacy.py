@@ -85,10 +85,11 @@ class PrivacyConfig(Section):
             `perturbed-mle`, `noisy-objective` and `noisy-pairs`; needs ties `split` or `random`,
             `replace-one` and no event column.
         public_graph_statement: why that is so, in the operator's words; the release quotes it.
-        look: the share of `epsilon` (or of `rho`) that pays for a noisy look at the rows, for input
-            kind `comparisons`: how many people's rows (under unit `comparison`: how many rows) fit
-            the columns, items and words of this file. Where it is near certain that fewer than half
-            do, the run stops there and gives the rest back. Without it there is no look.
+        look: the share of `epsilon` that pays for a noisy look at the rows, for input kind
+            `comparisons` and not with `rho`: how many people's rows (under unit `comparison`: how
+            many rows) fit the columns, items and words of this file. Where it is near certain that
+            fewer than half do, the run stops there and the rest is given back. Without this key
+            there is no look.
         budget: of unit `local`: `per_comparison`, epsilon is for each answer; `per_user`, it is
             divided by the number of the person's answers.
         epsilon_range: of unit `local`: public bounds of epsilons that come with the answers; rows

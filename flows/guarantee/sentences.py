@@ -11,8 +11,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from hushrank.privacy.accounting import Spend, composed_epsilon
-from hushrank.privacy.look import spend_with_look
+from hushrank.privacy.look import epsilon_with_look
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 
 CCW = (
@@ -76,17 +75,12 @@ class Guarantee:
     def with_look(self, params: PrivacyParams) -> Guarantee:
         """Of a release with this guarantee and the look before it that `params` set aside.
 
-        Losses add up (`privacy.look`). Where the job gave rho, epsilon follows from it anew.
+        Epsilons add up (`privacy.look`), and no rho says what both are together.
         """
         if not params.look:
             return self
-        if params.rho is None:
-            epsilon = spend_with_look(Spend(epsilon=self.epsilon), params.look).epsilon
-            rho = None if self.rho is None else _rho_with_look(self.rho, params)
-            return Guarantee(epsilon=epsilon, delta=self.delta, rho=rho)
-        rho = _rho_with_look(params.rho, params)
-        epsilon = composed_epsilon([Spend(rho=rho)], self.delta)
-        return Guarantee(epsilon=epsilon, delta=self.delta, rho=rho)
+        epsilon = epsilon_with_look(self.epsilon, params.look)
+        return Guarantee(epsilon=epsilon, delta=self.delta, rho=None)
 
 
 def compose_statement(
@@ -127,11 +121,6 @@ def compose_statement(
     )
 
 
-def _rho_with_look(rho: float, params: PrivacyParams) -> float:
-    whole = spend_with_look(Spend(rho=rho), params.look).rho
-    return rho if whole is None else whole
-
-
 def _look_sentences(params: PrivacyParams, rest: Guarantee) -> Iterator[str]:
     """What the look before the rest of a release told, and what it took; nothing without one."""
     if not params.look:
@@ -140,9 +129,7 @@ def _look_sentences(params: PrivacyParams, rest: Guarantee) -> Iterator[str]:
     if params.unit is Unit.COMPARISON:
         whose = "how many rows fit the columns, items and words of the configuration"
     left = f"epsilon = {number(rest.epsilon)}"
-    if params.rho is not None:
-        left = f"rho = {number(params.rho)}"
-    elif rest.delta > 0:
+    if rest.delta > 0:
         left += f" and all of delta, {number(rest.delta)},"
     yield (
         f"Of that, a look at the rows took epsilon = {number(params.look)}: it was drawn first and"

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats
+from hushrank.estimation.common.look import noticed_from
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.guarantee.mechanism import Mechanism
@@ -30,6 +31,7 @@ from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.look import spend_with_look
 from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.units import PrivacyParams
 from hushrank.transforms.storage.files import InputFile
 
 Arrays = dict[str, NDArray[Any]]  # as stored: by name, never of objects
@@ -226,10 +228,16 @@ class Calibrated:
         return self.chosen.method
 
     @property
+    def params(self) -> PrivacyParams:
+        """Unit, adjacency and budget; of a mechanism that is no local one."""
+        params: PrivacyParams = self.mechanism.params  # type: ignore[attr-defined]
+        return params
+
+    @property
     def spend(self) -> Spend:
         """What drawing the release costs, the look included."""
         spend = self.mechanism.spend
-        return spend if self.look is None else spend_with_look(spend, self.look.spend.epsilon)
+        return spend if self.look is None else spend_with_look(spend, self.params)
 
     @property
     def terms(self) -> Terms:
@@ -237,5 +245,8 @@ class Calibrated:
         terms = self.method.terms(self.mechanism)
         if self.look is None:
             return terms
-        first = f"a look at the rows first, at epsilon {self.look.spend.epsilon:g}"
+        first = (
+            f"a look at the rows first, at epsilon {self.look.spend.epsilon:g}, which notices that"
+            f" none fit where some {noticed_from(self.look.law):,} vote"
+        )
         return replace(terms, spend=self.spend, noise=f"{first}; then {terms.noise}")

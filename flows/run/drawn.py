@@ -24,7 +24,6 @@ from hushrank.flows.guarantee.mechanism import Mechanism
 from hushrank.flows.methods.base import Arrays, Calibrated, Choice, RankingMethod
 from hushrank.flows.methods.registry import METHODS, calibrate
 from hushrank.privacy.bits_used import BitsUsed
-from hushrank.privacy.units import PrivacyParams
 
 # Entries beside the arrays.
 CREATED, CODE, LAW, VOTES = "created", "code_version", "law", "look"
@@ -55,12 +54,6 @@ class Drawn:
     def mechanism(self) -> Mechanism:
         """What drew the arrays."""
         return self.drawn_by.mechanism
-
-    @property
-    def params(self) -> PrivacyParams:
-        """Unit, adjacency and budget of a central mechanism."""
-        params: PrivacyParams = self.mechanism.params  # type: ignore[attr-defined]
-        return params
 
     @property
     def seen(self) -> Seen | None:

@@ -37,7 +37,7 @@ def record_of(drawn: Drawn, config: SurveyConfig) -> LookRecord | None:
     """
     if drawn.seen is None:
         return None
-    record = LookRecord.of(drawn.seen, drawn.params)
+    record = LookRecord.of(drawn.seen, drawn.drawn_by.params)
     if drawn.stopped:
         raise LookStopped(stop_text(config, record, drawn.created))
     return record

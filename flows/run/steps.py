@@ -259,7 +259,7 @@ def _completed(
 ) -> PrivacyRecord:
     """With what a method does not know: why it was chosen, a look before it, how rows are read."""
     if look is not None:
-        privacy = record_with_look(privacy, look, drawn.params)
+        privacy = record_with_look(privacy, look, drawn.drawn_by.params)
     changes: dict[str, object] = {}
     if reason := drawn.drawn_by.chosen.reason:
         changes["parameters"] = {**privacy.parameters, "method_chosen_because": reason}
