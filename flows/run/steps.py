@@ -218,6 +218,8 @@ def estimate(job: Job) -> Release:
     """
     config = job.config
     drawn = drawn_of(load_arrays(job.work / DRAWN_FILE), config)
+    if drawn.stopped:
+        forget_exact(job.work)  # a run may have died just before it, and nothing is published
     look = record_of(drawn, config)
     method = drawn.drawn_by.method
     try:
