@@ -4,6 +4,10 @@ Beside the arrays, `drawn.npz` holds the mechanism that drew them and the random
 used, as JSON. Whatever publishes the release, that run or a later version of hushrank years after,
 states these and calibrates nothing again. Files of before that have no such entry; their law is
 reconstructed from the configuration, and the release says so.
+
+Where a look at the rows comes first (`privacy.look`), it is drawn, stored and marked in the ledger
+together with the rest: or alone, where it says that rows do not fit, and nothing else is drawn. So
+a run that dies has left one mark or none, as without a look (`flows.run.steps`).
 """
 
 from __future__ import annotations
@@ -19,11 +23,22 @@ from pydantic import BaseModel, ConfigDict, create_model
 from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.common.look import Seen
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.errors import EstimateError
+from hushrank.flows.errors import EstimateError, LookStopped
+from hushrank.flows.guarantee.look import (
+    LookRecord,
+    lost_look_text,
+    record_with_look,
+    stop_text,
+)
 from hushrank.flows.guarantee.mechanism import Mechanism
+from hushrank.flows.guarantee.record import PrivacyRecord
+from hushrank.flows.guarantee.sentences import ROWS_SPAN_LINES
+from hushrank.flows.ledger.account import Attempt, ReleaseState
 from hushrank.flows.methods.base import Arrays, Calibrated, Choice, RankingMethod
 from hushrank.flows.methods.registry import METHODS, calibrate
 from hushrank.privacy.bits_used import BitsUsed
+from hushrank.privacy.noise import add_noise
+from hushrank.privacy.randomness import RandomBits
 
 # Entries beside the arrays.
 CREATED, CODE, LAW, VOTES = "created", "code_version", "law", "look"
@@ -124,6 +139,48 @@ def drawn_of(entries: Arrays, config: SurveyConfig) -> Drawn:
         created=datetime.fromisoformat(created),
         code_version=code,
     )
+
+
+def noisy_votes(
+    votes: NDArray[np.int64] | None, look: Calibration | None, bits: RandomBits
+) -> NDArray[np.int64] | None:
+    """What a look at the rows sees, from exact `votes`; None: there is no look."""
+    return None if look is None or votes is None else add_noise(votes, look.law, bits)
+
+
+def look_of(drawn: Drawn, config: SurveyConfig) -> LookRecord | None:
+    """What the look of a release saw; None: there was no look.
+
+    Raises:
+        LookStopped: it told the run to stop.
+    """
+    if drawn.seen is None:
+        return None
+    record = LookRecord.of(drawn.seen, drawn.drawn_by.params)
+    if drawn.stopped:
+        raise LookStopped(stop_text(config, record, drawn.created))
+    return record
+
+
+def completed(
+    privacy: PrivacyRecord, drawn: Drawn, look: LookRecord | None, config: SurveyConfig
+) -> PrivacyRecord:
+    """With what a method does not know: why it was chosen, a look before it, how rows are read."""
+    if look is not None:
+        privacy = record_with_look(privacy, look, drawn.drawn_by.params)
+    changes: dict[str, object] = {}
+    if reason := drawn.drawn_by.chosen.reason:
+        changes["parameters"] = {**privacy.parameters, "method_chosen_because": reason}
+    if config.input.multiline and privacy.mechanism != "none":
+        changes["not_protected"] = (ROWS_SPAN_LINES, *privacy.not_protected)
+    return privacy.model_copy(update=changes)
+
+
+def refuse_stopped(release_id: str, attempt: Attempt | None) -> None:
+    """Raise LookStopped for a release that its look has stopped, and of which nothing is kept."""
+    if attempt is None or attempt.state is not ReleaseState.STOPPED or attempt.drawn_at is None:
+        return
+    raise LookStopped(lost_look_text(release_id, attempt.drawn_at))
 
 
 class _Law(BaseModel):

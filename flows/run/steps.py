@@ -27,11 +27,9 @@ from hushrank.flows.errors import (
     EstimateError,
     HushrankError,
     LedgerError,
+    PredictableBits,
     RunInProgress,
 )
-from hushrank.flows.guarantee.look import LookRecord, record_with_look
-from hushrank.flows.guarantee.record import PrivacyRecord
-from hushrank.flows.guarantee.sentences import ROWS_SPAN_LINES
 from hushrank.flows.ledger.account import Attempt, ReleaseState
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.ledger import Ledger
@@ -43,6 +41,7 @@ from hushrank.flows.release.scale import Scale
 from hushrank.flows.run.confidential_folder import (
     DRAWN_FILE,
     FAILED_FILE,
+    bits_of_reduction,
     delete_strays,
     finish_drawn,
     forget_exact,
@@ -53,13 +52,20 @@ from hushrank.flows.run.confidential_folder import (
     make_confidential,
     releases_with_strays,
     store_unmarked,
+    votes_of_reduction,
 )
-from hushrank.flows.run.drawn import Drawn, drawn_of, entries_of
+from hushrank.flows.run.drawn import (
+    Drawn,
+    completed,
+    drawn_of,
+    entries_of,
+    look_of,
+    noisy_votes,
+    refuse_stopped,
+)
 from hushrank.flows.run.job import Job, code_version
 from hushrank.flows.run.ledger_witness import PAID, keep_witness, require_remembered
-from hushrank.flows.run.look import noisy_votes, record_of, refuse_stopped
 from hushrank.flows.run.reader_process import Reducer
-from hushrank.flows.run.reduced import bits_of_reduction, votes_of_reduction
 from hushrank.flows.signals import signals_held
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE
 from hushrank.privacy.bits_used import BitsUsed, Purpose
@@ -136,8 +142,10 @@ def draw(job: Job, ledger: Ledger) -> None:
             not. No budget was spent.
         DrawError: the mechanism failed; `FAILED_FILE` says so to whoever would try again unasked.
     """
-    exact, reduced = load_arrays(job.work / EXACT_FILE), bits_of_reduction(job)
-    votes = votes_of_reduction(job)
+    exact, reduced = load_arrays(job.work / EXACT_FILE), _safe_bits(job)
+    votes = None
+    if job.drawn_by.look is not None:
+        votes = votes_of_reduction(job.work, job.config.privacy.unit)
     try:
         drawn = _drawn(job, exact, votes, reduced)
     except Exception:
@@ -181,6 +189,21 @@ def finish(work: Place, attempt: Attempt | None) -> None:
             finish_drawn(work, attempt.result)
 
 
+def _safe_bits(job: Job) -> BitsUsed:
+    """Which random bits the exact arrays were made with.
+
+    Raises:
+        PredictableBits: the job is to be safe, and they are not, or those that are to be drawn.
+    """
+    used = bits_of_reduction(job.work)
+    if job.safe and not (used.safe and job.bits().safe):
+        raise PredictableBits(
+            "draw: random bits of this release do not come from the operating system, so its noise"
+            " or its choice of rows could be predicted. Nothing was drawn and no budget was spent."
+        )
+    return used
+
+
 def _drawn(job: Job, exact: Arrays, votes: NDArray[np.int64] | None, reduced: BitsUsed) -> Drawn:
     """Have the mechanism draw, after the look where there is one, and see with which bits.
 
@@ -192,7 +215,7 @@ def _drawn(job: Job, exact: Arrays, votes: NDArray[np.int64] | None, reduced: Bi
         arrays={},
         drawn_by=job.drawn_by,
         bits=reduced,
-        votes=noisy_votes(votes, job, bits),
+        votes=noisy_votes(votes, job.drawn_by.look, bits),
         created=now,
         code_version=code_version(),
     )
@@ -220,7 +243,7 @@ def estimate(job: Job) -> Release:
     drawn = drawn_of(load_arrays(job.work / DRAWN_FILE), config)
     if drawn.stopped:
         forget_exact(job.work)  # a run may have died just before it, and nothing is published
-    look = record_of(drawn, config)
+    look = look_of(drawn, config)
     method = drawn.drawn_by.method
     try:
         conclusion = method.conclude(drawn.arrays, drawn.mechanism, config)
@@ -245,7 +268,7 @@ def estimate(job: Job) -> Release:
         provenance,
         config.items.catalogue().names,
         conclusion.estimate,
-        _completed(conclusion.privacy, drawn, look, config),
+        completed(conclusion.privacy, drawn, look, config),
         conclusion.released,
         conclusion.scale,
         conclusion.warnings,
@@ -254,20 +277,6 @@ def estimate(job: Job) -> Release:
         shown_as=Scale.ELO if config.report.scale == "elo" else None,
         look=look,
     )
-
-
-def _completed(
-    privacy: PrivacyRecord, drawn: Drawn, look: LookRecord | None, config: SurveyConfig
-) -> PrivacyRecord:
-    """With what a method does not know: why it was chosen, a look before it, how rows are read."""
-    if look is not None:
-        privacy = record_with_look(privacy, look, drawn.drawn_by.params)
-    changes: dict[str, object] = {}
-    if reason := drawn.drawn_by.chosen.reason:
-        changes["parameters"] = {**privacy.parameters, "method_chosen_because": reason}
-    if config.input.multiline and privacy.mechanism != "none":
-        changes["not_protected"] = (ROWS_SPAN_LINES, *privacy.not_protected)
-    return privacy.model_copy(update=changes)
 
 
 def publish_release(job: Job, release: Release, balance: Balance) -> Place:

@@ -14,8 +14,8 @@ from scipy.stats import binomtest
 
 from hushrank.flows.methods.registry import calibrate
 from hushrank.flows.release.release import load_release
+from hushrank.flows.run.drawn import noisy_votes
 from hushrank.flows.run.job import Job, prepare_job, read_survey
-from hushrank.flows.run.look import noisy_votes
 from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.confidential_area import read_tally, read_votes
 from hushrank.privacy.audit import audit_epsilon
@@ -215,7 +215,7 @@ def test_a_look_keeps_its_epsilon_and_one_at_rows_does_not(worded):
     assert (one.tolist(), other.tolist()) == ([4, 0], [3, 1]), "one person, one vote"
 
     def look(votes, runs):
-        noisy = noisy_votes(np.tile(votes, (runs, 1)), job, system_bits())
+        noisy = noisy_votes(np.tile(votes, (runs, 1)), job.drawn_by.look, system_bits())
         assert noisy is not None
         return noisy
 
@@ -231,7 +231,7 @@ def test_a_look_keeps_its_epsilon_and_one_at_rows_does_not(worded):
 def test_the_noise_of_a_look_has_its_law(worded):
     worded.set(**MENDED, privacy__epsilon=2.0, privacy__look=0.1)
     job = prepare_job(read_survey(worded.config))
-    noise = noisy_votes(np.zeros((M, 2), np.int64), job, system_bits())
+    noise = noisy_votes(np.zeros((M, 2), np.int64), job.drawn_by.look, system_bits())
     assert noise is not None
     scale = 2 / 0.2  # votes move by 2, at epsilon 0.2
 
