@@ -49,7 +49,7 @@ SPACE_FILE = ".space"  # of the versions that took room for the noise before it 
 COUNTING_FILE = ".counting"  # there while somebody makes exact arrays, or will need them
 FAILED_FILE = "draw-failed"  # left by a mechanism that failed once the ledger had counted it
 
-_NO_RECORD = "draw: the reduction left no record of {}. Nothing was drawn and no budget was spent; run again."
+_NO_RECORD = "draw: the reduction left no record of {}. Nothing was drawn or spent; run again."
 _RELEASE = re.compile(r"[0-9a-f]{16}")  # the folders of this area that are ours
 _DIGEST_SHOWN = 32  # hexadecimal digits of a digest in a name, which `TEMPORARY_NAME` then matches
 
