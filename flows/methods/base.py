@@ -31,7 +31,7 @@ from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.look import spend_with_look
 from hushrank.privacy.randomness import RandomBits
-from hushrank.privacy.units import PrivacyParams
+from hushrank.privacy.units import PrivacyParams, Unit
 from hushrank.transforms.storage.files import InputFile
 
 Arrays = dict[str, NDArray[Any]]  # as stored: by name, never of objects
@@ -245,8 +245,9 @@ class Calibrated:
         terms = self.method.terms(self.mechanism)
         if self.look is None:
             return terms
+        voters = "people" if self.params.unit is Unit.USER else "rows"
         first = (
-            f"a look at the rows first, at epsilon {self.look.spend.epsilon:g}, which notices that"
-            f" none fit where some {noticed_from(self.look.law):,} vote"
+            f"a look at the rows first, at epsilon {self.look.spend.epsilon:g}, which from some"
+            f" {noticed_from(self.look.law):,} {voters} on notices if none fit"
         )
         return replace(terms, spend=self.spend, noise=f"{first}; then {terms.noise}")
