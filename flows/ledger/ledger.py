@@ -61,6 +61,7 @@ from hushrank.flows.ledger.rules import (
     require_fit,
     require_key,
     require_no_lead,
+    require_part,
     require_release_id,
     require_same_guarantee,
 )
@@ -358,6 +359,8 @@ class Ledger:
             if book.account.state(step.release_id) is done:
                 return [], None
             latest = attempt_for(type(step), book.account, step.release_id)
+            if isinstance(step, Stop):
+                require_part(step.spend, latest.spend)
             return [step.model_copy(update={"attempt": latest.number})], None
 
         self._record(decide)

@@ -114,6 +114,13 @@ def repeated(attempt: Attempt, spend: Spend) -> Reservation:
     return Reservation(release_id, number, spend, attempt.reserved_at, repeated=True)
 
 
+def require_part(spend: Spend, reserved: Spend) -> None:
+    """Raise ValueError unless what a look costs is a part of what is `reserved` for its release."""
+    pure = spend.rho is None and spend.delta == 0 and reserved.rho is None
+    if not (pure and spend.epsilon <= reserved.epsilon):
+        raise ValueError(f"a look that costs {spend} is no part of {reserved}")
+
+
 def attempt_for(
     step: type[Draw | Stop | Commit | Cancel], account: Account, release_id: str
 ) -> Attempt:
