@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.common.encode import missing, pseudonyms
 from hushrank.transforms.common.schema import ComparisonColumns
-from hushrank.transforms.common.sorting import Mask, Words, new_run, order_leading
+from hushrank.transforms.common.sorting import Mask, Order, Words, new_run, order_leading
 from hushrank.transforms.comparisons.owned_rows import WORDS, WORDS_WITH_EVENT, OwnedRows
 
 REFUSED = np.uint64(3)  # content of no comparison: outcomes are 0, 1 and 2 there
@@ -75,10 +75,9 @@ def votes_of(pieces: Iterable[OwnedRows]) -> Votes:
     """
     met: list[_ByOwner] = []
     for rows in pieces:
-        refused = _are_refusals(rows).astype(np.int64)
-        met.append(_ByOwner(*rows.owner_words, np.ones(len(rows), np.int64), refused).summed())
+        met.append(_ByOwner.met_in(rows))
         if len(met) > 1:
-            met = [_ByOwner.of(met).summed()]
+            met = [_ByOwner.of(met)]
     if not met:
         return Votes(0, 0, 0)
     (people,) = met
@@ -102,23 +101,34 @@ class _ByOwner:
     refused: Counts
 
     @classmethod
-    def of(cls, parts: list[_ByOwner]) -> _ByOwner:
-        """All of several, owners of two of them twice."""
-        names = ("first", "second", "rows", "refused")
-        return cls(*(np.concatenate([getattr(part, name) for part in parts]) for name in names))
+    def met_in(cls, rows: OwnedRows) -> _ByOwner:
+        """Every owner of `rows` once."""
+        order, places = _runs(*rows.owner_words)
+        once, n_rows = order[places], np.diff(places, append=len(order))
+        refused, n_refused = _are_refusals(rows), np.zeros(len(places), np.int64)
+        if refused.any():
+            n_refused = np.add.reduceat(refused[order].astype(np.int64), places)
+        return cls(rows.owner_words[0][once], rows.owner_words[1][once], n_rows, n_refused)
 
-    def summed(self) -> _ByOwner:
-        """Every owner once."""
-        if not len(self.first):
-            return self
-        leading, order = order_leading(self.first)
-        starts = new_run(self.first[order], self.second[order])
-        if (starts & ~new_run(leading)).any():  # two owners share their leading bits
-            order = np.lexsort((self.second, self.first))
-            starts = new_run(self.first[order], self.second[order])
-        places = np.flatnonzero(starts)
-        once = order[places]
-        rows, refused = (
-            np.add.reduceat(counts[order], places) for counts in (self.rows, self.refused)
+    @classmethod
+    def of(cls, parts: list[_ByOwner]) -> _ByOwner:
+        """Every owner of several once."""
+        first, second, rows, refused = (
+            np.concatenate([getattr(part, name) for part in parts])
+            for name in ("first", "second", "rows", "refused")
         )
-        return _ByOwner(self.first[once], self.second[once], rows, refused)
+        order, places = _runs(first, second)
+        once = order[places]
+        if len(once):
+            rows, refused = (np.add.reduceat(counts[order], places) for counts in (rows, refused))
+        return cls(first[once], second[once], rows, refused)
+
+
+def _runs(first: Words, second: Words) -> tuple[Order, Order]:
+    """An order in which rows of one owner are neighbours, and where in it owners start."""
+    leading, order = order_leading(first)
+    starts = new_run(first[order], second[order])
+    if (starts & ~new_run(leading)).any():  # two owners share their leading bits
+        order = np.lexsort((second, first))
+        starts = new_run(first[order], second[order])
+    return order, np.flatnonzero(starts)
