@@ -32,6 +32,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("engine",),
         ("common",),
         ("storage",),
+        ("streams",),
         ("comparisons", "responses", "rankings"),
     ),
     "pipelines": (("engine",), ("reduce", "simulate"), ("inspect", "privatize")),
@@ -47,7 +48,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("propose",),
         ("cli",),
     ),
-    "experiments": (("ccw", "nz", "rdp", "xsc"),),
+    "experiments": (("ccw", "nz", "rdp", "stream", "xsc"),),
 }
 PURE = {"privacy", "estimation"}
 RELEASING = {"privacy", "estimation", "transforms", "flows"}

@@ -1,6 +1,6 @@
-"""`hushrank reproduce`: rerun the experiments of a paper.
+"""`hushrank reproduce`: rerun the experiments of a paper, or those of streams of nights.
 
-The one module of this layer that imports the experiments, which stand beside it.
+This is the only module of the layer that imports the experiments, which stand beside it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,12 @@ class Paper(StrEnum):
     XSC = "xsc"  # Xu, Sun, Cheng: rank aggregation with private pairwise rankings
     RDP = "rdp"  # Xu, Sun, Cheng: ranking differential privacy
     NZ = "nz"  # Nguyen, Zhang: learning from human response data
+    STREAM = "stream"  # no paper's: one budget for a stream of nights against one a night
 
 
-PaperName = Annotated[Paper, typer.Argument(help="ccw, xsc, rdp or nz.", show_choices=False)]
+PaperName = Annotated[
+    Paper, typer.Argument(help="ccw, xsc, rdp, nz or stream.", show_choices=False)
+]
 Only = Annotated[str, typer.Option(help="Which experiments, for example 3,8; all by default.")]
 Replicates = Annotated[
     int | None, typer.Option("--replicates", "--trials", help="Runs of each setting.")
@@ -34,7 +37,7 @@ Replicates = Annotated[
 Quick = Annotated[bool, typer.Option("--quick", help="Few replicates: minutes, not hours.")]
 Out = Annotated[Path, typer.Option(help="Folder for results.csv and the figures.")]
 DataFiles = Annotated[
-    list[Path] | None, typer.Option("--data", help="A file of real answers; several times.")
+    list[Path] | None, typer.Option("--data", help="A file of real answers; may be repeated.")
 ]
 
 
@@ -46,7 +49,7 @@ def reproduce(
     out: Out = Path("reproduced"),
     data: DataFiles = None,
 ) -> None:
-    """Rerun the experiments of a paper: results.csv and its figures."""
+    """Rerun the experiments of a paper, or of streams of nights: results.csv and its figures."""
     chosen = [name.strip() for name in only.split(",") if name.strip()] or None
     experiments = import_module(f"hushrank.experiments.{paper}.{paper}")
     try:

@@ -83,6 +83,10 @@ class Kind(ABC, Generic[Job]):
     def partitions(self, n_rows: int) -> Any:
         """How rows are divided by owner, if about so many are read: the same for every reader."""
 
+    def joins(self, partitions: Any) -> list[tuple[int, Any]]:
+        """Parcels that meet those of the readers, whatever is read: partitions, and each one's."""
+        return []
+
     @abstractmethod
     def pack(self, rows: list[Any], partitions: Any, spill: SpillFile | None) -> Parcels:
         """Cut what `encode` returned into parcels, one for each partition that has rows."""
@@ -99,8 +103,11 @@ class Kind(ABC, Generic[Job]):
     def arrays(self, total: Any) -> Arrays:
         """The sum by name, as it is stored."""
 
-    def check(self) -> None:
+    def check(self, n_rows: int) -> None:
         """Look at the results, once they are there.
+
+        Args:
+            n_rows: as `partitions` was told.
 
         Raises:
             RuntimeError: they cannot be right.

@@ -58,7 +58,7 @@ def run(job: Job) -> None:
     kind = kind_of(job)
     splits = kind.splits()
     execute(job, lambda pipeline, spill: _add(pipeline, kind, splits, spill))
-    kind.check()
+    kind.check(_rows_in(splits))
 
 
 def build(pipeline: beam.Pipeline, job: Job) -> None:
@@ -102,6 +102,10 @@ def _add(
     )
     rows, tallies = read[ROWS], [read[TALLY]]
     if kind.meets_owners:
+        joins = kind.joins(kind.partitions(_rows_in(splits)))
+        if joins:
+            known = pipeline | "KnownPeople" >> beam.Create(joins)
+            rows = (rows, known) | "WithPeople" >> beam.Flatten()
         bounded = (
             rows
             | "MeetOwners" >> beam.GroupByKey()
@@ -124,6 +128,10 @@ def _add(
     folder = kind.job.confidential
     _ = total | "WriteCounts" >> beam.ParDo(WriteArrays(folder, kind.arrays))
     _ = tally | "WriteTally" >> beam.ParDo(WriteTally(folder, kind.job.bits))
+
+
+def _rows_in(splits: list[Split]) -> int:
+    return sum(split.rows for split in splits)
 
 
 class _Sifting(beam.DoFn):
@@ -154,7 +162,7 @@ class _ReadEncode(_Sifting):
 
     def __init__(self, kind: Kind[Any], splits: list[Split], spill: SpillFile | None) -> None:
         super().__init__(kind, spill)
-        n_rows = sum(split.rows for split in splits)
+        n_rows = _rows_in(splits)
         self._partitions = kind.partitions(n_rows)
         self._chunk_rows = max(CHUNK_ROWS, min(n_rows >> CHUNK_BITS, kind.memory.rows_at_once))
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterable, Iterator
 from functools import partial
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -14,6 +15,7 @@ from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, arrays_of_spar
 from hushrank.estimation.common.sparse_counts import CellCounts
 from hushrank.pipelines.reduce.confidential_area import read_tally
 from hushrank.pipelines.reduce.kind import Kind, Parcels
+from hushrank.pipelines.reduce.night_people import Counting, NightPeople, PartitionOfPeople
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE, ReduceComparisons, Statistic
 from hushrank.pipelines.reduce.results import Arrays
 from hushrank.transforms.common.encode import Comparisons, Sifted, encode_comparisons
@@ -26,8 +28,8 @@ from hushrank.transforms.comparisons.aggregate import (
 from hushrank.transforms.comparisons.bound import Bounded, bound_bucket
 from hushrank.transforms.comparisons.crowded import Pieces, bound_crowded
 from hushrank.transforms.comparisons.owned_rows import OwnedRows, own
-from hushrank.transforms.comparisons.shuffle import OwnedParcel, Partitioning, pack, unpack
-from hushrank.transforms.comparisons.votes import Votes, refusals, votes_of, without_refusals
+from hushrank.transforms.comparisons.shuffle import Bucket, OwnedParcel, Partitioning, pack, unpack
+from hushrank.transforms.comparisons.votes import refusals, votes_of, without_refusals
 from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.storage.spill_file import SpillFile
 from hushrank.transforms.storage.write import read_whole
@@ -37,6 +39,11 @@ COMBINE = {Statistic.WIN_COUNTS: WinCountsFn, Statistic.PAIR_COUNTS: PairCountsF
 
 class ComparisonsKind(Kind[ReduceComparisons]):
     """Rows are `OwnedRows` where owners meet, else `Comparisons`, as what is counted."""
+
+    def __init__(self, job: ReduceComparisons) -> None:
+        """Raises `InputError` where the people of the night before are missing, or others."""
+        super().__init__(job)
+        self._people = None if job.stream is None else NightPeople(job.stream)
 
     @property
     def meets_owners(self) -> bool:
@@ -48,7 +55,8 @@ class ComparisonsKind(Kind[ReduceComparisons]):
 
     def encode(self, batch: pa.RecordBatch, place: int) -> Sifted[OwnedRows | Comparisons]:
         job, keyed_hash = self.job, self.keyed_hash if self.meets_owners else None
-        found = encode_comparisons(batch, job.columns, job.catalogue, keyed_hash)
+        pseudonyms = keyed_hash if self._people is None else self._people.keyed_hash
+        found = encode_comparisons(batch, job.columns, job.catalogue, pseudonyms)
         if keyed_hash is None:
             drops_ties = job.bounds.ties is Ties.DROP
             kept = np.count_nonzero(found.rows.outcome) if drops_ties else len(found.rows)
@@ -66,7 +74,12 @@ class ComparisonsKind(Kind[ReduceComparisons]):
         return Sifted(rows, found.rejects, found.valid, tally=tally)
 
     def partitions(self, n_rows: int) -> Partitioning:
+        if self._people is not None:
+            n_rows = max(n_rows, self._people.n_people)
         return Partitioning.of_rows(n_rows, self.memory.partition_rows)
+
+    def joins(self, partitions: Partitioning) -> list[tuple[int, PartitionOfPeople]]:
+        return [] if self._people is None else self._people.joins(partitions)
 
     def pack(
         self, rows: list[OwnedRows], partitions: Partitioning, spill: SpillFile | None
@@ -74,28 +87,36 @@ class ComparisonsKind(Kind[ReduceComparisons]):
         return pack(OwnedRows.concatenate(rows), partitions, spill)
 
     def bound(
-        self, parcels: Iterable[OwnedParcel], spill: SpillFile | None
+        self, parcels: Iterable[OwnedParcel | PartitionOfPeople], spill: SpillFile | None
     ) -> Iterator[Sifted[Comparisons | None]]:
-        for bucket in unpack(parcels, spill, self.memory.partition_rows):
-            crowded = bucket.n_rows > self.memory.rows_at_once
-            pieces: Pieces = bucket.pieces if crowded else partial(_whole, bucket.rows())
-            n_rows = bucket.n_rows
-            if self.job.people_vote:
-                votes = votes_of(pieces())
-                yield Sifted(None, tally=_tally_of(votes))
-                pieces, n_rows = partial(_comparisons_of, pieces), n_rows - votes.refusals
-            for bounded in self._bounded(pieces, n_rows, crowded=crowded):
+        for counting in self._counting(parcels, spill):
+            if counting.tally:
+                yield Sifted(None, tally=counting.tally)
+            for bounded in self._bounded(counting):
                 places = None
                 if len(bounded.conflicts):
                     places = bounded.conflicts.place.view(np.int64)
                 yield Sifted(bounded.kept, places=places, tally=bounded.tally)
 
-    def _bounded(self, pieces: Pieces, n_rows: int, *, crowded: bool) -> Iterable[Bounded]:
-        bounds, most = self.job.bounds, self.memory.rows_at_once
-        if crowded:
-            return bound_crowded(pieces, n_rows, bounds, self.keyed_hash, most)
-        (rows,) = pieces()
-        return [bound_bucket(rows, bounds, self.keyed_hash)]
+    def _counting(self, parcels: Iterable[Any], spill: SpillFile | None) -> Iterator[Counting]:
+        """Bucket by bucket the rows that may count."""
+        memory = self.memory
+        if self._people is not None:
+            at_once, waiting = memory.rows_at_once, memory.partition_rows
+            yield from self._people.counting(parcels, spill, at_once, waiting)
+            return
+        for bucket in unpack(parcels, spill, memory.partition_rows):
+            if self.job.people_vote:
+                yield _voted(bucket, memory.rows_at_once)
+            else:
+                yield Counting(bucket.pieces, bucket.n_rows, {})
+
+    def _bounded(self, rows: Counting) -> Iterable[Bounded]:
+        most = self.memory.rows_at_once
+        if rows.n_rows > most:
+            return bound_crowded(rows.pieces, rows.n_rows, self.job.bounds, self.keyed_hash, most)
+        together = OwnedRows.concatenate(list(rows.pieces()))
+        return [bound_bucket(together, self.job.bounds, self.keyed_hash)]
 
     def combine(self) -> beam.CombineFn:
         """Pairs of many items are summed to sparse counts."""
@@ -109,10 +130,11 @@ class ComparisonsKind(Kind[ReduceComparisons]):
             return arrays_of_sparse(total.matrix(len(self.job.catalogue)))
         return {"counts": total}
 
-    def check(self) -> None:
+    def check(self, n_rows: int) -> None:
         """Raise unless every row that was sent arrived and every one that was kept counted once.
 
-        Engines promise that. Beam's own local one breaks it when it runs `multi_threading`.
+        Engines promise that. Beam's own local one breaks it when it runs `multi_threading`. Then
+        the people of a stream's night are whole.
         """
         tally = read_tally(self.job.confidential)
         exact = io.BytesIO(read_whole(f"{self.job.confidential}/{EXACT_FILE}"))
@@ -126,19 +148,23 @@ class ComparisonsKind(Kind[ReduceComparisons]):
             raise RuntimeError(
                 "the engine lost or repeated rows; nothing was released: run it again"
             )
+        if self._people is not None:
+            self._people.finish(self.partitions(n_rows))
 
 
-def _whole(rows: OwnedRows) -> Iterator[OwnedRows]:
-    yield rows
-
-
-def _comparisons_of(pieces: Pieces) -> Iterator[OwnedRows]:
-    return map(without_refusals, pieces())
-
-
-def _tally_of(votes: Votes) -> dict[str, int]:
-    return {
+def _voted(bucket: Bucket, rows_at_once: int) -> Counting:
+    """The comparisons of a bucket, and the votes of its people in the tally."""
+    pieces: Pieces = bucket.pieces
+    if bucket.n_rows <= rows_at_once:
+        pieces = partial(iter, [bucket.rows()])  # read once
+    votes = votes_of(pieces())
+    tally = {
         "people_fit": votes.fit,
         "people_unfit": votes.unfit,
         "refusals_met": votes.refusals,
     }
+    return Counting(partial(_comparisons, pieces), bucket.n_rows - votes.refusals, tally)
+
+
+def _comparisons(pieces: Pieces) -> Iterator[OwnedRows]:
+    return map(without_refusals, pieces())

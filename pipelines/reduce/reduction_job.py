@@ -9,6 +9,7 @@ from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY
 from hushrank.pipelines.engine.runner import HERE, Engine
 from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.stream_encoder import Terms
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.epsilons import EpsilonSource
 from hushrank.transforms.common.randomisation import LocalLaw
@@ -75,19 +76,58 @@ class LocalReduction(Reduction):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class NightOfStream:
+    """Which night of which stream is reduced: rows of people for whom it does not count are left.
+
+    Attributes:
+        stream: what names the stream and all of its terms.
+        folder: the stream's own, confidential; the people of the night before are there, and those
+            of this night will be.
+        key: the stream's, of the pseudonyms; all nights have the same.
+        terms: on which nights a person counts.
+        night: from 0.
+        before: digest of the people of the night before, where it was noted; None: it was not.
+    """
+
+    stream: str
+    folder: str
+    key: SecretKey
+    terms: Terms
+    night: int
+    before: str | None = None
+
+    def __post_init__(self) -> None:
+        self.terms.check_night(self.night)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ReduceComparisons(Reduction):
     """One reduction of a comparison log. The key decides the coins of ties, too.
 
     Attributes:
         bounds: what one person may contribute; `max_contributions` None for unit `comparison`.
         statistic: what to count.
+        stream: the night that it is; None: it is no night of a stream.
         people_vote: count as well of how many people the rows fit (`privacy.look`).
+
+    Raises:
+        ValueError: a night of a stream without people whose rows are bounded, or with votes.
     """
 
     columns: ComparisonColumns
     bounds: Bounds
     statistic: Statistic
+    stream: NightOfStream | None = None
     people_vote: bool = False
+
+    def __post_init__(self) -> None:
+        bounded = self.columns.user is not None and self.bounds.max_contributions is not None
+        if self.stream is not None and not bounded:
+            raise ValueError(
+                "a stream bounds what a person contributes: it needs unit: user and a user column"
+            )
+        if self.stream is not None and self.people_vote:
+            raise ValueError("a night of a stream has no look at its rows")
 
     @property
     def meets_owners(self) -> bool:
@@ -104,6 +144,8 @@ class ReduceComparisons(Reduction):
         if not self.meets_owners:
             return BitsUsed()
         used = BitsUsed.of(Purpose.ROW_CHOICE, [self.key.source])
+        if self.stream is not None:
+            used |= BitsUsed.of(Purpose.ROW_CHOICE, [self.stream.key.source])
         if self.bounds.ties is Ties.RANDOM:
             used |= BitsUsed.of(Purpose.COINS, [self.key.source])
         return used

@@ -39,7 +39,7 @@ def test_a_gaussian_release_and_its_look_are_told_as_epsilon_and_delta(epsilon, 
     delta = 1e-6
     parted = with_look(params_of(epsilon=epsilon, delta=delta, noise=NoiseKind.GAUSSIAN), share)
     assert parted.delta == delta
-    rest, look = Spend(rho=rho_of(parted)), Spend(epsilon=parted.look)
+    rest, look = Spend(rho=rho_of(parted, 1)), Spend(epsilon=parted.look)
     assert composed_epsilon([rest, look], delta) <= epsilon
     assert spend_with_look(rest, parted) == Spend(epsilon=epsilon, delta=delta)
 

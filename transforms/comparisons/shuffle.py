@@ -99,10 +99,12 @@ class Bucket:
     """The rows of some owners, all of them.
 
     Attributes:
+        number: of the bucket in its partition.
         parts: of each parcel: its rows of this bucket, or where they are.
         n_rows: how many they are.
     """
 
+    number: int
     parts: tuple[Words | _Waiting, ...]
     n_rows: int
 
@@ -150,7 +152,7 @@ def unpack(
                 parts.append(_Waiting(spill, parcel, first, end))
         size = sum(parcel.edges[bucket + 1] - parcel.edges[bucket] for parcel in parcels)
         if size:
-            yield Bucket(tuple(parts), size)
+            yield Bucket(bucket, tuple(parts), size)
 
 
 def _fetched(part: Words | _Waiting) -> Words:

@@ -1,0 +1,126 @@
+"""What it costs to know who counted before: a night of a stream against the same night alone.
+
+A log of answers is reduced twice, each time in a process of its own: bounded by person, and with
+the rule of participation against the people of the nights before, ten times as many as tonight's.
+Printed: seconds, peak memory and their ratios; bytes that a person takes on disk.
+
+    python benchmarks/stream_reduce.py [--rows N] [--people N] [--known N] [--data DIR] [--runs N]
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import tempfile
+from multiprocessing import Process
+from pathlib import Path
+
+import numpy as np
+from measuring import show, taken_apart, taken_by
+from reduce_speed import Log, make
+
+from hushrank.pipelines.reduce import reduce
+from hushrank.pipelines.reduce.reduction_job import NightOfStream, ReduceComparisons, Statistic
+from hushrank.privacy.keyed_hash import KeyedHash, SecretKey
+from hushrank.privacy.randomness import BitSource, system_bits
+from hushrank.privacy.stream_encoder import Terms
+from hushrank.transforms.common.catalogue import Catalogue
+from hushrank.transforms.common.schema import ComparisonColumns, Ties
+from hushrank.transforms.comparisons.bound import Bounds
+from hushrank.transforms.comparisons.shuffle import Partitioning
+from hushrank.transforms.storage.files import list_files
+from hushrank.transforms.streams.participation import People
+from hushrank.transforms.streams.people_files import (
+    edges_of,
+    finish_people,
+    people_folder,
+    write_shard,
+)
+
+N_ITEMS, MAX_CONTRIBUTIONS, NIGHT = 300, 5, 40
+KEY = SecretKey(bytes(32), BitSource.SEEDED)
+TERMS = Terms(nights=365, participations=12, gap=28)
+
+
+def known_people(folder: Path, count: int) -> None:
+    """People 0 to `count`, each with some last night and number of nights."""
+    hashes = KeyedHash(KEY.value).of_integers(np.arange(count))
+    hashes = hashes[np.lexsort((hashes[:, 1], hashes[:, 0]))]
+    rng = np.random.default_rng(0)
+    last = rng.integers(0, NIGHT, count).astype(np.uint16)
+    times = rng.integers(1, 4, count).astype(np.uint16)
+    people = People(hashes[:, 0].copy(), hashes[:, 1].copy(), last, times)
+    bits = Partitioning.of_rows(count).partition_bits
+    for number in range(1 << bits):
+        mine = people.between(*edges_of(people, number, bits, bits))
+        write_shard(str(folder), NIGHT - 1, number, bits, mine)
+    finish_people(str(folder), "s", NIGHT - 1, bits, "")
+
+
+def a_job(log: Path, work: str, stream: Path | None) -> ReduceComparisons:
+    """Win counts of the log."""
+    job = ReduceComparisons(
+        files=tuple(list_files([str(log)])),
+        columns=ComparisonColumns(
+            left="item_i", right="item_j", outcome="outcome", winner=None, user="user", event=None
+        ),
+        catalogue=Catalogue.of_count(N_ITEMS),
+        bounds=Bounds(n_items=N_ITEMS, ties=Ties.DROP, max_contributions=MAX_CONTRIBUTIONS),
+        statistic=Statistic.WIN_COUNTS,
+        key=SecretKey.draw(system_bits()),
+        confidential=work,
+    )
+    if stream is None:
+        return job
+    night = NightOfStream(stream="s", folder=str(stream), key=KEY, terms=TERMS, night=NIGHT)
+    return dataclasses.replace(job, stream=night)
+
+
+def main() -> None:
+    """Print the comparison, or run one side of it."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--rows", type=int, default=10_000_000)
+    parser.add_argument("--people", type=int, default=1_000_000)
+    parser.add_argument("--known", type=int, default=10_000_000)
+    parser.add_argument("--data", type=Path, default=Path(tempfile.gettempdir(), "hushrank-bench"))
+    parser.add_argument(
+        "--runs", type=int, default=3, help="the one of least processor time counts"
+    )
+    parser.add_argument("--side", choices=("alone", "stream"))
+    arguments = parser.parse_args()
+    log = Log(arguments.rows, arguments.people)
+    rows, stream = log.folder(arguments.data), arguments.data / f"stream-{arguments.known}"
+    if arguments.side:
+        with tempfile.TemporaryDirectory(dir=arguments.data) as work:
+            job = a_job(rows, work, stream if arguments.side == "stream" else None)
+            show(taken_by(lambda: reduce.run(job)))
+        return
+    # In processes of their own: a child's peak is never below what its parent held.
+    for process in (
+        Process(target=make, args=(log, rows)) if not rows.exists() else None,
+        Process(target=known_people, args=(stream, arguments.known))
+        if not stream.exists()
+        else None,
+    ):
+        if process is not None:
+            process.start()
+            process.join()
+    place = Path(people_folder(str(stream), NIGHT - 1))
+    size = sum(path.stat().st_size for path in place.iterdir())
+    print(f"{arguments.known:,} people known, {size / arguments.known:.1f} bytes each on disk")
+    taken = {}
+    for side in ("alone", "stream"):
+        runs = [taken_apart("--side", side) for _ in range(arguments.runs)]
+        taken[side] = best = min(runs, key=lambda run: run.cpu)
+        print(
+            f"{side:7} {best.wall:6.1f} s, {best.cpu:6.1f} s of processors, {best.peak >> 20} MiB"
+        )
+    alone, within = taken["alone"], taken["stream"]
+    print(
+        f"ratio   {within.wall / alone.wall:.2f} of time, {within.cpu / alone.cpu:.2f} of"
+        f" processors, {within.peak / alone.peak:.2f} of memory"
+    )
+
+
+if __name__ == "__main__":
+    main()

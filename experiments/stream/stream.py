@@ -1,0 +1,253 @@
+"""Compare a budget for a whole stream of nights with a budget a night.
+
+Composition releases every night at a share of the budget and leaves nobody out. With caps a person
+counts on k nights, at least b nights apart, and each night costs only those k. The encoder adds
+noise that nights share (`privacy.stream`). All three give the same guarantee: rho-zCDP, rho that of
+(epsilon, delta), for one person on all nights, replaced.
+
+Less noise is not a smaller error where caps leave answers out. So people with habits are simulated:
+each answers on some nights, one answer a night; those who answer often prefer other items a little.
+The error is that of the shares of wins as shown, against those of all answers, counted or not.
+
+References:
+    `privacy.stream` names the works.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import zlib
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import lfilter
+
+from hushrank.experiments.stream.stream_figures import draw_figures
+from hushrank.pipelines.simulate.stream_people import Answers, Habit, simulate_answers
+from hushrank.privacy.accounting import rho_for
+from hushrank.privacy.noise import add_noise
+from hushrank.privacy.randomness import seeded_bits
+from hushrank.privacy.sensitivity import Sensitivity
+from hushrank.privacy.stream import Stream, encoded_night, relative_error, stream_of
+from hushrank.privacy.stream_encoder import Terms, Workload
+from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
+
+EPSILON, DELTA = 1.0, 1e-6
+ITEMS, PEOPLE = 20, 20_000
+REPLICATES, QUICK_REPLICATES = 10, 2
+LENGTHS = (30, 90, 365)
+GAPS = (7, 14, 28)
+SHOWN = {"last 7 nights": 7, "last 28 nights": 28, "all so far": None}
+PATTERNS = {
+    "every-night": (Habit(1.0, 0.9),),
+    "weekly": (Habit(1.0, 1 / 7),),
+    "monthly": (Habit(1.0, 1 / 30),),
+    "mixed": (Habit(0.1, 0.9), Habit(0.3, 1 / 7), Habit(0.6, 1 / 60)),
+}
+COMPOSITION, CAPS, ENCODER = "composition", "caps", "encoder"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Row:
+    """One row of the table.
+
+    Attributes:
+        nights: T.
+        shown: what is shown each night.
+        pattern: how often people answer.
+        way: composition, caps or encoder.
+        participations, gap, bands: k, b and those of the encoder.
+        noise: root mean square over nights of the noise in a shown cell, by the formula, in units
+            of the noise of one release.
+        measured: the same number from the noise that was drawn.
+        counted: share of people's nights that counted.
+        error: root mean square of the shares of wins, in percentage points, over the second half of
+            the nights.
+        se: standard error of `error`, over replicates.
+    """
+
+    nights: int
+    shown: str
+    pattern: str
+    way: str
+    participations: int
+    gap: int
+    bands: int
+    noise: float
+    measured: float
+    counted: float
+    error: float
+    se: float
+
+
+def run(
+    only: Sequence[str] | None,
+    replicates: int | None,
+    quick: bool,
+    out: Path,
+    data: Sequence[Path] = (),
+) -> None:
+    """Write `results.csv`, `best.csv` and the figures into `out`.
+
+    Args:
+        only: patterns among every-night, weekly, monthly and mixed; None: all.
+        replicates: simulated streams of each setting; None: 10, or 2 with `quick`.
+        quick: few replicates and a tenth of the people.
+        out: folder, made if missing.
+        data: none is used.
+
+    Raises:
+        ValueError: a name is unknown, `replicates` is not positive, or a file was given.
+    """
+    unknown = set(only or ()) - set(PATTERNS)
+    if unknown:
+        raise ValueError(f"unknown pattern {sorted(unknown)[0]!r}; known: {', '.join(PATTERNS)}")
+    if data:
+        raise ValueError("--data: no real answers are used")
+    count = (QUICK_REPLICATES if quick else REPLICATES) if replicates is None else replicates
+    if count < 1:
+        raise ValueError(f"replicates must be >= 1, got {count}")
+    n_people = PEOPLE // 10 if quick else PEOPLE
+    rows = [
+        row
+        for pattern in only or PATTERNS
+        for nights in LENGTHS
+        for terms in all_terms(nights)
+        for row in rows_of(pattern, terms, n_people, count)
+    ]
+    out.mkdir(parents=True, exist_ok=True)
+    write(rows, out / "results.csv")
+    write(best_of(rows), out / "best.csv")
+    draw_figures([asdict(row) for row in rows], out)
+
+
+def all_terms(nights: int) -> list[Terms]:
+    """Composition first, then caps that let a person count throughout the stream."""
+    gaps = [gap for gap in GAPS if gap <= nights]
+    capped = [Terms(nights=nights, participations=-(-nights // b), gap=b) for b in gaps]
+    return [Terms(nights=nights, participations=nights, gap=1), *capped]
+
+
+def rows_of(pattern: str, terms: Terms, n_people: int, replicates: int) -> list[Row]:
+    """All that is shown, under one rule of participation."""
+    seeds = [
+        zlib.crc32(f"{pattern} {terms.nights} {terms.gap} {number}".encode())
+        for number in range(replicates)
+    ]
+    worlds = [World.simulated(pattern, terms, n_people, seed) for seed in seeds]
+    counted = float(np.mean([world.answers.share_counted for world in worlds]))
+    rows = []
+    for shown, window in SHOWN.items():
+        workload = Workload(window)
+        for way, bands in ways(workload, terms).items():
+            stream = the_stream(terms, workload, bands)
+            found = np.array([world.errors(stream) for world in worlds])
+            spread = found[:, 1].std(ddof=1) / math.sqrt(replicates) if replicates > 1 else math.nan
+            rows.append(
+                Row(
+                    nights=terms.nights,
+                    shown=shown,
+                    pattern=pattern,
+                    way=way,
+                    participations=terms.participations,
+                    gap=terms.gap,
+                    bands=bands,
+                    noise=relative_error(workload, terms, bands),
+                    measured=math.sqrt(float((found[:, 0] ** 2).mean())),
+                    counted=counted,
+                    error=100 * float(found[:, 1].mean()),
+                    se=100 * float(spread),
+                )
+            )
+    return rows
+
+
+def ways(workload: Workload, terms: Terms) -> dict[str, int]:
+    """The bands of each way of releasing nights under these terms."""
+    if terms.gap == 1:
+        return {COMPOSITION: 1}
+    return {CAPS: 1, ENCODER: workload.most_bands(terms)}
+
+
+def the_stream(terms: Terms, workload: Workload, bands: int) -> Stream:
+    """The mechanism: win counts, one answer of a person a night, replace-one."""
+    params = PrivacyParams(
+        unit=Unit.USER,
+        adjacency=Adjacency.REPLACE_ONE,
+        epsilon=EPSILON,
+        delta=DELTA,
+        noise=NoiseKind.GAUSSIAN,
+    )
+    return stream_of(params, Sensitivity(1, 1), terms, workload, bands)
+
+
+@dataclass(frozen=True, slots=True)
+class World:
+    """One simulated stream of answers.
+
+    Attributes:
+        answers: who answered and who counted.
+        chances: shape (habits, items), of each item to win an answer.
+        wins: shape (nights, items), of the answers that counted.
+        seed: of the noise.
+    """
+
+    answers: Answers
+    chances: NDArray[np.float64]
+    wins: NDArray[np.int64]
+    seed: int
+
+    @classmethod
+    def simulated(cls, pattern: str, terms: Terms, n_people: int, seed: int) -> World:
+        """A world of its own for each seed."""
+        random = np.random.default_rng(seed)
+        habits = PATTERNS[pattern]
+        answers = simulate_answers(habits, terms, n_people, random)
+        scores = np.linspace(-1, 1, ITEMS) + 0.2 * random.standard_normal((len(habits), ITEMS))
+        chances = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
+        wins = random.multinomial(answers.counted, chances).sum(axis=1)
+        return cls(answers, chances, wins, seed)
+
+    def errors(self, stream: Stream) -> tuple[float, float]:
+        """Root mean square of the noise, in units of one release; and of the shares of wins."""
+        nights, bands = len(self.wins), stream.encoder.bands
+        recent = [self.wins[max(0, end - bands) : end][::-1] for end in range(1, nights + 1)]
+        encoded = np.stack([encoded_night(stream.encoder, list(each)) for each in recent])
+        noisy = add_noise(encoded, stream.law, seeded_bits(self.seed))
+        column = stream.workload.column(nights)
+        # Row t of A C^-1 for all t at once, as `privacy.stream.shown_night` has it for one.
+        shown = lfilter(column, stream.encoder.coefficients, noisy.astype(float), axis=0)
+        exact = lfilter(column, [1.0], self.wins.astype(float), axis=0)
+        expected = lfilter(column, [1.0], self.answers.there @ self.chances, axis=0)
+        one_release = math.sqrt(2 / (2 * rho_for(EPSILON, DELTA)))  # replace-one: D^2 = 2
+        noise = math.sqrt(float(((shown - exact) ** 2).mean())) / one_release
+        late = slice(nights // 2, None)
+        total = shown[late].sum(axis=1, keepdims=True)
+        truth = expected[late] / expected[late].sum(axis=1, keepdims=True)
+        shares = np.clip(shown[late] / np.maximum(total, 1.0), 0, 1)  # as a page would show them
+        return noise, math.sqrt(float(((shares - truth) ** 2).mean()))
+
+
+def best_of(rows: Sequence[Row]) -> list[Row]:
+    """Of each way the terms of the smallest error, by pattern, what is shown and length."""
+    best: dict[tuple[str, str, int, str], Row] = {}
+    for row in rows:
+        key = row.pattern, row.shown, row.nights, row.way
+        if key not in best or row.error < best[key].error:
+            best[key] = row
+    return list(best.values())
+
+
+def write(rows: Sequence[Row], path: Path) -> None:
+    """Write a table, one row a line."""
+    with path.open("w", newline="") as stream:
+        writer = csv.writer(stream)
+        names = [field.name for field in fields(Row)]
+        writer.writerow(names)
+        for row in rows:
+            values = (getattr(row, name) for name in names)
+            writer.writerow([f"{v:.6g}" if isinstance(v, float) else v for v in values])

@@ -1,0 +1,81 @@
+"""The steps of one night of a stream, around the moment at which it is released.
+
+    count_night, or count_empty_night    people and exact counts are kept; may be repeated
+    transforms.streams.released_files.draw_night        the release: once
+    forget_night                         what no later night needs is deleted; may be repeated
+
+A run that dies anywhere starts again at the first step, and the steps that are done change nothing:
+what the night before has left is deleted in the last step only.
+"""
+
+from __future__ import annotations
+
+import io
+
+import numpy as np
+
+from hushrank.pipelines.reduce import reduce
+from hushrank.pipelines.reduce.reduction_job import EXACT_FILE, NightOfStream, ReduceComparisons
+from hushrank.privacy.stream import Stream
+from hushrank.transforms.storage.write import read_whole
+from hushrank.transforms.streams.cell_files import forget_cells, keep_cells
+from hushrank.transforms.streams.people_files import carry_people, forget_people
+from hushrank.transforms.streams.released_files import drawn_night
+from hushrank.transforms.streams.stream_folder import delete_counting, end
+
+
+def count_night(job: ReduceComparisons, stream: Stream) -> None:
+    """Reduce a night of a stream and keep its exact counts; nothing where it was drawn already.
+
+    Raises:
+        InputError: as `reduce.run`; or the night before is not there.
+        ValueError: the job is no night of a stream, or its counts are sparse.
+    """
+    night = job.stream
+    if night is None:
+        raise ValueError("the job is no night of a stream")
+    if _is_drawn(night, stream):
+        return
+    delete_counting(night.folder, night.night)
+    reduce.run(job)
+    with np.load(io.BytesIO(read_whole(f"{job.confidential}/{EXACT_FILE}"))) as arrays:
+        if "counts" not in arrays:
+            raise ValueError("a stream counts every cell: pairs of so many items are too many")
+        keep_cells(night.folder, night.stream, night.night, arrays["counts"])
+
+
+def count_empty_night(night: NightOfStream, shape: tuple[int, ...], stream: Stream) -> None:
+    """The same for a night without a row: it is a night like any other, of zeros.
+
+    Args:
+        night: which one.
+        shape: of the counts of any night.
+        stream: the terms and the law.
+
+    Raises:
+        InputError: the night before is not there.
+    """
+    if _is_drawn(night, stream):
+        return
+    delete_counting(night.folder, night.night)
+    carry_people(night.folder, night.stream, night.night, night.before)
+    keep_cells(night.folder, night.stream, night.night, np.zeros(shape, np.int64))
+
+
+def forget_night(night: NightOfStream, stream: Stream) -> None:
+    """Delete what no night after this one needs; after the last night everything exact.
+
+    Raises:
+        ValueError: the night was not drawn yet.
+    """
+    if not _is_drawn(night, stream):
+        raise ValueError(f"night {night.night} was not drawn yet: its counts are still needed")
+    if night.night == stream.terms.nights - 1:
+        end(night.folder)
+        return
+    forget_people(night.folder, night.night)
+    forget_cells(night.folder, night.night, stream.encoder.bands)
+
+
+def _is_drawn(night: NightOfStream, stream: Stream) -> bool:
+    return drawn_night(night.folder, night.stream, night.night, stream) is not None

@@ -1,0 +1,271 @@
+"""One budget for a whole stream of nights, of which each night shows a window or all so far.
+
+A stream has T nights. Night t counts cells x_t, integers >= 0 (wins by item, wins by ordered pair).
+What is shown that night is row t of A x, where A is lower triangular and Toeplitz: ones for the
+last W nights (`Workload`). Released is
+
+    y_t = sum_{i < bands} c_i x_{t-i} + z_t,
+
+with integers c_i >= 0 (`Encoder`, the first column of C) and fresh integer noise z_t; everything
+shown is computed from y_1 ... y_t alone: row t of A C^-1 y has the mean (A x)_t, exactly
+([DMRST22]).
+
+Guarantee. Two streams are adjacent if they differ in one person: all of the person's rows, on all
+nights, are absent from one stream (`add-remove`) or replaced (`replace-one`). Participation is
+enforced: a person's rows count on at most k nights, any two of them at least b nights apart, chosen
+from the person's own rows and the public terms alone (`Terms`,
+`transforms.streams.participation`). On such a night they move the cells by a vector u >= 0
+with |u|_1 <= D1 and |u|_2^2 <= D2, the `add-remove` sensitivities of one night.
+
+Let X be one person's own cells, one row a night, zero outside the kept nights S. With bands <= b
+the columns of C that belong to two nights of S have no row in common ([CGMRT23]), so
+
+    |C X|_2^2 = sum_{t in S} |c truncated at night T|^2 |x_t|_2^2 <= N D2,
+    N = sum_{j < k, j b < T} (c_0^2 + ... + c_{min(bands, T - j b) - 1}^2),
+
+because the j-th kept night is night j b at the earliest, and later columns are cut shorter. That is
+`add-remove`. Under `replace-one` X becomes X', whose nights may be others, and all entries of C X
+and C X' are >= 0, so
+
+    |C (X - X')|_2^2 = |C X|_2^2 + |C X'|_2^2 - 2 <C X, C X'> <= 2 N D2.
+
+Both are exact where D2 is attained in one cell and another cell is free. The `replace-one`
+sensitivity of a single night is not enough: it may be below 2 D2, and X and X' may have their rows
+on different nights. For the l1 norm the triangle inequality gives N1 D1 and 2 N1 D1 with the sums
+of c in place of the sums of squares, whatever the bands.
+
+The nights together cost what one release of C X costs, although the rows of later nights may depend
+on what was shown before. Given the past, y_t is a discrete Gaussian shifted by some integer vector
+s_t under one stream and not under the other, with E[(P/Q)^a] <= exp(a (a - 1) |s_t|^2 / (2 s^2))
+([CKS20] Proposition 5). On every path sum |s_t|^2 <= D^2, the bound above. So the products of
+(P/Q)^a exp(-a (a - 1) |s_t|^2 / (2 s^2)) over nights are a supermartingale from 1, and the Renyi
+divergence of order a of all nights is at most a D^2 / (2 s^2): rho-zCDP with s^2 = D^2 / (2 rho).
+The theorem of `gaussian_profile` holds as well: the factors w multiply along every path, of which
+at most D^2 entries move, and Gaussian noise composes as one mechanism of D^2 where shifts are
+chosen in view of what was shown, too ([ST22]).
+The l1 bound gives epsilon-DP with discrete Laplace noise in the same way.
+
+References:
+    [CKS20] Canonne, Kamath, Steinke. The discrete Gaussian for differential privacy. 2020.
+    [DMRST22] Denisov, McMahan, Rush, Smith, Thakurta. Improved differential privacy for SGD via
+        optimal private linear operators on adaptive streams. 2022.
+    [CGMRT23] Choquette-Choo, Ganesh, McKenna, McMahan, Rush, Thakurta, Xu. (Amplified) banded
+        matrix factorization: a unified approach to private training. 2023.
+    [ST22] Smith, Thakurta. Fully adaptive composition for Gaussian differential privacy. 2022.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushrank.privacy.accounting import rho_of
+from hushrank.privacy.noise import NoiseLaw, add_noise, gaussian_law, laplace_law
+from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.sensitivity import Sensitivity
+from hushrank.privacy.stream_encoder import Encoder, Floats, Terms, Workload, decoding, square_root
+from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
+
+MAX_ENCODED = 1 << 62  # beyond it an integer could overflow
+
+Counts = NDArray[np.int64]
+
+
+def stream_sensitivity(
+    night: Sensitivity, adjacency: Adjacency, terms: Terms, encoder: Encoder
+) -> Sensitivity:
+    """Sensitivity of C X, all nights of a stream together; the module derives it.
+
+    Args:
+        night: of one night's cells under `add-remove`, whatever the stream's adjacency is.
+        adjacency: the stream's.
+        terms: enforced on every person.
+        encoder: with at most `terms.gap` bands.
+
+    Returns:
+        l1 and squared l2 sensitivity, in units of 2^-20 and 2^-40 of a count.
+
+    Raises:
+        ValueError: the encoder has more bands than the gap has nights.
+    """
+    if encoder.bands > terms.gap:
+        raise ValueError(
+            f"the encoder has {encoder.bands} bands and the gap is {terms.gap} nights: bands of one"
+            " person's nights would overlap; take at most as many bands as the gap has nights"
+        )
+    norms, sides = encoder.norms(terms), 1 if adjacency is Adjacency.ADD_REMOVE else 2
+    return Sensitivity(sides * norms.l1 * night.l1, sides * norms.l2_squared * night.l2_squared)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Stream:
+    """How the nights of one stream are released and shown.
+
+    Attributes:
+        terms: T, k, b.
+        workload: what is shown.
+        encoder: C.
+        sensitivity: of C X.
+        law: of each entry of z_t; with `sensitivity` it makes the guarantee of all nights together.
+    """
+
+    terms: Terms
+    workload: Workload
+    encoder: Encoder
+    sensitivity: Sensitivity
+    law: NoiseLaw
+
+    @property
+    def kernel(self) -> Floats:
+        """First column of A C^-1, shape (T,): what is shown on night t is the sum of
+        kernel[i] y_{t-i}."""
+        return decoding(self.workload, self.encoder, self.terms.nights)
+
+    @property
+    def variances(self) -> Floats:
+        """Of one shown cell, night by night, shape (T,); those of two cells are independent."""
+        variances: Floats = self.law.variance * np.cumsum(self.kernel**2)
+        return variances
+
+    def covariance(self, first: int, second: int) -> float:
+        """Of one cell as it is shown on two nights; that of a night with itself is its variance.
+
+        Raises:
+            ValueError: a night is not one of the stream.
+        """
+        for night in (first, second):
+            self.terms.check_night(night)
+        shared, kernel = min(first, second) + 1, self.kernel
+        lag = abs(first - second)
+        return float(self.law.variance * (kernel[:shared] @ kernel[lag : lag + shared]))
+
+    def change_variance(self, first: int, second: int) -> float:
+        """Of the difference between a cell as shown on two nights, from the noise alone."""
+        both = self.covariance(first, first) + self.covariance(second, second)
+        return max(both - 2 * self.covariance(first, second), 0.0)
+
+
+def stream_of(
+    params: PrivacyParams,
+    night: Sensitivity,
+    terms: Terms,
+    workload: Workload,
+    bands: int | None = None,
+) -> Stream:
+    """The stream that gives the guarantee of `params` for all of its nights together.
+
+    Guarantee: rho-zCDP with `gaussian` noise, rho as stated or the largest for (epsilon, delta);
+    epsilon-DP with `laplace` noise, which takes no factorisation: one band.
+
+    Args:
+        params: unit `user`; their budget is that of the whole stream, their bounds those of one
+            night.
+        night: sensitivity of one night's cells under `add-remove`, which `params` must enforce.
+        terms: enforced on every person.
+        workload: what is shown.
+        bands: of the encoder; None: as many as the terms and the workload allow, 1 for `laplace`.
+
+    Raises:
+        ValueError: another unit than `user`, more bands than the gap, the window or the noise
+            allow, or a budget so small that the noise could overflow a count.
+    """
+    if params.unit is not Unit.USER:
+        raise ValueError(f"a stream protects a person on all nights: unit user, got {params.unit}")
+    laplace = params.noise is NoiseKind.LAPLACE
+    if bands is None:
+        bands = 1 if laplace else workload.most_bands(terms)
+    if laplace and bands > 1:
+        raise ValueError(f"noise laplace takes no factorisation: 1 band, got {bands!r}")
+    encoder = square_root(workload, bands)
+    sensitivity = stream_sensitivity(night, params.adjacency, terms, encoder)
+    if laplace:
+        law = laplace_law(sensitivity, params.epsilon)
+    else:
+        law = gaussian_law(sensitivity, rho_of(params, sensitivity.l2_squared))
+    return Stream(terms=terms, workload=workload, encoder=encoder, sensitivity=sensitivity, law=law)
+
+
+def encoded_night(encoder: Encoder, recent: Sequence[Counts]) -> Counts:
+    """Row t of C x: sum over i of c_i x_{t-i}. Confidential: no noise yet.
+
+    Args:
+        encoder: C.
+        recent: x_t, x_{t-1}, ..., the night itself first: as many nights as there are bands, or
+            all nights of a stream that is younger. All of one shape, entries >= 0.
+
+    Returns:
+        The shape of a night, in units of 2^-20.
+
+    Raises:
+        ValueError: no night, more nights than bands, shapes that differ, a negative count, or
+            counts so large that a sum could overflow.
+    """
+    if not 1 <= len(recent) <= encoder.bands:
+        raise ValueError(f"need 1 to {encoder.bands} nights, got {len(recent)}")
+    if len({counts.shape for counts in recent}) > 1:
+        raise ValueError("all nights of a stream must have the same cells")
+    largest = max((int(counts.max(initial=0)) for counts in recent), default=0)
+    if any(counts.min(initial=0) < 0 for counts in recent):
+        raise ValueError("counts must be >= 0: the sensitivity of a stream rests on it")
+    if largest * sum(encoder.coefficients) >= MAX_ENCODED:
+        raise ValueError("counts are too large to be encoded in 64 bits")
+    encoded = np.zeros(recent[0].shape, np.int64)
+    for coefficient, counts in zip(encoder.coefficients, recent, strict=False):
+        encoded += coefficient * counts
+    return encoded
+
+
+def released_night(stream: Stream, recent: Sequence[Counts], bits: RandomBits) -> Counts:
+    """y_t: the encoded night with fresh noise. To draw it twice is to release it twice.
+
+    Guarantee: with those of all other nights the one of `stream_of`, if every person's
+    participation was bounded by `stream.terms` and `bits.safe`.
+
+    Args:
+        stream: the terms and the law.
+        recent: as for `encoded_night`.
+        bits: `system_bits()` in a release.
+
+    Raises:
+        ValueError: as `encoded_night`.
+    """
+    return add_noise(encoded_night(stream.encoder, recent), stream.law, bits)
+
+
+def shown_night(stream: Stream, released: Counts) -> Floats:
+    """What is shown on the last of the released nights: row t of A C^-1 y, post-processing.
+
+    Args:
+        stream: the terms.
+        released: y_0 ... y_t, shape (t + 1, ...).
+
+    Returns:
+        Unbiased for row t of A x, in counts, in the shape of a night.
+
+    Raises:
+        ValueError: no night, or more than the stream has.
+    """
+    night = len(released) - 1
+    stream.terms.check_night(night)
+    weights = stream.kernel[night::-1]
+    shown: Floats = np.tensordot(weights, released, axes=1)
+    return shown
+
+
+def relative_error(workload: Workload, terms: Terms, bands: int) -> float:
+    """Root mean square over nights of the noise in a shown cell, at equal privacy.
+
+    In units of the noise that a single release of one night has under the same rho, which has
+    variance D^2 / (2 rho) with D the `l2` sensitivity of one night: composition is k = T, b = 1.
+
+    Raises:
+        ValueError: `bands` does not suit the workload or the gap.
+    """
+    encoder = square_root(workload, bands)
+    norm = stream_sensitivity(Sensitivity(1, 1), Adjacency.ADD_REMOVE, terms, encoder).l2_squared
+    squares = np.cumsum(decoding(workload, encoder, terms.nights) ** 2)
+    return math.sqrt(norm * float(squares.mean()))

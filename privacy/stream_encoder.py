@@ -1,0 +1,155 @@
+"""Which nights of a stream count, what is shown of them, and the matrix that spreads them.
+
+A and C are lower triangular Toeplitz matrices of T rows, given by their first columns: `Workload`
+and `Encoder`. `privacy.stream` says what they do and proves what they promise.
+
+References:
+    [FHU22] Fichtenberger, Henzinger, Upadhyay. Constant matters: fine-grained complexity of
+        differentially private continual observation. 2022.
+    [KL24] Kalinin, Lampert. Banded square root matrix factorization for differentially private
+        model training. 2024.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.signal import lfilter
+
+from hushrank.privacy.sensitivity import Sensitivity
+
+FRACTION_BITS = 20  # coefficients are multiples of 2^-20
+ONE = 1 << FRACTION_BITS
+MAX_NIGHTS = 1 << 15  # 90 years; a night's number fits into two bytes of a person's state
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Terms:
+    """When a person's rows count.
+
+    Attributes:
+        nights: T, the length of the stream, between 1 and 2^15.
+        participations: k, the most nights on which one person's rows count, >= 1.
+        gap: b, the least distance in nights between two of them, >= 1.
+
+    Raises:
+        ValueError: a field is out of range.
+    """
+
+    nights: int
+    participations: int
+    gap: int
+
+    def __post_init__(self) -> None:
+        if not 1 <= self.nights <= MAX_NIGHTS:
+            raise ValueError(f"nights must be between 1 and {MAX_NIGHTS}, got {self.nights!r}")
+        if self.participations < 1:
+            raise ValueError(f"participations must be >= 1, got {self.participations!r}")
+        if self.gap < 1:
+            raise ValueError(f"gap must be >= 1, got {self.gap!r}")
+
+    def check_night(self, night: int) -> None:
+        """Raise `ValueError` unless `night` is one of the stream's, counted from 0."""
+        if not 0 <= night < self.nights:
+            raise ValueError(f"night must be between 0 and {self.nights - 1}, got {night!r}")
+
+    @property
+    def earliest(self) -> range:
+        """The earliest nights on which one person can count, all that fit."""
+        return range(0, self.nights, self.gap)[: self.participations]
+
+
+@dataclass(frozen=True, slots=True)
+class Workload:
+    """What is shown each night: the sum of the cells of the last `window` nights.
+
+    Attributes:
+        window: W >= 1, 1 for the night alone; None: of all nights so far.
+
+    Raises:
+        ValueError: `window` is below 1.
+    """
+
+    window: int | None
+
+    def __post_init__(self) -> None:
+        if self.window is not None and self.window < 1:
+            raise ValueError(f"window must be >= 1 night, got {self.window!r}")
+
+    def column(self, nights: int) -> NDArray[np.int64]:
+        """First column of A: ones for as many nights as one night's rows are shown."""
+        ones = nights if self.window is None else min(self.window, nights)
+        return (np.arange(nights) < ones).astype(np.int64)
+
+    def most_bands(self, terms: Terms) -> int:
+        """The most bands that the square root may have: the guarantee needs bands <= gap, and from
+        the window on its coefficients turn negative."""
+        longest = terms.nights if self.window is None else min(self.window, terms.nights)
+        return min(terms.gap, longest)
+
+
+@dataclass(frozen=True, slots=True)
+class Encoder:
+    """First column of C, in multiples of 2^-20.
+
+    Attributes:
+        coefficients: integers >= 0, the first > 0; their norm, not that of what they were rounded
+            from, is what sensitivities are computed with.
+
+    Raises:
+        ValueError: there are none, one is negative, or the first is 0.
+    """
+
+    coefficients: tuple[int, ...]
+
+    def __post_init__(self) -> None:
+        if not self.coefficients or self.coefficients[0] < 1:
+            raise ValueError("an encoder needs a first coefficient above 0")
+        if min(self.coefficients) < 0:
+            raise ValueError(
+                f"coefficient {int(np.argmin(self.coefficients))} of the encoder is negative: for a"
+                " window, take at most as many bands as it has nights"
+            )
+
+    @property
+    def bands(self) -> int:
+        """How many nights a night's cells are in."""
+        return len(self.coefficients)
+
+    def norms(self, terms: Terms) -> Sensitivity:
+        """N1 and N of `privacy.stream`: how far the coefficients carry one person's nights."""
+        ends = [min(self.bands, terms.nights - night) for night in terms.earliest]
+        squares = [coefficient**2 for coefficient in self.coefficients]
+        return Sensitivity(
+            sum(sum(self.coefficients[:end]) for end in ends),
+            sum(sum(squares[:end]) for end in ends),
+        )
+
+
+def square_root(workload: Workload, bands: int) -> Encoder:
+    """The power-series square root of A's first column ([FHU22]), cut to `bands` ([KL24]), rounded.
+
+    c_0 = 1, c_i = (a_i - sum_{0 < j < i} c_j c_{i-j}) / 2, computed exactly: 4^i c_i are integers,
+    even from i = 1 on.
+
+    Raises:
+        ValueError: `bands` is below 1, or so large that a coefficient is negative.
+    """
+    if bands < 1:
+        raise ValueError(f"bands must be >= 1, got {bands!r}")
+    a, c = workload.column(bands).tolist(), [1]
+    for i in range(1, bands):
+        c.append(((a[i] << 2 * i) - sum(c[j] * c[i - j] for j in range(1, i))) // 2)
+    return Encoder(tuple((2 * c[i] * ONE + 4**i) // (2 * 4**i) for i in range(bands)))
+
+
+def decoding(workload: Workload, encoder: Encoder, nights: int) -> Floats:
+    """First column of A C^-1, shape (nights,): the power series of A's over that of C's."""
+    impulse = np.zeros(nights)
+    impulse[0] = 1.0
+    kernel: Floats = lfilter(workload.column(nights), encoder.coefficients, impulse)
+    return kernel

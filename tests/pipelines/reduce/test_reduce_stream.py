@@ -1,0 +1,214 @@
+"""A night of a stream counts the rows of those for whom it counts, however the input is split."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import shutil
+from pathlib import Path
+
+import apache_beam as beam
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hushrank.pipelines.engine.memory_plan import MemoryPlan
+from hushrank.pipelines.engine.options import pipeline_options
+from hushrank.pipelines.reduce import reduce
+from hushrank.pipelines.reduce.reduction_job import NightOfStream
+from hushrank.privacy.bits_used import BitsUsed, Purpose
+from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.randomness import BitSource
+from hushrank.privacy.stream_encoder import Terms
+from hushrank.transforms.common.schema import InputError
+from hushrank.transforms.streams.people_files import open_people
+from tests.pipelines.reduce.test_reduce_comparisons import N_ITEMS, a_job, write
+
+TERMS = Terms(nights=7, participations=2, gap=2)
+STREAM_KEY = SecretKey(bytes(range(32, 64)), BitSource.SEEDED)
+PEOPLE, ROWS = 120, 260
+ALL = 10_000  # rows of one person that count: all, so that counts do not depend on the key
+
+
+def a_night(night: int, rows: int = ROWS) -> pa.Table:
+    rng = np.random.default_rng(night)
+    a = rng.integers(0, N_ITEMS, rows)
+    b = (a + rng.integers(1, N_ITEMS, rows)) % N_ITEMS
+    return pa.table(
+        {
+            "who": rng.integers(0, PEOPLE, rows) ** 2 // PEOPLE,
+            "a": a,
+            "b": b,
+            "y": rng.choice([-1, 1], rows).astype(np.int8),
+            "id": np.arange(rows),
+        }
+    )
+
+
+def expected_wins(nights: list[pa.Table], terms: Terms = TERMS) -> list[np.ndarray]:
+    """Twice the wins of each night (half a win is 1), one person at a time."""
+    state: dict[int, tuple[int, int]] = {}
+    found = []
+    for night, log in enumerate(nights):
+        columns = [log[name].to_numpy() for name in ("who", "a", "b", "y")]
+        counted = set()
+        for person in set(columns[0].tolist()):
+            last, times = state.get(person, (-terms.gap, 0))
+            if night - last >= terms.gap and times < terms.participations:
+                counted.add(person)
+                state[person] = (night, times + 1)
+        who, a, b, y = columns
+        winners = np.where(y > 0, a, b)[np.isin(who, sorted(counted))]
+        found.append(2 * np.bincount(winners, minlength=N_ITEMS))
+    return found
+
+
+def a_night_job(folder: Path, work: Path, stream: Path, night: int, **changes):
+    before = changes.pop("before", None)
+    job = a_job(folder, work, **{"max_contributions": ALL, **changes})
+    of_stream = NightOfStream(
+        stream="s", folder=str(stream), key=STREAM_KEY, terms=TERMS, night=night, before=before
+    )
+    key = SecretKey(bytes([night]) * 32, BitSource.SEEDED)  # each night's own
+    return dataclasses.replace(job, stream=of_stream, key=key)
+
+
+def wins(folder, work, stream, night, **changes) -> np.ndarray:
+    reduce.run(a_night_job(folder, work, stream, night, **changes))
+    return np.load(work / "exact.npz")["counts"]
+
+
+def state_of(stream: Path, night: int) -> list[list[int]]:
+    people = open_people(str(stream), "s", night).partition(0, 0)
+    return [column.tolist() for column in people.columns]
+
+
+def test_nights_count_those_whose_night_counts(tmp_path):
+    nights = [a_night(night) for night in range(4)]
+    expected = expected_wins(nights)
+    assert sum(map(sum, expected[:2])) < 2 * 2 * ROWS  # some are left out
+    for night, log in enumerate(nights):
+        write(log, tmp_path / f"{night}", 2, 90, night)
+        found = wins(tmp_path / f"{night}", tmp_path / f"w{night}", tmp_path / "s", night)
+        np.testing.assert_array_equal(found, expected[night])
+    tally = json.loads((tmp_path / "w1" / "diagnostics.json").read_text())
+    assert tally["rows_with_owner"] == ROWS
+    assert tally["rows_kept"] == ROWS - tally["rows_of_nights_that_do_not_count"]
+    assert expected[1].sum() == 2 * tally["rows_kept"]
+
+
+@pytest.mark.parametrize("setting", ["partitions", "crowded", "machines"])
+def test_counts_and_people_are_the_same_however_rows_are_divided(tmp_path, setting, monkeypatch):
+    nights = [a_night(night) for night in range(3)]
+    for night, log in enumerate(nights):
+        write(log, tmp_path / f"{night}", 3, 40, night)
+    plain = [
+        wins(tmp_path / f"{night}", tmp_path / f"p{night}", tmp_path / "plain", night)
+        for night in range(3)
+    ]
+    shuffle = "hushrank.transforms.comparisons.shuffle"
+    for night in range(3):
+        if setting == "crowded":
+            plan = MemoryPlan(waiting_bytes=1 << 20, rows_at_once=9)
+            monkeypatch.setattr(MemoryPlan, "of", lambda _, plan=plan: plan)
+        if setting != "crowded":  # other partitions every night
+            monkeypatch.setattr(f"{shuffle}.BUCKET_ROWS", [40, 10, 200][night])
+            monkeypatch.setattr(f"{shuffle}.MAX_LOCAL_PARTITION_BITS", [3, 2, 1][night])
+        job = a_night_job(tmp_path / f"{night}", tmp_path / f"w{night}", tmp_path / "s", night)
+        if setting == "machines":  # whose workers share no file but the stream's
+            with beam.Pipeline(options=pipeline_options()) as pipeline:
+                reduce.build(pipeline, job)
+            kind = reduce.kind_of(job)
+            kind.check(sum(split.rows for split in kind.splits()))
+        else:
+            reduce.run(job)
+        found = np.load(tmp_path / f"w{night}" / "exact.npz")["counts"]
+        np.testing.assert_array_equal(found, plain[night])
+        assert state_of(tmp_path / "s", night) == state_of(tmp_path / "plain", night)
+
+
+def test_a_night_that_is_repeated_gives_the_same(tmp_path):
+    """As after a crash: the night before is there until the next one is released."""
+    for night in range(2):
+        write(a_night(night), tmp_path / f"{night}", 1, 400, 0)
+        found = [
+            wins(tmp_path / f"{night}", tmp_path / f"w{night}{time}", tmp_path / "s", night)
+            for time in range(2)
+        ]
+        np.testing.assert_array_equal(*found)
+
+
+def test_a_killed_night_leaves_the_night_before(tmp_path, monkeypatch):
+    for night in range(2):
+        write(a_night(night), tmp_path / f"{night}", 1, 400, 0)
+    wins(tmp_path / "0", tmp_path / "w0", tmp_path / "s", 0)
+    before = state_of(tmp_path / "s", 0)
+    finish = "hushrank.pipelines.reduce.night_people.finish_people"
+    with monkeypatch.context() as killed:
+        killed.setattr(finish, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        with pytest.raises(KeyboardInterrupt):
+            wins(tmp_path / "1", tmp_path / "w1", tmp_path / "s", 1)
+    assert state_of(tmp_path / "s", 0) == before
+    with pytest.raises(InputError, match="never finished"):
+        wins(tmp_path / "1", tmp_path / "w2", tmp_path / "s", 2)
+    expected = expected_wins([a_night(0), a_night(1)])
+    again = wins(tmp_path / "1", tmp_path / "w1", tmp_path / "s", 1)
+    np.testing.assert_array_equal(again, expected[1])
+
+
+def test_a_night_before_whose_people_are_missing_or_others_is_refused(tmp_path):
+    write(a_night(0), tmp_path / "0", 1, 400, 0)
+    with pytest.raises(InputError, match="the first one first"):
+        wins(tmp_path / "0", tmp_path / "w", tmp_path / "s", 3)
+    wins(tmp_path / "0", tmp_path / "w", tmp_path / "s", 0)
+    digest = open_people(str(tmp_path / "s"), "s", 0).digest
+    with pytest.raises(InputError, match="older copy"):
+        wins(tmp_path / "0", tmp_path / "w", tmp_path / "s", 1, before="0" * 64)
+    wins(tmp_path / "0", tmp_path / "w", tmp_path / "s", 1, before=digest)
+    with pytest.raises(ValueError, match="night must be between 0 and 6, got 7"):
+        a_night_job(tmp_path / "0", tmp_path / "w", tmp_path / "s", 7)
+
+
+def test_one_person_with_too_many_rows_is_bounded_on_a_night_that_counts(tmp_path):
+    log = a_night(0).set_column(0, "who", pa.array(np.zeros(ROWS, np.int64)))
+    write(log, tmp_path / "0", 1, 400, 0)
+    counts = [
+        wins(tmp_path / "0", tmp_path / f"w{night}", tmp_path / "s", night, max_contributions=5)
+        for night in range(5)
+    ]
+    assert [int(each.sum()) for each in counts] == [10, 0, 10, 0, 0]
+
+
+def test_events_of_people_who_do_not_count_are_merged_and_left_out(tmp_path):
+    log = pa.concat_tables([a_night(0)] * 2)  # every row twice, with its event
+    write(log, tmp_path / "0", 1, 400, 0)
+    first, second = (
+        wins(tmp_path / "0", tmp_path / f"w{night}", tmp_path / "s", night, event="id")
+        for night in range(2)
+    )
+    np.testing.assert_array_equal(first, expected_wins([a_night(0)])[0])
+    assert second.sum() == 0
+
+
+def test_bits_of_both_keys_are_told_and_streams_are_of_people(tmp_path):
+    write(a_night(0), tmp_path / "0", 1, 400, 0)
+    job = a_night_job(tmp_path / "0", tmp_path / "w", tmp_path / "s", 0)
+    safe = dataclasses.replace(job, key=SecretKey(bytes(32), BitSource.SYSTEM))
+    both = [BitSource.SYSTEM, BitSource.SEEDED]
+    assert safe.bits == BitsUsed.of(Purpose.ROW_CHOICE, both)
+    assert not safe.bits.safe
+    with pytest.raises(ValueError, match="unit: user"):
+        dataclasses.replace(job, bounds=dataclasses.replace(job.bounds, max_contributions=None))
+
+
+def test_a_state_folder_that_is_copied_back_is_refused(tmp_path):
+    write(a_night(0), tmp_path / "0", 1, 400, 0)
+    wins(tmp_path / "0", tmp_path / "w", tmp_path / "s", 0)
+    people = tmp_path / "s" / "people"
+    wins(tmp_path / "0", tmp_path / "w", tmp_path / "s", 1)
+    shutil.rmtree(people / "00001")
+    shutil.copytree(people / "00000", people / "00001")
+    with pytest.raises(InputError, match="older copy"):
+        wins(tmp_path / "0", tmp_path / "w", tmp_path / "s", 2)
+    assert pq.read_table(tmp_path / "0" / "0.parquet").num_rows == ROWS  # the input is untouched

@@ -1,0 +1,93 @@
+"""Exact counts wait as long as a band needs them; the folder of a stream is the stream's alone."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hushrank.privacy.randomness import BitSource, seeded_bits, system_bits
+from hushrank.transforms.common.schema import InputError
+from hushrank.transforms.streams.cell_files import forget_cells, keep_cells, recent_cells
+from hushrank.transforms.streams.participation import People
+from hushrank.transforms.streams.people_files import finish_people, write_shard
+from hushrank.transforms.streams.stream_folder import begin, end, stream_key
+
+STREAM = "a stream"
+
+
+def cells(night: int) -> np.ndarray:
+    return np.arange(6).reshape(2, 3) + 10 * night
+
+
+def nights_kept(folder) -> list[str]:
+    return sorted(path.name for path in (folder / "cells").iterdir())
+
+
+@pytest.mark.parametrize("bands", [1, 2, 4])
+def test_as_many_nights_as_bands_are_found_and_the_others_are_gone(tmp_path, bands):
+    folder = str(tmp_path)
+    for night in range(7):
+        keep_cells(folder, STREAM, night, cells(night))
+        found = recent_cells(folder, STREAM, night, bands)
+        expected = [cells(each) for each in range(night, max(-1, night - bands), -1)]
+        assert len(found) == len(expected) == min(bands, night + 1)
+        assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
+        for _ in range(2):  # again after a crash
+            forget_cells(folder, night, bands)
+            left = [f"{each:05d}.npz" for each in range(max(0, night - bands + 2), night + 1)]
+            assert nights_kept(tmp_path) == left
+
+
+def test_a_night_that_is_repeated_before_its_noise_overwrites(tmp_path):
+    for counts in (cells(3), cells(4)):
+        keep_cells(str(tmp_path), STREAM, 0, counts)
+    (found,) = recent_cells(str(tmp_path), STREAM, 0, 3)
+    assert np.array_equal(found, cells(4))
+
+
+def test_missing_nights_and_those_of_others_are_refused(tmp_path):
+    folder = str(tmp_path)
+    keep_cells(folder, STREAM, 2, cells(2))
+    with pytest.raises(InputError, match="counts of night 1 are part"):
+        recent_cells(folder, STREAM, 2, 2)
+    with pytest.raises(InputError, match="another stream"):
+        recent_cells(folder, "another", 2, 1)
+    (tmp_path / "cells" / "00001.npz").write_bytes((tmp_path / "cells/00002.npz").read_bytes())
+    with pytest.raises(InputError, match="another night"):
+        recent_cells(folder, STREAM, 2, 2)
+
+
+def test_the_key_is_drawn_once_and_is_the_streams(tmp_path):
+    folder = str(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        stream_key(folder, STREAM)
+    key = begin(folder, STREAM, system_bits())
+    assert key.source is BitSource.SYSTEM
+    assert begin(folder, STREAM, system_bits()) == stream_key(folder, STREAM) == key
+    assert key.value.hex() not in repr(key)
+    for call in (lambda: begin(folder, "another", system_bits()), lambda: stream_key(folder, "x")):
+        with pytest.raises(InputError, match="another stream"):
+            call()
+    other = begin(str(tmp_path / "other"), STREAM, seeded_bits(1))
+    assert other.source is BitSource.SEEDED
+    assert (tmp_path / "key.json").stat().st_mode & 0o077 == 0
+
+
+def test_a_lost_key_is_not_drawn_again_once_people_counted(tmp_path):
+    folder = str(tmp_path)
+    begin(folder, STREAM, system_bits())
+    write_shard(folder, 0, 0, 0, People.nobody())
+    finish_people(folder, STREAM, 0, 0, "")
+    (tmp_path / "key.json").unlink()
+    with pytest.raises(InputError, match="nobody knows who they are"):
+        begin(folder, STREAM, system_bits())
+
+
+def test_the_end_of_a_stream_leaves_nothing(tmp_path):
+    folder = str(tmp_path)
+    begin(folder, STREAM, system_bits())
+    keep_cells(folder, STREAM, 0, cells(0))
+    write_shard(folder, 0, 0, 0, People.nobody())
+    for _ in range(2):
+        end(folder)
+        assert not [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -1,0 +1,164 @@
+"""People are found again as they were written, and nobody else's, older or damaged ones are."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import shutil
+
+import numpy as np
+import pytest
+
+from hushrank.transforms.common.schema import InputError
+from hushrank.transforms.streams.participation import People
+from hushrank.transforms.streams.people_files import (
+    MANIFEST,
+    PeopleOfNight,
+    carry_people,
+    edges_of,
+    finish_people,
+    forget_people,
+    open_people,
+    people_folder,
+    write_shard,
+)
+
+STREAM = "a stream"
+
+
+def some_people(count: int = 500, seed: int = 0) -> People:
+    rng = np.random.default_rng(seed)
+    first = np.sort(rng.integers(0, 2**64, count, dtype=np.uint64))
+    first[0], first[-1] = 0, 2**64 - 1
+    second = rng.integers(0, 2**64, count, dtype=np.uint64)
+    last, times = rng.integers(0, 90, count), rng.integers(1, 12, count)
+    return People(first, second, last.astype(np.uint16), times.astype(np.uint16))
+
+
+def same(one: People, other: People) -> bool:
+    pairs = zip(one.columns, other.columns, strict=True)
+    return all(np.array_equal(a, b) and a.dtype == b.dtype for a, b in pairs)
+
+
+def written(folder, people: People, night=0, bits=2, before="") -> PeopleOfNight:
+    for number in range(1 << bits):
+        edges = edges_of(people, number, bits, bits)
+        write_shard(str(folder), night, number, bits, people.between(*edges))
+    return finish_people(str(folder), STREAM, night, bits, before)
+
+
+@pytest.mark.parametrize("bits", [0, 1, 3])
+def test_people_are_found_again_however_partitions_are_cut(tmp_path, bits):
+    people = some_people()
+    found = written(tmp_path, people, bits=bits)
+    assert found.n_people == len(people)
+    assert found == open_people(str(tmp_path), STREAM, 0, found.digest)
+    for wanted in (0, 1, 2, 3, 5):
+        parts = [found.partition(number, wanted) for number in range(1 << wanted)]
+        assert same(People.concatenate(parts), people)
+        for number, part in enumerate(parts):
+            if wanted:
+                assert set((part.first >> np.uint64(64 - wanted)).tolist()) <= {number}
+
+
+def test_edges_cut_a_partition_into_its_buckets():
+    people = some_people()
+    for number in range(4):
+        edges = edges_of(people, number, 2, 5)
+        assert len(edges) == 9
+        for bucket, (start, end) in enumerate(itertools.pairwise(edges)):
+            leading = people.first[start:end] >> np.uint64(59)
+            assert set(leading.tolist()) <= {number * 8 + bucket}
+        assert edges[-1] - edges[0] == np.sum(people.first >> np.uint64(62) == number)
+
+
+def test_nobody_counted_before_the_first_night(tmp_path):
+    found = open_people(str(tmp_path), STREAM, -1)
+    assert len(found.partition(3, 2)) == found.n_people == 0
+    assert found.digest == ""
+
+
+def test_a_night_without_rows_hands_people_on(tmp_path):
+    first = written(tmp_path, some_people())
+    second = carry_people(str(tmp_path), STREAM, 1, first.digest)
+    assert same(second.partition(0, 0), some_people())
+    assert second.digest != first.digest
+    none = carry_people(str(tmp_path / "other"), STREAM, 0)
+    assert none.n_people == 0
+    assert len(none.partition(0, 0)) == 0
+
+
+def test_people_of_nights_before_are_forgotten(tmp_path):
+    before = ""
+    for night in range(3):
+        before = written(tmp_path, some_people(seed=night), night, before=before).digest
+    for _ in range(2):  # again after a crash
+        forget_people(str(tmp_path), 2)
+        assert [path.name for path in (tmp_path / "people").iterdir()] == ["00002"]
+    open_people(str(tmp_path), STREAM, 2)
+
+
+def test_another_streams_people_are_refused(tmp_path):
+    written(tmp_path, some_people())
+    with pytest.raises(InputError, match="belongs to another stream"):
+        open_people(str(tmp_path), "another", 0)
+
+
+def test_a_night_that_was_never_finished_is_refused(tmp_path):
+    with pytest.raises(InputError, match="the first one first; nothing was spent"):
+        open_people(str(tmp_path), STREAM, 3)
+    write_shard(str(tmp_path), 0, 0, 1, some_people())
+    with pytest.raises(InputError, match="are missing: run the night again"):
+        finish_people(str(tmp_path), STREAM, 0, 1, "")
+    with pytest.raises(InputError, match="never finished"):
+        open_people(str(tmp_path), STREAM, 0)
+
+
+def test_an_older_copy_is_refused(tmp_path):
+    first = written(tmp_path, some_people())
+    second = written(tmp_path, some_people(seed=1), 1, before=first.digest)
+    folders = [people_folder(str(tmp_path), night) for night in (0, 1)]
+    shutil.rmtree(folders[1])
+    shutil.copytree(folders[0], folders[1])  # the backup of the night before
+    with pytest.raises(InputError, match="older copy"):
+        open_people(str(tmp_path), STREAM, 1)
+    other = written(tmp_path, some_people(seed=2), 1, before=first.digest)
+    assert other.digest != second.digest
+    with pytest.raises(InputError, match="older copy"):
+        open_people(str(tmp_path), STREAM, 1, second.digest)
+
+
+@pytest.mark.parametrize("damage", ["older", "cut", "missing"])
+def test_a_shard_that_the_stream_did_not_write_is_refused(tmp_path, damage):
+    found = written(tmp_path, some_people())
+    shard = tmp_path / "people" / "00000" / "2-00001.parquet"
+    if damage == "missing":
+        shard.unlink()
+    elif damage == "cut":
+        shard.write_bytes(shard.read_bytes()[:-1])
+    else:
+        shutil.copy(shard.with_name("2-00002.parquet"), shard)
+    assert len(found.partition(0, 2))  # others are as they were
+    with pytest.raises(InputError, match="is not what this stream wrote"):
+        found.partition(1, 2)
+
+
+def test_the_manifest_says_which_night_came_before(tmp_path):
+    first = written(tmp_path, some_people())
+    written(tmp_path, some_people(seed=1), 1, before=first.digest)
+    manifest = json.loads((tmp_path / "people" / "00001" / MANIFEST).read_text())
+    assert manifest["before"] == first.digest
+
+
+def test_files_are_their_owners_alone(tmp_path):
+    written(tmp_path, some_people())
+    for path in (tmp_path / "people").rglob("*"):
+        assert path.stat().st_mode & 0o077 == 0
+
+
+def test_bytes_of_a_person(tmp_path):
+    """Of many people: 8 for the second word, 5 to 6 for the first, 2 for the nights."""
+    people = some_people(100_000)
+    written(tmp_path, people, bits=0)
+    size = (tmp_path / "people" / "00000" / "0-00000.parquet").stat().st_size
+    assert size / len(people) < 16.5

@@ -1,0 +1,126 @@
+"""What was drawn for each night of a stream: once, in order, and for good.
+
+A night's noise is drawn in `draw_night` and nowhere else. Whatever is stored first is the release:
+to ask again, after a crash or beside another run, gives what is stored. A draw that was not stored
+was never shown. So no night has two noises, which would be two releases.
+"""
+
+from __future__ import annotations
+
+import io
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.stream import Stream, released_night, shown_night
+from hushrank.transforms.common.schema import InputError
+from hushrank.transforms.storage.write import npz_bytes, read_whole, write_once
+from hushrank.transforms.streams.cell_files import recent_cells
+from hushrank.transforms.streams.people_files import open_people
+from hushrank.transforms.streams.stream_folder import RELEASED, check_stream, night_name
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Drawn:
+    """One night's release.
+
+    Attributes:
+        released: y_t, in units of 2^-20 of a count.
+        people: digest of the people of the night, which the next night needs.
+        scale: of the noise that was drawn.
+    """
+
+    released: NDArray[np.int64]
+    people: str
+    scale: float
+
+
+def draw_night(folder: str, name: str, night: int, stream: Stream, bits: RandomBits) -> Drawn:
+    """Draw the noise of a night and store the sum; where that was done before, what was stored.
+
+    The night's people and counts are kept already. Nothing may be shown that this did not return.
+
+    Args:
+        folder: of the stream.
+        name: of the stream and all of its terms.
+        night: from 0.
+        stream: the terms and the law.
+        bits: `system_bits()` in a release.
+
+    Raises:
+        InputError: the night before was not drawn, or this night's people or counts are missing.
+        ValueError: the night is not one of the stream.
+        OSError: it cannot be stored; then nothing was released.
+    """
+    stream.terms.check_night(night)
+    if night and drawn_night(folder, name, night - 1, stream) is None:
+        raise InputError(
+            f"night {night} of a stream cannot be drawn before night {night - 1}: run the nights in"
+            " order, those without answers too; nothing was released."
+        )
+    found = drawn_night(folder, name, night, stream)
+    if found is not None:
+        return found
+    people = open_people(folder, name, night).digest
+    recent = recent_cells(folder, name, night, stream.encoder.bands)
+    content = npz_bytes(
+        stream=np.array(name),
+        night=np.array(night),
+        people=np.array(people),
+        scale=np.array(stream.law.scale),
+        coefficients=np.array(stream.encoder.coefficients),
+        released=released_night(stream, recent, bits),
+    )
+    path = _path(folder, night)
+    return _read(path, write_once(path, content), name, night, stream)
+
+
+def drawn_night(folder: str, name: str, night: int, stream: Stream) -> Drawn | None:
+    """What was drawn for a night; None: nothing yet.
+
+    Raises:
+        InputError: it was drawn for another stream, another night or under other terms.
+    """
+    path = _path(folder, night)
+    try:
+        content = read_whole(path)
+    except FileNotFoundError:
+        return None
+    return _read(path, content, name, night, stream)
+
+
+def shown_cells(folder: str, name: str, night: int, stream: Stream) -> NDArray[np.float64]:
+    """What is shown on a night that was drawn, from it and all nights before it.
+
+    Raises:
+        InputError: one of the nights was not drawn, or belongs to something else.
+    """
+    nights = []
+    for each in range(night + 1):
+        drawn = drawn_night(folder, name, each, stream)
+        if drawn is None:
+            raise InputError(
+                f"{_path(folder, each)} is missing: what is shown on night {night} is made of all"
+                " nights before it. Restore it."
+            )
+        nights.append(drawn.released)
+    return shown_night(stream, np.stack(nights))
+
+
+def _path(folder: str, night: int) -> str:
+    return f"{folder}/{RELEASED}/{night_name(night)}.npz"
+
+
+def _read(path: str, content: bytes, name: str, night: int, stream: Stream) -> Drawn:
+    with np.load(io.BytesIO(content)) as arrays:
+        check_stream(path, str(arrays["stream"]), name)
+        same = tuple(arrays["coefficients"].tolist()) == stream.encoder.coefficients
+        scale = float(arrays["scale"])
+        if int(arrays["night"]) != night or not same or scale != stream.law.scale:
+            raise InputError(
+                f"{path}: was drawn for another night or under other terms. Restore the file of"
+                f" night {night}, or run the version that drew it."
+            )
+        return Drawn(arrays["released"], str(arrays["people"]), scale)

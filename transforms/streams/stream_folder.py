@@ -1,0 +1,127 @@
+"""The confidential folder of one stream: its key, and what it keeps of each night.
+
+    key.json              the key of people's pseudonyms, drawn when the stream begins
+    people/00041/         who counted up to night 41 (`transforms.streams.people_files`)
+    cells/00041.npz       exact counts of night 41 (`transforms.streams.cell_files`)
+    released/00041.npz    what was drawn for night 41 (`transforms.streams.released_files`)
+
+Everything is written whole, and a night's files are deleted only once a later night has taken their
+place, so a run that dies at any point is repeated from the night before.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.randomness import BitSource, RandomBits
+from hushrank.transforms.common.schema import InputError
+from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
+from hushrank.transforms.storage.write import read_whole, write_whole
+
+KEY_FILE, PEOPLE, CELLS, RELEASED = "key.json", "people", "cells", "released"
+
+
+def night_name(night: int) -> str:
+    """As files and folders have it, so that names are in the order of nights."""
+    return f"{night:05d}"
+
+
+def begin(folder: str, stream: str, bits: RandomBits) -> SecretKey:
+    """The key of a stream, drawn now unless it was drawn before.
+
+    Args:
+        folder: confidential, of this stream alone.
+        stream: what names the stream and all of its terms.
+        bits: `system_bits()` for a release.
+
+    Raises:
+        InputError: the folder is another stream's.
+    """
+    try:
+        return stream_key(folder, stream)
+    except FileNotFoundError:
+        if next(_nights(folder, PEOPLE), None) is not None:
+            raise InputError(
+                f"{folder}/{KEY_FILE} is missing, and people of this stream have counted already:"
+                " without it nobody knows who they are. Restore it, or start a new stream."
+            ) from None
+    key = SecretKey.draw(bits)
+    content = {"stream": stream, "key": key.value.hex(), "source": str(key.source)}
+    write_whole(f"{folder}/{KEY_FILE}", json.dumps(content).encode())
+    return key
+
+
+def stream_key(folder: str, stream: str) -> SecretKey:
+    """The key of a stream that has begun.
+
+    Raises:
+        FileNotFoundError: it has not.
+        InputError: the folder is another stream's.
+    """
+    content = json.loads(read_whole(f"{folder}/{KEY_FILE}"))
+    check_stream(f"{folder}/{KEY_FILE}", content["stream"], stream)
+    return SecretKey(bytes.fromhex(content["key"]), BitSource(content["source"]))
+
+
+def check_stream(path: str, found: str, stream: str) -> None:
+    """Raise `InputError` unless what is at `path` belongs to `stream`."""
+    if found != stream:
+        raise InputError(
+            f"{path}: belongs to another stream. A stream has a folder of its own, and changing any"
+            " of its terms makes another stream: name a new folder, or restore the terms."
+        )
+
+
+def delete_nights(folder: str, kind: str, until: int) -> None:
+    """Delete what is kept in `kind` of every night up to `until`; to repeat it does no harm."""
+    for night, path in list(_nights(folder, kind)):
+        if night <= until:
+            _delete(path)
+
+
+def delete_counting(folder: str, night: int) -> None:
+    """Delete what an earlier attempt at a night has kept, so that no half of it is taken for a new
+    one's. Counts go first: without them nothing can be drawn."""
+    for kind in (CELLS, PEOPLE):
+        for each, path in list(_nights(folder, kind)):
+            if each == night:
+                _delete(path)
+
+
+def end(folder: str) -> None:
+    """Delete everything exact that a stream has kept, its key last. To repeat it does no harm.
+
+    What was drawn stays: it is private, and later nights are no part of it any more.
+    """
+    for kind in (CELLS, PEOPLE):
+        for _, path in list(_nights(folder, kind)):
+            _delete(path)
+    _delete(f"{folder}/{KEY_FILE}")
+
+
+def _nights(folder: str, kind: str) -> Iterator[tuple[int, str]]:
+    """Nights of which something is kept, and where; half-written files are nobody's."""
+    parent = f"{folder}/{kind}"
+    if is_cloud(parent):
+        place = CloudPath.parse(parent)
+        for found in place.objects():
+            name = found.path.key[len(place.key) + 1 :]
+            yield int(name.partition("/")[0].partition(".")[0]), str(found.path)
+        return
+    if Path(parent).is_dir():
+        for path in sorted(Path(parent).iterdir()):
+            if not path.name.startswith("."):
+                yield int(path.name.partition(".")[0]), str(path)
+
+
+def _delete(path: str) -> None:
+    if is_cloud(path):
+        CloudPath.parse(path).delete()
+    elif Path(path).is_dir():
+        shutil.rmtree(path)
+    else:
+        Path(path).unlink(missing_ok=True)
