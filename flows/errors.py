@@ -64,6 +64,12 @@ class DrawError(HushrankError):
     """The mechanism failed, and the ledger counts that. Trying again pays again."""
 
 
+class LookStopped(HushrankError):  # noqa: N818 - that it stopped is a right outcome
+    """A noisy look at the rows says that they do not fit. It is paid for, and the rest is not."""
+
+    exit_code = 4
+
+
 class EstimateError(HushrankError):
     """What was drawn cannot be ranked. It is paid for and kept, and nothing was published."""
 

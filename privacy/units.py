@@ -43,6 +43,8 @@ class PrivacyParams:
         max_contributions: L, the rows kept of one user; 1 for unit `comparison`.
         per_item_cap: c, the most kept rows of one user in which the same item occurs; None: no cap.
         distinct_pairs: each user's kept rows are on distinct pairs of items.
+        look: epsilon that a noisy look at the rows takes beside all that (`privacy.look`); 0: there
+            is no look. `epsilon` is what is left for the rest.
 
     Raises:
         ValueError: a field breaks one of these rules; the text names field, rule and value.
@@ -57,6 +59,7 @@ class PrivacyParams:
     max_contributions: int = 1
     per_item_cap: int | None = None
     distinct_pairs: bool = False
+    look: float = 0.0
 
     def __post_init__(self) -> None:
         if self.unit is Unit.LOCAL:
@@ -67,6 +70,8 @@ class PrivacyParams:
             raise ValueError(f"delta must be at least 0 and below 1, got {self.delta!r}")
         if self.max_contributions < 1:
             raise ValueError(f"max_contributions must be >= 1, got {self.max_contributions!r}")
+        if not 0 <= self.look < math.inf:
+            raise ValueError(f"look must be finite and >= 0, got {self.look!r}")
         self._check_noise()
         self._check_bounds()
 

@@ -12,6 +12,7 @@ from typing import Literal
 
 import typer
 
+from hushrank.flows.guarantee.look import LookRecord
 from hushrank.flows.guarantee.record import Extended, Record
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.history import HistoryRow
@@ -181,6 +182,7 @@ class RunDocument(Document):
         ranking: every item, the best first.
         top_k: the best items, if the job asked for them; else null.
         warnings: what a reader of the ranking must know.
+        look: what a noisy look at the rows saw before the rest was drawn; null: there was none.
         folder: folder of the release.
         report: the report in that folder.
         release_file: the `release.json` in that folder.
@@ -196,6 +198,7 @@ class RunDocument(Document):
     ranking: tuple[PlacedItem, ...]
     top_k: tuple[str, ...] | None
     warnings: tuple[str, ...]
+    look: LookRecord | None
     folder: str
     report: str
     release_file: str
@@ -215,6 +218,7 @@ def run_document(outcome: Outcome) -> RunDocument:
         ranking=tuple(PlacedItem(place=place, **line.model_dump()) for place, line in lines),
         top_k=release.top_k,
         warnings=release.warnings,
+        look=release.look,
         folder=str(folder),
         report=str(folder / REPORT),
         release_file=str(folder / RELEASE),

@@ -40,7 +40,7 @@ def forecast(config: ConfigPath, as_json: AsJson = False) -> None:
     checked = survey.config
     ledger = ledger_of(checked)
     balance = ledger.balance()
-    spend = survey.mechanism.spend
+    spend = survey.calibrated.spend
     due = 0
     if checked.nightly:
         due = len(due_nights(checked, checked.schedule.last_night(now)))

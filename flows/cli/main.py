@@ -290,7 +290,9 @@ def options(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point. Exit codes: 0 ok, 2 bad configuration or input, 3 budget refused, 1 other."""
+    """Entry point. Exit codes: 0 ok, 2 bad configuration or input, 3 budget refused, 4 stopped by a
+    look at the rows, 1 other.
+    """
     print_everywhere()
     stop_as_ctrl_c()
     words = list(sys.argv[1:] if arguments is None else arguments)

@@ -20,11 +20,12 @@ from hushrank.flows.config.section import (
     Section,
     Text,
 )
+from hushrank.privacy.look import MOST_SHARE, with_look
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.common.epsilons import AnswerBudget, EpsilonSource
 from hushrank.transforms.common.randomisation import RankingMechanism
 
-_CENTRAL_KEYS = ("delta", "rho", "noise", "per_item_cap", "distinct_pairs", "public_graph")
+_CENTRAL_KEYS = ("delta", "rho", "noise", "per_item_cap", "distinct_pairs", "public_graph", "look")
 _LOCAL_KEYS = ("budget", "epsilon_range", "epsilon_table", "already_private")
 _NO_RANGE = (
     "missing; epsilons that come with the answers need public bounds, and rows outside are set"
@@ -84,6 +85,11 @@ class PrivacyConfig(Section):
             `perturbed-mle`, `noisy-objective` and `noisy-pairs`; needs ties `split` or `random`,
             `replace-one` and no event column.
         public_graph_statement: why that is so, in the operator's words; the release quotes it.
+        look: the share of `epsilon` that pays for a noisy look at the rows, for input kind
+            `comparisons` and not with `rho`: how many people's rows (under unit `comparison`: how
+            many rows) fit the columns, items and words of this file. Where it is near certain that
+            fewer than half do, the run stops there and the rest is given back. Without this key
+            there is no look.
         budget: of unit `local`: `per_comparison`, epsilon is for each answer; `per_user`, it is
             divided by the number of the person's answers.
         epsilon_range: of unit `local`: public bounds of epsilons that come with the answers; rows
@@ -111,6 +117,8 @@ class PrivacyConfig(Section):
     public_graph_statement: Text | None = Field(
         default=None, examples=["everybody answered about all pairs"]
     )
+
+    look: float | None = Field(default=None, gt=0, le=MOST_SHARE, examples=["0.02"])
 
     budget: Annotated[Budget, Field(strict=False)] = Budget.PER_COMPARISON
     epsilon_range: Annotated[tuple[float, float], Field(strict=False)] | None = Field(
@@ -187,8 +195,8 @@ class PrivacyConfig(Section):
         return EpsilonSource(low=low, high=high, value=self.epsilon, table=table)
 
     def params(self) -> PrivacyParams:
-        """The guarantee in the form that mechanisms take."""
-        return PrivacyParams(
+        """The guarantee in the form that mechanisms take; what a look costs is set aside."""
+        whole = PrivacyParams(
             unit=self.unit,
             adjacency=self.adjacency,
             epsilon=math.inf if self.epsilon is None else self.epsilon,
@@ -199,6 +207,7 @@ class PrivacyConfig(Section):
             per_item_cap=self.per_item_cap,
             distinct_pairs=self.distinct_pairs,
         )
+        return whole if self.look is None else with_look(whole, self.look)
 
 
 def _problems_of_local(privacy: PrivacyConfig) -> Iterable[tuple[str, str]]:

@@ -244,6 +244,8 @@ class SurveyConfig(Section):
         content = json.loads(dumped)
         content["input"]["paths"] = sorted(set(self.input.paths))
         _without_new_keys(content["input"], self._settled_design)
+        if self.privacy.look is None:  # as in versions that had none
+            del content["privacy"]["look"]
         content["items"] = self.items.catalogue().names
         if self.spectral is not None:
             content["spectral"] = json.loads(self.spectral.model_dump_json())

@@ -149,13 +149,13 @@ def _exposure_sentences(mechanism: ScoreMechanism) -> Iterator[str]:
 
 
 def _whole(mechanism: ScoreMechanism) -> str:
-    if mechanism.exposures is None:
+    if mechanism.exposures is None and not mechanism.params.look:
         return "epsilon"
     return f"the scores' epsilon of {number(mechanism.params.epsilon)}"
 
 
 def _parts(mechanism: ScoreMechanism) -> str:
-    if mechanism.exposures is None:
+    if mechanism.exposures is None and not mechanism.params.look:
         return "Epsilon has three parts"
     return f"The scores' epsilon of {number(mechanism.params.epsilon)} has three parts"
 

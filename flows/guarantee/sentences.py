@@ -11,6 +11,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
+from hushrank.privacy.look import epsilon_with_look
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 
 CCW = (
@@ -72,6 +73,16 @@ class Guarantee:
     delta: float
     rho: float | None
 
+    def with_look(self, params: PrivacyParams) -> Guarantee:
+        """Of a release with this guarantee and the look before it that `params` set aside.
+
+        Epsilons add up (`privacy.look`), and no rho says what both are together.
+        """
+        if not params.look:
+            return self
+        epsilon = epsilon_with_look(self.epsilon, params.look)
+        return Guarantee(epsilon=epsilon, delta=self.delta, rho=None)
+
 
 def compose_statement(
     params: PrivacyParams,
@@ -86,8 +97,8 @@ def compose_statement(
     """The statement of a central mechanism.
 
     Args:
-        params: unit, adjacency and the bounds that were enforced.
-        guarantee: epsilon, delta and, for zCDP, rho.
+        params: unit, adjacency and the bounds that were enforced, and what a look took before.
+        guarantee: epsilon, delta and, for zCDP, rho, of all but that look.
         noise: the mechanism's own sentences.
         theorem: what its guarantee rests on.
         change: how two adjacent inputs differ, as the start of a sentence; None: see `CHANGE`.
@@ -96,16 +107,36 @@ def compose_statement(
     """
     if not params.private:
         return UNPROTECTED
+    whole = guarantee.with_look(params)
     return PrivacyStatement(
         sentences=(
             who(params),
-            *against_what(change or CHANGE[params.unit, params.adjacency], guarantee),
+            *against_what(change or CHANGE[params.unit, params.adjacency], whole),
+            *_look_sentences(params, guarantee),
             *noise,
             *bounds(params),
         ),
-        not_protected=(*also_not_protected, *not_protected(params, guarantee)),
+        not_protected=(*also_not_protected, *not_protected(params, whole)),
         theorem=theorem,
         erratum=erratum,
+    )
+
+
+def _look_sentences(params: PrivacyParams, rest: Guarantee) -> Iterator[str]:
+    """What the look before the rest of a release told, and what it took; nothing without one."""
+    if not params.look:
+        return
+    whose = "how many people's rows mostly fit the columns, items and words of the configuration"
+    if params.unit is Unit.COMPARISON:
+        whose = "how many rows fit the columns, items and words of the configuration"
+    left = f"epsilon = {number(rest.epsilon)}"
+    if rest.delta > 0:
+        left += f" and all of delta, {number(rest.delta)},"
+    yield (
+        f"Of that, a look at the rows took epsilon = {number(params.look)}: it was drawn first and"
+        f" told {whose}, and how many do not, each number with discrete Laplace noise of its own."
+        " Had it been near certain that fewer than half fit, the run would have stopped there."
+        f" {left[0].upper()}{left[1:]} was left, and what follows speaks of that."
     )
 
 

@@ -1,8 +1,10 @@
 """What the entries of a ledger add up to for one population. Pure: entries in, account out.
 
-State of a release: none -> reserved -> drawn -> committed; reserved -> cancelled. A release whose
-noise was drawn and then lost can be reserved again, as a further attempt that costs again: nobody
-can prove that the first noise was not seen.
+State of a release: none -> reserved -> drawn -> committed; reserved -> cancelled; reserved ->
+stopped, where a noisy look at the rows was drawn and nothing else: of the reservation the look's
+cost is spent, and the rest is given back. A release whose noise was drawn and then lost can be
+reserved again, as a further attempt that costs again: nobody can prove that the first noise was
+not seen.
 
 What counts: an attempt counts until it is cancelled, in each period from the one in which it was
 reserved to the one in which its noise was drawn. So an attempt that is reserved in November and
@@ -31,6 +33,7 @@ from hushrank.flows.ledger.entries import (
     Entry,
     Open,
     Reserve,
+    Stop,
     Unsafe,
 )
 from hushrank.flows.ledger.period import Period
@@ -44,12 +47,14 @@ class ReleaseState(StrEnum):
     RESERVED = "reserved"  # budget is set aside; no noise was drawn
     DRAWN = "drawn"  # noise was, or may have been, drawn: spent, whatever happens next
     COMMITTED = "committed"  # published
+    STOPPED = "stopped"  # a look at the rows was drawn and told to stop: only the look is spent
     CANCELLED = "cancelled"  # the reservation was given back
 
 
 MAY_FOLLOW = {
     Reserve: frozenset(ReleaseState) - {ReleaseState.RESERVED},
     Draw: frozenset({ReleaseState.RESERVED}),
+    Stop: frozenset({ReleaseState.RESERVED}),
     Commit: frozenset({ReleaseState.DRAWN}),
     Cancel: frozenset({ReleaseState.RESERVED}),
 }
@@ -62,8 +67,10 @@ class Attempt:
     Attributes:
         seq: number of the line that reserved it.
         number: 1 for the first attempt at this release.
+        spend: its cost; of one that a look has stopped, the cost of the look.
         config_hash: hash of the configuration that asked for it.
         night: the day whose answers are ranked; None: the release is not for one night.
+        drawn_at: time of the draw, of a look too; None: nothing was drawn.
         result: SHA-256 of the file with the noisy result; None: no draw, or not recorded.
         inputs: keyed names of the files that it reads.
         others: populations that the operator states to consist of other people.
@@ -246,7 +253,10 @@ def _dated_by(attempt: Attempt, time: datetime) -> Attempt:
     return replace(attempt, reserved_at=min(attempt.reserved_at, time), drawn_at=drawn_at)
 
 
-def _moved(attempt: Attempt, what: Draw | Commit | Cancel, time: datetime) -> Attempt:
+def _moved(attempt: Attempt, what: Draw | Stop | Commit | Cancel, time: datetime) -> Attempt:
+    if isinstance(what, Stop):
+        stopped = replace(attempt, state=ReleaseState.STOPPED, spend=what.spend)
+        return replace(stopped, drawn_at=time, result=what.result)
     if isinstance(what, Draw):
         return replace(attempt, state=ReleaseState.DRAWN, drawn_at=time, result=what.result)
     if isinstance(what, Commit):

@@ -96,6 +96,21 @@ class Draw(_Wire):
     result: str | None = None
 
 
+class Stop(_Wire):
+    """A noisy look at the rows was drawn, and the run stops there: the point of no return.
+
+    Attributes:
+        spend: what the look costs; the rest of the reservation is given back.
+        result: as of `Draw`.
+    """
+
+    event: Literal["stop"] = "stop"
+    release_id: str
+    attempt: int
+    spend: Spend
+    result: str | None = None
+
+
 class Commit(_Wire):
     """The release was published."""
 
@@ -145,7 +160,7 @@ class Accept(_Wire):
     clock: bool = False
 
 
-Event = Open | ChangeTerms | Reserve | Draw | Commit | Cancel | Unsafe | Alert | Accept
+Event = Open | ChangeTerms | Reserve | Draw | Stop | Commit | Cancel | Unsafe | Alert | Accept
 
 
 class Entry(_Wire):

@@ -73,6 +73,8 @@ def _remarks(attempt: Attempt) -> Iterator[str]:
         yield f"night {attempt.night}"
     if attempt.number > 1:
         yield f"attempt {attempt.number}"
+    if attempt.state is ReleaseState.STOPPED:
+        yield "a look at the rows stopped it; the rest was given back"
     if attempt.state is ReleaseState.DRAWN:
         yield f"not published: hushrank resume {attempt.release_id}"
 

@@ -7,9 +7,10 @@ A run of one release makes these calls:
         ledger.mark_drawn(release_id, result)  # from here on the budget is spent
         ...                                 # publish
         ledger.commit(release_id)
-`cancel` gives the budget back as long as no noise was drawn. Each step is on stable storage when
-it returns, so a run may die between any two steps: every draw is counted, and nothing is drawn
-twice.
+`cancel` gives the budget back as long as no noise was drawn. If a look at the rows says that they
+do not fit, `mark_stopped` takes the place of `mark_drawn` and ends it. Each step is on stable
+storage when it returns, so a run may die between any two steps: every draw is counted, and nothing
+is drawn twice.
 
 Time. No entry gets a date before the entry above it, so a clock that is set back cannot re-open a
 past period. With a clock that is set forward, a run can spend a period before it begins, but only
@@ -45,6 +46,7 @@ from hushrank.flows.ledger.entries import (
     Event,
     Open,
     Reserve,
+    Stop,
     Unsafe,
     read_chain,
     write_lines,
@@ -55,12 +57,13 @@ from hushrank.flows.ledger.local_file import LedgerFile
 from hushrank.flows.ledger.period import Period, period_at
 from hushrank.flows.ledger.rules import (
     attempt_for,
+    repeated,
     require_clock,
     require_fit,
     require_key,
     require_no_lead,
+    require_part,
     require_release_id,
-    require_same_cost,
     require_same_guarantee,
 )
 from hushrank.flows.ledger.sharing import Sharing, require_own_people, sharing_of
@@ -159,16 +162,18 @@ class Ledger:
 
         Raises:
             BudgetRefused: the total would exceed the terms.
-            LedgerError: noise was drawn already, the clock is behind the ledger or years ahead of
-                it, the key is another one, or one of `inputs` was read by a population whose people
-                may be the same.
+            LedgerError: noise was drawn already, a look stopped the release, the clock is behind
+                the ledger or years ahead of it, the key is another one, or one of `inputs` was read
+                by a population whose people may be the same.
         """
         require_release_id(release_id)
 
         def decide(book: Book) -> tuple[list[Event], Reservation]:
             latest = book.account.attempt(release_id)
             if latest is not None and latest.state is ReleaseState.RESERVED:
-                return [], _repeated(latest, spend)
+                return [], repeated(latest, spend)
+            if latest is not None and latest.state is ReleaseState.STOPPED:
+                attempt_for(Draw, book.account, release_id)  # which says why there is none
             if latest is not None and latest.drawn_at is not None and not noise_lost:
                 raise LedgerError(drawn_before_text(release_id, latest.drawn_at))
             self._require_room(book, spend, inputs)
@@ -206,7 +211,14 @@ class Ledger:
         Raises:
             LedgerError: the release is not reserved.
         """
-        self._move(release_id, Draw, result=result)
+        self._move(Draw(release_id=release_id, attempt=0, result=result))
+
+    def mark_stopped(self, release_id: str, spend: Spend, result: str) -> None:
+        """As `mark_drawn`, where a look at the rows was drawn and nothing else.
+
+        Only `spend` of the reservation, what the look costs, is spent; the rest is given back.
+        """
+        self._move(Stop(release_id=release_id, attempt=0, spend=spend, result=result))
 
     def commit(self, release_id: str) -> None:
         """Record that the release is published; a repeated call changes nothing.
@@ -214,7 +226,7 @@ class Ledger:
         Raises:
             LedgerError: no noise was drawn for it.
         """
-        self._move(release_id, Commit, done=ReleaseState.COMMITTED)
+        self._move(Commit(release_id=release_id, attempt=0), ReleaseState.COMMITTED)
 
     def cancel(self, release_id: str) -> None:
         """Give a reservation back; a repeated call changes nothing.
@@ -224,7 +236,7 @@ class Ledger:
         Raises:
             LedgerError: the release is not reserved, or its noise was drawn.
         """
-        self._move(release_id, Cancel, done=ReleaseState.CANCELLED)
+        self._move(Cancel(release_id=release_id, attempt=0), ReleaseState.CANCELLED)
 
     def record_unsafe(self, release_id: str, why: str) -> None:
         """Record a release that no budget covers; it stays in `history` and is not counted."""
@@ -341,21 +353,16 @@ class Ledger:
             f"{self.backend.place}: too many processes write at once. Run again later."
         )
 
-    def _move(
-        self,
-        release_id: str,
-        step: type[Draw | Commit | Cancel],
-        done: ReleaseState | None = None,
-        result: str | None = None,
-    ) -> None:
+    def _move(self, step: Draw | Stop | Commit | Cancel, done: ReleaseState | None = None) -> None:
+        """Record `step` of the attempt that takes it; nothing where the release is `done`."""
+
         def decide(book: Book) -> tuple[list[Event], None]:
-            if book.account.state(release_id) is done:
+            if book.account.state(step.release_id) is done:
                 return [], None
-            latest = attempt_for(step, book.account, release_id)
-            event = step(release_id=release_id, attempt=latest.number)
-            if isinstance(event, Draw):
-                event = event.model_copy(update={"result": result})
-            return [event], None
+            latest = attempt_for(type(step), book.account, step.release_id)
+            if isinstance(step, Stop):
+                require_part(step.spend, latest.spend)
+            return [step.model_copy(update={"attempt": latest.number})], None
 
         self._record(decide)
 
@@ -390,10 +397,3 @@ class Ledger:
         if wanted == (known.epsilon, known.delta, known.refresh):
             return []
         return [ChangeTerms(epsilon=terms.epsilon, delta=terms.delta, refresh=terms.refresh)]
-
-
-def _repeated(attempt: Attempt, spend: Spend) -> Reservation:
-    require_same_cost(attempt, spend)
-    return Reservation(
-        attempt.release_id, attempt.number, spend, attempt.reserved_at, repeated=True
-    )

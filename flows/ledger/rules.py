@@ -8,9 +8,9 @@ from datetime import date, datetime, timedelta
 
 from hushrank.flows.errors import BudgetRefused, LedgerError
 from hushrank.flows.ledger.account import MAY_FOLLOW, Account, Attempt
-from hushrank.flows.ledger.budget import BudgetTerms
+from hushrank.flows.ledger.budget import BudgetTerms, Reservation
 from hushrank.flows.ledger.budget_text import day_text, refusal_text
-from hushrank.flows.ledger.entries import Cancel, Commit, Draw
+from hushrank.flows.ledger.entries import Cancel, Commit, Draw, Stop
 from hushrank.flows.ledger.period import Period
 from hushrank.flows.ledger.texts import (
     ahead_text,
@@ -106,13 +106,24 @@ def require_fit(
     raise BudgetRefused(refusal + undrawn_text(undrawn))
 
 
-def require_same_cost(attempt: Attempt, spend: Spend) -> None:
-    """Raise LedgerError if `attempt` is reserved at another cost than `spend`."""
+def repeated(attempt: Attempt, spend: Spend) -> Reservation:
+    """The reservation that `attempt` is; LedgerError if it is at another cost than `spend`."""
+    release_id, number = attempt.release_id, attempt.number
     if attempt.spend != spend:
-        raise LedgerError(other_cost_text(attempt.release_id, attempt.spend, spend))
+        raise LedgerError(other_cost_text(release_id, attempt.spend, spend))
+    return Reservation(release_id, number, spend, attempt.reserved_at, repeated=True)
 
 
-def attempt_for(step: type[Draw | Commit | Cancel], account: Account, release_id: str) -> Attempt:
+def require_part(spend: Spend, reserved: Spend) -> None:
+    """Raise ValueError unless what a look costs is a part of what is `reserved` for its release."""
+    pure = spend.rho is None and spend.delta == 0 and reserved.rho is None
+    if not (pure and spend.epsilon <= reserved.epsilon):
+        raise ValueError(f"a look that costs {spend} is no part of {reserved}")
+
+
+def attempt_for(
+    step: type[Draw | Stop | Commit | Cancel], account: Account, release_id: str
+) -> Attempt:
     """The attempt at a release that takes `step`; LedgerError if none may."""
     latest, state = account.attempt(release_id), account.state(release_id)
     if latest is None or state not in MAY_FOLLOW[step]:

@@ -8,21 +8,26 @@ from datetime import datetime
 from hushrank.flows.ledger.account import ReleaseState
 from hushrank.flows.ledger.budget import Protects
 from hushrank.flows.ledger.budget_text import NOTHING_SPENT, spend_text
-from hushrank.flows.ledger.entries import Cancel, Commit, Draw
+from hushrank.flows.ledger.entries import Cancel, Commit, Draw, Stop
 from hushrank.privacy.accounting import Spend
 
 
 def wrong_state_text(
-    release_id: str, step: type[Draw | Commit | Cancel], state: ReleaseState
+    release_id: str, step: type[Draw | Stop | Commit | Cancel], state: ReleaseState
 ) -> str:
     """Why `step` cannot follow `state`."""
     drawn = state in (ReleaseState.DRAWN, ReleaseState.COMMITTED)
-    if step is Draw and drawn:
+    if state is ReleaseState.STOPPED:
+        return (
+            f"Release {release_id}: a look at its rows told it to stop, which is recorded and paid"
+            " for. Nothing was drawn now."
+        )
+    if step in (Draw, Stop) and drawn:
         return (
             f"Release {release_id}: its noise was drawn already, and a second draw would cost the"
             " budget again. Nothing was drawn now."
         )
-    if step is Draw:
+    if step in (Draw, Stop):
         return (
             f"Release {release_id} holds no reservation ({state}),"
             " so no noise may be drawn for it. Run again from the start."

@@ -7,7 +7,7 @@ this room, with its objects in `METHODS`, where `flows.methods.registry` finds t
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Self, TypeVar
 
 from numpy.typing import NDArray
@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats
+from hushrank.estimation.common.look import noticed_from
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.guarantee.mechanism import Mechanism
@@ -28,7 +29,9 @@ from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.look import spend_with_look
 from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.units import PrivacyParams, Unit
 from hushrank.transforms.storage.files import InputFile
 
 Arrays = dict[str, NDArray[Any]]  # as stored: by name, never of objects
@@ -219,12 +222,39 @@ class Calibrated:
     Attributes:
         chosen: which method draws and ranks, and why.
         mechanism: as that method calibrated it.
+        look: noise of the look at the rows that comes first (`privacy.look`); None: there is none.
     """
 
     chosen: Choice
     mechanism: Mechanism
+    look: Calibration | None = None
 
     @property
     def method(self) -> RankingMethod[Any]:
         """The method that draws and ranks."""
         return self.chosen.method
+
+    @property
+    def params(self) -> PrivacyParams:
+        """Unit, adjacency and budget; of a mechanism that is no local one."""
+        params: PrivacyParams = self.mechanism.params  # type: ignore[attr-defined]
+        return params
+
+    @property
+    def spend(self) -> Spend:
+        """What drawing the release costs, the look included."""
+        spend = self.mechanism.spend
+        return spend if self.look is None else spend_with_look(spend, self.params)
+
+    @property
+    def terms(self) -> Terms:
+        """Cost and noise of the release, the look included."""
+        terms = self.method.terms(self.mechanism)
+        if self.look is None:
+            return terms
+        voters = "people" if self.params.unit is Unit.USER else "rows"
+        first = (
+            f"a look at the rows first, at epsilon {self.look.spend.epsilon:g}, which from some"
+            f" {noticed_from(self.look.law):,} {voters} on notices if none fit"
+        )
+        return replace(terms, spend=self.spend, noise=f"{first}; then {terms.noise}")

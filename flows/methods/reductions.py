@@ -62,6 +62,7 @@ class CountedMethod(PlannedMethod[B]):
             catalogue=config.items.catalogue(),
             bounds=bounds,
             statistic=self.statistic,
+            people_vote=params.unit is Unit.USER and params.look > 0,
             key=key,
             confidential=folder,
             fail_on_bad_rows=config.input.on_bad_rows is BadRows.FAIL,

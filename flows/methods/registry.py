@@ -8,10 +8,12 @@ from pathlib import Path
 from pkgutil import iter_modules
 
 import hushrank.flows.methods
+from hushrank.estimation.common.look import calibrate_look
 from hushrank.flows.config.method import Methods
 from hushrank.flows.config.survey import SurveyConfig, check_config
 from hushrank.flows.config.yaml_file import read_yaml
 from hushrank.flows.methods.base import Calibrated, Method
+from hushrank.privacy.units import Unit
 
 KINDS = ("comparisons", "responses", "rankings")
 
@@ -58,4 +60,5 @@ def calibrate(config: SurveyConfig) -> Calibrated:
         ConfigError: the configuration does not suit its method; a line for each problem found.
     """
     chosen = METHODS[config.method].resolve(config)
-    return Calibrated(chosen, chosen.method.calibrate(config))
+    mechanism, local = chosen.method.calibrate(config), config.privacy.unit is Unit.LOCAL
+    return Calibrated(chosen, mechanism, None if local else calibrate_look(config.privacy.params()))

@@ -17,6 +17,8 @@ from hushrank.flows.propose.texts import choose, line, scalar
 # The proposed method for each kind of input.
 DEFAULT_METHODS = {"comparisons": "auto", "responses": "spectral", "rankings": "borda"}
 
+LOOK = 0.02  # of epsilon, for a look at the rows (`privacy.look`)
+
 DESIGN = (
     "was every pair of items asked about equally often? balanced if so; random if people got pairs"
     " at random but some items more often than others; any if you do not know"
@@ -111,6 +113,7 @@ def comparisons_lines(columns: list[str], guess: ColumnGuess) -> KindLines:
             _unit_line(guess.user),
             *_adjacency_and_epsilon(),
             choose("  max_contributions", _MOST_ANSWERS),
+            line("  look", f"{LOOK}", "of epsilon pays for a noisy look first: do rows fit?"),
         ),
         budget="10",
         choices=(

@@ -19,6 +19,7 @@ from pydantic import AwareDatetime, Field, ValidationError, model_validator
 from hushrank.estimation.common.chances import RankChances
 from hushrank.estimation.common.estimate import Estimate, top_k
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.guarantee.look import LookRecord
 from hushrank.flows.guarantee.record import Extended, PrivacyRecord, Record
 from hushrank.flows.release.json_text import json_text
 from hushrank.flows.release.scale import (
@@ -131,6 +132,7 @@ class Release(Record):
         ranking: lines, best first.
         top_k: the best items, best first, if the job asked for them.
         top: k of `p_top` in the ranking.
+        look: what a noisy look at the rows saw before the rest was drawn; None: there was none.
     """
 
     release_id: str
@@ -149,12 +151,15 @@ class Release(Record):
     top_k: tuple[str, ...] | None = None
     top: int | None = None
     privacy: PrivacyRecord
+    look: LookRecord | None = None
     released: Released
 
     def to_json(self) -> str:
         """Strict JSON with keys in a fixed order; keys without content are left out."""
         absent: dict[str, Any] = {
-            name: True for name in ("top_k", "night", "unit", "top") if getattr(self, name) is None
+            name: True
+            for name in ("top_k", "night", "unit", "top", "look")
+            if getattr(self, name) is None
         }
         optional = [
             name for name, field in RankedItem.model_fields.items() if not field.is_required()
@@ -290,6 +295,7 @@ def build_release(
     n_top: int | None = None,
     labels: Mapping[str, str] | None = None,
     shown_as: Scale | None = None,
+    look: LookRecord | None = None,
 ) -> Release:
     """Build a release from published statistics and an estimate computed from them.
 
@@ -303,6 +309,7 @@ def build_release(
         warnings: what a reader must know, besides what `provenance` and `privacy` imply.
         n_top: how many of the best items `top_k` names; None: there is no such list.
         labels: what people read instead of items.
+        look: what a look at the rows saw; its warnings are the release's.
         shown_as: Elo turns log odds into ratings; other scores stay, with a warning.
 
     Raises:
@@ -313,6 +320,7 @@ def build_release(
     best = None if n_top is None else tuple(items[i] for i in top_k(estimate, n_top))
     elo = shown_as is Scale.ELO
     told = (NO_ELO,) if elo and scale is not Scale.LOG_ODDS else ()
+    seen = () if look is None else look.warnings
     chances = chances_of(estimate, n_top)
     release = Release(
         release_id=provenance.release_id,
@@ -324,13 +332,14 @@ def build_release(
         code_version=provenance.code_version,
         safe=provenance.safe and privacy.mechanism != "none",
         informative=estimate.informative,
-        warnings=(*_warnings(provenance, privacy), *warnings, *told),
+        warnings=(*_warnings(provenance, privacy), *seen, *warnings, *told),
         scale=scale,
         unit=UNITS[scale],
         ranking=_ranking(items, estimate, scale, labels or {}, chances),
         top_k=best,
         top=None if chances is None else chances.k,
         privacy=privacy.model_copy(update=_origin(provenance)),
+        look=look,
         released=released,
     )
     return on_scale(release, Scale.ELO) if elo else release

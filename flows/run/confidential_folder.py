@@ -21,15 +21,19 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
+from numpy.typing import NDArray
 
-from hushrank.flows.errors import ConfigError, LedgerError
+from hushrank.flows.errors import ConfigError, LedgerError, PredictableBits
 from hushrank.flows.methods.base import Arrays
+from hushrank.pipelines.reduce.confidential_area import read_bits, read_votes
 from hushrank.pipelines.reduce.reduction_job import (
     BITS_FILE,
     EXACT_FILE,
     REJECTS_FOLDER,
     TALLY_FILE,
 )
+from hushrank.privacy.bits_used import BitsUsed
+from hushrank.privacy.units import Unit
 from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, Place
 from hushrank.transforms.storage.spill_file import SPILL_PREFIX
 from hushrank.transforms.storage.write import (
@@ -45,6 +49,7 @@ SPACE_FILE = ".space"  # older versions reserved disk space for the noise with i
 COUNTING_FILE = ".counting"  # exists while a run makes exact arrays, or will need them
 FAILED_FILE = "draw-failed"  # exists if the mechanism failed after the ledger counted the draw
 
+_NO_RECORD = "draw: the reduction left no record of {}. Nothing was drawn or spent; run again."
 _RELEASE = re.compile(r"[0-9a-f]{16}")  # names of hushrank's folders in this area
 _DIGEST_SHOWN = 32  # hexadecimal digits of a digest in a file name; `TEMPORARY_NAME` matches them
 
@@ -104,6 +109,30 @@ def load_arrays(path: Place) -> Arrays:
     """The arrays in an `.npz` file, by name."""
     with np.load(io.BytesIO(path.read_bytes())) as stored:
         return dict(stored)
+
+
+def bits_of_reduction(work: Place) -> BitsUsed:
+    """Which random bits the exact arrays were made with.
+
+    Raises:
+        PredictableBits: nothing says so. No budget was spent.
+    """
+    try:
+        return read_bits(str(work))
+    except FileNotFoundError:
+        raise PredictableBits(_NO_RECORD.format("the random bits that it used")) from None
+
+
+def votes_of_reduction(work: Place, unit: Unit) -> NDArray[np.int64]:
+    """What a look at the rows is to see, without noise: see `read_votes`.
+
+    Raises:
+        PredictableBits: nothing says so. No budget was spent.
+    """
+    try:
+        return read_votes(str(work), unit)
+    except FileNotFoundError:
+        raise PredictableBits(_NO_RECORD.format("the rows that fit")) from None
 
 
 def store_unmarked(work: Place, content: bytes) -> str:

@@ -4,6 +4,10 @@ Beside the arrays, `drawn.npz` holds the mechanism that drew them and the random
 used, as JSON. Whatever publishes the release, that run or a later version of hushrank years after,
 states these and calibrates nothing again. Files of before that have no such entry; their law is
 reconstructed from the configuration, and the release says so.
+
+Where a look at the rows comes first (`privacy.look`), it is drawn, stored and marked in the ledger
+together with the rest: or alone, where it says that rows do not fit, and nothing else is drawn. So
+a run that dies has left one mark or none, as without a look (`flows.run.steps`).
 """
 
 from __future__ import annotations
@@ -13,16 +17,31 @@ from datetime import datetime
 from typing import Any, Literal
 
 import numpy as np
+from numpy.typing import NDArray
 from pydantic import BaseModel, ConfigDict, create_model
 
+from hushrank.estimation.common.central_noise import Calibration
+from hushrank.estimation.common.look import Seen
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.errors import EstimateError
+from hushrank.flows.errors import EstimateError, LookStopped
+from hushrank.flows.guarantee.look import (
+    LookRecord,
+    lost_look_text,
+    record_with_look,
+    stop_text,
+)
 from hushrank.flows.guarantee.mechanism import Mechanism
+from hushrank.flows.guarantee.record import PrivacyRecord
+from hushrank.flows.guarantee.sentences import ROWS_SPAN_LINES
+from hushrank.flows.ledger.account import Attempt, ReleaseState
 from hushrank.flows.methods.base import Arrays, Calibrated, Choice, RankingMethod
 from hushrank.flows.methods.registry import METHODS, calibrate
 from hushrank.privacy.bits_used import BitsUsed
+from hushrank.privacy.noise import add_noise
+from hushrank.privacy.randomness import RandomBits
 
-CREATED, CODE, LAW = "created", "code_version", "law"  # entries beside the arrays
+# Entries beside the arrays.
+CREATED, CODE, LAW, VOTES = "created", "code_version", "law", "look"
 FORMAT = 1  # of the entry `LAW`
 
 
@@ -31,9 +50,10 @@ class Drawn:
     """A release before it is ranked.
 
     Attributes:
-        arrays: what the mechanism let out.
+        arrays: what the mechanism let out; nothing, where a look told it to stop.
         drawn_by: method and mechanism that drew them; that method ranks by them.
         bits: with which random bits; None where that was not recorded.
+        votes: what the look at the rows saw, with noise, shape (2,); None: there was no look.
         created: when, with a time zone.
         code_version: of the hushrank that drew.
     """
@@ -41,6 +61,7 @@ class Drawn:
     arrays: Arrays
     drawn_by: Calibrated
     bits: BitsUsed | None
+    votes: NDArray[np.int64] | None = None
     created: datetime
     code_version: str
 
@@ -48,6 +69,19 @@ class Drawn:
     def mechanism(self) -> Mechanism:
         """What drew the arrays."""
         return self.drawn_by.mechanism
+
+    @property
+    def seen(self) -> Seen | None:
+        """What the look at the rows saw; None: there was no look."""
+        if self.votes is None or self.drawn_by.look is None:
+            return None
+        fit, unfit = self.votes.tolist()
+        return Seen(fit, unfit, self.drawn_by.look.law)
+
+    @property
+    def stopped(self) -> bool:
+        """Whether nothing was drawn after the look."""
+        return self.votes is not None and not self.arrays
 
     @property
     def reconstructed(self) -> bool:
@@ -70,13 +104,16 @@ def entries_of(drawn: Drawn) -> Arrays:
         reason=reason,
         code_version=drawn.code_version,
         mechanism=drawn.mechanism,
+        look=drawn.drawn_by.look,
         bits=drawn.bits.to_dict(),
     )
+    unsaid = {name for name in ("reason", "look") if not getattr(document, name)}
     return {
         **drawn.arrays,
+        **({} if drawn.votes is None else {VOTES: drawn.votes}),
         CREATED: np.array(drawn.created.isoformat(timespec="seconds")),
         CODE: np.array(drawn.code_version),
-        LAW: np.array(document.model_dump_json(exclude=None if reason else {"reason"})),
+        LAW: np.array(document.model_dump_json(exclude=unsaid)),
     }
 
 
@@ -89,7 +126,7 @@ def drawn_of(entries: Arrays, config: SurveyConfig) -> Drawn:
     """
     arrays = dict(entries)
     created, code = (str(arrays.pop(name)) for name in (CREATED, CODE))
-    law = arrays.pop(LAW, None)
+    law, votes = arrays.pop(LAW, None), arrays.pop(VOTES, None)
     if law is None:
         drawn_by, bits = calibrate(config), None
     else:
@@ -98,9 +135,52 @@ def drawn_of(entries: Arrays, config: SurveyConfig) -> Drawn:
         arrays=arrays,
         drawn_by=drawn_by,
         bits=bits,
+        votes=votes,
         created=datetime.fromisoformat(created),
         code_version=code,
     )
+
+
+def noisy_votes(
+    votes: NDArray[np.int64] | None, look: Calibration | None, bits: RandomBits
+) -> NDArray[np.int64] | None:
+    """What a look at the rows sees, from exact `votes`; None: there is no look."""
+    return None if look is None or votes is None else add_noise(votes, look.law, bits)
+
+
+def look_of(drawn: Drawn, config: SurveyConfig) -> LookRecord | None:
+    """What the look of a release saw; None: there was no look.
+
+    Raises:
+        LookStopped: it told the run to stop.
+    """
+    if drawn.seen is None:
+        return None
+    record = LookRecord.of(drawn.seen, drawn.drawn_by.params)
+    if drawn.stopped:
+        raise LookStopped(stop_text(config, record, drawn.created))
+    return record
+
+
+def completed(
+    privacy: PrivacyRecord, drawn: Drawn, look: LookRecord | None, config: SurveyConfig
+) -> PrivacyRecord:
+    """With what a method does not know: why it was chosen, a look before it, how rows are read."""
+    if look is not None:
+        privacy = record_with_look(privacy, look, drawn.drawn_by.params)
+    changes: dict[str, object] = {}
+    if reason := drawn.drawn_by.chosen.reason:
+        changes["parameters"] = {**privacy.parameters, "method_chosen_because": reason}
+    if config.input.multiline and privacy.mechanism != "none":
+        changes["not_protected"] = (ROWS_SPAN_LINES, *privacy.not_protected)
+    return privacy.model_copy(update=changes)
+
+
+def refuse_stopped(release_id: str, attempt: Attempt | None) -> None:
+    """Raise LookStopped for a release that its look has stopped, and of which nothing is kept."""
+    if attempt is None or attempt.state is not ReleaseState.STOPPED or attempt.drawn_at is None:
+        return
+    raise LookStopped(lost_look_text(release_id, attempt.drawn_at))
 
 
 class _Law(BaseModel):
@@ -114,6 +194,7 @@ class _Law(BaseModel):
     format: Literal[1]
     method: str
     reason: str = ""
+    look: Calibration | None = None
     code_version: str
     bits: dict[str, tuple[str, ...]]
 
@@ -141,4 +222,5 @@ def _read(text: str, code: str) -> tuple[Calibrated, BitsUsed]:
             " this version cannot read. The noise is paid for and kept, and nothing is published:"
             " publish it with that version."
         ) from None
-    return Calibrated(Choice(method, document.reason), document.mechanism), bits
+    chosen = Choice(method, document.reason)
+    return Calibrated(chosen, document.mechanism, document.look), bits

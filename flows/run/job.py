@@ -148,7 +148,7 @@ class Job:
     @property
     def terms(self) -> Terms:
         """Cost and noise of the release, in numbers and words."""
-        return self.drawn_by.method.terms(self.mechanism)
+        return self.drawn_by.terms
 
     def reduction(self, key: SecretKey, folder: Place) -> ReductionJob:
         """The job that reads the rows; it leaves exact arrays in `folder`."""

@@ -33,7 +33,7 @@ from hushrank.transforms.storage.cloud_storage import Place
 from hushrank.transforms.storage.write import write_whole
 
 WITNESS_FILE = "ledgers.json"
-PAID = (ReleaseState.DRAWN, ReleaseState.COMMITTED)
+PAID = (ReleaseState.DRAWN, ReleaseState.COMMITTED, ReleaseState.STOPPED)
 
 
 class Counted(Record):

@@ -22,6 +22,7 @@ from hushrank.flows.errors import (
     DrawError,
     EstimateError,
     LedgerError,
+    LookStopped,
     MethodRefused,
     NightWithoutFiles,
     RunInProgress,
@@ -223,7 +224,7 @@ def rank_nights(
             yield NightResult(night, status, text=str(error))
         except MethodRefused:  # every other night would be refused too
             raise
-        except (ConfigError, DrawError, EstimateError) as error:
+        except (ConfigError, DrawError, EstimateError, LookStopped) as error:
             failures.append(f"Night {night}: {error}")
             yield NightResult(night, NightStatus.FAILED, text=str(error))
         except BudgetRefused as error:

@@ -31,7 +31,7 @@ from hushrank.flows.run.reader_process import ERROR_FILE
 from hushrank.pipelines.reduce.reduction_job import REJECTS_FOLDER, TALLY_FILE
 from hushrank.transforms.storage.cloud_storage import CloudPath
 
-OVER = (ReleaseState.COMMITTED, ReleaseState.CANCELLED)
+OVER = (ReleaseState.COMMITTED, ReleaseState.CANCELLED, ReleaseState.STOPPED)
 
 
 @dataclass(frozen=True, slots=True)

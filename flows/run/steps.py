@@ -17,6 +17,9 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from enum import StrEnum
 
+import numpy as np
+from numpy.typing import NDArray
+
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import (
@@ -27,8 +30,6 @@ from hushrank.flows.errors import (
     PredictableBits,
     RunInProgress,
 )
-from hushrank.flows.guarantee.record import PrivacyRecord
-from hushrank.flows.guarantee.sentences import ROWS_SPAN_LINES
 from hushrank.flows.ledger.account import Attempt, ReleaseState
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.ledger import Ledger
@@ -40,6 +41,7 @@ from hushrank.flows.release.scale import Scale
 from hushrank.flows.run.confidential_folder import (
     DRAWN_FILE,
     FAILED_FILE,
+    bits_of_reduction,
     delete_strays,
     finish_drawn,
     forget_exact,
@@ -50,13 +52,21 @@ from hushrank.flows.run.confidential_folder import (
     make_confidential,
     releases_with_strays,
     store_unmarked,
+    votes_of_reduction,
 )
-from hushrank.flows.run.drawn import Drawn, drawn_of, entries_of
+from hushrank.flows.run.drawn import (
+    Drawn,
+    completed,
+    drawn_of,
+    entries_of,
+    look_of,
+    noisy_votes,
+    refuse_stopped,
+)
 from hushrank.flows.run.job import Job, code_version
 from hushrank.flows.run.ledger_witness import PAID, keep_witness, require_remembered
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.signals import signals_held
-from hushrank.pipelines.reduce.confidential_area import read_bits
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE
 from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.keyed_hash import SecretKey
@@ -78,10 +88,13 @@ def reserve(job: Job, ledger: Ledger) -> Standing:
     Raises:
         BudgetRefused: the ledger does not hold the cost.
         LedgerError: the ledger cannot be used.
+        LookStopped: a look at its rows has stopped it before, and what was seen is not kept.
     """
     attempt = ledger.attempt(job.release_id) if job.safe else None
     finish(job.work, attempt)
     stored = (job.work / DRAWN_FILE).exists()
+    if not stored:
+        refuse_stopped(job.release_id, attempt)
     if not job.safe:
         return Standing.DRAWN if stored else Standing.RESERVED
     paid = attempt is not None and attempt.drawn_at is not None
@@ -129,25 +142,34 @@ def draw(job: Job, ledger: Ledger) -> None:
             not. No budget was spent.
         DrawError: the mechanism failed; `FAILED_FILE` says so to whoever would try again unasked.
     """
-    exact, reduced = load_arrays(job.work / EXACT_FILE), _bits_of_reduction(job)
+    exact, reduced = load_arrays(job.work / EXACT_FILE), _safe_bits(job)
+    votes = None
+    if job.drawn_by.look is not None:
+        votes = votes_of_reduction(job.work, job.config.privacy.unit)
     try:
-        drawn = _drawn(job, exact, reduced)
+        drawn = _drawn(job, exact, votes, reduced)
     except Exception:
         with signals_held():
-            _mark(job, ledger, None)
+            _mark(job, ledger, None, stopped=False)
             write_whole(str(job.work / FAILED_FILE), b"")
         raise
     content = npz_bytes(**entries_of(drawn))
     with signals_held():
         digest = store_unmarked(job.work, content)
-        _mark(job, ledger, digest)
+        _mark(job, ledger, digest, stopped=drawn.stopped)
         finish_drawn(job.work, digest)
         forget_exact(job.work)
 
 
-def _mark(job: Job, ledger: Ledger, digest: str | None) -> None:
-    """Record that the job's noise was drawn; `digest` is that of the file which holds it."""
-    if job.safe:
+def _mark(job: Job, ledger: Ledger, digest: str | None, *, stopped: bool) -> None:
+    """Record that the job's noise was drawn; `digest` is that of the file which holds it.
+
+    Where a look has `stopped` the job, only the look was drawn, and only that is spent.
+    """
+    look = job.drawn_by.look
+    if job.safe and stopped and look is not None and digest is not None:
+        ledger.mark_stopped(job.release_id, look.spend, digest)
+    elif job.safe:
         ledger.mark_drawn(job.release_id, digest)
     else:
         ledger.record_unsafe(job.release_id, _why_unsafe(job))
@@ -167,19 +189,13 @@ def finish(work: Place, attempt: Attempt | None) -> None:
             finish_drawn(work, attempt.result)
 
 
-def _bits_of_reduction(job: Job) -> BitsUsed:
-    """Which random bits the exact arrays were made with, and those that are to be drawn.
+def _safe_bits(job: Job) -> BitsUsed:
+    """Which random bits the exact arrays were made with.
 
     Raises:
-        PredictableBits: the job is to be safe, and they are not. No budget was spent.
+        PredictableBits: the job is to be safe, and they are not, or those that are to be drawn.
     """
-    try:
-        used = read_bits(str(job.work))
-    except FileNotFoundError:
-        raise PredictableBits(
-            "draw: the reduction left no record of the random bits that it used. Nothing was drawn"
-            " and no budget was spent; run again."
-        ) from None
+    used = bits_of_reduction(job.work)
     if job.safe and not (used.safe and job.bits().safe):
         raise PredictableBits(
             "draw: random bits of this release do not come from the operating system, so its noise"
@@ -188,14 +204,24 @@ def _bits_of_reduction(job: Job) -> BitsUsed:
     return used
 
 
-def _drawn(job: Job, exact: Arrays, reduced: BitsUsed) -> Drawn:
-    """Have the mechanism draw, and see with which bits it did.
+def _drawn(job: Job, exact: Arrays, votes: NDArray[np.int64] | None, reduced: BitsUsed) -> Drawn:
+    """Have the mechanism draw, after the look where there is one, and see with which bits.
 
     Raises:
         DrawError: it failed, or the bits are not those of a release that is to be safe.
     """
     bits, now = job.bits(), datetime.now(UTC)
-    arrays = job.drawn_by.method.draw(exact, job.mechanism, bits)
+    drawn = Drawn(
+        arrays={},
+        drawn_by=job.drawn_by,
+        bits=reduced,
+        votes=noisy_votes(votes, job.drawn_by.look, bits),
+        created=now,
+        code_version=code_version(),
+    )
+    if drawn.seen is None or not drawn.seen.stops:
+        arrays = job.drawn_by.method.draw(exact, job.mechanism, bits)
+        drawn = replace(drawn, arrays=arrays)
     used = reduced | BitsUsed.of(Purpose.NOISE, bits.used)
     drew = used.covers(Purpose.NOISE) or job.config.privacy.unit is Unit.LOCAL
     if job.safe and not (drew and used.safe):
@@ -203,13 +229,7 @@ def _drawn(job: Job, exact: Arrays, reduced: BitsUsed) -> Drawn:
             "draw: the noise was not drawn from bits of the operating system. It is thrown away;"
             " the budget is spent, and nothing is released."
         )
-    return Drawn(
-        arrays=arrays,
-        drawn_by=job.drawn_by,
-        bits=used,
-        created=now,
-        code_version=code_version(),
-    )
+    return replace(drawn, bits=used)
 
 
 def estimate(job: Job) -> Release:
@@ -217,10 +237,14 @@ def estimate(job: Job) -> Release:
 
     Raises:
         EstimateError: the fit to it failed, as it would again; or this version cannot read it.
+        LookStopped: a look at the rows told to stop, so nothing else was drawn.
     """
     config = job.config
     drawn = drawn_of(load_arrays(job.work / DRAWN_FILE), config)
-    method, reason = drawn.drawn_by.method, drawn.drawn_by.chosen.reason
+    if drawn.stopped:
+        forget_exact(job.work)  # a run may have died just before it, and nothing is published
+    look = look_of(drawn, config)
+    method = drawn.drawn_by.method
     try:
         conclusion = method.conclude(drawn.arrays, drawn.mechanism, config)
     except ConvergenceError as error:
@@ -244,24 +268,15 @@ def estimate(job: Job) -> Release:
         provenance,
         config.items.catalogue().names,
         conclusion.estimate,
-        _completed(conclusion.privacy, config, reason),
+        completed(conclusion.privacy, drawn, look, config),
         conclusion.released,
         conclusion.scale,
         conclusion.warnings,
         config.top_k,
         labels=config.items.labels(),
         shown_as=Scale.ELO if config.report.scale == "elo" else None,
+        look=look,
     )
-
-
-def _completed(privacy: PrivacyRecord, config: SurveyConfig, reason: str) -> PrivacyRecord:
-    """With what a method does not know: why it was chosen, and how rows are read."""
-    changes: dict[str, object] = {}
-    if reason:
-        changes["parameters"] = {**privacy.parameters, "method_chosen_because": reason}
-    if config.input.multiline and privacy.mechanism != "none":
-        changes["not_protected"] = (ROWS_SPAN_LINES, *privacy.not_protected)
-    return privacy.model_copy(update=changes)
 
 
 def publish_release(job: Job, release: Release, balance: Balance) -> Place:

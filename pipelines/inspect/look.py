@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -19,6 +19,7 @@ import pyarrow as pa
 
 from hushrank.pipelines.inspect.views import Counts, View, view_of
 from hushrank.pipelines.reduce.reduce import CHUNK_ROWS, ROW_BITS, Job, read_split
+from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
 from hushrank.transforms.comparisons.shuffle import OwnedParcel
 from hushrank.transforms.storage.read import Split
 
@@ -96,6 +97,8 @@ def look(job: Job) -> Look:
     Raises:
         InputError: a file cannot be read.
     """
+    if isinstance(job, ReduceComparisons):
+        job = replace(job, people_vote=False)  # whose refusals would be counted as rows
     view = view_of(job)
     reading = _Reading(view)
     found = reading.found

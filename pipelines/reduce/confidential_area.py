@@ -5,7 +5,9 @@ from __future__ import annotations
 import hashlib
 import json
 
+import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from hushrank.pipelines.reduce.reduction_job import (
     BITS_FILE,
@@ -14,6 +16,7 @@ from hushrank.pipelines.reduce.reduction_job import (
     TALLY_FILE,
 )
 from hushrank.privacy.bits_used import BitsUsed
+from hushrank.privacy.units import Unit
 from hushrank.transforms.storage.write import parquet_bytes, read_whole, write_whole
 
 
@@ -34,6 +37,21 @@ def read_tally(folder: str) -> dict[str, int]:
     """What `write_tally` kept."""
     tally: dict[str, int] = json.loads(read_whole(f"{folder}/{TALLY_FILE}"))
     return tally
+
+
+def read_votes(folder: str, unit: Unit) -> NDArray[np.int64]:
+    """Votes of what was reduced that rows fit, and that they do not, shape (2,): `privacy.look`.
+
+    Args:
+        folder: of a reduction of comparisons that is done; of unit `user` people voted in it.
+        unit: who votes: people, or rows that can be counted against rows that broke a rule.
+    """
+    tally = read_tally(folder)
+    if unit is Unit.USER:
+        names = ("people_fit", "people_unfit")
+    else:  # where rows meet, they are counted as they are sent; else as they are read
+        names = ("rows_sent" if "rows_sent" in tally else "rows_kept", "rows_rejected")
+    return np.array([tally.get(name, 0) for name in names], np.int64)
 
 
 def write_bits(folder: str, bits: BitsUsed) -> None:

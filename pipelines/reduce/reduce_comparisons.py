@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,9 +26,10 @@ from hushrank.transforms.comparisons.aggregate import (
     WinCountsFn,
 )
 from hushrank.transforms.comparisons.bound import Bounded, bound_bucket
-from hushrank.transforms.comparisons.crowded import bound_crowded
+from hushrank.transforms.comparisons.crowded import Pieces, bound_crowded
 from hushrank.transforms.comparisons.owned_rows import OwnedRows, own
-from hushrank.transforms.comparisons.shuffle import OwnedParcel, Partitioning, pack, unpack
+from hushrank.transforms.comparisons.shuffle import Bucket, OwnedParcel, Partitioning, pack, unpack
+from hushrank.transforms.comparisons.votes import refusals, votes_of, without_refusals
 from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.storage.spill_file import SpillFile
 from hushrank.transforms.storage.write import read_whole
@@ -64,7 +66,12 @@ class ComparisonsKind(Kind[ReduceComparisons]):
             valid = np.arange(len(batch)) if found.valid is None else np.flatnonzero(found.valid)
             places = valid + place
         rows = own(found.rows, job.bounds.ties, keyed_hash, places)
-        return Sifted(rows, found.rejects, found.valid, tally={"rows_sent": len(rows)})
+        tally = {"rows_sent": len(rows)}
+        if job.people_vote:
+            refused = refusals(found.rejects, job.columns, keyed_hash)
+            tally["refusals_sent"] = len(refused)
+            rows = OwnedRows.concatenate([rows, refused])
+        return Sifted(rows, found.rejects, found.valid, tally=tally)
 
     def partitions(self, n_rows: int) -> Partitioning:
         if self._people is not None:
@@ -99,7 +106,10 @@ class ComparisonsKind(Kind[ReduceComparisons]):
             yield from self._people.counting(parcels, spill, at_once, waiting)
             return
         for bucket in unpack(parcels, spill, memory.partition_rows):
-            yield Counting(bucket.pieces, bucket.n_rows, {})
+            if self.job.people_vote:
+                yield _voted(bucket, memory.rows_at_once)
+            else:
+                yield Counting(bucket.pieces, bucket.n_rows, {})
 
     def _bounded(self, rows: Counting) -> Iterable[Bounded]:
         most = self.memory.rows_at_once
@@ -130,10 +140,31 @@ class ComparisonsKind(Kind[ReduceComparisons]):
         exact = io.BytesIO(read_whole(f"{self.job.confidential}/{EXACT_FILE}"))
         with np.load(exact) as arrays:
             counted = int(arrays["counts"].sum())
-        arrived = tally.get("rows_sent", 0) == tally.get("rows_with_owner", 0)
+        arrived = all(
+            tally.get(sent, 0) == tally.get(met, 0)
+            for sent, met in (("rows_sent", "rows_with_owner"), ("refusals_sent", "refusals_met"))
+        )
         if not arrived or counted != self.job.bounds.ties.row_weight * tally.get("rows_kept", 0):
             raise RuntimeError(
                 "the engine lost or repeated rows; nothing was released: run it again"
             )
         if self._people is not None:
             self._people.finish(self.partitions(n_rows))
+
+
+def _voted(bucket: Bucket, rows_at_once: int) -> Counting:
+    """The comparisons of a bucket, and the votes of its people in the tally."""
+    pieces: Pieces = bucket.pieces
+    if bucket.n_rows <= rows_at_once:
+        pieces = partial(iter, [bucket.rows()])  # read once
+    votes = votes_of(pieces())
+    tally = {
+        "people_fit": votes.fit,
+        "people_unfit": votes.unfit,
+        "refusals_met": votes.refusals,
+    }
+    return Counting(partial(_comparisons, pieces), bucket.n_rows - votes.refusals, tally)
+
+
+def _comparisons(pieces: Pieces) -> Iterator[OwnedRows]:
+    return map(without_refusals, pieces())

@@ -108,15 +108,17 @@ class ReduceComparisons(Reduction):
         bounds: what one person may contribute; `max_contributions` None for unit `comparison`.
         statistic: what to count.
         stream: the night that it is; None: it is no night of a stream.
+        people_vote: count as well of how many people the rows fit (`privacy.look`).
 
     Raises:
-        ValueError: a night of a stream without people whose rows are bounded.
+        ValueError: a night of a stream without people whose rows are bounded, or with votes.
     """
 
     columns: ComparisonColumns
     bounds: Bounds
     statistic: Statistic
     stream: NightOfStream | None = None
+    people_vote: bool = False
 
     def __post_init__(self) -> None:
         bounded = self.columns.user is not None and self.bounds.max_contributions is not None
@@ -124,6 +126,8 @@ class ReduceComparisons(Reduction):
             raise ValueError(
                 "a stream bounds what a person contributes: it needs unit: user and a user column"
             )
+        if self.stream is not None and self.people_vote:
+            raise ValueError("a night of a stream has no look at its rows")
 
     @property
     def meets_owners(self) -> bool:

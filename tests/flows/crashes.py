@@ -34,6 +34,7 @@ from tests.flows.conftest import InProcessReducer, Survey
 from tests.flows.every_method import survey_of
 
 NIGHTLY = "nightly"  # one night of win counts
+STOPPING = "stopping"  # a survey that a look at its rows stops
 PEOPLE = 6
 NEVER = 10**9
 FIRST_APART = 13
@@ -148,12 +149,27 @@ def exit_code(arguments: tuple[object, ...], fault: Fault | None = None) -> int:
 
 @dataclass
 class Struck:
-    """What strikes one survey, and what is known of its release."""
+    """What strikes one survey, and what is known of its release.
+
+    Attributes:
+        stops: a look at its rows stops it: the look is all that is drawn and paid for.
+    """
 
     survey: Survey
     night: date | None = None
+    stops: bool = False
     spent: float = 0.0
     operations: int = 0
+
+    @property
+    def good(self) -> int:
+        """Exit code of a run that nothing strikes."""
+        return 4 if self.stops else 0
+
+    @property
+    def end(self) -> str:
+        """State of the release after it."""
+        return "stopped" if self.stops else "committed"
 
     @property
     def printed(self) -> Path:
@@ -168,7 +184,7 @@ class Struck:
 
     def learn(self) -> None:
         """Run it once unharmed: now everything is loaded, and its operations are counted."""
-        assert exit_code(self.run()) == 0
+        assert exit_code(self.run()) == self.good
         self.spent = ledger_of(self.job().config).balance().spent_epsilon
         self.start_anew()
         count = self.survey.folder / "printed"
@@ -179,7 +195,7 @@ class Struck:
             sys.stdout.write(f"\n{fault.count}")
             return code
 
-        assert in_child(counted, count) == 0, count.read_text()
+        assert in_child(counted, count) == self.good, count.read_text()
         self.operations = int(count.read_text().split()[-1])
 
     def start_anew(self) -> None:
@@ -196,27 +212,32 @@ class Struck:
         ledger = ledger_of(job.config)
         state = str(ledger.state(job.release_id))
         assert "Traceback" not in told, told
-        assert code in ((-signal.SIGKILL,) if blow is Blow.KILLED else (0, 1, 2)), (code, told)
+        assert code in ((-signal.SIGKILL,) if blow is Blow.KILLED else (0, 1, 2, self.good)), (
+            code,
+            told,
+        )
         assert ledger.balance().releases <= 1
         drawn, public = job.work / "drawn.npz", self.public()
         noise = drawn.read_bytes() if drawn.exists() else None
         if noise is not None or public:
-            assert state in ("drawn", "committed"), "noise that was not paid for"
+            assert state in ("drawn", self.end), "noise that was not paid for"
         if blow in (Blow.TERMINATED, Blow.HUNG_UP):
             assert state != "reserved", "not given back"
             assert not self.left_over(), (self.left_over(), told)
 
         for name in self.left_over():  # the next run comes later
             os.utime(self.survey.folder / name, (0, 0))
-        resumes = state == "drawn" and not public and step % 2
+        waits = state == ("stopped" if self.stops else "drawn")
+        resumes = waits and not public and step % 2
         again = ("resume", job.release_id, self.survey.config) if resumes else self.run()
         code = in_child(lambda: exit_code(again), self.printed)
-        assert code == 0, self.printed.read_text()
-        assert self.events().count("draw") == 1, "paid twice"
+        assert code == self.good, self.printed.read_text()
+        marks = [event for event in self.events() if event in ("draw", "stop")]
+        assert marks == ["stop" if self.stops else "draw"], "paid twice"
         balance = ledger.balance()
         assert (balance.spent_epsilon, balance.releases) == (self.spent, 1)
-        assert str(ledger.state(job.release_id)) == "committed"
-        assert len(self.public()) == 1
+        assert str(ledger.state(job.release_id)) == self.end
+        assert len(self.public()) == (0 if self.stops else 1)
         assert not public or self.public() == public, "a second noisy copy in public"
         assert noise is None or drawn.read_bytes() == noise, "a second noisy copy"
         assert not self.left_over(), self.left_over()
@@ -238,7 +259,7 @@ class Struck:
 
 
 def strike_runs(names: Sequence[str], folder: str, stride: int) -> None:
-    """Strike a run of each variant of `every_method`, or `NIGHTLY`, at its operations.
+    """Strike a run of each variant of `every_method`, `NIGHTLY` or `STOPPING`, at its operations.
 
     Args:
         names: of the variants.
@@ -265,6 +286,10 @@ def strike_runs(names: Sequence[str], folder: str, stride: int) -> None:
 
 def struck_survey(name: str, folder: Path) -> Struck:
     """Six people answer."""
+    if name == STOPPING:
+        survey = survey_of("noisy-counts, look", folder, PEOPLE)
+        survey.set(input__words={"left": ["first"], "right": ["second"]})  # which nobody says
+        return Struck(survey, stops=True)
     if name != NIGHTLY:
         return Struck(survey_of(name, folder, PEOPLE))
     night, survey = date(2024, 11, 20), survey_of("noisy-counts", folder, PEOPLE)

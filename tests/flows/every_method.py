@@ -25,6 +25,7 @@ RHO = {"unit": "user", "rho": 0.3, "noise": "gaussian", "max_contributions": 4}
 ANSWERS = {"unit": "local", "epsilon": 2.0, "budget": "per_comparison"}
 SHEETS = {"unit": "local", "epsilon": 6.0, "budget": "per_user", "max_contributions": 4}
 BALLOTS = {"unit": "local", "mechanism": "mallows", "epsilon": 2.0}
+LOOK = {"epsilon": 60.0, "look": 0.5}  # noise is 0 but for a chance below 1e-12
 SCORES = {"expected_comparisons": 100.0}
 
 
@@ -55,6 +56,8 @@ BITS = {
     "noisy-counts": NOISE | KEYED,
     "noisy-counts, gaussian": NOISE | KEYED,
     "noisy-counts, rho": NOISE | KEYED,
+    "noisy-counts, look": NOISE | KEYED,
+    "perturbed-mle, look": NOISE | KEYED,
     "noisy-pairs": NOISE | KEYED,
     "noisy-pairs, public": NOISE | KEYED | COINS,
     "win-loss": NOISE | KEYED,
@@ -88,6 +91,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "noisy-counts": _comparisons("noisy-counts", PER_PERSON),
     "noisy-counts, gaussian": _comparisons("noisy-counts", GAUSSIAN),
     "noisy-counts, rho": _comparisons("noisy-counts", RHO),
+    "noisy-counts, look": _comparisons("noisy-counts", {**GAUSSIAN, **LOOK}),
+    "perturbed-mle, look": _comparisons("perturbed-mle", {**PER_PERSON, **LOOK}),
     "noisy-pairs": _comparisons("noisy-pairs", PER_PERSON),
     "noisy-pairs, public": _comparisons("noisy-pairs", PUBLIC),
     "win-loss": _comparisons("win-loss", PER_PERSON),

@@ -594,8 +594,14 @@ CHANGES_THE_RELEASE = [
     {"privacy.max_contributions": 14},
     {"privacy.per_item_cap": 3},
     {"privacy.distinct_pairs": False},
+    {"privacy.look": 0.02},
+    {"privacy.look": 0.03},
     {"top_k": 3},
 ]
+
+
+# Of `load(input__paths=["gs://survey/a.csv"])`, as a version without `privacy.look` computed it.
+HASH_OF_BEFORE = "1ca0b561db10c0a0f3c5c6d7b0cd8494e13d4e3cc43b919ef003fc92f18c3275"
 
 
 def test_the_job_hash_tells_apart_everything_that_changes_the_release():
@@ -622,6 +628,11 @@ def test_the_job_hash_tells_apart_everything_that_changes_the_release():
 )
 def test_the_job_hash_ignores_what_does_not_change_the_release(changes):
     assert load_config(write(changes)).job_hash() == load_config(write({})).job_hash()
+
+
+def test_a_job_from_before_there_were_looks_keeps_its_identity():
+    config = load(input__paths=["gs://survey/a.csv"])
+    assert config.job_hash() == HASH_OF_BEFORE
 
 
 def test_the_order_of_paths_is_not_part_of_the_job():

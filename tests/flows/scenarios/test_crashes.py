@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.flows.crashes import NIGHTLY
+from tests.flows.crashes import NIGHTLY, STOPPING
 from tests.flows.every_method import VARIANTS
 
 STRIKE = """
@@ -29,6 +29,7 @@ strike_runs(json.loads(sys.argv[1]), sys.argv[2], int(sys.argv[3]))
 """
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
 STATES = {"none", "cancelled", "reserved", "drawn", "committed"}
+STOPPED_STATES = {"none", "cancelled", "reserved", "stopped"}
 
 
 def struck(names: Sequence[str], folder: Path, stride: int) -> dict[str, int]:
@@ -55,6 +56,17 @@ def test_runs_of_every_method_may_be_struck_here_and_there(part, tmp_path):
 @pytest.mark.slow
 def test_a_night_may_be_struck_at_many_operations(tmp_path):
     assert struck([NIGHTLY], tmp_path, stride=13).keys() == STATES
+
+
+@pytest.mark.slow
+def test_a_run_that_its_look_stops_may_be_struck_at_many_operations(tmp_path):
+    assert struck([STOPPING], tmp_path, stride=11).keys() == STOPPED_STATES
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+def test_a_run_that_its_look_stops_may_be_struck_at_every_operation(tmp_path):
+    assert struck([STOPPING], tmp_path, stride=1).keys() == STOPPED_STATES
 
 
 @pytest.mark.soak

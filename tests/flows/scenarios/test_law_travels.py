@@ -11,11 +11,12 @@ from typing import Any
 import numpy as np
 import pytest
 
-from hushrank.estimation.common import central_noise
+from hushrank.estimation.common import central_noise, look
 from hushrank.estimation.comparisons import one_shot, perturbed_mle
 from hushrank.estimation.responses import private_measurements
 from hushrank.flows.errors import EstimateError
 from hushrank.flows.guarantee import rankings as ranking_statement
+from hushrank.flows.guarantee.look import record_with_look
 from hushrank.flows.methods import spectral
 from hushrank.flows.methods.base import Conclusion, RankingMethod
 from hushrank.flows.methods.registry import METHODS, calibrate
@@ -23,7 +24,7 @@ from hushrank.flows.release.release import RECONSTRUCTED, Release, load_release
 from hushrank.flows.release.scale import published as published_as
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import load_arrays
-from hushrank.flows.run.drawn import Drawn, drawn_of, entries_of
+from hushrank.flows.run.drawn import Drawn, drawn_of, entries_of, look_of
 from hushrank.flows.run.job import Job, prepare_job, read_survey
 from hushrank.flows.run.steps import draw, reduce, reserve
 from hushrank.privacy import randomized_response
@@ -75,8 +76,15 @@ def stored(job: Job) -> Drawn:
 
 
 def concluded(job: Job) -> Conclusion:
-    """What the mechanism that drew says of what it drew."""
-    return job.drawn_by.method.conclude(stored(job).arrays, job.mechanism, job.config)
+    """What the mechanism that drew says of what it drew, and the look before it."""
+    drawn = stored(job)
+    said = job.drawn_by.method.conclude(drawn.arrays, job.mechanism, job.config)
+    seen = look_of(drawn, job.config)
+    if seen is None:
+        return said
+    return dataclasses.replace(
+        said, privacy=record_with_look(said.privacy, seen, job.drawn_by.params)
+    )
 
 
 def change_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -88,6 +96,7 @@ def change_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("win_counts", "win_loss", "pair_counts", "outcomes", "exposures"):
         _tripled(monkeypatch, central_noise, f"{name}_sensitivity")
     _tripled(monkeypatch, private_measurements, "measurement_sensitivity")
+    _tripled(monkeypatch, look, "votes_sensitivity")
     change = one_shot._largest_change
     monkeypatch.setattr(one_shot, "_largest_change", lambda *given: 3 * change(*given))
     calibrate = perturbed_mle.calibrate_noise

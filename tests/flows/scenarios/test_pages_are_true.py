@@ -71,7 +71,8 @@ def normal(line: str) -> str:
 
 def is_free(line: str) -> bool:
     """Whether noise decides the words: a verdict, or what a plan recommends."""
-    return "CITY leads" in line or line.startswith(("Take ", "Methods at", "(simulated", "# # %"))
+    free = ("Take ", "Methods at", "(simulated", "# # %", "A noisy look at the rows saw")
+    return "CITY leads" in line or line.startswith(free)
 
 
 def run(command: str, folder: Path) -> list[str]:
@@ -134,6 +135,7 @@ CHOICES = {
     r"design: +# CHOOSE.*": "design: balanced",
     r"ties: drop": "ties: split",
     r"max_contributions: +# CHOOSE.*": "max_contributions: 15\\n  distinct_pairs: true",
+    r"look: 0.02": "look: 0.05",
 }
 
 

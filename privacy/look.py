@@ -1,0 +1,102 @@
+"""A look at the rows before a release: a small part of the budget tells whether they fit at all.
+
+A row *fits* if it breaks no rule of the configuration: its columns can be read, its items are in
+the catalogue, its result is a word that means something. The look releases two noisy numbers, how
+many votes say that rows fit and how many say that they do not. Who votes:
+
+    unit `comparison`   every row, by itself
+    unit `user`         every person, once: "fits" if at least half of their rows do
+
+A vote follows from the unit's own rows and public settings alone. A row that breaks a rule and
+names no person is nobody's: under unit `user` it has no vote, so the look rests on no guess whose
+it is. A tie that the configuration leaves out has none either.
+
+Laplace noise makes the look purely epsilon-DP, whatever noise the rest of the release has. What
+follows may depend on what the look saw (it stops or goes on), which is adaptive composition: the
+losses add up.
+
+References:
+    [DR14] Dwork, Roth. The Algorithmic Foundations of Differential Privacy. 2014. Theorem 3.16 and
+        Appendix B.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.decimals import decimal_value, float_at_least, float_at_most
+from hushrank.privacy.sensitivity import Sensitivity
+from hushrank.privacy.units import Adjacency, PrivacyParams
+
+MOST_SHARE = 0.5  # of the budget: more would make the look the release
+
+
+def votes_sensitivity(params: PrivacyParams) -> Sensitivity:
+    """Sensitivity of (votes that rows fit, votes that they do not), shape (2,).
+
+    Each unit has at most one vote, and no other unit's rows decide it. Adding a unit raises one of
+    the two numbers by one: l1 = l2^2 = 1. Replacing it takes one vote away and gives one: in the
+    worst case one number falls and the other rises, l1 = l2^2 = 2. All exact. How many rows a
+    person has makes no difference, so no bound of contributions enters.
+
+    Args:
+        params: the adjacency; the unit decides who votes and not how far votes move.
+    """
+    moved = 1 if params.adjacency is Adjacency.ADD_REMOVE else 2
+    return Sensitivity(moved, moved)
+
+
+def with_look(params: PrivacyParams, share: float) -> PrivacyParams:
+    """Set a part of a budget aside for the look.
+
+    The look takes `share` of epsilon and is pure; the rest keeps what is left of epsilon and all of
+    delta. Both together are (epsilon, delta)-DP ([DR14]), however the rest is calibrated. Numbers
+    are read as decimals and rounded so that the parts never exceed the whole.
+
+    Args:
+        params: the whole budget, without a look.
+        share: of epsilon, in (0, 1/2].
+
+    Returns:
+        The same without that part, which is `look`. Without privacy: `params` as they are.
+
+    Raises:
+        ValueError: `share` is outside, or `params` have a look already, or rho and no epsilon.
+    """
+    if not 0 < share <= MOST_SHARE:
+        raise ValueError(f"look must be above 0 and at most {MOST_SHARE:g}, got {share!r}")
+    if params.look:
+        raise ValueError("look: a part is set aside already")
+    if params.rho is not None:
+        raise ValueError("look takes a share of epsilon, and rho is given instead; remove one")
+    if not params.private:
+        return params
+    look = float_at_most(decimal_value(share) * decimal_value(params.epsilon))
+    rest = decimal_value(params.epsilon) - decimal_value(look)
+    return replace(params, look=look, epsilon=float_at_most(rest))
+
+
+def epsilon_with_look(epsilon: float, look: float) -> float:
+    """What a look of epsilon `look` and all that follows it, of `epsilon`, come to."""
+    if math.isinf(epsilon):
+        return epsilon
+    return float_at_least(decimal_value(epsilon) + decimal_value(look))
+
+
+def spend_with_look(spend: Spend, params: PrivacyParams) -> Spend:
+    """What the look of `params` and a release that costs `spend` cost together.
+
+    The look is no Gaussian noise, so the sum of it and of Gaussian noise is told as epsilon and
+    delta, which holds for both, and not as rho.
+
+    Args:
+        spend: of the release without its look.
+        params: of the release.
+    """
+    if not params.look:
+        return spend
+    if spend.rho is not None:
+        spend = Spend(epsilon=params.epsilon, delta=params.delta)
+    return replace(spend, epsilon=epsilon_with_look(spend.epsilon, params.look))

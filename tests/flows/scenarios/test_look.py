@@ -1,0 +1,285 @@
+"""A noisy look before a release: it stops where rows do not fit, spends its part, and is told."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from scipy.stats import binomtest
+
+from hushrank.flows.methods.registry import calibrate
+from hushrank.flows.release.release import load_release
+from hushrank.flows.run.drawn import noisy_votes
+from hushrank.flows.run.job import Job, prepare_job, read_survey
+from hushrank.pipelines.reduce import reduce
+from hushrank.pipelines.reduce.confidential_area import read_tally, read_votes
+from hushrank.privacy.audit import audit_epsilon
+from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.randomness import system_bits
+from hushrank.privacy.units import Unit
+from tests.flows.conftest import Survey, answers
+from tests.statistics import FALSE_POSITIVE_RATE
+
+PEOPLE = 200
+WORDS = {"left": ["first"], "right": ["second"]}
+# Noise of scale 2 on 200 votes: that a look goes wrong here has a chance below 1e-30.
+SURE = {"privacy__epsilon": 5.0, "privacy__look": 0.2}
+
+
+@pytest.fixture
+def worded(survey: Survey) -> Survey:
+    """A leaderboard's log, whose results are words, and words that do not occur in it."""
+    table = answers(PEOPLE)
+    words = np.where(np.asarray(table["outcome"]) > 0, "model_a", "model_b")
+    table = table.set_column(3, "outcome", pa.array(words))
+    pq.write_table(table, survey.folder / "answers.parquet")
+    return survey.set(input__words=WORDS, ledger__epsilon=20, **SURE)
+
+
+MENDED = {"input__words": {"left": ["model_a"], "right": ["model_b"]}}
+
+
+def events(survey: Survey) -> list[dict]:
+    return [json.loads(line) for line in survey.ledger.read_text().splitlines()]
+
+
+def test_unknown_words_stop_the_run_and_mended_ones_go_through(worded, command):
+    code, printed = command("run", worded.config, "--direct")
+    assert code == 4, printed
+    assert "people whose rows mostly fit and" in printed
+    assert "as results the words first (left won), second (right won)" in printed
+    assert "columns user user, left item_i, right item_j, outcome outcome" in printed
+    assert "4 items (ants, bees, cats, ...)" in printed
+    assert "hushrank inspect" in printed
+    assert "spent epsilon 1 on" in printed
+    assert worded.published() == []
+    assert [event["event"] for event in events(worded)] == ["open", "reserve", "stop"]
+    assert events(worded)[-1]["spend"]["epsilon"] == 1.0
+
+    before = worded.ledger.read_bytes()
+    again = command("run", worded.config, "--direct")
+    assert again[0] == 4
+    assert told(again[1]) == told(printed)  # with the same noise
+    (release_id,) = {event["release_id"] for event in events(worded) if "release_id" in event}
+    resumed = command("resume", release_id, worded.config)
+    assert (resumed[0], told(resumed[1])) == (4, told(printed))
+    assert worded.ledger.read_bytes() == before, "nothing was spent again"
+
+    code, printed = command("run", worded.set(**MENDED).config, "--direct")
+    assert code == 0, printed
+    assert "A noisy look at the rows saw about" in printed
+    assert "Spent epsilon 5.00" in printed
+    code, printed = command("ledger", "show", worded.config)
+    for state in ("stopped", "committed"):
+        assert state in printed
+    assert "epsilon 14.00 left of 20.00" in printed
+
+
+def told(printed: str) -> str:
+    return " ".join(printed[printed.index("look: stopped.") :].split())
+
+
+def test_what_was_seen_is_in_the_release_and_in_its_guarantee(worded, command):
+    code, printed = command("run", worded.set(**MENDED).config, "--direct", "--json")
+    assert code == 0, printed
+    release = load_release(worded.output / "release.json")
+    look, privacy = release.look, release.privacy
+    assert look is not None
+    assert (look.voters, look.epsilon, look.noise_scale) == ("people", 1.0, 2.0)
+    assert abs(look.fit - PEOPLE) < 100 > abs(look.unfit)
+    assert look.share_low < look.share <= 1.0 >= look.share_high > 0.8
+    assert privacy.epsilon == 5.0
+    assert privacy.noise_scale == 10 / 4.0  # of what the look left
+    assert privacy.parameters["look_epsilon"] == 1.0
+    statement = " ".join(privacy.statement)
+    assert "(e^epsilon, epsilon = 5)" in statement
+    assert "a look at the rows took epsilon = 1" in statement
+    assert "Epsilon = 4 was left" in statement
+    document = json.loads(printed[printed.index("{") : printed.rindex("}") + 1])
+    assert document["look"]["fit"] == look.fit
+    assert look.sentence in (worded.output / "report.html").read_text()
+
+
+def test_many_rows_that_do_not_fit_are_warned_of(worded, command):
+    table = pq.read_table(worded.folder / "answers.parquet")
+    known = np.asarray(table["user"]) < 0.7 * PEOPLE
+    mixed = np.where(known, np.asarray(table["outcome"]), "tie?")
+    pq.write_table(
+        table.set_column(3, "outcome", pa.array(mixed)), worded.folder / "answers.parquet"
+    )
+    code, printed = command("run", worded.set(**MENDED).config, "--direct")
+    assert code == 0, printed
+    assert "Rows that do not fit count nothing." in " ".join(printed.split())
+
+
+def test_a_look_that_is_not_kept_any_more_is_not_drawn_again(worded, command):
+    assert command("run", worded.config, "--direct")[0] == 4
+    shutil.rmtree(worded.work)
+    before = worded.ledger.read_bytes()
+    code, printed = command("run", worded.config, "--direct")
+    assert code == 4
+    assert "what it saw is not kept" in printed
+    assert worded.ledger.read_bytes() == before
+
+
+def test_single_answers_are_looked_at_too(worded, command):
+    worded.set(privacy={"unit": "comparison", "epsilon": 5.0, "look": 0.2})
+    code, printed = command("run", worded.config, "--direct")
+    assert code == 4, printed
+    assert "rows that fit" in printed
+    worded.set(**MENDED)
+    code, printed = command("run", worded.config, "--direct")
+    assert code == 0, printed
+    look = load_release(worded.output / "release.json").look
+    assert look is not None
+    assert look.voters == "rows"
+    assert abs(look.fit - 6 * PEOPLE) < 100 > abs(look.unfit)
+
+
+def test_a_night_that_stops_keeps_no_other_from_being_ranked(worded, command):
+    bad = worded.folder / "answers.parquet"
+    bad.rename(worded.folder / "2024-11-16.parquet")
+    table = answers(PEOPLE)
+    words = np.where(np.asarray(table["outcome"]) > 0, "first", "second")
+    pq.write_table(
+        table.set_column(3, "outcome", pa.array(words)), worded.folder / "2024-11-17.parquet"
+    )
+    worded.set(input__paths=["{date}.parquet"])
+    nights = ("--from", "2024-11-16", "--to", "2024-11-17", "--direct")
+    code, printed = command("backfill", worded.config, *nights)
+    assert code == 2, printed
+    assert [event["event"] for event in events(worded)] == [
+        *("open", "reserve", "stop", "reserve", "draw", "commit")
+    ]
+    before = worded.ledger.read_bytes()
+    assert command("backfill", worded.config, *nights)[0] == 2
+    assert worded.ledger.read_bytes() == before
+
+
+def test_a_seeded_run_stops_as_well_and_counts_nothing(worded, command):
+    for _ in range(2):
+        code, printed = command("run", worded.config, "--direct", "--unsafe-seed", "7")
+        assert code == 4, printed
+    assert [event["event"] for event in events(worded)] == ["open", "unsafe"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "told"),
+    [
+        ({"privacy": {"unit": "user", "rho": 0.1, "noise": "gaussian", "max_contributions": 6,
+                      "look": 0.02}}, "privacy.look: takes a share of epsilon"),
+        ({"privacy__look": 0.7}, "privacy.look: "),
+        ({"privacy__look": 0.0}, "privacy.look: "),
+        ({"privacy": {"unit": "local", "epsilon": 1.0, "look": 0.02}, "method": "debiased-rr",
+          "input__ties": "random", "input__design": None}, "privacy.look: has no meaning"),
+        ({"input": {"kind": "responses", "paths": ["answers.parquet"]}, "method": "spectral",
+          "privacy__look": 0.02, "privacy__distinct_pairs": None}, "privacy.look: is for input"),
+    ],
+)  # fmt: skip
+def test_where_there_can_be_no_look_it_is_refused(survey, command, changes, told):
+    code, printed = command("validate", survey.set(**changes).config)
+    assert code == 2
+    assert told in printed
+
+
+HEAVY = 40  # rows of the person who changes
+M = 20_000
+
+
+def votes_of(survey: Survey, outcome: str) -> tuple[Job, np.ndarray, np.ndarray]:
+    """People's votes, and rows, of a log in which person 999 has `HEAVY` rows of this outcome."""
+    table = answers(3)
+    words = np.where(np.asarray(table["outcome"]) > 0, "model_a", "model_b")
+    table = table.set_column(3, "outcome", pa.array(words))
+    person = {"user": [999] * HEAVY, "item_i": [0] * HEAVY, "item_j": [1] * HEAVY}
+    more = pa.table({**person, "outcome": [outcome] * HEAVY}).cast(table.schema)
+    pq.write_table(pa.concat_tables([table, more]), survey.folder / "answers.parquet")
+    job = prepare_job(read_survey(survey.config))
+    folder = survey.folder / f"exact-{outcome}"
+    reduction = job.reduction(SecretKey.draw(system_bits()), folder)
+    reduce.run(reduction)
+    tally = read_tally(str(folder))
+    rows = np.array([tally["rows_sent"], tally["rows_rejected"]])
+    return job, read_votes(str(folder), Unit.USER), rows
+
+
+def test_a_look_keeps_its_epsilon_and_one_at_rows_does_not(worded):
+    worded.set(**MENDED, privacy__epsilon=2.0, privacy__look=0.5)
+    job, one, rows_one = votes_of(worded, "model_a")
+    _, other, rows_other = votes_of(worded, "no word")
+    assert (one.tolist(), other.tolist()) == ([4, 0], [3, 1]), "one person, one vote"
+
+    def look(votes, runs):
+        noisy = noisy_votes(np.tile(votes, (runs, 1)), job.drawn_by.look, system_bits())
+        assert noisy is not None
+        return noisy
+
+    def bound(votes, others):
+        confidence = 1 - FALSE_POSITIVE_RATE
+        found = audit_epsilon(look, votes, others, trials=M, confidence=confidence)
+        return found.epsilon_lower
+
+    assert 0.5 < bound(one, other) <= 1.0  # epsilon of the look
+    assert bound(rows_one, rows_other) > 2.0  # nothing bounds what a person's rows move
+
+
+def test_the_noise_of_a_look_has_its_law(worded):
+    worded.set(**MENDED, privacy__epsilon=2.0, privacy__look=0.1)
+    job = prepare_job(read_survey(worded.config))
+    noise = noisy_votes(np.zeros((M, 2), np.int64), job.drawn_by.look, system_bits())
+    assert noise is not None
+    scale = 2 / 0.2  # votes move by 2, at epsilon 0.2
+
+    def p_value(scale: float) -> float:
+        beyond = 2 * math.exp(-10 / scale) / (1 + math.exp(-1 / scale))  # P(|X| >= 10)
+        return float(binomtest(int((np.abs(noise) >= 10).sum()), noise.size, beyond).pvalue)
+
+    assert p_value(scale) > FALSE_POSITIVE_RATE
+    assert p_value(1.2 * scale) < FALSE_POSITIVE_RATE
+    assert p_value(0.8 * scale) < FALSE_POSITIVE_RATE
+
+
+KINDS = {
+    "fits": "7,0,1,1\n",
+    "unknown item": "7,0,9,1\n",
+    "unknown result": "7,0,1,yes\n",
+    "tie": "7,0,1,0\n",
+    "no person": ",0,1,1\n",
+    "no row": "7,0\n",
+    "nothing": "",
+}
+
+
+@pytest.mark.parametrize("unit", ["user", "comparison"])
+@pytest.mark.parametrize("adjacency", ["replace-one", "add-remove"])
+def test_a_row_of_any_kind_moves_the_votes_by_no_more_than_is_stated(survey, unit, adjacency):
+    """One row is all that the person, or the unit, has; every pair of kinds is compared."""
+    bound = {"max_contributions": 6} if unit == "user" else {}
+    survey.set(
+        privacy={"unit": unit, "epsilon": 2.0, "look": 0.1, "adjacency": adjacency, **bound},
+        input__paths=["rows.csv"],
+    )
+    others = "user,item_i,item_j,outcome\n1,0,1,1\n1,2,3,x\n1,1,3,-1\n2,0,9,1\n"
+    votes = {}
+    for number, (kind, row) in enumerate(KINDS.items()):
+        (survey.folder / "rows.csv").write_text(others + row)
+        job = prepare_job(read_survey(survey.config))
+        reduction = job.reduction(SecretKey.draw(system_bits()), survey.folder / f"w{number}")
+        reduce.run(reduction)
+        votes[kind] = read_votes(reduction.confidential, Unit(unit))
+    look = calibrate(job.config).look
+    assert look is not None
+    pairs = [(one, other) for one in KINDS for other in KINDS]
+    if adjacency == "add-remove":
+        pairs = [(kind, "nothing") for kind in KINDS]
+    moved = {pair: int(np.abs(votes[pair[0]] - votes[pair[1]]).sum()) for pair in pairs}
+    assert max(moved.values()) == look.sensitivity.l1
+    voters = np.array([1, 1]) if unit == "user" else np.array([2, 2])
+    np.testing.assert_array_equal(votes["nothing"], voters)
+    for silent in ("tie", *(("no person", "no row") if unit == "user" else ())):
+        np.testing.assert_array_equal(votes[silent], voters)
