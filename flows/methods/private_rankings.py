@@ -15,35 +15,10 @@ from hushrank.estimation.common.estimate import Estimate, mean_ranks
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.rankings.bradley_terry import bradley_terry_estimate
 from hushrank.estimation.rankings.consensus import Consensus
-from hushrank.estimation.rankings.net_evidence import (
-    NetEvidence,
-    PlaceLaw,
-    can_be_undone,
-    plain_nets,
-    undone_nets,
-)
-from hushrank.estimation.rankings.place_laws import (
-    MOST_LAPLACE,
-    laplace_places,
-    mallows_places,
-)
-from hushrank.estimation.rankings.ranking_counts import (
-    MOST_BY_PLACE,
-    RankingCounts,
-    count_rankings,
-    n_place_pairs,
-)
+from hushrank.estimation.rankings.ranking_counts import RankingCounts, count_rankings
 from hushrank.estimation.rankings.ranking_estimates import (
     borda_estimate,
     kemeny_estimate,
-)
-from hushrank.estimation.rankings.ranking_evidence import (
-    LARGEST_ENTRY,
-    RankingEvidence,
-    debiased_evidence,
-    largest_entry,
-    plain_evidence,
-    undoing_pays,
 )
 from hushrank.flows.config.comparisons import BadRows
 from hushrank.flows.config.method import MethodFacts
@@ -57,6 +32,7 @@ from hushrank.flows.guarantee.rankings import (
 )
 from hushrank.flows.guarantee.record import Parameter
 from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
+from hushrank.flows.methods.undone_rankings import impossible, nets_of, pairs_of
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedRankings
 from hushrank.pipelines.reduce.rankings_job import ReduceRankings
@@ -65,7 +41,7 @@ from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import Unit
-from hushrank.transforms.common.randomisation import RankingMechanism, law_of_rankings
+from hushrank.transforms.common.randomisation import law_of_rankings
 from hushrank.transforms.rankings.private_rankings import randomize_rankings
 from hushrank.transforms.rankings.rankings import Rankings
 from hushrank.transforms.storage.files import InputFile
@@ -128,7 +104,7 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
                 f" {n_items}; set method: borda"
             )
         guarantee = RankingGuarantee.of(config)
-        reason = _impossible(config, guarantee, by_pairs=self.by_pairs)
+        reason = impossible(config, guarantee, by_pairs=self.by_pairs)
         if config.model.debiased is True and reason:
             raise ConfigError(f"model.debiased: cannot be: {reason}; write auto or false")
         ends = (guarantee.low, guarantee.high)
@@ -233,7 +209,7 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
     def _by_place(self, config: SurveyConfig, guarantee: RankingGuarantee) -> bool:
         """Whether counts are kept by place, so that the mechanism may be undone."""
         undone = config.model.debiased is not False
-        return undone and not _impossible(config, guarantee, by_pairs=self.by_pairs)
+        return undone and not impossible(config, guarantee, by_pairs=self.by_pairs)
 
     def _doubt(self, ranked: _Ranked) -> tuple[str, ...]:
         if ranked.debiased:
@@ -242,69 +218,6 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
             "Private rankings are counted as they are: that draws every pair towards 50 %, so"
             f" {self.bias}. It was not undone: {ranked.reason}.",
         )
-
-
-def _impossible(config: SurveyConfig, guarantee: RankingGuarantee, *, by_pairs: bool) -> str:
-    """Why the mechanism cannot be undone for sure, from public choices alone; empty: it can."""
-    if reason := _no_law(config, guarantee, by_pairs=by_pairs):
-        return reason
-    n_items, longest = len(config.items.catalogue()), guarantee.max_length
-    if n_place_pairs(longest) * n_items**2 > MOST_BY_PLACE:
-        return (
-            f"for {n_items} items in lists of up to {longest} it takes too many counts (a smaller"
-            " input.max_length would help)"
-        )
-    return ""
-
-
-def _no_law(config: SurveyConfig, guarantee: RankingGuarantee, *, by_pairs: bool) -> str:
-    """Why what the mechanism does to a list is not known; empty: it is."""
-    if guarantee.mechanism is RankingMechanism.LAPLACE_RANKS:
-        if by_pairs:
-            return "for pairs under mechanism laplace-ranks no closed form is known"
-        if guarantee.max_length > MOST_LAPLACE:
-            return f"of mechanism laplace-ranks that takes too long above {MOST_LAPLACE} items"
-    if config.privacy.epsilon is None:
-        return "rankings have different epsilons"
-    return ""
-
-
-def _pairs_of(
-    counts: RankingCounts, guarantee: RankingGuarantee, config: SurveyConfig
-) -> tuple[RankingEvidence, str]:
-    """Plain or undone pairs, as the configuration and the released counts decide; why plain."""
-    plain, epsilon = plain_evidence(counts), guarantee.high
-    if config.model.debiased is False:
-        return plain, "model.debiased is false"
-    if reason := _impossible(config, guarantee, by_pairs=True):
-        return plain, reason
-    if counts.by_place is None:
-        raise ValueError("counts by place are missing, and the configuration asks for them")
-    if largest_entry(counts, epsilon) > LARGEST_ENTRY:
-        return plain, "at this epsilon one ranking would count as thousands"
-    debiased = debiased_evidence(counts, epsilon)
-    if config.model.debiased == "auto" and not undoing_pays(plain, debiased):
-        return plain, "it would add more chance than it takes away bias"
-    return debiased, ""
-
-
-def _nets_of(
-    counts: RankingCounts, guarantee: RankingGuarantee, config: SurveyConfig
-) -> tuple[NetEvidence, str]:
-    """Sums of half nets, undone wherever it is possible; why not."""
-    if config.model.debiased is False:
-        return plain_nets(counts), "model.debiased is false"
-    if reason := _no_law(config, guarantee, by_pairs=False):
-        return plain_nets(counts), reason
-    if not can_be_undone(counts):
-        return plain_nets(counts), _impossible(config, guarantee, by_pairs=False)
-    return undone_nets(counts, _law_of_places(guarantee)), ""
-
-
-def _law_of_places(guarantee: RankingGuarantee) -> PlaceLaw:
-    laplace = guarantee.mechanism is RankingMechanism.LAPLACE_RANKS
-    law = laplace_places if laplace else mallows_places
-    return lambda length: law(length, guarantee.high)
 
 
 def _consensus_places(survey: PlannedSurvey, truth: Floats, length: int) -> Floats:
@@ -321,7 +234,7 @@ def _log_odds(survey: PlannedSurvey, truth: Floats, length: int) -> Floats:
 
 
 def _kemeny(counts: RankingCounts, guarantee: RankingGuarantee, config: SurveyConfig) -> _Ranked:
-    evidence, reason = _pairs_of(counts, guarantee, config)
+    evidence, reason = pairs_of(counts, guarantee, config)
     estimate, consensus = kemeny_estimate(evidence)
     parameters: dict[str, Parameter] = {
         "disagreements": consensus.disagreements,
@@ -343,7 +256,7 @@ def _not_proven(consensus: Consensus) -> tuple[str, ...]:
 
 
 def _borda(counts: RankingCounts, guarantee: RankingGuarantee, config: SurveyConfig) -> _Ranked:
-    evidence, reason = _nets_of(counts, guarantee, config)
+    evidence, reason = nets_of(counts, guarantee, config)
     found = borda_estimate(evidence, drawn=config.model.debiased == "auto")
     parameters: dict[str, Parameter] = {} if reason else {"drawn_to_zero_by": found.factor}
     warnings = _drawn(f"multiplied by {found.factor:.2g}") if found.factor < HARDLY_DRAWN else ()
@@ -353,7 +266,7 @@ def _borda(counts: RankingCounts, guarantee: RankingGuarantee, config: SurveyCon
 def _bradley_terry(
     counts: RankingCounts, guarantee: RankingGuarantee, config: SurveyConfig
 ) -> _Ranked:
-    evidence, reason = _nets_of(counts, guarantee, config)
+    evidence, reason = nets_of(counts, guarantee, config)
     found = bradley_terry_estimate(evidence, config.model.ridge)
     drawn = not reason and found.factor < HARDLY_DRAWN
     warnings = _drawn(f"fitted with a ridge of {found.ridge:.3g}") if drawn else ()
