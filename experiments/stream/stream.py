@@ -204,9 +204,8 @@ class World:
     @classmethod
     def simulated(cls, pattern: str, terms: Terms, n_people: int, seed: int) -> World:
         """A world of its own for each seed."""
-        random = np.random.default_rng(seed)
-        habits = PATTERNS[pattern]
-        answers = simulate_answers(habits, terms, n_people, random)
+        habits, random = PATTERNS[pattern], np.random.default_rng([seed, 1])
+        answers = simulate_answers(habits, terms, n_people, seed)
         scores = np.linspace(-1, 1, ITEMS) + 0.2 * random.standard_normal((len(habits), ITEMS))
         chances = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
         wins = random.multinomial(answers.counted, chances).sum(axis=1)

@@ -58,22 +58,21 @@ class Answers:
         return int(self.counted.sum()) / there if there else 1.0
 
 
-def simulate_answers(
-    habits: Sequence[Habit], terms: Terms, n_people: int, random: np.random.Generator
-) -> Answers:
+def simulate_answers(habits: Sequence[Habit], terms: Terms, n_people: int, seed: int) -> Answers:
     """Let people answer for a whole stream, and count by the rule that runs apply.
 
     Args:
         habits: of all people; shares need not add up to 1.
         terms: when a person counts.
         n_people: how many, >= 1.
-        random: of the simulation.
+        seed: the same invents the same people.
 
     Raises:
         ValueError: no habit, or nobody.
     """
     if not habits or n_people < 1:
         raise ValueError(f"need people with habits, got {n_people!r} and {len(habits)} habits")
+    random = np.random.default_rng(seed)
     shares = np.array([habit.share for habit in habits])
     habit_of = random.choice(len(habits), n_people, p=shares / shares.sum())
     chance = np.array([habit.chance for habit in habits])[habit_of]
