@@ -20,29 +20,25 @@ from hushrank.estimation.common.central_noise import (
     calibrate_exposures,
     calibrate_pair_counts,
     calibrate_win_counts,
+    calibrate_win_loss,
     release_pair_counts,
     release_win_counts,
+    release_win_loss,
 )
 from hushrank.estimation.common.estimate import Estimate, mean_ranks
 from hushrank.estimation.common.links import LOGISTIC
-from hushrank.estimation.common.matrices import PairCounts, WinCounts
+from hushrank.estimation.common.matrices import PairCounts, WinCounts, WinLossCounts
 from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.comparisons.mle_exposures import rank_by_scores_and_exposures
 from hushrank.estimation.comparisons.mle_uncertainty import rank_by_scores
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
-from hushrank.estimation.comparisons.noisy_pairs import fit_noisy_pairs
+from hushrank.estimation.comparisons.noisy_pairs import rank_noisy_pairs
 from hushrank.estimation.comparisons.perturbed_mle import (
     MleSettings,
     calibrate_mle,
     perturbed_mle,
 )
-from hushrank.estimation.comparisons.win_loss import (
-    WinLossCounts,
-    calibrate_win_loss,
-    rank_by_win_loss,
-    release_win_loss,
-)
-from hushrank.estimation.fit.pair_fit import estimate_from
+from hushrank.estimation.comparisons.win_loss import rank_by_win_loss
 from hushrank.pipelines.simulate.arenas import Arena
 from hushrank.privacy.noise import add_noise
 from hushrank.privacy.randomness import RandomBits, seeded_bits
@@ -69,7 +65,7 @@ def noisy_pairs(counts: PairCounts, params: PrivacyParams, bits: RandomBits) -> 
     """Method `noisy-pairs`."""
     calibration = calibrate_pair_counts(params, counts.n_items)
     noisy = release_pair_counts(counts, calibration, bits)
-    return estimate_from(fit_noisy_pairs(noisy, calibration.law, LOGISTIC).fit)
+    return rank_noisy_pairs(noisy, calibration.law, LOGISTIC).estimate
 
 
 def likelihood(counts: PairCounts, params: PrivacyParams, bits: RandomBits) -> Estimate:

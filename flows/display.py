@@ -199,7 +199,7 @@ def _cost_of(outcome: Outcome) -> str:
     if outcome.spent is None:
         return f"This release was drawn before: nothing was spent now. {left}"
     privacy = outcome.release.privacy
-    told = outcome.spent  # zCDP was asked for as rho, or as the epsilon and delta that it implies
+    told = outcome.spent  # Gaussian noise was asked for as rho, or as epsilon and delta
     if told.rho is not None and privacy.epsilon is not None:
         told = Spend(epsilon=float(privacy.epsilon), delta=privacy.delta)
     why = " Its noise was drawn before and not kept, so it was paid for again." * outcome.again

@@ -2,13 +2,15 @@
 
 A pure epsilon-DP mechanism is represented by binary randomised response with the same epsilon,
 which dominates every epsilon-DP mechanism, and an (epsilon, delta)-DP one likewise ([KOV15] Theorem
-3.1); a zCDP mechanism by its rho. A total is the smallest of the bounds that are valid for the
+3.1); Gaussian noise by its rho of zCDP and by a Gaussian mechanism that dominates it but for a
+small slack (`gaussian_profile`). A total is the smallest of the bounds that are valid for the
 spends at hand:
 
-    sum   epsilons and deltas add up; the zCDP spends are converted at the delta that is left.
-          Exact, in the decimals that people typed (`decimals`): ten times 0.1 fits into 1.
-    PLD   privacy-loss distributions on a grid, rounded up; without zCDP spends. Nearly optimal.
-    RDP   Renyi divergences; pure and zCDP spends.
+    sum   epsilons and deltas add up; the Gaussian spends are converted together, at the delta that
+          is left: as one Gaussian mechanism, nearly exactly, or by RDP where that is less.
+          The sum is exact in the decimals that people typed (`decimals`): ten times 0.1 is 1.
+    PLD   privacy-loss distributions on a grid, rounded up; without Gaussian spends. Nearly optimal.
+    RDP   Renyi divergences; pure and Gaussian spends.
 
 The accountants are asked only where they can gain something over the sum (`_most_gain`).
 
@@ -49,20 +51,29 @@ CONVOLUTION_ERROR = 1e-12  # of a delta that was read off a composed PLD; measur
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spend:
-    """Cost of one release: rho-zCDP where `rho` is set, else (epsilon, delta)-DP.
+    """Cost of one release: (epsilon, delta)-DP, or that of Gaussian noise where `rho` is set.
+
+    Attributes:
+        epsilon, delta: 0 where `rho` is set.
+        rho: of discrete Gaussian noise on integers, squared sensitivity / (2 squared scale); such
+            noise is rho-zCDP.
+        l2_squared: of these integers the squared l2 sensitivity, or less; 1 where it is not known.
 
     Raises:
-        ValueError: a field is negative or not a number, delta is not below 1, or both `rho` and
-            `epsilon` or `delta` are set.
+        ValueError: a field is negative or not a number, delta is not below 1, `l2_squared` is not
+            at least 1, or both `rho` and `epsilon` or `delta` are set.
     """
 
     epsilon: float = 0.0
     delta: float = 0.0
     rho: float | None = None
+    l2_squared: int = 1
 
     def __post_init__(self) -> None:
         if not (self.epsilon >= 0 and 0 <= self.delta < 1):
             raise ValueError(f"a spend needs epsilon >= 0 and 0 <= delta < 1, got {self!r}")
+        if not self.l2_squared >= 1:
+            raise ValueError(f"a spend needs l2_squared >= 1, got {self!r}")
         if self.rho is None:
             return
         if not self.rho >= 0:
@@ -75,15 +86,20 @@ class Spend:
         return asdict(self)
 
 
-def spend_of(params: PrivacyParams) -> Spend:
-    """What a release under `params` costs (its noise is calibrated to exactly this)."""
+def spend_of(params: PrivacyParams, l2_squared: int) -> Spend:
+    """What a release under `params` costs, if its noise is calibrated to exactly that.
+
+    Args:
+        params: the guarantee.
+        l2_squared: see `Spend`.
+    """
     if params.noise is NoiseKind.LAPLACE:
         return Spend(epsilon=params.epsilon)
-    return Spend(rho=rho_of(params))
+    return Spend(rho=rho_of(params, l2_squared), l2_squared=l2_squared)
 
 
-def rho_of(params: PrivacyParams) -> float:
-    """The zCDP parameter of a `gaussian` release: its `rho`, or the largest for (epsilon, delta).
+def rho_of(params: PrivacyParams, l2_squared: int) -> float:
+    """The rho of a `gaussian` release: its own, or the largest for its (epsilon, delta).
 
     Raises:
         ValueError: the noise is not `gaussian`.
@@ -92,11 +108,20 @@ def rho_of(params: PrivacyParams) -> float:
         raise ValueError("only noise: gaussian has a rho")
     if params.rho is not None:
         return params.rho
-    return math.inf if math.isinf(params.epsilon) else rho_for(params.epsilon, params.delta)
+    if math.isinf(params.epsilon):
+        return math.inf
+    return rho_for(params.epsilon, params.delta, l2_squared)
 
 
-def rho_for(epsilon: float, delta: float) -> float:
-    """Largest rho whose rho-zCDP implies (epsilon, delta)-DP, to 1 part in 10^9, from below.
+def rho_for(epsilon: float, delta: float, l2_squared: int = 1, releases: int = 1) -> float:
+    """Largest rho of discrete Gaussian noise that gives (epsilon, delta)-DP, from below.
+
+    To 1 part in 10^9 of what is known: that of the discrete Gaussian itself, and not only of zCDP.
+
+    Args:
+        epsilon, delta: of all releases together.
+        l2_squared: see `Spend`.
+        releases: how many there are, all with this rho.
 
     Raises:
         ValueError: `epsilon` is not finite and > 0, or `delta` is not strictly between 0 and 1.
@@ -105,12 +130,17 @@ def rho_for(epsilon: float, delta: float) -> float:
         raise ValueError(
             f"need a finite epsilon > 0 and 0 < delta < 1, got {epsilon!r} and {delta!r}"
         )
+
+    def holds(rho: float) -> bool:
+        spends = [Spend(rho=rho, l2_squared=l2_squared)] * releases
+        return _summed_epsilon(spends, delta) <= epsilon
+
     low, high = 0.0, epsilon
-    while epsilon_of(Spend(rho=high), delta) <= epsilon:
+    while holds(high):
         low, high = high, 2 * high
     while high - low > 1e-9 * high:
         middle = (low + high) / 2
-        if epsilon_of(Spend(rho=middle), delta) <= epsilon:
+        if holds(middle):
             low = middle
         else:
             high = middle
@@ -195,11 +225,24 @@ def _sum(spends: Sequence[Spend], delta: float) -> Fraction | None:
     if left < 0 or any(math.isinf(spend.epsilon) for spend in spends):
         return None
     total = Fraction(sum(decimal_value(spend.epsilon) for spend in spends))
-    concentrated = [spend for spend in spends if spend.rho is not None]
-    if not concentrated:
+    gaussian = [spend for spend in spends if spend.rho is not None]
+    if not gaussian:
         return total
-    converted = float(_rdp(concentrated).get_epsilon(float_at_most(left)))
+    converted = _gaussian_epsilon(gaussian, float_at_most(left))
     return total + decimal_value(converted) if math.isfinite(converted) else None
+
+
+def _gaussian_epsilon(spends: Sequence[Spend], delta: float) -> float:
+    """Of Gaussian spends: by the theorem of `gaussian_profile`, or by RDP where that is less."""
+    from hushrank.privacy.gaussian_profile import Shift, composed_gaussians, shift_of
+
+    shifts: list[Shift] = []
+    for spend, count in Counter(spends).items():
+        if spend.rho is not None:
+            shift = shift_of(spend.rho, spend.l2_squared)
+            shifts.append(Shift(count * shift.squared, count * shift.slack))
+    by_renyi = float(_rdp(spends).get_epsilon(delta))
+    return min(composed_gaussians(shifts, delta), by_renyi)
 
 
 def _most_gain(spends: Sequence[Spend], delta: float) -> float:

@@ -1,9 +1,9 @@
-"""Amplification by shuffling: what local reports are worth once nobody can tell who sent which.
+"""Amplification by shuffling: the guarantee of local reports if nobody can tell who sent which.
 
-The theorem is about N reports of *one* randomiser that nothing but their order tells apart. Here
-that means answers to the same pair at the same epsilon: the pair and the epsilon are not hidden, so
-a report on another pair, or at another epsilon, gives no cover. N is the number of such reports, or
-a lower bound on it; it is not the number of all rows.
+The theorem is about N reports of *one* randomiser that differ only in their order. Here these are
+answers to the same pair at the same epsilon. The pair and the epsilon are not hidden, so a report
+on another pair, or at another epsilon, gives no cover. N is the number of such reports, or a lower
+bound on it; it is not the number of all rows.
 
 References:
     [FMT21] Feldman, McMillan, Talwar. Hiding among the clones: a simple and nearly optimal
@@ -15,9 +15,9 @@ from __future__ import annotations
 import math
 
 ROUNDING = (
-    1e-12  # relative; far above the formula's rounding error, so the result is an upper bound
+    1e-12  # relative margin, far above the formula's rounding error: the result is an upper bound
 )
-RELATIVE_TOLERANCE = 1e-9  # of the search in `local_epsilon_for`
+RELATIVE_TOLERANCE = 1e-9  # relative tolerance of the search in `local_epsilon_for`
 
 
 def largest_amplified_epsilon(n_reports: int, delta: float) -> float:
@@ -25,10 +25,10 @@ def largest_amplified_epsilon(n_reports: int, delta: float) -> float:
 
     Args:
         n_reports: N, at least 1.
-        delta: of the central guarantee, strictly between 0 and 1.
+        delta: delta of the central guarantee, strictly between 0 and 1.
 
     Returns:
-        The largest local epsilon covered; 0 or less where N is too small for any.
+        The largest local epsilon covered; 0 or less if N is too small for any.
 
     Raises:
         ValueError: an argument is out of range.
@@ -43,17 +43,17 @@ def largest_amplified_epsilon(n_reports: int, delta: float) -> float:
 def shuffled_epsilon(local_epsilon: float, n_reports: int, delta: float) -> float:
     """Central epsilon of N shuffled reports, each locally epsilon0-DP.
 
-    Guarantee: under replacement of one report's input the shuffled collection is
-    (returned value, delta)-DP. Where the condition of [FMT21] Theorem III.1 holds, the value is
+    Guarantee: if one report's input is replaced, the shuffled collection is
+    (returned value, delta)-DP. If the condition of [FMT21] Theorem III.1 holds, the value is
 
         ln(1 + (e^e0 - 1) / (e^e0 + 1) * (8 sqrt(e^e0 ln(4 / delta) / N) + 8 e^e0 / N)).
 
-    Where it does not hold, or where that is more, the value is e0: shuffling never costs privacy.
+    If it does not hold, or if that is more, the value is e0: shuffling never costs privacy.
 
     Args:
         local_epsilon: epsilon0 in nats, finite and > 0.
         n_reports: N, reports of the same randomiser (see the module's text).
-        delta: of the central guarantee.
+        delta: delta of the central guarantee.
 
     Returns:
         Epsilon, rounded up; never above `local_epsilon`.
@@ -72,12 +72,12 @@ def shuffled_epsilon(local_epsilon: float, n_reports: int, delta: float) -> floa
 
 
 def local_epsilon_for(epsilon: float, n_reports: int, delta: float) -> float:
-    """Largest local epsilon, from below, at which `shuffled_epsilon` is at most `epsilon`.
+    """The largest local epsilon, rounded down, with `shuffled_epsilon` of at most `epsilon`.
 
     Args:
         epsilon: central target in nats, finite and > 0.
         n_reports: N, reports of the same randomiser.
-        delta: of the central guarantee.
+        delta: delta of the central guarantee.
 
     Returns:
         At least `epsilon`, since an epsilon-DP local report needs no shuffling.

@@ -2,16 +2,16 @@
 
 The release is run many times on two adjacent inputs. If it is (epsilon, delta)-DP, then for every
 event E, P(E | left) <= e^epsilon P(E | right) + delta, and the same with the inputs exchanged. The
-outputs are split in three, run by run:
+outputs are split in three parts, run by run:
 
-    a quarter  shapes scores: functions of an output that grow with how much better `left` than
-               `right` explains it;
+    a quarter  shapes scores: functions of an output that grow with how much better `left` explains
+               it than `right`;
     a quarter  chooses, in each direction, the score and the threshold with the best bound;
     a half     bounds the probabilities of the two chosen events ([CP34]).
 
-The last part had no say in the events, so the bound holds at the stated confidence whatever the
-mechanism, and however badly the events were chosen. A bound above the promised epsilon proves a
-bug. A bound below it proves nothing: that is what the theorems are for.
+The last part has no influence on the choice of events, so the bound holds at the stated confidence
+for every mechanism and every choice of events. A bound above the promised epsilon proves a bug. A
+bound below it proves nothing; only a theorem proves a guarantee.
 
 References:
     [CP34] Clopper, Pearson. The use of confidence or fiducial limits illustrated in the case of the
@@ -45,16 +45,16 @@ MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # odd, so that a fingerprint keeps e
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AuditResult:
-    """What an audit found.
+    """The result of an audit.
 
     Attributes:
         epsilon_lower: the release is not (epsilon, delta)-DP for any smaller epsilon; at least 0.
-        confidence: probability, over the runs, that this is true.
-        delta: the delta for which it was asked.
+        confidence: probability, over the runs, that this statement is true.
+        delta: the delta of the statement.
         event: the event that shows it, in words.
         trials: runs on each input.
-        held_out: runs on each input on which the event was counted.
-        counts: how often it occurred in them: under the input that favours it, under the other.
+        held_out: runs on each input in which the event was counted.
+        counts: how often it occurred: under the input that favours it, under the other.
     """
 
     epsilon_lower: float
@@ -76,22 +76,22 @@ def audit_epsilon(
     delta: float = 0.0,
     statistics: Mapping[str, Statistic] | None = None,
 ) -> AuditResult:
-    """Bound from below the epsilon at which `release` tells `left` from `right`.
+    """Compute a lower bound on the epsilon at which `release` distinguishes `left` from `right`.
 
     Three scores are always tried: all columns of an output as if they were independent, one linear
-    combination of them, and the output as a whole (which sees the frequent ones, such as rankings
+    combination of them, and the output as a whole (which notices frequent outputs, such as rankings
     of few items). The first and the last find outputs that only one input can produce.
 
     Args:
         release: called as release(input, runs); returns that many independent outputs, finite
-            numbers of shape (runs,) or (runs, d). `one_by_one` makes one from a function that
-            returns a single output.
+            numbers of shape (runs,) or (runs, d). `one_by_one` turns a function that returns a
+            single output into such a function.
         left: one input.
         right: an input adjacent to it.
         trials: runs on each input, at least 100.
-        confidence: of the bound, strictly between 0 and 1, for instance 1 - 1e-6.
+        confidence: confidence of the bound, strictly between 0 and 1, for instance 1 - 1e-6.
         delta: of the promised (epsilon, delta)-DP.
-        statistics: further functions of the outputs to look at, by name: shape (runs, d) ->
+        statistics: more functions of the outputs to try, by name: shape (runs, d) ->
             (runs,) or (runs, k).
 
     Returns:
@@ -127,21 +127,21 @@ def audit_epsilon(
 
 
 def one_by_one(release: Callable[[Input], ArrayLike]) -> Release[Input]:
-    """The batch form, as `audit_epsilon` takes it, of a function that returns one output a call."""
+    """The batch form for `audit_epsilon` of a function that returns one output at each call."""
     return lambda data, runs: np.array([np.ravel(release(data)) for _ in range(runs)])
 
 
 @dataclass(frozen=True, slots=True)
 class _Score:
-    """A sum of one looked-up number a column: the log-likelihood ratio of its cell."""
+    """A sum of one number for each column: the log-likelihood ratio of its cell, from a table."""
 
     name: str
     columns: Callable[[Rows], Rows]
-    cuts: list[NDArray[np.float64]]  # of each column, ascending
-    tables: list[NDArray[np.float64]]  # of each column, one number for each of its cells
+    cuts: list[NDArray[np.float64]]  # for each column, ascending
+    tables: list[NDArray[np.float64]]  # for each column, one number for each of its cells
 
     def __call__(self, outputs: Rows) -> NDArray[np.float64]:
-        """Score of each output: above 0 where it speaks for the left input."""
+        """The score of each output: above 0 if the output is evidence for the left input."""
         total = np.zeros(len(outputs))
         for column, cuts, table in zip(
             self.columns(outputs).T, self.cuts, self.tables, strict=True
@@ -152,14 +152,14 @@ class _Score:
 
 @dataclass(frozen=True, slots=True)
 class _Event:
-    """That `sign` times a score is at least `threshold`; the sign tells which input it favours."""
+    """The event that `sign` times a score is at least `threshold`; `sign` is the favoured input."""
 
     score: _Score
     sign: int  # +1: left, -1: right
     threshold: float
 
     def counts(self, left: Rows, right: Rows) -> tuple[int, int]:
-        """How often it occurs: on the input that it favours, on the other."""
+        """How often the event occurs: on the input that it favours, on the other."""
         favoured, other = (left, right) if self.sign > 0 else (right, left)
         return self._count(favoured), self._count(other)
 
@@ -172,7 +172,7 @@ class _Event:
 
 
 def _shape_scores(left: Rows, right: Rows, statistics: Mapping[str, Statistic]) -> list[_Score]:
-    """One score of all columns, one of a linear combination, one of the whole, one a statistic."""
+    """Four kinds of scores: all columns, a linear combination, the whole, and each statistic."""
     both = np.concatenate([left, right])
     spread = both.var(axis=0)
     weights = (left.mean(axis=0) - right.mean(axis=0)) / np.where(spread > 0, spread, 1.0)
@@ -213,9 +213,9 @@ def _shape_score(name: str, columns: Callable[[Rows], Rows], left: Rows, right: 
 
 
 def _cuts(column: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Where cells begin: each value, or each quantile, has a cell to itself.
+    """The beginnings of cells: each value, or each quantile, has a cell of its own.
 
-    So an output that only one input produces, such as a count without noise, is not lost among its
+    So an output that only one input produces, such as a count without noise, stays apart from its
     neighbours.
     """
     values = np.unique(column)
@@ -227,7 +227,7 @@ def _cuts(column: NDArray[np.float64]) -> NDArray[np.float64]:
 def _choose_events(
     scores: list[_Score], left: Rows, right: Rows, level: float, delta: float
 ) -> list[_Event]:
-    """For each input the event that favours it with the best bound on these outputs."""
+    """For each input, the event that favours it with the best bound on these outputs."""
     values = [(score, score(left), score(right)) for score in scores]
     events = []
     for sign in (1, -1):
@@ -252,8 +252,8 @@ def _epsilon_bound(
     """ln((p - delta) / q), at least 0, with p bounded from below and q from above ([CP34]).
 
     Args:
-        counts: shape (2, k): of k events, on the input that each favours and on the other.
-        runs: out of how many, on each input.
+        counts: shape (2, k): counts of k events, on the input that each favours and on the other.
+        runs: number of runs on each input.
         level: probability with which each of the two bounds may fail.
         delta: of the promised (epsilon, delta)-DP.
 

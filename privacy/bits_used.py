@@ -1,8 +1,8 @@
-"""Which random bits a release was really drawn from: what decides whether it is safe.
+"""The random bits that a release was really drawn from; they decide whether it is safe.
 
-Every place that draws says what it drew for and where the bits came from; the findings are put
-together and travel with what was drawn. They follow from the configuration and the code alone, so
-they say nothing about anybody's rows.
+Every place that draws records its purpose and the source of its bits. The records are combined and
+stored with the result. They follow from the configuration and the code alone, so they reveal
+nothing about anybody's rows.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from hushrank.privacy.randomness import SECURE, BitSource
 class Purpose(StrEnum):
     """What random bits decide."""
 
-    NOISE = "noise"  # that is added to counts, or inside an optimisation
-    RANDOMISATION = "randomisation"  # of single answers and rankings
-    ROW_CHOICE = "row-choice"  # which rows of a person count; the pseudonyms of people
-    COINS = "coins"  # which item wins a tie
+    NOISE = "noise"  # noise that is added to counts, or inside an optimisation
+    RANDOMISATION = "randomisation"  # randomisation of single answers and rankings
+    ROW_CHOICE = "row-choice"  # the choice of rows that count; the pseudonyms of people
+    COINS = "coins"  # the winner of a tie
 
 
 @dataclass(frozen=True, slots=True)
 class BitsUsed:
-    """What was drawn for each purpose.
+    """The sources of bits for each purpose.
 
     Attributes:
         uses: every purpose that bits were drawn for, with every source that they came from.
@@ -35,12 +35,12 @@ class BitsUsed:
 
     @classmethod
     def of(cls, purpose: Purpose, sources: Iterable[BitSource]) -> BitsUsed:
-        """Of one purpose; `sources` are such as `RandomBits.used`."""
+        """The record for one purpose; `sources` has the form of `RandomBits.used`."""
         return cls(frozenset((purpose, source) for source in sources))
 
     @classmethod
     def from_dict(cls, content: Mapping[str, Iterable[str]]) -> BitsUsed:
-        """What `to_dict` gave.
+        """The inverse of `to_dict`.
 
         Raises:
             ValueError: a purpose or a source has an unknown name.
@@ -66,7 +66,7 @@ class BitsUsed:
 
     @property
     def safe(self) -> bool:
-        """Whether nobody can predict or replay anything that was drawn."""
+        """Whether nobody can predict or repeat anything that was drawn."""
         return all(source in SECURE for _, source in self.uses)
 
     def covers(self, purpose: Purpose) -> bool:

@@ -25,7 +25,7 @@ def even_share(noise: NoiseKind, releases: int, epsilon: float, delta: float) ->
     """The largest equal spend of which `releases` stay within (epsilon, delta) together.
 
     `laplace`: pure epsilons, composed by privacy-loss distributions where delta > 0, else summed.
-    `gaussian`: zCDP parameters, which add up.
+    `gaussian`: by rho, as Gaussian mechanisms compose, whatever the sensitivity of the counts.
 
     Args:
         noise: of every release.
@@ -48,7 +48,7 @@ def even_share(noise: NoiseKind, releases: int, epsilon: float, delta: float) ->
     if noise is NoiseKind.GAUSSIAN:
         if delta == 0:
             raise ValueError("gaussian noise needs a delta > 0, got 0")
-        return Spend(rho=_rounded_down(rho_for(epsilon, delta) / releases))
+        return Spend(rho=_rounded_down(rho_for(epsilon, delta, releases=releases)))
     least = _rounded_down(epsilon / releases)  # which fits by the plain sum
     low, high = least, epsilon
     while delta > 0 and (middle := _rounded_down(math.sqrt(low * high))) > low:

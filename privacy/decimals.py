@@ -1,10 +1,10 @@
 """Floats read as the decimal numbers that people typed.
 
 A budget is written in decimals: ten releases at epsilon 0.1 use up a total of 1.0, although the ten
-floats add up to a little more than 1. So budgets are summed exactly, as the rationals that the
-shortest decimals of the floats name (0.1 is one tenth). Where noise is calibrated the smaller of
-the two readings of a float is taken (`smaller_reading`), so a release never costs more than its
-decimal says. Floats compare as their decimals do: both readings are increasing.
+floats add up to a little more than 1. So budgets are summed exactly, as the rational numbers that
+the shortest decimals of the floats state (0.1 is one tenth). To calibrate noise, the smaller of the
+two readings of a float is used (`smaller_reading`), so a release never costs more than its decimal
+says. Floats compare as their decimals do, because both readings are increasing.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from fractions import Fraction
 
 
 def decimal_value(number: float) -> Fraction:
-    """The rational that the shortest decimal of `number` names.
+    """The rational number that the shortest decimal of `number` states.
 
     Raises:
         ValueError: `number` is not finite.
@@ -25,7 +25,7 @@ def decimal_value(number: float) -> Fraction:
 
 
 def smaller_reading(number: float) -> Fraction:
-    """The smaller of what the float holds in binary and what its shortest decimal names.
+    """The smaller of the float's binary value and the value of its shortest decimal.
 
     Raises:
         ValueError: `number` is not finite.
@@ -41,4 +41,4 @@ def float_at_least(value: Fraction) -> float:
 
 def float_at_most(value: Fraction) -> float:
     """The largest float whose decimal value is at most `value`."""
-    return 0.0 - float_at_least(-value)  # and not -0.0 for zero
+    return 0.0 - float_at_least(-value)  # gives 0.0 for zero, not -0.0

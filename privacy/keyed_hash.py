@@ -1,10 +1,10 @@
 """A keyed hash of whole columns: pseudonyms for people, and a secret but repeatable row order.
 
-AES-256 in CBC-MAC over messages none of which is a prefix of another (each starts with its kind and
-length), which is a pseudo-random function under a secret key ([BKR00], [PR00]); one library call
-encrypts a block of every row at once. With the key drawn for one run and never stored, nobody can
-link pseudonyms between runs or predict which rows are kept, and yet a retried or differently split
-run takes the same decisions. Among m different values, some two share their 128-bit hash with
+The hash is AES-256 in CBC-MAC. No message is a prefix of another one, because each starts with its
+kind and length. So it is a pseudo-random function under a secret key ([BKR00], [PR00]). One library
+call encrypts a block of every row at once. The key is drawn for one run and never stored. So nobody
+can link pseudonyms between runs or predict which rows are kept, but a run that is retried or split
+differently makes the same decisions. Among m different values, two share their 128-bit hash with
 probability below m^2 / 2^129.
 
 References:
@@ -27,10 +27,10 @@ from hushrank.privacy.randomness import BitSource, RandomBits
 KEY_BYTES = 32
 BLOCK_BYTES = 16
 _INTEGER, _STRING, _TUPLE = 1, 2, 3  # first word of a message: its kind
-_FEW = 8  # strings, of which each is faster alone than all of them block by block
+_FEW = 8  # so few strings are faster one by one than block by block
 
 _PREFIX_MASKS = (
-    np.where(  # [k]: the first k bytes of a block
+    np.where(  # mask k selects the first k bytes of a block
         np.arange(BLOCK_BYTES) < np.arange(BLOCK_BYTES + 1)[:, None], 255, 0
     )
     .astype(np.uint8)
@@ -38,7 +38,7 @@ _PREFIX_MASKS = (
 )
 
 Hashes = NDArray[np.uint64]  # shape (m, 2): 128 bits a row
-# 128 bits a row, together or word by word; the second word may be left out, as 0.
+# 128 bits a row, in one array or word by word; without the second word it is 0.
 Block = Hashes | tuple[NDArray[np.uint64], ...]
 
 
@@ -48,7 +48,7 @@ class SecretKey:
 
     Attributes:
         value: `KEY_BYTES` bytes.
-        source: where they came from; a release whose key can be predicted is not safe.
+        source: the source of these bytes; a release whose key can be predicted is not safe.
     """
 
     value: bytes = field(repr=False)
@@ -56,7 +56,7 @@ class SecretKey:
 
     @classmethod
     def draw(cls, bits: RandomBits) -> SecretKey:
-        """A new key, made of the next bits."""
+        """A new key, made from the next bits."""
         return cls(bits.take(KEY_BYTES), bits.source)
 
 
@@ -78,7 +78,7 @@ class KeyedHash:
     def of_strings(self, offsets: NDArray[np.int64], text: NDArray[np.uint8]) -> Hashes:
         """Hash each byte string text[offsets[k]:offsets[k + 1]]; m + 1 offsets -> (m, 2).
 
-        The work is in proportion to m and the number of bytes, whatever their lengths.
+        The work is proportional to m plus the number of bytes, even if lengths differ.
         """
         lengths = np.diff(offsets)
         state = np.empty((len(lengths), 2), np.uint64)
@@ -88,26 +88,26 @@ class KeyedHash:
         padded = np.concatenate([text, np.zeros(BLOCK_BYTES, np.uint8)])
         windows = np.ndarray((len(text) + 1,), f"V{BLOCK_BYTES}", padded, strides=(1,))
         start, rows = 0, np.flatnonzero(lengths)
-        left = lengths[rows]  # bytes of each
+        left = lengths[rows]  # remaining bytes of each string
         while len(rows) > _FEW:
             block = windows[offsets[:-1][rows] + start].view(np.uint64).reshape(-1, 2)
             block &= _PREFIX_MASKS[np.minimum(left, BLOCK_BYTES)]
             state[rows] = self._encrypt(state[rows] ^ block)
             start += BLOCK_BYTES
             left -= BLOCK_BYTES
-            if left.min() <= 0:  # of those before: the work follows the bytes
+            if left.min() <= 0:  # drop finished strings, so that the work follows the bytes
                 more = left > 0
                 rows, left = rows[more], left[more]
-        for row in rows.tolist():  # one by one, so that one long string is not a step a block
+        for row in rows.tolist():  # one by one: a long string is then one step
             rest = text[offsets[row] + start : offsets[row + 1]].tobytes()
             state[row] = self._chained(state[row].tobytes(), rest)
         return state
 
     def of_tuples(self, label: int, *blocks: Block) -> Hashes:
-        """Hash tuples of m blocks each -> (m, 2); every `label` is another function."""
+        """Hash tuples of m blocks each -> (m, 2); each `label` gives another function."""
         first = np.array([[_TUPLE + (len(blocks) << 8), label]], np.uint64)
         state = np.empty((len(_words(blocks[0])[0]), 2), np.uint64)
-        # Word by word: adding a row of two words to each row takes five times as long.
+        # Word by word, because adding a row of two words to each row takes five times as long.
         state[:, 0], state[:, 1] = self._encrypt(first)[0]
         for block in blocks:
             for number, word in enumerate(_words(block)):
@@ -116,15 +116,15 @@ class KeyedHash:
         return state
 
     def _chained(self, state: bytes, rest: bytes) -> NDArray[np.uint64]:
-        """The state after the blocks of `rest`, of one row."""
+        """The state of one row after the blocks of `rest`."""
         cipher = Cipher(algorithms.AES(self._key), modes.CBC(state)).encryptor()
         encrypted = cipher.update(rest + bytes(-len(rest) % BLOCK_BYTES))
         return np.frombuffer(encrypted[-BLOCK_BYTES:], np.uint64)
 
     def _encrypt(self, blocks: Hashes) -> Hashes:
-        # ECB of single blocks is the raw block cipher, which is what CBC-MAC is made of.
+        # ECB of single blocks is the raw block cipher, of which CBC-MAC is made.
         cipher = Cipher(algorithms.AES(self._key), modes.ECB()).encryptor()
-        encrypted = np.empty((len(blocks) + 1, 2), np.uint64)  # the library wants a block of room
+        encrypted = np.empty((len(blocks) + 1, 2), np.uint64)  # the library needs a spare block
         into = encrypted.view(np.uint8).reshape(-1)[:-1].data
         cipher.update_into(np.ascontiguousarray(blocks).view(np.uint8).reshape(-1).data, into)
         return encrypted[:-1]

@@ -16,14 +16,20 @@ from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
 
 
 def measurement_sensitivity(
-    params: PrivacyParams, n_items: int, n_edges: int | None = None
+    params: PrivacyParams,
+    n_items: int,
+    n_edges: int | None = None,
+    largest_degree: int | None = None,
 ) -> Sensitivity:
     """Sensitivity of Y on the entries of a public graph, both ways on each edge.
 
-    Adding a person moves at most a = min(floor(K^2 / 4), |E|) entries, each by one: s f ones in
-    all, and at most one of the two on an edge. Replacing u by v moves the entries that are in one
-    of the two tables and not in the other, each by one: at most 2 a. So l1 = l2^2 in every case.
-    On the complete graph both are reached: v is right where u was wrong and the other way round.
+    Adding a person moves at most a = min(floor(K^2 / 4), |E|, floor(K / 2) D) entries, each by one:
+    s f ones in all, and at most one of the two on an edge. With D the largest degree of the graph,
+    the s items that were right have at most s D edges and the f wrong ones at most f D; each moved
+    entry lies on an edge of both, and the smaller of s and f is at most floor(K / 2). Replacing u
+    by v moves the entries that are in one of the two tables and not in the other, each by one: at
+    most 2 a. So l1 = l2^2 in every case. On the complete graph both are reached: v is right where u
+    was wrong and the other way round.
 
     [NZ] Lemma 4.1 lets every entry move: its l2^2 is 2 |E|, m (m - 1) on the complete graph, about
     twice what is needed there. Erratum E6: the lemma prints the noise variance with the square root
@@ -33,6 +39,7 @@ def measurement_sensitivity(
         params: unit `user`; K is `max_contributions`, the answered items kept of one person.
         n_items: m, size of the public catalogue, at least 2; nobody answers more.
         n_edges: undirected edges of the public graph; None: the complete graph.
+        largest_degree: D, edges of the item that has most; None: not known.
 
     Returns:
         l1 and squared l2 sensitivity.
@@ -49,8 +56,14 @@ def measurement_sensitivity(
         n_edges = n_pairs
     if not 1 <= n_edges <= n_pairs:
         raise ValueError(f"n_edges must be between 1 and {n_pairs}, got {n_edges}")
+    if largest_degree is None:
+        largest_degree = n_items - 1
+    if not 1 <= largest_degree < n_items:
+        raise ValueError(
+            f"largest_degree must be between 1 and {n_items - 1}, got {largest_degree}"
+        )
     answers = min(params.max_contributions, n_items)
-    moved = min(answers**2 // 4, n_edges)
+    moved = min(answers**2 // 4, n_edges, answers // 2 * largest_degree)
     if params.adjacency is Adjacency.REPLACE_ONE:
         moved *= 2
     return Sensitivity(moved, moved)

@@ -1,9 +1,9 @@
 """The one source of random bits.
 
-A release takes its bits from `system_bits()`. `seeded_bits()` exists for simulation and tests; it
-is the only place where a seed can enter, and whatever was drawn from it is not private. Every
-stream notes which bits were really drawn (`used`): that, and not what was asked for, decides
-whether a release is safe (`privacy.bits_used`).
+A release takes its bits from `system_bits()`. `seeded_bits()` is for simulation and tests. It is
+the only place where a seed can enter, and nothing drawn from it is private. Every stream records
+the source of the bits that were really drawn (`used`). That record, not the requested source,
+decides whether a release is safe (`privacy.bits_used`).
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ from numpy.typing import NDArray
 
 
 class BitSource(StrEnum):
-    """Where random bits, or what was drawn with them, came from."""
+    """The source of random bits, or of values drawn with them."""
 
     SYSTEM = "system"  # the operating system's cryptographic generator
-    OPENDP = "opendp"  # OpenDP's exact samplers, which ask the operating system themselves
-    SEEDED = "seeded"  # a seed: whoever knows it can draw the same again
-    SIMULATED = "simulated"  # the fast sampler of integer noise, good to 53 bits
+    OPENDP = "opendp"  # OpenDP's exact samplers, which use the operating system themselves
+    SEEDED = "seeded"  # a seed: whoever knows it can repeat the draw
+    SIMULATED = "simulated"  # the fast sampler of integer noise, with 53 bits of precision
 
 
 SECURE = frozenset({BitSource.SYSTEM, BitSource.OPENDP})  # nobody can predict or replay them
@@ -40,16 +40,16 @@ class RandomBits(Protocol):
 
     @property
     def safe(self) -> bool:
-        """True only where nobody can predict or replay the bits."""
+        """True only if nobody can predict or repeat the bits."""
         ...
 
     @property
     def used(self) -> frozenset[BitSource]:
-        """Where all that was drawn with this stream so far really came from."""
+        """The real sources of everything that was drawn with this stream so far."""
         ...
 
     def note(self, source: BitSource) -> None:
-        """Have `used` tell that something was drawn from `source` in place of this stream."""
+        """Record in `used` that something was drawn from `source` instead of this stream."""
         ...
 
     def take(self, n_bytes: int) -> bytes:
@@ -100,7 +100,7 @@ class _SystemBits(_Words):
 
 
 class _SeededBits(_Words):
-    """AES-256 in counter mode under a key made of the seed: reproducible, hence never private."""
+    """AES-256 in counter mode under a key made of the seed: reproducible, so never private."""
 
     source = BitSource.SEEDED
 
@@ -127,10 +127,10 @@ def system_bits() -> RandomBits:
 def seeded_bits(seed: int) -> RandomBits:
     """Reproducible bits for simulation and tests.
 
-    They are not `safe`, so nothing drawn from them is published. They cannot be pickled: a copy in
-    each worker would repeat the noise of the others.
+    They are not `safe`, so nothing drawn from them is published. They cannot be pickled, because
+    every worker's copy would repeat the same noise.
 
     Args:
-        seed: any integer; it is taken modulo 2^256.
+        seed: any integer; only its value modulo 2^256 counts.
     """
     return _SeededBits(seed)

@@ -10,13 +10,14 @@ References:
     [CCW] Cai, Chakraborty, Wang. Optimal differentially private ranking from pairwise comparisons.
         2025.
     [C98] de Caen. An upper bound on the sum of squares of degrees in a graph. 1998.
+    [HLP] Hardy, Littlewood, Polya. Inequalities. 1952.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
+from hushrank.privacy.units import Adjacency, PrivacyParams
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,24 +38,26 @@ def win_counts_sensitivity(params: PrivacyParams, n_items: int, row_weight: int 
     Unit `comparison`: adding a row raises one count by one; replacing it moves one win from one
     item to another. Exact.
 
-    Unit `user`, at most L rows: a bundle holds a vector u >= 0 of wins with sum at most L. Adding
-    it moves N by u, so l1 <= L and l2^2 <= max u * sum u <= L^2. Replacing u by v gives
-    l1 <= sum u + sum v <= 2L and, as u, v >= 0, l2^2 <= |u|^2 + |v|^2 <= 2L^2. All four are exact:
-    item a wins all of u, item b all of v. [CCW] Alg. 3 uses L for l1 under `replace-one`; erratum
-    E1: one replaced bundle moves L counts down and L others up, so it gives only 2 epsilon.
+    Unit `user`, at most L rows: a bundle holds a vector u >= 0 of wins. Any k items together win at
+    most f(k) rows: L in general, and with `distinct_pairs` at most the pairs that meet these items,
+    k n - k(k+1)/2. `per_item_cap` c: an item wins at most c rows, k items k c; and as a row uses up
+    two occurrences, a bundle has at most floor(n c / 2). So f is the least of some functions that
+    are concave in k, and concave.
 
-    `distinct_pairs`: a bundle has at most n(n-1)/2 rows and no item wins more than n-1 of them, so
-    |u|^2 <= (n-1) L. For the l1 norm of u - v let S be the s items that win more under u than
-    under v. Then l1 = sum_S (u - v) + sum_{S^c} (v - u) <= sum_S u + sum_{S^c} v. A win of an item
-    of S is a row on a pair that meets S, and rows are on distinct pairs; likewise for S^c. So
-    l1 <= (pairs meeting S) + (pairs meeting S^c) = n(n-1)/2 + s(n-s), because exactly the s(n-s)
-    pairs across meet both; at most n(n-1)/2 + floor(n^2/4). Attained where in u every row that
-    meets S is won by S, and in v every row that meets S^c by S^c. So the l1 bounds are exact,
-    except that for odd n and L strictly between the pairs that meet (n-1)/2 items and those that
-    meet (n+1)/2 the truth is a little smaller.
+    Adding a bundle moves N by u, whose k largest entries add up to at most f(k): to no more than
+    those of the vector f(1), f(2) - f(1), ... Sums of squares keep this order ([HLP] Theorem 108,
+    weak majorisation), so that vector bounds both norms. Replacing u by v moves N by u - v. Of k of
+    its entries let p be positive: in size they add up to at most f(p) + f(k - p), which is largest
+    at p = k/2, rounded up or down, by concavity. So u - v is no larger, in that sense, than f's
+    vector for floor(n/2) of the items beside f's vector for the others.
 
-    `per_item_cap` c: no item occurs in more than c rows, hence wins at most c: max u <= c. A row
-    uses up two occurrences, so there are at most floor(n c / 2) rows.
+    All are exact, but for some bundles under a cap: put the items in order, and let each item win
+    its pairs with all later ones, until L rows are used up; without `distinct_pairs` one item wins
+    all. In v the items that win in u come last, and rows among themselves are left out.
+
+    In general this is l1 = L, l2^2 = L^2, and 2L, 2L^2 under `replace-one`. [CCW] Alg. 3 uses L for
+    l1 there; erratum E1: one replaced bundle moves L counts down and L others up, so it gives only
+    2 epsilon.
 
     Args:
         params: unit, adjacency and enforced bounds.
@@ -68,21 +71,27 @@ def win_counts_sensitivity(params: PrivacyParams, n_items: int, row_weight: int 
         ValueError: `n_items` or `row_weight` is too small.
     """
     _check_sizes(n_items, row_weight)
-    if params.unit is Unit.COMPARISON:
-        bundle, replaced = Sensitivity(1, 1), Sensitivity(2, 2)
-    else:
-        rows, most_wins = _most_rows(params, n_items), params.max_contributions
+    if params.adjacency is Adjacency.ADD_REMOVE:
+        return _wins_of_bundle(params, n_items, n_items).scaled(row_weight)
+    up = _wins_of_bundle(params, n_items, n_items - n_items // 2)
+    down = _wins_of_bundle(params, n_items, n_items // 2)
+    return Sensitivity(up.l1 + down.l1, up.l2_squared + down.l2_squared).scaled(row_weight)
+
+
+def _wins_of_bundle(params: PrivacyParams, n_items: int, winners: int) -> Sensitivity:
+    """Largest norms of the wins of that many items in one unit's rows."""
+    rows = _most_rows(params, n_items)
+    most_each = rows if params.per_item_cap is None else params.per_item_cap
+    won = squares = 0
+    for first in range(1, winners + 1):
+        together = min(rows, first * most_each)
         if params.distinct_pairs:
-            most_wins = min(most_wins, n_items - 1)
-        if params.per_item_cap is not None:
-            most_wins = min(most_wins, params.per_item_cap)
-        bundle = Sensitivity(rows, rows * min(rows, most_wins))
-        replaced = Sensitivity(2 * rows, 2 * bundle.l2_squared)
-        if params.distinct_pairs:
-            two_orders = n_items * (n_items - 1) // 2 + n_items**2 // 4
-            replaced = Sensitivity(min(replaced.l1, two_orders), replaced.l2_squared)
-    chosen = bundle if params.adjacency is Adjacency.ADD_REMOVE else replaced
-    return chosen.scaled(row_weight)
+            together = min(together, first * n_items - first * (first + 1) // 2)
+        squares += (together - won) ** 2
+        won = together
+        if won == rows:
+            break
+    return Sensitivity(won, squares)
 
 
 def pair_counts_sensitivity(
@@ -110,9 +119,7 @@ def pair_counts_sensitivity(
         ValueError: `n_items` or `row_weight` is too small.
     """
     _check_sizes(n_items, row_weight)
-    bundle = _bundle(params, n_items)
-    norms = 1 if params.adjacency is Adjacency.ADD_REMOVE else 2
-    return Sensitivity(norms * bundle.l1, norms * bundle.l2_squared).scaled(row_weight)
+    return _between_bundles(params, _bundle(params, n_items)).scaled(row_weight)
 
 
 def win_loss_sensitivity(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Sensitivity:
@@ -122,9 +129,18 @@ def win_loss_sensitivity(params: PrivacyParams, n_items: int, row_weight: int = 
     row moves both by one, replacing it four cells. Unit `user`, at most L rows: a bundle holds a
     vector u >= 0 of sum 2L at most, so adding it gives l1 <= 2L, and replacing u by v l1 <= 4L and,
     as both are non-negative, l2^2 <= |u|^2 + |v|^2. For |u|^2 see `exposures_sensitivity`: of one
-    item wins^2 + losses^2 <= (wins + losses)^2, with equality where it won all or none. The l1
-    bounds are exact: u has one item beat another L times, v has two others, or the same two the
-    other way round.
+    item wins^2 + losses^2 <= (wins + losses)^2, with equality where it won all or none. Losses are
+    the wins of rows turned round, so l2^2 is also at most twice that of `win_counts_sensitivity`.
+
+    The l1 bounds are exact: u has one item beat another L times, v has the same two the other way
+    round. With `distinct_pairs` l1 <= 4 floor(n^2/4) under `replace-one`, and that is exact: u has
+    items of one half beat those of the other in min(L, floor(n^2/4)) rows, v the other way round.
+    Proof: let s_a and t_a, 1 or -1, be the signs by which the change of a's wins and losses adds to
+    l1. A row in which a beats b adds at most s_a + t_b in u, and at most -(s_a + t_b) in v. Hence a
+    pair adds 4 if s_a = t_b = -s_b = -t_a, or with a and b exchanged; else 2 at most, and 0 if
+    (s_a, t_a) = (s_b, t_b) with s_a = -t_a. With x items of signs (1, -1), y of (-1, 1), z others
+    that is at most 4xy + 2z(x + y) + z(z - 1). As 4xy <= (x + y)^2 - o, where o is 1 if x + y is
+    odd, else 0, it is at most n^2 - z - o, and for odd n one of z and o is at least 1.
 
     Args:
         params: unit, adjacency and enforced bounds.
@@ -138,9 +154,11 @@ def win_loss_sensitivity(params: PrivacyParams, n_items: int, row_weight: int = 
         ValueError: `n_items` or `row_weight` is too small.
     """
     _check_sizes(n_items, row_weight)
-    bundle = _exposures_of_bundle(params, n_items)
-    norms = 1 if params.adjacency is Adjacency.ADD_REMOVE else 2
-    return Sensitivity(norms * bundle.l1, norms * bundle.l2_squared).scaled(row_weight)
+    bound = exposures_sensitivity(params, n_items)
+    l1, wins = bound.l1, win_counts_sensitivity(params, n_items)
+    if params.distinct_pairs and params.adjacency is Adjacency.REPLACE_ONE:
+        l1 = min(l1, 4 * (n_items**2 // 4))
+    return Sensitivity(l1, min(bound.l2_squared, 2 * wins.l2_squared)).scaled(row_weight)
 
 
 def exposures_sensitivity(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Sensitivity:
@@ -168,9 +186,13 @@ def exposures_sensitivity(params: PrivacyParams, n_items: int, row_weight: int =
         ValueError: `n_items` or `row_weight` is too small.
     """
     _check_sizes(n_items, row_weight)
-    bundle = _exposures_of_bundle(params, n_items)
+    return _between_bundles(params, _exposures_of_bundle(params, n_items)).scaled(row_weight)
+
+
+def _between_bundles(params: PrivacyParams, bundle: Sensitivity) -> Sensitivity:
+    """One bundle added, or one replaced by another: cells are non-negative, so norms add up."""
     norms = 1 if params.adjacency is Adjacency.ADD_REMOVE else 2
-    return Sensitivity(norms * bundle.l1, norms * bundle.l2_squared).scaled(row_weight)
+    return Sensitivity(norms * bundle.l1, norms * bundle.l2_squared)
 
 
 def _exposures_of_bundle(params: PrivacyParams, n_items: int) -> Sensitivity:

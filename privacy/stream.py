@@ -40,6 +40,9 @@ s_t under one stream and not under the other, with E[(P/Q)^a] <= exp(a (a - 1) |
 ([CKS20] Proposition 5). On every path sum |s_t|^2 <= D^2, the bound above. So the products of
 (P/Q)^a exp(-a (a - 1) |s_t|^2 / (2 s^2)) over nights are a supermartingale from 1, and the Renyi
 divergence of order a of all nights is at most a D^2 / (2 s^2): rho-zCDP with s^2 = D^2 / (2 rho).
+The theorem of `gaussian_profile` holds as well: the factors w multiply along every path, of which
+at most D^2 entries move, and Gaussian noise composes as one mechanism of D^2 where shifts are
+chosen in view of what was shown, too ([ST22]).
 The l1 bound gives epsilon-DP with discrete Laplace noise in the same way.
 
 References:
@@ -48,6 +51,7 @@ References:
         optimal private linear operators on adaptive streams. 2022.
     [CGMRT23] Choquette-Choo, Ganesh, McKenna, McMahan, Rush, Thakurta, Xu. (Amplified) banded
         matrix factorization: a unified approach to private training. 2023.
+    [ST22] Smith, Thakurta. Fully adaptive composition for Gaussian differential privacy. 2022.
 """
 
 from __future__ import annotations
@@ -154,7 +158,7 @@ def stream_of(
 ) -> Stream:
     """The stream that gives the guarantee of `params` for all of its nights together.
 
-    Guarantee: rho-zCDP with `gaussian` noise, rho as stated or the largest for (epsilon, delta);
+    Guarantee: with `gaussian` noise rho-zCDP, or (epsilon, delta)-DP by `gaussian_profile`;
     epsilon-DP with `laplace` noise, which takes no factorisation: one band.
 
     Args:
@@ -181,7 +185,7 @@ def stream_of(
     if laplace:
         law = laplace_law(sensitivity, params.epsilon)
     else:
-        law = gaussian_law(sensitivity, rho_of(params))
+        law = gaussian_law(sensitivity, rho_of(params, sensitivity.l2_squared))
     return Stream(terms=terms, workload=workload, encoder=encoder, sensitivity=sensitivity, law=law)
 
 

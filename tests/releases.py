@@ -18,9 +18,8 @@ from hushrank.estimation.common.links import LOGISTIC
 from hushrank.estimation.common.matrices import PairCounts, WinCounts
 from hushrank.estimation.comparisons.mle_uncertainty import rank_by_scores
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
-from hushrank.estimation.comparisons.noisy_pairs import fit_noisy_pairs
+from hushrank.estimation.comparisons.noisy_pairs import rank_noisy_pairs
 from hushrank.estimation.comparisons.perturbed_mle import MleSettings, calibrate_mle, perturbed_mle
-from hushrank.estimation.fit.pair_fit import estimate_from
 from hushrank.flows.guarantee.counts import PAIR_COUNTS, WIN_COUNTS
 from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.guarantee.perturbed_mle import mle_record
@@ -92,13 +91,13 @@ def make_pairs_release(wins: Sequence[Sequence[int]], **changes: Any) -> Release
     calibration = calibrate_pair_counts(params, len(ITEMS))
     mechanism = CountMechanism.of(params, calibration, len(ITEMS), Ties.DROP)
     noisy = release_pair_counts(exact, calibration, seeded_bits(5))
-    fitted = fit_noisy_pairs(noisy, calibration.law, LOGISTIC)
-    parameters = {"link": "logistic", "pairs": fitted.n_pairs}
+    ranked = rank_noisy_pairs(noisy, calibration.law, LOGISTIC)
+    parameters = {"link": "logistic", "pairs": ranked.n_pairs}
     privacy = count_record(PAIR_COUNTS, mechanism, parameters)
     return build_release(
         provenance(method="noisy-pairs", **changes),
         ITEMS,
-        estimate_from(fitted.fit),
+        ranked.estimate,
         privacy,
         ReleasedPairs.of(noisy, ITEMS),
         Scale.LOG_ODDS,

@@ -11,8 +11,14 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from hushrank.estimation.common.matrices import OutcomeCounts, PairCounts, WinCounts, outcomes_of
-from hushrank.privacy.accounting import Spend, rho_of, spend_of
+from hushrank.estimation.common.matrices import (
+    OutcomeCounts,
+    PairCounts,
+    WinCounts,
+    WinLossCounts,
+    outcomes_of,
+)
+from hushrank.privacy.accounting import Spend, spend_of
 from hushrank.privacy.noise import NoiseLaw, add_noise, gaussian_law, laplace_law
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.sensitivity import (
@@ -21,6 +27,7 @@ from hushrank.privacy.sensitivity import (
     outcomes_sensitivity,
     pair_counts_sensitivity,
     win_counts_sensitivity,
+    win_loss_sensitivity,
 )
 from hushrank.privacy.units import NoiseKind, PrivacyParams
 
@@ -46,6 +53,12 @@ def calibrate_win_counts(params: PrivacyParams, n_items: int, row_weight: int = 
     """Noise for the win counts of `n_items` items; it depends on public parameters only."""
     sensitivity = win_counts_sensitivity(params, n_items, row_weight)
     return calibrate(params, sensitivity, "win_counts_sensitivity")
+
+
+def calibrate_win_loss(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Calibration:
+    """Noise for wins and losses of `n_items` items; it depends on public parameters only."""
+    sensitivity = win_loss_sensitivity(params, n_items, row_weight)
+    return calibrate(params, sensitivity, "win_loss_sensitivity")
 
 
 def calibrate_pair_counts(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Calibration:
@@ -75,14 +88,17 @@ def calibrate_outcomes(params: PrivacyParams, n_items: int, row_weight: int = 1)
 def calibrate(params: PrivacyParams, sensitivity: Sensitivity, derivation: str) -> Calibration:
     """Noise for integers of this sensitivity, by the law that `params` name.
 
-    Discrete Gaussian of variance l2^2 / (2 rho) is rho-zCDP, discrete Laplace of scale l1 / epsilon
-    is epsilon-DP.
+    Discrete Laplace of scale l1 / epsilon is epsilon-DP. Discrete Gaussian of variance
+    l2^2 / (2 rho) is rho-zCDP; where `params` name epsilon and delta, rho is the largest at which
+    it is (epsilon, delta)-DP, by the theorem of `privacy.gaussian_profile`, or by zCDP where that
+    gives more.
     """
-    if params.noise is NoiseKind.GAUSSIAN:
-        law = gaussian_law(sensitivity, rho_of(params))
-    else:
+    spend = spend_of(params, sensitivity.l2_squared)
+    if spend.rho is None:
         law = laplace_law(sensitivity, params.epsilon)
-    return Calibration(sensitivity, derivation, law, spend_of(params))
+    else:
+        law = gaussian_law(sensitivity, spend.rho)
+    return Calibration(sensitivity, derivation, law, spend)
 
 
 def release_win_counts(counts: WinCounts, calibration: Calibration, bits: RandomBits) -> WinCounts:
@@ -99,10 +115,31 @@ def release_win_counts(counts: WinCounts, calibration: Calibration, bits: Random
     Raises:
         ValueError: `counts` had noise added already.
     """
-    if not counts.confidential:
-        raise ValueError("counts have noise already: adding it again would not protect more")
+    _check_without_noise(counts)
     noisy = add_noise(counts.wins, calibration.law, bits)
     return WinCounts(noisy, counts.row_weight, confidential=False)
+
+
+def release_win_loss(
+    counts: WinLossCounts, calibration: Calibration, bits: RandomBits
+) -> WinLossCounts:
+    """Add noise to every count: counts that may be published.
+
+    Guarantee: that for which `calibration` was made, for counts of a log whose bounds were
+    enforced, if `bits.safe`.
+
+    Args:
+        counts: confidential.
+        calibration: of `calibrate_win_loss`, for these items and this weight of a row.
+        bits: `system_bits()` in a release.
+
+    Raises:
+        ValueError: `counts` had noise added already.
+    """
+    _check_without_noise(counts)
+    both = add_noise(np.concatenate([counts.wins, counts.losses]), calibration.law, bits)
+    n = counts.n_items
+    return WinLossCounts(both[:n], both[n:], counts.row_weight, confidential=False)
 
 
 def release_pair_counts(
@@ -124,8 +161,7 @@ def release_pair_counts(
     Raises:
         ValueError: `counts` had noise added already.
     """
-    if not counts.confidential:
-        raise ValueError("counts have noise already: adding it again would not protect more")
+    _check_without_noise(counts)
     pairs = ~np.eye(counts.n_items, dtype=bool)
     wins = counts.dense()
     noisy = np.zeros_like(wins)
@@ -156,3 +192,8 @@ def release_outcomes(
     """
     exact = outcomes_of(counts)
     return exact.with_wins(add_noise(exact.wins.data, calibration.law, bits))
+
+
+def _check_without_noise(counts: WinCounts | WinLossCounts | PairCounts) -> None:
+    if not counts.confidential:
+        raise ValueError("counts have noise already: adding it again would not protect more")

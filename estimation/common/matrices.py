@@ -52,6 +52,52 @@ class WinCounts:
 
 
 @dataclass(frozen=True, slots=True)
+class WinLossCounts:
+    """Comparisons that each item won and lost.
+
+    Attributes:
+        wins, losses: shape (n,), int64; at least 0 while confidential, of any sign once noisy.
+        row_weight: what one comparison adds to either: 1, or 2 where ties were split.
+        confidential: True until noise was added.
+
+    Raises:
+        ValueError: an array has another shape or type, or a confidential count is negative.
+    """
+
+    wins: NDArray[np.int64]
+    losses: NDArray[np.int64]
+    row_weight: int = 1
+    confidential: bool = True
+
+    def __post_init__(self) -> None:
+        for name in ("wins", "losses"):
+            counts = getattr(self, name)
+            if counts.shape != self.wins.shape or counts.ndim != 1 or counts.dtype != np.int64:
+                raise ValueError(f"{name} must be a 1-d int64 array, one entry an item")
+            if self.confidential and (counts < 0).any():
+                raise ValueError(f"{name} without noise cannot be negative")
+        if self.row_weight not in (1, 2):
+            raise ValueError(f"row_weight must be 1 or 2, got {self.row_weight}")
+
+    @property
+    def n_items(self) -> int:
+        """Size of the public catalogue."""
+        return len(self.wins)
+
+
+def check_released(counts: WinCounts | WinLossCounts) -> None:
+    """Counts that a ranking may be made of.
+
+    Raises:
+        ValueError: they are confidential, or of fewer than 2 items.
+    """
+    if counts.confidential:
+        raise ValueError("counts are confidential: only released counts may be ranked")
+    if counts.n_items < 2:
+        raise ValueError(f"a ranking needs at least 2 items, got {counts.n_items}")
+
+
+@dataclass(frozen=True, slots=True)
 class PairCounts:
     """Times each item beat each other.
 

@@ -29,7 +29,7 @@ from scipy.optimize import brentq
 
 from hushrank.estimation.common.chances import ScoreErrors
 from hushrank.estimation.common.estimate import Estimate, estimate_of, mean_ranks, nothing_learned
-from hushrank.estimation.common.matrices import WinCounts
+from hushrank.estimation.common.matrices import WinCounts, check_released
 from hushrank.estimation.common.uncertainty import (
     LEVEL,
     Margin,
@@ -59,10 +59,7 @@ def rank_by_win_counts(counts: WinCounts, law: NoiseLaw) -> Estimate:
     Raises:
         ValueError: `counts` is confidential, or has fewer than 2 items.
     """
-    if counts.confidential:
-        raise ValueError("counts are confidential: only released counts may be ranked")
-    if counts.n_items < 2:
-        raise ValueError(f"a ranking needs at least 2 items, got {counts.n_items}")
+    check_released(counts)
     wins = counts.wins / counts.row_weight  # in comparisons, and so is all that follows
     noise_sd = math.sqrt(law.variance) / counts.row_weight
     if wins.sum() <= CLEAR_TOTAL * noise_sd * math.sqrt(counts.n_items):

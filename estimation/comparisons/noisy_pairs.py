@@ -18,6 +18,13 @@ u = T k(T) - s^2 k'(T) it is E[u] = W E[k], and the noise in A - B is uncorrelat
 So the gradient at the true scores has mean zero whatever the totals W are ([S81] Lemma 1; for
 Laplace noise, which the sum of two draws brings near to normal, nearly so).
 
+The ridge c is at least 1, and grows with the noise: for scores of variance 1, seen through
+information h with noise v, the mean error is smallest near 2 c = 1 + v / h. Where v is far above h,
+scores would run away with less.
+
+All this is for pairs whose totals show that partners were not drawn by chance, as in a league: for
+others `pairs_by_chance` has the smaller errors. `rank_noisy_pairs` looks which it is.
+
 Errors: what noise and chance add to the gradient, pair by pair, through the curvature (a sandwich,
 see `debiased`). Comparisons are taken as independent given the scores: answers of one person that
 agree with each other more than the scores explain make the intervals too short.
@@ -33,23 +40,30 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
+from hushrank.estimation.comparisons.pairs_by_chance import fit_pairs_by_chance
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.pair_fit import (
     RIDGE,
     DebiasedFit,
+    estimate_from,
     laplacian,
     require_fittable,
     sandwich_fit,
     score_differences,
+    taken_off,
 )
 from hushrank.estimation.fit.solve import ConvergenceError, Solution, minimise
 from hushrank.estimation.fit.trust_region import minimise_nonconvex
 from hushrank.privacy.noise import NoiseLaw
+from hushrank.privacy.units import NoiseKind
 
 CLEAR_TOTAL = 2.0  # standard deviations of its noise up to which a pair's total may be left out
 WHOLE_TOTAL = 4.0  # and from which on the pair always enters as it is
+NOT_BY_CHANCE = 5.0  # standard errors by which totals must differ from a design of chance
+LAPLACE_KURTOSIS, NORMAL_KURTOSIS = 4.5, 3.0  # of a sum of two draws
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,16 +81,85 @@ class NoisyPairsFit:
     n_left_out: int
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RankedPairs:
+    """Items ranked by a noisy matrix of wins.
+
+    Attributes:
+        estimate: scores, intervals, ranks.
+        by_chance: whether partners seem to have met by chance; the fit is then the likelihood's.
+        n_pairs: pairs of items.
+        n_left_out: pairs that the fit did not use, since their totals are too near their noise.
+        is_minimum: False where the fit ended at a stationary point that is no minimum.
+    """
+
+    estimate: Estimate
+    by_chance: bool
+    n_pairs: int
+    n_left_out: int
+    is_minimum: bool
+
+
+def rank_noisy_pairs(counts: PairCounts, law: NoiseLaw, link: Link) -> RankedPairs:
+    """Rank items by noisy counts, in the way that suits their design.
+
+    Args:
+        counts: noisy counts of at least 2 items.
+        law: law of the noise in one entry, in the counts' own integer units.
+        link: F.
+
+    Raises:
+        ValueError: the counts are confidential, or of fewer than 2 items.
+        ConvergenceError: no fit was found.
+    """
+    n_pairs = counts.n_items * (counts.n_items - 1) // 2
+    if law.scale > 0 and counts.n_items > 1:
+        fitted = fit_pairs_by_chance(counts, law, link)
+        if not _not_by_chance(counts, law, fitted.meetings):
+            return RankedPairs(
+                estimate=fitted.estimate,
+                by_chance=True,
+                n_pairs=n_pairs,
+                n_left_out=0,
+                is_minimum=True,
+            )
+    found = fit_noisy_pairs(counts, law, link)
+    return RankedPairs(
+        estimate=estimate_from(found.fit),
+        by_chance=False,
+        n_pairs=n_pairs,
+        n_left_out=found.n_left_out,
+        is_minimum=found.fit.is_minimum,
+    )
+
+
+def _not_by_chance(counts: PairCounts, law: NoiseLaw, meetings: Floats) -> bool:
+    """Whether pairs met more unequally than chance and noise make them.
+
+    Squares of what totals have beyond the design, less their expectation, each weighed by the share
+    of the design in its variance; where partners are drawn by chance, the sum has mean zero.
+    """
+    wins = counts.dense() / counts.row_weight
+    upper = np.triu_indices(counts.n_items, 1)
+    design, noise = meetings[upper], 2 * law.variance / counts.row_weight**2
+    excess = np.square((wins + wins.T)[upper] - design) - design - noise
+    kurtosis = LAPLACE_KURTOSIS if law.kind is NoiseKind.LAPLACE else NORMAL_KURTOSIS
+    variance = (kurtosis - 1) * noise**2 + 4 * noise * design + 2 * design**2 + design
+    weight = np.square(design) / variance
+    return bool((weight * excess).sum() > NOT_BY_CHANCE * np.sqrt((weight**2 * variance).sum()))
+
+
 def fit_noisy_pairs(
-    counts: PairCounts, law: NoiseLaw, link: Link, ridge: float = RIDGE
+    counts: PairCounts, law: NoiseLaw, link: Link, ridge: float | None = None
 ) -> NoisyPairsFit:
-    """Fit scores to noisy counts.
+    """Fit scores to noisy counts, whatever their design.
 
     Args:
         counts: noisy counts of at least 2 items.
         law: law of the noise in one entry, in the counts' own integer units.
         link: F.
         ridge: c, finite and > 0: it also carries items of which no pair is clear of its noise.
+            None: by the noise.
 
     Returns:
         The fit; look at `fit.is_minimum` when the link is not logistic.
@@ -87,20 +170,33 @@ def fit_noisy_pairs(
     """
     if counts.confidential:
         raise ValueError("counts are confidential: only released counts may be fitted here")
-    require_fittable(counts.n_items, ridge)
+    require_fittable(counts.n_items, RIDGE if ridge is None else ridge)
     wins = counts.dense() / counts.row_weight  # in comparisons, and so is all that follows
     variance = law.variance / counts.row_weight**2
     totals = wins + wins.T
     pairs = _pair_weights(totals, variance)
+    if ridge is None:
+        ridge = _ridge_of(totals, pairs, variance, link)
     objective, solution = _solved(pairs, wins - wins.T, link, ridge)
     scores = solution.theta
-    curvature, noise = _expected_moments(totals, pairs, variance, scores, link)
+    curvature, _ = _expected_moments(totals, pairs, variance, scores, link)
+    unshrunk = scores + taken_off(curvature, objective.ridge, scores)
+    curvature, noise = _expected_moments(totals, pairs, variance, unshrunk, link)
     n_pairs = counts.n_items * (counts.n_items - 1) // 2
     return NoisyPairsFit(
         fit=sandwich_fit(objective, solution, curvature, noise),
         n_pairs=n_pairs,
         n_left_out=n_pairs - int((pairs.kept > 0).sum()) // 2,
     )
+
+
+def _ridge_of(totals: Floats, pairs: _PairWeights, variance: float, link: Link) -> float:
+    """c, of an item's mean information and of the mean noise in its gradient at equal scores."""
+    curvature, noise = _expected_moments(totals, pairs, variance, np.zeros(len(totals)), link)
+    information, from_noise = np.trace(curvature), np.trace(noise) - np.trace(curvature)
+    if information <= 0:
+        return RIDGE
+    return max(RIDGE, (1 + float(from_noise / information)) / 2)
 
 
 def _solved(

@@ -88,6 +88,12 @@ class Pulls:
     kind: NoiseKind
     draws: int
 
+    def chances_and_slopes(self, scores: Floats) -> tuple[Floats, Floats]:
+        """F and the derivative of each term of the pulls at the scores, shapes (n, n)."""
+        d = score_differences(scores)
+        chance = self.link.cdf(d)
+        return chance, np.asarray(self.design * self.link.slope(d) * chance)
+
     @property
     def information(self) -> Floats:
         """About each score, at equal scores; shape (n,)."""
@@ -130,14 +136,14 @@ def rank_by_pulls(pulls: Pulls) -> Estimate:
     Where no score is bounded on both sides, `informative` is False.
     """
     scores = fit_pulls(pulls)
-    others = _Opponents.of(pulls, scores)
+    intervals = _Intervals.of(pulls, scores)
 
     def ends_at(tail: float) -> tuple[Floats, Floats]:
-        _, low, high = _interval(pulls, scores, others, tail)
+        low, high = intervals.at(tail)
         return np.minimum(low, scores), np.maximum(high, scores)
 
     def better_at(tail: float) -> NDArray[np.bool_]:
-        return _better(pulls, scores, others, tail)
+        return np.asarray(intervals.apart(tail) & (score_differences(scores) > 0))
 
     low, high = ends_at(LEVEL / 2)
     if not (np.isfinite(low) & np.isfinite(high)).any():
@@ -155,10 +161,8 @@ def fit_pulls(pulls: Pulls) -> Floats:
     """The scores, shape (n,): by Newton steps on a strictly convex function; they sum to zero."""
     scores, precision = np.zeros(len(pulls.values)), precision_of(pulls)
     for _ in range(NEWTON_STEPS):
-        d = score_differences(scores)
-        chance = pulls.link.cdf(d)
+        chance, slopes = pulls.chances_and_slopes(scores)
         left = pulls.values - (pulls.design * (chance - 0.5)).sum(axis=1) - precision * scores
-        slopes = pulls.design * pulls.link.slope(d) * chance
         step = np.linalg.solve(laplacian(slopes) + np.diag(precision), left)
         longest = np.abs(step).max()
         scores = scores + step * min(1.0, LONGEST_STEP / max(longest, SOLVED))
@@ -189,9 +193,7 @@ def _known(
     Args:
         from_exposure: shape (n,), variance that an item's own exposure adds to its pull.
     """
-    d = score_differences(scores)
-    chance = pulls.link.cdf(d)
-    slopes = pulls.design * pulls.link.slope(d) * chance
+    chance, slopes = pulls.chances_and_slopes(scores)
     stiffness = laplacian(slopes)
     sampling = laplacian(pulls.design * pulls.sampling_factor * chance * (1 - chance))
     noise = pulls.noise_variance + from_exposure + SINGULAR * np.diagonal(sampling).max()
@@ -211,18 +213,49 @@ def _errors_of(pulls: Pulls, scores: Floats) -> ScoreErrors:
     return ScoreErrors(centre, np.asarray(covariance, np.float64))
 
 
-def _interval(
-    pulls: Pulls, scores: Floats, others: _Opponents, tail: float
-) -> tuple[Floats, Floats, Floats]:
-    """Of each score, shape (n,): the one that its pull alone gives, and the interval's two ends."""
-    _, at_scores = _expected(pulls, scores, others)
-    noise = pulls.noise_variance / np.maximum(at_scores, np.finfo(float).tiny)
-    q = quantile(np.clip(noise, 0, 1), tail, pulls.kind, pulls.draws)
-    centre, low, high = (_crossing(pulls, scores, others, side * q) for side in (0, -1, 1))
-    # Where the exposure is not clear of its noise, C - q sqrt(V) does not increase: no end is sure.
-    clear = pulls.design.sum(axis=1) ** 2 > q**2 * pulls.exposure_variance
-    low, high = np.where(clear, low, -np.inf), np.where(clear, high, np.inf)
-    return centre, np.minimum(low, centre), np.maximum(high, centre)
+@dataclass(frozen=True, slots=True)
+class _Intervals:
+    """Of each score, what its pull alone says, the others being at their estimates.
+
+    Attributes:
+        pulls, scores, others: what they are made of.
+        centre: shape (n,), the score that gives the pull.
+        noise_part: shape (n,), of V_i at the scores: the privacy noise in the pull.
+    """
+
+    pulls: Pulls
+    scores: Floats
+    others: _Opponents
+    centre: Floats
+    noise_part: Floats
+
+    @classmethod
+    def of(cls, pulls: Pulls, scores: Floats) -> _Intervals:
+        others = _Opponents.of(pulls, scores)
+        _, variance = _expected(pulls, scores, others)
+        noise_part = pulls.noise_variance / np.maximum(variance, np.finfo(float).tiny)
+        centre = _crossing(pulls, scores, others, np.zeros(len(scores)))
+        return cls(pulls, scores, others, centre, np.clip(noise_part, 0, 1))
+
+    def at(self, tail: float) -> tuple[Floats, Floats]:
+        """The intervals' two ends, shape (n,)."""
+        pulls = self.pulls
+        q = quantile(self.noise_part, tail, pulls.kind, pulls.draws)
+        low, high = (_crossing(pulls, self.scores, self.others, side * q) for side in (-1, 1))
+        # Where the exposure is not clear of its noise, C - q sqrt(V) does not increase: no end is
+        # sure.
+        clear = pulls.design.sum(axis=1) ** 2 > q**2 * pulls.exposure_variance
+        low, high = np.where(clear, low, -np.inf), np.where(clear, high, np.inf)
+        return np.minimum(low, self.centre), np.maximum(high, self.centre)
+
+    def apart(self, tail: float) -> NDArray[np.bool_]:
+        """The pairs whose order is sure; shape (n, n)."""
+        low, high = self.at(tail)
+        with np.errstate(invalid="ignore"):
+            below, above = self.centre - low, high - self.centre
+            margin = np.sqrt(np.add.outer(below**2, above**2))
+            sure: NDArray[np.bool_] = np.subtract.outer(self.centre, self.centre) > margin
+        return np.asarray(sure | np.greater.outer(low, high))
 
 
 def _expected(pulls: Pulls, at: Floats, others: _Opponents) -> tuple[Floats, Floats]:
@@ -251,14 +284,3 @@ def _crossing(pulls: Pulls, scores: Floats, others: _Opponents, q: Floats) -> Fl
         low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
     reached = (low > ends[0], high < ends[1])
     return np.where(~reached[0], -np.inf, np.where(~reached[1], np.inf, (low + high) / 2))
-
-
-def _better(pulls: Pulls, scores: Floats, others: _Opponents, tail: float) -> NDArray[np.bool_]:
-    """The pairs whose order is sure, and agreed on by the scores; shape (n, n)."""
-    centre, low, high = _interval(pulls, scores, others, tail)
-    with np.errstate(invalid="ignore"):
-        below, above = centre - low, high - centre
-        margin = np.sqrt(np.add.outer(below**2, above**2))
-        sure: NDArray[np.bool_] = np.subtract.outer(centre, centre) > margin
-    sure |= np.greater.outer(low, high)
-    return np.asarray(sure & (score_differences(scores) > 0))

@@ -12,6 +12,13 @@ and the state of the Hessian at the end is part of the result.
 `debiased-rr` fits `weighted_sums`; the baselines `classic-rr` and `laplace-rr` fit `counted_sums`
 and `laplace_sums` by the same code, and `rr-counts` ranks by `win_totals`.
 
+The ridge draws scores to zero by A^-1 2c scores, to first order, with A the expected Hessian of the
+likelihood. Intervals are around `unshrunk`, from which that is taken off, but for what a tenth of
+the ridge would do: where the likelihood knows next to nothing of a direction, a correction would be
+all noise. What that tenth may pull is part of the covariance. Both moments are taken at the
+unshrunk scores, further out and flatter: at the scores, errors of the best and the worst items
+would seem smaller than they are.
+
 Of many items S and W are sparse, and so is all that is done with them: see `simulated_errors`.
 
 References:
@@ -40,12 +47,18 @@ from hushrank.estimation.common.pair_separation import (
 )
 from hushrank.estimation.common.uncertainty import LEVEL, EndsAt, RankSeparation
 from hushrank.estimation.fit.likelihood import Objective, Weights
-from hushrank.estimation.fit.simulated_errors import Edges, SimulatedVariances, simulated_variances
+from hushrank.estimation.fit.simulated_errors import (
+    Edges,
+    EdgeSystem,
+    SimulatedVariances,
+    simulated_variances,
+)
 from hushrank.estimation.fit.solve import Solution, minimise
 from hushrank.estimation.fit.trust_region import minimise_nonconvex, smallest_curvature
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs
 
 RIDGE = 1.0  # c
+KEPT = 0.1  # of the ridge, in `unshrunk`
 LEAST_KNOWN = 2.0  # times the ridge's curvature: below it, a score is mostly the ridge's
 
 
@@ -56,8 +69,10 @@ class DebiasedFit:
     Attributes:
         link: name of F.
         scores: shape (n,); higher is better; they sum to zero.
-        covariance: shape (n, n), of the scores' errors: sampling error, privacy noise, and what the
-            ridge pulls; of many items their variances alone.
+        unshrunk: shape (n,), scores without what the ridge pulls, but for a tenth of it; they sum
+            to zero.
+        covariance: shape (n, n), of the errors of `unshrunk`: sampling error, privacy noise, and
+            what is left of the pull; of many items their variances alone.
         information: shape (n,), expected curvature of the likelihood in each item's score.
         ridge: c.
         loss: minus the weighted log-likelihood at the scores, without the ridge.
@@ -69,6 +84,7 @@ class DebiasedFit:
 
     link: str
     scores: Floats
+    unshrunk: Floats
     covariance: Floats | SimulatedVariances
     information: Floats
     ridge: float
@@ -161,15 +177,25 @@ def fit_sums(
     solution = minimise(objective) if convex else minimise_nonconvex(objective)
     if isinstance(w, csr_array):
         return _fit_of_many(w, objective, solution, variance)
-    information, noise = _moments(w, score_differences(solution.theta), link, variance)
+    information, _ = _moments(w, score_differences(solution.theta), link, variance)
+    curvature = laplacian(information + information.T)
+    unshrunk = solution.theta + taken_off(curvature, objective.ridge, solution.theta)
+    information, noise = _moments(w, score_differences(unshrunk), link, variance)
     curvature = laplacian(information + information.T)
     return sandwich_fit(objective, solution, curvature, laplacian(noise + noise.T))
+
+
+def taken_off(curvature: Floats, ridge: float, scores: Floats) -> Floats:
+    """What the ridge 2c draws scores by, but for a tenth of it; shape (n,)."""
+    stiff = curvature + KEPT * ridge * np.eye(len(scores))
+    found = (1 - KEPT) * ridge * solve(stiff, scores, assume_a="pos")
+    return np.asarray(found - found.mean())
 
 
 def sandwich_fit(
     objective: Objective, solution: Solution, curvature: Floats, noise: Floats
 ) -> DebiasedFit:
-    """The fit that ended at `solution`; its errors are (A + 2c)^-1 (B + pull) (A + 2c)^-1.
+    """The fit that ended at `solution`; its errors are H^-1 (B + pull) H^-1 with H = A + 2c / 10.
 
     Args:
         objective: of ridge 2c.
@@ -178,30 +204,43 @@ def sandwich_fit(
         noise: B, shape (n, n), covariance of the likelihood's gradient.
     """
     scores, n = solution.theta, objective.n_items
-    stiff = curvature + objective.ridge * np.eye(n)
-    pull = _pull(scores, objective.ridge / 2) * (np.eye(n) - 1 / n)
+    stiff = curvature + KEPT * objective.ridge * np.eye(n)
+    unshrunk = scores + taken_off(curvature, objective.ridge, scores)
+    pull = _pull(unshrunk, objective.ridge) * (np.eye(n) - 1 / n)
     half = solve(stiff, noise + pull, assume_a="pos")
     covariance = np.asarray(solve(stiff, half.T, assume_a="pos"))
     information, smallest = np.diagonal(curvature).copy(), smallest_curvature(objective, scores)
-    return _fit(objective, solution, covariance, information, smallest)
+    return _fit(objective, solution, unshrunk, covariance, information, smallest)
 
 
 def _fit_of_many(
     weights: csr_array, objective: Objective, solution: Solution, variance: SumsVariance
 ) -> DebiasedFit:
     """The fit of sparse weights, with variances alone."""
-    scores, link, ridge = solution.theta, objective.link, objective.ridge / 2
-    edges = Edges.of(weights)
-    information, noise = _moments(weights.data, edges.differences(scores), link, variance)
-    variances = simulated_variances(edges, information, noise, _pull(scores, ridge), ridge)
+    scores, link = solution.theta, objective.link
+    edges, ridge = Edges.of(weights), objective.ridge
+
+    def at(place: Floats) -> tuple[Floats, Floats, EdgeSystem]:
+        moments = _moments(weights.data, edges.differences(place), link, variance)
+        return *moments, EdgeSystem.of(edges, moments[0], KEPT * ridge)
+
+    def without_pull(system: EdgeSystem) -> Floats:
+        pulled = (1 - KEPT) * ridge * system.solve(scores)
+        return np.asarray(scores + pulled - pulled.mean())
+
+    *_, rough = at(scores)
+    information, noise, system = at(without_pull(rough))
+    unshrunk = without_pull(system)
+    variances = simulated_variances(system, noise, _pull(unshrunk, ridge))
     convex = link.outcome_free_curvature
-    smallest = 2 * ridge if convex else smallest_curvature(objective, scores)
-    return _fit(objective, solution, variances, edges.sums(information), smallest)
+    smallest = ridge if convex else smallest_curvature(objective, scores)
+    return _fit(objective, solution, unshrunk, variances, edges.sums(information), smallest)
 
 
 def _fit(
     objective: Objective,
     solution: Solution,
+    unshrunk: Floats,
     covariance: Floats | SimulatedVariances,
     information: Floats,
     smallest: float,
@@ -210,6 +249,7 @@ def _fit(
     return DebiasedFit(
         link=objective.link.name,
         scores=scores,
+        unshrunk=unshrunk,
         covariance=covariance,
         information=information,
         ridge=ridge,
@@ -234,6 +274,8 @@ def require_fittable(n_items: int, ridge: float) -> None:
 def estimate_from(fit: DebiasedFit) -> Estimate:
     """Scores with 95 % intervals, rank intervals and groups.
 
+    Intervals are around the unshrunk scores, and stretched where they would not hold the scores.
+
     An item of which the likelihood knows less than the ridge, by a factor, has a score that is
     mostly the ridge's: its interval is infinite and its rank open.
     """
@@ -244,7 +286,8 @@ def estimate_from(fit: DebiasedFit) -> Estimate:
 
     def ends_at(tail: float) -> tuple[Floats, Floats]:
         half_width = np.where(known, _reach(covariance, tail), np.inf)
-        return fit.scores - half_width, fit.scores + half_width
+        low, high = fit.unshrunk - half_width, fit.unshrunk + half_width
+        return np.minimum(low, fit.scores), np.maximum(high, fit.scores)
 
     return estimate_of(
         fit.scores,
@@ -252,7 +295,7 @@ def estimate_from(fit: DebiasedFit) -> Estimate:
         _separation(fit, known, ends_at),
         informative=bool(known.any()),
         errors=ScoreErrors(
-            fit.scores,
+            fit.unshrunk,
             covariance.of_scores if isinstance(covariance, SimulatedVariances) else covariance,
         ),
     )
@@ -274,7 +317,8 @@ def _separation(fit: DebiasedFit, known: NDArray[np.bool_], ends_at: EndsAt) -> 
     spread[~(known[:, np.newaxis] & known)] = np.inf
 
     def better_at(tail: float) -> NDArray[np.bool_]:
-        return np.asarray(score_differences(fit.scores) > -ndtri(tail) * spread)
+        sure = score_differences(fit.unshrunk) > -ndtri(tail) * spread
+        return np.asarray(sure & (score_differences(fit.scores) > 0))
 
     return separate_pairs(fit.scores, better_at, ends_at)
 
@@ -310,12 +354,16 @@ def _moments(
 
 
 def _pull(scores: Floats, ridge: float) -> float:
-    """Variance of the ridge's pull, 2c times the true score.
+    """Variance of what is left of the ridge's pull, 2c / 10 times the true score.
 
-    They are taken to be as large as the largest fitted one, of any sign, and at least as the ridge
-    expects them, 1 / (2c).
+    True scores are taken to be as large as the largest one here, of any sign, and at least as the
+    ridge expects them, 1 / (2c).
+
+    Args:
+        scores: unshrunk.
+        ridge: 2c.
     """
-    return (2 * ridge) ** 2 * max(float(np.square(scores).max()), 1 / (2 * ridge))
+    return (KEPT * ridge) ** 2 * max(float(np.square(scores).max()), 1 / ridge)
 
 
 def score_differences(scores: Floats) -> Floats:

@@ -1,8 +1,9 @@
 """Errors of the scores of many items, whose covariance matrix would not fit: by simulation.
 
-The errors of a fit are (A + 2c)^-1 z, where z has a covariance that is known (see `debiased`). Its
-part from the pairs is the Laplacian of a graph, so a draw of z costs one coin a pair: its sign
-times the root of the pair's weight, along the pair. The system is sparse, and solved by conjugate
+The errors of a fit are H^-1 z, where H is the Laplacian A of its pairs plus a ridge and z has a
+covariance that is known (see `pair_fit`). Its part from the pairs is the Laplacian of a graph, so a
+draw of z costs one coin a pair: its sign times the root of the pair's weight, along the pair. The
+system is sparse, and solved by conjugate
 gradients. `DRAWS` of them give the variance of each score without bias, at a relative error of
 sqrt(2 / DRAWS); quantiles of Student's t with as many degrees of freedom allow for it. Memory is
 linear in the pairs that met. How well items are connected counts in full: a score that hangs on one
@@ -91,34 +92,56 @@ class Edges:
         return csr_array(diags_array(self.sums(weights) + diagonal) - off)
 
 
-def simulated_variances(
-    edges: Edges, curvature: Floats, noise: Floats, pull: float, ridge: float
-) -> SimulatedVariances:
-    """Diagonal of (A + 2c)^-1 (B + pull (1 - 1/n)) (A + 2c)^-1, by simulation.
+@dataclass(frozen=True, slots=True)
+class EdgeSystem:
+    """H, the Laplacian A of weights on edges plus a ridge: what it takes to solve by it.
 
-    Args:
+    Attributes:
         edges: the pairs that met.
-        curvature, noise: shape (m,), at least 0: weights of the Laplacians A and B.
-        pull: variance of what the ridge adds to the gradient of each score.
-        ridge: c, > 0.
-
-    Raises:
-        ConvergenceError: a system could not be solved.
+        matrix: shape (n, n).
     """
-    stiff = edges.laplacian(curvature, 2 * ridge)
-    preconditioner = diags_array(1 / stiff.diagonal())
-    root, bits = np.sqrt(noise), seeded_bits(SEED)
-    squares = np.zeros(edges.n_items)
-    for _ in range(DRAWS):
-        own = np.sqrt(pull) * _signs(edges.n_items, bits)
-        z = edges.along(root * _signs(len(root), bits)) + own - own.mean()
-        error, failed = cg(stiff, z, rtol=TOLERANCE, maxiter=MOST_STEPS, M=preconditioner)
+
+    edges: Edges
+    matrix: csr_array
+
+    @classmethod
+    def of(cls, edges: Edges, weights: Floats, ridge: float) -> EdgeSystem:
+        """Of weights of shape (m,), at least 0, and a ridge > 0."""
+        return cls(edges, edges.laplacian(weights, ridge))
+
+    def solve(self, z: Floats) -> Floats:
+        """H^-1 z, shape (n,).
+
+        Raises:
+            ConvergenceError: the system could not be solved.
+        """
+        preconditioner = diags_array(1 / self.matrix.diagonal())
+        found, failed = cg(self.matrix, z, rtol=TOLERANCE, maxiter=MOST_STEPS, M=preconditioner)
         if failed:
             raise ConvergenceError(
                 "the errors of the scores could not be found: items hang together too loosely for"
                 " this ridge; a larger one helps"
             )
-        squares += error**2
+        return np.asarray(found)
+
+
+def simulated_variances(system: EdgeSystem, noise: Floats, pull: float) -> SimulatedVariances:
+    """Diagonal of H^-1 (B + pull (1 - 1/n)) H^-1, by simulation.
+
+    Args:
+        system: H.
+        noise: shape (m,), at least 0: weights of the Laplacian B.
+        pull: variance of what the ridge adds to the gradient of each score.
+
+    Raises:
+        ConvergenceError: a system could not be solved.
+    """
+    edges, root, bits = system.edges, np.sqrt(noise), seeded_bits(SEED)
+    squares = np.zeros(edges.n_items)
+    for _ in range(DRAWS):
+        own = np.sqrt(pull) * _signs(edges.n_items, bits)
+        z = edges.along(root * _signs(len(root), bits)) + own - own.mean()
+        squares += system.solve(z) ** 2
     return SimulatedVariances(squares / DRAWS, DRAWS)
 
 

@@ -1,39 +1,35 @@
-"""Ranks and intervals from private rankings: Kemeny consensus, Borda scores, Bradley-Terry scores.
+"""Ranks and intervals from private rankings: Kemeny consensus and Borda scores.
 
 Rankings are taken as independent of each other; the pairs of one ranking are not. Their joint
-variation is in the second moments of the nets, which give the errors of Borda scores outright, and
-those of Bradley-Terry scores by a sandwich: a ranking's part of the gradient of the likelihood in
-an item's score is half the item's net less its expectation.
+variation is in the second moments of the half nets, whose sums all scores are computed from.
+
+Undoing a mechanism multiplies scores and noise alike. Scores that are published are therefore drawn
+towards zero again where the sums tell little (empirical Bayes, [M83]), but never below the private
+rankings as they are: with few rankings or a small epsilon the sums are mostly noise. Intervals are
+not drawn: they are those of the sums, hold the truth as often as they say for each item, the best
+and the worst too, and always hold the published score.
 
 References:
     [K59] Kemeny. Mathematics without numbers. 1959.
-    [BT52] Bradley, Terry. Rank analysis of incomplete block designs. 1952.
+    [M83] Morris. Parametric empirical Bayes inference. 1983.
 """
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtri
 
-from hushrank.estimation.common.chances import ScoreErrors
-from hushrank.estimation.common.estimate import Estimate, estimate_of
-from hushrank.estimation.common.links import LOGISTIC, Floats
+from hushrank.estimation.common.chances import SPREADS, ScoreErrors
+from hushrank.estimation.common.estimate import Estimate, estimate_of, mean_ranks
+from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs
 from hushrank.estimation.common.uncertainty import LEVEL, RankSeparation
-from hushrank.estimation.fit.likelihood import Objective
-from hushrank.estimation.fit.pair_fit import (
-    RIDGE,
-    DebiasedFit,
-    laplacian,
-    require_fittable,
-    sandwich_fit,
-    score_differences,
-)
-from hushrank.estimation.fit.solve import minimise
-from hushrank.estimation.rankings.consensus import Consensus, borda_scores, kemeny
+from hushrank.estimation.fit.pair_fit import score_differences
+from hushrank.estimation.rankings.consensus import Consensus, kemeny
+from hushrank.estimation.rankings.net_evidence import NetEvidence
 from hushrank.estimation.rankings.ranking_evidence import RankingEvidence
 
 
@@ -79,63 +75,82 @@ def _with_places(separation: RankSeparation, middle: float) -> RankSeparation:
     return replace(separation, at_once=replace(sure, low=low, high=high))
 
 
-def borda_estimate(evidence: RankingEvidence) -> Estimate:
+@dataclass(frozen=True, slots=True)
+class Drawn:
+    """Scores that were drawn towards zero.
+
+    Attributes:
+        estimate: of the scores; intervals and ranks are those of the undrawn ones.
+        factor: what a small score was multiplied by, in [0, 1]; 1: not drawn.
+    """
+
+    estimate: Estimate
+    factor: float
+
+
+def borda_estimate(evidence: NetEvidence, *, drawn: bool = True) -> Drawn:
     """Mean number of places above the middle of a ranking; one without the item counts as 0.
 
-    With complete rankings this is the Borda score, centred.
-    """
-    n_items, n = evidence.n_items, max(evidence.rankings, 1)
-    scores = borda_scores(evidence.wins) / n
-    known = bool(evidence.totals.any())
-    covariance = (evidence.moments / (4 * n) - np.outer(scores, scores)) / n
-    # One ranking more of each kind: few that agree have hardly any variance.
-    spread = np.maximum(np.diagonal(covariance), 0) + _floor(n_items, n)
-    between = np.sqrt(difference_variance(covariance) + 2 * _floor(n_items, n))
-
-    def ends_at(tail: float) -> tuple[Floats, Floats]:
-        half_width = -ndtri(tail) * np.sqrt(spread) if known else np.full(n_items, np.inf)
-        return scores - half_width, scores + half_width
-
-    def better_at(tail: float) -> NDArray[np.bool_]:
-        return np.asarray((score_differences(scores) > -ndtri(tail) * between) & known)
-
-    return estimate_of(
-        scores,
-        *ends_at(LEVEL / 2),
-        separate_pairs(scores, better_at, ends_at),
-        informative=known,
-        errors=ScoreErrors(scores, covariance + _floor(n_items, n) * np.eye(n_items)),
-    )
-
-
-def fit_bradley_terry(evidence: RankingEvidence, ridge: float = RIDGE) -> DebiasedFit:
-    """Scores of which the difference is the log odds of being ranked above ([BT52]).
-
-    All pairs of each ranking enter, as if they had been compared one by one; the errors allow for
-    their not having been. `debiased.estimate_from` makes intervals and ranks of the fit.
+    With complete rankings this is the Borda score, centred. A score is never further from 0 than
+    half a list, so its interval is cut off there.
 
     Args:
-        evidence: wins of any sign, on totals of at least 0: then the objective is convex.
-        ridge: c, finite and > 0: it also carries items that nobody ranked.
-
-    Raises:
-        ValueError: fewer than 2 items, or the ridge is bad.
-        ConvergenceError: no minimum was reached.
+        evidence: sums of half nets. Where the mechanism was not undone, scores are those of private
+            rankings, and no interval of a true score is known: all are infinite.
+        drawn: draw the scores towards zero where that promises a smaller error, by
+            `drawing_factor`.
     """
-    require_fittable(evidence.n_items, ridge)
-    objective = Objective(evidence.wins, LOGISTIC, 2 * ridge, np.zeros(evidence.n_items))
-    solution = minimise(objective)
-    differences = score_differences(solution.theta)
-    curvature = laplacian(evidence.totals * LOGISTIC.information(differences))
-    return sandwich_fit(objective, solution, curvature, _gradient_moments(evidence))
+    n_items, n = evidence.n_items, max(evidence.rankings, 1)
+    undrawn, covariance = evidence.sums / n, evidence.covariance / n**2
+    known = bool(evidence.totals.any())
+    factor = drawing_factor(evidence) if drawn else 1.0
+    scores, error = factor * undrawn, np.sqrt(np.diagonal(covariance))
+    between = np.sqrt(difference_variance(covariance))
+    bias, reach = evidence.bias if evidence.undone else 0.0, (evidence.longest - 1) / 2
+
+    def ends_at(tail: float) -> tuple[Floats, Floats]:
+        if not (known and evidence.undone):
+            return np.full(n_items, -np.inf), np.full(n_items, np.inf)
+        half_width = -ndtri(tail) * error + bias
+        low, high = (np.clip(undrawn + side * half_width, -reach, reach) for side in (-1, 1))
+        return np.minimum(low, scores), np.maximum(high, scores)
+
+    def better_at(tail: float) -> NDArray[np.bool_]:
+        margin = -ndtri(tail) * between + 2 * bias
+        return np.asarray((score_differences(undrawn) > margin) & known)
+
+    estimate = estimate_of(
+        scores,
+        *ends_at(LEVEL / 2),
+        separate_pairs(undrawn, better_at, ends_at),
+        rank=mean_ranks(undrawn),
+        informative=known,
+        errors=ScoreErrors(undrawn, covariance),
+    )
+    return Drawn(estimate, factor)
 
 
-def _gradient_moments(evidence: RankingEvidence) -> Floats:
-    """Covariance of the gradient, were the rankings drawn again: at most, where lists differ."""
-    total = borda_scores(evidence.wins)
-    return np.asarray(evidence.moments / 4 - np.outer(total, total) / max(evidence.rankings, 1))
+def drawing_factor(evidence: NetEvidence) -> float:
+    """What undone sums are multiplied by: between what the mechanism left of them, and 1."""
+    if not (evidence.undone and evidence.totals.any()):
+        return 1.0
+    return max(evidence.kept, shrinkage(evidence.sums, evidence.covariance))
 
 
-def _floor(n_items: int, n: int) -> float:
-    """Variance of a mean net over n rankings that one more ranking of each kind would show."""
-    return ((n_items - 1) / 2) ** 2 / n**2
+def shrinkage(scores: Floats, covariance: Floats) -> float:
+    """The factor in (0, 1] that brings unbiased scores nearest to the true ones, by what they show.
+
+    True scores are taken as normal around zero with variance t^2, and the errors as of one size v:
+    given t the best factor is t^2 / (t^2 + v). It is averaged over t by how well t explains the
+    scores; before them, t and log t count as equally unknown (the prior is flat in t^(1/2)).
+    """
+    free = max(len(scores) - 1, 1)
+    centred, size = scores - scores.mean(), float(np.square(scores - scores.mean()).sum())
+    error = float(np.trace(covariance) - covariance.sum() / len(scores)) / free
+    if size == 0 or error <= 0:
+        return 1.0
+    spreads = np.square(SPREADS) * size / len(centred)
+    total = spreads + error
+    log_weights = -0.5 * (free * np.log(total) + size / total) + 0.5 * np.log(SPREADS)
+    weights = np.exp(log_weights - log_weights.max())
+    return float(weights @ (spreads / total) / weights.sum())

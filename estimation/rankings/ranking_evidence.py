@@ -1,5 +1,7 @@
 """What private rankings say of each pair of items, as they are or with the mechanism undone.
 
+The Kemeny consensus is found by pairs; scores need less and are surer of it (`net_evidence`).
+
 A pair's *margin* is the number of rankings with the first item above the second, less those the
 other way round. Where rankings are independent and the two items equally good, its variance is the
 sum of the squares of what each ranking adds to it. That, and not the variance at the margin that
@@ -31,14 +33,12 @@ class RankingEvidence:
         wins: rankings with a above b, of any sign where they were debiased.
         totals: rankings with both.
         squares: sum of squares of what each ranking adds to the pair's margin; symmetric.
-        moments: sum of products of two items' nets (`estimation.rankings.ranking_counts`).
         rankings: how many rankings there are.
     """
 
     wins: Floats
     totals: Floats
     squares: Floats
-    moments: Floats
     rankings: int
 
     @property
@@ -56,8 +56,7 @@ def plain_evidence(counts: RankingCounts) -> RankingEvidence:
     """The private rankings as they are: every share is drawn towards one half."""
     wins = counts.wins.astype(np.float64)
     totals = wins + wins.T
-    moments = counts.moments.astype(np.float64)
-    return RankingEvidence(wins, totals, totals, moments, counts.rankings)
+    return RankingEvidence(wins, totals, totals, counts.rankings)
 
 
 def debiased_evidence(counts: RankingCounts, epsilon: float) -> RankingEvidence:
@@ -75,22 +74,16 @@ def debiased_evidence(counts: RankingCounts, epsilon: float) -> RankingEvidence:
         raise ValueError("debiasing needs counts by place")
     if largest_entry(counts, epsilon) > LARGEST_ENTRY:
         raise ValueError(f"at epsilon {epsilon:g} one ranking would count as thousands")
-    wins, squares, moments = (np.zeros(counts.wins.shape) for _ in range(3))
+    wins, squares = np.zeros(counts.wins.shape), np.zeros(counts.wins.shape)
     for position, length, first, second in place_pairs(counts.max_length):
         pair = counts.by_place[position]
         if counts.lengths[length] == 0:
             continue
         table = pair_estimator(length, epsilon)
-        net = (table - table.T).sum(axis=1)
         wins += table[first, second] * pair + table[second, first] * pair.T
         squares += (table[first, second] - table[second, first]) ** 2 * (pair + pair.T)
-        moments += net[first] * net[second] * (pair + pair.T)
-    for length in (np.flatnonzero(counts.lengths[2:]) + 2).tolist():
-        table = pair_estimator(length, epsilon)
-        net = (table - table.T).sum(axis=1)
-        moments += np.diag(_places_of_length(counts, length) @ net**2)
     totals = (counts.wins + counts.wins.T).astype(np.float64)
-    return RankingEvidence(wins, totals, squares, moments, counts.rankings)
+    return RankingEvidence(wins, totals, squares, counts.rankings)
 
 
 def largest_entry(counts: RankingCounts, epsilon: float) -> float:
@@ -117,16 +110,3 @@ def undoing_pays(plain: RankingEvidence, debiased: RankingEvidence) -> bool:
     chance = (debiased.squares[compared] / totals - share**2) / totals
     bias = np.square(share - plain_share) - np.maximum(chance - plain_chance, 0)
     return bool(chance.mean() < plain_chance.mean() + max(float(bias.mean()), 0.0))
-
-
-def _places_of_length(counts: RankingCounts, length: int) -> Floats:
-    """How often each item is at each place of a list of one length, shape (n, length)."""
-    if counts.by_place is None:
-        raise ValueError("debiasing needs counts by place")
-    places = np.zeros((counts.n_items, length))
-    for position, own, first, second in place_pairs(length):
-        if own == length:
-            pair = counts.by_place[position]
-            places[:, first] += pair.sum(axis=1)
-            places[:, second] += pair.sum(axis=0)
-    return np.asarray(places / (length - 1))  # each item of a list is in that many of its pairs

@@ -59,6 +59,11 @@ class ItemGraph:
         return len(self.edges)
 
     @property
+    def largest_degree(self) -> int:
+        """Edges of the item that has most."""
+        return int(np.bincount(self.edges.ravel()).max())
+
+    @property
     def complete(self) -> bool:
         """Whether every pair of items is an edge (the `dense` graph)."""
         return self.n_edges == self.n_items * (self.n_items - 1) // 2
@@ -118,6 +123,34 @@ def random_graph(n_items: int, edge_probability: float, bits: RandomBits) -> Ite
         f"{edge_probability!r} was connected: raise it; log(m) / m is "
         f"{connecting_probability(n_items):.3g}"
     )
+
+
+def even_graph(n_items: int, degree: int, bits: RandomBits) -> ItemGraph:
+    """The `even` graph: the union of degree / 2 cycles through all items in random order.
+
+    Every item has `degree` pairs, or a few less where two cycles hold the same pair, and one cycle
+    connects all: no item hangs on a single pair, as on an Erdős–Rényi graph so sparse.
+
+    Guarantee: as `random_graph`.
+
+    Args:
+        n_items: m, at least 3.
+        degree: even, at least 2, below m.
+        bits: source of 64-bit words.
+
+    Raises:
+        ValueError: an argument is out of range.
+    """
+    if n_items < 3 or degree % 2 or not 2 <= degree < n_items:
+        raise ValueError(
+            f"degree must be even, at least 2 and below the number of items ({n_items}), got"
+            f" {degree!r}"
+        )
+    pairs = []
+    for _ in range(degree // 2):
+        cycle = np.argsort(bits.words(n_items), kind="stable")
+        pairs.append(np.sort(np.column_stack([cycle, np.roll(cycle, 1)]), axis=1))
+    return ItemGraph(n_items, np.unique(np.concatenate(pairs), axis=0).astype(np.int64))
 
 
 def _all_pairs(n_items: int) -> NDArray[np.int64]:

@@ -20,12 +20,14 @@ from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import PrivacyParams
 
 
-def calibrate_measurements(params: PrivacyParams, n_items: int, n_edges: int) -> Calibration:
+def calibrate_measurements(
+    params: PrivacyParams, n_items: int, n_edges: int, largest_degree: int | None = None
+) -> Calibration:
     """Noise for the measurements on a graph of so many edges; from public parameters only.
 
     See [NZ] Lemma 4.1, with erratum E6 (`privacy.measurement_sensitivity`).
     """
-    sensitivity = measurement_sensitivity(params, n_items, n_edges)
+    sensitivity = measurement_sensitivity(params, n_items, n_edges, largest_degree)
     return calibrate(params, sensitivity, "measurement_sensitivity")
 
 

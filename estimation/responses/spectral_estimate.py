@@ -1,9 +1,8 @@
 """Item difficulties with intervals, from released measurements or from randomised answers.
 
-An interval covers one true difficulty with 95 %. Its variance has three parts: privacy noise, the
-sampling of people, and the square of what clipping and regularisation moved, to first order: they
-pull difficulties together, and the released counts show by how much. All of it is computed from
-what was released, so it is post-processing.
+An interval covers one true difficulty with 95 %. Its variance has two parts, privacy noise and the
+sampling of people; what the ridge draws to 0 is undone, so it is not in the interval's centre (see
+`pair_balance`). All of it is computed from what was released, so it is post-processing.
 
 References:
     [NZ] Nguyen, Zhang. Optimal and private learning from human response data. 2023.
@@ -26,25 +25,19 @@ from hushrank.estimation.common.pair_separation import difference_variance, sepa
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.estimation.responses.item_graph import ItemGraph
 from hushrank.estimation.responses.measurements import DifferentialMeasurements
+from hushrank.estimation.responses.one_right import third_answer_shares
+from hushrank.estimation.responses.pair_balance import (
+    BalanceCovariance,
+    BalancedFit,
+    PairState,
+    fit_balance,
+)
 from hushrank.estimation.responses.randomized_measurements import (
     RandomizedMeasurements,
     merge_measurements,
 )
-from hushrank.estimation.responses.spectral import (
-    ChainOptions,
-    Connection,
-    chain_of,
-    connection,
-    difficulties,
-    jump_rates,
-)
-from hushrank.estimation.responses.spectral_covariance import (
-    balanced_flow,
-    effect_of,
-    noise_covariance,
-    responses,
-    sampling_covariance,
-)
+from hushrank.estimation.responses.spectral import Connection, connection
+from hushrank.estimation.responses.spectral_covariance import noise_covariance, sampling_covariance
 from hushrank.privacy.noise import NoiseLaw
 
 CLEAR_TOTAL = 5.0  # standard deviations of its error by which the sum of all counts exceeds zero
@@ -61,181 +54,137 @@ class SpectralEstimate:
 
     Attributes:
         estimate: scores are difficulties, so rank 1 is the hardest item.
-        covariance: shape (m, m), of the difficulties' errors.
+        covariance: shape (m, m), of the errors of the difficulties without the ridge's pull.
         connection: items whose difficulty the counts do not limit on one side; their intervals are
             infinite there.
-        n_clipped: entries of the graph, of 2 |E|, that were raised to the floor.
+        kept: share of the difficulties that the ridge leaves, in (0, 1].
     """
 
     estimate: Estimate
     covariance: NDArray[np.float64]
     connection: Connection
-    n_clipped: int
+    kept: float
 
 
 def estimate_difficulties(
-    measurements: DifferentialMeasurements,
-    law: NoiseLaw,
-    max_answers: int,
-    options: ChainOptions | None = None,
+    measurements: DifferentialMeasurements, law: NoiseLaw, max_answers: int
 ) -> SpectralEstimate:
     """Difficulties from released measurements ([NZ] Algorithm 2), with intervals.
 
-    The sampling error assumes the Rasch model and a design in which every person answers
-    `max_answers` items at random, or all of them (see `spectral_covariance`).
+    The sampling error assumes the Rasch model, and that every person answers `max_answers` items,
+    chosen without regard to abilities, some items perhaps more often than others.
 
     Args:
         measurements: released counts.
         law: of the noise in one entry.
         max_answers: K, answers of one person.
-        options: floor and regularisation; by default 0 and one person.
 
     Returns:
         Difficulties; not `informative` where the sum of all counts does not stand clear of noise.
 
     Raises:
         ValueError: the measurements are confidential, or `max_answers` is below 2.
-        ReducibleChainError: the options have no regularisation and some items cannot be compared.
+        ConvergenceError: the counts cannot be fitted.
     """
     if measurements.confidential:
         raise ValueError("measurements are confidential: only released ones may be estimated from")
     if max_answers < 2:
         raise ValueError(f"max_answers must be >= 2, got {max_answers!r}: one answer has no pair")
     graph, y = measurements.graph, measurements.y.astype(np.float64)
-    chain = _fit(y, graph, options or ChainOptions())
-    answers = min(max_answers, graph.n_items)
-    third_share = (answers - 2) / (graph.n_items - 2) if graph.n_items > 2 else 0.0
-    noise = noise_covariance(law.variance, graph, chain.pi, chain.response)
-    flow = balanced_flow(y, graph, chain.pi)
-    sampling = sampling_covariance(flow, graph, chain.pi, chain.response, third_share)
     fewest_entries = int(np.bincount(graph.edges.ravel()).min())  # that weigh on one item
     n_draws = min(fewest_entries, NEARLY_NORMAL)
+
+    def covariance(state: PairState) -> tuple[Vector, Vector]:
+        third = third_answer_shares(state.totals, max_answers)
+        noise = noise_covariance(law.variance, state.weights, state.chance)
+        return noise, sampling_covariance(state.totals, state.scores, state.weights, third)
 
     def error_quantile(noise_share: Vector, tail: float) -> Vector:
         return quantile(noise_share, tail, law.kind, n_draws)
 
-    return _with_intervals(chain, noise, sampling, math.sqrt(law.variance), error_quantile)
+    return _estimated(y, graph, law.variance, covariance, error_quantile)
 
 
 def estimate_randomized(
-    parts: Sequence[RandomizedMeasurements], graph: ItemGraph, options: ChainOptions | None = None
+    parts: Sequence[RandomizedMeasurements], graph: ItemGraph
 ) -> SpectralEstimate:
     """Difficulties from randomised answers, with jackknife intervals ([T58]).
 
-    The parts are disjoint sets of people, split at random and of about equal size. Leaving one
-    out at a time shows sampling error and randomised response together, whatever the abilities and
-    whoever answered what. Where the measurements are not debiased the intervals say how far the
+    The parts are disjoint sets of people, split at random and of about equal size. How far their
+    balances lie apart shows sampling error and randomised response together, whatever the abilities
+    and whoever answered what. Where the measurements are not debiased the intervals say how far the
     baseline's own estimate may vary; they do not cover the true difficulties.
 
     Args:
         parts: measurements of at least 8 sets of people.
-        graph: the public graph on which the chain is built.
-        options: floor and regularisation; by default 0 and one person.
+        graph: the public graph on which the counts are compared.
 
     Raises:
         ValueError: there are too few parts, or they do not belong together.
-        ReducibleChainError: the options have no regularisation and some items cannot be compared.
+        ConvergenceError: the counts cannot be fitted.
     """
     if len(parts) < FEWEST_PARTS:
         raise ValueError(f"the jackknife needs at least {FEWEST_PARTS} parts, got {len(parts)}")
-    options = options or ChainOptions()
-    merged = merge_measurements(parts)
+    merged, mask = merge_measurements(parts), graph.mask()
     y = np.where(graph.mask(), merged.y(), 0.0)
-    chain = _fit(y, graph, options)
-    without = [
-        replace(merged, sums=merged.sums - part.sums, people=merged.people - part.people).y()
-        for part in parts
-    ]
-    left_out = [difficulties(chain_of(jump_rates(each, graph, options), graph)) for each in without]
-    entries = np.array([each[graph.entries] for each in without])
-    entry_sd = math.sqrt(len(parts) * entries.var(axis=0, ddof=1).mean())  # of a sum over parts
+    each = [np.where(mask, replace(merged, sums=part.sums).y(), 0.0) for part in parts]
+    entries = np.array([own[graph.entries] for own in each])
+    variance = len(parts) * float(entries.var(axis=0, ddof=1).mean())  # of a sum over parts
+
+    def covariance(state: PairState) -> tuple[Vector, Vector]:
+        balances = np.array([state.balance(own) for own in each])
+        return len(parts) * np.cov(balances.T), np.zeros(y.shape)
 
     def error_quantile(noise_share: Vector, tail: float) -> Vector:
         return np.full(np.shape(noise_share), stdtrit(len(parts) - 1, 1 - tail))
 
-    jackknife = (len(parts) - 1) * np.cov(np.array(left_out).T, bias=True)
-    return _with_intervals(chain, jackknife, np.zeros_like(jackknife), entry_sd, error_quantile)
+    return _estimated(y, graph, variance, covariance, error_quantile)
 
 
-@dataclass(frozen=True, slots=True)
-class _Chain:
-    """A fitted chain: counts, rates, stationary distribution and response."""
-
-    y: NDArray[np.float64]
-    graph: ItemGraph
-    n_clipped: int
-    rates: NDArray[np.float64]
-    pi: Vector
-    response: NDArray[np.float64]
-
-
-def _fit(y: NDArray[np.float64], graph: ItemGraph, options: ChainOptions) -> _Chain:
-    n_clipped = int((y[graph.entries] < options.floor).sum())
-    rates = jump_rates(y, graph, options)
-    pi = chain_of(rates, graph)
-    return _Chain(y, graph, n_clipped, rates, pi, responses(rates, pi))
-
-
-def _with_intervals(
-    chain: _Chain,
-    noise: NDArray[np.float64],
-    sampling: NDArray[np.float64],
-    entry_sd: float,
+def _estimated(
+    y: NDArray[np.float64],
+    graph: ItemGraph,
+    variance: float,
+    covariance: BalanceCovariance,
     error_quantile: Quantile,
 ) -> SpectralEstimate:
-    scores = difficulties(chain.pi)
-    linked = connection(chain.y, chain.graph, entry_sd)
-    total = chain.y.sum()
-    if total <= CLEAR_TOTAL * entry_sd * math.sqrt(2 * chain.graph.n_edges):
-        return SpectralEstimate(
-            estimate=nothing_learned(np.zeros(len(scores)), rank=mean_ranks(scores)),
-            covariance=noise + sampling,
-            connection=linked,
-            n_clipped=chain.n_clipped,
-        )
-    # What raised the rates made the chain less sensitive than the counts alone would be.
-    stiffness = max(1.0, chain.rates.sum() / total)
-    moved = stiffness * effect_of(chain.y - chain.rates, chain.pi, chain.response)
-    noise = stiffness**2 * noise
-    covariance = noise + stiffness**2 * sampling + np.outer(moved, moved)
+    entry_sd = math.sqrt(variance)
+    linked, fit = connection(y, graph, entry_sd), fit_balance(y, graph, variance, covariance)
+    if y.sum() <= CLEAR_TOTAL * entry_sd * math.sqrt(2 * graph.n_edges):
+        estimate = nothing_learned(np.zeros(len(y)), rank=mean_ranks(fit.scores))
+    else:
+        estimate = _informative(fit, linked, error_quantile)
     return SpectralEstimate(
-        estimate=_informative(scores, covariance, noise, linked, error_quantile),
-        covariance=covariance,
-        connection=linked,
-        n_clipped=chain.n_clipped,
+        estimate=estimate, covariance=fit.covariance, connection=linked, kept=fit.kept
     )
 
 
-def _informative(
-    scores: Vector,
-    covariance: NDArray[np.float64],
-    noise: NDArray[np.float64],
-    linked: Connection,
-    error_quantile: Quantile,
-) -> Estimate:
+def _informative(fit: BalancedFit, linked: Connection, error_quantile: Quantile) -> Estimate:
+    covariance, noise = fit.covariance, fit.noise
     variance = np.diagonal(covariance)
     between, between_noise = difference_variance(covariance), difference_variance(noise)
     same_set = linked.component[:, np.newaxis] == linked.component
     limited = ~linked.no_lower_limit[:, np.newaxis] & ~linked.no_upper_limit
-    gap = scores[:, np.newaxis] - scores
+    gap, ahead = (values[:, np.newaxis] - values for values in (fit.unbiased, fit.scores))
 
     def ends_at(tail: float) -> tuple[Vector, Vector]:
-        half = _half_width(variance, np.diagonal(noise), tail, error_quantile)
-        low = np.where(linked.no_lower_limit, -np.inf, scores - half)
-        return low, np.where(linked.no_upper_limit, np.inf, scores + half)
+        low, high = fit.ends(_reach(variance, np.diagonal(noise), tail, error_quantile))
+        low = np.where(linked.no_lower_limit, -np.inf, low)
+        return low, np.where(linked.no_upper_limit, np.inf, high)
 
     def better_at(tail: float) -> NDArray[np.bool_]:
-        margin = _half_width(between, between_noise, tail, error_quantile)
-        return np.asarray((gap > margin) & (same_set | limited))
+        margin = _reach(between, between_noise, tail, error_quantile)
+        return np.asarray((gap > margin) & (ahead > 0) & (same_set | limited))
 
-    separation = separate_pairs(scores, better_at, ends_at)
+    separation = separate_pairs(fit.scores, better_at, ends_at)
     open_ended = linked.no_lower_limit.any() or linked.no_upper_limit.any()
-    errors = None if open_ended else ScoreErrors(scores, covariance)
-    return estimate_of(scores, *ends_at(LEVEL / 2), separation, errors=errors)
+    errors = None if open_ended else ScoreErrors(fit.unbiased, covariance)
+    return estimate_of(fit.scores, *ends_at(LEVEL / 2), separation, errors=errors)
 
 
-def _half_width(
+def _reach(
     variance: Vector, noise: Vector, tail: float, error_quantile: Quantile
 ) -> NDArray[np.float64]:
+    """What an error of these variances exceeds with chance `tail`."""
     share = np.divide(noise, variance, out=np.zeros_like(variance), where=variance > 0)
     return np.asarray(error_quantile(np.clip(share, 0, 1), tail) * np.sqrt(variance))

@@ -17,8 +17,7 @@ from pathlib import Path
 
 import numpy as np
 
-from hushrank.estimation.common.matrices import PairCounts
-from hushrank.experiments.ccw.ccw_answers import read_answers
+from hushrank.experiments.ccw.ccw_answers import Answers, read_answers
 from hushrank.experiments.ccw.ccw_figures import Summary, draw_figures
 from hushrank.experiments.ccw.ccw_trials import (
     CEMS_EPSILONS,
@@ -73,8 +72,8 @@ def run(
     if count < 1:
         raise ValueError(f"replicates must be >= 1, got {count}")
     tasks = [
-        (setting, counts, range(start, min(start + AT_ONCE, count)))
-        for setting, counts in _settings(chosen, data)
+        (setting, answers, range(start, min(start + AT_ONCE, count)))
+        for setting, answers in _settings(chosen, data)
         for start in range(0, count, AT_ONCE)
     ]
     outcomes: dict[Setting, list[Values]] = {}
@@ -101,26 +100,24 @@ def _chosen(only: Sequence[str] | None, data: Sequence[Path]) -> list[int]:
     return [number for number in every if str(number) in only]
 
 
-def _settings(
-    chosen: Sequence[int], data: Sequence[Path]
-) -> list[tuple[Setting, PairCounts | None]]:
+def _settings(chosen: Sequence[int], data: Sequence[Path]) -> list[tuple[Setting, Answers | None]]:
     known = simulated_settings()
-    settings: list[tuple[Setting, PairCounts | None]] = [
+    settings: list[tuple[Setting, Answers | None]] = [
         (setting, None) for number in chosen if number != REAL for setting in known[number]
     ]
     if REAL in chosen:
         answers = read_answers(data[0])
         n_items = answers.counts.n_items
         real = Setting(REAL, n_items, CEMS_EPSILONS, m=answers.users, rows=answers.most_rows)
-        settings.append((real, answers.counts))
+        settings.append((real, answers))
     return settings
 
 
-def _trials(task: tuple[Setting, PairCounts | None, range]) -> list[Values]:
-    setting, counts, replicates = task
-    if counts is None:
+def _trials(task: tuple[Setting, Answers | None, range]) -> list[Values]:
+    setting, answers, replicates = task
+    if answers is None:
         return [simulated(setting, replicate) for replicate in replicates]
-    return [with_real_answers(setting, counts, replicate) for replicate in replicates]
+    return [with_real_answers(setting, answers, replicate) for replicate in replicates]
 
 
 def _summarise(setting: Setting, values: Sequence[Values]) -> list[Summary]:

@@ -23,9 +23,18 @@ COLUMNS = ("user", "item_i", "item_j", "outcome")
 
 @dataclass(frozen=True, slots=True)
 class Answers:
-    """Pair counts of a file, ties split, and how large it is."""
+    """Pair counts of a file and how large it is.
+
+    Attributes:
+        counts: with ties split: half a win of each item.
+        decided: without the ties.
+        users: people in the file, with answers that are ties or not.
+        most_rows: L, the most answers of a person, ties among them: how many were asked for is
+            public, and how many of them ended in a tie is not.
+    """
 
     counts: PairCounts
+    decided: PairCounts
     users: int
     most_rows: int
 
@@ -33,8 +42,7 @@ class Answers:
 def read_answers(path: Path) -> Answers:
     """Read a Parquet or CSV file with the columns user, item_i, item_j and outcome.
 
-    The outcome is 1 where item_i was preferred, -1 where item_j was, 0 for a tie, which counts as
-    half a win of each.
+    The outcome is 1 where item_i was preferred, -1 where item_j was, 0 for a tie.
 
     Raises:
         ValueError: a column is missing, an outcome is another number, or somebody answered a pair
@@ -54,11 +62,14 @@ def read_answers(path: Path) -> Answers:
     pair = np.minimum(first, second) * n + np.maximum(first, second)
     if (first == second).any() or len(np.unique(np.stack([user, pair]), axis=1).T) < len(pair):
         raise ValueError(f"{path}: each user may answer each pair of two items once")
-    wins = np.zeros((n, n), np.int64)
-    np.add.at(wins, (first, second), outcome + 1)
-    np.add.at(wins, (second, first), 1 - outcome)
+    halves, decided = np.zeros((2, n, n), np.int64)
+    for winner, loser, won in ((first, second, outcome), (second, first, -outcome)):
+        np.add.at(halves, (winner, loser), won + 1)
+        np.add.at(decided, (winner, loser), won == 1)
     rows = np.unique(user, return_counts=True)[1]
-    return Answers(PairCounts(wins, row_weight=2), len(rows), int(rows.max()))
+    return Answers(
+        PairCounts(halves, row_weight=2), PairCounts(decided), len(rows), int(rows.max())
+    )
 
 
 def _integers(path: Path, table: pa.Table, name: str) -> NDArray[np.int64]:

@@ -25,6 +25,7 @@ from hushrank.experiments.ccw.ccw_trials import (
     MLE,
     ONE_SHOT,
     RANKS,
+    RANKS_DECIDED,
     TOP_K,
     Setting,
 )
@@ -34,7 +35,8 @@ LABELS = {
     L2: r"$\log\,\|\hat\theta-\theta^*\|_2/\|\theta^*\|_2$",
     LINF: r"$\log\,\|\hat\theta-\theta^*\|_\infty/\|\theta^*\|_\infty$",
     TOP_K: "items of the top k that are missing",
-    RANKS: "mean rank difference",
+    RANKS: "mean rank difference, ties split",
+    RANKS_DECIDED: "mean rank difference, ties dropped",
     "n": "items n",
     "p": "comparison probability p",
     "m": "people m",

@@ -31,6 +31,7 @@ from hushrank.estimation.common.metrics import (
 )
 from hushrank.estimation.comparisons.one_shot import calibrate_one_shot, one_shot_top_k
 from hushrank.estimation.comparisons.perturbed_mle import MleSettings, calibrate_mle, perturbed_mle
+from hushrank.experiments.ccw.ccw_answers import Answers
 from hushrank.privacy.objective_perturbation import Constants
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
@@ -38,7 +39,7 @@ from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
 COUNTS, ONE_SHOT = "noisy-counts", "one-shot"
 MLE = {Constants.TIGHT: "perturbed-mle-tight", Constants.PAPER: "perturbed-mle-paper"}
 L2, LINF, TOP_K = "log_relative_l2", "log_relative_linf", "top_k_error"
-RANKS = "mean_rank_difference"
+RANKS, RANKS_DECIDED = "mean_rank_difference", "mean_rank_difference_ties_dropped"
 NEARLY_NO_RIDGE = 1e-3  # users, epsilon infinite
 
 Values = dict[tuple[float, str, str], float]  # (epsilon, method, metric) -> error
@@ -106,18 +107,20 @@ def simulated(setting: Setting, replicate: int) -> Values:
     return values
 
 
-def with_real_answers(setting: Setting, counts: PairCounts, replicate: int) -> Values:
+def with_real_answers(setting: Setting, answers: Answers, replicate: int) -> Values:
     """Rank differences to the same method without privacy, for all methods and epsilons.
 
-    Each student answered each pair once at most: the tight constants and the counts use that.
+    Once with ties split and once without them, each with noise of its own. Each student answered
+    each pair once at most: the tight constants and the counts use that.
     """
     rng = generator(setting, replicate)
-    exact = dict(_scores(counts, setting, math.inf, seeded_bits(0), distinct_pairs=True))
     values: Values = {}
-    for epsilon in setting.epsilons:
-        bits = seeded_bits(int(rng.integers(2**62)))
-        for method, scores in _scores(counts, setting, epsilon, bits, distinct_pairs=True):
-            values[epsilon, method, RANKS] = mean_rank_difference(scores, exact[method])
+    for metric, counts in ((RANKS, answers.counts), (RANKS_DECIDED, answers.decided)):
+        exact = dict(_scores(counts, setting, math.inf, seeded_bits(0), distinct_pairs=True))
+        for epsilon in setting.epsilons:
+            bits = seeded_bits(int(rng.integers(2**62)))
+            for method, scores in _scores(counts, setting, epsilon, bits, distinct_pairs=True):
+                values[epsilon, method, metric] = mean_rank_difference(scores, exact[method])
     return values
 
 
@@ -166,7 +169,7 @@ def _scores(
 EDGE_EPSILONS = (0.5, 1.0, 2.5, math.inf)
 SWEEP = (0.2, 0.3, 0.5, 0.75, 1.0, 1.5, 2.5, 4.0, math.inf)
 ONE_SHOT_EPSILONS = (0.5, 1.0, 2.5, 5.0)
-CEMS_EPSILONS = (0.25, 0.5, 1.0, 2.0, 3.0, 4.0)
+CEMS_EPSILONS = (0.25, 0.5, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 10.0)
 ROWS = 5
 
 

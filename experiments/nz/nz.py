@@ -2,8 +2,9 @@
 
 Settings that the paper's text leaves open (its figures give no numbers): synthetic difficulties and
 abilities are standard normal, difficulties centred; everybody answers every item; items, people
-and epsilons are those of SYNTHETIC, PEOPLE and EPSILONS. Figures 2 and 3 take the user's files: up
-to 20 items (education) belong to Figure 2, more (recommendation) to Figure 3. `p0` is the sweep of
+and epsilons are those of SYNTHETIC, PEOPLE and EPSILONS. Figure 2 takes the user's files of up to
+20 items (education), Figure 3 those of more (recommendation), of which each trial draws CATALOGUES
+items where there are more; without a file, ratings are made up (`nz_ratings`). `p0` is the sweep of
 the supplement. `growth` has more and more people, where the private estimate should tend to the
 other.
 
@@ -35,6 +36,7 @@ from hushrank.estimation.responses.item_graph import (
 )
 from hushrank.experiments.nz.nz_data import read_sheets
 from hushrank.experiments.nz.nz_figures import draw_figures
+from hushrank.experiments.nz.nz_ratings import sheets_of_ratings, stand_in
 from hushrank.experiments.nz.nz_trial import (
     DEBIASED,
     GAUSSIAN,
@@ -57,7 +59,8 @@ DELTA = 1e-4
 TRIALS, QUICK_TRIALS = 100, 5
 AT_ONCE = 5  # trials that a process takes at a time
 FIGURES = ("1", "2", "3", "p0", "growth")
-FROM_FILES = ("2", "3")
+CATALOGUES = (50, 200)  # items of Figure 3, a and b
+STAND_IN = "stand-in"
 FEW_ITEMS = 20
 SYNTHETIC = tuple(product((10, 50, 100), (200, 1000)))
 PEOPLE = (200, 1000, 5000, 25_000)
@@ -83,7 +86,8 @@ def run(
         trials: of each setting; None: 100, or 5 with `quick`.
         quick: few trials.
         out: folder, made if missing.
-        data: files of answers (Parquet or CSV: user, item, and y or correct) for Figures 2 and 3.
+        data: files of answers (Parquet or CSV: user, item, and y or correct) for Figures 2 and 3,
+            or of ratings (user, item, rating) for Figure 3.
 
     Raises:
         ValueError: a name is unknown, `trials` is not positive, a figure was asked for without a
@@ -93,6 +97,8 @@ def run(
     if count < 1:
         raise ValueError(f"trials must be >= 1, got {count}")
     files = _settings_of_files(data)
+    if (only is None or "3" in only) and not any(own.figure == "3" for own in files):
+        files |= _panels_of(STAND_IN, sheets_of_ratings(stand_in()))
     settings = _chosen(only, files)
     tasks = [
         (setting, files.get(setting), range(start, min(start + AT_ONCE, count)))
@@ -113,9 +119,16 @@ def _settings_of_files(paths: Sequence[Path]) -> dict[Setting, Sheets]:
     found = {}
     for path in paths:
         sheets = read_sheets(path)
-        figure = "2" if sheets.n_items <= FEW_ITEMS else "3"
-        found[Setting(figure, path.stem, sheets.n_items, sheets.n_people)] = sheets
+        if sheets.n_items > FEW_ITEMS:
+            found |= _panels_of(path.stem, sheets)
+        else:
+            found[Setting("2", path.stem, sheets.n_items, sheets.n_people)] = sheets
     return found
+
+
+def _panels_of(name: str, sheets: Sheets) -> dict[Setting, Sheets]:
+    sizes = dict.fromkeys(min(items, sheets.n_items) for items in CATALOGUES)
+    return {Setting("3", name, items, sheets.n_people): sheets for items in sizes}
 
 
 def _chosen(only: Sequence[str] | None, files: Mapping[Setting, Sheets]) -> list[Setting]:
@@ -131,8 +144,9 @@ def _chosen(only: Sequence[str] | None, files: Mapping[Setting, Sheets]) -> list
     available = {setting.figure for setting in every}
     missing = [name for name in only if name not in available]
     if missing:
-        items = f"{'up to' if missing[0] == '2' else 'more than'} {FEW_ITEMS} items"
-        raise ValueError(f"--only {missing[0]} needs --data FILE, answers to {items}")
+        raise ValueError(
+            f"--only {missing[0]} needs --data FILE, answers to up to {FEW_ITEMS} items"
+        )
     return [setting for setting in every if setting.figure in only]
 
 
@@ -150,7 +164,7 @@ def trial(setting: Setting, sheets: Sheets | None, rng: np.random.Generator) -> 
 
     Args:
         setting: which.
-        sheets: the answers, or None to simulate them.
+        sheets: the answers, to at least m items, or None to simulate them.
         rng: of the simulation, and of the seeds of the mechanisms.
 
     Returns:
@@ -160,6 +174,9 @@ def trial(setting: Setting, sheets: Sheets | None, rng: np.random.Generator) -> 
     truth: Scores | None = None
     if sheets is None:
         truth, sheets = simulated(setting.m, setting.n, rng)
+    if sheets.n_items > setting.m:
+        items = np.sort(rng.choice(sheets.n_items, setting.m, replace=False))
+        sheets = Sheets(sheets.right[:, items], sheets.answered[:, items])
     reference = without_privacy(sheets)
     bits = seeded_bits(int(rng.integers(2**63)))
     graphs = {"dense": complete_graph(setting.m)}

@@ -14,19 +14,25 @@ import pyarrow.csv as pa_csv
 import pyarrow.parquet as pa_parquet
 from numpy.typing import NDArray
 
+from hushrank.experiments.nz.nz_ratings import sheets_of_ratings
 from hushrank.experiments.nz.nz_trial import Sheets
 
 ANSWER_COLUMNS = ("y", "correct")
+RATING = "rating"
 
 
 def read_sheets(path: Path) -> Sheets:
     """Read a Parquet or CSV file in long form: columns user, item, and y or correct (0 or 1).
 
+    With a column rating instead, answers are made of the ratings as in `nz_ratings`.
+
     Raises:
-        ValueError: a column is missing, an answer is not 0 or 1 or given twice, or there are fewer
-            than 2 items.
+        ValueError: a column is missing, an answer is not 0 or 1 or given twice, a rating is not a
+            number, or there are fewer than 2 items.
     """
     table = pa_csv.read_csv(path) if path.suffix == ".csv" else pa_parquet.read_table(path)
+    if {"user", "item", RATING} <= set(table.column_names):
+        return _of_ratings(path, table)
     answer = next((name for name in ANSWER_COLUMNS if name in table.column_names), None)
     for name, found in (("user", "user"), ("item", "item"), ("y or correct", answer)):
         if found not in table.column_names:
@@ -45,6 +51,16 @@ def read_sheets(path: Path) -> Sheets:
         raise ValueError(f"{path}: a user answers the same item twice")
     right[person, item] = correct == 1
     return Sheets(right, answered)
+
+
+def _of_ratings(path: Path, table: pa.Table) -> Sheets:
+    person, item = (_codes(table.column(name)) for name in ("user", "item"))
+    given = table.column(RATING).cast(pa.float64()).to_numpy()
+    if not (len(given) and np.isfinite(given).all() and item.max() and person.max()):
+        raise ValueError(f"{path}: needs finite ratings of at least 2 items by at least 2 people")
+    ratings = np.full((int(person.max()) + 1, int(item.max()) + 1), np.nan)
+    ratings[person, item] = given
+    return sheets_of_ratings(ratings)
 
 
 def _codes(column: pa.ChunkedArray) -> NDArray[np.int64]:

@@ -21,24 +21,27 @@ from pathlib import Path
 import numpy as np
 
 from hushrank.estimation.common.links import link_named
-from hushrank.estimation.common.metrics import kendall_distance
 from hushrank.experiments.xsc.xsc_application import (
     Answers,
     PairedTest,
     paired_tests,
     ranking_without_privacy,
+    ranks_without_privacy,
     read_answers,
     with_drawn_epsilon,
 )
 from hushrank.experiments.xsc.xsc_figures import draw_figures
 from hushrank.experiments.xsc.xsc_paper import PRINTED, REPLICATES
-from hushrank.experiments.xsc.xsc_scenarios import LINKS, OURS, Scenario, Setting, Values, scenarios
+from hushrank.experiments.xsc.xsc_scenarios import scenarios
+from hushrank.experiments.xsc.xsc_setting import LINKS, OURS, Scenario, Setting, Values
 from hushrank.experiments.xsc.xsc_survey import all_scores
+from hushrank.experiments.xsc.xsc_weighting import inverse_sqrt_b, kendall_errors
 
 QUICK_REPLICATES = 10
 AT_ONCE = 10  # replicates that a process takes at a time
 APPLICATION = "application"
-FIELDS = ("scenario", "link", "m", "L", "scheme", "delta", "method", "metric")
+PAIRED = (APPLICATION, "table-2", "V")  # compared replicate by replicate
+FIELDS = ("scenario", "link", "m", "L", "scheme", "delta", "share", "method", "metric")
 
 # Values of all replicates, in their order, by setting, method and metric.
 Outcomes = dict[tuple[Setting, str, str], list[float]]
@@ -71,11 +74,13 @@ def run(
     """Rerun experiments and write `results.csv`, `comparison.csv` and the figures into `out`.
 
     Args:
-        only: names among I, II, III, IV, V, S.1.2, S.1.3, S.3 and application; None: all.
-        replicates: of each setting (30 at most for S.3, as in the paper); None: 200, or 10 with
-            `quick`.
+        only: names among I, II, III, IV, V, S.1.2, S.1.3, S.3, figure-3, table-2 and application
+            (Tables 1 and 2, Figure 14); None: all.
+        replicates: of each setting (30 at most for S.3, as in the paper, and 20 times as many for
+            table-2); None: 200, or 10 with `quick`.
         quick: few replicates, and the largest sizes of S.3 left out.
-        out: folder, made if missing; `application_tests.csv` comes beside the others.
+        out: folder, made if missing; `paired_tests.csv` comes beside the others, and
+            `ranks_without_privacy.csv` with the application.
         data: the file of answers for the real application; without it that part is left out.
 
     Raises:
@@ -93,16 +98,15 @@ def run(
         for name in chosen:
             if name != APPLICATION:
                 outcomes |= _run_scenario(name, known[name], count, pool)
-    tests: dict[str, list[PairedTest]] = {}
     if answers is not None:
-        errors, tests = _run_application(answers, count)
-        outcomes |= errors
+        outcomes |= _run_application(answers, count)
     out.mkdir(parents=True, exist_ok=True)
     summaries = summarise(outcomes)
     write_results(summaries, out / "results.csv")
     write_comparison(summaries, out / "comparison.csv")
-    if tests:
-        _write_tests(tests, out / "application_tests.csv")
+    _write_tests(_tests(outcomes), out / "paired_tests.csv")
+    if answers is not None:
+        _write_ranks(answers, out / "ranks_without_privacy.csv")
     draw_figures(outcomes, out)
 
 
@@ -123,7 +127,7 @@ def _chosen(
 
 
 def _run_scenario(name: str, scenario: Scenario, count: int, pool: ProcessPoolExecutor) -> Outcomes:
-    count = min(count, scenario.most_replicates or count)
+    count = min(count, scenario.most_replicates or count) * scenario.times
     starts = range(0, count, AT_ONCE)
     tasks = [
         (name, setting, start, min(start + AT_ONCE, count))
@@ -151,21 +155,36 @@ def _generator(setting: Setting, replicate: int) -> np.random.Generator:
     return np.random.default_rng([zlib.crc32(repr(setting).encode()), replicate])
 
 
-def _run_application(answers: Answers, count: int) -> tuple[Outcomes, dict[str, list[PairedTest]]]:
+def _run_application(answers: Answers, count: int) -> Outcomes:
     outcomes: Outcomes = {}
-    tests = {}
     for link_name in LINKS:
         link = link_named(link_name)
         setting = Setting(APPLICATION, link_name, answers.n_items, answers.n_people)
         truth = ranking_without_privacy(answers, link)
-        errors: dict[str, list[float]] = {}
         for number in range(count):
             rng = _generator(setting, number)
-            for method, scores in all_scores(with_drawn_epsilon(answers, rng), link, rng).items():
-                errors.setdefault(method, []).append(kendall_distance(scores, truth))
-        outcomes |= {(setting, method, "kendall"): errors[method] for method in errors}
-        tests[link_name] = paired_tests(errors, OURS)
-    return outcomes, tests
+            survey = with_drawn_epsilon(answers, rng)
+            values: Values = {(OURS, "inverse_sqrt_b"): inverse_sqrt_b(survey.people_epsilon)}
+            for method, scores in all_scores(survey, link, rng).items():
+                values |= kendall_errors(scores, truth, method)
+            for (method, metric), value in values.items():
+                outcomes.setdefault((setting, method, metric), []).append(value)
+    return outcomes
+
+
+def _tests(outcomes: Outcomes) -> dict[tuple[Setting, str], list[PairedTest]]:
+    """Paired tests by setting and metric, where there are two replicates or more."""
+    tests = {}
+    for (setting, method, metric), values in outcomes.items():
+        paired = setting.scenario in PAIRED and metric.startswith("kendall")
+        if paired and method == OURS and len(values) > 1:
+            errors = {
+                other: column
+                for (own, other, name), column in outcomes.items()
+                if (own, name) == (setting, metric)
+            }
+            tests[setting, metric] = paired_tests(errors, OURS)
+    return tests
 
 
 def summarise(outcomes: Outcomes) -> list[Summary]:
@@ -194,7 +213,7 @@ def write_results(summaries: Sequence[Summary], path: Path) -> None:
 
 def _key(row: Summary) -> list[str]:
     setting = row.setting
-    sizes = [setting.m, setting.L, setting.scheme, setting.delta]
+    sizes = [setting.m, setting.L, setting.scheme, setting.delta, setting.share]
     texts = ["" if value is None else str(value) for value in sizes]
     return [setting.scenario, setting.link, *texts, row.method, row.metric]
 
@@ -223,11 +242,21 @@ def write_comparison(summaries: Sequence[Summary], path: Path) -> None:
                 writer.writerow([*key, _number(row.mean), cell.mean, _number(apart)])
 
 
-def _write_tests(tests: Mapping[str, Sequence[PairedTest]], path: Path) -> None:
+def _write_ranks(answers: Answers, path: Path) -> None:
+    ranks = ranks_without_privacy(answers)
     with path.open("w", newline="", encoding="utf-8") as file:
         writer = csv.writer(file)
-        writer.writerow(["link", "method", "mean_difference_to_ours", "t", "p_value"])
-        for link, rows in tests.items():
+        writer.writerow(["item", *ranks])
+        writer.writerows(zip(answers.items, *map(np.ndarray.tolist, ranks.values()), strict=True))
+
+
+def _write_tests(tests: Mapping[tuple[Setting, str], Sequence[PairedTest]], path: Path) -> None:
+    with path.open("w", newline="", encoding="utf-8") as file:
+        writer = csv.writer(file)
+        heading = ["scenario", "link", "scheme", "metric", "method"]
+        writer.writerow([*heading, "mean_difference_to_ours", "t", "p_value"])
+        for (setting, metric), rows in tests.items():
             for row in rows:
                 numbers = [_number(value) for value in (row.difference, row.t, row.p_value)]
-                writer.writerow([link, row.method, *numbers])
+                key = [setting.scenario, setting.link, setting.scheme, metric]
+                writer.writerow([*key, row.method, *numbers])

@@ -18,10 +18,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import ttest_rel
 
-from hushrank.estimation.common.links import Floats, Link
-from hushrank.estimation.fit.pair_fit import AnswerVariance, fit_scores
+from hushrank.estimation.common.estimate import mean_ranks
+from hushrank.estimation.common.links import Floats, Link, link_named
+from hushrank.estimation.fit.pair_fit import AnswerVariance, fit_scores, win_totals
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs, counted_sums
+from hushrank.experiments.xsc.xsc_setting import LINKS
 from hushrank.experiments.xsc.xsc_survey import Survey
+from hushrank.experiments.xsc.xsc_weighting import drawn_epsilon
 
 # Names of each column in files that are around: our own, and the car preferences of the paper.
 COLUMNS = {
@@ -41,6 +44,7 @@ class Answers:
         cells: shape (m,), i * n + j of the pair, i < j.
         outcomes: shape (m,), 1 where i won.
         n_people, n_items: sizes.
+        items: names of the items, in the order of their codes.
     """
 
     person: NDArray[np.int64]
@@ -48,6 +52,7 @@ class Answers:
     outcomes: NDArray[np.uint8]
     n_people: int
     n_items: int
+    items: tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,6 +99,7 @@ def read_answers(path: Path) -> Answers:
         outcomes=(winner < loser).astype(np.uint8),
         n_people=int(person.max()) + 1,
         n_items=len(items),
+        items=tuple(map(str, items)),
     )
 
 
@@ -103,10 +109,16 @@ def ranking_without_privacy(answers: Answers, link: Link) -> Floats:
     return fit_scores(WeightedPairs(*counted), link, AnswerVariance(least_weight=1.0)).scores
 
 
+def ranks_without_privacy(answers: Answers) -> dict[str, Floats]:
+    """Ranks by both links and by win counts: [XSC] Table 1, where all three agree."""
+    counted = WeightedPairs(*counted_sums(answers.cells, answers.outcomes, answers.n_items))
+    scores = {name: ranking_without_privacy(answers, link_named(name)) for name in LINKS}
+    return {name: mean_ranks(s) for name, s in {**scores, "counts": win_totals(counted)}.items()}
+
+
 def with_drawn_epsilon(answers: Answers, rng: np.random.Generator) -> Survey:
-    """Everybody's epsilon uniform in (A, A + 1), with one A uniform in (0.2, 2)."""
-    level = rng.uniform(0.2, 2)
-    epsilon = rng.uniform(level, level + 1, answers.n_people)
+    """Everybody's epsilon is drawn anew."""
+    epsilon = drawn_epsilon(answers.n_people, rng)
     return Survey(
         answers.n_items, answers.cells, answers.outcomes, epsilon[answers.person], epsilon
     )

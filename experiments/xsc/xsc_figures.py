@@ -1,8 +1,8 @@
 """Figures of the experiments of [XSC], as PNG and SVG.
 
 References:
-    [XSC] Xu, Sun, Cheng. Rate-optimal rank aggregation with private pairwise rankings. Figures 4
-        to 10.
+    [XSC] Xu, Sun, Cheng. Rate-optimal rank aggregation with private pairwise rankings. Figures 3
+        to 10 and 14.
 """
 
 from __future__ import annotations
@@ -17,8 +17,10 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
+from hushrank.estimation.common.links import Floats
+from hushrank.experiments.xsc.xsc_curvature import EXPECTED, METRIC
 from hushrank.experiments.xsc.xsc_paper import PRINTED
-from hushrank.experiments.xsc.xsc_scenarios import Setting
+from hushrank.experiments.xsc.xsc_setting import OURS, Setting
 
 Outcomes = Mapping[tuple[Setting, str, str], Sequence[float]]
 LABELS = {
@@ -30,9 +32,11 @@ LABELS = {
     "correct_link": "share of correct links",
     "seconds_to_sums": "seconds to randomise and sum",
     "seconds_to_scores": "seconds from sums to scores",
+    METRIC: "smallest eigenvalue on sums of zero",
     "m": "items m",
     "L": "people L",
     "delta": "gap of neighbouring scores",
+    "share": "share p of the pairs",
 }
 
 
@@ -55,22 +59,33 @@ LINES = {
     "S.1.3": Lines(("correct_link",), "L", "m", lambda s: "link: auto"),
     "S.3": Lines(("seconds_to_sums", "seconds_to_scores"), "L", "m", lambda s: s.link, log=True),
 }
-BOXES = {"V": ("l2", "linf", "kendall"), "application": ("kendall",)}
+BOXES = {"V": ("l2", "linf", "kendall"), "application": ("kendall",), "table-2": ("kendall",)}
+CURVATURE = "figure-3"
+PRIVACY = "inverse_sqrt_b"  # what errors are drawn against
+TENTHS = 10
+SCATTERS = {"II": ("l2", "linf"), "application": ("kendall",)}  # [XSC] Figures 5 and 14
 
 
 def draw_figures(outcomes: Outcomes, out: Path) -> None:
     """Draw every experiment that has outcomes into `out`."""
     for scenario in dict.fromkeys(setting.scenario for setting, _, _ in outcomes):
         own = {key: values for key, values in outcomes.items() if key[0].scenario == scenario}
+        name = scenario.replace(".", "_")
         if scenario in LINES:
-            figure = _lines(own, LINES[scenario])
-        elif scenario in BOXES:
-            figure = _boxes(own, BOXES[scenario])
-        else:
-            figure = _scatter(own)
-        figure.suptitle(f"{scenario}: mean over replicates" if scenario in LINES else scenario)
-        for kind in ("png", "svg"):
-            figure.savefig(out / f"{scenario.replace('.', '_')}.{kind}", dpi=120)
+            _save(_lines(own, LINES[scenario]), f"{scenario}: mean over replicates", out / name)
+        if scenario in BOXES:
+            _save(_boxes(own, BOXES[scenario]), scenario, out / name)
+        if scenario == CURVATURE:
+            _save(_eigenvalues(own), scenario, out / name)
+        if scenario in SCATTERS:
+            tail = "_by_privacy" if scenario in BOXES else ""
+            _save(_scatter(own, SCATTERS[scenario]), scenario, out / f"{name}{tail}")
+
+
+def _save(figure: Figure, title: str, path: Path) -> None:
+    figure.suptitle(title)
+    for kind in ("png", "svg"):
+        figure.savefig(path.parent / f"{path.name}.{kind}", dpi=120)
 
 
 def _panels(rows: int, columns: int) -> tuple[Figure, Any]:
@@ -132,20 +147,39 @@ def _boxes(outcomes: Outcomes, metrics: Sequence[str]) -> Figure:
             panel = axes[row, column]
             panel.boxplot(list(series.values()), tick_labels=list(series), showmeans=True)
             panel.tick_params("x", rotation=30)
-            panel.set_title(setting.link)
+            panel.set_title(f"{setting.link} {setting.scheme}".strip())
             panel.set_ylabel(LABELS[metric])
     return figure
 
 
-def _scatter(outcomes: Outcomes) -> Figure:
+def _eigenvalues(outcomes: Outcomes) -> Figure:
+    """Boxes of the measured eigenvalues along what differs, and the expected Hessian's as line."""
     settings = list(dict.fromkeys(setting for setting, _, _ in outcomes))
-    figure, axes = _panels(len(settings), 2)
+    panels = {"items": "m", "share": "share"}
+    figure, axes = _panels(1, len(panels))
+    for panel, (scheme, attribute) in zip(axes[0], panels.items(), strict=True):
+        members = [setting for setting in settings if setting.scheme == scheme]
+        found = [list(outcomes[setting, OURS, METRIC]) for setting in members]
+        labels = [str(getattr(setting, attribute)) for setting in members]
+        places = range(1, len(members) + 1)
+        panel.boxplot(found, tick_labels=labels, positions=places)
+        expected = [np.mean(outcomes[setting, EXPECTED, METRIC]) for setting in members]
+        panel.plot(places, expected, "x-", label="of the expected Hessian")
+        panel.set(xlabel=LABELS[attribute], ylabel=LABELS[METRIC], ylim=(0, None))
+        panel.legend()
+    return figure
+
+
+def _scatter(outcomes: Outcomes, metrics: Sequence[str]) -> Figure:
+    settings = list(dict.fromkeys(setting for setting, _, _ in outcomes))
+    figure, axes = _panels(len(settings), len(metrics))
     for row, setting in enumerate(settings):
-        series = {name: np.array(v) for (own, _, name), v in outcomes.items() if own == setting}
-        privacy = series["inverse_sqrt_b"]
-        for column, metric in enumerate(("l2", "linf")):
-            panel, errors = axes[row, column], series[metric]
-            panel.plot(privacy, errors, ".")
+        privacy = np.array(outcomes[setting, OURS, PRIVACY])
+        for column, metric in enumerate(metrics):
+            panel, errors = axes[row, column], np.array(outcomes[setting, OURS, metric])
+            panel.plot(privacy, errors, ".", alpha=0.4)
+            if len(errors) >= 10 * TENTHS:
+                _draw_means_of_tenths(panel, privacy, errors)
             if len(errors) > 2:
                 ends = np.array([privacy.min(), privacy.max()])
                 panel.plot(ends, np.polyval(np.polyfit(privacy, errors, 1), ends), "-")
@@ -153,3 +187,11 @@ def _scatter(outcomes: Outcomes) -> Figure:
             panel.set_xlabel(r"$1/\sqrt{B(\epsilon)}$")
             panel.set_ylabel(LABELS[metric])
     return figure
+
+
+def _draw_means_of_tenths(panel: Axes, privacy: Floats, errors: Floats) -> None:
+    """Means of the tenths of the replicates by privacy: single errors take few values."""
+    tenths = np.array_split(np.argsort(privacy), TENTHS)
+    middle, mean = (np.array([x[tenth].mean() for tenth in tenths]) for x in (privacy, errors))
+    error = [2 * errors[tenth].std(ddof=1) / math.sqrt(len(tenth)) for tenth in tenths]
+    panel.errorbar(middle, mean, error, fmt="ks", ms=4, capsize=2)

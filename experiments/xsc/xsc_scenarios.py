@@ -1,9 +1,9 @@
 """The experiments of [XSC]: their settings, and one replicate of each.
 
 Settings that the paper leaves open: scores are drawn anew for every replicate and centred; where
-no share of the pairs is given (Scenarios III and V, S.1.3) everybody answers every pair; the
-schemes of Scenario III have constant 1; S.1.3 has evenly spaced scores between -1 and 1, and the
-epsilons of Scenario I.
+no share of the pairs is given a person answers half of them (Scenarios III and V, like I and IV),
+or in S.1.3 all; Scenario V and S.1.3 have evenly spaced scores between -1 and 1; S.1.3 has the
+epsilons of Scenario I; the constants of Scenario III are those of `scheme_epsilon`.
 
 References:
     [XSC] Xu, Sun, Cheng. Rate-optimal rank aggregation with private pairwise rankings. §5.1, §S.1
@@ -14,8 +14,6 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -31,6 +29,8 @@ from hushrank.estimation.comparisons.mixed_effects import PersonAnswers, fit_mix
 from hushrank.estimation.comparisons.model_selection import select_link
 from hushrank.estimation.fit.pair_fit import AnswerVariance, fit_scores
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs
+from hushrank.experiments.xsc.xsc_curvature import curvature_settings, hessian_eigenvalue
+from hushrank.experiments.xsc.xsc_setting import LINKS, OURS, Scenario, Setting, Values
 from hushrank.experiments.xsc.xsc_survey import (
     all_scores,
     debiased_scores,
@@ -38,49 +38,18 @@ from hushrank.experiments.xsc.xsc_survey import (
     randomized_sums,
     survey_in_parts,
 )
+from hushrank.experiments.xsc.xsc_weighting import weighting_settings, worth_of_weights
 
-LINKS = ("logistic", "probit")
 ITEMS = (10, 20, 30)
-OURS = "debiased-rr"
 SURVEYS_A_POINT = 10  # of Scenario II
-
-
-@dataclass(frozen=True, slots=True)
-class Setting:
-    """One cell of one experiment; what does not apply is empty."""
-
-    scenario: str
-    link: str
-    m: int | None = None  # items
-    L: int | None = None  # people
-    scheme: str = ""
-    delta: float | None = None
-
-
-Values = dict[tuple[str, str], float]  # by method and metric
-Replicate = Callable[[Setting, np.random.Generator], Values]
-
-
-@dataclass(frozen=True, slots=True)
-class Scenario:
-    """An experiment: its settings, how one replicate of each is run, and at most how many."""
-
-    settings: tuple[Setting, ...]
-    replicate: Replicate
-    most_replicates: int | None = None
-    timed: bool = False  # replicates run one after the other, alone
+SHARE = 0.5  # of the pairs that a person answers
+EQUAL_AT = 10 * 100  # m L where the schemes of Scenario III meet
 
 
 def uniform_scores(n_items: int, rng: np.random.Generator) -> Floats:
     """Uniform(-1, 1), centred."""
     scores = rng.uniform(-1, 1, n_items)
     return np.asarray(scores - scores.mean())
-
-
-def _size(setting: Setting) -> tuple[int, int]:
-    if setting.m is None or setting.L is None:
-        raise ValueError(f"{setting} has no size")
-    return setting.m, setting.L
 
 
 def _score_errors(scores: Floats, truth: Floats, method: str = OURS) -> Values:
@@ -97,9 +66,9 @@ def _rank_errors(scores: Floats, truth: Floats, method: str = OURS) -> Values:
 
 def _consistency(setting: Setting, rng: np.random.Generator) -> Values:
     """Scenario I."""
-    (m, people), link = _size(setting), link_named(setting.link)
+    (m, people), link = setting.size, link_named(setting.link)
     truth = uniform_scores(m, rng)
-    survey = draw_survey(truth, link, rng.uniform(1, 5, people), 0.5, rng)
+    survey = draw_survey(truth, link, rng.uniform(1, 5, people), SHARE, rng)
     return _score_errors(debiased_scores(survey, link, rng), truth)
 
 
@@ -109,7 +78,7 @@ def _privacy_effect(setting: Setting, rng: np.random.Generator) -> Values:
     The error of one survey of 20 items varies by a sixth around its mean, which alone keeps any
     correlation below 0.85. So a point is the mean of ten surveys; the first counts by itself too.
     """
-    (m, people), link = _size(setting), link_named(setting.link)
+    (m, people), link = setting.size, link_named(setting.link)
     truth, level = uniform_scores(m, rng), rng.uniform(0.5, 2.5)
     epsilon = rng.uniform(level, level + 0.5, people)
     errors = []
@@ -123,35 +92,41 @@ def _privacy_effect(setting: Setting, rng: np.random.Generator) -> Values:
 
 
 def scheme_epsilon(scheme: str, m: int, people: int) -> float:
-    """Epsilon of everybody in Scenario III."""
+    """Epsilon of everybody in Scenario III, by the orders that [XSC] gives.
+
+    They are log(mL)^2, 1 and log(mL)^-2 over sqrt(mL), up to constants. Scheme 1 has constant 1;
+    the others have those with which all three agree at 10 items and 100 people, as the paper's
+    errors do.
+    """
     size = m * people
-    factor = {"1": math.log(size) ** 2, "2": 1.0, "3": math.log(size) ** -2}[scheme]
-    return factor / math.sqrt(size)
+    power = {"1": 2, "2": 0, "3": -2}[scheme]
+    constant = math.log(EQUAL_AT) ** (2 - power)
+    return constant * math.log(size) ** power / math.sqrt(size)
 
 
 def _tradeoff(setting: Setting, rng: np.random.Generator) -> Values:
     """Scenario III."""
-    (m, people), link = _size(setting), link_named(setting.link)
+    (m, people), link = setting.size, link_named(setting.link)
     truth = uniform_scores(m, rng)
     epsilon = np.full(people, scheme_epsilon(setting.scheme, m, people))
-    survey = draw_survey(truth, link, epsilon, 1.0, rng)
+    survey = draw_survey(truth, link, epsilon, SHARE, rng)
     return _score_errors(debiased_scores(survey, link, rng), truth)
 
 
 def _separation(setting: Setting, rng: np.random.Generator) -> Values:
     """Scenario IV."""
-    (m, people), link = _size(setting), link_named(setting.link)
+    (m, people), link = setting.size, link_named(setting.link)
     truth = np.asarray((setting.delta or 0.0) * (np.arange(m) - (m - 1) / 2), np.float64)
-    survey = draw_survey(truth, link, rng.uniform(1, 5, people), 0.5, rng)
+    survey = draw_survey(truth, link, rng.uniform(1, 5, people), SHARE, rng)
     return _rank_errors(debiased_scores(survey, link, rng), truth)
 
 
 def _comparison(setting: Setting, rng: np.random.Generator) -> Values:
-    """Scenario V: sizes are drawn too."""
+    """Scenario V: sizes are drawn too. Items come in random order: ties favour none of them."""
     link = link_named(setting.link)
     people, m = int(rng.integers(150, 401)), int(rng.integers(10, 31))
-    truth = uniform_scores(m, rng)
-    survey = draw_survey(truth, link, rng.uniform(0.2, 2, people), 1.0, rng)
+    truth = np.asarray(rng.permutation(np.linspace(-1, 1, m)), np.float64)
+    survey = draw_survey(truth, link, rng.uniform(0.2, 2, people), SHARE, rng)
     values: Values = {}
     for method, scores in all_scores(survey, link, rng).items():
         if method != "rr-counts":  # its scores are counts: they have no scale of their own
@@ -162,7 +137,7 @@ def _comparison(setting: Setting, rng: np.random.Generator) -> Values:
 
 def _person_effects(setting: Setting, rng: np.random.Generator) -> Values:
     """S.1.2: no privacy, every pair, effects from N(0, 1)."""
-    m, people = _size(setting)
+    m, people = setting.size
     truth, effects = uniform_scores(m, rng), rng.standard_normal(people)
     first, second = np.triu_indices(m, 1)
     x = effects[:, np.newaxis] + (truth[first] - truth[second])
@@ -185,7 +160,7 @@ def _person_effects(setting: Setting, rng: np.random.Generator) -> Values:
 
 def _link_choice(setting: Setting, rng: np.random.Generator) -> Values:
     """S.1.3: the true link is drawn."""
-    m, people = _size(setting)
+    m, people = setting.size
     link = (LOGISTIC, PROBIT)[int(rng.integers(2))]
     survey = draw_survey(np.linspace(-1, 1, m), link, rng.uniform(1, 5, people), 1.0, rng)
     weighted, _ = randomized_sums(survey, rng)
@@ -195,7 +170,7 @@ def _link_choice(setting: Setting, rng: np.random.Generator) -> Values:
 
 def _scalability(setting: Setting, rng: np.random.Generator) -> Values:
     """S.3: seconds to randomise and sum the answers, and to estimate from the sums."""
-    (m, people), link = _size(setting), link_named(setting.link)
+    (m, people), link = setting.size, link_named(setting.link)
     truth = uniform_scores(m, rng)
     sums, seconds = survey_in_parts(truth, link, rng.uniform(1, 5, people), rng)
     pairs, estimating = WeightedPairs(*sums), []
@@ -228,13 +203,12 @@ def scenarios(quick: bool) -> dict[str, Scenario]:
     """Every experiment by name; `quick` leaves the largest sizes of S.3 out."""
     doubling = tuple(100 * 2**k for k in range(1, 4 if quick else 6))
     sizes = (10, 20, 40) if quick else (10, 20, 40, 80, 160)
-    one_row = {link: (Setting("V", link),) for link in LINKS}
     return {
         "I": Scenario(_grid("I", (100, 200, 300, 400)), _consistency),
         "II": Scenario(_grid("II", (200,), items=(20,)), _privacy_effect),
         "III": Scenario(_grid("III", (100, 200, 400, 800), schemes=("1", "2", "3")), _tradeoff),
         "IV": Scenario(_grid("IV", (100, 200, 300), deltas=(0.05, 0.1, 0.15)), _separation),
-        "V": Scenario(one_row["logistic"] + one_row["probit"], _comparison),
+        "V": Scenario(tuple(Setting("V", link) for link in LINKS), _comparison),
         "S.1.2": Scenario(_grid("S.1.2", (100, 200, 300), links=("logistic",)), _person_effects),
         "S.1.3": Scenario(_grid("S.1.3", (100, 200, 400, 800), links=("auto",)), _link_choice),
         "S.3": Scenario(
@@ -243,4 +217,6 @@ def scenarios(quick: bool) -> dict[str, Scenario]:
             most_replicates=30,
             timed=True,
         ),
+        "figure-3": Scenario(curvature_settings(), hessian_eigenvalue),
+        "table-2": Scenario(weighting_settings(), worth_of_weights, times=20),
     }

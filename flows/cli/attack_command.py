@@ -1,4 +1,4 @@
-"""`hushrank attack`: what repeated synthetic rankings of one person give away."""
+"""`hushrank attack`: what repeated synthetic rankings of one person reveal."""
 
 from __future__ import annotations
 
@@ -22,10 +22,10 @@ if TYPE_CHECKING:
     from hushrank.transforms.common.epsilons import EpsilonSource
     from hushrank.transforms.storage.files import InputFile
 
-STEPS = (1, 2, 5)  # times powers of ten: the numbers of releases that are shown
-RELEASES = 100  # shown where nothing else is said
-SIMULATIONS = {12: 200, 16: 30, 20: 4}  # up to so many items: beyond, one takes long
-FULL_ORDER = 12  # items that a guess is printed with on one line
+STEPS = (1, 2, 5)  # these times powers of ten are the numbers of releases in the table
+RELEASES = 100  # the most releases in the table by default
+SIMULATIONS = {12: 200, 16: 30, 20: 4}  # simulations up to so many items; more items take long
+FULL_ORDER = 12  # most items of a guess that is printed on one line
 
 Files = Annotated[
     list[Path] | None,
@@ -35,8 +35,8 @@ Files = Annotated[
         " Without any, the table alone is shown.",
     ),
 ]
-Epsilon = Annotated[float | None, typer.Option(help="Of each synthetic ranking.")]
-EpsilonColumn = Annotated[str | None, typer.Option(help="Instead: the column that holds it.")]
+Epsilon = Annotated[float | None, typer.Option(help="Epsilon of each synthetic ranking.")]
+EpsilonColumn = Annotated[str | None, typer.Option(help="Instead of --epsilon: its column.")]
 Items = Annotated[int | None, typer.Option(help="Without files: how many items were ranked.")]
 Releases = Annotated[
     int | None, typer.Option(help="The most releases in the table.", show_default="100")
@@ -72,10 +72,10 @@ def attack(
     contest: Contest = None,
     simulations: Simulations = None,
 ) -> None:
-    """Show what repeated synthetic rankings of one person (mechanism mallows) give away.
+    """Show what repeated synthetic rankings of one person (mechanism mallows) reveal.
 
-    From files: the most likely true ranking, and how probable it is. In any case: how success grows
-    with the number of releases. Nothing private is read.
+    With files: the most likely true ranking, and how probable it is. Always: how the success of the
+    guess grows with the number of releases. The command reads nothing private.
     """
     source = _epsilons(epsilon, epsilon_column)
     console = Console()
@@ -221,13 +221,13 @@ def _show_table(
 
 
 def _with_error(mean: float, standard_error: float) -> str:
-    """Where there is one release every simulation gives the same."""
+    """The mean with its error; with one release every simulation gives the same number."""
     exact = standard_error <= 1e-9 * mean
     return f"{mean:.3g}" if exact else f"{mean:.3g} ± {standard_error:.1g}"
 
 
 def _numbers(releases: int) -> list[int]:
-    """1, 2, 5, 10, 20, 50, ... and the last one."""
+    """The numbers 1, 2, 5, 10, 20, 50, ... and `releases` itself."""
     if releases < 1:
         raise ConfigError(f"--releases must be at least 1, got {releases}")
     steps = (step * 10**power for power in range(len(str(releases))) for step in STEPS)

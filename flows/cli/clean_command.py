@@ -1,4 +1,4 @@
-"""`hushrank clean`: what the confidential area keeps for longer than the configuration says."""
+"""`hushrank clean`: files that the confidential area has kept longer than configured."""
 
 from __future__ import annotations
 
@@ -11,13 +11,15 @@ from rich.text import Text
 from hushrank.flows.cli.arguments import ConfigPath
 from hushrank.flows.terminal import Console
 
-Delete = Annotated[bool, typer.Option("--delete", help="Delete it; else it is only listed.")]
+Delete = Annotated[
+    bool, typer.Option("--delete", help="Delete the files; otherwise they are only listed.")
+]
 
 
 def clean(config: ConfigPath, really: Delete = False) -> None:
     """List, or delete, what the confidential area has kept for longer than section retention says.
 
-    Never what a release needs that is not published yet. Spends nothing.
+    Files of a release that is not published yet always stay. The command spends nothing.
     """
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.run.budget import ledger_of

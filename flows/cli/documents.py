@@ -1,7 +1,7 @@
-"""What `--json` prints: one document a command, of public facts only.
+"""What `--json` prints: one document for each command, with public facts only.
 
-Each field is one that the command prints for people, or that is published in `release.json` or
-written in the ledger. Numbers that may be infinite are then the text "inf", as in `release.json`.
+Every field is also printed for people, published in `release.json`, or written in the ledger. A
+number that may be infinite is the text "inf" in that case, as in `release.json`.
 """
 
 from __future__ import annotations
@@ -30,16 +30,16 @@ class Document(Record):
     """What one command prints.
 
     Attributes:
-        command: which one.
+        command: name of the command.
     """
 
 
 class Cost(Record):
-    """What a release costs: epsilon and delta, or rho of zCDP.
+    """The cost of a release: epsilon and delta, or rho of zCDP.
 
     Attributes:
-        epsilon, delta: 0 where `rho` says it.
-        rho: null where epsilon and delta say it.
+        epsilon, delta: 0 if `rho` states the cost.
+        rho: null if epsilon and delta state the cost.
     """
 
     epsilon: Extended
@@ -48,23 +48,23 @@ class Cost(Record):
 
     @classmethod
     def of(cls, spend: Spend) -> Cost:
-        """The same as the ledger counts it."""
+        """The cost as the ledger counts it."""
         return cls(epsilon=spend.epsilon, delta=spend.delta, rho=spend.rho)
 
 
 class Budget(Record):
-    """What a population may lose in its current period, and what is gone of it.
+    """What a population may lose in its current period, and how much of it is spent.
 
     Attributes:
         population: the name under which releases are added up.
-        epsilon, delta: all that the period allows.
+        epsilon, delta: the total for the period.
         spent: epsilon of all releases that count, together, at `delta`.
-        left: epsilon that one more release with Laplace noise may cost at most.
+        left: the most epsilon that one more release with Laplace noise may cost.
         renews_on: the first day of the next period, UTC; null: never.
         releases: how many attempts at a release count.
-        reserved: ids of releases that hold budget and have drawn no noise.
-        unpublished: ids of releases that are paid for and not published.
-        unsafe: how many releases bypassed the guarantee, ever.
+        reserved: ids of releases that hold budget but have not drawn noise.
+        unpublished: ids of releases that are paid for but not published.
+        unsafe: how many releases bypassed the guarantee, over all time.
         alert: the largest fraction of `ledger.alerts` that is reached; null: none.
         shared_with: other populations that read the same input.
     """
@@ -84,7 +84,7 @@ class Budget(Record):
 
     @classmethod
     def of(cls, balance: Balance, published: str = "") -> Budget:
-        """The balance of a ledger; `published` is a release that it may list as unpublished yet."""
+        """The balance of a ledger; it may still list the release `published` as unpublished."""
         return cls(
             population=balance.population,
             epsilon=balance.total,
@@ -102,19 +102,19 @@ class Budget(Record):
 
 
 class ReleaseSummary(Record):
-    """A release in short; `release.json` has all of it.
+    """A summary of a release; `release.json` has all of it.
 
     Attributes:
-        release_id: its name in the ledger and the archive.
-        name: of the population.
-        day: its night, or the day of its making, UTC.
-        night: whose rows are ranked; null: no nights are selected.
+        release_id: its id in the ledger and the archive.
+        name: name of the population.
+        day: its night, or the day on which it was made, UTC.
+        night: the day whose rows are ranked; null: no nights are selected.
         created: when it was made.
-        method: as in the YAML file.
-        safe: false where it protects nobody.
-        informative: false where the noise leaves nothing to be learned.
+        method: the method as in the YAML file.
+        safe: false if it protects nobody.
+        informative: false if nothing can be learned through the noise.
         epsilon, delta: the guarantee.
-        unit, adjacency: whom it is about.
+        unit, adjacency: the unit that the guarantee protects, and how adjacent inputs differ.
         says: the verdict, in words.
     """
 
@@ -134,7 +134,7 @@ class ReleaseSummary(Record):
 
 
 def summary_of(release: Release) -> ReleaseSummary:
-    """The release in short."""
+    """Summarise a release."""
     return ReleaseSummary(
         release_id=release.release_id,
         name=release.name,
@@ -153,20 +153,20 @@ def summary_of(release: Release) -> ReleaseSummary:
 
 
 class PlacedItem(RankedItem):
-    """One item: its line of `release.json`, and its place.
+    """One item: its line of `release.json`, and its place in the ranking.
 
     Attributes:
         item: its name.
-        place: such as `2=` where several share it.
-        rank: among all items, 1 the best.
-        score, low, high: on the release's scale, with the ends of the 95 % interval of this score
-            alone.
-        rank_low, rank_high: ends of the 95 % interval of the rank of this item alone.
-        group: items of one group cannot be told apart, by what is sure of all items at once.
+        place: its place, such as `2=` if several items share it.
+        rank: its rank among all items, 1 for the best.
+        score, low, high: score and the ends of its 95 % interval, on the release's scale; the
+            interval is for this score alone.
+        rank_low, rank_high: ends of the 95 % interval of this item's rank alone.
+        group: items of one group cannot be told apart, by the intervals of all items at once.
         low_all, high_all: interval of the score; those of all items hold at once with 95 %.
-        rank_low_all, rank_high_all: the same of the rank.
-        surely_above: places in the list whose items this one is surely better than: `3..7 9`.
-        p_best, p_top: chance of being the best, and among the best k, which the release names.
+        rank_low_all, rank_high_all: interval of the rank; those of all items hold at once.
+        surely_above: places in the list whose items this item is surely better than: `3..7 9`.
+        p_best, p_top: chance to be the best, and among the best k, which the release states.
     """
 
     place: str
@@ -176,18 +176,18 @@ class RunDocument(Document):
     """What `hushrank run` did.
 
     Attributes:
-        release: what is published now.
+        release: the release that is published now.
         scale: what the scores are.
         ranking: every item, the best first.
-        top_k: the best items, where the job asked for them; else null.
+        top_k: the best items, if the job asked for them; else null.
         warnings: what a reader of the ranking must know.
-        folder: where the release is.
-        report: its page in that folder.
-        release_file: its `release.json` there.
-        spent: what the ledger was charged now; null: nothing.
-        paid_again: its noise was drawn before and not kept.
+        folder: folder of the release.
+        report: the report in that folder.
+        release_file: the `release.json` in that folder.
+        spent: what this run charged to the ledger; null: nothing.
+        paid_again: whether the noise was drawn before, was lost, and was paid for again.
         alerts: fractions of the budget that this run was the first to reach.
-        budget: afterwards.
+        budget: the budget after the run.
     """
 
     command: Literal["run"] = "run"
@@ -206,7 +206,7 @@ class RunDocument(Document):
 
 
 def run_document(outcome: Outcome) -> RunDocument:
-    """Of a run that ended well."""
+    """The document of a run that succeeded."""
     release, folder = outcome.release, outcome.folder
     lines = zip(release.places(), release.ranking, strict=True)
     return RunDocument(
@@ -230,8 +230,8 @@ class Stage(Record):
 
     Attributes:
         stage: its name.
-        reads, writes: where from and where to.
-        side: of the trust boundary.
+        reads, writes: where it reads from and writes to.
+        side: its side of the trust boundary.
     """
 
     stage: str
@@ -241,10 +241,10 @@ class Stage(Record):
 
 
 class StagesDocument(Document):
-    """What `hushrank run --plan` prints: the stages, of which none was run.
+    """What `hushrank run --plan` prints: the stages of a run; none was run.
 
     Attributes:
-        stages: in their order.
+        stages: the stages in their order.
     """
 
     command: Literal["run --plan"] = "run --plan"
@@ -263,7 +263,7 @@ class StepPlan(Record):
 
     Attributes:
         step: its name.
-        does: in words.
+        does: what the step does, in words.
     """
 
     step: str
@@ -274,12 +274,12 @@ class ValidateDocument(Document):
     """What `hushrank validate` found; a file that breaks a rule gives an error instead.
 
     Attributes:
-        night: whose files were looked at; null: all there are.
-        files_found: false where no file of a night is there yet, so that columns were not checked.
+        night: the night whose files were checked; null: all files were.
+        files_found: false if no night has files yet, so that columns were not checked.
         steps: what a run would do.
-        cost: of one run; null: an unsafe one, which counts against no budget.
+        cost: cost of one run; null: an unsafe run, which counts against no budget.
         notes: what could not be checked, and why.
-        budget: now.
+        budget: the present budget.
     """
 
     command: Literal["validate"] = "validate"
@@ -292,7 +292,7 @@ class ValidateDocument(Document):
 
 
 def validate_document(job: Job, balance: Balance, notes: tuple[str, ...]) -> ValidateDocument:
-    """Of a job that passed every check."""
+    """The document of a job that passed every check."""
     return ValidateDocument(
         night=job.night,
         files_found=bool(job.files),
@@ -307,8 +307,8 @@ class HistoryDocument(Document):
     """What `hushrank history` lists.
 
     Attributes:
-        releases: the earliest first.
-        left_out: ids of unsafe releases, where there are safe ones.
+        releases: the releases, the earliest first.
+        left_out: ids of unsafe releases that are left out because there are safe ones.
         plot: the picture that was drawn; null: none.
     """
 
@@ -319,10 +319,10 @@ class HistoryDocument(Document):
 
 
 class VerifyDocument(Document):
-    """What `hushrank history --verify` found: all is as it was; else it is an error.
+    """What `hushrank history --verify` found: everything is unchanged; otherwise it is an error.
 
     Attributes:
-        releases: how many were looked at.
+        releases: how many releases were checked.
     """
 
     command: Literal["history --verify"] = "history --verify"
@@ -333,13 +333,13 @@ class LedgerEntry(Record):
     """One line of `hushrank ledger show`.
 
     Attributes:
-        time: when it was recorded; of a release, when it was reserved.
+        time: when it was recorded; for a release, when it was reserved.
         release_id: null for terms, alerts and recoveries.
         state: reserved, drawn, committed or cancelled; UNSAFE, terms, alert or recovery.
-        cost: null where nothing is charged.
-        counts_now: the budget of the current period pays for it.
+        cost: its cost; null if nothing is charged.
+        counts_now: whether it uses budget of the current period.
         operator: who ran it.
-        note: in words.
+        note: a note in words.
     """
 
     time: datetime
@@ -352,7 +352,7 @@ class LedgerEntry(Record):
 
     @classmethod
     def of(cls, row: HistoryRow) -> LedgerEntry:
-        """A row of the ledger's history."""
+        """The entry of a row of the ledger's history."""
         return cls(
             time=row.time,
             release_id=row.release_id or None,
@@ -368,8 +368,8 @@ class LedgerDocument(Document):
     """What `hushrank ledger show` lists.
 
     Attributes:
-        entries: in the order of the ledger.
-        budget: now.
+        entries: the entries in the order of the ledger.
+        budget: the present budget.
     """
 
     command: Literal["ledger show"] = "ledger show"
@@ -378,6 +378,6 @@ class LedgerDocument(Document):
 
 
 def print_document(document: Document) -> None:
-    """Print it, in ASCII: no terminal obeys a character of it, whatever is in a name."""
+    """Print the document in ASCII, so that no character of a name controls the terminal."""
     content = document.model_dump(mode="json")
     typer.echo(json.dumps(content, indent=2, allow_nan=False))

@@ -17,10 +17,10 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON, for programs."
 
 
 def forecast(config: ConfigPath, as_json: AsJson = False) -> None:
-    """Say how many more nights fit into the budget, and the day on which it runs out.
+    """Say how many more nights fit into the budget, and on which day it runs out.
 
-    Takes the nights that schedule.cron comes to, or one a day, at the cost that the configuration
-    states. Reads and spends nothing.
+    Counts the nights of schedule.cron, or one a day without it, at the cost that the configuration
+    states. Reads no rows and spends nothing.
     """
     from hushrank.flows.display import show_balance
     from hushrank.flows.ledger.budget_text import spend_text

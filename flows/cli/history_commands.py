@@ -1,4 +1,4 @@
-"""`hushrank history` and `hushrank export`: what was released of a population so far."""
+"""`hushrank history` and `hushrank export`: the past releases of a population."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ Verify = Annotated[
 ]
 Out = Annotated[Path, typer.Option("--out", help="The file: .csv, .parquet or .json.")]
 OneRelease = Annotated[
-    str | None, typer.Option("--release", help="Only the release whose identity begins so.")
+    str | None, typer.Option("--release", help="Only the release whose id begins with this.")
 ]
 
 
@@ -90,7 +90,7 @@ def _print_json(releases: list[Release], left_out: list[Release], plot: Path | N
 
 
 def export(sources: Sources, out: Out, release: OneRelease = None) -> None:
-    """Write the rankings of all releases, or of one, into one table: a row an item and release."""
+    """Write the rankings of all releases, or of one, into one table: a row for each item."""
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.release.history import (
         apart,

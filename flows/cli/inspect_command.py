@@ -1,8 +1,8 @@
 """`hushrank inspect`: an exact look at the rows, for whoever holds them and for nobody else.
 
-What it prints is computed from rows without noise. So it goes to the terminal and nowhere else: to
-no log, event, observer, file, ledger or Prefect server; and it is refused where standard output is
-no terminal, for a file or a pipe keeps what a terminal forgets.
+The output is computed from rows without noise. So it goes to the terminal only: to no log, event,
+observer, file, ledger or Prefect server. The command refuses to run if standard output is not a
+terminal, because a file or a pipe would keep the output.
 """
 
 from __future__ import annotations
@@ -42,10 +42,10 @@ def inspect(
         typer.Option(YES, help="Print although standard output is a file or a pipe."),
     ] = False,
 ) -> None:
-    """Look at the rows exactly, for their holder alone: rejects, contributions, exposure.
+    """Show exact numbers about the rows to their holder: rejects, contributions, exposure.
 
-    Confidential: shows at the terminal, and keeps and spends nothing. What you see must not decide
-    epsilon, bounds, items or method of a release.
+    The output is confidential. The command prints it at the terminal, and stores and spends
+    nothing. What you see must not decide epsilon, bounds, items or method of a release.
     """
     if not (confidential or sys.stdout.isatty()):
         raise ConfigError(NO_TERMINAL)
@@ -62,15 +62,15 @@ def inspect(
 
 
 def _look(config: Path, night: date | None) -> tuple[Job, Look]:
-    """The job, and what is in its rows.
+    """Check the job and count its rows exactly.
 
     Raises:
         ConfigError: the configuration or the input breaks a rule.
-        HushrankError: anything unforeseen, whose own text may quote a row and is dropped.
+        HushrankError: an unforeseen error; its own text may quote a row and is dropped.
     """
     from hushrank.transforms.engine import in_process
 
-    in_process.choose()  # no graph is run, so Beam is not loaded
+    in_process.choose()  # this runs no graph, so it does not load Beam
     from dataclasses import replace
 
     from hushrank.flows.run.job import job_to_inspect
@@ -80,7 +80,7 @@ def _look(config: Path, night: date | None) -> tuple[Job, Look]:
     from hushrank.transforms.common.schema import InputError
 
     job = job_to_inspect(config, night)
-    key = SecretKey.draw(system_bits())  # of pseudonyms that end with this process
+    key = SecretKey.draw(system_bits())  # key of pseudonyms; it ends with this process
     reduction = replace(
         job.reduction(key, job.config.confidential), memory_limit=job.config.memory_limit
     )
@@ -89,7 +89,7 @@ def _look(config: Path, night: date | None) -> tuple[Job, Look]:
     except InputError as error:
         raise ConfigError(str(error)) from None
     except (MemoryError, OSError):
-        raise  # the machine's, which `problem_of_machine` puts into words of its own
+        raise  # an error of the machine: `problem_of_machine` words it
     except Exception as error:
         raise HushrankError(
             f"inspect: failed ({type(error).__name__}). Its text may quote a row, so it is not"

@@ -1,4 +1,4 @@
-"""How an exact look at rows is shown. Confidential: only `inspect_command` may print it."""
+"""Text of an exact look at rows. Confidential: only `inspect_command` may print it."""
 
 from __future__ import annotations
 
@@ -24,13 +24,13 @@ CONFIDENTIAL = (
     " columns, words, names, files."
 )
 QUANTILES = {"least": 0.0, "25 %": 0.25, "median": 0.5, "75 %": 0.75, "95 %": 0.95, "99 %": 0.99}
-MOST_ITEMS = 3  # that are shown at each end
+MOST_ITEMS = 3  # items shown at each end of the table
 MANY_REJECTED = 0.5
-FEW = 20  # valid rows with an item, in mean: below, chance alone makes exposures unequal
+FEW = 20  # mean valid rows of an item; below it, chance makes exposures unequal
 
 
 def show_look(console: Console, config: SurveyConfig, night: date | None, found: Look) -> None:
-    """Print everything, marked confidential at the top and at the end."""
+    """Print everything, with the word CONFIDENTIAL at the top and at the end."""
     of = "" if night is None else f", night {night}"
     title = f"CONFIDENTIAL: {config.name}{of}"
     console.print(Panel(Text(CONFIDENTIAL), title=Text(title), style="red"))
@@ -149,7 +149,7 @@ def _line(name: str, number: int, of: int) -> tuple[str, str, str]:
 
 
 def _share(part: int, of: int) -> str:
-    """A share that is never rounded to none or to all."""
+    """A share in percent that is never rounded to 0 or to 100."""
     if of == 0:
         return ""
     share = part / of

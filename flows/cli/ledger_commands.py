@@ -1,4 +1,4 @@
-"""`hushrank ledger show`, `verify` and `cancel`: what a population spent, and what is left."""
+"""`hushrank ledger show`, `verify` and `cancel`: what a population spent, and what it has left."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def show(config: ConfigPath, as_json: AsJson = False) -> None:
 
 
 def verify(config: ConfigPath) -> None:
-    """Check every line of the ledger: damaged, edited or missing lines are found."""
+    """Check every line of the ledger; damaged, edited or missing lines are reported."""
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.run.budget import ledger_of
 
@@ -47,7 +47,7 @@ def verify(config: ConfigPath) -> None:
 
 
 def cancel(config: ConfigPath, release_id: ReleaseId) -> None:
-    """Give back what a run reserved that died before it drew any noise."""
+    """Give back the budget that a dead run reserved before it drew any noise."""
     from hushrank.flows.display import show_balance
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.run.budget import ledger_of

@@ -119,8 +119,8 @@ def validate(
 ) -> None:
     """Check everything that can be checked without reading a row or spending budget.
 
-    Of a survey that is ranked night by night the files of the next night that is due, or of the
-    last one before it that has files.
+    If the survey is ranked night by night, this checks the files of the next night that is due, or
+    of the last earlier night that has files.
     """
     night, console = _night(day), Console()
     with nullcontext() if as_json else console.status(f"checking {config}"):
@@ -217,7 +217,7 @@ FIRST = "First steps, in this order"
 NIGHTS = "A release every night"
 KEPT = "Releases and their budget"
 TOOLS = "Tools"
-COMMANDS: dict[str, dict[str, Command]] = {  # by panel of the help, in its order
+COMMANDS: dict[str, dict[str, Command]] = {  # by panel, in the order of the help
     FIRST: {"init": init, "validate": validate, "plan": plan, "run": run, "inspect": inspect},
     NIGHTS: {"backfill": backfill, "catch-up": catch_up, "serve": serve, "deploy": deploy},
     KEPT: {
@@ -245,7 +245,7 @@ LEDGER_COMMANDS: dict[str, Command] = {
 
 
 class InOrder(TyperGroup):
-    """Lists commands by panel; a group, `ledger`, would come before all commands."""
+    """Lists commands by panel; otherwise the group `ledger` would come before all commands."""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """Names of commands, in the order of the help."""
@@ -258,7 +258,7 @@ app = typer.Typer(
     name=PROGRAM,
     cls=InOrder,
     no_args_is_help=True,
-    pretty_exceptions_enable=False,  # they print local variables
+    pretty_exceptions_enable=False,  # they would print local variables
 )
 ledger_app = typer.Typer(help="Look at a population's privacy budget.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger", rich_help_panel=KEPT)
@@ -290,7 +290,7 @@ def options(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Entry point. Exit codes: 0 ok, 2 bad configuration or input, 3 budget refused, 1 the rest."""
+    """Entry point. Exit codes: 0 ok, 2 bad configuration or input, 3 budget refused, 1 other."""
     print_everywhere()
     stop_as_ctrl_c()
     words = list(sys.argv[1:] if arguments is None else arguments)
@@ -301,15 +301,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         _stop(error, f"{error} {notes_of(error)}".strip(), error.exit_code, as_json)
     except typer.Abort as error:
         _stop(error, "Interrupted.", 1, as_json)
-    except Exception as error:  # libraries wrap what the machine refuses in errors of any kind
-        if as_json and hasattr(error, "format_message"):  # typer's own, of words that do not fit
+    except Exception as error:  # libraries wrap errors of the machine in all kinds of errors
+        if as_json and hasattr(error, "format_message"):  # typer's error for wrong arguments
             _stop(error, error.format_message(), 2, as_json)
         if isinstance(error, OSError) and error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
             name = str(error.filename or "a name")[:80]
             text = f"{name}…: {error.strerror}. Name another file; nothing was spent."
             _stop(error, text, 2, as_json)
         problem = problem_of_machine(error)
-        if problem is None:  # a fault of the program, for whoever can put it right
+        if problem is None:  # a fault in the program: show its traceback
             if as_json:
                 _print_error(error, "An unforeseen error; standard error has the details.", 1)
             raise

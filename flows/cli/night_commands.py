@@ -1,7 +1,7 @@
-"""`hushrank backfill`, `catch-up` and `resume`: nights, and what earlier runs left to be published.
+"""`hushrank backfill`, `catch-up` and `resume`: nights, and unpublished results of earlier runs.
 
-Each runs in this process, as `hushrank run` does; `flows.cli.schedule_commands` has those that
-Prefect starts.
+Each command runs in this process, as `hushrank run` does. The commands that Prefect starts are in
+`flows.cli.schedule_commands`.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def backfill(
 ) -> None:
     """Rank every night of a span, the oldest first; nights released before cost nothing.
 
-    Stops with exit code 3 where the budget does not hold the next night.
+    Stops with exit code 3 when the next night does not fit the budget.
     """
     from hushrank.flows.config.schedule import day_of
     from hushrank.flows.run.job import read_survey
@@ -56,9 +56,9 @@ def backfill(
 
 
 def catch_up(config: ConfigPath, prefect: ThroughPrefect = None) -> None:
-    """Rank the nights that are due: the last one, and any that were missed before it.
+    """Rank the nights that are due: the last one, and any earlier nights that were missed.
 
-    What a schedule runs; for cron or a systemd timer, where there is no Prefect server.
+    A schedule runs this command: cron, or a systemd timer, if there is no Prefect server.
     """
     from hushrank.flows.run.job import read_survey
     from hushrank.flows.run.nights import rank_due
@@ -73,7 +73,7 @@ def resume(
         Path, typer.Argument(metavar="[SURVEY.YAML]", help="The job's YAML file.")
     ] = Path("survey.yaml"),
 ) -> None:
-    """Publish a release that is paid for and was never published; spends nothing."""
+    """Publish a release that is paid for but not published; spends nothing."""
     from hushrank.flows.display import StepDisplay, show_outcome
     from hushrank.flows.run.job import read_survey
     from hushrank.flows.run.nights import drawn_job
@@ -88,16 +88,16 @@ def resume(
 def execution(
     config: Path, prefect: bool | None, *, as_json: bool = False
 ) -> Iterator[Callable[[Job], Outcome]]:
-    """A function that runs jobs, each shown at the terminal, with one child process for all.
+    """Yield a function that runs jobs and shows them at the terminal; one child serves all jobs.
 
     Args:
-        config: the YAML file, which is named at once: the libraries take seconds to load.
-        prefect: as Prefect flows; None: only where Prefect's settings name a server.
-        as_json: standard output is for a document, so what is shown goes to standard error.
+        config: the YAML file; its name is shown first, because loading libraries takes seconds.
+        prefect: run as Prefect flows; None: only if Prefect's settings name a server.
+        as_json: standard output is for a document, so progress goes to standard error.
 
     Raises:
-        ConfigError: the process may take too little memory.
-        HushrankError: it was interrupted, or Prefect's settings cannot be read.
+        ConfigError: the process may use too little memory.
+        HushrankError: the command was interrupted, or Prefect's settings cannot be read.
     """
     console = Console(stderr=as_json)
     _show_step(console, "check", f"{config}")
@@ -105,7 +105,7 @@ def execution(
     from hushrank.flows.run.reader_process import Reducer
 
     try:
-        with Reducer() as reducer:  # at once: it takes as long to load as all that follows
+        with Reducer() as reducer:  # started first, because it loads as long as all the rest
             run = _runner(console, prefect)
 
             def execute(job: Job) -> Outcome:
@@ -119,7 +119,7 @@ def execution(
 
 
 def _runner(console: Console, prefect: bool | None) -> Callable[[Job, Reducer], Outcome]:
-    """What runs one job: directly, or as a Prefect flow."""
+    """The function that runs one job: directly, or as a Prefect flow."""
     from hushrank.flows.display import StepDisplay
     from hushrank.flows.prefect.server import server_configured
     from hushrank.flows.run.run import run_job
@@ -134,12 +134,12 @@ def _runner(console: Console, prefect: bool | None) -> Callable[[Job, Reducer], 
 
 
 def _show_step(console: Console, name: str, says: str) -> None:
-    """Say what has begun, as the steps of a run are shown (`flows.display`, which loads slowly)."""
+    """Show what has begun, like `flows.display`; that module is not used, as it loads slowly."""
     console.print(Text(f"  {name:<10} {says}"), soft_wrap=True)
 
 
 def show_nights(results: Iterable[NightResult]) -> None:
-    """Print what became of each night as soon as it is known."""
+    """Print the result of each night as soon as it is known."""
     from hushrank.flows.display import night_text, show_alerts
 
     console = Console()

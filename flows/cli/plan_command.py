@@ -1,4 +1,4 @@
-"""`hushrank plan`: what a job would find out, or how many people privatised answers need."""
+"""`hushrank plan`: how accurate a job would be, or how many people privatised answers need."""
 
 from __future__ import annotations
 
@@ -18,33 +18,33 @@ if TYPE_CHECKING:
     from hushrank.flows.cli.plan_documents import MixPlan, PeopleDocument
     from hushrank.flows.config.comparisons import Design
 
-FILE_WIDTH = 110  # characters, where no terminal says how many
-DEFAULT_MIX = ("0.5", "1", "2", "4")  # shown one by one where no mix is given
+FILE_WIDTH = 110  # characters, if the output is not a terminal
+DEFAULT_MIX = ("0.5", "1", "2", "4")  # shown one by one if no mix is given
 
 SurveyPath = Annotated[
     Path | None,
-    typer.Argument(metavar="[SURVEY.YAML]", help="The job; its epsilon may be open yet."),
+    typer.Argument(metavar="[SURVEY.YAML]", help="The job; its epsilon may still be open."),
 ]
 People = Annotated[
-    list[int] | None, typer.Option(help="How many people answer; several times to compare.")
+    list[int] | None, typer.Option(help="How many people answer; repeat to compare.")
 ]
 Epsilons = Annotated[
     list[str] | None,
     typer.Option(
         "--epsilon",
         metavar="EPSILON[:SHARE]",
-        help="To try; several times. Without a YAML file a mix: what people choose for an answer,"
-        " and how many of them.",
+        help="An epsilon to try; may be repeated. Without a YAML file a mix: epsilons that people"
+        " choose for an answer, and how many people choose each.",
     ),
 ]
 MostAnswers = Annotated[
     list[int] | None,
-    typer.Option("--max-contributions", help="Answers of a person to try; several times."),
+    typer.Option("--max-contributions", help="Answers of a person to try; may be repeated."),
 ]
 TargetOf = Annotated[
     str | None,
     typer.Option(
-        help="Wanted: top=0.9 (the best item first), best, order, error, largest or width."
+        help="Wanted accuracy: top=0.9 (the best item first), best, order, error, largest or width."
     ),
 ]
 Plot = Annotated[Path | None, typer.Option(help="Draw it into this file, .svg or .png.")]
@@ -52,11 +52,11 @@ Items = Annotated[
     int | None, typer.Option(help="How many items are ranked, if no file lists them yet.")
 ]
 Spread = Annotated[
-    float, typer.Option(help="Standard deviation of the true scores of the invented items.")
+    float, typer.Option(help="Standard deviation of the true scores of the simulated items.")
 ]
 DesignOf = Annotated[
     str | None,
-    typer.Option(help="balanced, random or any: invented in place of what input.design states."),
+    typer.Option(help="balanced, random or any: simulate this design, not that of input.design."),
 ]
 Zipf = Annotated[
     float | None,
@@ -74,13 +74,14 @@ Exposures = Annotated[
         " item was shown; never counted in the answers.",
     ),
 ]
-Seed = Annotated[int, typer.Option(help="The same seed invents the same surveys.")]
+Seed = Annotated[int, typer.Option(help="The same seed simulates the same surveys.")]
 Answers = Annotated[
-    int | None, typer.Option(help="Without a YAML file: different pairs each person is asked.")
+    int | None,
+    typer.Option(help="Without a YAML file: how many different pairs each person is asked."),
 ]
 TargetError = Annotated[
     float,
-    typer.Option(help="Without a YAML file: largest error of a score that is fine, in mean."),
+    typer.Option(help="Without a YAML file: the largest acceptable mean error of a score."),
 ]
 PerUser = Annotated[
     bool, typer.Option("--per-user", help="The epsilon is for all answers of a person together.")
@@ -135,11 +136,11 @@ def plan(
 ) -> None:
     """Say what a job would find out, before any answer is read and any budget is spent.
 
-    With a YAML file: the accuracy that its survey reaches at several epsilons, by method, on
-    invented people who are asked by the design that input.design states. Without one: how many
-    people are needed for scores of a wanted precision from privatised answers (privacy.unit:
-    local), of --items and --answers. With --stream: which nights of a person should count where one
-    budget pays for many nights, and how many answers that leaves out.
+    With a YAML file: the accuracy that the survey reaches at several epsilons, by method, with
+    simulated people whose questions follow input.design. Without one: how many people are needed
+    for scores of a wanted precision from privatised answers (privacy.unit: local); give --items and
+    --answers. With --stream: on which nights of a person's to count the answers, where one budget
+    pays for many nights.
     """
     if stream is not None:
         _refuse_with_stream(survey, target, plot, design, zipf, exposures, answers)
@@ -259,7 +260,7 @@ def _people_needed(
     per_user: bool,
     link: str,
 ) -> PeopleDocument:
-    """The plan for privatised answers, by formula."""
+    """How many people privatised answers need, by formula."""
     from hushrank.estimation.common.links import link_named
     from hushrank.estimation.comparisons.planning import information_needed
     from hushrank.flows.cli.plan_documents import PeopleDocument
@@ -297,7 +298,7 @@ def _people_needed(
 def _enough(
     mix: dict[float, float], needed: float, target: float, divisor: int, people: int | None
 ) -> MixPlan:
-    """How many people of one mix of epsilons are enough."""
+    """How many people are enough with one mix of epsilons."""
     from hushrank.estimation.comparisons.planning import people_needed
     from hushrank.flows.cli.plan_documents import MixPlan
 

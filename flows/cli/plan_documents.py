@@ -16,18 +16,18 @@ from hushrank.privacy.units import Adjacency, NoiseKind
 
 
 class Reached(Record):
-    """What one setting reaches, in mean over invented surveys; null: the method does not say.
+    """What one setting reaches, in mean over simulated surveys; null: the method does not say.
 
     Attributes:
         method, epsilon, people, max_contributions: the setting.
-        right: whether the method is right for the design; if not, it is never recommended.
+        right: whether the method suits the design; a method that does not is never recommended.
         informative: share of surveys whose release says anything.
         best_first: share of surveys in which the best item is ranked first.
-        best: share of the best items that are among the first.
+        best: share of the best items that are ranked among the first.
         order: share of the pairs of items in the right order.
-        error, largest_error: of a typical score and of the worst, on `scale`.
-        equal_error, equal_largest_error: what these are if all items are called equal; scores that
-            are further off say nothing.
+        error, largest_error: error of a typical score and of the worst score, on `scale`.
+        equal_error, equal_largest_error: the same errors if all items are called equal; scores with
+            larger errors say nothing.
         formula: `error` by formula.
         rank_width: how many ranks an item's 95 % interval spans.
         scale: what the scores are.
@@ -55,9 +55,9 @@ class Guaranteed(Record):
     """What the recommended setting reaches under another guarantee.
 
     Attributes:
-        guarantee: which, in words.
-        method: what ranks then, where `reached.method` is auto.
-        reached: what.
+        guarantee: the other guarantee, in words.
+        method: the method that is used then, if `reached.method` is auto.
+        reached: what the setting reaches.
     """
 
     guarantee: str
@@ -66,25 +66,25 @@ class Guaranteed(Record):
 
 
 class PlanDocument(Document):
-    """What `hushrank plan SURVEY.YAML` found on invented surveys.
+    """What `hushrank plan SURVEY.YAML` found with simulated surveys.
 
     Attributes:
-        design: of the invented surveys; null: answers are no comparisons.
-        zipf: exponent of its exposures; null: they are equal, or those of a file.
-        exposure: how many times as often the item shown most is shown as the median item.
+        design: design of the simulated surveys; null: answers are not comparisons.
+        zipf: exponent of its exposures; null: they are equal, or come from a file.
+        exposure: how many times as often the most shown item is shown as the median item.
         auto: the method that `method: auto` takes; null: the job names its method.
-        auto_because: why.
-        target: the measure by which an accuracy is wanted, as in `--target`.
+        auto_because: why it takes that method.
+        target: the measure of the wanted accuracy, as in `--target`.
         target_value: its least share, or its largest error.
-        settings: all that were tried.
+        settings: all settings that were tried.
         recommended: the first of them that reaches the target; null: none does.
-        enough_epsilon: with which the target is reached; null: no epsilon is enough.
+        enough_epsilon: the epsilon that reaches the target; null: no epsilon is enough.
         guarantees: the recommended setting, or else the last, under other guarantees.
         methods: the recommended setting, or else the last, by each method.
         take: the method to take; null: there is only one.
-        why: in words.
-        spread: standard deviation of the true scores of the invented items.
-        seed: the same seed invents the same surveys.
+        why: why to take it, in words.
+        spread: standard deviation of the true scores of the simulated items.
+        seed: the same seed simulates the same surveys.
         plot: the picture that was drawn; null: none.
     """
 
@@ -109,12 +109,12 @@ class PlanDocument(Document):
 
 
 class MixPlan(Record):
-    """How many people are enough, of one mix of epsilons.
+    """How many people are enough with one mix of epsilons.
 
     Attributes:
-        epsilons: what people choose, in words where they choose differently.
-        people_needed: for the error that is fine.
-        error: with the number of people that was named; null: none was.
+        epsilons: what people choose, in words if they choose differently.
+        people_needed: people needed for the acceptable error.
+        error: error with the given number of people; null: no number was given.
     """
 
     epsilons: str
@@ -123,18 +123,18 @@ class MixPlan(Record):
 
 
 class PeopleDocument(Document):
-    """What `hushrank plan` without a YAML file found, for answers privatised one by one.
+    """What `hushrank plan` without a YAML file found, for answers that are privatised one by one.
 
     Attributes:
-        items: how many are ranked.
-        pairs: how many pairs of them there are.
-        answers: different pairs each person is asked.
-        link: from a difference of scores to a chance of winning.
-        per_user: an epsilon is for all answers of a person together.
-        target_error: largest error of a score that is fine.
-        people: how many answer, if that was named.
-        mixes: how many people are enough, by epsilon.
-        information: G at which enough was asked: the sum over people of tanh(epsilon / 2)².
+        items: how many items are ranked.
+        pairs: how many pairs the items have.
+        answers: how many different pairs each person is asked.
+        link: the function from a difference of scores to a chance of winning.
+        per_user: whether an epsilon is for all answers of a person together.
+        target_error: the largest acceptable error of a score.
+        people: how many people answer, if this was given.
+        mixes: how many people are enough, for each mix of epsilons.
+        information: G that is enough: the sum over people of tanh(epsilon / 2)².
     """
 
     command: Literal["plan"] = "plan"
@@ -201,7 +201,7 @@ class StreamDocument(Document):
 
 
 def plan_document(plan: SurveyPlan) -> PlanDocument:
-    """The plan of a job."""
+    """The document of a job's plan."""
     settings = {setting: _reached(plan, setting, found) for setting, found in plan.tried}
     world = plan.world
     unbalanced = world.design not in (None, Design.BALANCED)
@@ -258,5 +258,5 @@ def _reached(plan: SurveyPlan, setting: Setting, found: Accuracy) -> Reached:
 
 
 def _known(value: float) -> float | None:
-    """The number, or None where there is none."""
+    """The number; None if it is not a number."""
     return value if math.isfinite(value) else None

@@ -1,4 +1,4 @@
-"""`hushrank privatize`: answers or rankings in, a file of privatised ones out."""
+"""`hushrank privatize`: read answers or rankings, and write a file of privatised ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KINDS = ("comparisons", "rankings")
 # Options that only one kind of file has.
 OF_COMPARISONS = ("budget", "left", "right", "outcome", "winner")
 OF_RANKINGS = ("item", "rank", "ranking", "contest", "mechanism", "ties")
-SMALLEST_SHARE = 0.001  # of a person's epsilon: for people with very many answers
+SMALLEST_SHARE = 0.001  # smallest part of a person's epsilon that one answer gets
 
 Answers = Annotated[
     Path,
@@ -33,7 +33,7 @@ Answers = Annotated[
 Out = Annotated[Path, typer.Option(help="The new file; its ending decides its format.")]
 Kind = Annotated[str, typer.Option(help="comparisons or rankings.")]
 Epsilon = Annotated[
-    float | None, typer.Option(help="Of every answer (or person: --budget) or ranking.")
+    float | None, typer.Option(help="Epsilon of each answer (or person: --budget) or ranking.")
 ]
 EpsilonColumn = Annotated[
     str | None, typer.Option(help="The column that holds each row's epsilon.")
@@ -53,21 +53,23 @@ Right = Annotated[str, typer.Option(help="The column of the other item.")]
 Outcome = Annotated[
     str | None, typer.Option(help="The column of the result: +1 left, -1 right, 0 tie.")
 ]
-Winner = Annotated[str | None, typer.Option(help="Instead: the column that names the winner.")]
-Item = Annotated[str, typer.Option(help="Of rankings: the column of the item.")]
-Rank = Annotated[str, typer.Option(help="Of rankings: the column of its rank, 1 = best.")]
+Winner = Annotated[
+    str | None, typer.Option(help="Instead of --outcome: the column that names the winner.")
+]
+Item = Annotated[str, typer.Option(help="For rankings: the column of the item.")]
+Rank = Annotated[str, typer.Option(help="For rankings: the column of its rank, 1 = best.")]
 Ranking = Annotated[
     str | None,
-    typer.Option(help="Of rankings: instead, the column with a list of items, best first."),
+    typer.Option(help="For rankings: instead, the column with a list of items, best first."),
 ]
 Contest = Annotated[
-    str | None, typer.Option(help="Of rankings: which of a person's it is, if they have several.")
+    str | None, typer.Option(help="For rankings: the column that tells a person's rankings apart.")
 ]
-Mechanism = Annotated[str, typer.Option(help="Of rankings: mallows or laplace-ranks.")]
+Mechanism = Annotated[str, typer.Option(help="For rankings: mallows or laplace-ranks.")]
 Ties = Annotated[
     str,
     typer.Option(
-        help="Of rankings with items at one rank: refuse leaves them out, random decides."
+        help="For rankings with tied items: refuse leaves them out, random breaks the ties."
     ),
 ]
 
@@ -96,8 +98,8 @@ def privatize(
 ) -> None:
     """Privatise every answer or ranking of a file at the source, so that no true one leaves it.
 
-    The new file holds items, privatised outcome or synthetic ranking, and epsilon, in random order,
-    and nobody's name.
+    The new file holds items, privatised outcomes or synthetic rankings, and epsilon, in random
+    order and without names of people.
     """
     if sum(given is not None for given in (epsilon, epsilon_column, epsilon_table)) != 1:
         raise ConfigError("Give exactly one of --epsilon, --epsilon-column and --epsilon-table.")
@@ -163,7 +165,7 @@ def _show(
 
 
 def _kind(context: typer.Context, kind: str, answers: Path) -> str:
-    """Which kind the file is of; no option of the other may be given."""
+    """The kind of the file; raises if an option of the other kind is given."""
     from hushrank.transforms.storage.files import ENDINGS, FileFormat
 
     if kind not in KINDS:
@@ -213,7 +215,7 @@ def _source(
 def _write(
     answers: Path, out: Path, columns: AnswerColumns, source: EpsilonSource, divided: AnswerBudget
 ) -> tuple[str, ...]:
-    """Write the new file; why rows were left out."""
+    """Write the new file; return why rows were left out."""
     from hushrank.pipelines.privatize.answers_file import privatize_file
     from hushrank.pipelines.simulate.row_files import WRITTEN_ENDINGS
     from hushrank.privacy.randomness import system_bits

@@ -1,4 +1,4 @@
-"""`hushrank privatize --kind rankings`: rankings in, private synthetic rankings out."""
+"""`hushrank privatize --kind rankings`: read rankings, and write private synthetic rankings."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ if TYPE_CHECKING:
     from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
     from hushrank.transforms.storage.files import FileFormat, InputFile
 
-LIST_COLUMN = "ranking"  # of a new file, where the old one is PrefLib's
+LIST_COLUMN = "ranking"  # column of the new file if the old one is a PrefLib file
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankingOptions:
-    """What the command line says about rankings; None where it says nothing."""
+    """What the command line says about rankings; None for an option that is not given."""
 
     user: str
     item: str
@@ -35,7 +35,7 @@ class RankingOptions:
 def privatize_rankings(
     source_path: Path, out: Path, options: RankingOptions, epsilons: EpsilonSource
 ) -> None:
-    """Write the new file and say what it is, and what to write in the job that takes it.
+    """Write the new file, and print what it is and what to write in the job that reads it.
 
     Raises:
         ConfigError: an option, the input or the name of the new file breaks a rule.
@@ -131,7 +131,7 @@ def _write(
     epsilons: EpsilonSource,
     form: PrivateForm,
 ) -> tuple[str, ...]:
-    """Write the new file; why rows were left out."""
+    """Write the new file; return why rows were left out."""
     from hushrank.pipelines.privatize.rankings_file import privatize_ranking_file
     from hushrank.privacy.randomness import system_bits
     from hushrank.transforms.common.schema import InputError

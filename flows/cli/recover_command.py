@@ -1,4 +1,4 @@
-"""`hushrank ledger recover`: go on with a ledger of which something was lost."""
+"""`hushrank ledger recover`: go on with a ledger that lost something."""
 
 from __future__ import annotations
 
@@ -11,15 +11,15 @@ from hushrank.flows.cli.arguments import ConfigPath
 from hushrank.flows.terminal import Console
 
 Confirmed = Annotated[
-    bool, typer.Option("--yes", help="Do it, and record it in the ledger for good.")
+    bool, typer.Option("--yes", help="Go on, and record it in the ledger for good.")
 ]
 
 
 def recover(config: ConfigPath, yes: Confirmed = False) -> None:
     """Go on with a ledger that was lost in part, whose key is lost, or whose dates are wrong.
 
-    Without --yes it only says what is amiss and what would be done. First put the newest ledger
-    back, if there is a copy: what nobody knows any more to be spent is counted as not spent.
+    Without --yes this only says what is wrong and what it would do. First put the newest copy of
+    the ledger back, if there is one: spends that nobody knows of any more count as not spent.
     """
     from hushrank.flows.display import show_balance
     from hushrank.flows.methods.registry import load_config

@@ -1,6 +1,6 @@
 """`hushrank reproduce`: rerun the experiments of a paper, or those of streams of nights.
 
-The one module of this layer that imports the experiments, which stand beside it.
+This is the only module of the layer that imports the experiments, which stand beside it.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ Replicates = Annotated[
 Quick = Annotated[bool, typer.Option("--quick", help="Few replicates: minutes, not hours.")]
 Out = Annotated[Path, typer.Option(help="Folder for results.csv and the figures.")]
 DataFiles = Annotated[
-    list[Path] | None, typer.Option("--data", help="A file of real answers; several times.")
+    list[Path] | None, typer.Option("--data", help="A file of real answers; may be repeated.")
 ]
 
 

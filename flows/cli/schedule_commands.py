@@ -1,7 +1,7 @@
 """`hushrank serve` and `hushrank deploy`: nights on a Prefect server.
 
-The server schedules and shows; what may be spent is the ledger's to say. So a server that is down
-or forgets everything costs nothing but time: missed nights are found in the ledger.
+The server schedules and shows runs; only the ledger decides what may be spent. So a server that is
+down, or forgets everything, only costs time: the ledger shows which nights were missed.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ NO_SERVER = (
     " catch-up. Nothing was read or spent; nights that are missed are ranked later."
 )
 SETTINGS = {"PREFECT_SERVER_ANALYTICS_ENABLED": "false", "DO_NOT_TRACK": "1"}
-WAIT_SECONDS = 10.0  # before a server that does not answer is asked again
+WAIT_SECONDS = 10.0  # wait before asking a server again that did not answer
 
 CronText = Annotated[
     str | None,
@@ -42,7 +42,7 @@ CronText = Annotated[
 def serve(config: ConfigPath, cron: CronText = None) -> None:
     """Run on a schedule, in this process, until it is stopped: every night that is due.
 
-    One run at a time. Where the server is gone for a while, this waits and goes on.
+    Only one run at a time. If the server is unreachable for a while, this waits and goes on.
     """
     survey = _scheduled_survey(config)
     schedule = _schedule(config, survey, cron)
@@ -59,10 +59,10 @@ def serve(config: ConfigPath, cron: CronText = None) -> None:
                 schedule=schedule,
                 parameters=_parameters(config),
                 tags=["hushrank"],
-                limit=1,  # and no limit of the server's: see `_one_at_a_time`
+                limit=1,  # without the server's limit: see `_one_at_a_time`
                 entrypoint_type=EntrypointType.MODULE_PATH,
             )
-        except Exception as error:  # whatever Prefect's client lets through when it is cut off
+        except Exception as error:  # any error of Prefect's client when its server is gone
             if _problem_with_server() is None:
                 raise HushrankError(f"Prefect: {error}") from error
             console.print(
@@ -85,7 +85,7 @@ def deploy(
         typer.Option("--path", help="Where workers find SURVEY.YAML, if elsewhere than here."),
     ] = None,
 ) -> None:
-    """Register the schedule with a Prefect server, for workers of a pool to run."""
+    """Register the schedule with a Prefect server; workers of a pool then run it."""
     survey = _scheduled_survey(config)
     schedule = _schedule(config, survey, cron)
     _check_server()
@@ -119,7 +119,7 @@ def _scheduled_survey(config: Path) -> SurveyConfig:
     _ = survey.mechanism  # refuses what does not suit the method
     check_places(survey.config)
     for name, value in SETTINGS.items():
-        os.environ.setdefault(name, value)  # before Prefect is loaded, which then reads them
+        os.environ.setdefault(name, value)  # set before Prefect is loaded and reads them
     return survey.config
 
 
@@ -147,11 +147,11 @@ def _parameters(config: Path) -> dict[str, Any]:
 
 
 def _one_at_a_time() -> ConcurrencyLimitConfig:
-    """The server's part of it; the ledger's lock is what cannot be got round.
+    """The server's limit of one run at a time; the ledger's lock enforces it in any case.
 
-    A run that dies while the server is down keeps its slot. A server frees it after some minutes if
-    it keeps leases in files (docs/nightly.md), but never if it keeps them in memory, as it does by
-    default. So `serve`, which can count its own runs, does without.
+    A run that dies while the server is down keeps its slot. The server frees the slot after some
+    minutes if it keeps leases in files (docs/nightly.md), but never if it keeps them in memory,
+    which is its default. So `serve`, which can count its own runs, does not use this limit.
     """
     from prefect.client.schemas.objects import ConcurrencyLimitConfig, ConcurrencyLimitStrategy
 
@@ -198,5 +198,5 @@ def _check_pool(pool: str, image: str | None) -> None:
 
 
 def _runs_images(template: Mapping[str, Any]) -> bool:
-    """Whether the pool starts containers: then its jobs have an image."""
+    """Whether the pool starts containers; then its jobs have an image."""
     return "image" in template.get("variables", {}).get("properties", {})

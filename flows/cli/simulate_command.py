@@ -1,4 +1,4 @@
-"""`hushrank simulate`: the options of a simulated survey, and what the person reads afterwards."""
+"""`hushrank simulate`: the options of a simulated survey, and the text printed afterwards."""
 
 from __future__ import annotations
 

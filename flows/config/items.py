@@ -14,8 +14,8 @@ from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.plain_text import hidden_character
 
 _LONG = "longer than 1000 characters"
-MOST_CHARACTERS = 1000  # of a name
-MAX_ITEMS = 1_000_000  # a matrix of wins has the square of this many cells: more is a typing error
+MOST_CHARACTERS = 1000  # most characters of a name
+MAX_ITEMS = 1_000_000  # the matrix of wins has this squared; more is a typing error
 
 
 def _integer_as_text(value: object) -> object:
@@ -75,9 +75,9 @@ class ItemsConfig(Section):
         return Catalogue(self.names or ())
 
     def catalogue(self) -> Catalogue:
-        """The items, as read when the configuration was loaded."""
+        """The items, as they were read when the configuration was loaded."""
         return self._catalogue
 
     def labels(self) -> dict[str, str]:
-        """What people read in place of an item, for items that have such a name."""
+        """The name that people read, for each item that has one besides its own."""
         return self._labels

@@ -2,12 +2,12 @@
 
     .txt            one name a line, no header; blank lines are skipped
     .csv, .parquet  a column `item` or `name`; with both, `item` stands in the rows and `name` is
-                    what people read. Other columns are ignored. In a ranking that was published
-                    `label` is what people read, and in its CSV an apostrophe before = + - @ is no
-                    part of a text (`transforms.common.plain_text`)
+                    what people read. Other columns are ignored. In a published ranking `label` is
+                    what people read, and its CSV writes an apostrophe before = + - @, which is not
+                    part of the text (`transforms.common.plain_text`)
     .soc and so on  the alternatives in the header of a PrefLib file; no ballot is read
 
-All of it is public, so messages may show it.
+All of this is public, so messages may show it.
 """
 
 from __future__ import annotations
@@ -27,16 +27,16 @@ PREFLIB_ENDINGS = tuple(f".{kind}" for kind in preflib.KINDS)
 ENDINGS = (".txt", ".csv", ".parquet", *PREFLIB_ENDINGS)
 
 _COLUMNS = ("item", "name")
-_PUBLISHED = "rank"  # a column of rankings that were published
+_PUBLISHED = "rank"  # a column that published rankings have
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ItemsFile:
-    """What a file says.
+    """The content of such a file.
 
     Attributes:
-        names: of the items, as in the rows, in the order of the file.
-        labels: what people read instead, of the items of which they read something else.
+        names: names of the items as in the rows, in the order of the file.
+        labels: what people read instead, for each item that has another text for people.
     """
 
     names: tuple[str, ...]
@@ -49,10 +49,10 @@ def read_item_names(path: Path) -> tuple[str, ...]:
 
 
 def read_items(path: Path) -> ItemsFile:
-    """Names and labels, without the spaces around them.
+    """Read names and labels, without surrounding spaces.
 
-    A label that stands at several items, or is the name of another one, gets its item's name behind
-    it in brackets: whoever reads it must know which item is meant.
+    If several items share a label, or a label is the name of another item, the item's own name is
+    appended in brackets, so that a reader knows which item is meant.
 
     Args:
         path: a local file.
@@ -80,7 +80,7 @@ def read_items(path: Path) -> ItemsFile:
     return ItemsFile(names=bare, labels=_distinct(bare, [label.strip() for label in labels]))
 
 
-_Read = tuple[list[str], list[str]]  # names, and as many labels or none
+_Read = tuple[list[str], list[str]]  # names, and either no labels or as many labels
 
 
 def _distinct(names: tuple[str, ...], labels: list[str]) -> dict[str, str]:
@@ -111,7 +111,7 @@ def _read_csv(path: Path) -> _Read:
 def _cells(header: list[str], lines: list[list[str]], column: str) -> list[str]:
     place = header.index(column)
     cells = [row[place] if len(row) > place else "" for row in lines]
-    # In a ranking that was published, texts that look like formulas have an apostrophe.
+    # In a published ranking, texts that look like formulas have an apostrophe.
     return [read_cell(cell) for cell in cells] if _PUBLISHED in header else cells
 
 
@@ -141,7 +141,7 @@ def _read_preflib(path: Path) -> _Read:
 
 
 def _columns(path: Path, columns: list[str]) -> tuple[str, str | None]:
-    """The column of items, and that of labels, if there is one."""
+    """The column of items, and the column of labels if there is one."""
     by_word = {column.strip().lower(): column for column in reversed(columns)}
     item, name = (by_word.get(word) for word in _COLUMNS)
     if item is not None:

@@ -18,12 +18,12 @@ class LedgerConfig(Section):
     Attributes:
         path: the file of the ledger.
         epsilon: the most that one unit may lose altogether in a period, at `delta`.
-        delta: at which totals are stated; more than 0 where a release has a delta or a rho.
+        delta: delta at which totals are stated; more than 0 if a release has a delta or a rho.
         refresh: when the total renews; None: never.
         alerts: fractions of the total at which people are warned, once a period; 1.0 warns when one
             more release does not fit.
-        other_people: names of other jobs whose people are others than those of this one, although
-            they read the same files; without this, the same files under two names are refused.
+        other_people: names of other jobs that read the same files although their people are others
+            than those of this job; without this key, the same files under two names are refused.
     """
 
     path: AnyPlace = Field(examples=[".hushrank/ledger.jsonl"])

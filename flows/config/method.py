@@ -1,7 +1,7 @@
-"""What a ranking method says of itself to the configuration and to the pages that name it.
+"""What a ranking method tells the configuration, and the pages that name it.
 
-This room knows no method. Whoever checks a configuration hands over a table of them
-(`flows.methods.registry`), so that there is no configuration whose method was not looked up.
+This room knows no method. The caller that checks a configuration passes a table of methods
+(`flows.methods.registry`), so every checked configuration has a known method.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from hushrank.flows.config.schedule import ScheduleConfig
 from hushrank.privacy.units import Unit
 from hushrank.transforms.storage.cloud_storage import Place
 
-METHODS = "methods"  # where validators find the table, in the context of a validation
+METHODS = "methods"  # key of the table in the validation context
 
 
 class Sections(Protocol):
-    """The sections that rules look at: `config.survey.SurveyConfig`, which is made of them."""
+    """The sections that rules look at; `config.survey.SurveyConfig` has them."""
 
     @property
     def name(self) -> str: ...
@@ -68,7 +68,7 @@ class Sections(Protocol):
     def runner(self) -> RunnerConfig: ...
 
 
-Problems = Iterable[tuple[str, str]]  # key from the root of the file, and the rule that it breaks
+Problems = Iterable[tuple[str, str]]  # key from the root of the file, and the broken rule
 
 
 def _no_rules(config: Sections) -> Problems:
@@ -77,21 +77,21 @@ def _no_rules(config: Sections) -> Problems:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MethodFacts:
-    """One method, for whoever does not run it.
+    """Facts about one method, for callers that do not run it.
 
     Attributes:
-        name: in the YAML file, and in releases.
+        name: its name in the YAML file, and in releases.
         summary: what it does, for the table of methods in the reference.
-        kind: of the input that it ranks.
-        units: that it protects; a method of unit `local` takes no other one.
-        reads: dotted keys that have an effect with some methods only, and with this one: of
-            `model`, `spectral` and `privacy.public_graph`. Others of these are refused with it.
-        requires: keys that it reads and cannot do without, and what is said where one is missing.
-        logistic: its scores are those of a logistic link, whatever the configuration says.
-        chooses_link: `model.link` may be `auto`.
+        kind: the kind of input that it ranks.
+        units: the units that it protects; a method of unit `local` takes no other unit.
+        reads: dotted keys that only some methods use and that this one uses, among `model`,
+            `spectral` and `privacy.public_graph`. The other such keys are refused with it.
+        requires: keys that it cannot do without, each with the message if the key is missing.
+        logistic: whether its scores always are those of a logistic link.
+        chooses_link: whether `model.link` may be `auto`.
         design: the only design that it takes; None: several.
-        baseline: it is there for comparison; a better method does the same.
-        rules: what else a configuration of its kind of input breaks with this method.
+        baseline: whether it is only there for comparison, because a better method does the same.
+        rules: further rules that a configuration with this method must keep.
     """
 
     name: str
@@ -117,18 +117,18 @@ class MethodFacts:
         return Unit.LOCAL in self.units
 
     def uses(self, key: str) -> bool:
-        """Whether a key that not every method reads has an effect with this one."""
+        """Whether this method uses a key that not every method uses."""
         return key in self.reads or key in self.requires
 
 
-Methods = Mapping[str, MethodFacts]  # by name, in the order in which people are told of them
+Methods = Mapping[str, MethodFacts]  # by name, in the order of the pages
 
 
 def methods_of(info: ValidationInfo) -> Methods:
-    """The table that was handed to a validation.
+    """The table that the caller passed to a validation.
 
     Raises:
-        LookupError: none was, which is a mistake of the program.
+        LookupError: no table was passed, which is a fault in the program.
     """
     methods: Methods | None = (info.context or {}).get(METHODS)
     if methods is None:
@@ -137,7 +137,7 @@ def methods_of(info: ValidationInfo) -> Methods:
 
 
 def known_method(name: Any, info: ValidationInfo) -> str:
-    """`name`, if a method has it; else pydantic's error for a value that is not in a list."""
+    """`name`, if a method has it; else pydantic's error for a value outside a list."""
     methods = methods_of(info)
     if isinstance(name, str) and name in methods:
         return name

@@ -1,4 +1,4 @@
-"""The `model` section: how scores are fitted, by methods that fit any; `report`: how written.
+"""Sections `model` (how scores are fitted), `spectral`, and `report` (how scores are shown).
 
 Everything here is public: none of these numbers may be computed from the answers.
 """
@@ -23,14 +23,14 @@ class ModelConfig(Section):
     Attributes:
         link: how a difference of scores becomes a chance of winning.
         constants: `tight`, what the proof needs, or `paper`, what the paper prints (more noise).
-        expected_comparisons: about how many comparisons an item takes part in; intervals rest on
-            it, and so does gamma where it is not given.
-        gamma: weight of the ridge, which draws scores towards zero and which privacy rests on;
+        expected_comparisons: about how many comparisons an item takes part in; intervals are
+            computed from it, and so is gamma if it is not given.
+        gamma: weight of the ridge, which draws scores towards zero and on which privacy depends;
             None: see `estimation.comparisons.perturbed_mle.default_ridge`.
         c0: chooses gamma as the paper does, c0 * sqrt(expected_comparisons * log(items)), c0 = 2.
         ridge: weight c of c |scores|^2 in the fit of privatised answers.
-        debiased: undo what the Mallows mechanism does to shares of rankings; `auto`: where that
-            promises the smaller errors.
+        debiased: undo what the mechanism does to rankings; `auto` undoes it if that promises the
+            smaller errors, and draws scores towards zero as far as chance is left in them.
     """
 
     link: Literal["logistic", "laplace", "probit", "auto"] = Field(
@@ -51,33 +51,42 @@ class ModelConfig(Section):
 class GraphKind(StrEnum):
     """Which pairs of items are compared."""
 
+    AUTO = "auto"  # all, or `even` where that lowers the noise: by public numbers
     DENSE = "dense"  # all of them
-    SPARSE = "sparse"  # an Erdős–Rényi graph, drawn without looking at an answer
+    SPARSE = "sparse"  # an Erdős–Rényi graph, drawn without looking at any answer
+    EVEN = "even"  # drawn likewise, every item in about as many pairs
 
 
 class SpectralConfig(Section):
     """Settings of the methods `spectral` and `spectral-rr`.
 
     Attributes:
-        graph: which pairs of items are compared: all (`dense`), or an Erdős–Rényi graph that is
-            drawn without looking at an answer (`sparse`).
-        debiased: of `spectral-rr`: undo the flips; false is the paper's baseline.
-        edge_probability: of a sparse graph; by default log(m) / m for m items.
+        graph: which pairs of items are compared: all (`dense`), every item in the same number of
+            them (`even`), or those of an Erdős–Rényi graph (`sparse`, as in the paper). The last
+            two are drawn without looking at any answer. `auto` takes `even` where that halves the
+            variance of the noise, by public numbers, and else `dense`; see the page on choosing.
+        debiased: for `spectral-rr`: undo the flips; false is the paper's baseline.
+        edge_probability: chance of a pair in a sparse graph; by default log(m) / m for m items.
+        degree: of an even graph, pairs of each item, an even number; by default 6, or as many as
+            connect an answer with four others of the same person.
     """
 
-    graph: Annotated[GraphKind, Field(strict=False)] = GraphKind.DENSE
+    graph: Annotated[GraphKind, Field(strict=False)] = GraphKind.AUTO
     debiased: bool = True
     edge_probability: float | None = Field(default=None, ge=1e-9, le=1, examples=["0.1"])
+    degree: int | None = Field(default=None, ge=2, multiple_of=2, examples=["8"])
 
     def _problems(self) -> Iterable[tuple[str, str]]:
-        if self.edge_probability is not None and self.graph is GraphKind.DENSE:
+        if self.edge_probability is not None and self.graph is not GraphKind.SPARSE:
             yield "edge_probability", "is for graph: sparse; remove it, or set graph: sparse"
+        if self.degree is not None and self.graph is not GraphKind.EVEN:
+            yield "degree", "is for graph: even; remove it, or set graph: even"
 
 
 class ReportConfig(Section):
     """How scores are written, from the next release on.
 
-    None of it changes what is drawn, so none of it makes another job.
+    This section does not change what is drawn, so it makes no new job.
 
     Attributes:
         scale: `elo`: as ratings like those of chess players, the mean item at 1000; `method`: on

@@ -12,14 +12,14 @@ from hushrank.flows.config.section import Section
 
 
 class ObservabilityConfig(Section):
-    """Where runs are told of; nothing of it enters the release key.
+    """Where runs are reported to; nothing here enters the release key.
 
     Attributes:
-        log: file that gets lines for every run; None: none.
+        log: file that gets lines for every run; None: no file.
         log_format: `json`, one object a line, or `text`.
-        metrics: Prometheus text file, replaced after every run; None: none.
+        metrics: Prometheus text file, replaced after every run; None: no file.
         traces: send OpenTelemetry spans to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names.
-        support: folder that gets a bundle without data when a run fails; None: none.
+        support: folder that gets a bundle without data when a run fails; None: no folder.
     """
 
     log: LocalPath | None = Field(default=None, examples=["hushrank.log.jsonl"])
@@ -29,6 +29,6 @@ class ObservabilityConfig(Section):
     support: LocalPath | None = Field(default=None, examples=["support"])
 
     def places(self) -> dict[str, Path]:
-        """What is written to, by key."""
+        """The places that are written to, by key."""
         named = {"log": self.log, "metrics": self.metrics, "support": self.support}
         return {key: path for key, path in named.items() if path is not None}

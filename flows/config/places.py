@@ -24,9 +24,9 @@ from hushrank.flows.errors import ConfigError
 from hushrank.transforms.common.plain_text import hidden_character
 from hushrank.transforms.storage.cloud_storage import CLOUD_PREFIX, CloudPath, Place, is_cloud
 
-ROOM_IN_A_NAME = 55  # bytes that a file in the making adds to its name
+ROOM_IN_A_NAME = 55  # bytes that an unfinished file adds to its name
 MOST_NAME_BYTES = 255 - ROOM_IN_A_NAME
-MOST_PATH_BYTES = 3500  # of 4096: files inside have longer ones
+MOST_PATH_BYTES = 3500  # below 4096, because paths of files inside are longer
 FOLDER = "folder"  # key of the validation context: where relative paths start
 
 
@@ -41,7 +41,7 @@ def _local_path(value: object, info: ValidationInfo) -> object:
     try:
         path = Path(os.path.abspath(_folder(info) / Path(value).expanduser()))
         path.resolve()
-    except (OSError, RuntimeError):  # RuntimeError: links in a circle, or ~ of nobody
+    except (OSError, RuntimeError):  # RuntimeError: links in a circle, or ~ of an unknown user
         refuse(("", "leads nowhere: its links go round in a circle; name another place"))
     return path
 
@@ -79,7 +79,7 @@ def _input_path(value: object, info: ValidationInfo) -> object:
     _check_text(value)
     folder, path = str(_folder(info).absolute()), os.path.expanduser(value)
     if re.search(r"[*?\[]", path):
-        folder = glob.escape(folder)  # only what the person wrote is a pattern
+        folder = glob.escape(folder)  # only what the user wrote is a pattern
     return os.path.normpath(os.path.join(folder, path))
 
 
@@ -108,16 +108,17 @@ def _check_text(path: str) -> None:
 
 
 def check_can_be_made(key: str, place: Path) -> None:
-    """Refuse a folder that is not there and that could not be made; nothing of the attempt stays.
+    """Refuse a folder that does not exist and cannot be made; leave no trace of the attempt.
 
-    Only trying tells: a read-only disk, a full one, a quota, a file in the way, /proc.
+    Only trying shows it: a disk may be read-only or full, or have a quota; a file may be in the
+    way.
 
     Args:
-        key: of the YAML file.
+        key: key of the YAML file.
         place: the folder.
 
     Raises:
-        ConfigError: it cannot be made.
+        ConfigError: the folder cannot be made.
     """
     try:
         if place.is_dir():

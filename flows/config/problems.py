@@ -1,4 +1,4 @@
-"""What a person reads when the YAML file breaks rules: a line for each, `file: key: rule; fix`."""
+"""Messages for a YAML file that breaks rules: one line for each, `file: key: rule; fix`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Location = tuple[str | int, ...]
 TAG = "kind"  # the key that says which of several models a section follows
 _RULES = "rules"  # the error type under which `refuse` passes problems through pydantic
 MOST_PROBLEMS = 12
-MOST_SHOWN = 80  # characters of a value
+MOST_SHOWN = 80  # most characters of a value that a message shows
 _EXPECTED = {
     "string_type": "must be text",
     "float_type": "must be a number",
@@ -40,7 +40,7 @@ _EXPECTED = {
 
 
 def refuse(*problems: tuple[str, str]) -> NoReturn:
-    """Fail the validation of a model with problems of its keys.
+    """Fail the validation of a model, with problems of its keys.
 
     Args:
         problems: key below the model (dotted; empty: the model itself), and rule with fix.
@@ -73,7 +73,7 @@ def _problems(details: ErrorDetails, model: type[BaseModel]) -> Iterator[tuple[s
     if details["type"] == _RULES:
         for key, text in details["ctx"]["problems"]:
             yield _dotted((*location, key) if key else location), text
-    elif not (details["type"] == "too_short" and details["input"]):  # its entries are to blame
+    elif not (details["type"] == "too_short" and details["input"]):  # else its entries are reported
         yield from _worded(details, location, model)
 
 
@@ -140,7 +140,7 @@ def _advice_on_key(location: Location, model: type[BaseModel]) -> str:
     close = difflib.get_close_matches(key, siblings, n=1)
     if close:
         return f"Did you mean {close[0]}?"
-    here = _dotted(_without_tags(location, model))  # another kind of this section may have it
+    here = _dotted(_without_tags(location, model))  # another kind of this section may have the key
     elsewhere = [
         name for name in _dotted_keys(model, "") if name.rpartition(".")[2] == key and name != here
     ]
@@ -157,7 +157,7 @@ def _dotted_keys(model: type[BaseModel], prefix: str) -> Iterator[str]:
 
 
 def _model_at(location: Location, model: type[BaseModel]) -> type[BaseModel]:
-    """The model that a location leads to; a section that has kinds is followed by its tag."""
+    """The model that a location leads to; the tag decides in a section that has kinds."""
     parts = iter(location)
     for part in parts:
         nested = nested_models(model.model_fields[str(part)].annotation)
@@ -171,7 +171,7 @@ def _model_at(location: Location, model: type[BaseModel]) -> type[BaseModel]:
 
 
 def _without_tags(location: Location, model: type[BaseModel]) -> Location:
-    """The location as the person wrote it: pydantic adds the tag of a section that has kinds."""
+    """The location as in the file, without the tag that pydantic adds in sections with kinds."""
     for place, part in enumerate(location[:-1]):
         nested = nested_models(_annotation((part,), model)) if isinstance(part, str) else []
         if not nested:
@@ -183,7 +183,7 @@ def _without_tags(location: Location, model: type[BaseModel]) -> Location:
 
 
 def _without_alternative(location: Location, model: type[BaseModel]) -> Location:
-    """The location of the key: pydantic adds which type was tried, of a key that takes several."""
+    """The location of the key, without the type that pydantic adds for a key of several types."""
     try:
         if isinstance(location[-1], str):
             _model_at(location[:-1], model)
@@ -204,7 +204,7 @@ def nested_models(annotation: Any) -> list[type[BaseModel]]:
 
 
 def kind_of(model: type[BaseModel]) -> str:
-    """The value of `kind` that chooses `model` among those that a section may follow."""
+    """The value of `kind` that selects `model` among the kinds of a section."""
     (tag,) = get_args(model.model_fields[TAG].annotation)
     return str(tag)
 

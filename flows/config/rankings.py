@@ -1,4 +1,4 @@
-"""The `input` section of a job on rankings, and the rules between it and the others."""
+"""The `input` section of a job on rankings, and the rules for its keys."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ MAX_LENGTH = 1_000
 class RankingTies(StrEnum):
     """What becomes of a ranking that puts items at the same rank."""
 
-    REFUSE = "refuse"  # it is set aside
-    RANDOM = "random"  # the items get a random order by a secret coin
+    REFUSE = "refuse"  # the ranking is set aside
+    RANDOM = "random"  # a secret coin puts the items in a random order
 
 
 def _as_text(value: object) -> object:
@@ -30,14 +30,15 @@ def _as_text(value: object) -> object:
 
 
 class RankingColumnsConfig(ColumnRoles):
-    """Which column of the input plays which role; list form has neither item nor rank.
+    """The role of each input column; list form has neither item nor rank.
 
     Attributes:
-        user: whose ranking it is. In list form only needed where people's rankings must meet.
-        item: of layout `long`: the item, by name or by position in the catalogue.
-        rank: of layout `long`: its rank in the person's ranking, 1 for the best.
-        ranking: of layout `list`: the items, best first.
-        contest: which contest a ranking belongs to; rankings of different contests are different.
+        user: the person who gave the ranking. In list form only needed if rankings of one person
+            must be found.
+        item: for layout `long`: the item, by name or by position in the catalogue.
+        rank: for layout `long`: its rank in the person's ranking, 1 for the best.
+        ranking: for layout `list`: the items, best first.
+        contest: the contest of the ranking; rankings of different contests are different.
         epsilon: the epsilon of this ranking.
     """
 
@@ -54,21 +55,21 @@ class RankingsConfig(Section):
 
     Attributes:
         kind: what the rows are: whole or partial rankings.
-        paths: files, folders or patterns, local or gs://. Where a path holds {date}, every night
+        paths: files, folders or patterns, local or gs://. If a path holds {date}, every night
             reads its own files.
         layout: `long`, a row is one ranked item; `list`, a row is a ranking.
         columns: names of the columns.
         contest: only rankings of this contest count.
-        ties: of layout `long`: `refuse` sets a ranking with ties aside; `random` puts tied items
+        ties: for layout `long`: `refuse` sets a ranking with ties aside; `random` puts tied items
             in a random order by a secret coin.
         max_length: the most items of a ranking; None: all items of the catalogue.
         on_bad_rows: `set-aside` moves rows that break a rule to the confidential folder, with the
             reason; `fail` stops the run, which spends nothing but tells that there are such rows.
-        format: of all files; None: by each file's ending.
-        multiline: of CSV files: a quoted field may span lines. A row with an open quote then
+        format: format of all files; None: by each file's ending.
+        multiline: for CSV files: a quoted field may span lines. A row with an open quote then
             swallows the rows after it, up to 1 MiB, which no noise covers: the release says so.
             Otherwise a record ends where its line ends, and such a row alone is set aside.
-        delimiter: of CSV files: what stands between columns.
+        delimiter: for CSV files: the character between columns.
     """
 
     kind: Literal["rankings"] = Field(examples=["rankings"])
@@ -111,9 +112,9 @@ class RankingsConfig(Section):
 
     @property
     def names_people(self) -> bool:
-        """Whether the input says which rankings are one person's; PrefLib files never do.
+        """Whether the input says which rankings belong to one person; PrefLib files never do.
 
-        Of a folder of such files that is not known before it is listed, if `format` is left out.
+        A folder of such files is only recognised after it is listed, if `format` is left out.
         """
         formats = {self.format or ENDINGS.get(PurePath(path).suffix.lower()) for path in self.paths}
         return self.ranking_columns().user is not None and FileFormat.PREFLIB not in formats

@@ -1,6 +1,6 @@
-"""The reference of the YAML file: every key of the configuration, from the models that check it.
+"""The reference of the YAML file: every key, taken from the models that check the configuration.
 
-Types, defaults and bounds are those of the models. What a key means stands in the `Attributes`
+Types, defaults and bounds come from the models. The meaning of a key comes from the `Attributes`
 section of its model's docstring.
 """
 
@@ -37,21 +37,21 @@ _TYPES = {
 _ATTRIBUTE = re.compile(r"^    (\w[\w, ]*): (.*(?:\n {8}.*)*)", flags=re.MULTILINE)
 _BOUNDS = {"gt": "> {:.15g}", "ge": "≥ {:.15g}", "lt": "< {:.15g}", "le": "≤ {:.15g}"}
 
-METHOD = ("", "method")  # the key whose values are the methods that there are
+METHOD = ("", "method")  # section and key that names a method
 
 
 @dataclass(frozen=True, slots=True)
 class KeyReference:
-    """One key.
+    """One key of the file.
 
     Attributes:
-        name: as it stands in the file, without its section.
-        type: what a value is.
-        required: whether it may not be left out.
-        default: value of a key that is left out.
-        rule: bounds that the value has on its own; may be empty.
+        name: its name in the file, without its section.
+        type: the type of its value.
+        required: whether it must be given.
+        default: its value if it is left out.
+        rule: bounds of the value alone; may be empty.
         meaning: what it does, with the rules between it and other keys.
-        example: a value as it may stand in the file; None: no example is given.
+        example: a value that may stand in the file; None: no example is given.
     """
 
     name: str
@@ -89,11 +89,11 @@ class SectionReference:
 def sections_of(
     model: type[BaseModel] = SurveyConfig, name: str = "", kind: str | None = None
 ) -> Iterator[SectionReference]:
-    """The sections below and including `model`, each before those that it holds.
+    """The section of `model` and the sections inside it, each before those that it holds.
 
     Args:
-        model: of a section.
-        name: its dotted place in the file.
+        model: model of a section.
+        name: dotted place of the section in the file.
         kind: see `SectionReference`.
     """
     summary, meanings = documented(model)
@@ -110,9 +110,9 @@ def sections_of(
 
 
 def documented(model: type[BaseModel]) -> tuple[str, dict[str, str]]:
-    """First paragraph of a model's docstring, and the text on each name in its `Attributes`.
+    """First paragraph of a model's docstring, and the text for each name in its `Attributes`.
 
-    A model that extends another one need only document what it adds.
+    A model that extends another one only documents what it adds.
     """
     meanings: dict[str, str] = {}
     for each in reversed(model.__mro__):
@@ -125,7 +125,7 @@ def documented(model: type[BaseModel]) -> tuple[str, dict[str, str]]:
 
 
 def config_reference(methods: Methods) -> str:
-    """The reference in Markdown: a heading and a table for each section, and one of methods."""
+    """The reference in Markdown: a heading and a table for each section, and a table of methods."""
     sections = [line for section in sections_of() for line in _section_lines(section, methods)]
     return "\n".join((*sections, *_method_lines(methods)))
 
@@ -218,7 +218,7 @@ def _default(field: FieldInfo) -> str:
 
 
 def _rules(constrained: Any) -> Iterator[str]:
-    """Bounds in words, of a field or of a type with annotations, those inside included."""
+    """Bounds in words, for a field or for an annotated type, including those of inner types."""
     for constraint in getattr(constrained, "metadata", ()):
         for name, words in _BOUNDS.items():
             if (bound := getattr(constraint, name, None)) is not None:
@@ -237,7 +237,7 @@ def _rules(constrained: Any) -> Iterator[str]:
 
 
 class _Constrained:
-    """A type as it stands inside another one, with what is annotated on it."""
+    """An inner type, with its annotations."""
 
     def __init__(self, annotation: Any) -> None:
         annotated = get_origin(annotation) is Annotated

@@ -29,12 +29,12 @@ _NO_ORDER = (
 
 
 class ResponseColumnsConfig(ColumnRoles):
-    """Which column of the input plays which role; a wide table has neither item nor correct.
+    """The role of each input column; a wide table has neither item nor correct.
 
     Attributes:
-        user: whose answer it is.
-        item: of layout `long`: the test item, by name or by position in the catalogue.
-        correct: of layout `long`: 1, right; 0, wrong.
+        user: the person who answered.
+        item: for layout `long`: the test item, by name or by position in the catalogue.
+        correct: for layout `long`: 1, right; 0, wrong.
         order: time or number of the attempt, by which `duplicates` chooses.
     """
 
@@ -45,11 +45,11 @@ class ResponseColumnsConfig(ColumnRoles):
 
 
 class AnswerWords(WordsSection):
-    """What the words of an answer stand for; case does not count.
+    """Words that stand for an answer; case does not count.
 
     Attributes:
-        right: the answer was right.
-        wrong: it was wrong.
+        right: words for a right answer.
+        wrong: words for a wrong answer.
     """
 
     right: WordList = Field(min_length=1, examples=["[right]"])
@@ -63,22 +63,22 @@ class ResponsesConfig(Section):
 
     Attributes:
         kind: what the rows are: answers that are right or wrong.
-        paths: files, folders or patterns, local or gs://. Where a path holds {date}, every night
+        paths: files, folders or patterns, local or gs://. If a path holds {date}, every night
             reads its own files.
         layout: `long`, a row is an answer; `wide`, a row is a person and each item has a column,
-            empty where it was not answered.
+            empty if it was not answered.
         columns: names of the columns.
-        words: what the answers stand for, instead of 1 and 0; a row with another word is set aside.
+        words: words for right and wrong, instead of 1 and 0; a row with another word is set aside.
             An empty cell or NA was not answered.
-        duplicates: of several answers of one person to one item `first` or `last` counts, by
+        duplicates: if one person answers an item several times, `first` or `last` counts, by
             `columns.order`; `refuse` sets all of them aside.
         on_bad_rows: `set-aside` moves rows that break a rule to the confidential folder, with the
             reason; `fail` stops the run, which spends nothing but tells that there are such rows.
-        format: of all files; None: by each file's ending.
-        multiline: of CSV files: a quoted field may span lines. A row with an open quote then
+        format: format of all files; None: by each file's ending.
+        multiline: for CSV files: a quoted field may span lines. A row with an open quote then
             swallows the rows after it, up to 1 MiB, which no noise covers: the release says so.
             Otherwise a record ends where its line ends, and such a row alone is set aside.
-        delimiter: of CSV files: what stands between columns.
+        delimiter: for CSV files: the character between columns.
     """
 
     kind: Literal["responses"] = Field(examples=["responses"])

@@ -1,4 +1,4 @@
-"""The rules between the sections of a job. Each yields the key, from the root, and the rule."""
+"""The rules between the sections of a job. Each rule yields the key, from the root, and a text."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from hushrank.transforms.common.randomisation import RankingMechanism
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.storage.files import REMOTE_PREFIX, is_remote
 
-MOST_ITEMS_LOCAL = 100_000  # of many, sums are kept for pairs that were compared alone
+MOST_ITEMS_LOCAL = 100_000  # with many items, only compared pairs have sums
 MOST_ITEMS_RANKED = 1_000  # three matrices of this size are released: 20 MB of JSON
 
 NOT_FOR_SPARK = (
@@ -40,7 +40,7 @@ _NO_PERSONAL_EPSILON = (
 
 
 def problems_of_job(config: Sections, methods: Methods) -> Problems:
-    """Key and rule of what the sections break together. Keys start at the root of the file."""
+    """Key and text of the rules that sections break together. Keys start at the file's root."""
     yield from _problems_of_places(config)
     for key, rule in problems_of_paths(config.input.paths):
         yield f"input.{key}", rule
@@ -121,7 +121,7 @@ def _problems_of_method(config: Sections, methods: Methods) -> Problems:
 
 
 def _problems_of_keys(config: Sections, own: MethodFacts, methods: Methods) -> Problems:
-    """Keys that the method does not use, and those that it needs and lacks."""
+    """Keys that the method does not use, and keys that it needs but lacks."""
     if config.spectral is not None and not own.uses("spectral"):
         users = [name for name, each in methods.items() if each.uses("spectral")]
         yield "spectral", f"is for method: {' or '.join(users)}; remove it"
@@ -139,7 +139,7 @@ def _problems_of_keys(config: Sections, own: MethodFacts, methods: Methods) -> P
 
 
 def _problems_of_adjacency(config: Sections, rows: InputConfig, own: MethodFacts) -> Problems:
-    """Inputs of which one changed unit moves more than the sensitivities count."""
+    """Inputs in which one changed unit moves the statistic by more than its sensitivity."""
     privacy = config.privacy
     public = privacy.public_graph and own.uses("privacy.public_graph")
     if public and rows.ties is Ties.DROP:
@@ -154,8 +154,8 @@ def _problems_of_adjacency(config: Sections, rows: InputConfig, own: MethodFacts
             "not with public_graph: true: which events contradict themselves, and so who"
             " compared what, depends on the outcomes; remove copies from the input",
         )
-    # The row that goes may have set its event aside, which now counts, beside the row that
-    # comes: two wins more for one item, where one win moving to another was reckoned with.
+    # The row that is removed may have caused its event to be set aside. The event then counts, and
+    # so does the new row: one item gains two wins, but the sensitivity allows one win to move.
     replaced = privacy.adjacency is Adjacency.REPLACE_ONE
     if privacy.unit is Unit.COMPARISON and replaced and rows.columns.event is not None:
         yield (
@@ -166,7 +166,7 @@ def _problems_of_adjacency(config: Sections, rows: InputConfig, own: MethodFacts
 
 
 def _problems_of_kind(config: Sections, methods: Methods) -> Problems:
-    """What suits no input of that kind, or not under unit `local`."""
+    """Keys that no input of that kind uses, or that do not go with unit `local`."""
     if config.input.kind == "rankings":
         yield from _problems_of_rankings(config)
         return
@@ -184,7 +184,7 @@ def _problems_of_kind(config: Sections, methods: Methods) -> Problems:
 
 
 def _wrong_unit(config: Sections, suits: Sequence[MethodFacts]) -> str:
-    """That the method adds noise after counting and the unit rules that out, or the reverse."""
+    """Message for a method that adds noise after counting under unit `local`, or the reverse."""
     local = [each.name for each in suits if each.local]
     central = [each.name for each in suits if not each.local]
     if config.input.kind == "responses":
@@ -205,7 +205,7 @@ def _wrong_unit(config: Sections, suits: Sequence[MethodFacts]) -> str:
 
 
 def _problems_of_sources(privacy: PrivacyConfig, column: str | None, rows: str) -> Problems:
-    """Epsilons that come from nowhere, or from two places."""
+    """Epsilons that have no source, or two sources."""
     sources = (privacy.epsilon, privacy.epsilon_table, column)
     if sum(source is not None for source in sources) != 1:
         yield "privacy", _ONE_EPSILON.format(rows)
@@ -230,7 +230,7 @@ def _problems_of_answers(config: Sections) -> Problems:
 
 
 def _problems_of_rankings(config: Sections) -> Problems:
-    """Key and rule of what the sections of a job on rankings break together."""
+    """Key and text of the rules that the sections of a job on rankings break together."""
     privacy, n_items = config.privacy, len(config.items.catalogue())
     if privacy.unit is not Unit.LOCAL:
         yield (
@@ -260,11 +260,8 @@ def _problems_of_epsilon(config: Sections) -> Problems:
     yield from _problems_of_sources(privacy, columns.epsilon, "rankings")
     if privacy.mechanism is RankingMechanism.LAPLACE_RANKS and privacy.epsilon is None:
         yield "privacy.epsilon", "missing; mechanism: laplace-ranks takes one number for all"
-    if config.model.debiased is True:
-        if privacy.epsilon is None:
-            yield "model.debiased", "needs privacy.epsilon, one number for all; write auto or false"
-        if privacy.mechanism is RankingMechanism.LAPLACE_RANKS:
-            yield "model.debiased", "needs mechanism: mallows; write auto or false"
+    if config.model.debiased is True and privacy.epsilon is None:
+        yield "model.debiased", "needs privacy.epsilon, one number for all; write auto or false"
 
 
 def _problems_of_runner(config: Sections) -> Problems:

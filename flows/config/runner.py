@@ -1,8 +1,8 @@
 """The `runner` section: on which engine the graph runs, and how to reach it.
 
-`runner: local` is short for `runner: {kind: local}`. Whatever the engine, the same job is the same
-release: nothing here enters the job's hash. Workers get our package from an image, a wheel or the
-environment they were started in, never from a source tree.
+`runner: local` is short for `runner: {kind: local}`. The same job gives the same release on every
+engine, so nothing here enters the job's hash. Workers get the hushrank package from an image, a
+wheel or the environment in which they were started, never from a source tree.
 """
 
 from __future__ import annotations
@@ -21,9 +21,7 @@ from hushrank.flows.config.problems import refuse
 from hushrank.flows.config.section import Section, Text
 from hushrank.pipelines.engine.runner import HERE, Engine, Runner
 
-WORKER_REST_MILLISECONDS = (
-    60_000  # a worker waits for its next step, for starting one takes seconds
-)
+WORKER_REST_MILLISECONDS = 60_000  # how long an idle worker stays, because a start takes seconds
 ADDRESS = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}")
 BUCKET = re.compile(r"gs://[a-z0-9][a-z0-9._-]+(/.*)?")
 
@@ -48,9 +46,9 @@ Bucket = Annotated[Text, BeforeValidator(_bucket)]
 
 
 class Environment(StrEnum):
-    """Where the Python of an engine's workers comes from."""
+    """The source of the Python that an engine's workers run."""
 
-    LOOPBACK = "loopback"  # the process that submits the job: for an engine on this machine
+    LOOPBACK = "loopback"  # the process that submits the job; for an engine on this machine
     EXTERNAL = "external"  # a pool of workers that runs beside each of the engine's own
     DOCKER = "docker"  # a container that the engine starts
 
@@ -60,8 +58,8 @@ class LocalRunner(Section):
 
     Attributes:
         spill: a folder on a disk of this machine where rows may wait, in a file without a name, if
-            `confidential` is in Cloud Storage and memory_limit does not hold them; None: the run is
-            refused then. True rows touch that disk, so let it be an encrypted one.
+            `confidential` is in Cloud Storage and memory_limit does not hold them; None: such a run
+            is refused. True rows touch that disk, so choose an encrypted disk.
     """
 
     kind: Literal["local"] = Field(default="local", examples=["local"])
@@ -76,15 +74,16 @@ class _PortableRunner(Section):
     """An engine that takes Beam's portable jobs through a job server.
 
     Attributes:
-        job_server: where one runs; None: the machine that submits starts one, with Java.
-        master: the cluster that such a job server talks to.
+        job_server: address of a running job server; None: the machine that submits starts one, with
+            Java.
+        master: the cluster that a started job server talks to.
         job_server_jar: the job server's jar; None: Beam fetches the one of its version.
         environment: where workers come from.
-        workers: of `external`: the pool's address as the engine's machines see it.
-        image: of `docker`: a container image that holds our package.
+        workers: for `external`: the pool's address as the engine's machines see it.
+        image: for `docker`: a container image that holds the hushrank package.
         workers_per_machine: Python processes that each of the engine's own workers uses.
-        max_hours: after which a job that has not ended is stopped. (An engine waits for good for a
-            worker that died while it was starting.)
+        max_hours: a job that takes longer is stopped. (An engine waits for ever for a worker that
+            died while it was starting.)
     """
 
     job_server: Address | None = Field(default=None, examples=["localhost:8099"])
@@ -127,7 +126,7 @@ class FlinkRunner(_PortableRunner):
     """Apache Flink.
 
     Attributes:
-        version: of the cluster that `master` names; None: the newest that Beam knows.
+        version: version of the cluster that `master` names; None: the newest that Beam knows.
         parallelism: tasks of a step that work at once; None: the cluster's own default.
     """
 
@@ -170,14 +169,14 @@ class DataflowRunner(Section):
     Attributes:
         project, region: where the job runs and is paid for.
         temp_location, staging_location: gs:// folders; the second is the first unless given.
-        image: a container image that holds our package.
-        wheel: our wheel, installed by each worker when it starts, if there is no image.
+        image: a container image that holds the hushrank package.
+        wheel: the hushrank wheel, installed by each worker when it starts, if there is no image.
         service_account: e-mail of the workers' identity; None: the project's default, which may do
             more than it should.
-        machine_type, max_workers: what a worker is, and how many there may be.
+        machine_type, max_workers: type of a worker machine, and the most workers.
         subnetwork, public_ips: the workers' network; without public addresses it needs Private
             Google Access.
-        max_hours: after which a job that has not ended is stopped.
+        max_hours: a job that takes longer is stopped.
     """
 
     kind: Literal["dataflow"] = Field(examples=["dataflow"])
@@ -219,7 +218,7 @@ class DataflowRunner(Section):
             "subnetwork": self.subnetwork,
         }
         addresses = () if self.public_ips else ("--no_use_public_ips",)
-        image = ("--sdk_location=container",) if self.image else ()  # which has Beam already
+        image = ("--sdk_location=container",) if self.image else ()  # the image has Beam already
         arguments = (*_options(given), *image, *addresses)
         return Engine(Runner.DATAFLOW, arguments, _seconds(self.max_hours))
 
@@ -228,7 +227,7 @@ RunnerConfig = LocalRunner | FlinkRunner | SparkRunner | DataflowRunner
 
 
 def spelled_out(value: Any) -> Any:
-    """The section that a bare word, such as `local`, is short for."""
+    """The section that a single word, such as `local`, stands for."""
     return {"kind": value} if isinstance(value, str) else value
 
 

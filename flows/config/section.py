@@ -20,13 +20,13 @@ from hushrank.transforms.common.words import Words
 
 Text = Annotated[str, StringConstraints(min_length=1, max_length=1000)]
 
-# Beyond these, computing with floats ends in zero or infinity: no such guarantee can be kept. Far
-# inside of them, it means nothing any more.
+# Beyond these bounds, floating-point results become zero or infinity, so no guarantee could be
+# kept. Values far inside the bounds are already meaningless in practice.
 LEAST_LOSS, MOST_LOSS = 1e-9, 1e6  # nats
 LEAST_RHO = LEAST_LOSS**2
 LEAST_DELTA = 1e-50
-LEAST_SETTING, MOST_SETTING = 1e-9, 1e9  # of a model
-MOST_ROWS = 10**9  # of one person
+LEAST_SETTING, MOST_SETTING = 1e-9, 1e9  # bounds of numbers in section `model`
+MOST_ROWS = 10**9  # most rows of one person
 
 Delimiter = Literal[",", ";", "tab"]
 
@@ -53,12 +53,12 @@ class Section(BaseModel):
         return self
 
     def _problems(self) -> Iterable[tuple[str, str]]:
-        """Key and rule of what keys of the section break together."""
+        """Key and text of the rules that keys of the section break together."""
         return ()
 
 
 class ColumnRoles(Section):
-    """Which column of the input plays which role; no column plays two."""
+    """The role of each input column; no column plays two roles."""
 
     def _problems(self) -> Iterable[tuple[str, str]]:
         roles: dict[str, str] = {}
@@ -68,7 +68,7 @@ class ColumnRoles(Section):
 
 
 def _as_text(value: object) -> object:
-    """A word that YAML takes for a number or a truth value, as text."""
+    """A word that YAML reads as a number or a truth value, as text again."""
     return str(value).lower() if isinstance(value, bool | int) else value
 
 
@@ -78,7 +78,7 @@ WordList = Annotated[
 
 
 class WordsSection(Section):
-    """Which words of a column stand for what; each key is a list of words."""
+    """The meaning of each word of a column; each key is a list of words."""
 
     meanings: ClassVar[dict[str, int]]  # the value that the words of a key stand for
 

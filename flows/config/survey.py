@@ -1,8 +1,8 @@
 """The YAML file of a job: its sections and the rules between them.
 
-`check_config` reads the catalogue's file as well, so that what was checked is what runs. Relative
-paths start at the folder of the YAML file. Each section is a module of this room; which methods
-there are is told by whoever checks (`flows.methods.registry.load_config`).
+`check_config` also reads the file of the catalogue, so the checked content is the content that
+runs. Relative paths start at the folder of the YAML file. Each section is a module of this room.
+The caller passes the methods that exist (`flows.methods.registry.load_config`).
 """
 
 from __future__ import annotations
@@ -24,12 +24,13 @@ from pydantic import (
     model_validator,
 )
 
+from hushrank.estimation.responses.public_graph import even_graph_pays
 from hushrank.flows.config.comparisons import Design, InputConfig
 from hushrank.flows.config.items import ItemsConfig
 from hushrank.flows.config.ledger import LedgerConfig
 from hushrank.flows.config.memory import MemorySize
 from hushrank.flows.config.method import METHODS, Methods, known_method, methods_of
-from hushrank.flows.config.model import ModelConfig, ReportConfig, SpectralConfig
+from hushrank.flows.config.model import GraphKind, ModelConfig, ReportConfig, SpectralConfig
 from hushrank.flows.config.observability import ObservabilityConfig
 from hushrank.flows.config.places import FOLDER, AnyPlace
 from hushrank.flows.config.privacy import PrivacyConfig
@@ -56,11 +57,11 @@ from hushrank.transforms.common.schema import Columns, ComparisonColumns
 
 
 class RetentionConfig(Section):
-    """What `hushrank clean` deletes; nothing of it enters the release key.
+    """What `hushrank clean` deletes; nothing here enters the release key.
 
     Attributes:
-        rejects_days: after which rows that were set aside, exact row counts and error texts go.
-        drawn_days: after which the stored noise of a published or unsafe release goes.
+        rejects_days: days until rejected rows, exact row counts and error texts are deleted.
+        drawn_days: days until the stored noise of a published or unsafe release is deleted.
     """
 
     rejects_days: int = Field(default=30, ge=0, le=36_500, examples=["30"])
@@ -79,16 +80,16 @@ class SurveyConfig(Section):
         items: the public catalogue, all that can be ranked.
         privacy: the guarantee.
         method: how the ranking is computed; see the page on choosing.
-        model: of methods that fit scores.
-        spectral: of methods that measure pairs of test items.
+        model: settings of methods that fit scores.
+        spectral: settings of methods that measure pairs of test items.
         top_k: how many of the best items to name; some methods require it.
         report: how scores are written.
-        output: folder for what may be shown, and nothing else.
-        confidential: folder for what must not be shown; made for its owner only.
+        output: folder for public files, and nothing else.
+        confidential: folder for files that must stay private; made for its owner only.
         ledger: the privacy budget.
         schedule: which rows a night ranks, and when.
-        observability: where runs are told of.
-        retention: how long the confidential folder keeps what no release needs any more.
+        observability: where runs are reported to.
+        retention: how long the confidential folder keeps files that no release needs any more.
         runner: the engine that reads the rows; `local` is short for `{kind: local}`.
         memory_limit: bytes, or a size such as 2 GiB, that reading rows may take.
     """
@@ -175,7 +176,7 @@ class SurveyConfig(Section):
         return self.input
 
     def columns(self) -> Columns:
-        """The columns to read, whatever the kind of the input."""
+        """The columns to read, for every kind of input."""
         if isinstance(self.input, RankingsConfig):
             return self.input.ranking_columns()
         if isinstance(self.input, ResponsesConfig):
@@ -185,7 +186,7 @@ class SurveyConfig(Section):
         return self.comparison_columns()
 
     def comparison_columns(self) -> ComparisonColumns:
-        """The columns to read; the user's is not read where neither bounds nor events need it."""
+        """The columns to read; without the user if neither bounds nor events need it."""
         columns = self.comparisons.columns
         left, right = columns.sides()
         needs_user = self.privacy.unit is Unit.USER or columns.event is not None
@@ -200,7 +201,7 @@ class SurveyConfig(Section):
         )
 
     def answer_columns(self) -> AnswerColumns:
-        """The columns to read under `unit: local`; the user's only where answers must meet."""
+        """The columns to read under `unit: local`; the user only if answers must meet."""
         columns, privacy = self.comparisons.columns, self.privacy
         left, right = columns.sides()
         needs_user = privacy.answer_budget().meet or privacy.epsilon_table is not None
@@ -215,6 +216,12 @@ class SurveyConfig(Section):
             words=self.comparisons.meanings(),
         )
 
+    def takes_even_graph(self) -> bool:
+        """Whether `spectral.graph: auto` comes to an even graph: by public numbers alone."""
+        if self.privacy.unit is not Unit.USER or self.privacy.max_contributions is None:
+            return False
+        return even_graph_pays(self.privacy.params(), len(self.items.catalogue()))
+
     @property
     def nightly(self) -> bool:
         """Whether a night's date decides which rows are ranked."""
@@ -223,13 +230,13 @@ class SurveyConfig(Section):
     def job_hash(self) -> str:
         """SHA-256, in hex, of everything here that can change the released result.
 
-        In it: name, input (with absolute paths, in any order), the names of the catalogue in their
-        order (so a changed items file is another job), privacy, method, model and top_k, with
-        defaults as if written out, and how a night's rows are told from others. Not in it: which
-        night; report and the labels of items, which change how a release is written and not what
-        was drawn; output, confidential, ledger, retention, runner and memory_limit, which decide
-        where and under which budget but not what; nor the content of the input files, whose
-        identity the release key adds.
+        It covers: name, input (with absolute paths, in any order), the names of the catalogue in
+        their order (so a changed items file is another job), privacy, method, model and top_k, with
+        defaults as if written out, and how rows are assigned to nights. It leaves out: the date of
+        the night; report and the labels of items, which change how a release is written but not
+        what was drawn; output, confidential, ledger, retention, runner and memory_limit, which
+        decide where and under which budget, but not what. It also leaves out the content of the
+        input files, whose identity the release key adds.
         """
         dumped = self.model_dump_json(
             include={"name", "input", "privacy", "method", "model", "top_k"}
@@ -240,6 +247,7 @@ class SurveyConfig(Section):
         content["items"] = self.items.catalogue().names
         if self.spectral is not None:
             content["spectral"] = json.loads(self.spectral.model_dump_json())
+            _without_new_graphs(content["spectral"], even=self.takes_even_graph())
         if chosen := self.schedule.identity():
             content["schedule"] = chosen
         text = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
@@ -247,7 +255,7 @@ class SurveyConfig(Section):
 
 
 def _without_new_keys(content: dict[str, Any], settled_design: Design) -> None:
-    """Drop keys of `input` that older versions did not have and that say nothing: jobs stay."""
+    """Drop new keys of `input` that have no effect, so that older jobs keep their hash."""
     if content["delimiter"] == ",":
         del content["delimiter"]
     if content.get("design") == settled_design:
@@ -257,11 +265,19 @@ def _without_new_keys(content: dict[str, Any], settled_design: Design) -> None:
             section.pop(key, None)
 
 
+def _without_new_graphs(content: dict[str, Any], *, even: bool) -> None:
+    """Write `spectral` as versions did that had no `auto`, which took all pairs: jobs stay."""
+    if content["degree"] is None:
+        del content["degree"]
+    if content["graph"] == GraphKind.AUTO and not even:
+        content["graph"] = GraphKind.DENSE
+
+
 def check_config(path: Path, content: Mapping[object, object], methods: Methods) -> SurveyConfig:
     """The job that `content`, read from the YAML file at `path`, describes.
 
     Args:
-        path: of the file, for messages and relative paths.
+        path: path of the file, for messages and relative paths.
         content: its keys.
         methods: the methods that it may name.
 

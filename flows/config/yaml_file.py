@@ -1,11 +1,11 @@
-"""Read a YAML file so that what a person wrote is what is meant, with the line of every key.
+"""Read a YAML file as a person means it, and remember the line of every key.
 
-Plain scalars mean what they mean in YAML 1.2, not in the YAML 1.1 of the library: `yes`, `no`,
-`12:30` and `2026-11-20` are text (here `007` is too), `1e-6` is a number. So an item called `No`
-stays an item, and a small delta stays a number. A key that stands twice, of which YAML libraries
-keep the last, is refused. So is what no configuration needs and what harms whoever reads it: tags
-(`!!int abc`), sections within sections without end, numbers of more than 64 bits, and characters
-that a terminal would obey.
+Plain scalars have their meaning in YAML 1.2, not in the library's YAML 1.1: `yes`, `no`, `12:30`
+and `2026-11-20` are text (here `007` is too), `1e-6` is a number. So an item called `No` stays an
+item, and a small delta stays a number. A key that stands twice is refused; YAML libraries keep the
+last one. Also refused is what no configuration needs and what can harm its reader: tags
+(`!!int abc`), endless nesting, numbers of more than 64 bits, and characters that control a
+terminal.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ import yaml
 from hushrank.flows.errors import ConfigError
 from hushrank.transforms.common.plain_text import hidden_character
 
-MOST_BYTES = 16 << 20  # of a file: a list of items that is longer goes into a file of its own
-MOST_LEVELS = 20  # of sections and lists within each other; a job has four
+MOST_BYTES = 16 << 20  # most bytes of the file; a longer list of items goes into a file of its own
+MOST_LEVELS = 20  # most nested sections and lists; a job has four
 INTEGERS = range(-(2**63), 2**63)
 
 _CHOOSE = re.compile(r"#\s*CHOOSE\b:?\s*(?P<what>.*)")
@@ -40,14 +40,14 @@ _SCALARS = {
 
 
 class _Refused(Exception):  # noqa: N818 - it never leaves this module
-    """A node that is YAML and that no configuration needs: what is wrong, and its line."""
+    """A valid YAML node that no configuration needs: what is wrong, and its line."""
 
     def __init__(self, problem: str, mark: yaml.Mark) -> None:
         super().__init__(f"line {mark.line + 1}: {problem}")
 
 
 class _Loader(yaml.SafeLoader):
-    """The safe loader, with the scalars above in place of its own."""
+    """The safe loader, with the scalars above instead of its own."""
 
     yaml_implicit_resolvers = {}  # noqa: RUF012 - PyYAML reads its table from the class
 
@@ -56,7 +56,7 @@ class _Loader(yaml.SafeLoader):
         self._levels = 0
 
     def compose_node(self, parent: yaml.Node | None, index: int) -> yaml.Node | None:
-        """As the library does, which goes as deep as a file tells it to.
+        """Compose a node as the library does, but limit how deep the file can nest.
 
         Raises:
             _Refused: the node has a tag, is too deep, or cannot be shown.
@@ -112,13 +112,13 @@ def read_yaml(path: Path, open_keys: Collection[str] = ()) -> dict[object, objec
     """The mapping that `path` holds.
 
     Args:
-        path: of the file.
+        path: path of the file.
         open_keys: dotted keys that may be marked CHOOSE and have no value.
 
     Raises:
-        ConfigError: the file cannot be read, is empty or far too large, is not YAML or more than a
-            configuration needs of it, holds a key twice, is no mapping, or has lines marked CHOOSE
-            that still have no value.
+        ConfigError: the file cannot be read, is empty or far too large, is not valid YAML, uses
+            YAML that no configuration needs, holds a key twice, is no mapping, or has lines marked
+            CHOOSE without a value.
     """
     text = _read_text(path)
     try:
@@ -170,7 +170,7 @@ def _reason(error: OSError | ValueError) -> str:
 
 
 def _keys(node: yaml.MappingNode, prefix: str, seen: set[int]) -> Iterator[_Key]:
-    """Every key of `node` and of the mappings in it; `seen` ends the walk of a cyclic alias."""
+    """Every key of `node` and of mappings inside it; `seen` stops at a cyclic alias."""
     if id(node) in seen:
         return
     seen.add(id(node))

@@ -119,9 +119,10 @@ def _noise(words: CountWords, mechanism: CountMechanism) -> Iterator[str]:
         )
     elif guarantee.rho is not None:
         yield (
-            f"The guarantee is zCDP with rho = {number(guarantee.rho)}; epsilon and delta follow"
-            " from it. The squared scale is squared sensitivity / (2 rho): such a change moves the"
-            f" counts by at most {number(math.sqrt(sensitivity.l2_squared))} as a vector (l2 norm)."
+            f"Such a change moves the counts by at most {number(math.sqrt(sensitivity.l2_squared))}"
+            " as a vector (l2 norm, the sensitivity). Epsilon and delta are those of discrete"
+            " Gaussian noise of this scale. It also gives zCDP with"
+            f" rho = squared sensitivity / (2 squared scale) = {number(guarantee.rho)}."
         )
     yield from design_sentences(mechanism.design)
     if mechanism.ties is Ties.SPLIT:

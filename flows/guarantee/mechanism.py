@@ -15,10 +15,10 @@ from typing import Protocol, Self
 from hushrank.estimation.common.central_noise import Calibration
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.guarantee.sentences import Guarantee
-from hushrank.privacy.accounting import Spend, composed_epsilon, rho_of
+from hushrank.privacy.accounting import Spend, epsilon_of, spend_of
 from hushrank.privacy.noise import NoiseLaw, gaussian_law, laplace_law
 from hushrank.privacy.sensitivity import Sensitivity
-from hushrank.privacy.units import NoiseKind, PrivacyParams
+from hushrank.privacy.units import PrivacyParams
 from hushrank.transforms.common.schema import Ties
 
 RHO_DELTA = 1e-6  # at which a guarantee that was given as rho is also told as epsilon
@@ -71,7 +71,7 @@ class CountMechanism:
         Raises:
             ValueError: that is not the noise that `params` needs, or less of it.
         """
-        guarantee = _guarantee(params)
+        guarantee = _guarantee(params, calibration.sensitivity)
         _check_noise(params, guarantee, calibration)
         return cls(
             params=params,
@@ -104,14 +104,11 @@ class CountMechanism:
         return 1 if self.ties is None else self.ties.row_weight
 
 
-def _guarantee(params: PrivacyParams) -> Guarantee:
-    if params.noise is NoiseKind.LAPLACE:
-        return Guarantee(epsilon=params.epsilon, delta=0.0, rho=None)
-    rho = rho_of(params)
+def _guarantee(params: PrivacyParams, sensitivity: Sensitivity) -> Guarantee:
+    spend = spend_of(params, sensitivity.l2_squared)
     if params.rho is None:
-        return Guarantee(epsilon=params.epsilon, delta=params.delta, rho=rho)
-    epsilon = composed_epsilon([Spend(rho=rho)], RHO_DELTA)
-    return Guarantee(epsilon=epsilon, delta=RHO_DELTA, rho=rho)
+        return Guarantee(epsilon=params.epsilon, delta=params.delta, rho=spend.rho)
+    return Guarantee(epsilon=epsilon_of(spend, RHO_DELTA), delta=RHO_DELTA, rho=spend.rho)
 
 
 def _check_noise(params: PrivacyParams, guarantee: Guarantee, calibration: Calibration) -> None:

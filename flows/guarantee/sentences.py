@@ -65,7 +65,7 @@ UNPROTECTED = PrivacyStatement(
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Guarantee:
-    """Numbers of the guarantee; (epsilon, delta) is what `rho` implies where that is set."""
+    """Numbers of the guarantee; where `rho` is set, Gaussian noise of that rho gives the others."""
 
     epsilon: float
     delta: float

@@ -4,12 +4,12 @@ State of a release: none -> reserved -> drawn -> committed; reserved -> cancelle
 noise was drawn and then lost can be reserved again, as a further attempt that costs again: nobody
 can prove that the first noise was not seen.
 
-What counts: every attempt that was not cancelled, in each period from that of its reservation to
-that of its draw. So an attempt that is reserved in November and drawn in December counts in both:
-November had set the budget aside, and in December people were exposed. One that was never drawn
-counts until it is cancelled. Whatever the interleaving, what is drawn within a period never exceeds
-its total. Where an operator has set a wrong date right (`Accept`), what was dated later counts in
-the period in which that was done.
+What counts: an attempt counts until it is cancelled, in each period from the one in which it was
+reserved to the one in which its noise was drawn. So an attempt that is reserved in November and
+drawn in December counts in both: November had set the budget aside, and in December people were
+exposed. An attempt whose noise was never drawn counts in every period until it is cancelled. In
+whatever order steps come, the draws of a period never exceed its total. If an operator corrected a
+wrong date (`Accept`), attempts with a later date count in the period of that correction.
 """
 
 from __future__ import annotations
@@ -62,11 +62,11 @@ class Attempt:
     Attributes:
         seq: number of the line that reserved it.
         number: 1 for the first attempt at this release.
-        config_hash: of the configuration that asked for it.
-        night: whose answers it ranks; None: of no night.
-        result: SHA-256 of what was drawn; None: nothing, or it was not recorded.
-        inputs: keyed names of what it reads.
-        others: populations of which it was stated that their people are others.
+        config_hash: hash of the configuration that asked for it.
+        night: the day whose answers are ranked; None: the release is not for one night.
+        result: SHA-256 of the file with the noisy result; None: no draw, or not recorded.
+        inputs: keyed names of the files that it reads.
+        others: populations that the operator states to consist of other people.
     """
 
     seq: int
@@ -84,7 +84,7 @@ class Attempt:
     others: tuple[str, ...] = ()
 
     def counts_in(self, period: Period) -> bool:
-        """Whether the budget of `period` pays for it."""
+        """Whether this attempt uses budget of `period`."""
         if self.state is ReleaseState.CANCELLED:
             return False
         if period.end is not None and self.reserved_at >= period.end:
@@ -107,12 +107,12 @@ class Account:
     """One population as its ledger stands.
 
     Attributes:
-        opened: its first entry; None while it has none.
+        opened: the first entry of the population; None while it has no entry.
         terms: the entry that last set total and renewal.
-        attempts: every reservation in order, the last of each release under its id in `latest`.
+        attempts: every reservation, in order.
         notes: the other entries, in order.
-        latest: release id -> index in `attempts`.
-        accepted: releases that the ledger need not know, by the word of an operator.
+        latest: release id -> index in `attempts` of the last attempt at that release.
+        accepted: releases that the ledger may lack, because an operator accepted this.
     """
 
     opened: Open | None = None
@@ -123,7 +123,7 @@ class Account:
     accepted: set[str] = field(default_factory=set)
 
     def attempt(self, release_id: str) -> Attempt | None:
-        """The last attempt at a release; None where there is none."""
+        """The last attempt at a release; None if there is none."""
         index = self.latest.get(release_id)
         return None if index is None else self.attempts[index]
 
@@ -133,10 +133,10 @@ class Account:
         return ReleaseState.NONE if attempt is None else attempt.state
 
     def nights(self, config_hash: str) -> dict[date, Attempt]:
-        """By night, the last attempt of this configuration that was published.
+        """For each night, the last attempt of this configuration that was published.
 
-        Where none was: the last one whose noise was drawn, or else that is reserved. So what was
-        paid for stands, whatever became of a run that was to rank the night again.
+        If none was published, the last attempt whose noise was drawn; if none was drawn, the last
+        reservation. So a paid release stands even if a later run that ranks the night again fails.
         """
         by_night = [(each.night, each) for each in self._of(config_hash) if each.night is not None]
         standing: dict[date, Attempt] = {}
@@ -145,7 +145,7 @@ class Account:
         return standing
 
     def undrawn(self, config_hash: str, night: date) -> tuple[str, ...]:
-        """Releases of a night that hold budget and have drawn no noise."""
+        """Releases of a night that hold budget but have not drawn noise."""
         return tuple(
             attempt.release_id
             for attempt in self._of(config_hash)
@@ -153,14 +153,14 @@ class Account:
         )
 
     def unpublished(self) -> tuple[str, ...]:
-        """Releases whose noise was drawn and of which no publication is recorded."""
+        """Releases whose noise was drawn but whose publication is not recorded."""
         drawn = (attempt for attempt in self.attempts if attempt.state is ReleaseState.DRAWN)
         return tuple(
             attempt.release_id for attempt in drawn if self.attempt(attempt.release_id) is attempt
         )
 
     def draws(self, release_id: str) -> int:
-        """How often noise was drawn for a release: it was paid for as often."""
+        """How often noise was drawn for a release; each draw cost its full budget."""
         return sum(each.release_id == release_id and bool(each.drawn_at) for each in self.attempts)
 
     def unsafe(self) -> set[str]:
@@ -168,7 +168,7 @@ class Account:
         return {note.what.release_id for note in self.notes if isinstance(note.what, Unsafe)}
 
     def counted(self, period: Period) -> list[Attempt]:
-        """The attempts that the budget of `period` pays for."""
+        """The attempts that use budget of `period`."""
         return [attempt for attempt in self.attempts if attempt.counts_in(period)]
 
     def _of(self, config_hash: str) -> Iterator[Attempt]:
@@ -196,7 +196,7 @@ def account_of(entries: Iterable[Entry], population: str, place: str) -> Account
 
 
 def _add(account: Account, entry: Entry) -> bool:
-    """Take `entry` up into `account`; False where it cannot follow what is there."""
+    """Add `entry` to the account; False if it cannot follow the entries before it."""
     what = entry.what
     if isinstance(what, Open | ChangeTerms | Unsafe | Alert | Accept):
         if isinstance(what, Open) == (account.opened is not None):
@@ -238,9 +238,9 @@ def _reserved(entry: Entry, what: Reserve) -> Attempt:
 
 
 def _dated_by(attempt: Attempt, time: datetime) -> Attempt:
-    """The attempt as it is once it is known that nothing above was recorded after `time`.
+    """The attempt, with its dates corrected to `time` if they are later.
 
-    It moves into the period of `time`, which pays for it: its own date is past or never was.
+    It then counts in the period of `time`, because its own date lies in the future.
     """
     drawn_at = None if attempt.drawn_at is None else min(attempt.drawn_at, time)
     return replace(attempt, reserved_at=min(attempt.reserved_at, time), drawn_at=drawn_at)

@@ -2,8 +2,8 @@
 
 A fraction below 1 is reached when the composed epsilon of the period's attempts is that share of
 the total; 1 is reached when one more release like the last one does not fit. An alert is an entry
-of the ledger, so each is given once a period, whichever run or machine comes by first; a raised
-total starts anew.
+of the ledger, so people get each alert once a period, whichever run or machine notices it first. A
+raised total starts the alerts again.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from hushrank.flows.ledger.entries import Alert
 from hushrank.flows.ledger.period import Period
 from hushrank.privacy.accounting import Spend, composed_epsilon, fits
 
-ROUNDING = 1e-9  # 0.3 of 3 counts as 0.9, whatever floats make of it
+ROUNDING = 1e-9  # so that 0.3 of 3 reaches 0.9 despite float rounding
 
 
 def reached(terms: BudgetTerms, spends: Sequence[Spend]) -> tuple[float, ...]:
@@ -33,7 +33,7 @@ def reached(terms: BudgetTerms, spends: Sequence[Spend]) -> tuple[float, ...]:
 
 
 def new_alerts(terms: BudgetTerms, account: Account, period: Period) -> tuple[float, ...]:
-    """Those of the reached fractions of which nobody was told in this period, at this total."""
+    """The reached fractions that nobody was told about in this period at this total."""
     told = {
         note.what.fraction
         for note in account.notes

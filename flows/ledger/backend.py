@@ -1,8 +1,8 @@
-"""The seam between the ledger and where its lines are kept.
+"""The interface between the ledger and the storage of its lines.
 
-A backend knows bytes, not budgets. It can only append, and only to the exact content that the
-caller has seen: compare-and-swap, which a file with a lock and an object with a generation number
-can give.
+A backend stores bytes and knows nothing of budgets. It only appends, and only if the content is
+still exactly what the caller has read. This is compare-and-swap; a file with a lock can do it, and
+so can an object with a generation number.
 """
 
 from __future__ import annotations
@@ -17,9 +17,10 @@ class Snapshot:
     """What a ledger held at one moment.
 
     Attributes:
-        content: whole lines; an append that was interrupted had no effect and is not in it.
-        token: stands for exactly this content; empty content has a token too.
-        loss: None, or how the backend knows that lines at the end are missing, and what to do.
+        content: whole lines; the rest of an interrupted append is left out.
+        token: identifies exactly this content; empty content has a token too.
+        loss: how the backend knows that lines at the end are missing, and what to do; None: none
+            are missing.
     """
 
     content: bytes
@@ -28,7 +29,7 @@ class Snapshot:
 
 
 class LedgerBackend(Protocol):
-    """Keeps the lines of one ledger; every method raises LedgerError where it cannot."""
+    """Keeps the lines of one ledger. Every method raises LedgerError if it fails."""
 
     @property
     def place(self) -> str:
@@ -36,30 +37,30 @@ class LedgerBackend(Protocol):
         ...
 
     def read(self) -> Snapshot:
-        """What is there now; an absent ledger is empty."""
+        """The present content; an absent ledger is empty."""
         ...
 
     def append(self, token: str, lines: bytes) -> bool:
-        """Add `lines` for good, if the content is still the one that `token` stands for.
+        """Add `lines` for good, if the content is still the one that `token` identifies.
 
-        A failure, or a death in the middle, leaves the content as it was, or with all `lines`, or
-        with the first few of them.
+        If the append fails, or the process dies during it, the content is either unchanged, or has
+        all `lines`, or has the first few of them.
 
         Returns:
-            True: `lines` are on stable storage. False: somebody else wrote since; nothing changed.
+            True: `lines` are on stable storage. False: somebody else wrote first; nothing changed.
         """
         ...
 
     def tidy(self) -> None:
-        """Delete what an append that died has left beside the ledger."""
+        """Delete files that a dead append left beside the ledger."""
         ...
 
     def accept_loss(self) -> None:
-        """Take what is there now for all that was ever appended: `Snapshot.loss` is None then."""
+        """Accept the present content as complete; `Snapshot.loss` is None afterwards."""
         ...
 
     def hold(self, release_id: str) -> AbstractContextManager[None]:
-        """Keep every other run of that release out, until the block ends or the process dies.
+        """Keep every other run of that release out until the block ends or the process dies.
 
         Raises:
             LedgerError: another run holds it.

@@ -1,4 +1,4 @@
-"""A privacy budget: the terms of a population, what one release holds of it, what is left."""
+"""A privacy budget: the terms of a population, the cost of one release, and the balance."""
 
 from __future__ import annotations
 
@@ -13,28 +13,28 @@ from hushrank.privacy.units import Adjacency, Unit
 
 
 class Protects(StrEnum):
-    """What of a unit every release of a population hides; costs of two of these cannot be added."""
+    """Which part of a unit every release of a population hides; costs of two parts do not add."""
 
-    ROWS = "rows"  # all of it, who compared what included
+    ROWS = "rows"  # everything, including who compared what
     OUTCOMES = "outcomes"  # who won; who compared what is public
-    ANSWER = "answer"  # of local answers one, for nothing bounds how many a person gives
-    PERSON = "person"  # of local answers all of one person
+    ANSWER = "answer"  # one local answer; nothing bounds how many answers a person gives
+    PERSON = "person"  # all local answers of one person
 
 
 @dataclass(frozen=True, slots=True)
 class BudgetTerms:
-    """What one population may lose altogether.
+    """The most that one population may lose in all its releases.
 
     Attributes:
         population: the name under which its releases are added up.
         epsilon: total in nats, finite and > 0, at `delta`.
-        delta: in [0, 1); > 0 where gaussian noise is to be paid for.
+        delta: in [0, 1); > 0 if releases use gaussian noise.
         refresh: how often the total renews; None: never.
         unit: what every release of the population protects.
         adjacency: how two adjacent inputs of every release differ.
-        protects: what of the unit every release hides; None: not told apart.
+        protects: which part of the unit every release hides; None: not recorded.
         alerts: fractions of the total, in (0, 1], at which people are warned; 1: used up.
-        other_people: populations that may read the same files, as their people are others.
+        other_people: populations that may read the same files, because they are other people.
 
     Raises:
         ValueError: a field breaks one of these rules.
@@ -68,7 +68,7 @@ class Reservation:
     Attributes:
         attempt: 1 for the first.
         reserved_at: UTC.
-        repeated: it was there already, so this call spent nothing.
+        repeated: the reservation existed before, so this call spent nothing.
     """
 
     release_id: str
@@ -83,8 +83,8 @@ class SharedInput:
     """Another population of the ledger that reads the same input.
 
     Attributes:
-        stated: the operator states that its people are others.
-        added: its costs count in `Balance.shared_epsilon`; those of another unit cannot.
+        stated: the operator states that this population consists of other people.
+        added: whether its costs count in `Balance.shared_epsilon`; costs of another unit do not.
     """
 
     population: str
@@ -102,13 +102,14 @@ class Balance:
         remaining_epsilon: the most that one more release with laplace noise may cost.
         releases: how many attempts count.
         undrawn: releases that hold budget but have not drawn noise.
-        unsafe: how many releases no budget covers, ever.
+        unsafe: how many releases no budget covers, over all time.
         renews_on: the first day of the next period, UTC; None: never.
-        unpublished: releases whose noise was drawn and that were not published yet, ever.
+        unpublished: releases whose noise was drawn but that are not published, over all time.
         alert: the largest fraction of `BudgetTerms.alerts` that is reached; None: none is.
         shared: other populations that read the same input.
-        shared_epsilon: `spent_epsilon` and theirs together, as if all were the same people.
-        begun: the population has an entry in the ledger.
+        shared_epsilon: `spent_epsilon` of all these populations together, as if they were the same
+            people.
+        begun: whether the population has an entry in the ledger.
     """
 
     population: str

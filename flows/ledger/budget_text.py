@@ -1,7 +1,6 @@
 """What people read about a budget. Pure: amounts and dates in, text out.
 
-An amount that is needed is rounded up and an amount that is left is rounded down, so that no text
-promises too much.
+A needed amount is rounded up and a remaining amount is rounded down, so no text promises too much.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ def _rounded(epsilon: float, rounding: str) -> str:
 
 
 def spend_text(spend: Spend) -> str:
-    """Such as `epsilon 2.00`, `epsilon 1.00, delta 1e-06` or `rho 0.1`."""
+    """The cost as text, such as `epsilon 2.00`, `epsilon 1.00, delta 1e-06` or `rho 0.1`."""
     if spend.rho is not None:
         return f"rho {spend.rho:.4g}"
     epsilon = f"epsilon {needed_text(spend.epsilon)}"
@@ -42,13 +41,13 @@ def spend_text(spend: Spend) -> str:
 
 
 def day_text(day: date, today: date) -> str:
-    """Such as `1 December`; with the year where it is not this one."""
+    """The day as text, such as `1 December`; with the year if it is not this year."""
     text = f"{day.day} {calendar.month_name[day.month]}"
     return text if day.year == today.year else f"{text} {day.year}"
 
 
 def alert_sentence(fraction: float) -> str:
-    """What it means that this fraction of a budget is reached; 1: used up."""
+    """A sentence for people when this fraction of a budget is reached; 1: used up."""
     if fraction == 1:
         return "one more release at this cost does not fit."
     return f"{fraction:.0%} of the budget is used."
@@ -66,12 +65,12 @@ def refusal_text(
     """Why `spend` cannot be added to `spends` under a total of (epsilon, delta).
 
     Args:
-        population: whose budget it is.
-        spends: what counts already.
-        spend: the cost of this run; with `spends` it exceeds the total.
-        epsilon: allowed in total.
-        delta: at which everything is stated.
-        until: the day on which the budget renews, as text; empty where it never does.
+        population: name of the population whose budget it is.
+        spends: costs that count already.
+        spend: cost of this run; together with `spends` it exceeds the total.
+        epsilon: total that is allowed.
+        delta: delta at which epsilon is stated.
+        until: day on which the budget renews, as text; empty if it never renews.
     """
     until = f" until {until}" if until else ""
     needed = epsilon_of(spend, delta)
@@ -86,7 +85,7 @@ def refusal_text(
             f"Budget: this run needs epsilon {needed_text(needed)};"
             f" {population} has {left_text(left)} left{until}. {NOTHING_SPENT}"
         )
-    # A pure release of this epsilon would fit; this one has a delta, or gaussian noise to add up.
+    # A pure release with this epsilon would fit; this cost has a delta, or it is gaussian noise.
     total = composed_epsilon([*spends, spend], delta)
     brought = f"epsilon {needed_text(total)}" if math.isfinite(total) else "a larger delta"
     return (

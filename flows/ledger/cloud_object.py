@@ -1,13 +1,14 @@
-"""A ledger in Cloud Storage: one object, replaced whole under a generation match.
+"""A ledger in Cloud Storage: one object, replaced as a whole if its generation still matches.
 
-Of several writers who have read the same generation one wins; the others read again. A write whose
-answer is lost is repeated, and the repetition meets the writer's own work: so each write carries a
-name of its own, and the names of the last `KEPT_NAMES` writes stay in the object's metadata.
+If several writers have read the same generation, one wins and the others read again. A writer that
+gets no answer repeats its write, and may then find that its first write succeeded. To recognise
+that, each write has a unique name, and the object's metadata keeps the names of the last
+`KEPT_NAMES` writes.
 
-Beside `ledger.jsonl` stand
-- `ledger.jsonl.length`, how many bytes the ledger held after an append, to tell a ledger that was
-  deleted or put back from an older copy; it may lag behind, which is allowed;
-- `ledger.jsonl.runs/`, one lease for each release, held while it runs (`flows.ledger.lease`).
+Two more objects stand beside `ledger.jsonl`:
+- `ledger.jsonl.length` holds how many bytes the ledger had after an append. It shows whether the
+  ledger was deleted or replaced by an older copy; it may be smaller than the ledger, which is safe;
+- `ledger.jsonl.runs/` has one lease for each release, held while it runs (`flows.ledger.lease`).
 """
 
 from __future__ import annotations
@@ -28,8 +29,8 @@ from hushrank.transforms.storage.cloud_storage import (
     StoredObject,
 )
 
-KEPT_NAMES = 32  # of writes: so many others may come between a write and its repetition
-_NAMES = "hushrank-writes"  # key of the metadata
+KEPT_NAMES = 32  # how many other writes may come between a write and its repetition
+_NAMES = "hushrank-writes"  # metadata key
 
 
 class LedgerObject:
@@ -37,8 +38,8 @@ class LedgerObject:
 
     Args:
         path: the object.
-        patience: seconds in which a request that fails for a passing reason is repeated.
-        lease_seconds: a run that was not heard of for so long is dead.
+        patience: for how many seconds a request is repeated that fails for a temporary reason.
+        lease_seconds: a run that sends no sign of life for this long counts as dead.
     """
 
     def __init__(
@@ -60,13 +61,13 @@ class LedgerObject:
         return str(self._path)
 
     def read(self) -> Snapshot:
-        """What the object holds now.
+        """The present content of the object.
 
         Raises:
-            LedgerError: it cannot be read, or the store does not answer.
+            LedgerError: the object cannot be read, or the store does not answer.
         """
         try:
-            recorded = self._recorded_length()  # first, as an append records it last
+            recorded = self._recorded_length()  # read it first, because an append records it last
             found = self._path.read(self._patience)
         except OSError as error:
             raise _unreachable(self.place, "read", error) from error
@@ -77,12 +78,12 @@ class LedgerObject:
         return Snapshot(content, token, self._loss(content, recorded))
 
     def append(self, token: str, lines: bytes) -> bool:
-        """Replace the object by itself and `lines`; see `LedgerBackend.append`.
+        """Replace the object by its content plus `lines`; see `LedgerBackend.append`.
 
         Raises:
             LedgerError: it cannot be written, the store does not answer, or another run took over
-                a release that this one held. Where it was the answer that got lost, `lines` may be
-                recorded: budget may then be spent for nothing, but never too little counted.
+                a release that this one held. If only the answer was lost, `lines` may be recorded:
+                then budget may be spent for nothing, but it is never counted too low.
         """
         try:
             for lease in self._leases.values():
@@ -91,7 +92,7 @@ class LedgerObject:
             if str(ABSENT if found is None else found.generation) != token:
                 return False
             if found is None and self._recorded_length() is None:
-                self._record_length(0)  # from now on: where it is missing, an older ledger is back
+                self._record_length(0)  # its absence then shows that an older ledger is back
             content = lines if found is None else found.content + lines
             written = self._swap(found, content)
             if written:
@@ -103,10 +104,10 @@ class LedgerObject:
         return written
 
     def tidy(self) -> None:
-        """Nothing: an object appears whole or not at all."""
+        """Do nothing: an object appears whole or not at all."""
 
     def accept_loss(self) -> None:
-        """Record the length of what is there now; see `LedgerBackend.accept_loss`."""
+        """Record the length of the present content; see `LedgerBackend.accept_loss`."""
         try:
             found = self._path.read(self._patience)
             length = 0 if found is None else len(found.content)
@@ -119,7 +120,7 @@ class LedgerObject:
         """Keep every other run of that release out; see `LedgerBackend.hold`."""
         lease = Lease(self._runs / f"{release_id}.lease", self._lease_seconds)
         try:
-            with signals_held():  # or a signal would leave a lease that nobody ends
+            with signals_held():  # else a signal could leave a lease that nobody ends
                 self._take(lease, release_id)
             yield
         finally:
@@ -142,7 +143,7 @@ class LedgerObject:
         self._leases[release_id] = lease
 
     def _swap(self, found: StoredObject | None, content: bytes) -> bool:
-        """Write `content` over what was `found`; whether that is what happened."""
+        """Write `content` over the object that was `found`; whether the write happened."""
         before = [] if found is None else _names(found)
         mine = uuid.uuid4().hex
         names = [*before, mine][-KEPT_NAMES:]
@@ -176,7 +177,7 @@ class LedgerObject:
             except PermissionError:
                 raise
             except OSError:
-                return  # the lines are recorded: the next append records their length as well
+                return  # the lines are recorded; the next append records their length too
             return
 
     def _recorded_length(self) -> int | None:
@@ -192,7 +193,7 @@ class LedgerObject:
             ) from error
 
     def _loss(self, content: bytes, recorded: int | None) -> str | None:
-        """How it is known that lines are missing; None: none are."""
+        """How the backend knows that lines are missing; None: none are missing."""
         if recorded is None and content:
             return (
                 f"{self._length_path} is missing, so nobody can tell whether this ledger is the"
@@ -214,16 +215,16 @@ def _names(found: StoredObject) -> list[str]:
 
 
 def _happened(mine: str, before: list[str], now: list[str], place: str) -> bool:
-    """Whether the write `mine`, which was refused as late, is one that had been carried out.
+    """Whether the write `mine`, which the store refused as late, had succeeded at an earlier try.
 
     Args:
-        mine: its name.
+        mine: name of the write.
         before: names of the writes that it was to follow.
         now: names of the last writes.
-        place: of the ledger.
+        place: place of the ledger.
 
     Raises:
-        LedgerError: so much was written since that nobody can tell.
+        LedgerError: too many writes came since to decide this.
     """
     if mine in now:
         return True

@@ -1,8 +1,8 @@
 """The lines of a ledger: one JSON object each, chained by hashes. Pure: bytes to entries and back.
 
-`hash` is the SHA-256 of the line without its `hash` field, and `previous` is the `hash` of the line
-above, so a line that was edited, removed or moved is found. The chain has no key: it shows
-accidents and careless edits, not a forger who computes it anew.
+`hash` is the SHA-256 of the line without its `hash` field. `previous` is the `hash` of the line
+above. So an edited, removed or moved line is found. The chain has no key: it shows accidents and
+careless edits, but it does not stop a forger, who can compute all hashes again.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Adjacency, Unit
 
 VERSION: Literal[1] = 1
-LINE_START = b'{"hushrank_ledger":'  # of every line of every version
+LINE_START = b'{"hushrank_ledger":'  # every line of every version starts so
 RESTORE = (
     "Put back an unchanged copy of the ledger and never edit it;"
     " without a copy, count this budget as spent."
@@ -37,10 +37,10 @@ class _Wire(BaseModel):
 
 
 class Open(_Wire):
-    """The first entry of a population. Unit, adjacency and what is hidden of a unit hold for good.
+    """The first entry of a population. Its unit, adjacency and `protects` never change.
 
     Attributes:
-        protects: None in entries from before it was recorded, which tell no two kinds apart.
+        protects: None in entries of versions that did not record it.
     """
 
     event: Literal["open"] = "open"
@@ -65,10 +65,10 @@ class Reserve(_Wire):
     """Budget set aside for one attempt at a release.
 
     Attributes:
-        night: whose answers it ranks; None where the configuration selects no night.
-        key: tells which key the names below are made with; empty in older entries.
-        inputs: keyed names of what is read (`flows.ledger.input_names`).
-        others: populations of which the operator states that their people are others.
+        night: the day whose answers are ranked; None: the configuration selects no night.
+        key: check value of the key that made the names below; empty in older entries.
+        inputs: keyed names of the input files (`flows.ledger.input_names`).
+        others: populations that the operator states to consist of other people.
     """
 
     event: Literal["reserve"] = "reserve"
@@ -86,8 +86,8 @@ class Draw(_Wire):
     """The point of no return, written before anybody can see the noise.
 
     Attributes:
-        result: SHA-256 of the file that holds what was drawn, noise included; None where the
-            mechanism failed, and in entries from before it was recorded.
+        result: SHA-256 of the file with the noisy result; None if the mechanism failed, and in
+            entries of versions that did not record it.
     """
 
     event: Literal["draw"] = "draw"
@@ -113,7 +113,7 @@ class Cancel(_Wire):
 
 
 class Unsafe(_Wire):
-    """A release that no budget covers: without noise, or with noise from an injected seed."""
+    """A release that no budget covers: it has no noise, or its noise has an injected seed."""
 
     event: Literal["unsafe"] = "unsafe"
     release_id: str
@@ -121,7 +121,7 @@ class Unsafe(_Wire):
 
 
 class Alert(_Wire):
-    """People were warned that this fraction of a total of `epsilon` is used; once a period."""
+    """People were told that this fraction of a total of `epsilon` is used; once a period."""
 
     event: Literal["alert"] = "alert"
     fraction: float
@@ -129,13 +129,13 @@ class Alert(_Wire):
 
 
 class Accept(_Wire):
-    """The operator has looked at what is amiss with the ledger, and goes on (`ledger recover`).
+    """The operator saw what is wrong with the ledger and goes on (`ledger recover`).
 
     Attributes:
-        why: what was amiss, in words.
-        key: from here on names are made with this key; empty: with the one from before.
-        clock: the date of this entry is right, and no later date above it is.
-        releases: published ones of past periods that the ledger does not know, and need not.
+        why: what was wrong, in words.
+        key: new names are made with this key from here on; empty: the key stays as it was.
+        clock: the date of this entry is right, and every later date above it is wrong.
+        releases: published releases of past periods that the ledger lacks and may lack.
     """
 
     event: Literal["accept"] = "accept"
@@ -149,9 +149,9 @@ Event = Open | ChangeTerms | Reserve | Draw | Commit | Cancel | Unsafe | Alert |
 
 
 class Entry(_Wire):
-    """One line: who recorded what, when, about which population.
+    """One line of the ledger: who recorded what, when, about which population.
 
-    In the file the fields of `what` stand beside the others.
+    In the file the fields of `what` stand next to the other fields.
     """
 
     hushrank_ledger: Literal[1] = VERSION
@@ -171,14 +171,14 @@ class Chain:
     last_hash: str
 
     def hash_of(self, line: int) -> str | None:
-        """Of the line of that number, from 1; None where there is none."""
+        """Hash of the line with that number, counted from 1; None if there is no such line."""
         if line == len(self.entries):
             return self.last_hash
         return self.entries[line].previous if 0 < line < len(self.entries) else None
 
     @property
     def key(self) -> str:
-        """Which key the names in it are made with; empty where it has none."""
+        """Check value of the key that made the names in it; empty if it has no names."""
         return next(filter(None, (_key(entry.what) for entry in reversed(self.entries))), "")
 
 
@@ -187,15 +187,15 @@ def _key(what: Event) -> str:
 
 
 def read_chain(content: bytes, place: str) -> Chain:
-    """The entries of a ledger, every line of it verified.
+    """Read the entries of a ledger and verify every line.
 
     Args:
         content: all lines, each with its newline.
-        place: where they are from, for messages.
+        place: where the lines come from, for messages.
 
     Raises:
-        LedgerError: not a ledger, of another version, or changed since it was written; the text
-            names the line.
+        LedgerError: this is not a ledger, has another version, or was changed since it was written;
+            the text names the line.
     """
     entries: list[Entry] = []
     previous = _NO_PREVIOUS

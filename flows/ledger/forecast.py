@@ -1,7 +1,7 @@
-"""How long a budget lasts. Pure: what was spent and the calendar in, nights and days out.
+"""How long a budget lasts. Pure: costs and the calendar in, nights and days out.
 
-Nights are ranked when the configured schedule comes round, or one a day where there is none, each
-at the same cost, by the accountant of the ledger.
+Nights are ranked when the configured schedule runs, or one a day if there is no schedule. Each
+costs the same. The ledger's accountant adds up the costs.
 """
 
 from __future__ import annotations
@@ -18,11 +18,11 @@ from hushrank.flows.ledger.budget import BudgetTerms
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.budget_split import releases_left
 
-HORIZON = 3650  # nights, and days; no forecast reaches further
-MOST_RUNS = 50_000  # of a schedule that are looked at; one each minute for a month
+HORIZON = 3650  # nights, and days; no forecast looks further ahead
+MOST_RUNS = 50_000  # most runs of a schedule that are looked at; a month at one a minute
 ONE_A_DAY = "With one a day"
 
-Demand = Iterable[tuple[date, int]]  # days in order, UTC, and how many nights are to be ranked then
+Demand = Iterable[tuple[date, int]]  # days in order, UTC, and how many nights are ranked on each
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,10 +30,10 @@ class Forecast:
     """What becomes of a budget if every night is ranked.
 
     Attributes:
-        pace: when nights are taken to be ranked, as a sentence begins.
+        pace: the assumed rhythm of nights, as the beginning of a sentence.
         nights_left: how many more nights fit into this period, at most `HORIZON`.
-        nights_wanted: how many will ask for budget before it renews, or within `HORIZON`.
-        runs_out_on: the first day on which a night is refused; None: none is.
+        nights_wanted: how many nights will need budget before it renews, or within `HORIZON`.
+        runs_out_on: the first day on which a night is refused; None: no night is refused.
         renews_on: the first day of the next period; None: never.
     """
 
@@ -53,15 +53,15 @@ def forecast(
     renews_on: date | None,
     pace: str = ONE_A_DAY,
 ) -> Forecast:
-    """What becomes of the budget of `terms`.
+    """Work out what becomes of the budget of `terms` if every night is ranked.
 
     Args:
         terms: total and delta.
-        spends: what counts in this period.
-        spend: of one night.
-        demand: of this period, or of `HORIZON` days where none ends.
+        spends: costs that count in this period.
+        spend: cost of one night.
+        demand: nights until the period ends, or of `HORIZON` days if it never ends.
         renews_on: the first day of the next period; None: never.
-        pace: what `demand` follows.
+        pace: the rhythm that `demand` follows, as the beginning of a sentence.
     """
     left = releases_left(spends, spend, terms.epsilon, terms.delta, HORIZON)
     wanted, runs_out = 0, None
@@ -79,7 +79,7 @@ def forecast(
 
 
 def demand_by_day(now: datetime, due: int, renews_on: date | None) -> Demand:
-    """Those that are due today, and one on each day until the budget renews."""
+    """The nights that are due today, then one night a day until the budget renews."""
     today = now.astimezone(UTC).date()
     yield today, due
     for days in range(1, (_end(now, renews_on) - today).days):
@@ -89,17 +89,17 @@ def demand_by_day(now: datetime, due: int, renews_on: date | None) -> Demand:
 def demand_by_schedule(
     schedule: ScheduleConfig, now: datetime, due: int, renews_on: date | None, *, nightly: bool
 ) -> Demand | None:
-    """The nights that are due whenever `schedule.cron` comes round, until the budget renews.
+    """The nights that are due at each run of `schedule.cron`, until the budget renews.
 
     Args:
-        schedule: says which nights a run catches up with.
-        now: this moment, with a time zone.
+        schedule: its settings say which missed nights a run catches up with.
+        now: the present moment, with a time zone.
         due: nights that wait for the next run.
         renews_on: the first day of the next period; None: never.
-        nightly: whether there are nights; else each run ranks all there is, once.
+        nightly: whether the input has nights; if not, each run ranks the whole input once.
 
     Returns:
-        None where there is no `cron`, or none that can be read.
+        None if there is no `cron`, or if it cannot be read.
     """
     if schedule.cron is None:
         return None
@@ -131,12 +131,12 @@ def _by_night(schedule: ScheduleConfig, now: datetime, due: int, end: date) -> D
 
 
 def _end(now: datetime, renews_on: date | None) -> date:
-    """The first day of which a forecast says nothing."""
+    """The first day that the forecast no longer covers."""
     return renews_on or now.astimezone(UTC).date() + timedelta(days=HORIZON + 1)
 
 
 def forecast_text(population: str, cost: str, found: Forecast) -> str:
-    """What a person reads; every date in full, for it may be read much later."""
+    """The forecast as text. Every date has its year, because people may read it much later."""
     nights = f"{found.nights_left} more night{'' if found.nights_left == 1 else 's'}"
     if found.nights_left >= HORIZON:
         nights = f"at least {HORIZON} more nights"

@@ -20,12 +20,12 @@ class HistoryRow:
     """One attempt at a release, change of the terms, alert, or release that no budget covers.
 
     Attributes:
-        time: when it was recorded; of an attempt, when it was reserved.
+        time: when it was recorded; for an attempt, when it was reserved.
         release_id: empty for terms.
-        spend: None where nothing is charged.
-        counts_now: the budget of the current period pays for it.
+        spend: None if nothing is charged.
+        counts_now: whether it uses budget of the current period.
         operator: who ran it.
-        note: the terms, why a release is unsafe, or its night, attempt and what is to be done.
+        note: the terms, why a release is unsafe, or the night, the attempt and what to do.
     """
 
     time: datetime
@@ -37,7 +37,7 @@ class HistoryRow:
     note: str
 
     def cells(self) -> tuple[str, ...]:
-        """As text, in the order of `HISTORY_COLUMNS`."""
+        """The row as text, in the order of `HISTORY_COLUMNS`."""
         return (
             f"{self.time:%Y-%m-%d %H:%M:%S}",
             self.release_id,
@@ -50,7 +50,7 @@ class HistoryRow:
 
 
 def history_of(account: Account, period: Period) -> tuple[HistoryRow, ...]:
-    """All of `account` in the order of the ledger, as of `period`."""
+    """All rows of `account` in the order of the ledger, as of `period`."""
     rows = {attempt.seq: _attempt_row(attempt, period) for attempt in account.attempts}
     rows |= {note.seq: _note_row(note) for note in account.notes}
     return tuple(rows[seq] for seq in sorted(rows))

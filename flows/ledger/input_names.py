@@ -1,10 +1,10 @@
-"""By what a ledger knows an input again, whatever the population that reads it is called.
+"""How a ledger recognises an input that it saw before, even under another population's name.
 
-Of an input these are kept: its paths as they are configured (so that next night's file of the same
-place is known), the real path of each file, and each local file's size with its modification time,
-which a file keeps that is moved, linked, or copied with its dates (`cp -p`, `rsync -a`). No row is
-read: what a run refuses must not depend on rows. So a copy with a new date, in another place, is
-not known again, and neither is a part of the rows in a file of their own.
+For each input the ledger keeps: the configured paths (so it recognises the next night's file in the
+same place), the real path of each file, and the size and modification time of each local file. A
+file keeps these when it is moved, linked, or copied with its dates (`cp -p`, `rsync -a`). No row is
+read, because a refusal must not depend on rows. So the ledger does not recognise a copy with a new
+date in another place, nor a part of the rows in a file of its own.
 """
 
 from __future__ import annotations
@@ -17,21 +17,21 @@ from hushrank.flows.ledger.key import LedgerKey, Purpose
 from hushrank.transforms.storage.cloud_storage import is_cloud
 from hushrank.transforms.storage.files import InputFile
 
-MOST_FILES = 256  # of which names are kept; see `InputNames`
+MOST_FILES = 256  # most files whose names are kept; see `InputNames`
 
 
 @dataclass(frozen=True, slots=True)
 class InputNames:
-    """What a reservation records of its input.
+    """What a reservation records about its input.
 
-    Of more than `MOST_FILES` files those with the smallest names are kept, which is a choice at
-    random to all that have not the key. Two inputs that share a part f of all their files are then
-    told to share some but for a probability of (1 - f)^256.
+    If there are more than `MOST_FILES` files, the smallest names are kept. Without the key this is
+    a random choice. Two inputs that share a part f of all their files are then recognised as
+    sharing some, except with probability (1 - f)^256.
 
     Attributes:
-        key: tells whether two of these are of one key (`LedgerKey.check`).
+        key: shows whether two of these objects were made with one key (`LedgerKey.check`).
         names: keyed names, ascending.
-        plain: what they are names of; for the confidential area alone.
+        plain: the texts that were named; only for the confidential area.
     """
 
     key: str
@@ -40,12 +40,12 @@ class InputNames:
 
 
 def input_names(paths: Sequence[str], files: Iterable[InputFile], key: LedgerKey) -> InputNames:
-    """The names of an input under the key of its ledger.
+    """Compute the names of an input under the key of its ledger.
 
     Args:
-        paths: as configured, absolute, with their patterns.
-        files: what these name now.
-        key: of the ledger.
+        paths: paths as configured, absolute, patterns included.
+        files: the files that these paths name now.
+        key: the ledger's key.
     """
     found = list(files)
     local = [file for file in found if not is_cloud(file.path)]

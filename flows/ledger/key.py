@@ -1,12 +1,12 @@
-"""The secret beside a ledger, under which everything confidential is named.
+"""The secret key beside a ledger; confidential things are named with it.
 
-What identifies a release or an input file is computed from paths, sizes and dates of confidential
-files. As a plain hash it would be an oracle: whoever knows all rows but one could try both sizes
-and read off the published identity which one was there. So each is an HMAC-SHA256 under 32 bytes
-from the operating system that stand beside the ledger, as `ledger.jsonl.key`, and nowhere else.
+The identity of a release or an input file is computed from paths, sizes and dates of confidential
+files. A plain hash would leak: somebody who knows all rows but one could try both possible sizes
+and learn from the published identity which one is true. So each name is an HMAC-SHA256 under 32
+random bytes from the operating system. They stand only in `ledger.jsonl.key`, beside the ledger.
 
-To somebody without the key such a name is a random one (HMAC is a pseudo-random function, [B06]);
-each purpose has a function of its own.
+Without the key such a name looks random (HMAC is a pseudo-random function, [B06]). Each purpose has
+a function of its own.
 
 References:
     [B06] Bellare. New proofs for NMAC and HMAC: security without collision-resistance. 2006.
@@ -28,11 +28,11 @@ from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, 
 from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER
 
 KEY_BYTES = 32
-TAG_DIGITS = 16  # 64 bits: no two names of one ledger meet
+TAG_DIGITS = 16  # 64 bits: two names of one ledger practically never coincide
 
 
 class Purpose(StrEnum):
-    """What is named; the same text has another name for each."""
+    """What is named; the same text has another name for each purpose."""
 
     RELEASE = "release id"
     INPUT = "input"
@@ -58,7 +58,7 @@ class LedgerKey:
 
     @property
     def check(self) -> str:
-        """What the ledger records, to tell later whether this is the same key."""
+        """A value that the ledger records, to recognise the same key later."""
         return self.tag(Purpose.CHECK, "")
 
 
@@ -69,10 +69,10 @@ def key_path(ledger: Place) -> Place:
 
 
 def find_key(ledger: Place) -> LedgerKey | None:
-    """The key of a ledger; None where it has none yet.
+    """Read the key of a ledger; None if it has none yet.
 
     Raises:
-        LedgerError: others could read or replace it, or it is damaged or unreachable.
+        LedgerError: others can read or replace the key, or it is damaged or unreachable.
     """
     path = key_path(ledger)
     try:
@@ -90,9 +90,9 @@ def find_key(ledger: Place) -> LedgerKey | None:
 
 
 def ledger_key(ledger: Place) -> LedgerKey:
-    """The key of a ledger; where it has none yet, one is made and kept.
+    """Read the key of a ledger; make and store one if it has none yet.
 
-    Of several processes that make one at once, all get the same.
+    If several processes make one at the same time, they all get the same key.
 
     Raises:
         LedgerError: as `find_key`, or it cannot be written.
@@ -109,7 +109,7 @@ def ledger_key(ledger: Place) -> LedgerKey:
             with signals_held():
                 create_private(path, text)
     except ObjectChanged:
-        pass  # another process was quicker, and its key is the one
+        pass  # another process was quicker, and its key counts
     except OSError as error:
         raise _unusable(path, "written", error) from error
     made = find_key(ledger)

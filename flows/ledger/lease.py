@@ -1,13 +1,13 @@
-"""A lock that machines share through Cloud Storage: an object that its holder keeps fresh.
+"""A lock between machines in Cloud Storage: an object that its holder keeps fresh.
 
-Taking it is a write that needs the object to be absent, so one of several wins. The holder writes
-it anew every third of its time; one that was not refreshed for that time is dead, and its lease may
-be taken over, again by one of several. Ages are differences between two dates of the store, so that
-no machine's clock matters.
+A run takes the lease by a write that succeeds only if the object is absent, so one of several runs
+wins. The holder writes the object again after every third of the lease time. A lease that was not
+refreshed for the whole lease time is stale, and another run may take it over; again one wins. An
+age is the difference of two dates from the store, so no machine's clock matters.
 
-A holder that was only asleep finds out by `check`, which the ledger calls before every entry. In
-the moment between the two the ledger itself decides: of two runs that would draw the noise of one
-release, it lets one.
+A holder that only slept learns of its loss from `check`, which the ledger calls before every entry.
+Between the check and the entry the ledger itself decides: it lets only one of two runs draw the
+noise of a release.
 """
 
 from __future__ import annotations
@@ -28,24 +28,24 @@ from hushrank.transforms.storage.cloud_storage import (
 )
 
 LEASE_SECONDS = 600.0
-RENEWALS = 3  # in the time after which a lease is stale
-_BEAT = "hushrank-beat"  # key of the metadata: a name of its own for every write
+RENEWALS = 3  # renewals within the time after which a lease is stale
+_BEAT = "hushrank-beat"  # metadata key; every write has a name of its own there
 
 
 class LeaseTaken(Exception):  # noqa: N818 - the right answer, not a fault
-    """Somebody else holds it; the text says who."""
+    """Another run holds the lease; the text says which."""
 
 
 class LeaseLost(Exception):  # noqa: N818 - the same
-    """This run held it and does no more."""
+    """This run held the lease, lost it, and must stop."""
 
 
 class Lease:
-    """The lease on one object; not taken yet.
+    """The lease on one object. A new object does not hold it yet.
 
     Args:
         path: the object.
-        seconds: after which a holder that was not heard of is dead.
+        seconds: a holder that sends no sign of life for this long counts as dead.
     """
 
     def __init__(self, path: CloudPath, seconds: float = LEASE_SECONDS) -> None:
@@ -57,7 +57,7 @@ class Lease:
         self._ended = threading.Event()
 
     def take(self) -> None:
-        """Hold it from now on, and keep it fresh.
+        """Hold the lease from now on, and keep it fresh.
 
         Raises:
             LeaseTaken: another run holds it.
@@ -70,10 +70,10 @@ class Lease:
         threading.Thread(target=self._keep_fresh, daemon=True).start()
 
     def check(self) -> None:
-        """Raise unless it is held still.
+        """Raise unless this run still holds the lease.
 
         Raises:
-            LeaseLost: another run took it, or an operator deleted it.
+            LeaseLost: another run took the lease, or an operator deleted it.
             OSError: the store does not answer.
         """
         with self._swap:
@@ -85,7 +85,7 @@ class Lease:
                 )
 
     def release(self) -> None:
-        """Let go. Where the store does not answer, the lease ends by itself."""
+        """Let go. If the store does not answer, the lease expires by itself."""
         self._ended.set()
         with self._swap:
             try:
@@ -94,10 +94,10 @@ class Lease:
                 return
 
     def _take_over(self) -> None:
-        """Take a lease that is stale.
+        """Take a stale lease.
 
         Raises:
-            LeaseTaken: it is fresh, or another run was quicker.
+            LeaseTaken: the lease is fresh, or another run was quicker.
         """
         found = self.path.read(self._patience)
         if found is not None:
@@ -119,13 +119,13 @@ class Lease:
                 except ObjectChanged:
                     return  # lost: `check` will say so
                 except OSError:
-                    continue  # it may answer before the lease is stale
+                    continue  # the store may answer again before the lease is stale
 
     def _write(self, replaces: int) -> int:
-        """Write it over that generation; returns the new one.
+        """Write the object over that generation; returns the new generation.
 
         Raises:
-            ObjectChanged: somebody else wrote it.
+            ObjectChanged: another process wrote it first.
             OSError: the store does not answer.
         """
         beat = uuid.uuid4().hex
@@ -133,7 +133,7 @@ class Lease:
             written = self.path.write(
                 _myself(), replaces=replaces, metadata={_BEAT: beat}, patience=self._patience
             )
-        except ObjectChanged:  # by this write itself, if its answer was lost and it was repeated
+        except ObjectChanged:  # possibly changed by this write, if its answer was lost
             found = self.path.read(self._patience)
             if found is None or found.metadata.get(_BEAT) != beat:
                 raise
@@ -141,7 +141,7 @@ class Lease:
         return written.generation
 
     def _store_time(self) -> datetime:
-        """The store's clock: the date of something written now."""
+        """The store's clock, read off an object that is written now."""
         probe = CloudPath.parse(f"{self.path}.{uuid.uuid4().hex}.now")
         now = probe.write(b"", patience=self._patience).updated
         probe.delete()
@@ -149,7 +149,7 @@ class Lease:
 
 
 def _myself() -> bytes:
-    """Who holds it, for people: the store has no other use for it."""
+    """Who holds the lease, for people; the store does not use it."""
     return json.dumps({"host": socket.gethostname(), "process": os.getpid()}).encode()
 
 

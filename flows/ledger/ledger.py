@@ -1,21 +1,22 @@
-"""The privacy-budget ledger: who may be ranked how much longer, and what was spent on it.
+"""The privacy-budget ledger: what was spent on a population, and whether one more release fits.
 
-A run of one release goes
+A run of one release makes these calls:
     with ledger.run_lock(release_id):
         ledger.reserve(release_id, spend)   # before any row is read
-        ...                                 # read, aggregate, draw; store what nobody sees yet
-        ledger.mark_drawn(release_id, result)  # from here on it is spent
-        ...                                 # let it be seen: publish
+        ...                                 # read, aggregate, draw; store in the confidential area
+        ledger.mark_drawn(release_id, result)  # from here on the budget is spent
+        ...                                 # publish
         ledger.commit(release_id)
-and `cancel` gives the budget back as long as nothing was drawn. Each step is on stable storage when
-it returns, so a run may die between any two of them: what was drawn is counted, and nothing is
-drawn twice.
+`cancel` gives the budget back as long as no noise was drawn. Each step is on stable storage when
+it returns, so a run may die between any two steps: every draw is counted, and nothing is drawn
+twice.
 
-Time. An entry is never dated before the one above it, so a clock that is set back cannot re-open a
-past period. With a clock set forward a period can be spent before it begins, but only once: it has
-nothing left when it comes. And it is noticed: where budget renews, `reserve` refuses while this
-machine's clock is far behind the ledger. A clock that is more than a year ahead of the last entry
-writes nothing until an operator says that it is right. `rules` has these rules and others.
+Time. No entry gets a date before the entry above it, so a clock that is set back cannot re-open a
+past period. With a clock that is set forward, a run can spend a period before it begins, but only
+once: nothing is left when that period comes. The ledger also notices a wrong clock. If the budget
+renews, `reserve` refuses while this machine's clock is far behind the ledger. If the clock is more
+than a year ahead of the last entry, the ledger writes nothing until an operator says that the clock
+is right. `rules` has these rules and others.
 """
 
 from __future__ import annotations
@@ -66,14 +67,14 @@ from hushrank.flows.ledger.sharing import Sharing, require_own_people, sharing_o
 from hushrank.flows.ledger.texts import drawn_before_text
 from hushrank.privacy.accounting import Spend, composed_epsilon, remaining_epsilon
 
-MAX_TRIES = 200  # of one append; each failure means that somebody else's succeeded
+MAX_TRIES = 200  # tries of one append; each fails only because another one succeeded
 
 _Result = TypeVar("_Result")
 
 
 @dataclass(frozen=True, slots=True)
 class Book:
-    """The ledger at one moment: `now` is never before its last entry."""
+    """The ledger at one moment. `now` is never before its last entry."""
 
     snapshot: Snapshot
     chain: Chain
@@ -83,7 +84,7 @@ class Book:
 
     @property
     def last(self) -> datetime | None:
-        """When the last entry was made; None where there is none."""
+        """When the last entry was made; None if there is none."""
         return self.chain.entries[-1].time if self.chain.entries else None
 
 
@@ -103,14 +104,14 @@ def operator_name() -> str:
 class Ledger:
     """The budget of one population. Populations, processes and machines may share one place.
 
-    Every method raises LedgerError where the ledger is damaged, unreachable, or counts by another
+    Every method raises LedgerError if the ledger is damaged, unreachable, or counts by another
     unit or adjacency; nothing is recorded then.
 
     Args:
         place: a local path, or another backend.
-        terms: what the configuration says; total and renewal may change later, which is recorded.
-        clock: now, with a time zone.
-        operator: who is recorded; None: `operator_name()`.
+        terms: the configured terms; total and renewal may change later, and changes are recorded.
+        clock: returns the present time, with a time zone.
+        operator: the account to record; None: `operator_name()`.
     """
 
     def __init__(
@@ -127,7 +128,7 @@ class Ledger:
         self._operator = operator_name() if operator is None else operator
 
     def run_lock(self, release_id: str) -> AbstractContextManager[None]:
-        """Hold this for the whole run of a release; it ends with the block or with the process.
+        """Hold this lock for the whole run of a release; it ends with the block or the process.
 
         Raises:
             LedgerError: another run of the release is in progress.
@@ -145,22 +146,22 @@ class Ledger:
         noise_lost: bool = False,
         inputs: InputNames | None = None,
     ) -> Reservation:
-        """Set budget aside. A reservation that is there already is returned and costs nothing more.
+        """Set budget aside. A repeated call returns the existing reservation and costs nothing.
 
         Args:
             release_id: key of the release; letters, digits, '.', '_', '-'.
             spend: its cost.
             config_hash: recorded for the audit, and to find the nights of a configuration.
-            night: whose answers are ranked; None: of no night.
+            night: the day whose answers are ranked; None: the release is not for one night.
             noise_lost: pay in full for a further attempt at a release whose noise was drawn before,
-                because no result of it is left. Without this such a release is refused.
-            inputs: what it reads, under names of the ledger's key.
+                because its result is lost. Without this argument such a release is refused.
+            inputs: names of the files that it reads, under the ledger's key.
 
         Raises:
             BudgetRefused: the total would exceed the terms.
             LedgerError: noise was drawn already, the clock is behind the ledger or years ahead of
-                it, the key is another one, or a population whose people may be the same has read
-                one of `inputs`.
+                it, the key is another one, or one of `inputs` was read by a population whose people
+                may be the same.
         """
         require_release_id(release_id)
 
@@ -188,19 +189,19 @@ class Ledger:
         return self._record(decide)
 
     def check(self, spend: Spend, inputs: InputNames | None = None) -> None:
-        """Raise what `reserve` of a new release would raise; record nothing."""
+        """Raise what `reserve` of a new release would raise, but record nothing."""
         book = self.book()
         require_no_lead(self.clock(), book.last, self.backend.place)
         self._require_room(book, spend, inputs)
 
     def mark_drawn(self, release_id: str, result: str | None = None) -> None:
-        """Record that noise was drawn; let nobody see it before this has returned.
+        """Record that noise was drawn; call it before anybody can see the noise.
 
-        Of all calls for one reservation, whoever makes them, a single one returns.
+        However many callers try it for one reservation, only one call returns.
 
         Args:
             release_id: the release.
-            result: SHA-256 of what was drawn, which is noisy; None: the mechanism failed.
+            result: SHA-256 of the noisy result; None: the mechanism failed.
 
         Raises:
             LedgerError: the release is not reserved.
@@ -218,7 +219,7 @@ class Ledger:
     def cancel(self, release_id: str) -> None:
         """Give a reservation back; a repeated call changes nothing.
 
-        Safe while a run still goes on: its `mark_drawn` will be refused.
+        This is safe while a run still goes on, because its `mark_drawn` will be refused.
 
         Raises:
             LedgerError: the release is not reserved, or its noise was drawn.
@@ -226,13 +227,13 @@ class Ledger:
         self._move(release_id, Cancel, done=ReleaseState.CANCELLED)
 
     def record_unsafe(self, release_id: str, why: str) -> None:
-        """Record a release that no budget covers: not counted, but in `history` for good."""
+        """Record a release that no budget covers; it stays in `history` and is not counted."""
         require_release_id(release_id)
         unsafe = Unsafe(release_id=release_id, why=why)
         self._record(lambda book: ([*self.terms_events(book), unsafe], None))
 
     def attempt(self, release_id: str) -> Attempt | None:
-        """The last attempt at a release; None where the ledger does not know it."""
+        """The last attempt at a release; None if the ledger does not know it."""
         return self.book().account.attempt(release_id)
 
     def state(self, release_id: str) -> ReleaseState:
@@ -240,10 +241,10 @@ class Ledger:
         return self.book().account.state(release_id)
 
     def balance(self, inputs: InputNames | None = None) -> Balance:
-        """What the current period has spent and has left.
+        """The cost of the current period and what is left of its budget.
 
         Args:
-            inputs: what is about to be read, besides what was read before.
+            inputs: names of the files that are about to be read, besides those read before.
         """
         book, terms = self.book(), self.terms
         counted = book.account.counted(book.period)
@@ -268,20 +269,20 @@ class Ledger:
         )
 
     def spends(self) -> tuple[Spend, ...]:
-        """What counts in the current period, oldest first."""
+        """Costs that count in the current period, oldest first."""
         book = self.book()
         return tuple(attempt.spend for attempt in book.account.counted(book.period))
 
     def nights(self, config_hash: str) -> dict[date, Attempt]:
-        """By night, the attempt of this configuration that stands for it: see `Account.nights`."""
+        """For each night, the attempt of this configuration that counts: see `Account.nights`."""
         return self.book().account.nights(config_hash)
 
     def undrawn(self, config_hash: str, night: date) -> tuple[str, ...]:
-        """Releases of a night that hold budget and have drawn no noise."""
+        """Releases of a night that hold budget but have not drawn noise."""
         return self.book().account.undrawn(config_hash, night)
 
     def alert(self) -> tuple[float, ...]:
-        """Fractions of the budget that are used and of which nobody was told yet; now they were."""
+        """Record and return the fractions of the budget that are used and not yet reported."""
 
         def decide(book: Book) -> tuple[list[Event], tuple[float, ...]]:
             new = new_alerts(self.terms, book.account, book.period)
@@ -290,7 +291,7 @@ class Ledger:
         return self._record(decide)
 
     def history(self) -> tuple[HistoryRow, ...]:
-        """Everything that was recorded of the population, oldest first."""
+        """All records of the population, oldest first."""
         book = self.book()
         return history_of(book.account, book.period)
 
@@ -299,7 +300,7 @@ class Ledger:
         return self._clock().astimezone(UTC)
 
     def book(self, *, whole: bool = True) -> Book:
-        """All that is recorded now; `whole`: refuse where lines are known to be missing."""
+        """All entries that are recorded now; `whole`: refuse if lines are known to be missing."""
         snapshot = self.backend.read()
         chain = read_chain(snapshot.content, self.backend.place)
         if whole and snapshot.loss is not None:
@@ -312,7 +313,7 @@ class Ledger:
         return Book(snapshot, chain, account, now, period_at(now, self.terms.refresh))
 
     def _record(self, decide: Callable[[Book], tuple[Sequence[Event], _Result]]) -> _Result:
-        """Append what `decide` says; decide again whenever somebody else wrote in between."""
+        """Append the events that `decide` returns; call it again if another process wrote first."""
         for _ in range(MAX_TRIES):
             book = self.book()
             events, result = decide(book)
@@ -324,7 +325,7 @@ class Ledger:
         raise self.too_busy()
 
     def append(self, book: Book, events: Sequence[Event], time: datetime) -> bool:
-        """Add `events` to the ledger, if it is still as in `book`; whether it was."""
+        """Add `events` to the ledger if it still equals `book`; whether they were added."""
         lines = write_lines(
             book.chain,
             events,
@@ -335,7 +336,7 @@ class Ledger:
         return self.backend.append(book.snapshot.token, lines)
 
     def too_busy(self) -> LedgerError:
-        """What is raised where others wrote in between all the time."""
+        """The error for a ledger in which other processes write all the time."""
         return LedgerError(
             f"{self.backend.place}: too many processes write at once. Run again later."
         )
@@ -372,7 +373,7 @@ class Ledger:
         require_fit(spend, book.account, book.period, self.terms, book.now.date())
 
     def terms_events(self, book: Book) -> list[Event]:
-        """What to record before the first release under these terms."""
+        """The events to record before the first release under these terms."""
         terms, known = self.terms, book.account.terms
         if known is None:
             return [

@@ -1,18 +1,19 @@
 """A ledger in a local file.
 
-Why append, and not write anew and rename: the bytes of the past are never written again, so no
-failure can harm them, and a link to the file stays a link.
+Entries are appended; the file is never rewritten and renamed. So the bytes of the past are written
+once, no failure can harm them, and a link to the file stays a link.
 
-Beside `ledger.jsonl` stand
-- `ledger.jsonl.lock`, held during an append; the operating system frees it when its holder dies;
-- `ledger.jsonl.length`, how many bytes the ledger held after the last append. It tells an append
-  that was interrupted (harmless: what it was to record never took effect) from an end that was cut
-  off or an older copy that was put back (refused);
-- `ledger.jsonl.runs/`, one lock for each release, held while it runs.
+These stand beside `ledger.jsonl`:
+- `ledger.jsonl.lock` is held during an append; the operating system frees it when its holder dies;
+- `ledger.jsonl.length` holds how many bytes the ledger had after the last append. It tells an
+  interrupted append, which is harmless because its entries never took effect, from a ledger that
+  was cut off or replaced by an older copy, which is refused;
+- `ledger.jsonl.runs/` has one lock for each release, held while it runs.
 
-Order of an append: lines, fsync, length. A death in between leaves the lines counted and the length
-behind, which is allowed. Before the first lines of all a length of 0 is recorded: so where it is
-missing beside lines, somebody has removed it or put an older copy back without it.
+An append writes the lines, calls fsync, and then records the length. If the process dies in
+between, the lines count and the recorded length is too small, which is allowed. Before the very
+first lines a length of 0 is recorded. So if lines exist without a length, somebody has removed the
+length or restored an older copy without it.
 """
 
 from __future__ import annotations
@@ -44,13 +45,13 @@ from hushrank.transforms.storage.write import is_stale
 
 LOCK_TIMEOUT = 20.0  # seconds; an append holds the lock for milliseconds
 LOCK_POLL = 0.01  # seconds
-BESIDE = (".length.new", f".key.{'[0-9a-f]' * 32}.new")  # what `private_files` is writing
+BESIDE = (".length.new", f".key.{'[0-9a-f]' * 32}.new")  # unfinished files of `private_files`
 
 _Result = TypeVar("_Result")
 
 
 class LedgerFile:
-    """The `LedgerBackend` of a local file, created with owner-only permissions at the first append.
+    """The `LedgerBackend` of a local file. The first append creates it, for its owner alone.
 
     Args:
         path: the file; its folder is created too.
@@ -69,13 +70,13 @@ class LedgerFile:
         return str(self._path)
 
     def read(self) -> Snapshot:
-        """What the file holds now, without the rest of an interrupted append. Takes no lock.
+        """The present content, without the rest of an interrupted append. Takes no lock.
 
         Raises:
-            LedgerError: the file is there and cannot be read.
+            LedgerError: the file exists but cannot be read.
         """
         require_own_folder(self._path)
-        recorded = self._recorded_length()  # first, as an append records it last
+        recorded = self._recorded_length()  # read it first, because an append records it last
         content = _whole_lines(self._content())
         if recorded is None and content:  # was the very first append made in between?
             recorded = self._recorded_length()
@@ -85,15 +86,15 @@ class LedgerFile:
         """Add `lines` and wait until they are on the disk; see `LedgerBackend.append`.
 
         Raises:
-            LedgerError: the file cannot be written or stayed locked; its content is as before.
+            LedgerError: the file cannot be written or stayed locked; its content is unchanged.
         """
         return self._locked(lambda: self._append_locked(token, lines))
 
     def tidy(self) -> None:
-        """Delete files that were to take the place of one beside the ledger, and whose writer died.
+        """Delete unfinished new versions of the files beside the ledger, left by dead writers.
 
         Raises:
-            LedgerError: as `append`.
+            LedgerError: as for `append`.
         """
         found = (self._path.parent.glob(f"{escape(self._path.name)}{each}") for each in BESIDE)
         dead = [path for path in chain.from_iterable(found) if is_stale(path)]
@@ -101,7 +102,7 @@ class LedgerFile:
             self._locked(lambda: _delete(dead))
 
     def accept_loss(self) -> None:
-        """Record the length of what is there now; see `LedgerBackend.accept_loss`."""
+        """Record the length of the present content; see `LedgerBackend.accept_loss`."""
         self._locked(lambda: self._record_length(len(_whole_lines(self._content()))))
 
     @contextmanager
@@ -161,12 +162,12 @@ class LedgerFile:
             ) from error
 
     def _once_locked(self, action: Callable[[], _Result]) -> _Result:
-        """Do `action` if the lock is free. A signal waits until it is free again.
+        """Do `action` if the lock is free. Signals wait until the lock is free again.
 
-        Whoever obeys the signal gives the reservation back, and would wait for this very lock.
+        A handler of the signal gives the reservation back, and it needs this very lock.
 
         Raises:
-            Timeout: another process has it.
+            Timeout: another process holds the lock.
         """
         lock = FileLock(f"{self._path}.lock", mode=0o600)
         with signals_held(), lock.acquire(timeout=0):
@@ -180,7 +181,7 @@ class LedgerFile:
             if _token(content) != token:
                 return False
             if not content and self._recorded_length() is None:
-                self._record_length(0)  # from now on: where it is missing, an older ledger is back
+                self._record_length(0)  # its absence then shows that an older ledger is back
             if len(found) > len(content):
                 os.ftruncate(descriptor, len(content))  # the rest of an interrupted append
             try:
@@ -198,7 +199,7 @@ class LedgerFile:
 
     def _content(self) -> bytes:
         try:
-            if not stat.S_ISREG(self._path.stat().st_mode):  # /dev/null would forget every spend
+            if not stat.S_ISREG(self._path.stat().st_mode):  # e.g. /dev/null, which keeps nothing
                 raise LedgerError(
                     f"{self._path} is not a file. Set ledger.path to a file, such as ledger.jsonl."
                 )
@@ -209,7 +210,7 @@ class LedgerFile:
             raise _unreadable(self._path, error) from error
 
     def _loss(self, content: bytes, recorded: int | None) -> str | None:
-        """How it is known that lines are missing; None: none are."""
+        """How the backend knows that lines are missing; None: none are missing."""
         if recorded is None and content:
             return (
                 f"{self._length_path} is missing, so nobody can tell whether this ledger is the"
@@ -242,7 +243,7 @@ class LedgerFile:
 
 
 def _whole_lines(content: bytes) -> bytes:
-    """`content` without an unfinished last entry. Another unfinished line stays, to be refused."""
+    """`content` without an unfinished last entry. Other unfinished lines stay and are refused."""
     end = content.rfind(b"\n") + 1
     rest = content[end:]
     unfinished = rest.startswith(LINE_START) or LINE_START.startswith(rest)

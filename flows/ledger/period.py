@@ -11,7 +11,7 @@ Refresh = Literal["daily", "weekly", "monthly", "yearly"]
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """The half-open span [start, end); None: without limit on that side."""
+    """The half-open span [start, end); None: no limit on that side."""
 
     start: datetime | None
     end: datetime | None
@@ -21,7 +21,7 @@ ALWAYS = Period(None, None)
 
 
 def period_at(time: datetime, refresh: Refresh | None) -> Period:
-    """The day, week from Monday, month or year that `time` is in; all time without `refresh`.
+    """The day, week from Monday, month or year that contains `time`; all time without `refresh`.
 
     Raises:
         ValueError: `time` carries no time zone.

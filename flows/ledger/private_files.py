@@ -1,8 +1,8 @@
-"""Small files that are for their owner alone, in folders that nobody else can write.
+"""Small files for their owner alone, in folders that nobody else can write.
 
-Whoever may write in the folder of a ledger can put an older ledger back, or plant a link where the
-next run writes. So such a folder is refused, and no file is opened through a link or over what is
-there already.
+Somebody who may write in the folder of a ledger can restore an older ledger, or plant a link where
+the next run writes. So such a folder is refused, and no file is opened through a link or over an
+existing file.
 """
 
 from __future__ import annotations
@@ -20,15 +20,15 @@ from hushrank.transforms.storage.write import OWNER_ONLY_FILE
 OPEN_TO_WRITE = stat.S_IWGRP | stat.S_IWOTH
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 OPEN_TO_READ = stat.S_IRWXG | stat.S_IRWXO
-ROOT = 0  # whoever is root can write everywhere anyway
-NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP)  # of a file system without hard links
+ROOT = 0  # root can write everywhere anyway
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP)  # where hard links do not exist
 
 
 def require_own_folder(path: Path) -> None:
     """Raise LedgerError if others can write in the folder of the ledger at `path`.
 
-    Where `path` is a link, the folder that it leads to is looked at too. A folder that is not there
-    yet is in order: the ledger makes it for its owner alone.
+    If `path` is a link, the folder that it leads to is checked too. A folder that does not exist
+    yet passes: the ledger makes it for its owner alone.
     """
     for folder in {path.parent, path.resolve().parent}:
         try:
@@ -50,21 +50,21 @@ def require_own_folder(path: Path) -> None:
 
 
 def replace_private(path: Path, content: bytes) -> None:
-    """Put `content` at `path`: the old file or the whole new one is there, whenever this ends.
+    """Put `content` at `path`. Whenever this ends, the old file or the whole new file is there.
 
-    One process at a time may do that for a path; what one that was killed has left is swept.
+    Only one process at a time may do this for a path; `LedgerBackend.tidy` removes its leftovers.
 
     Raises:
         OSError: it cannot be written.
     """
     new = _written(path, f"{path}.new", content)
     new.replace(path)
-    with suppress(OSError):  # it is there: to fail now would say that the old file is
+    with suppress(OSError):  # the new file is in place: an error would claim otherwise
         sync_folder(path.parent)
 
 
 def create_private(path: Path, content: bytes) -> bool:
-    """Put `content` at `path` if nothing is there; whether that was so.
+    """Put `content` at `path` if nothing is there; whether nothing was there.
 
     Raises:
         OSError: it cannot be written.
@@ -91,7 +91,7 @@ def read_private(path: Path, most: int) -> bytes:
 
     Raises:
         LedgerError: others can read it too.
-        OSError: it is not there, is a link, or cannot be read.
+        OSError: the file does not exist, is a link, or cannot be read.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
     with os.fdopen(descriptor, "rb") as file:
@@ -104,7 +104,7 @@ def read_private(path: Path, most: int) -> bytes:
 
 
 def write_all(descriptor: int, content: bytes) -> None:
-    """Write all of `content`, however many calls that takes."""
+    """Write all of `content`, in as many calls as that takes."""
     view = memoryview(content)
     while view:
         view = view[os.write(descriptor, view) :]
@@ -120,9 +120,9 @@ def sync_folder(folder: Path) -> None:
 
 
 def _written(path: Path, name: str, content: bytes) -> Path:
-    """A new file of that name, with `content` on disk."""
+    """A new file with that name, with `content` on disk."""
     new = Path(name)
-    new.unlink(missing_ok=True)  # left by a run that was killed, or a link that somebody planted
+    new.unlink(missing_ok=True)  # a killed run left it, or somebody planted a link
     descriptor = os.open(new, NEW_FILE, OWNER_ONLY_FILE)
     try:
         write_all(descriptor, content)

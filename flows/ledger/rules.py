@@ -1,4 +1,4 @@
-"""Which steps the ledger refuses. Pure: what it holds in, nothing or a refusal out."""
+"""Which steps the ledger refuses. Pure: the ledger's content in, nothing or a refusal out."""
 
 from __future__ import annotations
 
@@ -25,14 +25,14 @@ from hushrank.flows.ledger.texts import (
 from hushrank.privacy.accounting import Spend, fits
 
 MAX_CLOCK_LAG = timedelta(hours=1)  # machines that share a ledger may differ by this much
-MAX_CLOCK_LEAD = timedelta(days=400)  # a survey of every year is within it
-WRONG_YEAR = timedelta(days=366)  # a date so far ahead of a clock that is right is wrong
+MAX_CLOCK_LEAD = timedelta(days=400)  # longer than the gap of a yearly survey
+WRONG_YEAR = timedelta(days=366)  # a date so far ahead of a right clock is wrong
 
-_RELEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # it also names a lock file
+_RELEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # the id also names a lock file
 
 
 def require_release_id(release_id: str) -> None:
-    """Raise ValueError unless `release_id` may be the key of a release."""
+    """Raise ValueError unless `release_id` is a valid id of a release."""
     if not _RELEASE_ID.fullmatch(release_id):
         raise ValueError(
             f"release_id must be 1 to 128 letters, digits, '.', '_' or '-', got {release_id!r}"
@@ -40,7 +40,7 @@ def require_release_id(release_id: str) -> None:
 
 
 def require_same_guarantee(account: Account, terms: BudgetTerms, place: str) -> None:
-    """Raise LedgerError if costs of other units, or parts of one, are counted in `account`."""
+    """Raise LedgerError if `account` counts costs of another unit, or of another part of one."""
     opened, where = account.opened, f"{place}: {terms.population}"
     if opened is None:
         return
@@ -50,20 +50,20 @@ def require_same_guarantee(account: Account, terms: BudgetTerms, place: str) -> 
     ):
         if known is not asked:
             raise LedgerError(other_guarantee_text(where, name, known, asked))
-    if opened.protects is None or terms.protects is None:  # from before it was recorded
+    if opened.protects is None or terms.protects is None:  # an older version did not record it
         return
     if opened.protects is not terms.protects:
         raise LedgerError(other_protection_text(where, opened.protects, terms.protects))
 
 
 def require_clock(clock: datetime, last: datetime, terms: BudgetTerms, place: str) -> None:
-    """Raise LedgerError where budget renews and `clock` is far behind the `last` entry, in UTC."""
+    """Raise LedgerError if the budget renews and `clock` is far behind the `last` entry, in UTC."""
     if terms.refresh is not None and last - clock > MAX_CLOCK_LAG:
         raise LedgerError(clock_text(place, last, clock, mendable=last - clock > WRONG_YEAR))
 
 
 def require_no_lead(clock: datetime, last: datetime | None, place: str) -> None:
-    """Raise LedgerError where `clock` is years ahead of the `last` entry, in UTC."""
+    """Raise LedgerError if `clock` is years ahead of the `last` entry, in UTC."""
     if last is not None and clock - last > MAX_CLOCK_LEAD:
         raise LedgerError(ahead_text(place, last, clock))
 
@@ -72,9 +72,9 @@ def require_key(known: str, key: str, place: str) -> None:
     """Raise LedgerError if the names in the ledger are made with another key than `key`.
 
     Args:
-        known: `LedgerKey.check` of the one they are made with; empty where there are none.
-        key: the same of the one that is there.
-        place: of the ledger.
+        known: `LedgerKey.check` of the key that made the names; empty if there are no names.
+        key: `LedgerKey.check` of the present key.
+        place: place of the ledger.
     """
     if known not in ("", key):
         raise LedgerError(other_key_text(place))
@@ -86,7 +86,7 @@ def require_fit(
     """Raise BudgetRefused unless `spend` fits beside what counts in `period`.
 
     Raises:
-        ValueError: `spend` is that of a release without privacy.
+        ValueError: `spend` belongs to a release without privacy.
     """
     if math.isinf(spend.epsilon) or spend.rho == math.inf:
         raise ValueError("a release without privacy has no cost: record it as unsafe")

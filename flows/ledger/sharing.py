@@ -1,8 +1,8 @@
 """Populations of one ledger that read the same input, and so may be the same people. Pure.
 
-A budget holds for people, and a configuration only has a name for them: under six names the same
-file would be released six times. So the ledger knows inputs again (`flows.ledger.input_names`) and
-lets two populations share one only where the operator states that their people are others.
+A budget holds for people, but a configuration only has a name for them: under six names somebody
+could release the same file six times. So the ledger recognises inputs (`flows.ledger.input_names`)
+and lets two populations share an input only if the operator states that their people are others.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ from hushrank.privacy.accounting import Spend
 
 @dataclass(frozen=True, slots=True)
 class Sharing:
-    """Another population that read what this one reads or has read.
+    """Another population that read an input of this population.
 
     Attributes:
-        release_id: its last release that did; `day` is that release's.
-        stated: the operator says, for one of the two, that the people are others.
-        spends: what of it counts in the current period of this population; None where its costs
-            cannot be added to those of this one.
+        release_id: its last release that read the input.
+        stated: the operator states, for one of the two, that the people are others.
+        spends: its costs that count in the current period of this population; None if its costs
+            cannot be added to those of this population.
     """
 
     population: str
@@ -47,14 +47,14 @@ class Sharing:
 def sharing_of(
     entries: Sequence[Entry], terms: BudgetTerms, names: Collection[str], period: Period, place: str
 ) -> tuple[Sharing, ...]:
-    """Those that share an input with the population of `terms`, in the order of the ledger.
+    """The populations that share an input with that of `terms`, in the order of the ledger.
 
     Args:
-        entries: of the whole ledger.
-        terms: of this population.
-        names: of the input that it is about to read.
-        period: of this population, for what counts.
-        place: of the ledger, for messages.
+        entries: all entries of the ledger.
+        terms: terms of this population.
+        names: names of the input that it is about to read.
+        period: current period of this population; it decides which costs count.
+        place: place of the ledger, for messages.
 
     Raises:
         LedgerError: an entry cannot follow the ones before it.
@@ -77,7 +77,7 @@ def sharing_of(
 
 
 def require_own_people(shared: Sequence[Sharing], terms: BudgetTerms, place: str) -> None:
-    """Raise LedgerError where another population read the same and nobody says it is of others."""
+    """Raise LedgerError if another population read the input and may be the same people."""
     for each in shared:
         if each.stated:
             continue

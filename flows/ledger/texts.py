@@ -38,7 +38,7 @@ def wrong_state_text(
 
 
 def drawn_before_text(release_id: str, drawn_at: datetime) -> str:
-    """A release that would be reserved again although its noise exists."""
+    """Refusal to reserve a release again although its noise exists."""
     return (
         f"Release {release_id}: its noise was drawn on {drawn_at:%Y-%m-%d} and is paid for;"
         " publish the stored result. Nothing was spent now."
@@ -46,7 +46,7 @@ def drawn_before_text(release_id: str, drawn_at: datetime) -> str:
 
 
 def other_cost_text(release_id: str, reserved: Spend, needed: Spend) -> str:
-    """A release that would be reserved again at another cost."""
+    """Refusal to reserve a release again at another cost."""
     return (
         f"Release {release_id} is reserved at another cost ({spend_text(reserved)});"
         f" this run needs {spend_text(needed)}. Cancel that reservation first. {NOTHING_SPENT}"
@@ -57,7 +57,7 @@ NOT_ANOTHER_NAME = "Another name is for other people: it begins a new budget."
 
 
 def other_guarantee_text(where: str, name: str, known: str, asked: str) -> str:
-    """A release whose unit or adjacency is not the one that the population counts by.
+    """Refusal of a release whose unit or adjacency is not the one of its population's budget.
 
     Args:
         where: ledger and population.
@@ -81,7 +81,7 @@ HIDES = {
 
 
 def other_protection_text(where: str, known: Protects, asked: Protects) -> str:
-    """A release that hides another part of a unit than the population counts by."""
+    """Refusal of a release that hides another part of a unit than its population's budget."""
     return (
         f"{where} counts its budget for releases that hide {HIDES[known]}; this one hides"
         f" {HIDES[asked]}. Costs of the two cannot be added up. Set section privacy as it was."
@@ -90,7 +90,7 @@ def other_protection_text(where: str, known: Protects, asked: Protects) -> str:
 
 
 def clock_text(place: str, last: datetime, clock: datetime, *, mendable: bool) -> str:
-    """A clock that is far behind the last entry; `mendable`: so far that the entry's is wrong."""
+    """Refusal for a clock far behind the last entry; `mendable`: so far that the entry is wrong."""
     way_out = (
         "hushrank ledger recover sets it right"
         if mendable
@@ -104,7 +104,7 @@ def clock_text(place: str, last: datetime, clock: datetime, *, mendable: bool) -
 
 
 def ahead_text(place: str, last: datetime, clock: datetime) -> str:
-    """A clock that is so far ahead of the last entry that it is probably wrong."""
+    """Refusal for a clock that is so far ahead of the last entry that it is probably wrong."""
     return (
         f"{place}: this machine's clock says {_minute(clock)}, more than a year after the last"
         f" entry ({_minute(last)}). Entries dated by a wrong clock would keep budget from other"
@@ -114,7 +114,7 @@ def ahead_text(place: str, last: datetime, clock: datetime) -> str:
 
 
 def other_key_text(place: str) -> str:
-    """A key that is not the one of the entries."""
+    """Refusal for a key that did not make the names in the entries."""
     return (
         f"{place}.key is not the key that this ledger was written with, so it cannot be told which"
         " inputs were read before. Put back the one that stood beside the ledger. If it is lost,"
@@ -127,7 +127,7 @@ def _minute(time: datetime) -> str:
 
 
 def undrawn_text(release_ids: Sequence[str]) -> str:
-    """What to add to a refusal while reservations hold part of the budget; empty if none do."""
+    """A hint to add to a refusal if reservations hold part of the budget; empty if none do."""
     if not release_ids:
         return ""
     return (

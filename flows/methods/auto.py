@@ -23,9 +23,7 @@ from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.guarantee.mechanism import CountMechanism
-from hushrank.flows.guarantee.score_mechanism import ScoreMechanism
-from hushrank.flows.methods.base import Choice, Method, RankingMethod
+from hushrank.flows.methods.base import Choice, Method, PlannedMethod
 from hushrank.flows.methods.noisy_counts import NoisyCounts
 from hushrank.flows.methods.noisy_pairs import NoisyPairs
 from hushrank.flows.methods.perturbed_mle import MLE
@@ -34,13 +32,7 @@ from hushrank.privacy.units import Unit
 
 NEARLY = 1.1  # times the least variance
 
-# In which designs a method is right, those that tell most first.
-CANDIDATES = (
-    (NoisyPairs(), tuple(Design)),
-    (NoisyCounts(), (Design.BALANCED,)),
-    (WinLoss(), (Design.BALANCED, Design.RANDOM)),
-    (MLE, tuple(Design)),
-)
+CANDIDATES = (NoisyPairs(), NoisyCounts(), WinLoss(), MLE)  # those that tell most first
 BECAUSE = {
     Design.BALANCED: "every pair of items was asked about equally often (input.design: balanced)",
     Design.RANDOM: "chance decided which items met (input.design: random)",
@@ -57,7 +49,7 @@ class Candidate:
         variance: of the privacy noise in an item's pull, in comparisons.
     """
 
-    method: RankingMethod[Any]
+    method: PlannedMethod[Any]
     variance: float
 
 
@@ -79,11 +71,9 @@ class Auto(Method):
             ConfigError: no candidate suits the configuration; its text is that of the last one.
         """
         found, refused = [], None
-        for method, designs in CANDIDATES:
-            if config.comparisons.design not in designs:
-                continue
+        for method in CANDIDATES:
             try:
-                found.append(Candidate(method, noise_in_a_pull(method, config)))
+                found.append(_candidate(method, config))
             except ConfigError as error:
                 refused = error
         if not found:
@@ -93,25 +83,14 @@ class Auto(Method):
         return Choice(best.method, _reason(best, found, config.comparisons.design))
 
 
-def noise_in_a_pull(method: RankingMethod[Any], config: SurveyConfig) -> float:
-    """Variance of the privacy noise in an item's pull, in comparisons.
-
-    Raises:
-        ConfigError: the method does not suit the configuration.
-    """
+def _candidate(method: PlannedMethod[Any], config: SurveyConfig) -> Candidate:
     problems = [f"{key}: {rule}" for key, rule in method.facts.rules(config)]
     if problems:
         raise ConfigError("\n".join(problems))
-    mechanism, n_items = method.calibrate(config), len(config.items.catalogue())
-    if isinstance(mechanism, ScoreMechanism):
-        return float(mechanism.noise.variance)
-    if not isinstance(mechanism, CountMechanism):
+    variance = method.noise_in_a_pull(method.calibrate(config))
+    if variance is None:
         raise TypeError(f"{method.facts.name} is no candidate of auto")
-    variance = mechanism.law.variance / mechanism.row_weight**2
-    if isinstance(method, NoisyPairs):
-        cells = 4 if mechanism.public_graph_statement is not None else 2  # noise of cell: +v, -v
-        return variance * (n_items - 1) * cells / 4
-    return variance / 2 if isinstance(method, WinLoss) else variance
+    return Candidate(method, variance)
 
 
 def _reason(best: Candidate, found: list[Candidate], design: Design) -> str:

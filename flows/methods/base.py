@@ -165,6 +165,13 @@ class PlannedMethod(RankingMethod[M]):
         """Whether it is right for the design that the configuration states."""
         return not any(key == DESIGN for key, _ in self.facts.rules(config))
 
+    def noise_in_a_pull(self, mechanism: M) -> float | None:
+        """Variance of the privacy noise in an item's wins less half its comparisons.
+
+        In comparisons. None: `auto` does not know the method.
+        """
+        return None
+
     def estimand(self, config: SurveyConfig, survey: PlannedSurvey, truth: Floats) -> Floats:
         """What its scores are without noise and chance, shape (n,), by what the method claims.
 

@@ -73,6 +73,10 @@ class NoisyCounts(CountedMethod[CountMechanism]):
             warnings=() if estimate.informative else (nothing,),
         )
 
+    def noise_in_a_pull(self, mechanism: CountMechanism) -> float:
+        """Of a count: a balanced design tells how many comparisons there were."""
+        return mechanism.law.variance / mechanism.row_weight**2
+
     def estimand(self, config: SurveyConfig, survey: PlannedSurvey, truth: Floats) -> Floats:
         """Shares won where every pair is asked about equally often."""
         return survey.true_shares(truth)

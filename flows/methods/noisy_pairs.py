@@ -12,7 +12,7 @@ from hushrank.estimation.common.central_noise import (
 )
 from hushrank.estimation.common.links import link_named
 from hushrank.estimation.common.matrices import PairCounts, outcome_counts_of, pair_counts_of
-from hushrank.estimation.comparisons.noisy_pairs import NoisyPairsFit, fit_noisy_pairs
+from hushrank.estimation.comparisons.noisy_pairs import RankedPairs, rank_noisy_pairs
 from hushrank.estimation.comparisons.planning import predicted_error, weight_under_noise
 from hushrank.estimation.comparisons.public_pairs import fit_public_pairs
 from hushrank.estimation.fit.pair_fit import estimate_from
@@ -90,12 +90,13 @@ class NoisyPairs(CountedMethod[CountMechanism]):
             return _conclude_public(drawn, mechanism, config)
         counts = PairCounts(drawn["wins"], mechanism.row_weight, confidential=False)
         link = link_named(config.model.link)
-        fitted = fit_noisy_pairs(counts, mechanism.law, link)
-        estimate = estimate_from(fitted.fit)
+        ranked = rank_noisy_pairs(counts, mechanism.law, link)
+        estimate = ranked.estimate
         parameters: dict[str, Parameter] = {
             "link": link.name,
-            "pairs": fitted.n_pairs,
-            "pairs_left_out_of_the_fit": fitted.n_left_out,
+            "pairs": ranked.n_pairs,
+            "pairs_met_by_chance": ranked.by_chance,
+            "pairs_left_out_of_the_fit": ranked.n_left_out,
         }
         private = mechanism.params.private
         return Conclusion(
@@ -103,8 +104,15 @@ class NoisyPairs(CountedMethod[CountMechanism]):
             privacy=count_record(PAIR_COUNTS, mechanism, parameters),
             released=ReleasedPairs.of(counts, config.items.catalogue().names),
             scale=SCALE_OF_LINK[link.name],
-            warnings=tuple(_warnings(fitted, estimate.informative, private)),
+            warnings=tuple(_warnings(ranked, estimate.informative, private)),
         )
+
+    def noise_in_a_pull(self, mechanism: CountMechanism) -> float:
+        """Of (wins - losses) / 2 against n - 1 opponents."""
+        # The two cells of a pair have noises of their own; where the graph is public, +v and -v.
+        cells = 4 if _is_public(mechanism) else 2
+        variance = mechanism.law.variance / mechanism.row_weight**2
+        return variance * (mechanism.n_items - 1) * cells / 4
 
     def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
         """Of scores."""
@@ -154,20 +162,20 @@ def _nothing_learned(private: bool) -> str:
     return NOT_INFORMATIVE if private else NO_COMPARISONS
 
 
-def _warnings(fitted: NoisyPairsFit, informative: bool, private: bool) -> Iterator[str]:
+def _warnings(ranked: RankedPairs, informative: bool, private: bool) -> Iterator[str]:
     if not informative:
         yield _nothing_learned(private)
-    if fitted.n_left_out > 0 and informative:
+    if ranked.n_left_out > 0 and informative:
         why = (
             "their noisy totals do not stand clear of the noise, so they say next to nothing"
             if private
             else "nobody compared them"
         )
         yield (
-            f"{fitted.n_left_out:,} of {fitted.n_pairs:,} pairs of items were left out of the fit:"
+            f"{ranked.n_left_out:,} of {ranked.n_pairs:,} pairs of items were left out of the fit:"
             f" {why}. They are in the released matrix all the same."
         )
-    if not fitted.fit.is_minimum:
+    if not ranked.is_minimum:
         yield NOT_CONVEX
 
 

@@ -134,6 +134,10 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism]):
             warnings=said,
         )
 
+    def noise_in_a_pull(self, mechanism: ScoreMechanism) -> float:
+        """Of the linear term of the likelihood."""
+        return float(mechanism.noise.variance)
+
     def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
         """Of scores."""
         variance = self.calibrate(config).noise.variance

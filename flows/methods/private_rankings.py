@@ -13,26 +13,12 @@ import numpy as np
 
 from hushrank.estimation.common.estimate import Estimate, mean_ranks
 from hushrank.estimation.common.links import Floats
-from hushrank.estimation.fit.pair_fit import estimate_from
+from hushrank.estimation.rankings.bradley_terry import bradley_terry_estimate
 from hushrank.estimation.rankings.consensus import Consensus
-from hushrank.estimation.rankings.ranking_counts import (
-    MOST_BY_PLACE,
-    RankingCounts,
-    count_rankings,
-    n_place_pairs,
-)
+from hushrank.estimation.rankings.ranking_counts import RankingCounts, count_rankings
 from hushrank.estimation.rankings.ranking_estimates import (
     borda_estimate,
-    fit_bradley_terry,
     kemeny_estimate,
-)
-from hushrank.estimation.rankings.ranking_evidence import (
-    LARGEST_ENTRY,
-    RankingEvidence,
-    debiased_evidence,
-    largest_entry,
-    plain_evidence,
-    undoing_pays,
 )
 from hushrank.flows.config.comparisons import BadRows
 from hushrank.flows.config.method import MethodFacts
@@ -46,6 +32,7 @@ from hushrank.flows.guarantee.rankings import (
 )
 from hushrank.flows.guarantee.record import Parameter
 from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
+from hushrank.flows.methods.undone_rankings import nets_of, pairs_of, why_not_undone
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedRankings
 from hushrank.pipelines.reduce.rankings_job import ReduceRankings
@@ -54,12 +41,13 @@ from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import Unit
-from hushrank.transforms.common.randomisation import RankingMechanism, law_of_rankings
+from hushrank.transforms.common.randomisation import law_of_rankings
 from hushrank.transforms.rankings.private_rankings import randomize_rankings
 from hushrank.transforms.rankings.rankings import Rankings
 from hushrank.transforms.storage.files import InputFile
 
 MOST_KEMENY_ITEMS = 500  # above that the local search takes minutes
+HARDLY_DRAWN = 0.95
 NOT_INFORMATIVE = (
     "Nothing useful can be learned from this release: too few rankings put items of the catalogue"
     " above each other."
@@ -68,21 +56,19 @@ NOT_INFORMATIVE = (
 
 @dataclass(frozen=True, slots=True)
 class _Ranked:
-    """What a method makes of the evidence."""
+    """What a method makes of the counts.
+
+    Attributes:
+        debiased: the mechanism was undone.
+        reason: why it was not.
+    """
 
     estimate: Estimate
     scale: Scale
+    debiased: bool
+    reason: str
     parameters: dict[str, Parameter]
     warnings: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class _Chosen:
-    """Which evidence is used, and why not the debiased one; empty: it is, or nobody asked."""
-
-    evidence: RankingEvidence
-    debiased: bool
-    reason: str = ""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -93,16 +79,18 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
         facts, plan_order: see `PlannedMethod`.
         truth: what the scores are of an invented survey, from its true scores and the length of
             its lists.
-        rank: what the method makes of the evidence.
+        rank: what the method makes of the counts.
         bias: what counting private rankings as they are does to the result.
+        by_pairs: pairs are undone, not places.
         most_items: largest catalogue; None: as large as any of rankings.
     """
 
     facts: MethodFacts
     plan_order: int | None
     truth: Callable[[PlannedSurvey, Floats, int], Floats]
-    rank: Callable[[RankingEvidence, SurveyConfig], _Ranked]
-    bias: str = "scores and their intervals are too near 0"
+    rank: Callable[[RankingCounts, RankingGuarantee, SurveyConfig], _Ranked]
+    bias: str = "scores are too near 0, and how far the true ones may lie from them is not known"
+    by_pairs: bool = False
     most_items: int | None = None
 
     mechanism = SyntheticMechanism
@@ -116,7 +104,8 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
                 f" {n_items}; set method: borda"
             )
         guarantee = RankingGuarantee.of(config)
-        if config.model.debiased is True and (reason := _impossible(config, guarantee)):
+        reason = why_not_undone(config, guarantee, by_pairs=self.by_pairs)
+        if config.model.debiased is True and reason:
             raise ConfigError(f"model.debiased: cannot be: {reason}; write auto or false")
         ends = (guarantee.low, guarantee.high)
         try:
@@ -166,7 +155,7 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
             epsilons=config.privacy.local_epsilons(),
             mechanism=guarantee.mechanism,
             already_private=guarantee.already_private,
-            by_place=_debiases(config, guarantee),
+            by_place=self._by_place(config, guarantee),
             key=key,
             confidential=folder,
             fail_on_bad_rows=rankings.on_bad_rows is BadRows.FAIL,
@@ -182,10 +171,9 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
     ) -> Conclusion:
         """Rank by the counts."""
         counts = RankingCounts(**drawn)
-        chosen = _choose(counts, mechanism.guarantee, config)
-        ranked = self.rank(chosen.evidence, config)
-        parameters = {"debiased": chosen.debiased, **ranked.parameters}
-        warnings = (*_doubt(chosen, self.bias), *ranked.warnings)
+        ranked = self.rank(counts, mechanism.guarantee, config)
+        parameters = {"debiased": ranked.debiased, **ranked.parameters}
+        warnings = (*self._doubt(ranked), *ranked.warnings)
         if not ranked.estimate.informative:
             warnings = (NOT_INFORMATIVE,)
         return Conclusion(
@@ -214,55 +202,22 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
             private.lengths,
             n_items,
             guarantee.max_length,
-            by_place=_debiases(config, guarantee),
+            by_place=self._by_place(config, guarantee),
         )
         return {**counted.arrays()}
 
+    def _by_place(self, config: SurveyConfig, guarantee: RankingGuarantee) -> bool:
+        """Whether counts are kept by place, so that the mechanism may be undone."""
+        undone = config.model.debiased is not False
+        return undone and not why_not_undone(config, guarantee, by_pairs=self.by_pairs)
 
-def _debiases(config: SurveyConfig, guarantee: RankingGuarantee) -> bool:
-    """Whether counts are kept by place, so that the mechanism may be undone."""
-    return config.model.debiased is not False and not _impossible(config, guarantee)
-
-
-def _impossible(config: SurveyConfig, guarantee: RankingGuarantee) -> str:
-    """Why the mechanism cannot be undone, from public choices alone; empty: it can."""
-    if guarantee.mechanism is RankingMechanism.LAPLACE_RANKS:
-        return "of mechanism laplace-ranks no closed form is known"
-    if config.privacy.epsilon is None:
-        return "rankings have different epsilons"
-    n_items, longest = len(config.items.catalogue()), guarantee.max_length
-    if n_place_pairs(longest) * n_items**2 > MOST_BY_PLACE:
+    def _doubt(self, ranked: _Ranked) -> tuple[str, ...]:
+        if ranked.debiased:
+            return ()
         return (
-            f"for {n_items} items in lists of up to {longest} it takes too many counts (a smaller"
-            " input.max_length would help)"
+            "Private rankings are counted as they are: that draws every pair towards 50 %, so"
+            f" {self.bias}. It was not undone: {ranked.reason}.",
         )
-    return ""
-
-
-def _choose(counts: RankingCounts, guarantee: RankingGuarantee, config: SurveyConfig) -> _Chosen:
-    """Plain or debiased evidence, as the configuration and the released counts decide."""
-    plain, epsilon = plain_evidence(counts), guarantee.high
-    if config.model.debiased is False:
-        return _Chosen(plain, False, "model.debiased is false")
-    if reason := _impossible(config, guarantee):
-        return _Chosen(plain, False, reason)
-    if counts.by_place is None:
-        raise ValueError("counts by place are missing, and the configuration asks for them")
-    if largest_entry(counts, epsilon) > LARGEST_ENTRY:
-        return _Chosen(plain, False, "at this epsilon one ranking would count as thousands")
-    debiased = debiased_evidence(counts, epsilon)
-    if config.model.debiased == "auto" and not undoing_pays(plain, debiased):
-        return _Chosen(plain, False, "it would add more chance than it takes away bias")
-    return _Chosen(debiased, True)
-
-
-def _doubt(chosen: _Chosen, bias: str) -> tuple[str, ...]:
-    if chosen.debiased:
-        return ()
-    return (
-        f"Private rankings are counted as they are: that draws every pair towards 50 %, so {bias}"
-        f". It was not undone: {chosen.reason}.",
-    )
 
 
 def _consensus_places(survey: PlannedSurvey, truth: Floats, length: int) -> Floats:
@@ -278,14 +233,16 @@ def _log_odds(survey: PlannedSurvey, truth: Floats, length: int) -> Floats:
     return truth
 
 
-def _kemeny(evidence: RankingEvidence, config: SurveyConfig) -> _Ranked:
+def _kemeny(counts: RankingCounts, guarantee: RankingGuarantee, config: SurveyConfig) -> _Ranked:
+    evidence, reason = pairs_of(counts, guarantee, config)
     estimate, consensus = kemeny_estimate(evidence)
     parameters: dict[str, Parameter] = {
         "disagreements": consensus.disagreements,
         "fewest_possible_disagreements": consensus.lower_bound,
         "proven_best": consensus.optimal,
     }
-    return _Ranked(estimate, Scale.ABOVE_MIDDLE, parameters, _not_proven(consensus))
+    warnings = _not_proven(consensus)
+    return _Ranked(estimate, Scale.ABOVE_MIDDLE, not reason, reason, parameters, warnings)
 
 
 def _not_proven(consensus: Consensus) -> tuple[str, ...]:
@@ -298,13 +255,31 @@ def _not_proven(consensus: Consensus) -> tuple[str, ...]:
     )
 
 
-def _borda(evidence: RankingEvidence, config: SurveyConfig) -> _Ranked:
-    return _Ranked(borda_estimate(evidence), Scale.ABOVE_MIDDLE, {})
+def _borda(counts: RankingCounts, guarantee: RankingGuarantee, config: SurveyConfig) -> _Ranked:
+    evidence, reason = nets_of(counts, guarantee, config)
+    found = borda_estimate(evidence, drawn=config.model.debiased == "auto")
+    parameters: dict[str, Parameter] = {} if reason else {"drawn_to_zero_by": found.factor}
+    warnings = _drawn(f"multiplied by {found.factor:.2g}") if found.factor < HARDLY_DRAWN else ()
+    return _Ranked(found.estimate, Scale.ABOVE_MIDDLE, not reason, reason, parameters, warnings)
 
 
-def _bradley_terry(evidence: RankingEvidence, config: SurveyConfig) -> _Ranked:
-    fit = fit_bradley_terry(evidence, config.model.ridge)
-    return _Ranked(estimate_from(fit), Scale.LOG_ODDS, {"ridge": fit.ridge})
+def _bradley_terry(
+    counts: RankingCounts, guarantee: RankingGuarantee, config: SurveyConfig
+) -> _Ranked:
+    evidence, reason = nets_of(counts, guarantee, config)
+    found = bradley_terry_estimate(evidence, config.model.ridge)
+    drawn = not reason and found.factor < HARDLY_DRAWN
+    warnings = _drawn(f"fitted with a ridge of {found.ridge:.3g}") if drawn else ()
+    parameters: dict[str, Parameter] = {"ridge": found.ridge}
+    return _Ranked(found.estimate, Scale.LOG_ODDS, not reason, reason, parameters, warnings)
+
+
+def _drawn(how: str) -> tuple[str, ...]:
+    return (
+        "Undoing what the mechanism does to rankings leaves much chance in the scores, so they are"
+        f" drawn towards 0, where their error is smaller: {how}. Their intervals are not drawn, and"
+        " allow for all of it.",
+    )
 
 
 _BORDA = MethodFacts(
@@ -331,6 +306,7 @@ METHODS = (
         truth=_consensus_places,
         rank=_kemeny,
         bias="close items are harder to tell apart",
+        by_pairs=True,
         most_items=MOST_KEMENY_ITEMS,
     ),
     PrivateRankings(facts=_BORDA, plan_order=1, truth=_mean_places, rank=_borda),

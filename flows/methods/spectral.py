@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
@@ -13,6 +14,7 @@ from hushrank.estimation.responses.item_graph import (
     ItemGraph,
     complete_graph,
     connecting_probability,
+    even_graph,
     random_graph,
 )
 from hushrank.estimation.responses.measurements import DifferentialMeasurements, measurements_on
@@ -20,6 +22,7 @@ from hushrank.estimation.responses.private_measurements import (
     calibrate_measurements,
     release_measurements,
 )
+from hushrank.estimation.responses.public_graph import degree_for, noise_ratio
 from hushrank.estimation.responses.spectral_estimate import SpectralEstimate, estimate_difficulties
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.model import GraphKind, SpectralConfig
@@ -43,6 +46,7 @@ from hushrank.privacy.units import Unit
 from hushrank.transforms.storage.files import InputFile
 
 MOST_ITEMS = 5000  # a chain of more is not solved directly
+MOSTLY_KEPT = 0.9  # of the difficulties; below it a reader is told of the ridge
 EDGES = "edges"  # of a sparse graph, beside what was drawn on it
 NO_ANSWERS = (
     "Nothing can be learned from this release: nobody was right on one item and wrong on another."
@@ -54,11 +58,13 @@ class GraphChoice:
     """The public graph: everything that it is drawn from.
 
     Attributes:
-        kind: all pairs, or some.
+        kind: all pairs, or some; never `auto`, but what that came to.
         n_items: size of the catalogue.
         n_edges: pairs of it.
-        edge_probability: of a sparse graph; None where all pairs are compared.
-        seed: of a sparse graph, in hex: the job's identity, so anybody may draw it again.
+        edge_probability: of a sparse graph; else None.
+        seed: of a graph that is drawn, in hex: the job's identity, so anybody may draw it again.
+        degree: of an even graph; else None.
+        reason: why this one, in words, where the job leaves that open.
     """
 
     kind: GraphKind
@@ -66,6 +72,13 @@ class GraphChoice:
     n_edges: int
     edge_probability: float | None
     seed: str
+    degree: int | None = None
+    reason: str = ""
+
+    @property
+    def complete(self) -> bool:
+        """Whether all pairs are compared, and no graph is drawn."""
+        return self.edge_probability is None and self.degree is None
 
     def graph(self) -> ItemGraph:
         """Draw it: the same whenever the same code is asked.
@@ -73,16 +86,14 @@ class GraphChoice:
         Raises:
             ValueError: another code drew another graph when the noise was calibrated.
         """
-        if self.edge_probability is None:
-            return complete_graph(self.n_items)
-        graph = _sparse_graph(self.n_items, self.edge_probability, self.seed)
+        graph = _graph_of(self.n_items, self.edge_probability, self.degree, self.seed)
         if graph.n_edges != self.n_edges:
             raise ValueError(f"the graph has {graph.n_edges} pairs, not {self.n_edges} as stated")
         return graph
 
     def arrays(self) -> Arrays:
         """What is stored of it beside the noise, so that no later code has to draw it again."""
-        return {} if self.edge_probability is None else {EDGES: self.graph().edges}
+        return {} if self.complete else {EDGES: self.graph().edges}
 
     def stored(self, drawn: Arrays) -> ItemGraph:
         """The graph that `arrays` stored; drawn again where an earlier version stored none."""
@@ -110,7 +121,7 @@ class MeasurementMechanism:
 
 
 class Spectral(PlannedMethod[MeasurementMechanism]):
-    """Algorithm 2 of Nguyen and Zhang: see `estimation.responses.spectral_estimate`."""
+    """Counts of Nguyen and Zhang, Algorithm 2: see `estimation.responses.spectral_estimate`."""
 
     facts = MethodFacts(
         name="spectral",
@@ -127,13 +138,18 @@ class Spectral(PlannedMethod[MeasurementMechanism]):
         if problems:
             raise ConfigError("\n".join(problems))
         choice, params = graph_choice(config), config.privacy.params()
-        calibration = calibrate_measurements(params, choice.n_items, choice.n_edges)
+        calibration = calibrate_measurements(
+            params, choice.n_items, choice.n_edges, choice.graph().largest_degree
+        )
         counts = CountMechanism.of(params, calibration, choice.n_items, None)
         return MeasurementMechanism(counts=counts, graph=choice)
 
     def terms(self, mechanism: MeasurementMechanism) -> Terms:
         """Cost and noise."""
-        where = f"on every count of {mechanism.graph.n_edges:,} pairs of items"
+        choice = mechanism.graph
+        where = f"on every count of {choice.n_edges:,} pairs of items"
+        if choice.reason:
+            where += f" (graph: {choice.kind}, because {choice.reason})"
         return Terms.of(mechanism.counts.calibration, where)
 
     def reduction(
@@ -169,7 +185,7 @@ class Spectral(PlannedMethod[MeasurementMechanism]):
             privacy=count_record(words, counts, _parameters(mechanism.graph)),
             released=ReleasedMeasurements.of(measurements, names),
             scale=Scale.DIFFICULTY,
-            warnings=tuple(_warnings(found, counts.calibration, graph, names)),
+            warnings=tuple(_warnings(found, counts.calibration, names)),
         )
 
     def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
@@ -203,41 +219,71 @@ def graph_choice(config: SurveyConfig) -> GraphChoice:
     """The public graph that the job asks for, chosen without a look at the data.
 
     Raises:
-        ConfigError: no graph so sparse connects the items.
+        ConfigError: no graph so sparse connects the items, or there are too few for the degree.
     """
     settings, n_items, seed = _settings(config), len(config.items.catalogue()), config.job_hash()
-    if settings.graph is GraphKind.DENSE:
-        n_edges = n_items * (n_items - 1) // 2
-        return GraphChoice(
-            kind=settings.graph, n_items=n_items, n_edges=n_edges, edge_probability=None, seed=seed
-        )
-    probability = settings.edge_probability or connecting_probability(n_items)
+    kind, reason = settings.graph, ""
+    if kind is GraphKind.AUTO:
+        kind = GraphKind.EVEN if config.takes_even_graph() else GraphKind.DENSE
+        reason = _reason(config, n_items)
+    probability = degree = None
+    if kind is GraphKind.SPARSE:
+        probability = settings.edge_probability or connecting_probability(n_items)
+    if kind is GraphKind.EVEN:
+        degree = settings.degree or degree_for(n_items, config.privacy.max_contributions or 2)
     try:
-        graph = _sparse_graph(n_items, probability, seed)
+        n_edges = _graph_of(n_items, probability, degree, seed).n_edges
     except ValueError as error:
-        raise ConfigError(f"spectral.edge_probability: too small: {error}") from None
+        key = "edge_probability: too small" if degree is None else "degree: too large"
+        raise ConfigError(f"spectral.{key}: {error}") from None
     return GraphChoice(
-        kind=settings.graph,
+        kind=kind,
         n_items=n_items,
-        n_edges=graph.n_edges,
+        n_edges=n_edges,
         edge_probability=probability,
         seed=seed,
+        degree=degree,
+        reason=reason,
     )
 
 
-def _sparse_graph(n_items: int, probability: float, seed: str) -> ItemGraph:
-    return random_graph(n_items, probability, seeded_bits(int(seed, 16)))
+def _reason(config: SurveyConfig, n_items: int) -> str:
+    """What an even graph would do to the noise, in words; nothing where there is no choice."""
+    if config.privacy.unit is not Unit.USER or n_items < 4:
+        return ""
+    degree = degree_for(n_items, config.privacy.max_contributions or 2)
+    ratio = math.sqrt(noise_ratio(config.privacy.params(), n_items, degree))
+    return (
+        f"the noise in a difficulty with all pairs is {ratio:.2g} times that on an even graph of"
+        f" degree {degree}"
+    )
+
+
+def _graph_of(n_items: int, probability: float | None, degree: int | None, seed: str) -> ItemGraph:
+    if degree is not None:
+        return even_graph(n_items, degree, _bits(seed))
+    if probability is not None:
+        return random_graph(n_items, probability, _bits(seed))
+    return complete_graph(n_items)
+
+
+def _bits(seed: str) -> RandomBits:
+    return seeded_bits(int(seed, 16))
 
 
 def _parameters(choice: GraphChoice) -> dict[str, Parameter]:
     parameters: dict[str, Parameter] = {"graph": choice.kind.value, "pairs": choice.n_edges}
     if choice.edge_probability is not None:
         parameters["edge_probability"] = choice.edge_probability
+    if choice.degree is not None:
+        parameters["degree"] = choice.degree
+    if choice.reason:
+        parameters["graph_chosen_because"] = choice.reason
     return parameters
 
 
 def _warnings(
-    found: SpectralEstimate, calibration: Calibration, graph: ItemGraph, names: Sequence[str]
+    found: SpectralEstimate, calibration: Calibration, names: Sequence[str]
 ) -> Iterator[str]:
     noisy = calibration.law.variance > 0
     if not found.estimate.informative:
@@ -259,10 +305,11 @@ def _warnings(
     ):
         if where.any():
             yield said.format(_named(names, where))
-    if found.n_clipped:
+    if found.kept < MOSTLY_KEPT:
         yield (
-            f"{found.n_clipped:,} of {2 * graph.n_edges:,} noisy counts are below zero and were"
-            " raised to zero, which draws the difficulties together; the intervals allow for that."
+            f"Noise is large, so the difficulties are drawn together, to {found.kept:.0%} of what"
+            " the counts alone would say: each is nearer to the truth so. The intervals are not"
+            " drawn together."
         )
 
 

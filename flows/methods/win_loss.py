@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
+from hushrank.estimation.common.central_noise import calibrate_win_loss, release_win_loss
 from hushrank.estimation.common.links import link_named
-from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, pair_counts_of
+from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, WinLossCounts, pair_counts_of
 from hushrank.estimation.comparisons.planning import predicted_error, weight_under_perturbation
-from hushrank.estimation.comparisons.win_loss import (
-    WinLossCounts,
-    calibrate_win_loss,
-    exposures_of,
-    rank_by_win_loss,
-    release_win_loss,
-)
+from hushrank.estimation.comparisons.win_loss import exposures_of, rank_by_win_loss
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
@@ -88,6 +83,10 @@ class WinLoss(CountedMethod[CountMechanism]):
                 warnings_of(estimate, exposures, mechanism.design, private=mechanism.params.private)
             ),
         )
+
+    def noise_in_a_pull(self, mechanism: CountMechanism) -> float:
+        """Of (wins - losses) / 2."""
+        return mechanism.law.variance / (2 * mechanism.row_weight**2)
 
     def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
         """Of scores."""

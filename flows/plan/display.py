@@ -50,8 +50,8 @@ def show_plan(console: Console, plan: SurveyPlan) -> None:
     console.print(Text(_legend(plan), style="dim"), soft_wrap=True)
     console.print(Text(_needed_text(plan)), soft_wrap=True)
     if plan.reason:
-        taken = plan.compared[0][0].method
-        console.print(Text(f"\nMethod auto takes {taken}: {plan.reason}."), soft_wrap=True)
+        named, taken = plan.config.method, plan.compared[0][0].method
+        console.print(Text(f"\nMethod {named} takes {taken}: {plan.reason}."), soft_wrap=True)
     if len(plan.compared) > 1:
         console.print(Text(f"\nMethods at epsilon {plan.base.epsilon:g}:", style="bold"))
         console.print(_methods_table(plan))

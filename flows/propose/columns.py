@@ -1,4 +1,4 @@
-"""Guess which columns of a log of comparisons play which role, from names and a few rows. Pure."""
+"""Guess the role of each column in a log of comparisons, from names and a few rows. Pure."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Sides = tuple[str, str]
 
 @dataclass(frozen=True, slots=True)
 class ResultWords:
-    """Words of a result, none of them taken from a row; empty: the words of hushrank do."""
+    """Words for a result, none of them taken from a row; empty: hushrank's own words are right."""
 
     left: tuple[str, ...] = ()
     right: tuple[str, ...] = ()
@@ -41,14 +41,14 @@ class ResultWords:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ColumnGuess:
-    """Which column seems to play which role; None where that cannot be told.
+    """The likely role of each column; None for a role that no column clearly has.
 
-    `outcome` and `winner` are two ways to write the result: at most one of them is set. With
-    `loser`, there is neither `left` nor `right`.
+    `outcome` and `winner` are two ways to write the result: at most one of them is set. If `loser`
+    is set, `left` and `right` are not.
 
     Attributes:
-        words: what the words of the result stand for; None: nothing has to be said.
-        otherwise: another reading of the result, for the person; None: there is none.
+        words: what the words of the result stand for; None: no words are needed.
+        otherwise: another reading of the result, to show the person; None: there is none.
     """
 
     user: UserGuess | None = None
@@ -62,7 +62,7 @@ class ColumnGuess:
     otherwise: str | None = None
 
     def known(self) -> dict[str, str]:
-        """Column of each role that was found."""
+        """The column of each role that was found."""
         found = {"user": self.user.column} if self.user is not None else {}
         roles = ("left", "right", "outcome", "winner", "loser", "event")
         return found | {
@@ -70,7 +70,7 @@ class ColumnGuess:
         }
 
     def unknown(self) -> list[str]:
-        """Roles that a person must fill."""
+        """Roles that the person must fill in."""
         known = self.known().keys()
         needed = [("user", {"user"}), ("left", {"left", "loser"}), ("right", {"right", "loser"})]
         needed.append(("outcome", {"outcome", "winner"}))
@@ -78,7 +78,7 @@ class ColumnGuess:
 
     @property
     def sides(self) -> Sides | None:
-        """The columns of the two items; None where they are unknown."""
+        """The columns of the two items; None if they are unknown."""
         if self.winner is not None and self.loser is not None:
             return self.winner, self.loser
         return None if self.left is None or self.right is None else (self.left, self.right)
@@ -93,10 +93,10 @@ class _Result:
 
 
 def guess_columns(columns: Sequence[str], rows: Sequence[Row]) -> ColumnGuess:
-    """Guess from names; the rows only decide how a result is written.
+    """Guess from names; rows only decide how a result is written.
 
     Args:
-        columns: names, in the order of the file.
+        columns: names of columns, in the order of the file.
         rows: the first few rows; values as text, numbers or None.
     """
     sides, result = _sides_and_result(columns, rows)
@@ -123,7 +123,7 @@ def guess_columns(columns: Sequence[str], rows: Sequence[Row]) -> ColumnGuess:
 
 
 def items_seen(rows: Sequence[Row], guess: ColumnGuess) -> int | None:
-    """How many items occur in `rows`; None where their columns are unknown."""
+    """How many items occur in `rows`; None if the items' columns are unknown."""
     if guess.sides is None:
         return None
     return len({text_of(row.get(side)) for row in rows for side in guess.sides} - {""})
@@ -132,7 +132,7 @@ def items_seen(rows: Sequence[Row], guess: ColumnGuess) -> int | None:
 def _sides_and_result(
     columns: Sequence[str], rows: Sequence[Row]
 ) -> tuple[Sides | None, _Result | None]:
-    """The likeliest pair of columns; of several that are as likely, the one that has a result."""
+    """The likeliest pair of columns; among equally likely pairs, the pair with a result."""
     likeliest = best_sides(columns)
     found = [(sides, _result(columns, rows, sides)) for sides in likeliest]
     if len(found) > 1:
@@ -141,7 +141,7 @@ def _sides_and_result(
 
 
 def _result(columns: Sequence[str], rows: Sequence[Row], sides: Sides) -> _Result | None:
-    """The first column that is named like a result and holds one, else the only one that does."""
+    """The first column that is named like a result and holds one, else the only column with one."""
     others = [column for column in columns if column not in sides]
     for column in others:
         meaning = meaning_of(column)
@@ -159,9 +159,9 @@ def _result(columns: Sequence[str], rows: Sequence[Row], sides: Sides) -> _Resul
 def _reading(
     rows: Sequence[Row], column: str, sides: Sides, *, like_winner: bool
 ) -> _Result | None:
-    """How the column of the result is to be read; None: it holds none.
+    """How to read the column of the result; None: it holds no result.
 
-    Where the items are themselves called 0 and 1, both ways to read it may fit: the name decides.
+    If the items are themselves called 0 and 1, both readings may fit; then the name decides.
     """
     items, signs = _holds_items(rows, column, sides), _holds_signs(rows, column)
     if items and (like_winner or not signs):
@@ -172,7 +172,7 @@ def _reading(
 
 
 def _reading_of_values(rows: Sequence[Row], column: str, sides: Sides) -> _Result | None:
-    """As `_reading`, of a column whose name says nothing: signs alone could be anything."""
+    """Like `_reading`, for a column whose name says nothing; signs alone could mean anything."""
     if not set(texts_of(rows, column)) - set(TIES):
         return None
     if _holds_items(rows, column, sides):
@@ -183,7 +183,7 @@ def _reading_of_values(rows: Sequence[Row], column: str, sides: Sides) -> _Resul
 
 
 def _by_items(rows: Sequence[Row], column: str, sides: Sides) -> _Result:
-    words = ResultWords(tie=TIES)  # any of them may come further down: five rows show few ties
+    words = ResultWords(tie=TIES)  # all words for a tie, since the first rows may show few
     if set(texts_of(rows, column)) - set(TIES):
         return _Result(winner=column, words=words)
     left, right = map(scalar, sides)
@@ -232,7 +232,7 @@ def _words_of_sides(sides: Sides) -> Iterator[Sides]:
 
 
 def _of_one_side(columns: Sequence[str], rows: Sequence[Row], sides: Sides) -> _Result | None:
-    """A column such as `left_won` that says of one side whether it won, and has no counterpart."""
+    """A column such as `left_won` that says whether one side won, without a counterpart."""
     with_counterpart = {name for pair in pairs_of(columns, SIDES) for name in pair}
     sides_words = [_side_words(side) for side in sides]
     for column in columns:
@@ -252,7 +252,7 @@ def _side_words(column: str) -> set[str]:
 
 
 def _about(won_and_lost: Sides, columns: Sequence[str]) -> list[str]:
-    """Further columns about the winner or the loser."""
+    """More columns about the winner or the loser."""
     sides = {words_of(column)[0] for column in won_and_lost}
     return [column for column in columns if sides & set(words_of(column))]
 

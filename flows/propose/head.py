@@ -28,9 +28,9 @@ from hushrank.transforms.storage.files import (
 
 HEAD_ROWS = 5
 
-_DELIMITERS = ((",", ","), (";", ";"), ("\t", "tab"))  # and what `input.delimiter` calls them
+_DELIMITERS = ((",", ","), (";", ";"), ("\t", "tab"))  # with their names in `input.delimiter`
 _PARTITION = re.compile(r"(?P<name>[A-Za-z0-9._-]+)=\d{4}-\d\d-\d\d")
-# What people have and hushrank does not read, and what turns it into what it reads.
+# Formats that people have but hushrank does not read, and how to convert them.
 _ADVICE = {
     ".gz": "is compressed with gzip, which is not read; unpack it first: gunzip --keep {path}",
     ".zip": "is a zip archive, which is not read; unpack it first",
@@ -48,16 +48,16 @@ _ADVICE = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Head:
-    """What of a source was read.
+    """What was read of a source.
 
     Attributes:
         columns: names, in the order of the file.
-        rows: at most `HEAD_ROWS`; values as text, numbers, lists or None.
-        file: which file they are from; None: the source itself.
-        files: how many files the source is.
+        rows: at most `HEAD_ROWS` rows; values as text, numbers, lists or None.
+        file: the file that they come from; None: the source itself.
+        files: how many files the source has.
         partition: name of a folder level such as date in `date=2026-11-20`; None: there is none.
-        delimiter: what stands between columns of a CSV file, as `input.delimiter` says it.
-        format: what `input.format` must say, because the ending does not; None: nothing.
+        delimiter: the character between columns of a CSV file, as `input.delimiter` calls it.
+        format: the value that `input.format` needs because the ending does not tell; None: none.
     """
 
     columns: list[str]
@@ -108,17 +108,17 @@ def read_head(source: Path) -> Head:
 
 
 def _with_delimiter(file: InputFile) -> tuple[InputFile, str]:
-    """The file as it is to be read, and its delimiter as the configuration says it."""
+    """The file with its delimiter set, and the delimiter as the configuration calls it."""
     if file.format is not FileFormat.CSV:
         return file, ","
     read = [(replace(file, delimiter=mark), name) for mark, name in _DELIMITERS]
-    return max(read, key=lambda each: _number_of_columns(each[0]))  # of several the first: a comma
+    return max(read, key=lambda each: _number_of_columns(each[0]))  # if equal, the first: a comma
 
 
 def _number_of_columns(file: InputFile) -> int:
     try:
         return len(column_names_of(file))
-    except InputError:  # the header is wrong, or has quotes that only another mark explains
+    except InputError:  # the header is wrong, or its quotes need another delimiter
         return 0
 
 
@@ -154,7 +154,7 @@ def _first_rows(file: InputFile) -> list[Row]:
         RecursionError,
         ValueError,
         csv.Error,
-    ):  # their texts may quote a row
+    ):  # texts of these errors may quote a row
         raise ConfigError(f"{file.path}: damaged, not readable as {file.format}") from None
 
 

@@ -1,4 +1,4 @@
-"""What names of columns mean: words of a name, and the names of sides, results and items. Pure."""
+"""The meaning of column names: words of a name, and names of sides, results and items. Pure."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 Row = Mapping[str, object]
 NameWords = tuple[str, ...]
 
-# What stands left and what stands right, in names of columns and in words of a result.
+# Words for the left and the right side, in names of columns and in words of a result.
 SIDES = (
     ("left", "right"),
     ("a", "b"),
@@ -33,7 +33,7 @@ TIES = (
     *("tie", "tied", "draw", "drawn", "equal", "same", "both", "neither", "none", "no preference"),
     *("both_good", "both_bad", "bothgood", "bothbad", "tie (bothgood)", "tie (bothbad)"),
 )
-# A pair of columns about items is named after one of these, or after its sides alone.
+# The names of a pair of item columns hold one of these words, or only the words of the sides.
 _ITEMS = frozenset(
     {
         *("item", "model", "option", "player", "system", "candidate", "video", "entity"),
@@ -43,7 +43,7 @@ _ITEMS = frozenset(
         *("brand", "variety", "design", "concept", "statement"),
     }
 )
-# What columns hold that belong to a pair of items and do not name them.
+# Words of columns that belong to a pair of items but do not name the items.
 _ABOUT_ITEMS = frozenset(
     {
         *("conversation", "chat", "response", "answer", "text", "output", "completion"),
@@ -61,38 +61,38 @@ RESULT = re.compile("outcome|result|label|y")
 
 
 def words_of(column: str) -> NameWords:
-    """`Item_A`, `itemA`, `item a` and `item-a` are the words item and a; `item1` item and 1."""
+    """Split a name: `Item_A`, `itemA`, `item a`, `item-a` give item and a; `item1` item and 1."""
     spaced = re.sub(r"(?<=[a-z])(?=[A-Z])", " ", column)
     return tuple(re.findall(r"[^\W\d_]+|\d+", spaced.lower()))
 
 
 def meaning_of(column: str) -> str:
-    """The only word of a name, apart from `id`; empty where there are more."""
+    """The only word of a name, apart from `id`; empty if there are more words."""
     words = [word for word in words_of(column) if word != "id"]
     return words[0] if len(words) == 1 else ""
 
 
 def only_with_meaning(columns: Sequence[str], meaning: re.Pattern[str]) -> str | None:
-    """The column whose name, apart from `id`, is a word of that meaning; None: none, or several."""
+    """The only column whose name, apart from `id`, is a word of that meaning; None otherwise."""
     found = [column for column in columns if meaning.fullmatch(meaning_of(column))]
     return found[0] if len(found) == 1 else None
 
 
 def sides_of(columns: Sequence[str]) -> tuple[str, str] | None:
-    """The two columns of the items; None where names leave several readings, or none."""
+    """The two columns of the items; None if names allow no reading, or several."""
     best = best_sides(columns)
     return best[0] if len(best) == 1 else None
 
 
 def best_sides(columns: Sequence[str]) -> list[tuple[str, str]]:
-    """The pairs of columns whose names differ in one word of `SIDES`; the likeliest, all equal."""
+    """The likeliest pairs of columns whose names differ in one word of `SIDES`."""
     pairs = [pair for pair in pairs_of(columns, SIDES) if not _has_third(pair[0], columns)]
     ranks = [_unlikeliness(left) for left, _ in pairs]
     return [pair for pair, rank in zip(pairs, ranks, strict=True) if rank == min(ranks)]
 
 
 def winner_and_loser(columns: Sequence[str]) -> tuple[str, str] | None:
-    """The columns of the item that won and of the one that lost; of several by name, then by id."""
+    """The columns of winner and loser; among several, names come before ids."""
     found = [
         (rank, pair)
         for pair in pairs_of(columns, WON_AND_LOST)
@@ -104,7 +104,7 @@ def winner_and_loser(columns: Sequence[str]) -> tuple[str, str] | None:
 def pairs_of(
     columns: Sequence[str], opposites: Collection[tuple[str, str]]
 ) -> Iterator[tuple[str, str]]:
-    """All pairs of columns whose names differ in one word: in `opposites`, in that order."""
+    """All pairs of columns whose names differ in one word of `opposites`, in their order."""
     named: dict[NameWords, list[str]] = {}
     for column in columns:
         named.setdefault(words_of(column), []).append(column)
@@ -124,7 +124,7 @@ def _with_word_changed(
 
 
 def _has_third(left: str, columns: Sequence[str]) -> bool:
-    """Whether a third column goes on with the row: item1, item2, item3 are no pair."""
+    """Whether a third column continues the series: item1, item2, item3 are no pair."""
     others = {words_of(column) for column in columns}
     return any(third in others for third in _with_word_changed(words_of(left), [*_THIRD.items()]))
 
@@ -137,7 +137,7 @@ def _unlikeliness(left: str) -> tuple[int, int, int]:
 
 
 def _place_of(winner: str) -> int | None:
-    """How likely a column names the item that won, 0 first; None: it is something about it."""
+    """How surely a column names the winner, 0 most surely; None: it says something about it."""
     rest = set(words_of(winner)) - {word for pair in WON_AND_LOST for word in pair}
     if not rest <= _ITEMS | {"id"}:
         return None

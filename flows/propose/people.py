@@ -1,7 +1,7 @@
 """Guess which column says whose row it is, and how sure that is. Pure.
 
-The guarantee protects whoever this column tells apart, so every guess that does not rest on a word
-for a person comes with its doubt, which the person reads.
+The guarantee protects the people whom this column tells apart. So every guess without a word for a
+person comes with its doubt, and the person reads the doubt.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _GROUP = re.compile(
     "(?:session|sess|ip|ipaddress|device|cookie|visitor|visit|browser|fingerprint|household"
     "|tourney|tournament|league|conversation|thread|sid)s?(?:id|hash)?"
 )
-# Words of a name that say how somebody is told apart, and not who.
+# Words of a name that say how a person is identified, but not who.
 _IDENTITIES = frozenset(
     {
         *("id", "ids", "no", "nr", "num", "number", "nummer", "hash", "hashed", "anon"),
@@ -38,7 +38,7 @@ _IDENTITIES = frozenset(
     }
 )
 _NUMBERED = frozenset({("id",), ("ids",), ("uuid",), ("guid",), ("key",), ("response", "id")})
-# What a column is about that is left over and says nothing of whose row it is.
+# Topics of a remaining column that cannot say whose row it is.
 _OF_ROWS = frozenset(
     {
         *("index", "row", "date", "time", "timestamp", "tstamp", "datetime", "created", "at"),
@@ -52,10 +52,10 @@ _OF_ROWS = frozenset(
 class Sureness(StrEnum):
     """What a guess rests on."""
 
-    NAMED = "named"  # a word for a person
-    GROUP = "group"  # a word for a session, an address, a tournament
-    NUMBERED = "numbered"  # `id`: of a person, or of a row
-    LEFT_OVER = "left over"  # no other column is left
+    NAMED = "named"  # the name has a word for a person
+    GROUP = "group"  # the name has a word for a session, an address, a tournament
+    NUMBERED = "numbered"  # the name is `id`, of a person or of a row
+    LEFT_OVER = "left over"  # no other column remains
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,12 +67,12 @@ class UserGuess:
 
     @classmethod
     def certain(cls, column: str) -> UserGuess:
-        """Of a format that says it."""
+        """The guess for a format that states the column."""
         return cls(column, Sureness.NAMED)
 
     @property
     def doubt(self) -> str | None:
-        """What a person must know before they trust it; None: nothing."""
+        """What the person must know before they trust the guess; None: nothing."""
         name = self.column
         return {
             Sureness.NAMED: None,
@@ -99,14 +99,14 @@ def guess_user(
     row_a_person: bool = False,
     may_be_last: bool = True,
 ) -> UserGuess | None:
-    """The column of the person; None: none that is clear, or several.
+    """The column of the person; None if no column is clear, or several are possible.
 
     Args:
         columns: names, in the order of the file.
-        rows: the first few.
-        taken: columns that play another role.
-        may_be_last: whether a column is taken because no other is left.
-        row_a_person: whether each row seems to be another person's, so that `id` is a person's.
+        rows: the first few rows.
+        taken: columns that have another role.
+        may_be_last: whether to take a column because no other remains.
+        row_a_person: whether each row seems to be a different person's; then `id` is the person's.
     """
     free = [column for column in columns if column not in taken and words_of(column)]
     for pattern, sureness in ((_PERSON, Sureness.NAMED), (_GROUP, Sureness.GROUP)):
@@ -123,18 +123,18 @@ def guess_user(
 
 
 def repeats(rows: Sequence[Row], column: str) -> bool:
-    """Whether a value stands in several of the rows."""
+    """Whether a value occurs in several of the rows."""
     values = [text for row in rows if (text := text_of(row.get(column)))]
     return len(set(values)) < len(values)
 
 
 def _whose(column: str) -> str:
-    """The words of a name without those that only say how somebody is told apart, as one."""
+    """The words of a name joined, without words that only say how a person is identified."""
     return "".join(word for word in words_of(column) if word not in _IDENTITIES)
 
 
 def _is_identity_of(column: str, others: Sequence[str]) -> bool:
-    """Whether it is the `id` among names of the same: tourney_id among tourney_id, tourney_name."""
+    """Whether it is the `id` among columns of one thing: tourney_id beside tourney_name."""
     first = words_of(column)[:1]
     return "id" in words_of(column) and all(words_of(other)[:1] == first for other in others)
 

@@ -1,7 +1,8 @@
 """`hushrank init`: propose a configuration from a file's column names and its first rows.
 
-No value of a row enters the proposal. The catalogue in particular must come from the person: a list
-of the items that occur would depend on who answered what. The columns of a sheet do not.
+No value of a row enters the proposal. In particular the catalogue must come from the person: a list
+of the items that occur would depend on who answered what. The columns of a sheet do not depend on
+answers.
 """
 
 from __future__ import annotations
@@ -51,13 +52,13 @@ class Kind(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfigProposal:
-    """A YAML file to complete.
+    """A YAML file for the person to complete.
 
     Attributes:
-        text: the file.
+        text: content of the file.
         summary: what was read and what it looks like, for the person.
-        choices: what its lines marked CHOOSE ask for.
-        plannable: whether `hushrank plan` can say what an epsilon is worth.
+        choices: what the lines marked CHOOSE ask for.
+        plannable: whether `hushrank plan` can say what accuracy an epsilon gives.
     """
 
     text: str
@@ -69,12 +70,12 @@ class ConfigProposal:
 def propose_config(source: Path, target: Path, kind: Kind | None = None) -> ConfigProposal:
     """Propose a configuration for the log `source`, to be written to `target`.
 
-    Reads the header and at most `HEAD_ROWS` rows, of a folder those of its first file.
+    This reads the header and at most `HEAD_ROWS` rows; for a folder, those of its first file.
 
     Args:
         source: a local Parquet, CSV, JSON Lines or PrefLib file, or a folder of such files.
-        target: where the YAML file will be: relative paths in it start there.
-        kind: what its rows are; None: what they look like.
+        target: where the YAML file will be; relative paths in it start there.
+        kind: the kind of its rows; None: guess it.
 
     Raises:
         ConfigError: `source` cannot be read.
@@ -95,7 +96,7 @@ def propose_config(source: Path, target: Path, kind: Kind | None = None) -> Conf
 
 
 def _guess(head: Head, kind: Kind | None) -> Guess | None:
-    """The likeliest reading, among those of `kind`; None: nothing tells what the rows are."""
+    """The likeliest reading, limited to `kind`; None: nothing tells what the rows are."""
     columns, rows = head.columns, head.rows
     if kind is Kind.COMPARISONS:
         return guess_columns(columns, rows)
@@ -123,7 +124,7 @@ def _lines_of(columns: list[str], guess: Guess) -> KindLines:
 
 
 def _preflib_proposal(source: Path, target: Path, head: Head) -> ConfigProposal:
-    """A file whose header names the items; strict kinds have no ties to decide about."""
+    """The proposal for a file whose header names the items; strict kinds of file have no ties."""
     file = Path(head.file or source)
     ties = "random" if file.suffix.lower().startswith(".t") else "refuse"
     user = UserGuess.certain("user")
@@ -139,7 +140,7 @@ def _preflib_proposal(source: Path, target: Path, head: Head) -> ConfigProposal:
 
 
 def write_proposal(proposal: ConfigProposal, target: Path) -> str:
-    """Write the proposed file, never over another one; return what to tell the person.
+    """Write the proposed file, never over another one; return the text for the person.
 
     Raises:
         ConfigError: `target` exists, or cannot be written.
@@ -165,7 +166,7 @@ def write_proposal(proposal: ConfigProposal, target: Path) -> str:
 
 
 def _summary(source: Path, head: Head, guess: Guess, *, unclear: bool) -> Iterator[str]:
-    """What was read, what it looks like, what is in doubt and what is missing, a line each."""
+    """What was read, what it looks like, what is in doubt and what is missing, one line each."""
     many = f", the first of {head.files} files," if head.files > 1 else ""
     where = "" if head.file is None else f" of {head.file}{many}"
     n_rows = len(head.rows)
@@ -209,7 +210,7 @@ def _described(guess: Guess) -> str:
 
 
 def _doubts(guess: Guess) -> Iterator[str]:
-    """What may be otherwise, and changes what a release means or whom it protects."""
+    """Doubts about what a release means or whom it protects."""
     if guess.user is not None and guess.user.doubt is not None:
         yield f"Check user={guess.user.column}: {guess.user.doubt}."
     if isinstance(guess, ColumnGuess) and guess.otherwise is not None:
@@ -249,7 +250,7 @@ def _items_seen(head: Head, guess: Guess) -> int | None:
 def _file_lines(
     source: Path, target: Path, own: KindLines, head: Head, *, unclear: bool
 ) -> Iterator[str]:
-    """The whole file: what every job has, around what is `own` to a kind of input."""
+    """The whole file: the lines of every job, around `own`, the lines of its kind of input."""
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", source.resolve().stem).strip("._-")[:100] or "survey"
     yield f"# Proposed by hushrank init from the header and the first {HEAD_ROWS} rows of a file."
     yield "# The lines marked CHOOSE need a value from you. Paths start at the folder of this file."
@@ -306,7 +307,7 @@ def kind_named(text: str | None) -> Kind | None:
     """The kind that a person names.
 
     Raises:
-        ConfigError: there is none of that name.
+        ConfigError: no kind has that name.
     """
     if text is None:
         return None

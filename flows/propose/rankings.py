@@ -1,4 +1,4 @@
-"""Guess whether a log holds rankings, and which columns play which role. Pure."""
+"""Guess whether a log holds rankings, and the role of each column. Pure."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ _CONTEST = re.compile("contest|election|round|race|poll|ballot|survey|session|ye
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankingGuess:
-    """Which column seems to play which role.
+    """The likely role of each column.
 
     Attributes:
-        layout: `long`, with `item` and `rank`, or `list`, with `ranking`.
+        layout: `long` with `item` and `rank`, or `list` with `ranking`.
     """
 
     layout: str
@@ -34,7 +34,7 @@ class RankingGuess:
     contest: str | None = None
 
     def known(self) -> dict[str, str]:
-        """Column of each role that was found."""
+        """The column of each role that was found."""
         found = {"user": self.user.column} if self.user is not None else {}
         roles = ("item", "rank", "ranking", "contest")
         return found | {
@@ -42,7 +42,7 @@ class RankingGuess:
         }
 
     def unknown(self) -> list[str]:
-        """Roles that a person must fill."""
+        """Roles that the person must fill in."""
         needed = ("user", "item", "rank") if self.layout == "long" else ("ranking",)
         return [role for role in needed if role not in self.known()]
 
@@ -56,7 +56,7 @@ class RankingGuess:
 
 
 def guess_rankings(columns: Sequence[str], rows: Sequence[Row]) -> RankingGuess | None:
-    """A log of rankings by the names and values of its columns; None: it seems to be another.
+    """Read names and values of columns as a log of rankings; None: it seems to be something else.
 
     Args:
         columns: names, in the order of the file.

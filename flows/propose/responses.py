@@ -1,4 +1,4 @@
-"""Guess whether a log holds test answers, a sheet or an answer a row, and its columns. Pure."""
+"""Guess whether a log holds test answers, one sheet or one answer a row, and its columns. Pure."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ _RIGHT_AND_WRONG = (
     ("richtig", "falsch"),
     ("ja", "nein"),
 )
-# Columns with two values that describe people and are no test items.
+# Columns with two values that describe people and are not test items.
 _ABOUT_PEOPLE = re.compile(
     "gender|sex|female|male|age|treatment|treated|control|group|consent|native|esl|finished|valid"
 )
-LEAST_ITEMS = 3  # of a sheet; two columns of 0 and 1 may be anything
+LEAST_ITEMS = 3  # least items of a sheet; two columns of 0 and 1 may be anything
 _EMPTY = {text.lower() for text in NOT_ANSWERED_TEXTS}
 
 RightAndWrong = tuple[str, str]
@@ -49,14 +49,14 @@ RightAndWrong = tuple[str, str]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ResponseGuess:
-    """Which column seems to play which role.
+    """The likely role of each column.
 
     Attributes:
-        layout: `wide`, with `items`, or `long`, with `item` and `correct`.
+        layout: `wide` with `items`, or `long` with `item` and `correct`.
         items: columns of a sheet, in the order of the file.
-        left_out: further columns of a sheet that hold two values and seem to be no items.
-        words: for right and for wrong; None: 1 and 0, or true and false.
-        numbered: whether the items of a sheet are numbered alike, such as E1 to E28.
+        left_out: more columns of a sheet that hold two values but do not seem to be items.
+        words: the words for right and for wrong; None: 1 and 0, or true and false.
+        numbered: whether the items of a sheet form one series, such as E1 to E28.
     """
 
     layout: str
@@ -69,7 +69,7 @@ class ResponseGuess:
     numbered: bool = False
 
     def known(self) -> dict[str, str]:
-        """Column of each role that was found."""
+        """The column of each role that was found."""
         found = {"user": self.user.column} if self.user is not None else {}
         roles = ("item", "correct")
         return found | {
@@ -77,7 +77,7 @@ class ResponseGuess:
         }
 
     def unknown(self) -> list[str]:
-        """Roles that a person must fill."""
+        """Roles that the person must fill in."""
         needed = ("user",) if self.layout == "wide" else ("user", "item", "correct")
         return [role for role in needed if role not in self.known()]
 
@@ -85,12 +85,12 @@ class ResponseGuess:
 def guess_sheet(
     columns: Sequence[str], rows: Sequence[Row], least: int = LEAST_ITEMS
 ) -> ResponseGuess | None:
-    """A table with a row a person and a column an item; None: it seems to be none.
+    """A table with one row for each person and one column for each item; None: it seems not.
 
     Args:
         columns: names, in the order of the file.
         rows: the first few rows.
-        least: items that it has.
+        least: how many items it must have.
     """
     named = guess_user(columns, rows, row_a_person=True)
     others = [column for column in columns if named is None or column != named.column]
@@ -118,12 +118,12 @@ def guess_sheet(
 def guess_long(
     columns: Sequence[str], rows: Sequence[Row], *, partial: bool = False
 ) -> ResponseGuess | None:
-    """A log with one answer a row; None: it seems to be another.
+    """A log with one answer a row; None: it seems to be something else.
 
     Args:
         columns: names, in the order of the file.
         rows: the first few rows.
-        partial: whether roles may stay open.
+        partial: whether roles may stay unknown.
     """
     if sides_of(columns) is not None and not partial:
         return None
@@ -132,7 +132,7 @@ def guess_long(
     if not partial and (item is None or correct is None):
         return None
     taken = [name for name in (item, correct) if name]
-    # One item on many people, or `id` and two other columns: then `id` is the person's.
+    # With one item for many people, or `id` and two other columns, `id` is the person's.
     row_a_person = item is not None and len(texts_of(rows, item)) > len(set(texts_of(rows, item)))
     user = guess_user(columns, rows, taken, row_a_person=row_a_person)
     return ResponseGuess(layout="long", user=user, item=item, correct=correct, words=words)
@@ -164,7 +164,7 @@ def _plain(column: str) -> list[str]:
 def _with_marks(
     columns: Collection[str], rows: Sequence[Row], words: RightAndWrong | None
 ) -> list[str]:
-    """The columns whose values are all right, wrong or empty, and not all empty."""
+    """Columns whose values are all right, wrong or empty, but not all empty."""
     marks = set(ANSWER_TEXTS if words is None else words)
     return [
         column
@@ -174,7 +174,7 @@ def _with_marks(
 
 
 def _family(marked: Sequence[str], columns: Sequence[str], rows: Sequence[Row]) -> list[str]:
-    """The columns that are numbered alike, such as E1 to E28, those without a mark included."""
+    """The columns of one series, such as E1 to E28, including those without a mark."""
     unmarked = [column for column in columns if not set(texts_of(rows, column)) - _EMPTY]
     families: dict[tuple[str, ...], list[str]] = {}
     for column in columns:

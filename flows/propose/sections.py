@@ -1,6 +1,6 @@
-"""Lines of a proposed file that belong to one kind of input. Pure.
+"""Lines of a proposed file that depend on the kind of input. Pure.
 
-Nothing of a row is written, only names of columns and words that this room knows.
+No value of a row is written, only names of columns and words that this room knows.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from hushrank.flows.propose.rankings import RankingGuess
 from hushrank.flows.propose.responses import ResponseGuess
 from hushrank.flows.propose.texts import choose, line, scalar
 
-# The method that is proposed for each kind of input.
+# The proposed method for each kind of input.
 DEFAULT_METHODS = {"comparisons": "auto", "responses": "spectral", "rankings": "borda"}
 
 DESIGN = (
@@ -56,16 +56,16 @@ _MOST_ANSWERS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class KindLines:
-    """What of a proposed file is own to a kind of input.
+    """The parts of a proposed file that depend on the kind of input.
 
     Attributes:
-        kind: of the input.
-        input: further lines of the section `input`.
+        kind: the kind of input.
+        input: more lines of the section `input`.
         items: lines that say what can be ranked.
-        privacy: lines of that section.
+        privacy: lines of the section `privacy`.
         further: sections that only this kind has.
         budget: total epsilon of the ledger.
-        choices: what its lines marked CHOOSE ask for.
+        choices: what the lines marked CHOOSE ask for.
     """
 
     kind: str
@@ -83,7 +83,7 @@ class KindLines:
 
 
 def comparisons_lines(columns: list[str], guess: ColumnGuess) -> KindLines:
-    """For a log of comparisons; roles that are unknown are asked for."""
+    """Lines for a log of comparisons; the person fills in unknown roles."""
     return KindLines(
         kind="comparisons",
         input=(
@@ -124,7 +124,7 @@ def comparisons_lines(columns: list[str], guess: ColumnGuess) -> KindLines:
 
 
 def responses_lines(columns: list[str], guess: ResponseGuess) -> KindLines:
-    """For a log of test answers; the items of a sheet are its columns, which no answer changes."""
+    """Lines for a log of test answers; a sheet's items are its columns, which no answer changes."""
     wide = guess.layout == "wide"
     bound = (
         line(
@@ -168,13 +168,13 @@ def responses_lines(columns: list[str], guess: ResponseGuess) -> KindLines:
 def rankings_lines(
     columns: list[str], guess: RankingGuess, ties: str = "refuse", items_file: str | None = None
 ) -> KindLines:
-    """For a log of rankings.
+    """Lines for a log of rankings.
 
     Args:
-        columns: of the file.
-        guess: which of them is what.
+        columns: columns of the file.
+        guess: their roles.
         ties: what becomes of ties in layout `long`.
-        items_file: the file whose header names the items; None: the person has to say them.
+        items_file: the file whose header names the items; None: the person must name them.
     """
     meaning = "refuse: set aside; random: a secret coin puts tied items in order"
     bound = line("  max_contributions", "1", "the most rankings of one person that count")
@@ -220,14 +220,14 @@ def _role_lines(
     *,
     worded: str | None = None,
 ) -> Iterator[str]:
-    """A line for each role that is known or asked for, in the order of `roles`.
+    """One line for each role that is known or missing, in the order of `roles`.
 
     Args:
         roles: what each role means.
-        known, unknown: column of each role that was found; roles to ask for.
-        columns: among which the person chooses.
+        known, unknown: the column of each role that was found; missing roles.
+        columns: the columns that the person chooses from.
         user: how sure the person's column is.
-        advice: for roles that are asked for, after what they mean.
+        advice: more text for missing roles, after their meaning.
         worded: the role whose words are explained below it.
     """
     meanings = {} if worded is None else {worded: "the result, in the words below"}
@@ -243,7 +243,7 @@ def _role_lines(
 
 
 def _in_comment(text: str) -> str:
-    """A comment ends with its line, which a column's name may not."""
+    """The text on one line: a comment ends with its line, but a column's name may hold a break."""
     return " ".join(text.split())
 
 

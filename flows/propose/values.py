@@ -1,4 +1,4 @@
-"""What values of a few rows look like. Pure; no value enters a proposal."""
+"""What the values of a few rows look like. Pure; no value enters a proposal."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from hushrank.flows.propose.names import Row
 
 
 def text_of(value: object) -> str:
-    """A value as a CSV file has it; empty for a null."""
+    """A value as in a CSV file; empty for a null."""
     return "" if value is None else str(value).strip()
 
 
 def texts_of(rows: Sequence[Row], column: str) -> list[str]:
-    """The values of a column that are not empty, in small letters."""
+    """The non-empty values of a column, in small letters."""
     return [text.lower() for row in rows if (text := text_of(row.get(column)))]
 
 

@@ -1,8 +1,8 @@
-"""Published releases that are kept: one folder each, never changed, with the digests of its files.
+"""The archive of published releases: one folder each, never changed, with digests of its files.
 
-An output folder holds the files of the release that is shown, and beneath `releases/` a folder for
-every release of the job, called by its day and its identity. `SHA256SUMS` in such a folder is what
-`sha256sum --check` reads.
+An output folder holds the files of the latest release. Below it, `releases/` has one folder for
+every release of the job, named by its day and its id. `SHA256SUMS` in such a folder has the format
+of `sha256sum --check`.
 """
 
 from __future__ import annotations
@@ -20,23 +20,23 @@ from hushrank.flows.release.release import Release, load_release
 from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, Place
 
 RELEASE, RANKING, REPORT = "release.json", "ranking.csv", "report.html"
-FILES = (REPORT, RANKING, RELEASE)  # the last one says which release the others are of
+FILES = (REPORT, RANKING, RELEASE)  # the last file says which release all belong to
 SUMS = "SHA256SUMS"
 RELEASES = "releases"
-PARTIAL = ".partial"  # ending of what a run that was killed may leave behind
+PARTIAL = ".partial"  # ending of folders that a killed run may leave
 READ_ONLY = 0o444
 NAME = re.compile(r"\d{4}-\d\d-\d\d-.+")
 
 
 def folder_name(release: Release) -> str:
-    """Such as `2026-11-20-7c1f93a2b4d5e6f7`: sorted by name, releases are sorted by day."""
+    """A name such as `2026-11-20-7c1f93a2b4d5e6f7`; sorting by name sorts by day."""
     return f"{release.day}-{release.release_id}"
 
 
 def archived(output: Place) -> list[Place]:
-    """Folders of all releases that `output` keeps, the earliest day first."""
+    """Folders of all releases in `output`, the earliest day first."""
     folder = output / RELEASES
-    if isinstance(folder, CloudPath):  # what has no digests yet is not whole
+    if isinstance(folder, CloudPath):  # a release without digests is not whole yet
         objects = (found.path for found in folder.objects())
         found = (path.parent for path in objects if path.name == SUMS)
         return sorted((path for path in found if NAME.fullmatch(path.name)), key=str)
@@ -47,7 +47,7 @@ def archived(output: Place) -> list[Place]:
 
 
 def find_archived(output: Place, release_id: str) -> Place | None:
-    """The folder of one release in `output`; None where it was not published there."""
+    """The folder of one release in `output`; None if it was not published there."""
     return next((path for path in archived(output) if path.name[11:] == release_id), None)
 
 
@@ -55,14 +55,14 @@ def load_archived(folder: Place) -> Release:
     """The release in a folder of the archive.
 
     Raises:
-        ArchiveError: a file of it is not as it was published.
+        ArchiveError: one of its files is not as it was published.
     """
     check_intact(folder)
     return load_release(folder / RELEASE)
 
 
 def check_intact(folder: Place) -> None:
-    """Compare every file of a release with the digests from when it was published.
+    """Compare every file of a release with the digests made at publication.
 
     Raises:
         ArchiveError: a file was changed, is missing or cannot be read; the text names it.
@@ -81,10 +81,10 @@ def check_intact(folder: Place) -> None:
 
 
 def release_before(release: Release, output: Place) -> Release | None:
-    """The release that `output` keeps from just before `release`; None for the first one.
+    """The release in `output` just before `release`; None for the first one.
 
-    Releases that protect nobody are compared with their like only. One that cannot be read or was
-    changed is passed over: that of a report is no place to stop at it.
+    Releases that protect nobody are only compared with each other. A release that cannot be read or
+    was changed is skipped, because a report is no place to stop at it.
     """
     for folder in reversed(archived(output)):
         if folder.name[:10] > str(release.day) or folder.name == folder_name(release):
@@ -99,11 +99,11 @@ def release_before(release: Release, output: Place) -> Release | None:
 def keep(folder: Place, contents: dict[str, bytes]) -> None:
     """Make `folder` with these files and their digests: whole and on disk, or not at all.
 
-    In Cloud Storage its objects are created, none is ever replaced, and the digests come last:
-    without them it is not whole, and another run completes it.
+    In Cloud Storage objects are only created, never replaced, and the digests come last. Without
+    digests the release is not whole, and another run completes it.
 
     Raises:
-        OSError: it cannot be written; then nothing is left behind.
+        OSError: the files cannot be written; then nothing is left behind.
     """
     if isinstance(folder, CloudPath):
         kept = {name: _created(folder / name, content) for name, content in contents.items()}
@@ -112,7 +112,7 @@ def keep(folder: Place, contents: dict[str, bytes]) -> None:
     partial = folder.with_name(f".{folder.name}{PARTIAL}")
     sums = _digests(contents)
     try:
-        shutil.rmtree(partial, ignore_errors=True)  # left by a run that was killed
+        shutil.rmtree(partial, ignore_errors=True)  # left by a killed run
         partial.mkdir(parents=True)
         for name, content in {**contents, SUMS: sums}.items():
             write_file(partial / name, content)
@@ -125,7 +125,7 @@ def keep(folder: Place, contents: dict[str, bytes]) -> None:
 
 
 def _created(path: CloudPath, content: bytes) -> bytes:
-    """Create an object; what a run that was killed has left there stays, and is returned."""
+    """Create an object; if a killed run left one there, it stays and is returned."""
     try:
         path.create(content)
     except ObjectChanged:
@@ -139,7 +139,7 @@ def _digests(contents: dict[str, bytes]) -> bytes:
 
 
 def write_file(path: Path, content: bytes) -> None:
-    """Write a new file, on disk when this returns."""
+    """Write a new file; it is on disk when this returns."""
     with path.open("xb") as file:
         file.write(content)
         file.flush()
@@ -147,7 +147,7 @@ def write_file(path: Path, content: bytes) -> None:
 
 
 def flush(folder: Path) -> None:
-    """Flush the names in `folder` to disk, where its file system can do that."""
+    """Flush the names in `folder` to disk, if its file system can do that."""
     descriptor = os.open(folder, os.O_RDONLY)
     with suppress(OSError):  # some network file systems refuse it for folders
         os.fsync(descriptor)
@@ -155,7 +155,7 @@ def flush(folder: Path) -> None:
 
 
 def damages(output: Place) -> Iterator[str]:
-    """What of the archive is not as it was published: a sentence for each release concerned."""
+    """Find releases of the archive that are not as published; one sentence for each."""
     for folder in archived(output):
         try:
             check_intact(folder)
@@ -168,7 +168,7 @@ def damages(output: Place) -> Iterator[str]:
 
 
 def _recorded(folder: Place) -> dict[str, str]:
-    """Digest by file name, as recorded at publication."""
+    """The digest of each file, as recorded at publication."""
     path = folder / SUMS
     try:
         lines = path.read_text(encoding="ascii").splitlines()

@@ -1,4 +1,4 @@
-"""The stretch of a scale that drawings show, which fits the intervals, and its round marks."""
+"""The part of a scale that drawings show, chosen to fit the intervals, and its round marks."""
 
 from __future__ import annotations
 
@@ -10,18 +10,18 @@ from hushrank.flows.release.scale import Scale, Scored
 
 STEPS = (1, 2, 2.5, 5, 10)  # between ticks, times powers of ten
 MOST_STEPS = 6
-FAR = 6.0  # typical half widths beyond the scores, from which on the end of an interval is cut off
-MARGIN = 0.03  # of the stretch, between the last dot or end and the edge
+FAR = 6.0  # an interval is cut off this many typical half widths beyond the scores
+MARGIN = 0.03  # part of the stretch between the last dot or end and the edge
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True)
 class Axis:
-    """A stretch of the scale.
+    """A part of the scale.
 
     Attributes:
         low, high: its ends.
-        ticks: where it is marked, and what is written there; ascending.
+        ticks: its marks and their texts, ascending.
     """
 
     low: float
@@ -29,15 +29,15 @@ class Axis:
     ticks: tuple[tuple[float, str], ...]
 
     def percent(self, value: float) -> float:
-        """Where `value` lies on it, 0 to 100; beyond an end is at that end."""
+        """Place of `value` on the axis, 0 to 100; a value beyond an end is put at that end."""
         return min(max(100 * (value - self.low) / (self.high - self.low), 0.0), 100.0)
 
 
 def axis_of(scale: Scale, lines: Iterable[Scored]) -> Axis:
-    """What holds every score, and every end of an interval but those far beyond all others.
+    """An axis that holds every score, and every interval end but those far beyond all others.
 
-    One item that was hardly compared has an interval many times as wide as any other; an axis that
-    held it would press all other dots into one.
+    An item that was hardly compared has an interval many times as wide as any other. An axis that
+    held it would press all other dots into one place.
     """
     low, high = _stretch(list(lines))
     if scale is Scale.WIN_SHARE:
@@ -64,7 +64,7 @@ def _stretch(lines: Sequence[Scored]) -> tuple[float, float]:
 
 
 def _step(width: float) -> float:
-    """The smallest round step of which `MOST_STEPS` are as wide."""
+    """The smallest round step for which `MOST_STEPS` steps cover the width."""
     least = width / MOST_STEPS
     power = 10.0 ** math.floor(math.log10(least))
     return float(next(step * power for step in STEPS if step * power >= least * (1 - ROUNDING)))
@@ -72,7 +72,7 @@ def _step(width: float) -> float:
 
 def _tick_text(scale: Scale, value: float, step: float) -> str:
     decimals = max(0, -math.floor(math.log10(step) + ROUNDING))
-    decimals += round(step, decimals + 1) != round(step, decimals)  # a step of 2.5
+    decimals += round(step, decimals + 1) != round(step, decimals)  # for a step of 2.5
     text = f"{value:.{decimals}f}"
     if not text.strip("-0."):
         return "0"

@@ -9,7 +9,7 @@ from hushrank.flows.release.scale import WORDS
 
 
 def exact_text(release: Release, line: RankedItem) -> str:
-    """Item, score and interval with as many digits as `ranking.csv` has, in the release's unit."""
+    """Item, score and interval with the digits of `ranking.csv`, in the release's unit."""
     name = line.item if line.label is None else f"{line.label} ({line.item})"
     if not release.informative:
         return f"{name}: nothing is known"

@@ -1,4 +1,4 @@
-"""The releases of a population: which there are, and all their rankings as one table."""
+"""The releases of a population, and all their rankings as one table."""
 
 from __future__ import annotations
 
@@ -60,10 +60,10 @@ SCHEMA = pa.schema(
 
 
 def outputs_of(sources: Iterable[str], load_config: Callable[[Path], SurveyConfig]) -> list[Place]:
-    """Output folders: of YAML files, which `load_config` reads, or named themselves.
+    """Output folders: those of YAML files, which `load_config` reads, and those named directly.
 
     Raises:
-        ConfigError: a YAML file breaks a rule, or a folder is not there.
+        ConfigError: a YAML file breaks a rule, or a folder does not exist.
     """
     outputs: list[Place] = []
     for source in sources:
@@ -79,11 +79,11 @@ def outputs_of(sources: Iterable[str], load_config: Callable[[Path], SurveyConfi
 
 
 def read_history(outputs: Sequence[Place]) -> list[Release]:
-    """All releases that the folders keep, the earliest first, each once.
+    """All releases in the folders, the earliest first, each once.
 
     Raises:
-        ConfigError: there is none, or they are of several populations.
-        ArchiveError: one was changed after it was published.
+        ConfigError: there is no release, or they belong to several populations.
+        ArchiveError: a release was changed after it was published.
     """
     releases = {
         release.release_id: release
@@ -104,10 +104,10 @@ def read_history(outputs: Sequence[Place]) -> list[Release]:
 
 
 def apart(releases: Sequence[Release]) -> tuple[list[Release], list[Release]]:
-    """Those to show together, and unsafe ones to leave out of them.
+    """Split releases into those to show and the unsafe ones to leave out.
 
-    Releases that protect people are never mixed with such as protect nobody; where there are only
-    the latter, these are shown.
+    Releases that protect people are never mixed with releases that protect nobody. If all are
+    unsafe, all are shown.
     """
     safe = [release for release in releases if release.safe]
     unsafe = [release for release in releases if not release.safe]
@@ -115,10 +115,10 @@ def apart(releases: Sequence[Release]) -> tuple[list[Release], list[Release]]:
 
 
 def one_release(releases: Sequence[Release], release_id: str) -> Release:
-    """The one whose identity begins with `release_id`.
+    """The release whose id begins with `release_id`.
 
     Raises:
-        ConfigError: none does, or several do.
+        ConfigError: no release has such an id, or several have.
     """
     found = [release for release in releases if release.release_id.startswith(release_id)]
     if len(found) != 1:
@@ -131,7 +131,7 @@ def one_release(releases: Sequence[Release], release_id: str) -> Release:
 
 
 def problems_of(outputs: Sequence[Place]) -> list[str]:
-    """What is not as it was published, in the archives and on top of them."""
+    """Everything that is not as published, in the archives and in the copies above them."""
     problems = [problem for output in outputs for problem in damages(output)]
     for output in outputs:
         if not (output / RELEASE).exists():
@@ -154,7 +154,7 @@ def problems_of(outputs: Sequence[Place]) -> list[str]:
 
 
 def ranking_table(releases: Sequence[Release]) -> pa.Table:
-    """A row for each item of each release, in the columns of `SCHEMA`."""
+    """One row for each item of each release, in the columns of `SCHEMA`."""
     return pa.Table.from_pylist(
         [row for release in releases for row in _rows(release)], schema=SCHEMA
     )
@@ -195,7 +195,7 @@ def _parquet(table: pa.Table) -> bytes:
 
 
 def _json(table: pa.Table) -> bytes:
-    """A list of objects; infinite numbers are the text "inf" or "-inf", as in `release.json`."""
+    """A list of objects, one for each row; infinite numbers are the text "inf" or "-inf"."""
     rows = [
         {
             name: finite_or_text(value) if isinstance(value, float) else value
@@ -217,7 +217,7 @@ def export_bytes(table: pa.Table, target: Path) -> bytes:
     """The table in the format that the ending of `target` names.
 
     Raises:
-        ConfigError: it names none.
+        ConfigError: the ending names no format.
     """
     writer = WRITERS.get(target.suffix)
     if writer is None:

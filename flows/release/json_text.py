@@ -1,4 +1,4 @@
-"""Strict JSON as people read it: a line for each key, and for each row of a table of numbers."""
+"""Strict JSON in a readable layout: one line for each key and each row of a table of numbers."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ ENCODER = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",",
 
 
 def json_text(value: Any, margin: str = "") -> str:
-    """Strict JSON of dicts, lists and scalars; keys in the order in which they are.
+    """Write dicts, lists and scalars as strict JSON; keys keep their order.
 
     Raises:
-        ValueError: a number is infinite or not a number: JSON has no such.
+        ValueError: a number is infinite or not a number; JSON has no such numbers.
     """
     inner = margin + INDENT
     if isinstance(value, dict) and value:
@@ -26,4 +26,4 @@ def json_text(value: Any, margin: str = "") -> str:
 
 
 def _scalar(value: Any) -> str:
-    return ENCODER.encode(value)  # `json.dumps` would make an encoder for every line
+    return ENCODER.encode(value)  # `json.dumps` would make a new encoder for every line

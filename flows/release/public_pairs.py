@@ -1,4 +1,4 @@
-"""The record of noisy outcomes on a public graph: see `statistics`, whose union it belongs to."""
+"""The record of noisy outcomes on a public graph; it belongs to the union in `statistics`."""
 
 from __future__ import annotations
 
@@ -10,27 +10,31 @@ import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from hushrank.estimation.common.matrices import OutcomeCounts, PairCounts, WinCounts
-from hushrank.estimation.comparisons.win_loss import WinLossCounts
+from hushrank.estimation.common.matrices import (
+    OutcomeCounts,
+    PairCounts,
+    WinCounts,
+    WinLossCounts,
+)
 from hushrank.estimation.responses.measurements import DifferentialMeasurements
 from hushrank.flows.guarantee.record import Record
 
-MOST_PAIRS = 2_000_000  # that are published: 30 MB of JSON
+MOST_PAIRS = 2_000_000  # most pairs that are published: 30 MB of JSON
 
 Rows = tuple[tuple[int, ...], ...]
 
 
 class ReleasedOutcomes(Record):
-    """Of each pair that was compared, how often, and with noise, how often one item won.
+    """For each compared pair: how often it was compared, and how often one item won, with noise.
 
     Attributes:
-        row_weight: what one win adds: 1, or 2 where ties were split into two halves.
-        items: in catalogue order; rows are in this order.
+        row_weight: what one win adds: 1, or 2 if ties were split into two halves.
+        items: items in catalogue order; rows are in this order.
         pairs: row i holds the items j > i that were compared with i.
-        compared: of each of these pairs, comparisons, times `row_weight`; exact, since public.
-        wins: of each of these pairs, how often i beat j, noise included.
+        compared: comparisons of each pair times `row_weight`; exact, because they are public.
+        wins: for each of these pairs, how often i beat j, noise included.
 
-    The last three are null for more than `MOST_PAIRS` pairs.
+    The last three are null if there are more than `MOST_PAIRS` pairs.
     """
 
     kind: Literal["outcome-counts"] = "outcome-counts"
@@ -45,7 +49,7 @@ class ReleasedOutcomes(Record):
         """The record of noisy `counts`.
 
         Raises:
-            ValueError: they are confidential, or of another number of items.
+            ValueError: the counts are confidential, or have another number of items.
         """
         require_noisy(counts, items)
         places = counts.totals
@@ -54,7 +58,7 @@ class ReleasedOutcomes(Record):
         pairs, compared, wins = (
             rows_of(each, places.indptr) if published else None for each in columns
         )
-        return cls.model_construct(  # checked above: millions of entries are not checked again
+        return cls.model_construct(  # checked above; checking millions of entries again is slow
             row_weight=counts.row_weight,
             items=tuple(items),
             pairs=pairs,
@@ -63,7 +67,7 @@ class ReleasedOutcomes(Record):
         )
 
     def among(self, items: Sequence[str]) -> NDArray[np.float64]:
-        """Noisy wins of some items over each other, in comparisons; nan where they did not meet.
+        """Noisy wins of some items over each other, in comparisons; nan for uncompared pairs.
 
         Raises:
             ValueError: the pairs are not published.
@@ -83,7 +87,7 @@ class ReleasedOutcomes(Record):
         return found
 
     def wins_by_item(self) -> dict[str, int | float] | None:
-        """Comparisons won by each item, noise included; None where pairs are not published."""
+        """Comparisons won by each item, noise included; None if pairs are not published."""
         if self.pairs is None or self.compared is None or self.wins is None:
             return None
         lengths = [len(row) for row in self.pairs]
@@ -103,7 +107,7 @@ def require_noisy(
     counts: WinCounts | WinLossCounts | PairCounts | OutcomeCounts | DifferentialMeasurements,
     items: Sequence[str],
 ) -> None:
-    """Raise ValueError unless `counts` may be released, under these names of their items."""
+    """Raise ValueError unless `counts` may be released with these names of items."""
     if counts.confidential:
         raise ValueError("counts are confidential: only noisy counts can be released")
     if len(items) != counts.n_items:
@@ -111,6 +115,6 @@ def require_noisy(
 
 
 def rows_of(values: NDArray[np.integer], ends: NDArray[np.integer]) -> Rows:
-    """The values of each row of a CSR matrix whose rows end there (`indptr`)."""
+    """The values of each row of a CSR matrix; `ends` are the ends of its rows (`indptr`)."""
     listed, cuts = values.tolist(), ends.tolist()
     return tuple(tuple(listed[start:end]) for start, end in pairwise(cuts))

@@ -1,8 +1,8 @@
 """What is published: `release.json`, its schema and how it is made.
 
-A release holds nothing that is not computed from what the mechanism drew and the public
-configuration. JSON has no infinity, so `epsilon` and `rho` of a release without privacy, and the
-ends of an interval that is open, are the text "inf" or "-inf".
+A release is computed only from what the mechanism drew and from the public configuration. JSON has
+no infinity, so the text "inf" or "-inf" stands for `epsilon` and `rho` of a release without
+privacy, and for open ends of an interval.
 """
 
 from __future__ import annotations
@@ -57,22 +57,22 @@ NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. N
 
 
 class RankedItem(Record):
-    """One line of the ranking; see `Estimate` for what the numbers mean.
+    """One line of the ranking; `Estimate` defines the numbers.
 
-    Releases of earlier versions have none of the last seven: what was sure of all items at once was
-    not said.
+    Releases of earlier versions lack the last seven fields, because those versions said nothing
+    about all items at once.
 
     Attributes:
-        item: as in the rows.
-        label: what people read instead, where the catalogue has such.
+        item: the item as in the rows.
+        label: what people read instead, if the catalogue has a label.
         low, high, rank_low, rank_high: 95 % intervals of this item alone.
-        group: no two items of one group can be told apart, by what is sure of all items at once.
+        group: no two items of one group can be told apart, by the intervals of all items at once.
         low_all, high_all, rank_low_all, rank_high_all: intervals that hold for all items at once
             with 95 %.
-        surely_above: lines of the ranking, counted from 1, whose items this one is surely better
-            than, all such statements together with 95 %: `3..7 9`; empty: none.
-        p_best: chance of being the best.
-        p_top: chance of being among the best k, k being `top` of the release.
+        surely_above: lines of the ranking, counted from 1, whose items this item is surely better
+            than; all such statements hold together with 95 %: `3..7 9`; empty: none.
+        p_best: chance to be the best.
+        p_top: chance to be among the best k; k is `top` of the release.
     """
 
     item: str
@@ -94,14 +94,14 @@ class RankedItem(Record):
 
     @property
     def at_once(self) -> RankedItem:
-        """The line with the interval of its score that holds for all items at once, if any."""
+        """The line with the interval that holds for all items at once, if there is one."""
         if self.low_all is None or self.high_all is None:
             return self
         return self.model_copy(update={"low": self.low_all, "high": self.high_all})
 
     @property
     def sure_ranks(self) -> tuple[int, int]:
-        """The ranks that hold for all items at once; of an older release, for this one alone."""
+        """The ranks that hold for all items at once; in an older release, for this item alone."""
         if self.rank_low_all is None or self.rank_high_all is None:
             return self.rank_low, self.rank_high
         return self.rank_low_all, self.rank_high_all
@@ -122,14 +122,14 @@ class Release(Record):
     """One published ranking. `build_release` makes it; its JSON is `release.json`.
 
     Attributes:
-        job: identity of the job's configuration; another job may not overwrite this release.
-        safe: False where a seed was injected or no noise was added; never to be published.
-        informative: False where the noise leaves nothing to be learned.
+        job: id of the job's configuration; another job may not overwrite this release.
+        safe: False if a seed was injected or no noise was added; never to be published.
+        informative: False if nothing can be learned through the noise.
         scale: what the scores of the ranking are.
-        unit: what 1 in them is. Earlier versions did not say, and their shares were parts of 1,
-            less one half: `load_release` turns them into percent.
-        ranking: best first.
-        top_k: the best items, best first, where the job asked for them.
+        unit: unit of the scores. Earlier versions stored no unit, and their shares were parts of 1,
+            less one half; `load_release` turns them into percent.
+        ranking: lines, best first.
+        top_k: the best items, best first, if the job asked for them.
         top: k of `p_top` in the ranking.
     """
 
@@ -152,7 +152,7 @@ class Release(Record):
     released: Released
 
     def to_json(self) -> str:
-        """Strict JSON with keys in a fixed order; keys of which there is nothing to say go."""
+        """Strict JSON with keys in a fixed order; keys without content are left out."""
         absent: dict[str, Any] = {
             name: True for name in ("top_k", "night", "unit", "top") if getattr(self, name) is None
         }
@@ -174,11 +174,11 @@ class Release(Record):
 
     @property
     def proven_safe(self) -> bool:
-        """Whether it is safe, and says from which random bits; or is of before that was said."""
+        """Whether it is safe and names its random bits, or is from a version without such names."""
         return self.safe and (self.privacy.bits is not None or self.privacy.reconstructed)
 
     def says(self, name: str) -> bool:
-        """Whether lines of the ranking have a value of the optional field of this name."""
+        """Whether lines of the ranking have a value in the optional field of this name."""
         return any(getattr(line, name) is not None for line in self.ranking)
 
     @property
@@ -187,17 +187,17 @@ class Release(Record):
         return self.says("label")
 
     def shown(self) -> dict[str, str]:
-        """What people read, of each item."""
+        """What people read for each item."""
         return {line.item: line.shown for line in self.ranking}
 
     @property
     def day(self) -> date:
-        """The day that the release is of: its night, or else that of its making, UTC."""
+        """The day of the release: its night, or else the day on which it was made, UTC."""
         return self.night or self.created.astimezone(UTC).date()
 
     @property
     def moment(self) -> tuple[date, datetime]:
-        """Where the release stands among others of its job: the day, then when it was made."""
+        """Position among releases of its job: the day, then the time at which it was made."""
         return self.day, self.created
 
     def places(self) -> list[str]:
@@ -213,19 +213,19 @@ class Release(Record):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Provenance:
-    """Where a release comes from.
+    """The origin of a release.
 
     Attributes:
         release_id: unique to this release.
-        created: with a time zone.
-        night: whose rows are ranked; None where the configuration selects no nights.
-        name: of the job and its population.
-        job: identity of the job's configuration.
-        method: as in the configuration.
-        code_version: of the hushrank that drew the noise; a later one may have published it.
-        charged: the ledger counts it; not where a seed was injected or there is no noise.
-        bits: which random bits were really used; None where that was not recorded, and then the
-            law of the noise was not stored either.
+        created: when it was made, with a time zone.
+        night: the day whose rows are ranked; None if the configuration selects no nights.
+        name: name of the job and its population.
+        job: id of the job's configuration.
+        method: the method as in the configuration.
+        code_version: version of the hushrank that drew the noise; a later one may have published.
+        charged: whether the ledger counts it; False if a seed was injected or there is no noise.
+        bits: which random bits were really used; None if an older version did not record them; then
+            the law of the noise was not stored either.
     """
 
     release_id: str
@@ -240,12 +240,12 @@ class Provenance:
 
     @property
     def safe(self) -> bool:
-        """Whether nobody can predict or replay what was drawn."""
+        """Whether nobody can predict or repeat the draw."""
         return self.charged and (self.bits is None or self.bits.safe)
 
 
 def load_release(path: Place) -> Release:
-    """The release in the file at `path`, its numbers in today's unit.
+    """Read the release in the file at `path`, with its numbers in today's unit.
 
     Raises:
         ConfigError: the file is missing, unreadable or no release.
@@ -259,7 +259,7 @@ def load_release(path: Place) -> Release:
 
 
 def with_unit(release: Release) -> Release:
-    """A release of a version that named no unit, its numbers as they are published today."""
+    """A release of a version without units, with its numbers as they are published today."""
     if release.unit is not None:
         return release
     lines = (line.moved(partial(published, release.scale)) for line in release.ranking)
@@ -267,7 +267,7 @@ def with_unit(release: Release) -> Release:
 
 
 def on_scale(release: Release, scale: Scale) -> Release:
-    """The release with its scores on `scale`, where that is log odds and Elo or the other way."""
+    """The release with its scores on `scale`, if this changes log odds to Elo or back."""
     onto: dict[tuple[Scale, Scale], Callable[[float], float]] = {
         (Scale.LOG_ODDS, Scale.ELO): elo_of,
         (Scale.ELO, Scale.LOG_ODDS): log_odds_of,
@@ -291,19 +291,19 @@ def build_release(
     labels: Mapping[str, str] | None = None,
     shown_as: Scale | None = None,
 ) -> Release:
-    """A release from what may be published and what was computed from it.
+    """Build a release from published statistics and an estimate computed from them.
 
     Args:
-        provenance: where it comes from.
+        provenance: its origin.
         items: the public catalogue.
         estimate: computed from `released`.
         privacy: its guarantee.
-        released: what the mechanism let out.
+        released: the noisy statistics of the mechanism.
         scale: what the scores of `estimate` are.
         warnings: what a reader must know, besides what `provenance` and `privacy` imply.
-        n_top: how many of the best items to name in `top_k`; None: no such list.
+        n_top: how many of the best items `top_k` names; None: there is no such list.
         labels: what people read instead of items.
-        shown_as: Elo, to turn log odds into ratings; other scores stay, and a warning says so.
+        shown_as: Elo turns log odds into ratings; other scores stay, with a warning.
 
     Raises:
         ValueError: the sizes differ.

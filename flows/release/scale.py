@@ -1,8 +1,8 @@
-"""On what scale the scores of a release are, in which unit, and how one is written for people.
+"""The scale and unit of a release's scores, and how a score is written for people.
 
 A method with another scale adds a member, its unit and its `ScaleWords`; report, terminal and
-ranking follow. A method computes on the scale of its formulas; a release holds the same scores in
-the unit that people read (`published`), so that every file and every page show the same number.
+ranking then follow. A method computes on the scale of its formulas. A release holds the same scores
+in the unit that people read (`published`), so every file and every page shows the same number.
 """
 
 from __future__ import annotations
@@ -20,22 +20,22 @@ from numpy.typing import NDArray
 class Scale(StrEnum):
     """What a score is."""
 
-    WIN_SHARE = "win-share"  # part of its comparisons that an item wins
+    WIN_SHARE = "win-share"  # the share of its comparisons that an item wins
     LOG_ODDS = "log-odds"  # logistic link: differences are log odds
-    ELO = "elo"  # the same as ratings of chess: see `elo_of`
+    ELO = "elo"  # log odds as ratings of chess: see `elo_of`
     LAPLACE = "laplace"  # Laplace link
     PROBIT = "probit"  # probit link
-    DIFFICULTY = "difficulty"  # of a test's items, in log odds of a right answer: larger is harder
+    DIFFICULTY = "difficulty"  # of test items, in log odds of a right answer; larger is harder
     ABOVE_MIDDLE = "above-middle"  # places above the middle of a list
-    PLACE = "place"  # mean rank less rank: only the order was released
+    PLACE = "place"  # mean rank minus rank; only the order was released
 
 
 class ScoreUnit(StrEnum):
-    """What 1 in the numbers of a release is."""
+    """The unit of the numbers in a release."""
 
     PERCENT = "percent"  # of an item's comparisons
     LOG_ODDS = "log-odds"  # natural logarithm of odds
-    ELO = "elo"  # 400 of them are odds of 10 to 1
+    ELO = "elo"  # 400 points are odds of 10 to 1
     LAPLACE = "laplace"  # scale of the Laplace distribution
     PROBIT = "probit"  # standard deviation of the normal distribution
     PLACES = "places"
@@ -52,23 +52,23 @@ UNITS = {
     Scale.ABOVE_MIDDLE: ScoreUnit.PLACES,
     Scale.PLACE: ScoreUnit.NONE,
 }
-# The scale of scores that were fitted with a link.
+# The scale of scores that a link fitted.
 SCALE_OF_LINK = {"logistic": Scale.LOG_ODDS, "laplace": Scale.LAPLACE, "probit": Scale.PROBIT}
 ELO_A_LOGIT = 400 / math.log(10)  # a rating 400 higher has odds of 10 to 1
-MEAN_ELO = 1000.0  # of the mean item
-BARE = (Scale.WIN_SHARE, Scale.ELO)  # written without a sign
+MEAN_ELO = 1000.0  # rating of the mean item
+BARE = (Scale.WIN_SHARE, Scale.ELO)  # scales written without a sign
 Number = TypeVar("Number", float, NDArray[np.float64])
 
 
 def published(scale: Scale, value: Number) -> Number:
-    """A score of a method in the unit of a release: shares, which are less one half, in percent."""
+    """A method's score in the unit of a release: shares, stored less one half, become percent."""
     return 100 * (value + 0.5) if scale is Scale.WIN_SHARE else value
 
 
 def elo_of(log_odds: Number) -> Number:
     """The Elo rating of a score in log odds, 1000 + 400 / ln 10 times the score.
 
-    Scores sum to zero, so that the mean item has 1000.
+    Scores sum to zero, so the mean item has 1000.
     """
     return MEAN_ELO + ELO_A_LOGIT * log_odds
 
@@ -83,15 +83,15 @@ class ScaleWords:
     """How a scale is shown.
 
     Attributes:
-        heading: of the column of scores.
-        unit: after a score, with a space in front; empty: none.
-        explanation: of one score, for somebody who never heard of it.
+        heading: heading of the column of scores.
+        unit: text after a score, with a space in front; empty: none.
+        explanation: meaning of a score, for somebody who never heard of it.
         plot: label of a plot's axis.
-        first: what the first item of a ranking is, in one word; `last`: what the last one is.
+        first: one word for the first item of a ranking; `last`: one word for the last item.
         leads: what is said of the first item, and of several.
-        behind: what is said of the next ones, before who is ahead of them.
+        behind: what is said of the next items, before the item that is ahead of them.
         comes_last: what is said of the last item.
-        up_and_down: what an item is whose score rose or fell since the last release.
+        up_and_down: what is said of an item whose score rose or fell since the last release.
     """
 
     heading: str
@@ -198,7 +198,7 @@ class Scored(Protocol):
 
 
 def score_text(scale: Scale, value: float, decimals: int) -> str:
-    """A score without its unit: a share or a rating as it is, any other as a signed number."""
+    """A score without its unit: shares and ratings as they are, others with a sign."""
     if scale is Scale.PLACE:
         return "none"
     if scale in BARE:
@@ -208,7 +208,7 @@ def score_text(scale: Scale, value: float, decimals: int) -> str:
 
 
 def interval_text(scale: Scale, line: Scored, decimals: int) -> str:
-    """An interval without unit: `74–82`, `+0.31 to +0.52`; an end that is not known is `open`."""
+    """An interval without unit: `74–82`, `+0.31 to +0.52`; an unknown end is `open`."""
     low, high = (
         score_text(scale, end, decimals) if math.isfinite(end) else "open"
         for end in (line.low, line.high)
@@ -218,7 +218,7 @@ def interval_text(scale: Scale, line: Scored, decimals: int) -> str:
 
 
 def score_decimals(scale: Scale, lines: Iterable[Scored]) -> int:
-    """Decimals that the typical interval deserves."""
+    """How many decimals the typical interval deserves."""
     widths = sorted(line.high - line.low for line in lines)
     width = widths[len(widths) // 2]
     if scale in BARE:

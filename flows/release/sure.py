@@ -1,8 +1,8 @@
-"""What a release says is sure of all items at once, and how probable ranks are.
+"""What a release says is sure about all items at once, and how probable ranks are.
 
-All of it is computed from what was released, and one relation is behind it all: which items are
-surely better than which (`estimation.common.uncertainty.AllAtOnce`). A release holds the relation
-as text, a line for each item: `3..7 9` are lines of the ranking, counted from 1.
+All of it is computed from the released statistics, and from one relation: which items are surely
+better than which (`estimation.common.uncertainty.AllAtOnce`). A release holds the relation as text,
+one line for each item: `3..7 9` are lines of the ranking, counted from 1.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from numpy.typing import NDArray
 from hushrank.estimation.common.chances import RankChances, rank_chances
 from hushrank.estimation.common.estimate import Estimate
 
-MANY = 30  # items of which the best few are more than FEW_TOP
+MANY = 30  # from so many items on, the best few are more than FEW_TOP
 FEW_TOP, MANY_TOP = 3, 10
 CHANCE_DECIMALS = 4
 TO = ".."
 
 
 def chances_of(estimate: Estimate, n_top: int | None) -> RankChances | None:
-    """Chances of ranks; None where the estimate says nothing, or not how far it may be off.
+    """Chances of ranks; None if the estimate does not say how far it may be off.
 
     Args:
-        estimate: of at least 2 items.
-        n_top: how many are the best few; None: 3, of 30 items or more 10, but never all.
+        estimate: an estimate for at least 2 items.
+        n_top: how many items are the best few; None: 3, or 10 of 30 items or more, but never all.
     """
     if estimate.errors is None or not estimate.informative:
         return None
@@ -36,7 +36,7 @@ def chances_of(estimate: Estimate, n_top: int | None) -> RankChances | None:
 
 
 def surely_above(better: NDArray[np.bool_], order: NDArray[np.intp]) -> list[str]:
-    """Of each item, in catalogue order, the lines of the ranking that it is surely better than.
+    """For each item in catalogue order, the lines of the ranking that it is surely better than.
 
     Args:
         better: shape (n, n), in catalogue order.
@@ -53,10 +53,10 @@ def _ranges(lines: NDArray[np.intp]) -> str:
 
 
 def better_lines(texts: Sequence[str]) -> NDArray[np.bool_]:
-    """The relation again, shape (n, n), lines in the order of the ranking.
+    """Read the relation back, shape (n, n), in the order of the ranking.
 
     Raises:
-        ValueError: a text is not made of ranges of lines.
+        ValueError: a text does not consist of ranges of lines.
     """
     better = np.zeros((len(texts), len(texts)), np.bool_)
     for row, text in zip(better, texts, strict=True):

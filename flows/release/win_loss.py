@@ -1,4 +1,4 @@
-"""The record of noisy wins and losses: see `statistics`, whose union it belongs to."""
+"""The record of noisy wins and losses; it belongs to the union in `statistics`."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Literal, Self
 
 from pydantic import Field
 
-from hushrank.estimation.comparisons.win_loss import WinLossCounts
+from hushrank.estimation.common.matrices import WinLossCounts
 from hushrank.flows.guarantee.record import Record
 from hushrank.flows.release.public_pairs import require_noisy
 
@@ -16,7 +16,7 @@ class ReleasedWinLoss(Record):
     """The noisy numbers of comparisons that each item won and lost.
 
     Attributes:
-        row_weight: what one comparison adds: 1, or 2 where ties were split into two halves.
+        row_weight: what one comparison adds: 1, or 2 if ties were split into two halves.
         wins, losses: by item, in catalogue order.
     """
 
@@ -30,7 +30,7 @@ class ReleasedWinLoss(Record):
         """The record of noisy `counts`.
 
         Raises:
-            ValueError: they are confidential, or of another number of items.
+            ValueError: the counts are confidential, or have another number of items.
         """
         require_noisy(counts, items)
         wins, losses = (
@@ -41,14 +41,6 @@ class ReleasedWinLoss(Record):
     def wins_by_item(self) -> dict[str, int | float] | None:
         """Comparisons won by each item, noise included."""
         return in_comparisons(self.wins, self.row_weight)
-
-    def shares(self) -> dict[str, float | None]:
-        """Wins over appearances; None where no appearance is left after the noise."""
-        shares: dict[str, float | None] = {}
-        for item, won in self.wins.items():
-            seen = won + self.losses[item]
-            shares[item] = min(max(won / seen, 0.0), 1.0) if seen > 0 else None
-        return shares
 
 
 def in_comparisons(wins: dict[str, int], row_weight: int) -> dict[str, int | float]:

@@ -1,4 +1,4 @@
 """The report of a release: one self-contained HTML page with its figures.
 
-In: releases, public from here on. Out: HTML and SVG text.
+In: releases, which are public. Out: HTML and SVG text.
 """

@@ -1,4 +1,4 @@
-"""What changed between two releases of a population, and whether that is more than noise."""
+"""What changed between two releases of a population, and whether noise explains the change."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ from hushrank.flows.release.scale import WORDS, Scale, score_decimals, score_tex
 from hushrank.flows.release.statistics import ReleasedList
 from hushrank.flows.release.wording import name_list, rank_interval
 
-MOST_ROWS = 15  # of the table: what is beyond noise first, then the largest other changes
-NORMAL_MECHANISMS = ("discrete-gaussian", "randomised-response")  # all others: Laplace tails
+MOST_ROWS = 15  # most rows: changes beyond noise first, then the largest others
+NORMAL_MECHANISMS = ("discrete-gaussian", "randomised-response")  # all others have Laplace tails
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ChangeRow:
-    """One item, as it is shown.
+    """One item of the table.
 
     Attributes:
-        before, now: its score, with the unit.
-        change: signed, with its 95 % interval.
+        before, now: its scores, with the unit.
+        change: the difference with its sign, and its 95 % interval.
         ranks: both rank intervals, `2–3 → 1`.
-        beyond: in one word, whether noise explains the change.
+        beyond: one word: whether noise explains the change.
     """
 
     item: str
@@ -40,14 +40,14 @@ class ChangeRow:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Changes:
-    """The comparison of a release with the one before it.
+    """The comparison of a release with the release before it.
 
     Attributes:
-        since: the day of the one before.
-        sentence: what changed, for a reader who stops here.
-        rows: of a table; empty where nothing can be compared item by item.
-        left_out: how many items the table leaves out; no change of theirs is beyond noise unless
-            the sentence says so.
+        since: the day of the earlier release.
+        sentence: what changed, for a reader who reads no further.
+        rows: rows of a table; empty if items cannot be compared one by one.
+        left_out: how many items the table leaves out; none of them changed beyond noise unless the
+            sentence says so.
     """
 
     since: str
@@ -86,7 +86,7 @@ def changes_between(before: Release, release: Release) -> Changes:
 
 
 def _why_not(before: Release, release: Release) -> str | None:
-    """Why scores cannot be compared, or what lists without scores say; None where they can be."""
+    """Why scores cannot be compared, or a sentence on lists without scores; None if they can be."""
     if isinstance(release.released, ReleasedList) or isinstance(before.released, ReleasedList):
         return _lists(before, release)
     if before.scale is not release.scale or {line.item for line in before.ranking} != {
@@ -161,7 +161,7 @@ def _row(
 
 
 def _signed(value: float, decimals: int) -> str:
-    """A difference, in the unit of the release: of shares, percentage points."""
+    """A difference in the unit of the release; for shares, in percentage points."""
     if not np.isfinite(value):
         return "open"
     text = f"{value:+.{decimals}f}"

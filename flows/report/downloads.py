@@ -1,4 +1,4 @@
-"""The published files inside the report itself, for whoever has only the page."""
+"""The published files inside the report itself, for readers who only have the page."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hushrank.flows.release.archive import RANKING, RELEASE
 from hushrank.flows.release.publish import ranking_csv
 from hushrank.flows.release.release import Release
 
-MOST_BYTES = 300_000  # of one file as it stands in the page; a page stays under 1 MB
+MOST_BYTES = 300_000  # most bytes of one file in the page; a page stays under 1 MB
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -17,9 +17,9 @@ class Download:
     """A link to a file.
 
     Attributes:
-        name: of the file.
-        what: it holds, in a few words.
-        address: its content as a `data:` address; or `name`, where it lies beside the page.
+        name: name of the file.
+        what: its content, in a few words.
+        address: its content as a `data:` address; or `name`, if it lies beside the page.
         inside: whether the page holds it.
     """
 
@@ -32,7 +32,7 @@ class Download:
 def downloads_of(release: Release) -> list[Download]:
     """The ranking as a table and the release as JSON.
 
-    A file that is too large for a page is linked where it lies.
+    A file that is too large for the page is linked; it lies beside the page.
     """
     table = _download(RANKING, "the ranking, for a spreadsheet", "text/csv", ranking_csv(release))
     text = release.to_json()

@@ -1,6 +1,6 @@
-"""Which figures the report of a release shows: by what was released.
+"""Which figures the report of a release shows, by the kind of its released statistics.
 
-A method that releases something else adds a function here, under its record's type.
+A method that releases another kind adds a function here, under the type of its record.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from hushrank.flows.report.heatmap import Matrix, heatmap_svg, shown_items
 from hushrank.flows.report.item_map import item_map_svg
 from hushrank.flows.report.plots import MOST_NAMED, drawn_lines, scores_svg, win_counts_svg
 
-MOST_GROUPS = 8  # sets of items that a caption names
+MOST_GROUPS = 8  # most sets of items that a caption names
 CONFIDENCE = "With 95 % confidence."
 ASSUMED_COUNTS = (
     " How often each item was compared is not released: it is taken to be what the configuration"
@@ -46,11 +46,11 @@ class ReportFigure:
     """A section of the report.
 
     Attributes:
-        identifier: of its heading, unique in the page.
+        identifier: identifier of its heading, unique in the page.
         title: its heading.
         svg: the drawing.
         caption: how to read it.
-        table: the same numbers for those who do not see it, the first row the header; empty where
+        table: the same numbers for readers who do not see it, the first row the header; empty if
             another table of the page has them.
     """
 
@@ -79,7 +79,7 @@ def _met(release: Release) -> bool:
 
 
 def win_counts_figure(release: Release) -> ReportFigure:
-    """The win counts and what may have been."""
+    """The win counts, and the intervals that hold the exact ones."""
     wins = release.released.wins_by_item()
     if wins is None:
         raise ValueError(f"a release of {release.released.kind} has no win counts to draw")
@@ -168,7 +168,7 @@ def _matrix_table(
 
 
 def above_figure(release: Release) -> ReportFigure:
-    """Who is ranked above whom in the private rankings."""
+    """How often one item is ranked above another in the private rankings."""
     pairs = release.released
     if not isinstance(pairs, ReleasedRankings):
         raise ValueError(f"a release of {pairs.kind} has no rankings to draw")

@@ -1,4 +1,4 @@
-"""The noisy matrix of wins as a heatmap, set into a page.
+"""The noisy matrix of wins as a heatmap, for the page.
 
 Importing this module imports matplotlib, which takes a second: import it where a plot is drawn.
 """
@@ -25,9 +25,9 @@ from hushrank.flows.report.style import (
     short_name,
 )
 
-MOST = 25  # items shown: of a longer ranking the best
-MOST_WITH_NUMBERS = 10  # items up to which each cell says its count
-LIGHT_ON_DARK = 0.55  # strength of a cell's colour from which its number takes the page's colour
+MOST = 25  # items shown; a longer ranking shows its best
+MOST_WITH_NUMBERS = 10  # most items for which each cell shows its count
+LIGHT_ON_DARK = 0.55  # a cell with a stronger colour shows its number in the page's colour
 COLUMN_NAME = 14
 
 
@@ -35,14 +35,14 @@ Matrix = ReleasedPairs | ReleasedOutcomes | ReleasedRankings
 
 
 def heatmap_svg(release: Release, pairs: Matrix, description: str) -> str:
-    """Rows and columns by rank; a cell is the stronger the more often its row beat its column.
+    """Rows and columns by rank; the more often a row beat a column, the stronger the colour.
 
-    Pairs that did not meet have no cell.
+    Pairs that were never compared have no cell.
 
     Args:
-        release: says the order.
+        release: gives the order.
         pairs: the matrix.
-        description: text for those who do not see the plot.
+        description: text for readers who do not see the plot.
 
     Returns:
         An `svg` element without references to anything outside it.
@@ -73,7 +73,7 @@ def _spots(release: Release, names: list[str], wins: NDArray[np.float64]) -> lis
 
 
 def shown_items(release: Release) -> list[str]:
-    """The items that the heatmap shows: all, or the best of many."""
+    """The items that the heatmap shows: all, or the best if there are many."""
     return [line.item for line in release.ranking[:MOST]]
 
 

@@ -1,4 +1,4 @@
-"""Ranks over time as a picture that stands alone.
+"""Ranks over time, as a picture of its own.
 
 Importing this module imports matplotlib, which takes a second: import it where a plot is drawn.
 """
@@ -19,15 +19,15 @@ from matplotlib.figure import Figure
 from hushrank.flows.release.release import Release
 from hushrank.flows.report.style import short_name
 
-EPOCH = date(1970, 1, 1)  # of the axis of days
-MOST_LINES = 10  # items drawn: those that lead the last release
+EPOCH = date(1970, 1, 1)  # start of the axis of days
+MOST_LINES = 10  # items drawn: the first of the last release
 
 
 def ranks_over_time(releases: Sequence[Release], format_: str) -> bytes:
     """A line for each item, rank 1 on top, with the 95 % interval of the rank at each release.
 
     Args:
-        releases: of one population, the earliest first.
+        releases: releases of one population, the earliest first.
         format_: `svg` or `png`.
     """
     items = [line.item for line in releases[-1].ranking[:MOST_LINES]]
@@ -81,7 +81,7 @@ def _draw(axes: Axes, releases: Sequence[Release], item: str, color: str) -> Non
 
 
 def _positions(releases: Sequence[Release], release_ids: Sequence[str]) -> np.ndarray:
-    """Where releases stand on the axis of days: several of one day stand beside each other."""
+    """Places of releases on the axis of days; several of one day stand beside each other."""
     days = [release.day for release in releases]
     place = {}
     for index, release in enumerate(releases):

@@ -13,18 +13,18 @@ from hushrank.flows.release.scale import WORDS
 from hushrank.flows.report.plots import band, beyond, dot, mark, ranked_svg
 from hushrank.flows.report.style import ACCENT, LINE, SOFT
 
-STRIPE = 0.42  # from an item to the edge of its stripe: a gap is left to the next one's
+STRIPE = 0.42  # from an item to the edge of its stripe; leaves a gap to the next stripe
 
 
 def item_map_svg(release: Release, description: str) -> str:
     """Dots at the difficulties, hardest on top, with their 95 % intervals.
 
-    A band that has no end, or one far off, leaves the frame under an arrow. Items that cannot be
-    ordered share a shaded stripe.
+    A band whose end is open or far away leaves the frame under an arrow. Items that cannot be put
+    in order share a shaded stripe.
 
     Args:
-        release: of difficulties.
-        description: text for those who do not see the plot.
+        release: a release of difficulties.
+        description: text for readers who do not see the plot.
 
     Returns:
         An `svg` element without references to anything outside it.

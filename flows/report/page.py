@@ -1,6 +1,6 @@
-"""The report of a release: one self-contained HTML page that asks for nothing from outside.
+"""The report of a release: one self-contained HTML page that loads nothing from outside.
 
-It is whole without its script, which searches, filters and sorts the ranking.
+The page is complete without its script, which searches, filters and sorts the ranking.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.plain_text import shown as visible
 from hushrank.transforms.common.schema import Ties
 
-ROOM = 850_000  # bytes for files to download, figures and tables; a page stays under 1 MB
-ROUNDING = 1e-9  # 0.3 / 0.1 is three
+ROOM = 850_000  # bytes for downloads, figures and tables; a page stays under 1 MB
+ROUNDING = 1e-9  # so that 0.3 / 0.1 is three
 
 UNIT_WORDS = {
     Unit.USER: "one person, all their answers",
@@ -54,12 +54,12 @@ TIES_WORDS = {
 def render_report(
     release: Release, balance: Balance | None = None, before: Release | None = None
 ) -> str:
-    """The page, as text. It shows nothing that is not in `release`, `balance` or `before`.
+    """The page as text. It shows only what is in `release`, `balance` and `before`.
 
     Args:
-        release: what to report on.
+        release: the release to report.
         balance: the budget after this release; None leaves that section out.
-        before: the release before this one, to say what changed; None leaves that out.
+        before: the release before this one, to show what changed; None leaves that out.
     """
     from hushrank.flows.report.figures import figures_of  # matplotlib takes a second
     from hushrank.flows.report.style import without_styles
@@ -97,11 +97,11 @@ def render_report(
         needed=needed_text,
         left=left_text,
     )
-    return visible(page, lines=True)  # releases of older versions may name anything
+    return visible(page, lines=True)  # in older releases names may hold any character
 
 
 def _words_of(release: Release) -> dict[str, Any]:
-    """What is said of the ranking, and which of its columns there are."""
+    """The sentences about the ranking, and which columns it has."""
     return {
         "better": "harder" if release.scale is Scale.DIFFICULTY else "better",
         "certainty": certainty(release),
@@ -124,7 +124,7 @@ def _template() -> Template:
 
 
 def runs_left(release: Release, balance: Balance) -> int | None:
-    """At least so many more runs at the cost of this one; None where they do not simply add up."""
+    """At least how many more runs at this cost fit; None if costs do not simply add up."""
     privacy = release.privacy
     pure = privacy.delta == 0 and privacy.rho is None and math.isfinite(privacy.epsilon)
     if not (pure and release.safe and privacy.unit is not Unit.LOCAL):
@@ -133,7 +133,7 @@ def runs_left(release: Release, balance: Balance) -> int | None:
 
 
 def _privacy_facts(release: Release) -> list[tuple[str, str]]:
-    """What the table of the guarantee says: name and value."""
+    """The names and values of the table of the guarantee."""
     privacy = release.privacy
     facts = [
         ("Protected unit", f"{privacy.unit}: {_of_kind(release, UNIT_WORDS[privacy.unit])}"),
@@ -156,7 +156,7 @@ def _privacy_facts(release: Release) -> list[tuple[str, str]]:
 
 
 def _of_kind(release: Release, words: str) -> str:
-    """The words for answers, or where rankings were asked for, for rankings."""
+    """The words for answers; for rankings instead if people gave rankings."""
     if not isinstance(release.released, ReleasedRankings):
         return words
     return words.replace("answer", "ranking").replace("Answer", "Ranking")

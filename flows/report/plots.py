@@ -1,4 +1,4 @@
-"""Plots of a release, as SVG to be set into a page; `figures` says which release gets which.
+"""Plots of a release, as SVG for the page; `figures` decides which release gets which plot.
 
 Importing this module imports matplotlib, which takes a second: import it where a plot is drawn.
 """
@@ -32,24 +32,24 @@ from hushrank.flows.report.style import (
 from hushrank.privacy.units import NoiseKind
 from hushrank.transforms.common.schema import Ties
 
-MOST_NAMED = 60  # items up to which each has its name beside it
-MOST, BEST = 400, 360  # items drawn: of a longer ranking the best and the worst
-NUMBERED = 20  # of lines without names, every 20th has its place
-ROW, THIN_ROW = 0.28, 0.026  # inches of an item with its name, and without
-LEAST_THIN = 4.0  # inches of a plot without names
+MOST_NAMED = 60  # most items for which each line has its name
+MOST, BEST = 400, 360  # most items drawn; a longer ranking shows so many of its best, and its worst
+NUMBERED = 20  # if lines have no names, every 20th line has its place
+ROW, THIN_ROW = 0.28, 0.026  # height in inches of an item with a name, and without
+LEAST_THIN = 4.0  # least height in inches of a plot without names
 
 
 def win_counts_svg(release: Release, wins: dict[str, int | float], description: str) -> str:
     """Dots at the noisy win counts, best on top, with 95 % intervals.
 
-    The thick part of an interval is the privacy noise alone: where the exact count lies. The thin
-    part adds sampling error; it is the interval of the score on the scale of the counts, and is
-    left out where the release is not informative.
+    The thick part of an interval is the privacy noise alone: the exact count lies in it. The thin
+    part adds sampling error. It is the interval of the score on the scale of the counts, and is
+    left out if the release is not informative.
 
     Args:
-        release: of noisy counts.
-        wins: by item, in comparisons.
-        description: text for those who do not see the plot.
+        release: a release of noisy counts.
+        wins: wins by item, in comparisons.
+        description: text for readers who do not see the plot.
 
     Returns:
         An `svg` element without references to anything outside it.
@@ -66,11 +66,11 @@ def win_counts_svg(release: Release, wins: dict[str, int | float], description: 
 
 
 def scores_svg(release: Release, description: str) -> str:
-    """Dots at the scores, best on top, with their 95 % intervals; an open end leaves the frame.
+    """Dots at the scores, best on top, with 95 % intervals; an open end leaves the frame.
 
     Args:
-        release: of any scale.
-        description: text for those who do not see the plot.
+        release: a release on any scale.
+        description: text for readers who do not see the plot.
 
     Returns:
         As `win_counts_svg`.
@@ -93,7 +93,7 @@ def scores_svg(release: Release, description: str) -> str:
 def ranked_svg(
     release: Release, draw: Callable[[Axes, list[RankedItem]], None], description: str
 ) -> str:
-    """A plot with a line for each item of the ranking; `draw` draws into the empty frame."""
+    """A plot with one line for each item; `draw` draws into the empty frame."""
     lines = drawn_lines(release)
     named = len(lines) <= MOST_NAMED
     height = ROW * len(lines) if named else max(LEAST_THIN, THIN_ROW * len(lines))
@@ -113,7 +113,7 @@ def ranked_svg(
 
 
 def mark(axes: Axes, axis: Axis) -> None:
-    """The stretch that is drawn, and its ticks."""
+    """Set the limits and the ticks of the axis."""
     axes.set_xlim(axis.low, axis.high)
     axes.set_xticks([at for at, _ in axis.ticks], [text for _, text in axis.ticks])
 
@@ -121,7 +121,7 @@ def mark(axes: Axes, axis: Axis) -> None:
 def beyond(
     axis: Axis, low: NDArray[np.float64], high: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Ends of bands as they are drawn: one that is open, or far off, leaves the frame."""
+    """Ends of bands as they are drawn; an open or far end lies outside the frame."""
     width = axis.high - axis.low
     return np.maximum(low, axis.low - width), np.minimum(high, axis.high + width)
 
@@ -137,7 +137,7 @@ def dot(lines: Sequence[RankedItem]) -> float:
 
 
 def drawn_lines(release: Release) -> list[RankedItem]:
-    """The lines of the ranking that a plot shows: all, or the best and the worst of many."""
+    """The lines of the ranking that a plot shows: all, or the best and the worst."""
     lines = list(release.ranking)
     if len(lines) <= MOST:
         return lines
@@ -150,7 +150,7 @@ def _draw_counts(
     won = np.array([wins[line.item] for line in lines], float)
     y = np.arange(len(lines))
     if release.informative and release.scale is Scale.WIN_SHARE:
-        asked = 2 * sum(wins.values()) / len(wins)  # comparisons an item, as the scores assume
+        asked = 2 * sum(wins.values()) / len(wins)  # comparisons of an item, as the scores assume
         low, high = (np.array([getattr(line, end) for line in lines]) for end in ("low", "high"))
         thin = 0.2 * band(lines)
         axes.hlines(y, low / 100 * asked, high / 100 * asked, color=ACCENT, linewidth=thin)
@@ -161,7 +161,7 @@ def _draw_counts(
 
 
 def noise_half_width(release: Release) -> float:
-    """Half the 95 % interval of an exact count around its noisy one, in comparisons."""
+    """Half width of the 95 % interval of an exact count around the noisy one, in comparisons."""
     privacy = release.privacy
     if privacy.mechanism == "none" or privacy.noise_variance is None:
         return 0.0
@@ -176,7 +176,7 @@ def _label_items(axes: Axes, lines: list[RankedItem]) -> None:
 
 
 def _number_items(axes: Axes, lines: list[RankedItem]) -> None:
-    """Places in the ranking; names do not fit, and whoever points at a line sees its."""
+    """Label lines by place, because names do not fit; pointing at a line shows its name."""
     at = [0, *range(NUMBERED - 1, len(lines), NUMBERED)]
     axes.set_yticks(at, [f"{place + 1}" for place in at])
     axes.set_ylabel("place in the ranking")

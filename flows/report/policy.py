@@ -1,4 +1,4 @@
-"""What a browser may do with the page: its own style and script by their hashes, nothing else.
+"""What a browser may do with the page: use its own style and script, known by hashes, only.
 
 References:
     W3C. Content Security Policy Level 3, section 2.3.1 (hash sources).
@@ -13,11 +13,11 @@ import hashlib
 def policy_of(style: str, script: str) -> str:
     """The content-security policy of a page with this one `style` and this one `script` element.
 
-    No attribute may hold style or script, nothing is fetched, no form is sent, and no base changes
-    where links lead: a name that became markup could still do nothing.
+    No attribute may hold style or script, nothing is fetched, no form is sent, and no base element
+    changes links. So even a name that became markup could do nothing.
 
     Args:
-        style, script: the text of the element, to the byte.
+        style, script: the exact text of the element.
     """
     return (
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}';"

@@ -1,4 +1,4 @@
-"""The ranking as the page's table shows it: lines, marks of its axis, and how many lines fit."""
+"""The ranking in the page's table: lines, marks of the axis, and how many lines fit."""
 
 from __future__ import annotations
 
@@ -21,28 +21,28 @@ from hushrank.flows.release.scale import (
 from hushrank.flows.release.wording import chance_text, rank_interval
 from hushrank.transforms.common.schema import Ties
 
-LONG = 1000  # rankings beyond this show their best and worst, the rest on request
+LONG = 1000  # longer rankings show the best and worst, the rest on request
 SHOWN_BEST, SHOWN_WORST = 50, 10
-LINE_BYTES = 1_050  # of a line with its drawing and its exact values, but for the item's name
-ROW_BYTES = 160  # of a line of the table on request, but for the item's name
-MOST_TEXTS = 4  # of ticks of the table's axis
-AVERAGE = {Scale.WIN_SHARE: 50.0, Scale.ELO: MEAN_ELO}  # of items; 0 on other scales
+LINE_BYTES = 1_050  # of a line with drawing and exact values, without the item's name
+ROW_BYTES = 160  # of a line in the table on request, without the item's name
+MOST_TEXTS = 4  # most ticks of the table's axis that have a text
+AVERAGE = {Scale.WIN_SHARE: 50.0, Scale.ELO: MEAN_ELO}  # score of the average item; else 0
 ROUNDING = 1e-9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Row:
-    """One line of the ranking as it is shown.
+    """One line of the ranking table.
 
     Attributes:
-        identity: the item as in the rows, where people read a label instead; else empty.
+        identity: the item as in the rows, if people read a label instead; else empty.
         exact: score and interval with all digits.
-        won: None where no count of wins is released.
-        sure: the interval that holds for all items at once; None where the release has none.
-        chance: of being the best; None where it is not known.
-        low, at, high: percent of the axis.
-        low_all, high_all: the same of `sure`; None where there is none.
-        goes_on: whether the wider interval leaves the axis at its lower end, and at its upper one.
+        won: released count of wins; None if none is released.
+        sure: the interval that holds for all items at once; None if the release has none.
+        chance: chance to be the best; None if it is not known.
+        low, at, high: ends of the interval and the score, in percent of the axis.
+        low_all, high_all: ends of `sure`, in percent of the axis; None if there is none.
+        goes_on: whether the wider interval leaves the axis at its lower end, and at its upper end.
     """
 
     place: str
@@ -66,10 +66,10 @@ class Row:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TickMark:
-    """A mark of the axis: where, in percent, and its text, which may be empty.
+    """A mark of the axis: its place in percent, and its text, which may be empty.
 
     Attributes:
-        middle: it is at the average item.
+        middle: whether it marks the average item.
     """
 
     at: str
@@ -79,13 +79,13 @@ class TickMark:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RankingTable:
-    """What the page shows of the ranking.
+    """The part of the ranking that the page shows.
 
     Attributes:
-        shown: lines of the table: all, or the best and the worst of many.
-        gap: how many of `shown` stand above what is left out; None: nothing is.
-        full: lines of a table on request, where some are left out: as many as fit.
-        ticks: of the table's axis.
+        shown: lines of the table: all, or the best and the worst.
+        gap: how many of `shown` stand above the omitted lines; None: no line is omitted.
+        full: lines of a table on request if some are omitted above: as many as fit.
+        ticks: marks of the table's axis.
     """
 
     shown: list[Row]
@@ -144,7 +144,7 @@ def _axis(release: Release) -> Axis:
 
 
 def _ticks_of(scale: Scale, axis: Axis) -> list[TickMark]:
-    """The marks, of which every other one has a text where there are many."""
+    """The marks; if there are many, only every other one has a text."""
     every = 1 if len(axis.ticks) <= MOST_TEXTS else 2
     return [
         TickMark(
@@ -157,7 +157,7 @@ def _ticks_of(scale: Scale, axis: Axis) -> list[TickMark]:
 
 
 def _that_fit(rows: list[Row], left: int, each: int) -> list[Row]:
-    """The first rows, as many as stay within `left` bytes of `each` and their names."""
+    """The first rows that fit into `left` bytes, at `each` bytes a row plus its name."""
     for position, row in enumerate(rows):
         left -= each + sum(len(str(escape(text)).encode()) for text in (row.item, row.identity))
         if left < 0:

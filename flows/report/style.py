@@ -1,4 +1,4 @@
-"""How plots fit into a page: its colours, its font, no outside references, words for readers."""
+"""How plots fit into the page: colours, font, no outside references, texts for readers."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 LABEL_LENGTH = 26
 WIDTH = 5.8  # inches; the page scales it between a phone and 1.15 times this
-# Colours that stand for variables of the style sheet, so that a plot follows light and dark.
+# Each colour stands for a variable of the style sheet, so that plots follow light and dark mode.
 INK, MUTED, LINE, ACCENT, SOFT = "#010101", "#020202", "#030303", "#040404", "#050505"
 PAGE = "#060606"
 VARIABLES = {
@@ -48,14 +48,14 @@ STYLE: dict[RcKeyType, Any] = {
 
 
 def short_name(name: str, length: int = LABEL_LENGTH) -> str:
-    """An item's name as a label, in which every character is to be seen."""
+    """An item's name as a label in which every character is visible."""
     name = shown(name)
     return name if len(name) <= length else f"{name[:length]}…"
 
 
 @contextmanager
 def page_style(release: Release) -> Iterator[None]:
-    """Draw and save figures of `release` inside this; the same release gives the same bytes."""
+    """Draw and save figures of `release` in this block; the same release gives the same bytes."""
     with mpl.rc_context(STYLE | {"svg.hashsalt": release.release_id}), warnings.catch_warnings():
         warnings.filterwarnings("ignore", "Glyph .* missing")  # the page's own fonts are used
         yield
@@ -63,7 +63,7 @@ def page_style(release: Release) -> Iterator[None]:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Spot:
-    """A place of a plot, in units of its axes, and what it says to whoever points there."""
+    """A place in a plot, in units of its axes, and the text for readers who point at it."""
 
     x: tuple[float, float]
     y: tuple[float, float]
@@ -74,10 +74,10 @@ def page_svg(figure: Figure, axes: Axes, description: str, spots: Sequence[Spot]
     """The figure as an `svg` element.
 
     Args:
-        figure: drawn.
-        axes: of `spots`, in `figure`.
-        description: for those who do not see it.
-        spots: what says its numbers when it is pointed at.
+        figure: the finished drawing.
+        axes: the axes of `spots`, in `figure`.
+        description: text for readers who do not see the figure.
+        spots: places that show their numbers when a reader points at them.
     """
     text = io.StringIO()
     without = {"Creator": None, "Date": None, "Format": None, "Type": None}
@@ -86,7 +86,7 @@ def page_svg(figure: Figure, axes: Axes, description: str, spots: Sequence[Spot]
 
 
 def _titled(figure: Figure, axes: Axes, spots: Sequence[Spot]) -> str:
-    """Rectangles that show nothing but their title, in points from the upper left corner."""
+    """Invisible rectangles with titles, in points from the upper left corner."""
     points, height = 72 / figure.dpi, 72 * figure.get_size_inches()[1]
     parts = []
     for spot in spots:
@@ -100,7 +100,7 @@ def _titled(figure: Figure, axes: Axes, spots: Sequence[Spot]) -> str:
 
 
 def _for_page(svg: str, description: str, titled: str) -> str:
-    """The `svg` element alone, in the page's colours and font, with `description` for readers."""
+    """The bare `svg` element in the page's colours and font, with `description` for readers."""
     box = re.search(r'viewBox="([^"]*)"', svg)
     body = re.search(r"<svg\b[^>]*>(.*)</svg>", svg, re.DOTALL)
     if box is None or body is None:
@@ -113,11 +113,11 @@ def _for_page(svg: str, description: str, titled: str) -> str:
 
 
 def without_styles(svg: str, rules: dict[str, str]) -> str:
-    """The same with a class in place of every `style` attribute, which no policy lets through.
+    """The `svg` with a class instead of every `style` attribute, which the policy forbids.
 
     Args:
-        svg: from `page_svg`.
-        rules: takes the declarations of each class, by name; a name follows from what it declares.
+        svg: an element from `page_svg`.
+        rules: receives the declarations of each class; a class name follows from its declarations.
     """
 
     def named(found: re.Match[str]) -> str:
@@ -126,10 +126,10 @@ def without_styles(svg: str, rules: dict[str, str]) -> str:
         rules[name] = declared
         return f' class="{name}"'
 
-    # Within tags alone: a text of the plot may hold whatever an item is called.
+    # Only inside tags: a text of the plot may hold any name of an item.
     return re.sub(r"<[a-z][^<>]*>", lambda tag: re.sub(r' style="([^"]*)"', named, tag[0]), svg)
 
 
 def _with_own_names(inner: str, prefix: str) -> str:
-    """Identifiers and references to them with `prefix`: two plots in one page share no names."""
+    """Identifiers and references with `prefix`, so that two plots of a page share no identifier."""
     return re.sub(r'((?<= id=")|(?<=href="#)|(?<=url\(#))', prefix, inner)

@@ -1,4 +1,4 @@
-"""Who is surely better than whom: a table of the best items, and the tiers that follow from it."""
+"""Who is surely better than whom: a table of the best items, and the tiers that follow."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from hushrank.flows.release.release import Release
 from hushrank.flows.release.sure import better_lines
 from hushrank.flows.release.wording import name_list
 
-MOST = 60  # items shown: of a longer ranking the best
+MOST = 60  # items shown; a longer ranking shows its best
 MOST_TIERS = 12
 BETTER, WORSE, UNKNOWN = "+", "−", "·"
 
@@ -20,7 +20,7 @@ class Tier:
 
     Attributes:
         place: such as `2=`.
-        names: of the first few, and how many more.
+        names: names of the first few items, and how many more there are.
     """
 
     place: str
@@ -29,16 +29,16 @@ class Tier:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SureTable:
-    """What the page shows.
+    """The table as the page shows it.
 
     Attributes:
-        names: of the items, best first.
-        rows: a row of signs for each: whether the item of the row is surely better than the one of
-            the column, surely worse, or neither; empty on the diagonal. No rows where all that is
-            sure is of items further down.
-        left_out: how many items the ranking has besides.
-        tiers: from the top, as many as are listed.
-        more_tiers: how many there are besides.
+        names: names of the items, best first.
+        rows: one row of signs for each item: whether the row's item is surely better than the
+            column's, surely worse, or neither; empty on the diagonal. No rows if only items further
+            down have a sure order.
+        left_out: how many items of the ranking are not in the table.
+        tiers: the listed tiers, from the top.
+        more_tiers: how many tiers are not listed.
     """
 
     names: tuple[str, ...]
@@ -49,7 +49,7 @@ class SureTable:
 
 
 def sure_table_of(release: Release) -> SureTable | None:
-    """The table; None where the release does not say, or no order is sure."""
+    """The table; None if the release does not say who is surely better, or no order is sure."""
     if not (release.informative and release.says("surely_above")):
         return None
     better = better_lines([line.surely_above or "" for line in release.ranking])

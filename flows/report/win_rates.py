@@ -1,4 +1,4 @@
-"""How often one item beats another: a table of the best items, where a release tells."""
+"""How often one item beats another: a table of the best items, if a release tells."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from hushrank.flows.release.scale import SCALE_OF_LINK, Scale
 from hushrank.flows.release.statistics import ReleasedPairs
 from hushrank.privacy.units import NoiseKind
 
-MOST = 12  # items shown: of a longer ranking the best
-SHADES = 10  # of a cell; the style sheet has as many
+MOST = 12  # items shown; a longer ranking shows its best
+SHADES = 10  # shades of a cell; the style sheet has as many
 OF_SCORES = (
     "From the scores, by the model that they were fitted with. The smaller numbers are 95 %"
     " intervals, of one pair at a time. They add up what is not known of either item, so they hold"
@@ -32,13 +32,13 @@ OF_COUNTS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Cell:
-    """One pair.
+    """One pair of items.
 
     Attributes:
-        rate: in percent, as text; empty on the diagonal, a dash where nothing is known.
-        interval: of it; empty where there is none.
-        shade: 0 to `SHADES`, 0 where the item of the row always loses.
-        title: the same with more digits, in words.
+        rate: in percent, as text; empty on the diagonal, a dash if it is unknown.
+        interval: interval of the rate; empty if there is none.
+        shade: 0 to `SHADES`; 0 if the row's item always loses.
+        title: rate and interval with more digits, in words.
     """
 
     rate: str
@@ -49,13 +49,13 @@ class Cell:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RateTable:
-    """What the page shows.
+    """The table as the page shows it.
 
     Attributes:
-        names: of the items, best first.
-        rows: a row of cells for each.
+        names: names of the items, best first.
+        rows: one row of cells for each item.
         how: where the numbers come from.
-        left_out: how many items the ranking has besides.
+        left_out: how many items of the ranking are not in the table.
     """
 
     names: tuple[str, ...]
@@ -65,9 +65,9 @@ class RateTable:
 
 
 def win_rates_of(release: Release) -> RateTable | None:
-    """The chance of the item of each row to beat the item of each column; None: it does not tell.
+    """The chance that the row's item beats the column's; None if the release does not tell.
 
-    Post-processing of what `release.json` holds.
+    This is post-processing of `release.json`.
     """
     if not release.informative:
         return None

@@ -1,13 +1,13 @@
 """A release's folder in the confidential area, on this machine or in Cloud Storage.
 
-What is drawn comes in two moves. `store_unmarked` puts it on disk under a temporary name that
-holds its digest; then the ledger marks the release as drawn, by that digest; then `finish_drawn`
-gives the file its name. A run that dies before the mark has spent nothing and leaves a file that no
-mark names, which is deleted. One that dies after it leaves the file that the mark names, and the
-next run finishes what it began.
+The noisy result is stored in two moves. First `store_unmarked` writes it to disk under a temporary
+name that holds its digest. Then the ledger marks the release as drawn, by that digest. Then
+`finish_drawn` gives the file its final name. A run that dies before the mark has spent nothing; it
+leaves a file that no mark names, and that file is deleted. A run that dies after the mark leaves
+the file that the mark names, and the next run finishes the work.
 
-On this machine folder and files are for their owner alone. Who may open a bucket is the cloud's to
-say: its access rules take the place of modes (`docs/cloud.md`).
+On this machine only the owner can open folder and files. In Cloud Storage the bucket's access rules
+decide who can open them (`docs/cloud.md`).
 """
 
 from __future__ import annotations
@@ -41,20 +41,20 @@ from hushrank.transforms.storage.write import (
 )
 
 DRAWN_FILE = "drawn.npz"
-SPACE_FILE = ".space"  # of the versions that took room for the noise before it was drawn
-COUNTING_FILE = ".counting"  # there while somebody makes exact arrays, or will need them
-FAILED_FILE = "draw-failed"  # left by a mechanism that failed once the ledger had counted it
+SPACE_FILE = ".space"  # older versions reserved disk space for the noise with it
+COUNTING_FILE = ".counting"  # exists while a run makes exact arrays, or will need them
+FAILED_FILE = "draw-failed"  # exists if the mechanism failed after the ledger counted the draw
 
-_RELEASE = re.compile(r"[0-9a-f]{16}")  # the folders of this area that are ours
-_DIGEST_SHOWN = 32  # hexadecimal digits of a digest in a name, which `TEMPORARY_NAME` then matches
+_RELEASE = re.compile(r"[0-9a-f]{16}")  # names of hushrank's folders in this area
+_DIGEST_SHOWN = 32  # hexadecimal digits of a digest in a file name; `TEMPORARY_NAME` matches them
 
 
 def check_confidential(folder: Place) -> None:
-    """Refuse a confidential folder that others can open.
+    """Refuse a confidential folder that other people can open.
 
     Raises:
-        ConfigError: it is a file, it is another user's, its mode lets others in, or its bucket
-            cannot be used.
+        ConfigError: it is a file, it belongs to another user, its mode lets others in, or its
+            bucket cannot be used.
     """
     if isinstance(folder, CloudPath):
         try:
@@ -82,8 +82,8 @@ def check_confidential(folder: Place) -> None:
 def make_confidential(area: Place, release_id: str) -> None:
     """Create the confidential area and a release's folder in it, for the owner only.
 
-    From now on the folder is where rows are counted, until `forget_exact`. What a run that died
-    has left of that is kept; what came after the folder was given up is deleted.
+    From now until `forget_exact`, rows may be counted in the folder. Counts that a dead run left
+    are kept; counts that arrived after a run gave the folder up are deleted.
     """
     work = area / release_id
     if not isinstance(area, CloudPath):  # objects need no folders
@@ -96,7 +96,7 @@ def make_confidential(area: Place, release_id: str) -> None:
     _delete_each(work / name for name in left if not (counting and _is_result(name)))
     if not counting:
         forget_exact(work)
-        _delete(work / TALLY_FILE)  # or it would be taken for that of arrays that still come
+        _delete(work / TALLY_FILE)  # else the next arrays would seem to belong to it
         write_whole(str(work / COUNTING_FILE), b"")
 
 
@@ -107,10 +107,10 @@ def load_arrays(path: Place) -> Arrays:
 
 
 def store_unmarked(work: Place, content: bytes) -> str:
-    """Put what was drawn on disk, under a name that nobody takes for a release.
+    """Write the noisy result to disk, under a name that nobody takes for a release.
 
     Returns:
-        Its digest, for the ledger's mark and `finish_drawn`.
+        The digest of the content, for the ledger's mark and `finish_drawn`.
 
     Raises:
         OSError: it cannot be written.
@@ -125,11 +125,11 @@ def store_unmarked(work: Place, content: bytes) -> str:
 
 
 def finish_drawn(work: Place, digest: str) -> None:
-    """Give what was drawn its name, for good; in Cloud Storage only where there was nothing before.
+    """Give the stored noisy result its final name; in Cloud Storage never replace an older one.
 
     Args:
         work: the folder of the release.
-        digest: what `store_unmarked` returned, and the ledger's mark holds.
+        digest: what `store_unmarked` returned; the ledger's mark holds it too.
 
     Raises:
         LedgerError: another run has stored other noise for the same release.
@@ -152,19 +152,19 @@ def finish_drawn(work: Place, digest: str) -> None:
 
 
 def finds_drawn(work: Place, digest: str | None) -> bool:
-    """Whether the folder holds what was drawn: stored, or one move before it.
+    """Whether the folder holds the noisy result, under its final name or its temporary one.
 
     Args:
         work: the folder of the release.
-        digest: of the ledger's mark; None: it has none.
+        digest: digest in the ledger's mark; None: the mark has none.
     """
     return (work / DRAWN_FILE).exists() or is_unfinished(work, digest)
 
 
 def is_unfinished(work: Place, digest: str | None) -> bool:
-    """Whether a run has stopped between the ledger's mark, which holds `digest`, and the last move.
+    """Whether a run stopped between the ledger's mark, which holds `digest`, and the last move.
 
-    The content is compared as well: a disk may have lost the end of it with the power.
+    The content is compared too, because a power failure may have cut off its end.
     """
     if digest is None:
         return False
@@ -180,45 +180,45 @@ def _unmarked(work: Place, digest: str) -> Place:
 
 
 def forget_exact(work: Place) -> None:
-    """Delete the exact arrays, which nothing needs once noise was drawn or the run gave up.
+    """Delete the exact arrays; nothing needs them once noise is drawn or the run gave up.
 
-    With them go the temporary files of processes that died, but not noise that waits for its name.
-    All are tried, whichever cannot be deleted.
+    This deletes temporary files of dead processes too, but not a noisy result under its temporary
+    name. It tries every file, even if some cannot be deleted.
 
     Raises:
-        OSError: the first that could not be deleted.
+        OSError: the first error among files that could not be deleted.
     """
     names = [name for name in _names(work) if _is_exact(name) or _is_temporary(name)]
     others = (work / name for name in names if not _is_unmarked(name))
-    counting = work / COUNTING_FILE  # first: what is written from now on is a stray
+    counting = work / COUNTING_FILE  # delete it first: whatever is written later is then a stray
     _delete_each([counting, *others, *_half_written_rejects(work)])
 
 
 def forget_unmarked(work: Place) -> None:
-    """Delete noise that waits for its name; for whoever knows that no mark names it.
+    """Delete noisy results under a temporary name; the caller knows that no mark names them.
 
     Raises:
-        OSError: the first that could not be deleted.
+        OSError: the first error among files that could not be deleted.
     """
     _delete_each(work / name for name in _names(work) if _is_unmarked(name))
 
 
 def forget_half_written(area: Place) -> None:
-    """Delete what runs that died have left half written right in the area, beside the releases.
+    """Delete half-written files that dead runs left directly in the area, beside the releases.
 
     Raises:
-        OSError: the first that could not be deleted.
+        OSError: the first error among files that could not be deleted.
     """
-    if not isinstance(area, CloudPath):  # where an object appears whole
+    if not isinstance(area, CloudPath):  # in Cloud Storage an object appears whole or not at all
         names = (name for name in _names(area) if _is_temporary(name))
         _delete_each(area / name for name in names if is_stale(area / name))
 
 
 def releases_with_strays(area: Place) -> list[str]:
-    """Releases in whose folders exact arrays or temporary files are that nobody may need.
+    """Releases whose folders hold exact arrays or temporary files that nobody may need.
 
-    A job on an engine elsewhere may outlive the run that started it, and write its results when
-    the release is drawn or given up already. A run that is killed leaves temporary files.
+    A job on a remote engine may outlive the run that started it, and write its results after the
+    release was drawn or given up. A killed run leaves temporary files.
     """
     found = _names_by_release(area).items()
     return sorted(release_id for release_id, names in found if _strays(names))
@@ -231,14 +231,14 @@ def release_folders(area: Path) -> list[Path]:
 
 
 def delete_strays(work: Place, *, temporary: bool = True) -> None:
-    """Delete what nobody needs; for whoever holds the release's lock.
+    """Delete files that nobody needs; the caller holds the release's lock.
 
     Args:
         work: the folder of the release.
-        temporary: delete temporary files besides exact arrays, noise that waits for its name among
-            them.
+        temporary: delete temporary files besides exact arrays; this includes noisy results that
+            still have a temporary name.
     """
-    names = _strays(set(_names(work)))  # looked up again: a run may have come in between
+    names = _strays(set(_names(work)))  # listed again, because a run may have changed them
     _delete_each(work / name for name in names if temporary or _is_exact(name))
 
 
@@ -249,7 +249,7 @@ def _strays(names: set[str]) -> list[str]:
 
 
 def _names_by_release(area: Place) -> dict[str, set[str]]:
-    """The files right in each release's folder."""
+    """Names of the files directly in each release's folder."""
     if not isinstance(area, CloudPath):
         works = area.iterdir() if area.exists() else ()
         return {work.name: set(_names(work)) for work in works if _RELEASE.fullmatch(work.name)}
@@ -262,14 +262,14 @@ def _names_by_release(area: Place) -> dict[str, set[str]]:
 
 
 def _names(work: Place) -> list[str]:
-    """Of the files right in a folder."""
+    """Names of the files directly in a folder."""
     if isinstance(work, CloudPath):
         return [each.path.name for each in work.objects() if each.path.parent == work]
     return [path.name for path in work.iterdir()] if work.is_dir() else []
 
 
 def _half_written_rejects(work: Place) -> list[Path]:
-    if isinstance(work, CloudPath):  # where an object appears whole
+    if isinstance(work, CloudPath):  # in Cloud Storage an object appears whole or not at all
         return []
     rejects = work / REJECTS_FOLDER
     names = _names(rejects)
@@ -277,17 +277,17 @@ def _half_written_rejects(work: Place) -> list[Path]:
 
 
 def _is_exact(name: str) -> bool:
-    """Whether a file of this name holds or describes exact arrays, whoever has left it."""
+    """Whether a file of this name holds or describes exact arrays, whichever run wrote it."""
     return _meant(name) in (EXACT_FILE, BITS_FILE, SPACE_FILE)
 
 
 def _is_result(name: str) -> bool:
-    """Whether the draw needs it, or what it is becoming."""
+    """Whether the draw needs this file, or the finished form of this temporary file."""
     return _meant(name) in (EXACT_FILE, BITS_FILE, TALLY_FILE, SPACE_FILE)
 
 
 def _is_unmarked(name: str) -> bool:
-    """Whether it is noise that waits for its name."""
+    """Whether the file is a noisy result under its temporary name."""
     return _is_temporary(name) and _meant(name) == DRAWN_FILE
 
 
@@ -296,13 +296,13 @@ def _is_temporary(name: str) -> bool:
 
 
 def _meant(name: str) -> str:
-    """The name of the file that a temporary one was to become; any other's own."""
+    """The final name of a temporary file; another file's own name."""
     temporary = TEMPORARY_NAME.fullmatch(name)
     return temporary["name"] if temporary else name
 
 
 def _delete_each(paths: Iterable[Place]) -> None:
-    """Delete all that can be.
+    """Delete every path that can be deleted.
 
     Raises:
         OSError: the first failure.

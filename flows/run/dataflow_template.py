@@ -1,8 +1,9 @@
-"""Main program of the Dataflow flex template: read and count the rows of a survey, and no more.
+"""Main program of the Dataflow flex template: it reads and counts the rows of a survey.
 
-It reserves nothing and draws nothing. What it leaves in the confidential area, under the release's
-key, `hushrank run` of the same survey takes up: it reserves, draws, publishes, and reads no row.
-The template's service adds Beam's own options (runner, project, locations), which are passed on.
+It reserves no budget and draws no noise. It writes exact counts to the confidential area, under the
+release's key. `hushrank run` of the same survey then reads these counts instead of rows: it
+reserves, draws and publishes. The template's service adds Beam's own options (runner, project,
+locations), and this program passes them on.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ def arguments() -> argparse.ArgumentParser:
 
 
 def main(argv: Sequence[str] | None = None) -> None:
-    """Submit the job and exit: 0 submitted, otherwise the exit code of the error that is shown."""
+    """Submit the job and exit: 0 if submitted, otherwise the exit code of the error shown."""
     ours, for_beam = arguments().parse_known_args(argv)
     try:
         launch(ours.survey, ours.date, for_beam)
@@ -52,7 +53,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
 
 def launch(survey: str, night: date | None, for_beam: Sequence[str]) -> None:
-    """Submit the protected side of `survey` with Beam's options `for_beam`.
+    """Submit the part of `survey` that reads rows, with Beam's options `for_beam`.
 
     Raises:
         ConfigError: the survey breaks a rule, or one of its places is on this machine.

@@ -1,6 +1,6 @@
-"""Where events of runs go: a log file, a Prometheus text file, OpenTelemetry spans.
+"""Destinations for events of runs: a log file, a Prometheus text file, OpenTelemetry spans.
 
-A destination takes public facts alone (`flows.run.events`), and is checked when it is opened.
+A destination gets only public facts (`flows.run.events`). Opening a destination checks it.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ LEADING = ("time", "event", "population")
 
 
 class LogFile:
-    """Appends a line for each event; a line is written at once and whole."""
+    """Appends one line for each event, in one write."""
 
     def __init__(self, path: Path, form: Literal["json", "text"]) -> None:
-        """Open, and so check, the file.
+        """Open the file, which also checks it.
 
         Raises:
             ConfigError: it cannot be appended to.
@@ -57,7 +57,7 @@ LAST_SUCCESS = "hushrank_last_success_timestamp_seconds"
 
 
 class MetricsFile:
-    """Replaces the file when a run ends, whole, as scrapers need it.
+    """Replaces the whole file when a run ends, as scrapers need it.
 
     Metrics, each with the label `population`: hushrank_last_run_timestamp_seconds,
     hushrank_last_run_success (0 or 1), hushrank_last_success_timestamp_seconds,
@@ -66,7 +66,7 @@ class MetricsFile:
     """
 
     def __init__(self, path: Path) -> None:
-        """Check the place.
+        """Check that the file can be written.
 
         Raises:
             ConfigError: the file cannot be written.
@@ -85,7 +85,7 @@ class MetricsFile:
             ) from None
 
     def tell(self, event: RunEvent) -> None:
-        """Remember how long a step took; at the end of the run, write the file."""
+        """Record how long a step took; at the end of the run, write the file."""
         if event.step is not None and event.seconds is not None:
             self._steps[event.step] = event.seconds
         if event.event in ("run ended", "run failed"):
@@ -114,10 +114,10 @@ class MetricsFile:
         return registry
 
     def _values_before(self) -> dict[str, float]:
-        """What only a success changes, as of the last one."""
+        """Values of the last success; only another success changes them."""
         try:
             families = list(text_string_to_metric_families(self._path.read_text()))
-        except (OSError, ValueError):  # none yet, or not ours: start anew
+        except (OSError, ValueError):  # no file yet, or not ours: start anew
             return {}
         kept = (LAST_SUCCESS, "hushrank_budget_epsilon_left", "hushrank_budget_epsilon_total")
         samples = (sample for family in families for sample in family.samples)
@@ -125,12 +125,12 @@ class MetricsFile:
 
 
 NANOSECONDS = 1_000_000_000
-FLUSH_MILLISECONDS = 5_000  # a collector that is down costs a run no more than this
+FLUSH_MILLISECONDS = 5_000  # the longest that a dead collector can delay a run
 PREFIX = "hushrank."
 
 
 class Traces:
-    """Sends the spans of a run when it ends; the environment says where (OTEL_EXPORTER_OTLP_*)."""
+    """Sends a run's spans when it ends; OTEL_EXPORTER_OTLP_* in the environment says where to."""
 
     def __init__(self, exporter: Any = None) -> None:
         """Args: an exporter of the OpenTelemetry SDK; None: OTLP over HTTP.
@@ -155,7 +155,7 @@ class Traces:
         self._run: Any = None
 
     def tell(self, event: RunEvent) -> None:
-        """Open the run's span, add that of a step, or close the run's and send all."""
+        """Open the run's span, add a step's span, or close the run's span and send all."""
         from opentelemetry.trace import set_span_in_context
 
         moment = int(event.time.timestamp() * NANOSECONDS)

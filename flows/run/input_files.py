@@ -1,4 +1,4 @@
-"""The files of a job: which there are, and of a night which rows of them."""
+"""The input files of a job, and the rows of them that belong to a night."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from hushrank.transforms.storage.files import InputFile, NoFilesError, check_fil
 def input_of(
     path: Path, config: SurveyConfig, night: date | None
 ) -> tuple[tuple[InputFile, ...], tuple[InputFile, ...]]:
-    """What to read, checked by headers and footers, and the tables that decide besides.
+    """The input files, checked by headers and footers, and further tables that decide the result.
 
     Args:
         path: the YAML file, for messages.
-        config: what it says.
-        night: whose rows to rank; None where the configuration selects no nights.
+        config: the configuration.
+        night: the day whose rows to rank; None if the configuration selects no nights.
 
     Raises:
         NightWithoutFiles: an input path names no file of that night.
@@ -41,7 +41,7 @@ def input_of(
 
 
 def files_of(config: SurveyConfig, night: date | None) -> tuple[InputFile, ...]:
-    """What to read, and which rows of it; of `night` where the configuration selects nights.
+    """The files to read and the rows of them; only of `night` if the configuration selects nights.
 
     Raises:
         NoFilesError: a path names no file.
@@ -61,7 +61,7 @@ def files_of(config: SurveyConfig, night: date | None) -> tuple[InputFile, ...]:
 
 
 def check_night(path: Path, config: SurveyConfig, night: date | None) -> None:
-    """Refuse a night where none is selected, and none where nights are (ConfigError)."""
+    """Raise ConfigError if a night is missing, or given although none can be selected."""
     if config.nightly and night is None:
         raise ConfigError(
             f"{path}: ranks one night at a time. Say which: --date 2026-11-20; or run hushrank"
@@ -78,8 +78,8 @@ def tables_of(path: Path, config: SurveyConfig) -> tuple[InputFile, ...]:
     """The file of epsilons, if the job names one.
 
     Raises:
-        ConfigError: there is none.
-        InputError: it is empty, or of an unknown format.
+        ConfigError: the file does not exist.
+        InputError: the file is empty, or has an unknown format.
     """
     table = config.privacy.epsilon_table
     if table is None:

@@ -1,4 +1,4 @@
-"""One run of one configuration on the files that are there now, and its identity."""
+"""One run of one configuration on the present files, and the identity of its release."""
 
 from __future__ import annotations
 
@@ -38,12 +38,12 @@ from hushrank.transforms.storage.files import InputFile
 
 
 def code_version() -> str:
-    """Version of the installed distribution. It enters the release key: new code, new release."""
+    """Version of the installed distribution. It enters the release key: new code, new key."""
     return version("hushrank")
 
 
-NO_KEY_YET = "none"  # which no ledger was written with
-NO_ID_YET = "RELEASE"  # in a path that is only shown, before the ledger has a key
+NO_KEY_YET = "none"  # check value of no real key
+NO_ID_YET = "RELEASE"  # stands in a path that is only shown, before the ledger has a key
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,14 +51,14 @@ class Job:
     """A checked configuration with its input.
 
     Attributes:
-        config: what to do.
-        files: what to read.
-        tables: files besides that decide the result: that of the epsilons, where there is one.
-        seed: injected for a test or simulation: the release is then unsafe; None in earnest.
-        night: whose rows are ranked; None where the configuration selects no nights.
-        known_id: key of the release of that night or run, where the ledger knows it already.
-        calibrated: what the release is drawn by, calibrated once and carried from here on; None
-            where it was drawn before.
+        config: the configuration.
+        files: input files.
+        tables: further files that decide the result: the file of epsilons, if there is one.
+        seed: seed of a test or simulation, which makes the release unsafe; None in a real run.
+        night: the day whose rows are ranked; None if the configuration selects no nights.
+        known_id: key of the release of that night or run, if the ledger knows it already.
+        calibrated: method and mechanism of the release, calibrated once and then passed on; None if
+            the release was drawn before.
     """
 
     config: SurveyConfig
@@ -71,19 +71,20 @@ class Job:
 
     @property
     def safe(self) -> bool:
-        """Whether the release is to be private, and the ledger to count it.
+        """Whether this run asks for a private release that the ledger counts.
 
-        Whether it is private is seen when it is drawn: from the bits that were really used.
+        Whether the release really is private, the draw decides from the random bits it used.
         """
         return self.config.privacy.private and self.seed is None
 
     @cached_property
     def release_id(self) -> str:
-        """Release key: of configuration, night, the code's version and the input's identity.
+        """Release key, from configuration, night, the code's version and the input's identity.
 
-        It is published, and the input's identity is confidential (how many rows there are follows
-        from a size): so it is a name under the secret of the ledger (`flows.ledger.key`), which is
-        made now where there is none. A release that was drawn before keeps its key: see `known_id`.
+        The key is published, but the input's identity is confidential (a file's size tells how many
+        rows there are). So the key is a keyed name under the ledger's secret (`flows.ledger.key`);
+        this call makes the secret if there is none. A release that was drawn before keeps its key:
+        see `known_id`.
 
         Raises:
             LedgerError: the secret cannot be read or made.
@@ -94,7 +95,7 @@ class Job:
 
     @cached_property
     def inputs(self) -> InputNames:
-        """What the ledger records of its input.
+        """What the ledger records about the input.
 
         Raises:
             LedgerError: the ledger's secret cannot be read or made.
@@ -107,12 +108,12 @@ class Job:
 
     @property
     def planned_inputs(self) -> InputNames:
-        """The same before anything is written: without names where the ledger has no secret yet."""
+        """The same before anything is written; without names if the ledger has no secret yet."""
         return _planned_inputs(self.config, self.files)
 
     @property
     def unkeyed_id(self) -> str:
-        """What hushrank called this release while its ledger had no secret; never published now."""
+        """The key that this release had while its ledger had no secret; no longer published."""
         return hashlib.sha256(self._described().encode()).hexdigest()[:TAG_DIGITS]
 
     def _described(self) -> str:
@@ -133,7 +134,7 @@ class Job:
         """Method and mechanism that draw the release.
 
         Raises:
-            ValueError: it was drawn before; they are stored with it (`flows.run.drawn`).
+            ValueError: the release was drawn before; they are stored with it (`flows.run.drawn`).
         """
         if self.calibrated is None:
             raise ValueError("the release was drawn before: its mechanism is stored with it")
@@ -141,7 +142,7 @@ class Job:
 
     @property
     def mechanism(self) -> Mechanism:
-        """What the release is drawn by; errors as of `drawn_by`."""
+        """The mechanism that draws the release; raises as `drawn_by`."""
         return self.drawn_by.mechanism
 
     @property
@@ -150,7 +151,7 @@ class Job:
         return self.drawn_by.method.terms(self.mechanism)
 
     def reduction(self, key: SecretKey, folder: Place) -> ReductionJob:
-        """What the protected side is to do with the rows; it leaves exact arrays in `folder`."""
+        """The job that reads the rows; it leaves exact arrays in `folder`."""
         method = self.drawn_by.method
         return method.reduction(self.config, self.mechanism, self.files, key, str(folder))
 
@@ -161,7 +162,7 @@ class Job:
 
     @property
     def planned_work(self) -> Place:
-        """The same, for people; nothing is made where the ledger has no secret yet."""
+        """The same folder, for people; it makes no secret if the ledger has none yet."""
         if self.known_id is None and find_key(self.config.ledger.path) is None:
             return self.config.confidential / NO_ID_YET
         return self.work
@@ -185,7 +186,7 @@ def prepare_job(
         seed, night, known_id: see `Job`.
 
     Raises:
-        NightWithoutFiles: an input path names no file of that night.
+        NightWithoutFiles: an input path names no file for that night.
         ConfigError: the configuration, an input file or the output folder breaks a rule.
     """
     path, config, calibrated = survey.path, survey.config, survey.calibrated
@@ -204,10 +205,10 @@ def prepare_job(
 
 
 def job_to_inspect(path: Path, night: date | None) -> Job:
-    """The job of a look at its rows, which needs no budget and no output: neither is looked at.
+    """The job of `inspect`, which needs no budget and no output, so neither is checked.
 
     Raises:
-        NightWithoutFiles: an input path names no file of that night.
+        NightWithoutFiles: an input path names no file for that night.
         ConfigError: the configuration or an input file breaks a rule.
     """
     survey = Survey(path, load_config(path))
@@ -222,10 +223,10 @@ def job_to_inspect(path: Path, night: date | None) -> Job:
 
 
 def job_without_files(survey: Survey, night: date) -> Job:
-    """The job of a night whose files are not there yet, with every check that needs none of them.
+    """The job of a night whose files do not exist yet, with every check that needs no files.
 
     Raises:
-        ConfigError: as `prepare_job`.
+        ConfigError: as for `prepare_job`.
     """
     config, calibrated = survey.config, survey.calibrated
     try:
@@ -237,7 +238,7 @@ def job_without_files(survey: Survey, night: date) -> Job:
 
 
 def _id_before_keys(job: Job) -> str | None:
-    """Its key, where it was drawn or reserved while the ledger had no secret; else None.
+    """The unkeyed id, if the release was drawn or reserved while the ledger had no secret.
 
     Raises:
         LedgerError: the ledger cannot be used.
@@ -251,11 +252,11 @@ def _id_before_keys(job: Job) -> str | None:
 
 @dataclass(frozen=True)
 class Survey:
-    """A configuration that was read and checked once, for all that one command does with it.
+    """A configuration that was read and checked once, for everything that one command does.
 
     Attributes:
         path: the YAML file, for messages.
-        config: what it says; a change of the file while the command runs changes nothing.
+        config: its content; a change of the file while the command runs has no effect.
     """
 
     path: Path
@@ -263,16 +264,16 @@ class Survey:
 
     @property
     def mechanism(self) -> Mechanism:
-        """What releases of the configuration are drawn by; errors as of `calibrated`."""
+        """The mechanism that draws releases of this configuration; raises as `calibrated`."""
         return self.calibrated.mechanism
 
     @cached_property
     def calibrated(self) -> Calibrated:
-        """What releases of the configuration are drawn by, chosen and calibrated once.
+        """Method and mechanism of this configuration, chosen and calibrated once.
 
         Raises:
             MethodRefused: the configuration does not suit its method; the text names the file, as
-                for every other mistake in it.
+                every message about the configuration does.
         """
         try:
             return calibrate(self.config)
@@ -282,11 +283,11 @@ class Survey:
 
 
 def read_survey(path: Path, *, no_privacy: bool = False) -> Survey:
-    """The configuration at `path`, checked.
+    """Read and check the configuration at `path`.
 
     Args:
         path: the YAML file.
-        no_privacy: the operator insists on `epsilon: inf`.
+        no_privacy: the operator allows `epsilon: inf`.
 
     Raises:
         ConfigError: it breaks a rule.
@@ -305,11 +306,11 @@ def read_survey(path: Path, *, no_privacy: bool = False) -> Survey:
 
 
 def check_places(config: SurveyConfig, *, seeded: bool = False) -> None:
-    """Refuse an output folder or a confidential folder that a run could not use.
+    """Refuse an output folder or a confidential folder that a run cannot use.
 
     Args:
-        config: names them.
-        seeded: the release is drawn from an injected seed, so it is unsafe.
+        config: the configuration, which names the folders.
+        seeded: whether the release is drawn from an injected seed, which makes it unsafe.
 
     Raises:
         ConfigError: one of them breaks a rule.
@@ -328,11 +329,11 @@ def check_places(config: SurveyConfig, *, seeded: bool = False) -> None:
 
 
 def inputs_of(config: SurveyConfig, *, make_key: bool) -> InputNames:
-    """What a ledger would record of the input of `config`; of its files, where no night is needed.
+    """What a ledger would record about the input of `config`, with files if no night is needed.
 
     Args:
-        config: of a job.
-        make_key: make the ledger's secret where there is none; else there are no names then.
+        config: configuration of a job.
+        make_key: make the ledger's secret if there is none; if False, there are no names then.
 
     Raises:
         LedgerError: the ledger's secret cannot be read or made.
@@ -341,14 +342,14 @@ def inputs_of(config: SurveyConfig, *, make_key: bool) -> InputNames:
         ledger_key(config.ledger.path)
     try:
         files = () if config.nightly else files_of(config, None)
-    except (InputError, OSError):  # it is not there now: its paths are known still
+    except (InputError, OSError):  # the files are missing now, but their paths are known
         files = ()
     return _planned_inputs(config, files)
 
 
 def _planned_inputs(config: SurveyConfig, files: tuple[InputFile, ...]) -> InputNames:
     key = find_key(config.ledger.path)
-    if key is None:  # which decides only what is kept of many files
+    if key is None:  # the key only decides which of very many names are kept
         plain = input_names(config.input.paths, files, LedgerKey(bytes(KEY_BYTES), "")).plain
         return InputNames(NO_KEY_YET, (), plain)
     return input_names(config.input.paths, files, key)

@@ -16,11 +16,11 @@ from hushrank.privacy.accounting import Spend
 
 @dataclass(frozen=True, slots=True)
 class LostRelease:
-    """An attempt at a release that a ledger should know and does not.
+    """An attempt at a release that a ledger should hold but does not.
 
     Attributes:
-        reserved_at: when it was paid for, or was made.
-        published: an archive keeps it.
+        reserved_at: when its budget was reserved, or when the release was made.
+        published: whether an archive keeps the release.
     """
 
     release_id: str
@@ -30,9 +30,9 @@ class LostRelease:
 
 
 def lost_once(found: Iterable[Sequence[LostRelease]]) -> tuple[LostRelease, ...]:
-    """What several findings have lost, each attempt once, the earliest first.
+    """Lost attempts of several findings, each attempt once, the earliest first.
 
-    Of a release whose attempts are known, the one that an archive keeps is the last of them.
+    If the attempts at a release are known, the one that an archive keeps is the last of them.
     """
     each_once: Counter[LostRelease] = Counter()
     for lost in found:
@@ -45,7 +45,7 @@ def lost_once(found: Iterable[Sequence[LostRelease]]) -> tuple[LostRelease, ...]
             attempts.append(kept)
             continue
         place = last[kept.release_id]
-        made = max(kept.reserved_at, attempts[place].reserved_at)  # maybe in a later period
+        made = max(kept.reserved_at, attempts[place].reserved_at)  # this may be in a later period
         attempts[place] = replace(attempts[place], reserved_at=made, published=True)
     return tuple(attempts)
 
@@ -53,7 +53,7 @@ def lost_once(found: Iterable[Sequence[LostRelease]]) -> tuple[LostRelease, ...]
 def split_lost(
     lost: Sequence[LostRelease], account: Account, period: Period
 ) -> tuple[list[Event], tuple[str, ...]]:
-    """Entries for what counts in `period`, and the names of what counts no more."""
+    """Entries for attempts that count in `period`, and the ids of those that no longer count."""
     current = [each for each in lost if _is_of(each, period)]
     entered: dict[str, list[LostRelease]] = {each.release_id: [] for each in current}
     for each in current:
@@ -68,7 +68,7 @@ def _is_of(each: LostRelease, period: Period) -> bool:
 
 
 def _entered(attempts: Sequence[LostRelease], account: Account) -> Iterator[Event]:
-    """Attempts at one release as if each were drawn now: nobody can prove that it was not."""
+    """Enter attempts at one release as drawn now, because nobody can prove that they were not."""
     latest = account.attempt(attempts[0].release_id)
     number = 0 if latest is None else latest.number
     reserved = latest is not None and latest.state is ReleaseState.RESERVED

@@ -1,7 +1,7 @@
-"""Going on with a ledger of which something was lost: what is amiss, and what is done about it.
+"""Recovery of a ledger that lost something: what is wrong, and what going on means.
 
-What the archive and the confidential area know to be spent in the current period is entered anew;
-what they do not know is gone. Everything that is done is an entry of the ledger.
+Spends of the current period that the archive and the confidential area know are entered again.
+Spends that they do not know are lost. Every action of a recovery is an entry of the ledger.
 """
 
 from __future__ import annotations
@@ -21,12 +21,12 @@ from hushrank.flows.run.ledger_witness import Forgotten, forgotten, keep_witness
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """Something amiss.
+    """One thing that is wrong with a ledger.
 
     Attributes:
-        text: what; `effect`: what going on means. Neither has a stop at its end.
+        text: what is wrong; `effect`: what going on means. Neither ends with a full stop.
         lost: attempts that the ledger should have counted.
-        witness: hash of the witness that tells it (`flows.run.ledger_witness`); empty: none does.
+        witness: hash of the witness that shows it (`flows.run.ledger_witness`); empty: none does.
     """
 
     text: str
@@ -36,15 +36,15 @@ class Finding:
 
 
 def findings(config: SurveyConfig, ledger: Ledger, inputs: InputNames) -> list[Finding]:
-    """All that is amiss with a ledger and can be accepted.
+    """Everything wrong with a ledger that an operator may accept.
 
     Args:
-        config: of a job that uses it.
-        ledger: of the job.
-        inputs: of the job, under the key that is there.
+        config: configuration of a job that uses the ledger.
+        ledger: the job's ledger.
+        inputs: names of the job's input, under the present key.
 
     Raises:
-        LedgerError: something is amiss that only another copy of the ledger puts right.
+        LedgerError: something is wrong that only another copy of the ledger can repair.
     """
     lost = forgotten(config, ledger, inputs.plain, whole=False)
     return [*_of_the_ledger(ledger, inputs.key), *map(_of, lost)]
@@ -53,7 +53,7 @@ def findings(config: SurveyConfig, ledger: Ledger, inputs: InputNames) -> list[F
 def recover_ledger(
     config: SurveyConfig, ledger: Ledger, inputs: InputNames, found: Sequence[Finding]
 ) -> None:
-    """Record `found` in the ledger, with what is known to be spent, and go on with it."""
+    """Record `found` in the ledger, with all spends that are known, and go on with the ledger."""
     lost = lost_once(finding.lost for finding in found)
     why = "; ".join(finding.text for finding in found)
     _accept(ledger, why, inputs.key, lost)
@@ -62,7 +62,7 @@ def recover_ledger(
 
 
 def _of_the_ledger(ledger: Ledger, key: str) -> Iterator[Finding]:
-    """What the ledger shows by itself, beside the key of this `LedgerKey.check`."""
+    """Findings in the ledger itself; `key` is the `LedgerKey.check` of the key beside it."""
     book, clock = ledger.book(whole=False), ledger.clock()
     if book.snapshot.loss is not None:
         yield Finding(

@@ -1,12 +1,12 @@
 """What the confidential area and the archive of releases know of a ledger.
 
-A ledger that is put back from an older copy, whole and with all that stands beside it, looks as it
-should. So each run leaves in the confidential area how far the ledger was (`ledgers.json`), and
-before it spends it compares: the ledger must hold that line, and every release that the output
-folder keeps. The same shows a job whose `ledger.path` was changed: unless the ledger went with it,
-a new budget would begin for the same people.
+If a ledger is replaced by an older copy, together with all files beside it, the copy looks intact.
+So each run records in the confidential area how far the ledger was (`ledgers.json`). Before a run
+spends, it compares: the ledger must hold that line, and every release that the output folder keeps.
+The comparison also detects a job whose `ledger.path` was changed. Unless the ledger was moved
+along, such a job would begin a new budget for the same people.
 
-Where `confidential` and `output` were both changed or put back too, nothing is left to compare.
+If `confidential` and `output` were both changed or restored too, nothing is left to compare.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ PAID = (ReleaseState.DRAWN, ReleaseState.COMMITTED)
 
 
 class Counted(Record):
-    """An attempt at a release that counted when the witness was left."""
+    """An attempt at a release that counted when the witness was recorded."""
 
     release_id: str
     reserved_at: datetime
@@ -48,11 +48,11 @@ class Witness(Record):
     """How far a ledger was, for one population.
 
     Attributes:
-        ledger: its place.
-        line, hash: its last line.
-        inputs: what was read last, in plain words (`flows.ledger.input_names`).
-        counted: what counted in the population's period.
-        includes: hashes of other witnesses, the spends of which are entered in this ledger.
+        ledger: place of the ledger.
+        line, hash: number and hash of its last line.
+        inputs: the last input, in plain words (`flows.ledger.input_names`).
+        counted: attempts that counted in the population's period.
+        includes: hashes of other witnesses whose spends are entered in this ledger.
     """
 
     ledger: str
@@ -69,15 +69,15 @@ _WITNESSES = TypeAdapter(tuple[Witness, ...])
 
 @dataclass(frozen=True, slots=True)
 class Forgotten:
-    """What a ledger should know and does not.
+    """A spend or release that a ledger should hold but does not.
 
     Attributes:
-        text: the finding, without a stop at its end.
-        population: whose spends these were.
-        counted: attempts that it would have counted as drawn.
-        published: of these, those that the archive keeps.
+        text: the finding, without a full stop.
+        population: the population that spent.
+        counted: attempts that the ledger would have counted as drawn.
+        published: those of the attempts that the archive keeps.
         apart: whether it read no input of this job, so its people may be others.
-        witness: hash of the witness that tells it; empty: the archive does.
+        witness: hash of the witness that shows it; empty: the archive shows it.
     """
 
     text: str
@@ -94,19 +94,19 @@ def keep_witness(
     inputs: tuple[str, ...] = (),
     entered: tuple[str, ...] = (),
 ) -> None:
-    """Leave in the confidential area how far the ledger is now.
+    """Record in the confidential area how far the ledger is now.
 
-    What a longer ledger left here stays: it is all that shows that this one was put back from a
-    copy. Of two runs that write at once one is lost: then the next run is compared with less.
+    A witness of a longer ledger stays: only that witness shows that an older copy was put back. If
+    two runs write at once, one witness is lost, and the next run compares less.
 
     Args:
-        config: of the run.
-        ledger: after an entry of it.
-        inputs: what the run reads; nothing: what was told before.
-        entered: hashes of the witnesses, the spends of which were just entered in the ledger.
+        config: configuration of the run.
+        ledger: its ledger, after an entry was added.
+        inputs: what the run reads; None: keep what the last witness says.
+        entered: hashes of the witnesses whose spends were just entered in the ledger.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     book, place = ledger.book(), str(config.ledger.path)
     found = witnesses(config.confidential)
@@ -127,7 +127,7 @@ def keep_witness(
 
 
 def witnesses(area: Place) -> tuple[Witness, ...]:
-    """All that runs have left in a confidential area.
+    """All witnesses that runs have left in a confidential area.
 
     Raises:
         LedgerError: the file is damaged.
@@ -148,11 +148,11 @@ def witnesses(area: Place) -> tuple[Witness, ...]:
 def forgotten(
     config: SurveyConfig, ledger: Ledger, inputs: tuple[str, ...], *, whole: bool = True
 ) -> list[Forgotten]:
-    """What the confidential area and the archive know and `ledger` does not.
+    """Spends and releases that the confidential area or the archive know, but `ledger` does not.
 
     Args:
-        config: of the run.
-        ledger: before it spends.
+        config: configuration of the run.
+        ledger: its ledger, before the run spends.
         inputs: what the run reads, in plain words.
         whole: refuse a ledger whose end is missing.
     """
@@ -169,7 +169,7 @@ def forgotten(
 
 
 def require_remembered(config: SurveyConfig, ledger: Ledger, inputs: tuple[str, ...]) -> None:
-    """Raise LedgerError if the ledger does not know what was spent before on these people."""
+    """Raise LedgerError if the ledger lacks an earlier spend on these people."""
     found = forgotten(config, ledger, inputs)
     if not found:
         return
@@ -189,7 +189,7 @@ def require_remembered(config: SurveyConfig, ledger: Ledger, inputs: tuple[str, 
 
 def _by_witness(config: SurveyConfig, book: Book, inputs: tuple[str, ...]) -> Iterator[Forgotten]:
     paid = (attempt for attempt in book.account.attempts if attempt.state in PAID)
-    known = Counter(map(_counted_attempt, paid))  # one that is reserved may be drawn by now
+    known = Counter(map(_counted_attempt, paid))  # a reserved attempt may be drawn by now
     concerns = [each for each in witnesses(config.confidential) if _concerns(each, config, inputs)]
     included = {witness for each in concerns for witness in each.includes}
     for each in concerns:
@@ -207,26 +207,26 @@ def _by_witness(config: SurveyConfig, book: Book, inputs: tuple[str, ...]) -> It
 
 
 def _holds(book: Book, witness: Witness) -> bool:
-    """Whether the ledger goes on from where it was when the witness was left."""
+    """Whether the ledger continues from where it was when the witness was recorded."""
     return book.chain.hash_of(witness.line) == witness.hash
 
 
 def _concerns(witness: Witness, config: SurveyConfig, inputs: tuple[str, ...]) -> bool:
     if witness.population == config.name:
         return True
-    if witness.ledger == str(config.ledger.path):  # which knows of it by itself
+    if witness.ledger == str(config.ledger.path):  # that ledger names its own inputs
         return False
     shared = not set(inputs).isdisjoint(witness.inputs)
     return shared and witness.population not in config.ledger.other_people
 
 
 def _unknown(config: SurveyConfig, book: Book) -> Iterator[Release]:
-    """Releases in the archive that a ledger has paid for, and this one has not."""
+    """Releases in the archive that a ledger paid for, but not this one."""
     for folder in archived(config.output):
         release_id = folder.name[11:]
         if book.account.state(release_id) in PAID or release_id in book.account.accepted:
             continue
-        with suppress(ConfigError):  # one that cannot be read is for `hushrank history --verify`
+        with suppress(ConfigError):  # `hushrank history --verify` reports unreadable ones
             release = load_release(folder / RELEASE)
             if release.safe and release.name == config.name:
                 yield release
@@ -243,7 +243,7 @@ def _counted(release: Release) -> Counted:
     spend = (
         Spend(epsilon=float(told.epsilon), delta=told.delta)
         if told.rho is None
-        else Spend(rho=float(told.rho))
+        else Spend(rho=float(told.rho), l2_squared=told.sensitivity_l2_squared or 1)
     )
     return Counted(release_id=release.release_id, reserved_at=release.created, spend=spend)
 

@@ -1,9 +1,9 @@
-"""Nights: which are due, and ranking one after the other under one budget.
+"""Nights: which are due, and how they are ranked one after the other under one budget.
 
-The ledger says which nights of a configuration were released, so whatever happened to a schedule,
-a server or a machine, the next run sees what is missing. A night is released once: rows that come
-late do not change it, and nothing about it is spent twice. One night of a population is ranked at
-a time; the ledger's lock sees to that, for all processes and machines that share the ledger.
+The ledger says which nights of a configuration were released. So the next run sees what is missing,
+whatever happened to a schedule, a server or a machine. A night is released once: rows that come
+late do not change it, and it costs nothing again. Only one night of a population is ranked at a
+time; the ledger's lock ensures this for all processes and machines that share the ledger.
 """
 
 from __future__ import annotations
@@ -54,9 +54,9 @@ class NightResult:
     """One night.
 
     Attributes:
-        night: its date; None for a configuration that selects no nights.
-        outcome: of the run; None where nothing was run.
-        text: why not.
+        night: its date; None if the configuration selects no nights.
+        outcome: the outcome of the run; None if nothing was run.
+        text: why nothing was run.
     """
 
     night: date | None
@@ -66,17 +66,17 @@ class NightResult:
 
 
 def prepare_night(survey: Survey, night: date, now: datetime, *, again: bool = False) -> Job:
-    """The job that ranks `night`, or that publishes what was drawn for it before.
+    """The job that ranks `night`, or that publishes the noise drawn for it before.
 
     Args:
         survey: the configuration.
-        night: whose rows to rank.
-        now: this moment, with a time zone.
-        again: rank a night that was released before anew, if its input changed; that costs again.
+        night: the day whose rows to rank.
+        now: the present moment, with a time zone.
+        again: rank a released night anew if its input changed; this costs again.
 
     Raises:
-        NightWithoutFiles: there is nothing to read.
-        ConfigError: the night is not over, or as `prepare_job`.
+        NightWithoutFiles: there is no file to read.
+        ConfigError: the night is not over; and as for `prepare_job`.
         LedgerError: the ledger cannot be used.
     """
     config = survey.config
@@ -99,17 +99,17 @@ def prepare_night(survey: Survey, night: date, now: datetime, *, again: bool = F
 
 
 def job_to_check(survey: Survey, now: datetime) -> Job:
-    """A job by which a configuration of nights can be checked, although nobody named a night.
+    """A job with which `validate` checks a configuration of nights if nobody named a night.
 
-    Of the first night that is due and has files, else of the last night that has any. Where none
-    has, as before the first night of a survey, the configuration is right all the same.
+    It is the job of the first night that is due and has files, or else of the last night that has
+    files. If no night has files, as before the first night of a survey, the check still passes.
 
     Args:
         survey: the configuration.
-        now: this moment, with a time zone.
+        now: the present moment, with a time zone.
 
     Raises:
-        ConfigError: as `prepare_job`.
+        ConfigError: as for `prepare_job`.
         LedgerError: the ledger cannot be used.
     """
     schedule = survey.config.schedule
@@ -127,25 +127,25 @@ def job_to_check(survey: Survey, now: datetime) -> Job:
 def run_night(
     survey: Survey, night: date | None, now: datetime, execute: Execute, *, again: bool = False
 ) -> Outcome:
-    """Rank a night, or all there is, while no other night of the population is being ranked.
+    """Rank a night, or the whole input, while no other night of the population is being ranked.
 
-    What an earlier run of the same night reserved and never drew is given back, if this one has
-    another key: the files have changed since, or the earlier one was to rank the night again.
+    An earlier run of the same night may hold a reservation without noise under another key, because
+    the files changed since, or because it was to rank the night again. That budget is given back.
 
     Args:
         survey: the configuration.
-        night: whose rows to rank; None for a configuration that selects no nights.
-        now: this moment, with a time zone.
+        night: the day whose rows to rank; None if the configuration selects no nights.
+        now: the present moment, with a time zone.
         execute: runs the job.
         again: see `prepare_night`.
 
     Raises:
         RunInProgress: another night is being ranked.
-        HushrankError: as `prepare_night` and `run.run_job`.
+        HushrankError: as for `prepare_night` and `run.run_job`.
     """
     config = survey.config
     ledger = ledger_of(config)
-    with one_at_a_time(ledger, config.name):  # and only then look what there is to do
+    with one_at_a_time(ledger, config.name):  # only under the lock see what there is to do
         if night is None:
             return execute(prepare_job(survey))
         job = prepare_night(survey, night, now, again=again)
@@ -175,10 +175,10 @@ def one_at_a_time(ledger: Ledger, population: str) -> Iterator[None]:
 
 
 def due_nights(config: SurveyConfig, last: date) -> list[date]:
-    """Nights up to `last` that were not published yet, in the configured order.
+    """Nights up to `last` that are not published yet, in the configured order.
 
-    The first night that this configuration ever ranked is the earliest one that can be missed; a
-    configuration that ranked none has only `last` to do.
+    Nights before the first one that this configuration ranked are never due. If the configuration
+    has ranked no night yet, only `last` is due.
 
     Raises:
         LedgerError: the ledger cannot be used.
@@ -193,17 +193,16 @@ def due_nights(config: SurveyConfig, last: date) -> list[date]:
 def rank_nights(
     survey: Survey, nights: Sequence[date], now: datetime, execute: Execute
 ) -> Iterator[NightResult]:
-    """Rank `nights` one after the other; what became of each as soon as it is known.
+    """Rank `nights` one after the other; yield the result of each as soon as it is known.
 
-    One whose mechanism failed after it was paid for is not paid for again: `run_night` does that.
-
-    A night whose own rows or noise are to blame does not keep the others from being ranked;
-    everything else stops at once, and what was ranked until then stays.
+    A night whose mechanism failed after it was paid for is not paid for again; only `run_night`
+    pays again. If the rows or the noise of one night are to blame, the others are still ranked. Any
+    other error stops everything at once, and the nights ranked until then stay.
 
     Raises:
         BudgetRefused: the budget does not hold the next night.
         ConfigError: at the end, if a night failed.
-        HushrankError: as `run.run_job`.
+        HushrankError: as for `run.run_job`.
     """
     config = survey.config
     if nights and not config.nightly:
@@ -222,7 +221,7 @@ def rank_nights(
             failures += [] if skipped else [str(error)]
             status = NightStatus.SKIPPED if skipped else NightStatus.FAILED
             yield NightResult(night, status, text=str(error))
-        except MethodRefused:  # as any other night would be
+        except MethodRefused:  # every other night would be refused too
             raise
         except (ConfigError, DrawError, EstimateError) as error:
             failures.append(f"Night {night}: {error}")
@@ -236,10 +235,10 @@ def rank_nights(
 
 
 def rank_due(survey: Survey, now: datetime, execute: Execute) -> Iterator[NightResult]:
-    """What a schedule runs: the nights that are due; all there is where no nights are selected.
+    """Rank the nights that are due, or the whole input if no nights are selected; for schedules.
 
     Raises:
-        HushrankError: as `rank_nights`.
+        HushrankError: as for `rank_nights`.
     """
     config = survey.config
     if config.nightly:
@@ -252,11 +251,11 @@ def rank_due(survey: Survey, now: datetime, execute: Execute) -> Iterator[NightR
 
 
 def drawn_job(survey: Survey, release_id: str) -> Job:
-    """The job that publishes a release whose noise was drawn and that nobody has seen yet.
+    """The job that publishes a release whose noise was drawn but that is not published yet.
 
     Raises:
-        ConfigError: the configuration is another one by now.
-        LedgerError: no noise was drawn for the release, or it is not stored any more.
+        ConfigError: the configuration has changed since the draw.
+        LedgerError: no noise was drawn for the release, or the noise is no longer stored.
     """
     config = survey.config
     ledger = ledger_of(config)
@@ -289,7 +288,7 @@ def _is_published(attempt: Attempt | None) -> bool:
 
 
 def _refuse_failed(config: SurveyConfig, attempt: Attempt | None) -> None:
-    """Raise DrawError for a night that was paid for in vain, as it probably would be again."""
+    """Raise DrawError for a night whose mechanism failed after payment; it may well fail again."""
     if attempt is None or attempt.state is not ReleaseState.DRAWN:
         return
     work = config.confidential / attempt.release_id
@@ -301,7 +300,7 @@ def _refuse_failed(config: SurveyConfig, attempt: Attempt | None) -> None:
 
 
 def _give_back_stale(ledger: Ledger, job: Job, night: date) -> None:
-    """Cancel reservations of the job's night under other keys, if no run uses them."""
+    """Cancel reservations of the job's night under other keys, unless a run uses them."""
     for release_id in ledger.undrawn(job.config.job_hash(), night):
         if release_id != job.release_id:
             with ledger.run_lock(release_id):

@@ -1,8 +1,8 @@
-"""Tell machines what a run does: log lines, a Prometheus text file, OpenTelemetry spans.
+"""Report what a run does to machines: log lines, a Prometheus text file, OpenTelemetry spans.
 
-Only `events.RunEvent` is told, so nothing that was computed from rows can be. Whether a
-destination can be written is checked before anything is spent; one that fails later never stops a
-run: a warning says why, once.
+Only `events.RunEvent` is reported, so nothing that was computed from rows can be. Every destination
+is checked before anything is spent. A destination that fails later never stops a run: one warning
+says why.
 """
 
 from __future__ import annotations
@@ -24,28 +24,28 @@ T = TypeVar("T")
 
 
 class Destination(Protocol):
-    """Where events go."""
+    """A place where events go."""
 
     def tell(self, event: RunEvent) -> None:
         """Take one more event of the run.
 
         Raises:
-            OSError: it cannot be taken.
+            OSError: the event cannot be written or sent.
         """
         ...
 
 
 class Observer:
-    """Tells every destination what one run does."""
+    """Reports to every destination what one run does."""
 
     def __init__(self, facts: RunFacts, destinations: tuple[Destination, ...]) -> None:
-        """Args: what every event says, and where events go."""
+        """Args: facts that every event states, and the destinations."""
         self._facts = facts
         self._destinations = list(destinations)
 
     @contextmanager
     def run(self) -> Iterator[Callable[[Outcome], None]]:
-        """Around the whole run; call what it gives with the outcome, if there is one."""
+        """Surround the whole run; call the yielded function with the outcome, if there is one."""
         started = time.monotonic()
         self._tell(self._facts.started())
 
@@ -65,7 +65,7 @@ class Observer:
             raise
 
     def watch(self, perform: Perform) -> Perform:
-        """`perform`, told of."""
+        """A function that calls `perform` and reports the beginning and end of the step."""
 
         def watched(step: Step, action: Callable[[], T]) -> T:
             started = time.monotonic()
@@ -100,10 +100,10 @@ def observer_of(job: Job) -> Observer:
 
 
 def destinations_of(survey: SurveyConfig) -> tuple[Destination, ...]:
-    """What is configured; each is opened, and so checked, here.
+    """The configured destinations; opening one also checks it.
 
     Raises:
-        ConfigError: see `observer_of`.
+        ConfigError: as for `observer_of`.
     """
     config = survey.observability
     found: list[Destination] = []

@@ -1,11 +1,11 @@
-"""The protected side in a process of its own.
+"""The part of a run that reads rows, in a process of its own.
 
-Rows are only ever in the memory of this child process; its parent, which talks to people, ledger
-and server, gets an empty answer or an error text that is safe to show. Anything unexpected, whose
-text may quote a row, goes to a file in the confidential folder. The child is started before there
-is a job and loads what every job needs while its parent checks the configuration; Beam, which takes
-seconds more, it loads for a job that is not small. It ends with its parent, even one that is
-killed: exact counts that came later would have nobody who deletes them.
+Only this child process holds rows in memory. Its parent, which talks to people, ledger and server,
+gets an empty answer or an error text that is safe to show. The text of an unexpected error may
+quote a row, so it goes to a file in the confidential folder. The child starts before there is a
+job, and loads what every job needs while its parent checks the configuration. Beam takes seconds
+more, so the child loads it only for a job that is not small. The child ends with its parent, even
+if the parent is killed: nobody would delete exact counts that it wrote later.
 """
 
 from __future__ import annotations
@@ -35,22 +35,22 @@ if TYPE_CHECKING:
 
 ERROR_FILE = "error.txt"
 BEAM = "apache_beam"
-LOADED_FIRST = (  # by the child, and none of them loads Beam
+LOADED_FIRST = (  # modules that the child loads first; none loads Beam
     "pyarrow.parquet",
     "hushrank.transforms.comparisons.bound",
     "hushrank.pipelines.reduce.reduction_job",
 )
-_PR_SET_PDEATHSIG = 1  # of Linux: which signal the kernel sends when the parent is gone
+_PR_SET_PDEATHSIG = 1  # Linux: choose the signal for the parent's death
 
 
 class ReductionError(HushrankError):
-    """The reduction stopped for a reason that only the confidential area may hold."""
+    """The reduction stopped for a reason that only the confidential area may state."""
 
 
 class Reducer:
-    """A child process that runs reductions, started before the first is known.
+    """A child process that runs reductions; it starts before the first reduction is known.
 
-    Leaving the context ends the child, whatever it is doing.
+    Leaving the context ends the child at once, whatever it does.
     """
 
     def __enter__(self) -> Self:
@@ -61,7 +61,7 @@ class Reducer:
         self._stop()
 
     def run(self, job: ReductionJob) -> None:
-        """Run `job` in the child and wait for it; a child that died before is replaced.
+        """Run `job` in the child and wait for it; a dead child is replaced first.
 
         Raises:
             ConfigError: the input breaks a rule.
@@ -80,7 +80,7 @@ class Reducer:
                 "reduce: the process that reads the rows ended without an answer (killed, or out of"
                 " memory). No budget was spent; run again, with more memory if it recurs."
             ) from None
-        except BaseException:  # whoever tidies up now must not meet counts that come later
+        except BaseException:  # no counts may appear after the clean-up that follows
             self._stop()
             raise
         if kind == "input":
@@ -105,11 +105,11 @@ class Reducer:
 
 @contextmanager
 def _deaf_to_interrupts() -> Iterator[None]:
-    """Have a process that starts here see neither Ctrl-C nor that the terminal closes.
+    """Keep Ctrl-C and the closing of the terminal from a process that starts in this block.
 
-    Its parent handles these, and ends it.
+    Its parent handles both, and ends the process.
     """
-    resource_tracker.ensure_running()  # which, when it is started, lets interrupts through again
+    resource_tracker.ensure_running()  # its start would unblock the signals again
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT, signal.SIGHUP})
     try:
         yield
@@ -120,14 +120,14 @@ def _deaf_to_interrupts() -> Iterator[None]:
 def _serve(connection: Connection) -> None:
     end_with_parent()
     silence = os.open(os.devnull, os.O_WRONLY)
-    for stream in (1, 2):  # engines and native libraries write elements to them
+    for stream in (1, 2):  # engines and native libraries print rows there
         os.dup2(silence, stream)
     for module in LOADED_FIRST:
         importlib.import_module(module)
     while True:
         try:
             job, small = connection.recv()
-        except EOFError:  # the parent needs us no more
+        except EOFError:  # the parent needs this child no more
             return
         if small and BEAM not in sys.modules:
             in_process.choose()
@@ -144,16 +144,16 @@ def _serve(connection: Connection) -> None:
 
 
 def end_with_parent() -> None:
-    """Have SIGTERM end this process, which `multiprocessing` started, when its parent is gone.
+    """Send SIGTERM to this process, which `multiprocessing` started, when its parent is gone.
 
-    The kernel sees to it where it can, at once and whatever runs here; elsewhere a thread does.
+    On Linux the kernel does this, at once and whatever runs here; elsewhere a thread does it.
     """
     parent = multiprocessing.parent_process()
     if parent is None:
         raise ValueError("this process was not started by multiprocessing, so it has no parent")
-    if not _kernel_does_it():  # not both: a second signal would break off what the first began
+    if not _kernel_does_it():  # never both: a second signal would interrupt the clean-up
         threading.Thread(target=_wait_for, args=(parent.sentinel,), daemon=True).start()
-    if os.getppid() != parent.pid:  # it ended before the kernel was asked
+    if os.getppid() != parent.pid:  # the parent ended before the kernel was asked
         os.kill(os.getpid(), signal.SIGTERM)
 
 
@@ -170,7 +170,7 @@ def _wait_for(sentinel: int) -> None:
 
 
 def _keep(job: ReductionJob, error: Exception) -> str:
-    """Store what happened in the confidential area; return a text that says where, and no more."""
+    """Store the error in the confidential area; return a text that says only where it is."""
     text = f"reduce: failed ({type(error).__name__}). No budget was spent."
     path = f"{job.confidential}/{ERROR_FILE}"
     try:

@@ -1,9 +1,10 @@
-"""What of the confidential area is kept for longer than anybody needs it.
+"""Files of the confidential area that are kept for longer than anybody needs them.
 
-Only releases that are over are looked at: published, given back, or unsafe, as the ledger has it.
-One that is reserved, or drawn and waits to be published, keeps everything, and so does one that the
-ledger does not know: it may be another population's, which shares the folder. Where the mechanism
-failed, nothing waits: rows, counts and error texts go, and what tells schedules of it stays.
+Only finished releases are looked at: published, given back, or unsafe, as the ledger says. A
+release that is reserved, or drawn but not published, keeps everything. So does a release that this
+ledger does not know: it may belong to another population that shares the folder. If the mechanism
+failed, there is nothing to publish: rows, counts and error texts are deleted, and the mark that
+tells schedules of the failure stays.
 """
 
 from __future__ import annotations
@@ -35,11 +36,11 @@ OVER = (ReleaseState.COMMITTED, ReleaseState.CANCELLED)
 
 @dataclass(frozen=True, slots=True)
 class Overdue:
-    """A file or folder whose time is over.
+    """A file or folder that is kept for too long.
 
     Attributes:
-        release_id: whose it is.
-        since: when it was written last, UTC.
+        release_id: id of its release.
+        since: when it was last written, UTC.
     """
 
     path: Path
@@ -48,7 +49,7 @@ class Overdue:
 
 
 def overdue(config: SurveyConfig, ledger: Ledger, now: datetime) -> list[Overdue]:
-    """What may go at the moment `now`, by the `retention` section; nothing is deleted here.
+    """What may be deleted at the moment `now`, by the `retention` section; this deletes nothing.
 
     Raises:
         ConfigError: the confidential area is in Cloud Storage.
@@ -65,14 +66,14 @@ def overdue(config: SurveyConfig, ledger: Ledger, now: datetime) -> list[Overdue
 
 
 def delete(config: SurveyConfig, ledger: Ledger, now: datetime) -> list[Overdue]:
-    """Delete what is overdue, looked up again under each release's lock; what was deleted.
+    """Delete what is overdue, checked again under each release's lock; return what was deleted.
 
     Raises:
-        ConfigError, LedgerError: as `overdue`.
+        ConfigError, LedgerError: as for `overdue`.
     """
     deleted = []
     for release_id in dict.fromkeys(each.release_id for each in overdue(config, ledger, now)):
-        with suppress(RunInProgress), ledger.run_lock(release_id):  # a run sees to its own
+        with suppress(RunInProgress), ledger.run_lock(release_id):  # skip what a run uses
             account, work = ledger.book().account, Path(str(config.confidential / release_id))
             for each in _overdue_of(config, account, work, now):
                 if each.path.is_dir() and not each.path.is_symlink():
@@ -102,7 +103,7 @@ def _overdue_of(
 
 
 def _failed(work: Path, attempt: Attempt) -> bool:
-    """Whether the mechanism failed once it was paid for, so there is nothing to publish."""
+    """Whether the mechanism failed after it was paid for, so there is nothing to publish."""
     marked = attempt.state is ReleaseState.DRAWN and (work / FAILED_FILE).exists()
     return marked and not finds_drawn(work, attempt.result)
 
@@ -112,7 +113,7 @@ def _is_kept_elsewhere(config: SurveyConfig, attempt: Attempt) -> bool:
 
 
 def _is_published(config: SurveyConfig, release_id: str) -> bool:
-    """Whether the release is whole in the archive: else its stored noise makes it anew for free."""
+    """Whether the archive holds the whole release; if not, its stored noise is still needed."""
     folder = find_archived(config.output, release_id)
     if folder is None:
         return False
@@ -124,7 +125,7 @@ def _is_published(config: SurveyConfig, release_id: str) -> bool:
 
 
 def _written(path: Path) -> datetime:
-    """When the newest file in it was written."""
+    """When the newest file in `path` was written."""
     inside = path.rglob("*") if path.is_dir() and not path.is_symlink() else ()
     newest = max(each.lstat().st_mtime for each in (path, *inside))
     return datetime.fromtimestamp(newest, UTC)

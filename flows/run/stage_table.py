@@ -18,14 +18,14 @@ from hushrank.privacy.units import Unit
 from hushrank.transforms.common.schema import InputError
 
 PROTECTED, RELEASED = "protected", "released"
-# Nothing is run, so there is nothing to keep secret.
+# Nothing is run, so there is no secret.
 NO_KEY = SecretKey(bytes(KEY_BYTES), BitSource.SEEDED)
 
 Row = tuple[str, str, str, str]
 
 
 def stage_rows(job: Job) -> list[Row]:
-    """Name, what it reads, what it writes, side of the trust boundary: of each stage of a run.
+    """For each stage of a run: name, input, output, side of the trust boundary.
 
     Raises:
         ConfigError: an input file cannot be read.
@@ -58,7 +58,7 @@ def _engine_rows(job: Job) -> Iterator[Row]:
 
 
 def _crossing(job: Job) -> str:
-    """What lets a result cross from the protected side to the released one."""
+    """The step that lets a result cross from the protected side to the released side."""
     if not job.config.privacy.private:
         return "crosses: no noise"
     return "crosses: answers are random already" if _is_local(job) else "crosses: noise is added"
@@ -69,7 +69,7 @@ def _is_local(job: Job) -> bool:
 
 
 def show_stages(console: Console, job: Job) -> None:
-    """Print the stages of a run of `job`, and where its files are."""
+    """Print the stages of a run of `job`, and the places of its files."""
     table = Table(box=None, header_style="dim", pad_edge=False)
     for heading in ("stage", "reads", "writes", "side"):
         table.add_column(heading, overflow="fold")

@@ -1,8 +1,8 @@
-"""A support bundle: what somebody who helps needs to know of a run, without any data.
+"""A support bundle: what a helper needs to know about a run, without any data.
 
-What goes in is listed here, piece by piece; nothing is copied whole that rows could have reached.
-Of the confidential area it says which of hushrank's own file names are there, and of an unforeseen
-error where in the code it arose, never what it said: that text may quote a row.
+This module lists the content piece by piece; it copies no file whole that rows could have reached.
+About the confidential area the bundle says which of hushrank's own file names are there. About an
+unforeseen error it says where in the code it arose, never its text, which may quote a row.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ _RELEASE = re.compile(r"[0-9a-f]{16}")
 
 
 class SupportFolder:
-    """Puts a bundle into a folder when a run fails in a way that is nobody's mistake."""
+    """Puts a bundle into a folder when a run fails and the user made no mistake."""
 
     def __init__(self, folder: Path, config: SurveyConfig) -> None:
-        """Args: where bundles go, and of which job."""
+        """Args: the folder for bundles, and the configuration of the job."""
         self._folder, self._config = folder, config
 
     def tell(self, event: RunEvent) -> None:
-        """Write one, if this is such a failure."""
+        """Write a bundle if the event is such a failure."""
         if event.event != "run failed" or event.error in MISTAKES:
             return
         path = self._folder / bundle_name(event.time)
@@ -68,7 +68,7 @@ def write_bundle(survey: Path, target: Path) -> None:
 
     Raises:
         ConfigError: the target exists already.
-        OSError: it cannot be written.
+        OSError: the target cannot be written.
     """
     if target.exists():
         raise ConfigError(f"{target}: exists already; name another file with --to.")
@@ -109,7 +109,7 @@ def _contents(config: SurveyConfig) -> Iterator[tuple[str, str]]:
 
 
 def _configuration(config: SurveyConfig) -> dict[str, Any]:
-    """As checked, defaults written out; of the items only how many the catalogue has."""
+    """The configuration as checked, with defaults; of the catalogue only the number of items."""
     content: dict[str, Any] = json.loads(config.model_dump_json(exclude={"items"}))
     content["items"] = {"count": len(config.items.catalogue())}
     return content
@@ -124,9 +124,9 @@ def _ledger(config: SurveyConfig) -> str:
 
 
 def _files(confidential: Path) -> dict[str, list[str]]:
-    """By release: which of our files there are. Not how large: a size tells of rows.
+    """For each release, which of hushrank's files exist. No sizes, because a size tells of rows.
 
-    Nor whether there are rejects: one person's row decides that.
+    It leaves out whether there are rejects, because one person's row decides that.
     """
     if not confidential.is_dir():
         return {}
@@ -135,7 +135,7 @@ def _files(confidential: Path) -> dict[str, list[str]]:
 
 
 def _code_places(confidential: Path) -> dict[str, list[str]]:
-    """By release: the frames of an unforeseen error, of installed files only."""
+    """For each release, the frames of an unforeseen error that are in installed files."""
     return {
         path.parent.name: list(_frames(path.read_text(errors="replace")))
         for path in sorted(confidential.glob(f"*/{ERROR_FILE}"))
@@ -144,7 +144,7 @@ def _code_places(confidential: Path) -> dict[str, list[str]]:
 
 
 def _frames(text: str) -> Iterator[str]:
-    """`module file:line function`. A value cannot pose as one: the line must be of a real file."""
+    """Lines `module file:line function`. A value cannot pass as one: the file must be real code."""
     for line in text.splitlines():
         frame = _FRAME.match(line)
         if frame is not None and _is_code(Path(frame["path"]), frame["function"]):

@@ -1,4 +1,4 @@
-"""Engines: where a graph runs, with which options, memory and job server.
+"""Engines: where a graph runs, and its options, memory and job server.
 
-In: the runner of a configuration. Out: Beam's options, and limits of memory.
+In: the runner of a configuration. Out: Beam's options, and memory limits.
 """

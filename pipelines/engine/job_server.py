@@ -21,9 +21,9 @@ JOB_SERVERS = {Runner.FLINK: FlinkJarJobServer, Runner.SPARK: SparkJarJobServer}
 
 @contextlib.contextmanager
 def reachable(engine: Engine) -> Iterator[Engine]:
-    """`engine` with a job server: the one that it names, or else one that runs in this context.
+    """`engine` with a job server: the one that it names, or one that runs in this context.
 
-    Beam's runners would start one themselves, but leave it behind when a signal ends the process.
+    Beam's runners could start one, but would leave it behind when a signal ends the process.
 
     Raises:
         InputError: there is no Java here, or the job server cannot be fetched or started.
@@ -42,7 +42,7 @@ def reachable(engine: Engine) -> Iterator[Engine]:
     server = server_class(options)
     try:
         server.start()
-    except (OSError, RuntimeError) as error:  # the download, or the process
+    except (OSError, RuntimeError) as error:  # the download or the process failed
         raise InputError(
             "runner.master: Beam's job server for it cannot be fetched or started"
             f" ({type(error).__name__}). Name its jar as job_server_jar, or a job_server that runs."

@@ -1,4 +1,4 @@
-"""How a reduction shares out the memory that it may use. Without Beam, as `reduction_job`."""
+"""How a reduction divides the memory that it may use. Without Beam, like `reduction_job`."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ DEFAULT_MEMORY = 2 << 30
 LEAST_MEMORY = 768 << 20
 MOST_MEMORY = 1 << 50  # more than any machine has: a typing error
 
-_ENGINE = 640 << 20  # libraries, and the batches of those that read
-_WORK_BYTES = 200  # of a row that is being bounded: itself, hashes, orders, copies
+_ENGINE = 640 << 20  # libraries, and the batches of readers
+_WORK_BYTES = 200  # bytes of a row that is being bounded: itself, hashes, orders, copies
 
 
 @dataclass(frozen=True, slots=True)
 class MemoryPlan:
-    """Half of what the engine leaves is for rows that wait, half for those being worked on.
+    """Half of what the engine leaves is for waiting rows, half for rows being worked on.
 
     Attributes:
-        waiting_bytes: of rows that wait for the others of their owner; more wait in a file.
-        rows_at_once: that one worker bounds together.
+        waiting_bytes: bytes of rows that wait in memory for other rows of their person; more rows
+            wait in a file.
+        rows_at_once: how many rows one worker bounds together.
     """
 
     waiting_bytes: int
@@ -29,13 +30,13 @@ class MemoryPlan:
 
     @classmethod
     def of(cls, memory_limit: int) -> Self:
-        """A plan for one machine.
+        """Make a plan for one machine.
 
         Args:
             memory_limit: bytes, at least `LEAST_MEMORY`.
 
         Raises:
-            ValueError: it is less.
+            ValueError: `memory_limit` is less.
         """
         if memory_limit < LEAST_MEMORY:
             raise ValueError(
@@ -46,10 +47,10 @@ class MemoryPlan:
 
     @property
     def partition_rows(self) -> int:
-        """Rows that a worker may hold where they only wait for their turn, 24 to 48 bytes each."""
+        """How many rows a worker may hold that only wait for their turn, at 24 to 48 bytes each."""
         return 4 * self.rows_at_once
 
     @property
     def packed_bytes(self) -> int:
-        """Bytes of packed rankings that a worker may unpack together: they take 8 times as many."""
+        """Bytes of packed rankings that a worker may unpack at once; unpacked they take 8 times."""
         return max(self.rows_at_once * _WORK_BYTES // 8, 1)

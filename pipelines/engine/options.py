@@ -10,8 +10,8 @@ from apache_beam.runners.portability.fn_api_runner import fn_runner
 from hushrank.pipelines.engine.runner import HERE, Engine, Runner
 from hushrank.transforms.engine.in_process import local_workers
 
-UNTYPED = "--no_pipeline_type_check"  # no transform declares types, and looking takes 30 ms
-RUNNERS = {  # Beam's names
+UNTYPED = "--no_pipeline_type_check"  # no transform declares types, and the check takes 30 ms
+RUNNERS = {  # Beam's names for runners
     Runner.LOCAL: "FnApiRunner",
     Runner.FLINK: "FlinkRunner",
     Runner.SPARK: "SparkRunner",
@@ -22,16 +22,16 @@ RUNNERS = {  # Beam's names
 def pipeline_options(engine: Engine = HERE) -> PipelineOptions:
     """Beam's options for `engine`.
 
-    The local engine is named outright, for plain `DirectRunner` first tries to download another,
-    and is imported above, for otherwise its first job would wait for that. It works with threads,
-    although it warns that it might not. What it offers in place of that is worse: its mode
-    `multi_threading` lost a part of the rows in 8 of 150 runs (a timer empties buffers that are
-    being written to), and its mode `multi_processing` starts slowly and gains nothing.
+    The local engine is named explicitly, because plain `DirectRunner` first tries to download
+    another one. It is imported at the top, because otherwise its first job would wait for that. It
+    works with threads, although it warns that it might not. Its other modes are worse:
+    `multi_threading` lost a part of the rows in 8 of 150 runs (a timer empties buffers while they
+    are written), and `multi_processing` starts slowly and gains nothing.
     """
     logging.getLogger(fn_runner.__name__).setLevel(logging.ERROR)
     options = [f"--runner={RUNNERS[engine.runner]}", UNTYPED, *engine.arguments]
     if engine.runner is Runner.LOCAL:
         options.append(f"--direct_num_workers={local_workers()}")
-    else:  # what workers need is in our package, which they have: nobody's session is sent along
+    else:  # workers have our package, so the session is not sent along
         options.append("--no_save_main_session")
     return PipelineOptions(options)

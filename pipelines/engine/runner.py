@@ -1,4 +1,4 @@
-"""Where a pipeline runs. Without Beam, so that whoever names an engine need not load it."""
+"""Where a pipeline runs. Without Beam, so that a caller that names an engine need not load it."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from hushrank.transforms.storage.files import (
 
 
 class Runner(StrEnum):
-    """Engine that executes the pipeline graph."""
+    """The engine that executes the pipeline graph."""
 
     LOCAL = "local"  # in this process
     FLINK = "flink"
@@ -35,11 +35,11 @@ class Engine:
     """An engine, and how to reach it.
 
     Attributes:
-        runner: which one.
-        arguments: Beam's own options for it, as at a command line.
-        most_seconds: after which a job that has not ended is stopped; for engines elsewhere.
-        spill: folder of this machine where rows may wait if the confidential area is elsewhere;
-            None: they wait in memory. Of the local engine.
+        runner: the kind of engine.
+        arguments: Beam's own options for it, as on a command line.
+        most_seconds: a job that takes longer is stopped; for remote engines.
+        spill: for the local engine: folder of this machine where rows may wait if the confidential
+            area is elsewhere; None: they wait in memory.
     """
 
     runner: Runner = Runner.LOCAL
@@ -52,12 +52,12 @@ HERE = Engine()
 
 SMALL_BYTES = 16 << 20  # some million rows; reading more takes longer than loading Beam
 SMALL_CELLS = 1 << 24  # 4 million rows of four columns, however well they compress
-CELL_BYTES = 24  # of a value that was read and of the rows that wait, for there is no spill file
-TEXT_CELLS = 4  # that a text counts as: 100 bytes; longer ones are rare, and leave room elsewhere
+CELL_BYTES = 24  # for a read value and its waiting row, because there is no spill file
+TEXT_CELLS = 4  # cells that a text counts as: 100 bytes; longer texts are rare
 
 
 class HasInput(Protocol):
-    """A reduction, as far as its size goes."""
+    """The properties of a reduction that decide its size."""
 
     @property
     def files(self) -> tuple[InputFile, ...]:
@@ -90,12 +90,12 @@ def is_small(job: HasInput) -> bool:
     try:
         room = MemoryPlan.of(job.memory_limit).waiting_bytes // CELL_BYTES
         return sum(map(_cells, job.files)) <= min(SMALL_CELLS, room)
-    except InputError:  # the reduction will say so
+    except InputError:  # the reduction will report it
         return False
 
 
 def _cells(file: InputFile) -> int:
-    """Values that a file holds, at most, from its footer or header; a text is several."""
+    """The most values that a file holds, from its footer or header; a text counts as several."""
     if file.format is FileFormat.PARQUET:
         footer = parquet_footer(file.path)
         groups = map(footer.row_group, range(footer.num_row_groups))

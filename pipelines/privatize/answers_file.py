@@ -1,7 +1,7 @@
-"""A file of answers in, a file of privatised answers out: what whoever holds the answers runs.
+"""Turn a file of answers into a file of privatised answers; the holder of the answers runs this.
 
-The new file has the two items, the privatised outcome and its epsilon in each row, and nothing
-else: no person, no time, no order (rows are shuffled). A job takes it with `already_private: true`.
+Each row of the new file has the two items, the privatised outcome and its epsilon, and nothing
+else: no person, no time, no order (rows are shuffled). A job reads it with `already_private: true`.
 The whole file is held in memory, about 100 bytes a row.
 """
 
@@ -36,7 +36,7 @@ from hushrank.transforms.comparisons.true_answers import (
 from hushrank.transforms.storage.files import FileFormat, InputFile, check_files
 from hushrank.transforms.storage.read import Split, plan_splits, read_batches
 
-OUTCOME, EPSILON = "outcome", "epsilon"  # columns of the new file, where the old one has none
+OUTCOME, EPSILON = "outcome", "epsilon"  # columns of the new file if the old one has none
 
 
 def privatize_file(
@@ -50,26 +50,27 @@ def privatize_file(
 ) -> tuple[str, ...]:
     """Write the answers of `source` to `target`, each flipped with its own epsilon.
 
-    Guarantee: each answer is epsilon-DP with the epsilon in its row; under `budget.per_user` all
-    answers of a person together are so with the person's. A tie is decided by a fair coin first.
+    Guarantee: each answer is epsilon-DP with the epsilon in its row. With `budget.per_user` all
+    answers of a person together are epsilon-DP with the person's epsilon. A fair coin first decides
+    each tie.
 
     Args:
         source: a log of comparisons.
         target: a new file.
-        format_: of the new file.
-        columns: of `source`; the user's is read where people must meet or have a table.
-        epsilons: where they come from, and their bounds.
-        budget: how a person's epsilon becomes that of an answer.
-        bits: `system_bits()` in earnest.
+        format_: format of the new file.
+        columns: columns of `source`; the user is read if people must meet or have a table.
+        epsilons: the source of epsilons, and their bounds.
+        budget: how the epsilon of an answer follows from a person's epsilon.
+        bits: `system_bits()` for real answers.
 
     Returns:
         Why rows were left out, each reason once.
 
     Raises:
         InputError: the file cannot be read, or holds no answer.
-        FileExistsError: `target` is there already.
+        FileExistsError: `target` exists already.
     """
-    if target.exists():  # before the work
+    if target.exists():  # checked before the work
         raise FileExistsError(target)
     schema = check_files([source], columns)[source.path]
     splits = plan_splits(source, schema, columns)
@@ -91,7 +92,7 @@ def privatize_file(
 def _items(splits: list[Split], columns: AnswerColumns) -> tuple[Catalogue, bool]:
     """The items that occur, and whether the file names them by text.
 
-    A name that does not show as what it is is no item, so its rows are left out.
+    A name with a hidden character is not an item, so its rows are left out.
     """
     sides = (columns.left, columns.right)
     names: set[str] = set()

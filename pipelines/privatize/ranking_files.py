@@ -1,4 +1,4 @@
-"""What occurs in files of rankings, and their rows by contest."""
+"""Items and contests in files of rankings, and their rows by contest."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ NO_CONTEST = ""
 
 @dataclass(frozen=True, slots=True)
 class Occurring:
-    """What occurs in files.
+    """Items and contests that occur in files.
 
     Attributes:
         catalogue: the items.
-        as_text: whether the files name them by text; otherwise by integers.
-        contest_type: of the column of contests.
+        as_text: whether the files name items by text; otherwise by integers.
+        contest_type: type of the column of contests.
     """
 
     catalogue: Catalogue
@@ -32,7 +32,7 @@ class Occurring:
 
 
 def occurring(splits: Sequence[Split], columns: RankingColumns) -> Occurring:
-    """What occurs in files, which are read whole for that.
+    """Read the files and collect the items and contests that occur.
 
     Raises:
         InputError: a file cannot be read, or fewer than two items occur.
@@ -56,7 +56,7 @@ def occurring(splits: Sequence[Split], columns: RankingColumns) -> Occurring:
 def rows_by_contest(
     rows: pa.RecordBatch, columns: RankingColumns
 ) -> Iterator[tuple[str, pa.RecordBatch]]:
-    """Rows of each contest for itself; those without one are left out."""
+    """The rows of each contest; rows without a contest are left out."""
     if columns.contest is None:
         yield NO_CONTEST, rows
         return

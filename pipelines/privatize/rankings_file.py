@@ -1,14 +1,14 @@
-"""A file of rankings in, a file of private synthetic rankings out: what whoever holds them runs.
+"""Turn a file of rankings into a file of private synthetic rankings; their holder runs this.
 
-Each ranking becomes a synthetic one of the same items. With them stand their epsilon and, where
-there are several, their contest; nothing else: no person, no time, no order of the rows. A job
-takes the file with `already_private: true`.
+Each ranking becomes a synthetic ranking of the same items. Each row also has the epsilon and, if
+there are several, the contest; nothing else: no person, no time, no order of rows. A job reads the
+file with `already_private: true`.
 
-Rows are read twice, the first time for the items that occur (ballots of PrefLib files once more, to
-name the line of one that breaks a rule). The second time true rankings wait in
-a file without a name, by contest and by a secret hash of their person, until all of a person have
-come; then one slice after the other is privatised, put in random order and written. So memory holds
-a slice and a batch at a time, whatever the size of the file.
+Rows are read twice, the first time to find the items that occur (PrefLib files once more, to name
+an invalid line). The second time true rankings wait in a file without a name, by contest and by a
+secret hash of their person, until all rankings of a person have been read. Then one slice after the
+other is privatised, shuffled and written. So memory holds one slice and one batch at a time,
+whatever the size of the file.
 """
 
 from __future__ import annotations
@@ -57,9 +57,9 @@ from hushrank.transforms.storage.preflib import check_ballots
 from hushrank.transforms.storage.read import Split, plan_splits, read_batches
 from hushrank.transforms.storage.spill_file import Parcel, SpillFile, fetch, park
 
-EPSILON = "epsilon"  # column of the new file, where the old one has none
-SHARE_ITEMS = 1_000_000  # rows of ranked items that are privatised at a time
-SHARE_LISTS = 100_000
+EPSILON = "epsilon"  # column of the new file if the old one has none
+SLICE_ITEMS = 1_000_000  # rows of ranked items that are privatised at a time
+SLICE_LISTS = 100_000
 MAX_SLICES = 1 << 12
 
 Slices = dict[tuple[str, int], list[Parcel]]
@@ -67,12 +67,12 @@ Slices = dict[tuple[str, int], list[Parcel]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivateForm:
-    """What becomes of a ranking.
+    """The form of the private rankings.
 
     Attributes:
-        mechanism: how it is privatised.
+        mechanism: how a ranking is privatised.
         break_ties: put tied items in random order; False: rankings with ties are left out.
-        as_lists: name of a column of lists, a row for each ranking; None: a row for each ranked
+        as_lists: name of a column of lists, one row for each ranking; None: one row for each ranked
             item, under the names of the columns that were read.
     """
 
@@ -92,29 +92,29 @@ def privatize_ranking_file(
 ) -> tuple[str, ...]:
     """Write the rankings of `source` to `target`, each replaced by a private synthetic one.
 
-    Guarantee: epsilon-ranking DP for each ranking with the epsilon in its rows, and what
-    `whole_ranking_epsilon` of the mechanism says between any two rankings of the same items. Which
-    items a ranking holds, and its contest, is not hidden. In long form the column of people holds
-    new numbers, one for each ranking, that mean nothing.
+    Guarantee: epsilon-ranking DP for each ranking with the epsilon in its rows; between any two
+    rankings of the same items, the bound of the mechanism's `whole_ranking_epsilon`. The items of a
+    ranking and its contest are not hidden. In long form the column of people holds new numbers
+    without meaning, one for each ranking.
 
     Args:
         source: a log of rankings.
         target: a new file.
-        format_: of the new file.
-        columns: of `source`; they say in which form it is.
-        epsilons: where they come from, and their bounds.
-        form: what becomes of a ranking.
-        bits: `system_bits()` in earnest.
+        format_: format of the new file.
+        columns: columns of `source`; they say in which form it is.
+        epsilons: the source of epsilons, and their bounds.
+        form: the form of the private rankings.
+        bits: `system_bits()` for real rankings.
 
     Returns:
         Why rows or rankings were left out, each reason once.
 
     Raises:
-        InputError: the file cannot be read, a line of a PrefLib file is no ballot, or there is no
+        InputError: the file cannot be read, a PrefLib file has an invalid line, or there is no
             ranking.
-        FileExistsError: `target` is there already.
+        FileExistsError: `target` exists already.
     """
-    if target.exists():  # before the work
+    if target.exists():  # checked before the work
         raise FileExistsError(target)
     schema = check_files([source], columns)[source.path]
     if source.format is FileFormat.PREFLIB:
@@ -138,7 +138,7 @@ def privatize_ranking_file(
 
 @dataclass(frozen=True, slots=True)
 class _Work:
-    """One file's rankings on their way; `reasons` grows with what was left out."""
+    """The work on one file; `reasons` collects why rows or rankings were left out."""
 
     columns: RankingColumns
     epsilons: EpsilonSource
@@ -148,8 +148,8 @@ class _Work:
     reasons: set[str] = field(default_factory=set)
 
     def slices(self, splits: list[Split], spill: SpillFile) -> Slices:
-        """True rankings, or pieces of them, by contest and by hash of the person."""
-        wanted = SHARE_LISTS if isinstance(self.columns, ListColumns) else SHARE_ITEMS
+        """True rankings, or parts of them, by contest and by hash of the person."""
+        wanted = SLICE_LISTS if isinstance(self.columns, ListColumns) else SLICE_ITEMS
         n_slices = min(max(sum(split.rows for split in splits) // wanted, 1), MAX_SLICES)
         table = None if self.epsilons.table is None else read_epsilon_table(self.epsilons.table)
         keyed_hash = KeyedHash(self.bits.take(KEY_BYTES))
@@ -176,7 +176,7 @@ class _Work:
                 rows, self.columns, catalogue, self.epsilons, table, None, len(catalogue)
             )
             self._note(lists.rejects)
-            own = lists.rows  # each is whole, so where it waits is drawn at random
+            own = lists.rows  # each ranking is whole, so its place is drawn at random
             owner = self.bits.words((len(own), 2))
             met = Rankings(own.items, own.lengths, own.epsilon, owner)
             for slice_, rankings in split_rankings(met, n_slices):
@@ -214,7 +214,7 @@ class _Work:
         return found.rows
 
     def _table(self, private: PrivateRankings, contest: str, numbered: int) -> pa.Table:
-        """Rows of private rankings; `numbered` rankings have been written before."""
+        """Rows of private rankings; `numbered` rankings were written before."""
         items = pa.array(self.known.catalogue.names, pa.string()).take(pa.array(private.items))
         if not self.known.as_text:
             items = items.cast(pa.int64())

@@ -1,6 +1,6 @@
 """Collect the synthetic rankings of one person from released files, for the inference attack.
 
-These files are public; what is read here is shown to whoever asks.
+These files are public; the result may be shown to anybody.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from hushrank.transforms.rankings.rankings import (
 from hushrank.transforms.storage.files import InputFile, check_files
 from hushrank.transforms.storage.read import Split, plan_splits, read_batches
 
-MOST_RANKINGS = 1_000_000  # of one person; each is a row in memory
+MOST_RANKINGS = 1_000_000  # most rankings of one person; each is a row in memory
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,7 +37,7 @@ class SyntheticRankings:
     """Rankings of the same items.
 
     Attributes:
-        items: names.
+        items: names of the items.
         rows: shape (N, m), codes of the names, best first.
         epsilon: shape (N,).
     """
@@ -53,17 +53,17 @@ def collect_rankings(
     person: str | None,
     epsilons: EpsilonSource,
 ) -> SyntheticRankings:
-    """The synthetic rankings of one person in `files`, each of which is a release of its own.
+    """The synthetic rankings of one person in `files`; each file is a release of its own.
 
     Args:
-        files: with columns `columns`.
-        columns: which column plays which role.
-        person: whose, as the column of people names them; None: all rankings are one person's.
-        epsilons: where the rankings' epsilons come from.
+        files: files with columns `columns`.
+        columns: the role of each column.
+        person: the person, as the column of people names them; None: all rankings are one person's.
+        epsilons: the source of the rankings' epsilons.
 
     Raises:
-        InputError: a file cannot be read, a ranking breaks a rule, there is none, there are too
-            many, or they are of different items.
+        InputError: a file cannot be read, a ranking breaks a rule, there are no rankings or too
+            many, or they have different items.
     """
     schemas = check_files(files, columns)
     of_files = [plan_splits(file, schemas[file.path], columns) for file in files]

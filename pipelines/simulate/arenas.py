@@ -1,6 +1,6 @@
-"""Logs of unbalanced designs: some items are shown far more often than others, some came late.
+"""Logs with unbalanced designs: some items are shown far more often than others, some came late.
 
-The generators are numpy's: no release draws from here.
+The generators are numpy's; no release draws from here.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from hushrank.estimation.common.links import LOGISTIC, Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
 from hushrank.estimation.comparisons.exposures import Exposures
 
-ROUND_TOTAL = 1e9  # exposures are scaled to it before they are fitted: none is then near zero
+ROUND_TOTAL = 1e9  # exposures are scaled to it before the fit, so that none is near zero
 
 
 @dataclass(frozen=True, slots=True)
 class Meetings:
-    """Who meets whom how often, in a design that is not balanced.
+    """How often two items meet, in a design that is not balanced.
 
     Attributes:
-        factors: shape (n,), each > 0: two items meet in proportion to the product of theirs.
+        factors: shape (n,), each > 0; two items meet in proportion to the product of their factors.
         matched: how far apart the scores of partners are; None: they meet by chance.
     """
 
@@ -37,10 +37,10 @@ class Meetings:
 
     @classmethod
     def shown(cls, exposures: Sequence[float], matched: float | None = None) -> Self:
-        """Items in proportion to known numbers; where partners are matched, about.
+        """Items shown in proportion to known numbers; only roughly if partners are matched.
 
         Args:
-            exposures: of each item, at least 0, none above the sum of the others.
+            exposures: exposure of each item, at least 0, none above the sum of the others.
             matched: see the class.
         """
         values = np.array(exposures, np.float64)
@@ -58,13 +58,13 @@ class Meetings:
 
 @dataclass(frozen=True)
 class Arena:
-    """Comparisons whose two items are drawn by chance, in proportion to how often they are shown.
+    """Comparisons whose two items are drawn by chance, in proportion to their exposure.
 
     Attributes:
-        n_items, comparisons: how many.
+        n_items, comparisons: the numbers of items and of comparisons.
         spread: standard deviation of the true scores.
         zipf: exponent of the exposures.
-        late: items that came late, and were shown a fifth as often as their place has it.
+        late: items that came late, and were shown a fifth as often as their place implies.
         matched: how far apart the scores of partners are; None: they meet by chance.
     """
 
@@ -82,7 +82,7 @@ class Arena:
         return np.asarray(scores - scores.mean())
 
     def design(self, truth: Floats, generator: np.random.Generator) -> Floats:
-        """Comparisons of each pair to expect."""
+        """Expected comparisons of each pair."""
         shown = generator.permutation(1 / np.arange(1.0, self.n_items + 1) ** self.zipf)
         shown[generator.choice(self.n_items, self.late, replace=False)] /= 5
         return self.comparisons * Meetings(tuple(shown.tolist()), self.matched).shares(truth)

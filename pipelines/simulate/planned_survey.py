@@ -1,7 +1,7 @@
-"""Invented surveys of a planned size, as the counts that a mechanism gets to see.
+"""Simulated surveys of a planned size, as the counts that a mechanism gets.
 
-No answer of anybody is read. Counts are drawn directly, not row by row, so that a survey of
-millions takes as long as one of hundreds. The generators are numpy's: no release draws from here.
+No real answer is read. Counts are drawn directly, not row by row, so a survey of millions takes as
+long as one of hundreds. The generators are numpy's; no release draws from here.
 """
 
 from __future__ import annotations
@@ -21,26 +21,26 @@ from hushrank.pipelines.simulate.arenas import Meetings
 from hushrank.pipelines.simulate.simulated_rows import draw_distinct
 
 Counts = NDArray[np.int64]
-MOST_INVENTED = MOST_DENSE_ITEMS  # items: a survey is invented as matrices of all pairs
-WHOLE = 1 - 1e-12  # a chance above it is certainty, whatever the rounding
-MOST_PAIRS_OF_LISTS = 2e8  # pairs of all invented rankings; some seconds
-MOST_WORK = 2e10  # people times items squared of an invented test; a minute or so
+MOST_INVENTED = MOST_DENSE_ITEMS  # most items; a survey is simulated as matrices of all pairs
+WHOLE = 1 - 1e-12  # a chance above this is certain, up to rounding
+MOST_PAIRS_OF_LISTS = 2e8  # most pairs in all simulated rankings; some seconds
+MOST_WORK = 2e10  # most people times items squared of a simulated test; a minute or so
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PlannedSurvey:
-    """What is public of a survey before anybody was asked, and what is supposed of the world.
+    """Public facts about a survey before anybody was asked, and assumptions about the world.
 
     Attributes:
         n_items: n.
-        people: how many answer.
-        answers: of each person that count, to pairs (or to items of a test) drawn at random.
+        people: how many people answer.
+        answers: answers of each person that count, to pairs (or test items) drawn at random.
         meetings: which pairs are drawn more often than others; None: all equally often.
-        distinct: nobody meets a pair twice.
+        distinct: whether nobody meets a pair twice.
         link: F, how scores become chances.
         spread: standard deviation of the true scores, drawn from a normal law.
         ability_spread: standard deviation of the abilities, in a test.
-        seed: the same seed and replicate give the same world, whatever the rest is.
+        seed: the same seed and replicate give the same world, whatever the other fields are.
 
     Raises:
         ValueError: a field breaks its rule; the text names it.
@@ -73,7 +73,7 @@ class PlannedSurvey:
 
     @property
     def pair_comparisons(self) -> float:
-        """Comparisons of one pair to expect."""
+        """Expected comparisons of one pair."""
         return self.people * self.answers / self.n_pairs
 
     @property
@@ -93,7 +93,7 @@ class PlannedSurvey:
         return np.asarray(chances.sum(axis=1) / (self.n_items - 1) - 0.5)
 
     def pair_wins(self, replicate: int) -> Counts:
-        """How often each item beat each other, shape (n, n)."""
+        """How often each item beat each other item, shape (n, n)."""
         rng, truth = self._generator(1, replicate), self.truth(replicate)
         i, j = np.triu_indices(self.n_items, 1)
         chances = self._pair_chances(truth)
@@ -107,7 +107,7 @@ class PlannedSurvey:
         return wins
 
     def exposures(self, replicate: int) -> NDArray[np.float64]:
-        """Comparisons to expect in which each item takes part, shape (n,)."""
+        """Expected comparisons in which each item takes part, shape (n,)."""
         chances = self._pair_chances(self.truth(replicate))
         expected = self.people * (chances if self.distinct else self.answers * chances)
         i, j = np.triu_indices(self.n_items, 1)
@@ -118,8 +118,8 @@ class PlannedSurvey:
         """S and W of randomised answers, shape (2, n, n), upper triangle, in units of 2^-30.
 
         Args:
-            replicate: which one.
-            epsilon: of each answer.
+            replicate: number of the replicate.
+            epsilon: epsilon of each answer.
             weighted: debiased sums, instead of counts of randomised answers.
         """
         ones, totals = self._randomised(replicate, epsilon)
@@ -133,19 +133,19 @@ class PlannedSurvey:
         return np.stack((s, totals * int(one[1][0, 1])))
 
     def laplace_sums(self, replicate: int, epsilon: float) -> Counts:
-        """S and W of answers that got Laplace noise of scale 1 / epsilon each."""
+        """S and W of answers that each got Laplace noise of scale 1 / epsilon."""
         rng, wins = self._generator(2, replicate), self.pair_wins(replicate)
         upper = np.triu(np.ones_like(wins, bool), 1)
         totals = np.where(upper, wins + wins.T, 0)
-        noise = (rng.gamma(totals) - rng.gamma(totals)) / epsilon  # a sum of that many Laplace
+        noise = (rng.gamma(totals) - rng.gamma(totals)) / epsilon  # a sum of `totals` Laplace draws
         s = np.rint((np.where(upper, wins, 0) + noise) * UNITS).astype(np.int64)
         return np.stack((s, totals * UNITS))
 
     def right_wrong(self, replicate: int) -> Counts:
-        """How many were right on one item and wrong on another, shape (n, n).
+        """How many people were right on one item and wrong on another, shape (n, n).
 
         Raises:
-            ValueError: a test of this size takes too long to invent.
+            ValueError: a test of this size takes too long to simulate.
         """
         counts = np.zeros((self.n_items, self.n_items))
         for answered, right in self.sheets(replicate):
@@ -155,10 +155,10 @@ class PlannedSurvey:
     def sheets(self, replicate: int) -> Iterator[tuple[NDArray[np.bool_], NDArray[np.bool_]]]:
         """Who answered what, and who was right: (answered, right), both shape (people, n).
 
-        A block of people at a time; each answers that many items, drawn at random.
+        Yields a block of people at a time; each person answers `answers` items, drawn at random.
 
         Raises:
-            ValueError: a test of this size takes too long to invent.
+            ValueError: a test of this size takes too long to simulate.
         """
         if self.people * self.n_items**2 > MOST_WORK:
             most = int(MOST_WORK / self.n_items**2)
@@ -177,11 +177,11 @@ class PlannedSurvey:
     def orders(self, replicate: int, length: int) -> Counts:
         """Rankings of `length` items each, drawn at random, shape (people * answers, length).
 
-        Each row holds items, best first, by the law of Plackett and Luce: two items of a list are
-        in their true order with the chance of the logistic link.
+        Each row holds items, best first, by the law of Plackett and Luce: two items of a ranking
+        are in their true order with the chance of the logistic link.
 
         Raises:
-            ValueError: so many rankings take too long to invent.
+            ValueError: so many rankings take too long to simulate.
         """
         lists = self.people * self.answers
         if lists * length**2 > MOST_PAIRS_OF_LISTS:
@@ -204,8 +204,8 @@ class PlannedSurvey:
     def _pair_chances(self, truth: NDArray[np.float64]) -> NDArray[np.float64]:
         """Chance of each pair i < j in the upper triangle's order, shape (n_pairs,).
 
-        Where nobody meets a pair twice, that a person is asked about it; else, that an answer is
-        about it.
+        With `distinct`, the chance that a person is asked about the pair; otherwise the chance that
+        an answer is about the pair.
         """
         shares = np.full(self.n_pairs, 1 / self.n_pairs)
         if self.meetings is not None:
@@ -227,7 +227,7 @@ class PlannedSurvey:
 
 
 def _filled(shares: NDArray[np.float64], answers: int) -> NDArray[np.float64]:
-    """min(1, c shares), whose sum is `answers`: what is certain leaves the rest to the others."""
+    """min(1, c shares) with sum `answers`: pairs that are certain leave the rest to the others."""
     if answers == len(shares):
         return np.ones(len(shares))
     chances = answers * shares / shares.sum()

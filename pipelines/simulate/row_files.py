@@ -23,10 +23,10 @@ WRITTEN_ENDINGS = {ending: format_ for ending, format_ in ENDINGS.items() if for
 
 @contextlib.contextmanager
 def new_row_file(path: Path, schema: pa.Schema, format_: FileFormat) -> Iterator[WriteTable]:
-    """As `open_row_file`; the file is there when it is whole, and nothing is overwritten.
+    """Like `open_row_file`, but the file appears only when it is whole; nothing is overwritten.
 
     Raises:
-        FileExistsError: `path` is there already.
+        FileExistsError: `path` exists already.
     """
     if path.exists():
         raise FileExistsError(path)
@@ -36,7 +36,7 @@ def new_row_file(path: Path, schema: pa.Schema, format_: FileFormat) -> Iterator
             yield write
         with part.open("rb+") as stream:
             os.fsync(stream.fileno())
-        with path.open("xb"):  # claims the name, if nobody else has by now
+        with path.open("xb"):  # claims the name, unless somebody else has
             pass
         part.replace(path)
     finally:
@@ -45,7 +45,7 @@ def new_row_file(path: Path, schema: pa.Schema, format_: FileFormat) -> Iterator
 
 @contextlib.contextmanager
 def open_row_file(path: Path, schema: pa.Schema, format_: FileFormat) -> Iterator[WriteTable]:
-    """A new file at `path`; what is yielded appends a table (in Parquet as one row group)."""
+    """Open a new file at `path`; the yielded function appends a table (one Parquet row group)."""
     if format_ is FileFormat.PARQUET:
         with pq.ParquetWriter(path, schema, compression="zstd") as writer:
             yield writer.write_table
@@ -61,7 +61,7 @@ def _append_json_lines(table: pa.Table, write: Callable[[memoryview], object]) -
     parts: list[pa.Array | str] = []
     for name in table.column_names:
         parts += [", " if parts else "{", f"{json.dumps(name)}: ", _json_values(table[name])]
-    lines = pc.binary_join_element_wise(*parts, "}\n", "")  # the last argument separates the others
+    lines = pc.binary_join_element_wise(*parts, "}\n", "")  # the last argument is the separator
     whole = pa.ListArray.from_arrays([0, len(lines)], lines.combine_chunks())
     write(memoryview(pc.binary_join(whole, "")[0].as_buffer()))
 

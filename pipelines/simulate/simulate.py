@@ -1,6 +1,6 @@
 """Write a simulated survey log of any size, with its true scores and a job file that ranks it.
 
-No Beam here: nothing has to be combined, and one process writes millions of rows a second.
+This needs no Beam: nothing has to be combined, and one process writes millions of rows a second.
 """
 
 from __future__ import annotations
@@ -33,18 +33,18 @@ def simulate_comparisons(
 ) -> Simulated:
     """Write the survey that `spec` describes into the folder `out`, made if it does not exist.
 
-    Memory does not grow with the number of rows. What stops this half-way leaves the folder empty.
+    Memory does not grow with the number of rows. An error half-way leaves the folder empty.
 
     Args:
         spec: items, people and how they answer; the rows depend on nothing else.
         out: a new or empty folder.
         files: how many files the rows are dealt to; None: 8, or one a person if there are fewer.
-        format_: of those files.
-        progress: called with the share that is done, from time to time.
+        format_: format of those files.
+        progress: called from time to time with the share that is done.
 
     Raises:
         ValueError: `files` is not between 1 and both 500 and the number of people.
-        FileExistsError: `out` holds something already, or is a file.
+        FileExistsError: `out` is not empty, or is a file.
     """
     with simulated_folder(out, spec.people, files, format_) as written:
         deal_log(_tables(spec), n_blocks(spec), _schema(spec), written.log, format_, progress)
@@ -69,7 +69,7 @@ def _schema(spec: SimulationSpec) -> pa.Schema:
 
 
 def _table(columns: Columns, ids: pa.Array | None) -> pa.Table:
-    """The columns as Arrow; where `ids` is given, items by name."""
+    """The columns as Arrow arrays; if `ids` is given, items by name."""
     arrays = {name: pa.array(column) for name, column in columns.items()}
     if ids is not None:
         for name in ("item_i", "item_j"):

@@ -23,8 +23,8 @@ from hushrank.pipelines.simulate.simulated_folder import (
 from hushrank.pipelines.simulate.simulated_rows import draw_distinct
 from hushrank.transforms.storage.files import FileFormat
 
-BLOCK_ANSWERS = 1 << 20  # answers in memory at a time, about
-MOST_ITEMS = 5000  # that method spectral takes
+BLOCK_ANSWERS = 1 << 20  # about how many answers are in memory at a time
+MOST_ITEMS = 5000  # most items that method spectral takes
 DIFFICULTY_STREAM, ANSWERS_STREAM = range(2)  # independent streams of one seed
 
 
@@ -37,11 +37,11 @@ class ResponsesSpec:
     Attributes:
         items: m, the items 0 to m - 1.
         people: the people 0 to people - 1.
-        answers: answers of each person, to items drawn uniformly at random, none twice.
+        answers: how many answers each person gives, to different items drawn uniformly at random.
         spread: standard deviation of the true difficulties, drawn from a normal law, then centred.
         ability_spread: standard deviation of the abilities, drawn from a normal law.
         named: items are called item-0, item-1, ... (with leading zeros) instead of 0, 1, ...
-        seed: of the simulation; the same seed gives the same rows.
+        seed: seed of the simulation; the same seed gives the same rows.
 
     Raises:
         ValueError: a field breaks its rule; the text names field, rule and value.
@@ -69,13 +69,13 @@ class ResponsesSpec:
                 raise ValueError(f"{name} must be between {least} and {most}, got {value!r}")
 
     def item_ids(self) -> tuple[str, ...]:
-        """What the items are called in the public catalogue."""
+        """The names of the items in the public catalogue."""
         width = len(str(self.items - 1)) if self.named else 0
         prefix = "item-" if self.named else ""
         return tuple(f"{prefix}{item:0{width}}" for item in range(self.items))
 
     def difficulties(self) -> NDArray[np.float64]:
-        """Shape (items,); sums to zero, larger is harder."""
+        """True difficulties, shape (items,); they sum to zero, larger is harder."""
         drawn = self.generator(DIFFICULTY_STREAM).normal(0.0, self.spread, self.items)
         return np.asarray(drawn - drawn.mean())
 
@@ -85,7 +85,7 @@ class ResponsesSpec:
 
     @property
     def n_blocks(self) -> int:
-        """Blocks that the people are divided into, evenly."""
+        """How many blocks of equal size the people are divided into."""
         return min(self.people, math.ceil(self.people * self.answers / BLOCK_ANSWERS))
 
 
@@ -99,15 +99,15 @@ def simulate_responses(
 ) -> Simulated:
     """Write the test that `spec` describes into the folder `out`, made if it does not exist.
 
-    Memory does not grow with the number of people. What stops this half-way leaves it empty.
+    Memory does not grow with the number of people. An error half-way leaves the folder empty.
 
     Args:
         spec: items, people and how they answer.
-        out, files, format_, progress: as `simulate.simulate_comparisons`.
+        out, files, format_, progress: as for `simulate.simulate_comparisons`.
 
     Raises:
         ValueError: `files` is out of range.
-        FileExistsError: `out` holds something already, or is a file.
+        FileExistsError: `out` is not empty, or is a file.
     """
     item = pa.string() if spec.named else pa.int32()
     schema = pa.schema({"user": pa.int64(), "item": item, "correct": pa.int8()})

@@ -17,18 +17,18 @@ import yaml
 from hushrank.pipelines.simulate.row_files import open_row_file
 from hushrank.transforms.storage.files import FileFormat
 
-MAX_FILES = 500  # all are open at once
-FILES_PER_BLOCK = 8  # one person's rows are dealt to so many: in a real log they are scattered
+MAX_FILES = 500  # all files are open at once
+FILES_PER_BLOCK = 8  # one person's rows go to so many files, as they are scattered in a real log
 
 Progress = Callable[[float], None]
 
 
 @dataclass(frozen=True, slots=True)
 class Simulated:
-    """What was written.
+    """The files that were written.
 
     Attributes:
-        survey: the job file: `hushrank run` ranks the log with it.
+        survey: the job file; `hushrank run` ranks the log with it.
         log: the files with the rows.
         items: the public catalogue, one `item` a line.
         truth: the true scores, `item` and `score`; they sum to zero.
@@ -44,17 +44,17 @@ class Simulated:
 def simulated_folder(
     out: Path, people: int, files: int | None, format_: FileFormat
 ) -> Iterator[Simulated]:
-    """Make the folder `out` and name the files to write; what stops that leaves it empty.
+    """Make the folder `out` and yield the files to write; an error leaves the folder empty.
 
     Args:
         out: a new or empty folder.
-        people: who answer.
+        people: how many people answer.
         files: how many files the rows are dealt to; None: 8, or one a person if there are fewer.
-        format_: of those files.
+        format_: format of those files.
 
     Raises:
         ValueError: `files` is not between 1 and both 500 and the number of people.
-        FileExistsError: `out` holds something already, or is a file.
+        FileExistsError: `out` is not empty, or is a file.
     """
     most = min(MAX_FILES, people)
     n_files = min(FILES_PER_BLOCK, most) if files is None else files
@@ -91,11 +91,11 @@ def deal_log(
 
     Args:
         blocks: tables of `schema`.
-        n_blocks: how many there are.
-        schema: of the files.
-        paths: of the files.
-        format_: of the files.
-        progress: called with the share that is done, from time to time.
+        n_blocks: how many blocks there are.
+        schema: schema of the files.
+        paths: paths of the files.
+        format_: format of the files.
+        progress: called from time to time with the share that is done.
     """
     dealt = min(len(paths), max(FILES_PER_BLOCK, math.ceil(len(paths) / n_blocks)))
     with contextlib.ExitStack() as open_files:

@@ -1,6 +1,6 @@
-"""Rows of a simulated survey, a block of people at a time, all of a block at once.
+"""Rows of a simulated survey, a block of people at a time, with whole arrays for each block.
 
-The generators are numpy's: fast and reproducible. No release ever draws from here.
+The generators are numpy's: fast and reproducible. No release draws from here.
 """
 
 from __future__ import annotations
@@ -13,24 +13,24 @@ from numpy.typing import NDArray
 
 from hushrank.pipelines.simulate.simulation_spec import EPSILON_STREAM, ROWS_STREAM, SimulationSpec
 
-BLOCK_ROWS = 1 << 20  # rows in memory at a time, about: each takes some 100 bytes while it is drawn
-DENSE = 4  # people who meet more than 1 / DENSE of all pairs draw theirs by shuffling all pairs
+BLOCK_ROWS = 1 << 20  # about how many rows are in memory at a time; each takes some 100 bytes
+DENSE = 4  # people who meet more than 1 / DENSE of all pairs draw by shuffling all pairs
 
 Columns = dict[str, NDArray[np.generic]]
 Integers = NDArray[np.int64]
 
 
 def n_blocks(spec: SimulationSpec) -> int:
-    """Blocks that the people are divided into, evenly."""
+    """How many blocks of equal size the people are divided into."""
     return min(spec.people, math.ceil(spec.people * spec.mean_comparisons / BLOCK_ROWS))
 
 
 def comparison_blocks(spec: SimulationSpec) -> Iterator[Columns]:
     """Columns `user`, `item_i`, `item_j` and `outcome`, then `event` and `epsilon` if asked for.
 
-    An outcome is +1 where item_i won, -1 where item_j did, 0 for a tie. A block holds every row of
-    its people, in random order, and depends on no other block but for the running number of events:
-    memory does not grow with the number of people.
+    An outcome is +1 if item_i won, -1 if item_j won, 0 for a tie. A block holds every row of its
+    people, in random order. Only the running number of events depends on earlier blocks, so memory
+    does not grow with the number of people.
     """
     blocks = n_blocks(spec)
     scores = spec.true_scores()
@@ -56,11 +56,9 @@ def comparison_blocks(spec: SimulationSpec) -> Iterator[Columns]:
 def rows_per_person(
     spec: SimulationSpec, first: int, end: int, rng: np.random.Generator
 ) -> Integers:
-    """Rows of the people `first` to `end` - 1."""
+    """How many rows each of the people `first` to `end` - 1 has."""
     edges = np.floor(np.arange(first, end + 1) * spec.heavy_share)
-    heavy = (
-        np.diff(edges) > 0
-    )  # every (1 / heavy_share)-th person: exactly that share in every block
+    heavy = np.diff(edges) > 0  # every (1 / heavy_share)-th person, so every block has that share
     counts = np.where(heavy, spec.comparisons * spec.heavy_factor, spec.comparisons)
     if spec.varying:
         counts = rng.geometric(1 / counts)
@@ -70,8 +68,8 @@ def rows_per_person(
 def pair_items(pair: Integers, n_items: int) -> tuple[Integers, Integers]:
     """Both items of each unordered pair, numbered 0 to n(n-1)/2 - 1.
 
-    Items stand in a circle; pair number p joins p mod n with the item p div n + 1 places on. For
-    even n the last distance, n / 2, needs half the circle only: all that is left of the numbers.
+    Items stand in a circle. Pair number p joins p mod n with the item p div n + 1 places on. For
+    even n the last distance, n / 2, needs only half the circle; exactly these numbers are left.
     """
     distance, left = np.divmod(pair, n_items)
     return left, (left + distance + 1) % n_items
@@ -98,9 +96,9 @@ def draw_distinct(counts: Integers, n_values: int, rng: np.random.Generator) -> 
 def _redrawn(
     people: Integers, counts: Integers, n_values: int, rng: np.random.Generator
 ) -> Integers:
-    """Draw with replacement, then redraw what is repeated until nothing is.
+    """Draw with replacement, then redraw repeated values until none is repeated.
 
-    Relabelling the values changes nothing in this law, so all sets of one size are equally likely.
+    The law does not change if values are relabelled, so all sets of one size are equally likely.
     """
     keys = np.repeat(people * n_values, counts)
     keys += rng.integers(n_values, size=len(keys))
@@ -124,7 +122,7 @@ def _shuffled(
 
 
 def _person_and_pair(spec: SimulationSpec, counts: Integers, rng: np.random.Generator) -> Integers:
-    """Person (from 0) * n_pairs + pair of every row, in random order."""
+    """Person (from 0) * n_pairs + pair, for every row, in random order."""
     if spec.distinct_pairs:
         keys = draw_distinct(counts, spec.n_pairs, rng)
     else:

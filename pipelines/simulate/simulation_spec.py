@@ -1,4 +1,4 @@
-"""What a simulated survey is: its items and their true scores, its people, and how they answer."""
+"""The specification of a simulated survey: items, true scores, people, and how they answer."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.links import Link, link_named
 
-MAX_ITEMS = 1 << 20  # (person in a block, pair) then fits into one int64
+MAX_ITEMS = 1 << 20  # so that (person in a block, pair) fits into one int64
 MAX_ROWS_PER_PERSON = 1 << 20  # one person's rows are drawn at once
 SCORES_STREAM, ROWS_STREAM, EPSILON_STREAM = range(3)  # independent streams of one seed
 
@@ -19,25 +19,26 @@ SCORES_STREAM, ROWS_STREAM, EPSILON_STREAM = range(3)  # independent streams of 
 class SimulationSpec:
     """A survey in which people compare pairs of items drawn uniformly at random.
 
-    Its rows depend on these fields alone, not on the number of files or their format, and optional
-    columns leave the others as they are. (numpy may change its streams between versions.)
+    The rows depend only on these fields, not on the number of files or their format. Optional
+    columns do not change the other columns. (numpy may change its streams between versions.)
 
     Attributes:
         items: n, the items 0 to n - 1.
         people: the people 0 to people - 1; each gives at least one answer.
-        comparisons: answers of each person.
-        varying: `comparisons` is only the mean of a geometric law: many answer little, some much.
+        comparisons: how many answers each person gives.
+        varying: `comparisons` is only the mean of a geometric law: many people answer little, some
+            much.
         heavy_share: share of people who give `heavy_factor` times as many answers.
-        heavy_factor: see there.
-        distinct_pairs: nobody meets a pair twice; nobody then answers more than n(n-1)/2 times.
+        heavy_factor: see `heavy_share`.
+        distinct_pairs: nobody meets a pair twice, so nobody answers more than n(n-1)/2 times.
         link: `logistic` (Bradley-Terry-Luce), `probit` (Thurstone) or `laplace`.
         spread: standard deviation of the true scores, drawn from a normal law and then centred.
-        scores: the true scores instead; centred as well.
-        ties: share of answers without a winner, whatever the pair.
+        scores: true scores to use instead; they are centred too.
+        ties: share of answers without a winner, the same for every pair.
         named: items are called item-0, item-1, ... (with leading zeros) instead of 0, 1, ...
         events: add a column `event`, a running number that no other row has.
         epsilons: add a column `epsilon`: each person draws one of these.
-        seed: of the simulation; the same seed gives the same rows.
+        seed: seed of the simulation; the same seed gives the same rows.
 
     Raises:
         ValueError: a field breaks its rule; the text names field, rule and value.
@@ -108,7 +109,7 @@ class SimulationSpec:
         return link_named(self.link)
 
     def item_ids(self) -> tuple[str, ...]:
-        """What the items are called in the public catalogue."""
+        """The names of the items in the public catalogue."""
         width = len(str(self.items - 1)) if self.named else 0
         prefix = "item-" if self.named else ""
         return tuple(f"{prefix}{item:0{width}}" for item in range(self.items))

@@ -149,7 +149,8 @@ def test_noisy_exposures_keep_their_epsilon(made_for: float, caught: bool) -> No
 def test_gaussian_noise_keeps_its_epsilon_at_delta(made_for: float, caught: bool) -> None:
     delta = 0.01
     sensitivity = win_counts_sensitivity(user_params(1.0), N_ITEMS)
-    release = noisy(gaussian_law(sensitivity, rho_for(made_for, delta)))
+    rho = rho_for(made_for, delta, sensitivity.l2_squared)
+    release = noisy(gaussian_law(sensitivity, rho))
     bound = audited(release, ALL_ON_0, ALL_ON_1, trials=FEW, delta=delta)
     assert (bound > 1.0) is caught
 

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from hushrank.privacy.accounting import Spend, composed_epsilon, epsilon_of, fits, rho_for
+from hushrank.privacy.accounting import Spend, composed_epsilon, fits
 from hushrank.privacy.budget_split import delta_of_repeated, even_share, releases_left
 from hushrank.privacy.units import NoiseKind
 
@@ -32,11 +32,12 @@ def test_the_share_of_pure_releases_fits_and_no_larger_one_does(releases, epsilo
     assert share > 1.15 * epsilon / releases or releases == 7  # PLD gives more than the sum
 
 
-def test_the_share_of_gaussian_releases_is_that_of_the_rho():
+def test_the_share_of_gaussian_releases_fits_and_no_larger_one_does():
     share = even_share(NoiseKind.GAUSSIAN, 31, 3.0, 1e-6).rho
-    whole = rho_for(3.0, 1e-6)
-    assert whole / 31 * (1 - 1e-2) < share <= whole / 31
-    assert epsilon_of(Spend(rho=31 * share), 1e-6) <= 3.0
+    assert share > 1.1 * 0.181 / 31  # what zCDP allows altogether, divided
+    for l2_squared in (1, 50):
+        assert composed_epsilon([Spend(rho=share, l2_squared=l2_squared)] * 31, 1e-6) <= 3.0
+    assert composed_epsilon([Spend(rho=next_up(share))] * 31, 1e-6) > 3.0
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from hushrank.estimation.responses.item_graph import even_graph
 from hushrank.privacy.measurement_sensitivity import measurement_sensitivity
+from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
 
 MISSING, WRONG, RIGHT = 0, 1, 2
@@ -70,6 +72,47 @@ def test_sparse_sensitivity_is_never_below_the_largest_move(max_answers: int, se
         bound = measurement_sensitivity(params(max_answers, adjacency), n_items, n_edges)
         assert bound.l1 >= exact[0]
         assert bound.l2_squared >= exact[1]
+        degree = int((edge | edge.T).sum(axis=0).max())
+        closer = measurement_sensitivity(params(max_answers, adjacency), n_items, n_edges, degree)
+        assert bound.l1 >= closer.l1 >= exact[0]
+        assert bound.l2_squared >= closer.l2_squared >= exact[1]
+
+
+@pytest.mark.parametrize("max_answers", range(2, 7))
+def test_sensitivity_on_an_even_graph_is_never_below_the_largest_move(max_answers: int) -> None:
+    """Two cycles through six items; with one of them left out, the one cycle alone."""
+    for degree in (2, 4):
+        graph = even_graph(6, degree, seeded_bits(4))
+        added, replaced = largest_moves(tables(6, max_answers) * graph.mask())
+        for adjacency, exact in ((Adjacency.ADD_REMOVE, added), (Adjacency.REPLACE_ONE, replaced)):
+            bound = measurement_sensitivity(
+                params(max_answers, adjacency), 6, graph.n_edges, graph.largest_degree
+            )
+            assert bound.l1 >= exact[0]
+            assert bound.l2_squared >= exact[1]
+
+
+def test_the_degree_s_sensitivity_is_reached() -> None:
+    """Stars of degree 3: whoever answers a centre wrong and its leaves right moves three counts."""
+    edge = np.zeros((8, 8), np.bool_)
+    edge[0, [2, 3, 4]] = edge[1, [4, 5, 6]] = edge[6, 7] = True
+    moves = tables(8, 2) * (edge | edge.T)
+    added, _ = largest_moves(moves)
+    bound = measurement_sensitivity(params(2, Adjacency.ADD_REMOVE), 8, 7, 3)
+    assert (bound.l1, bound.l2_squared) == added == (1, 1)
+    cycle = np.zeros((6, 6), np.bool_)
+    cycle[np.arange(6), (np.arange(6) + 1) % 6] = True
+    added, replaced = largest_moves(tables(6, 3) * (cycle | cycle.T))
+    bound = measurement_sensitivity(params(3, Adjacency.ADD_REMOVE), 6, 6, 2)
+    assert (bound.l1, bound.l2_squared) == added == (2, 2)
+    bound = measurement_sensitivity(params(3, Adjacency.REPLACE_ONE), 6, 6, 2)
+    assert (bound.l1, bound.l2_squared) == replaced == (4, 4)
+
+
+@pytest.mark.parametrize("degree", [0, 4])
+def test_a_degree_out_of_range(degree: int) -> None:
+    with pytest.raises(ValueError, match="largest_degree"):
+        measurement_sensitivity(params(3, Adjacency.REPLACE_ONE), 4, 3, degree)
 
 
 def test_sparse_sensitivity_is_reached_on_a_tree() -> None:

@@ -1,8 +1,8 @@
-"""How workers tell which random bits they drew: in tallies, beside those of their rows.
+"""How workers report which random bits they drew: in tallies, next to the tallies of rows.
 
 Whether a worker draws can depend on rows (there may be no tie), so a report alone is confidential.
-What goes on to the release is the report together with all that the job may draw: for a code that
-draws as it should, the same whatever the rows are.
+The release gets the report together with all sources that the job may draw from. For code that
+draws as it should, the result is the same whatever the rows are.
 """
 
 from __future__ import annotations
@@ -16,12 +16,12 @@ PREFIX, SEPARATOR = "bits", "|"
 
 
 def bits_tally(purpose: Purpose, sources: Iterable[BitSource]) -> dict[str, int]:
-    """A tally that says what was drawn for `purpose`, from `RandomBits.used`."""
+    """A tally of what was drawn for `purpose`; the sources are `RandomBits.used`."""
     return {SEPARATOR.join((PREFIX, purpose, source)): 1 for source in sources}
 
 
 def split_bits(tally: Mapping[str, int]) -> tuple[BitsUsed, dict[str, int]]:
-    """The bits that a sum of tallies tells of, and the rest of it."""
+    """Split a sum of tallies into the bits that it reports and the rest."""
     uses, rest = set(), {}
     for name, count in tally.items():
         prefix, *use = name.split(SEPARATOR)

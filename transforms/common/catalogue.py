@@ -23,11 +23,11 @@ Codes = NDArray[np.int32]
 class Catalogue:
     """Names of the items; an item's code is its position, 0 to n - 1.
 
-    A row may name an item by its name, or by its position where no name is itself an integer: with
+    A row may name an item by its name, or by its position if no name is itself an integer. With
     `names: [101, 205]` the integer 101 means that name. Blanks around a name do not count.
 
     Raises:
-        ValueError: fewer than two names, an empty name, or a name that stands twice.
+        ValueError: fewer than two names, an empty name, or a name that occurs twice.
     """
 
     names: tuple[str, ...]
@@ -51,7 +51,7 @@ class Catalogue:
         return len(self.names)
 
     def codes(self, column: pa.Array) -> Codes:
-        """Code of the item in each row; `UNKNOWN` where it is null or not in the catalogue."""
+        """Code of the item in each row; `UNKNOWN` if it is null or not in the catalogue."""
         if pa.types.is_dictionary(column.type):
             return by_distinct(column, self.codes, np.int32(UNKNOWN))
         if is_text(column.type):
@@ -66,7 +66,7 @@ class Catalogue:
     def _codes_of_integers(self, values: NDArray[Any]) -> Codes:
         if not self._values_are_codes:
             known, codes = self._integers
-            signed = values.astype(np.int64, copy=False)  # above 2^63 it wraps: no longer equal
+            signed = values.astype(np.int64, copy=False)  # above 2^63 it wraps, so it is not equal
             place = np.minimum(np.searchsorted(known, signed), len(known) - 1)
             found = (known[place] == signed) & (signed == values)
             return np.where(found, codes[place], np.int32(UNKNOWN))
@@ -86,13 +86,13 @@ class Catalogue:
 
     @cached_property
     def _values_are_codes(self) -> bool:
-        """Whether integers are positions: no name is an integer, or each is its position."""
+        """Whether integers are positions: no name is an integer, or each equals its position."""
         values, codes = self._integers
         return len(values) in (0, len(self)) and bool((values == codes).all())
 
     @cached_property
     def _texts(self) -> pa.Array:
-        """Every text that means an item: the names, then, unless names are integers, positions."""
+        """Every text that means an item: all names, and positions unless names are integers."""
         has_integers = len(self._integers[0]) > 0
         positions = () if has_integers else tuple(str(code) for code in range(len(self)))
         bare = tuple(name.strip() for name in self.names)

@@ -27,14 +27,14 @@ from hushrank.transforms.common.words import Words
 
 TIE_WORD = "tie"
 BAD_OUTCOME = np.int8(-128)
-# label of a hash; `transforms.comparisons.bound` has 0 to 3 and `transforms.comparisons.owned_rows`
-# 4
+# A label of a hash; `transforms.comparisons.bound` uses 0 to 3 and
+# `transforms.comparisons.owned_rows` uses 4.
 _ABOVE_INT64 = 5
 OUTCOME_TEXTS = {"1": 1, "+1": 1, "1.0": 1, "0": 0, "0.0": 0, "-0.0": 0, "-1": -1, "-1.0": -1}
 
 Outcomes = NDArray[np.int8]
 Mask = NDArray[np.bool_]
-Rules = Sequence[tuple[str, Mask]]  # a rule, and which rows break it
+Rules = Sequence[tuple[str, Mask]]  # each rule, with a mask of the rows that break it
 Rows = TypeVar("Rows")
 
 
@@ -58,7 +58,7 @@ class Comparisons:
         return len(self.outcome)
 
     def take(self, rows: NDArray[np.int64] | Mask) -> Comparisons:
-        """The chosen rows, in that order."""
+        """The chosen rows, in the order of `rows`."""
         return Comparisons(
             self.left[rows],
             self.right[rows],
@@ -70,14 +70,14 @@ class Comparisons:
 
 @dataclass(frozen=True, slots=True)
 class Sifted(Generic[Rows]):
-    """What became of some rows: the valid ones, and beside them those that broke a rule.
+    """The result of a check of rows: the valid rows, and the rows that broke a rule.
 
     Attributes:
-        rows: the valid ones, in order.
-        rejects: the others, as they were, and `reason`, the first rule that each broke; None: none.
-        valid: of rows as they were read, which are valid; None: all.
-        places: where others were read, which are set aside from there; None: none.
-        tally: confidential counts of what else happened to how many.
+        rows: the valid rows, in order.
+        rejects: the other rows as read, with `reason`, the first rule that each broke; None: none.
+        valid: mask of the valid rows among those that were read; None: all.
+        places: places in the input of other rows that are set aside too; None: none.
+        tally: confidential counts of other events.
     """
 
     rows: Rows
@@ -88,7 +88,7 @@ class Sifted(Generic[Rows]):
 
 
 def sift(batch: pa.RecordBatch, rules: Rules) -> tuple[Mask, pa.Table | None]:
-    """Which rows of `batch` break no rule, and `Sifted.rejects` of the others."""
+    """A mask of the rows of `batch` that break no rule, and `Sifted.rejects` of the others."""
     broken = np.logical_or.reduce([mask for _, mask in rules])
     if not broken.any():
         return ~broken, None
@@ -110,10 +110,10 @@ def encode_comparisons(
 
     Args:
         batch: holds the columns that `columns` names.
-        columns: which column plays which role.
+        columns: the role of each column.
         catalogue: the public items.
         keyed_hash: makes the pseudonyms of users and events; None: neither is needed.
-        rules: that rows must keep besides.
+        rules: further rules that rows must keep.
     """
     left = catalogue.codes(batch[columns.left])
     right = catalogue.codes(batch[columns.right])
@@ -130,7 +130,7 @@ def encode_comparisons(
 
 
 def text_of_rejects(malformed: tuple[str, ...], schema: pa.Schema) -> pa.Table:
-    """Lines that are no rows at all, in the form of `Sifted.rejects`."""
+    """Lines that are not rows at all, in the form of `Sifted.rejects`."""
     columns = {field.name: pa.nulls(len(malformed), field.type) for field in schema}
     columns["line"] = pa.array(malformed, pa.string())
     columns["reason"] = pa.array([MALFORMED] * len(malformed), pa.string())
@@ -141,7 +141,7 @@ MALFORMED = "not a row of this format"
 
 
 def _all_valid(batch: pa.RecordBatch, columns: ComparisonColumns, rows: Comparisons) -> bool:
-    """Whether no row breaks a rule: a few passes over whole columns, the common case."""
+    """Whether every row is valid, by a few passes over whole columns: the common case."""
     if any(batch[name].null_count for name in columns.names()):
         return False
     if missing(batch, columns.user).any() or missing(batch, columns.event).any():
@@ -175,7 +175,7 @@ def _null(batch: pa.RecordBatch, name: str | None) -> Mask:
 
 
 def missing(batch: pa.RecordBatch, name: str | None) -> Mask:
-    """Null, or text without a character: what a null becomes in a CSV file."""
+    """Mask of nulls and of empty texts; a CSV file writes a null as an empty text."""
     null = _null(batch, name)
     if name is None or not is_text(batch[name].type):
         return null
@@ -194,7 +194,7 @@ def _outcomes(
     left: Codes,
     right: Codes,
 ) -> Outcomes:
-    """+1, 0 or -1 a row; `BAD_OUTCOME` where there is none."""
+    """+1, 0 or -1 for each row; `BAD_OUTCOME` if there is no outcome."""
     if columns.winner is not None:
         winner = batch[columns.winner]
         return _outcomes_of_winners(winner, catalogue, left, right, columns.words)
@@ -222,9 +222,9 @@ def values_of_words(column: pa.Array, words: Words, unknown: np.int8) -> NDArray
     """The value of each text of `column`, shape (m,); a number counts as it is written.
 
     Args:
-        column: of text or numbers.
-        words: what they stand for.
-        unknown: the value of whatever is none of the words, and of nulls.
+        column: text or numbers.
+        words: the meaning of each text.
+        unknown: the value for every other text, and for nulls.
     """
 
     def values(distinct: pa.Array) -> NDArray[np.int8]:
@@ -242,7 +242,7 @@ def _outcomes_of_winners(
 ) -> Outcomes:
     winner = catalogue.codes(column)
     left_won, right_won = winner == left, winner == right
-    # Not by `where`: the processor guesses every other outcome wrong.
+    # Not by `where`, because the processor would mispredict every other outcome.
     outcome: Outcomes = np.subtract(left_won, right_won, dtype=np.int8)
     neither = ~(left_won | right_won)
     if neither.any():
@@ -266,11 +266,11 @@ def _are_tie_words(texts: pa.Array) -> Mask:
 
 
 def pseudonyms(column: pa.Array, keyed_hash: KeyedHash) -> Hashes:
-    """128-bit keyed hash of each value; that of a null is meaningless (its row is set aside)."""
+    """128-bit keyed hash of each value; that of a null means nothing (its row is set aside)."""
     if pa.types.is_dictionary(column.type):
         return by_distinct(column, lambda values: pseudonyms(values, keyed_hash), np.uint64(0))
     if is_text(column.type):
-        # Not stripped of blanks: what two programs call two people, hushrank does not merge.
+        # Blanks stay: if two names differ by a blank, hushrank treats them as two people.
         text = pc.fill_null(column.cast(pa.large_binary()), b"")
         _, offsets, content = text.buffers()
         return keyed_hash.of_strings(
@@ -280,6 +280,6 @@ def pseudonyms(column: pa.Array, keyed_hash: KeyedHash) -> Hashes:
     values = to_numpy(pc.fill_null(column, 0) if column.null_count else column)
     hashes = keyed_hash.of_integers(values.astype(np.int64, copy=False))
     if values.dtype == np.uint64 and len(values) and values.max() >= 1 << 63:
-        above = np.flatnonzero(values >= 1 << 63)  # as int64 they are the negative integers
+        above = np.flatnonzero(values >= 1 << 63)  # as int64 these are negative
         hashes[above] = keyed_hash.of_tuples(_ABOVE_INT64, hashes[above])
     return hashes

@@ -1,6 +1,6 @@
-"""Which epsilon each row of a log is privatised with: a number, a column, or a table by person.
+"""The epsilon of each row of a log: one number, a column, or a table by person.
 
-Pure: a batch in, a column out. A row whose epsilon breaks a rule is set aside with the reason; no
+Pure: a batch in, a column out. A row whose epsilon breaks a rule is set aside with the reason. No
 message holds anybody's epsilon.
 """
 
@@ -41,7 +41,7 @@ Epsilons = NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerColumns(ComparisonColumns):
-    """Columns of a comparison log, and the one of the epsilons, if there is one."""
+    """Columns of a comparison log, with the column of epsilons if there is one."""
 
     epsilon: str | None = None
 
@@ -62,10 +62,10 @@ class OwnerAndEpsilon(Protocol):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EpsilonSource:
-    """Where epsilons come from, and between which bounds they must lie.
+    """The source of epsilons, and the bounds in which they must lie.
 
     Attributes:
-        low, high: public; a row with an epsilon outside is set aside.
+        low, high: public bounds; a row with an epsilon outside is set aside.
         value: one epsilon for all rows; None: it comes from the column or the table.
         table: path of a CSV or Parquet file with the columns `user` and `epsilon`.
 
@@ -85,11 +85,11 @@ class EpsilonSource:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AnswerBudget:
-    """How a person's epsilon becomes that of each of their answers.
+    """How the epsilon of each answer follows from a person's epsilon.
 
     Attributes:
-        per_user: divide it by the number of the person's answers.
-        max_contributions: L, the answers of one person that count; None: all.
+        per_user: divide the person's epsilon by the number of the person's answers.
+        max_contributions: L, the most answers of one person that count; None: all.
     """
 
     per_user: bool = False
@@ -97,19 +97,19 @@ class AnswerBudget:
 
     @property
     def meet(self) -> bool:
-        """Whether all answers of a person must meet."""
+        """Whether all answers of a person must be brought together."""
         return self.per_user or self.max_contributions is not None
 
 
 @dataclass(frozen=True, slots=True)
 class EpsilonTable:
-    """Epsilon by person; a person stands in it once."""
+    """Epsilon of each person; each person occurs once."""
 
     users: pa.Array  # integers or text
     epsilons: Epsilons
 
     def of(self, users: pa.Array) -> tuple[Epsilons, Mask]:
-        """Epsilon of each person, and whether they are in the table.
+        """Epsilon of each person, and a mask of the people in the table.
 
         Raises:
             InputError: the log names people in another type than the table does.
@@ -135,7 +135,7 @@ def read_epsilon_table(path: str) -> EpsilonTable:
     """The table at `path`.
 
     Raises:
-        InputError: it cannot be read, lacks a column, or names a person twice.
+        InputError: the table cannot be read, lacks a column, or names a person twice.
     """
     try:
         if Path(path).suffix.lower() == ".csv":
@@ -166,16 +166,16 @@ def epsilons_of(
     source: EpsilonSource,
     table: EpsilonTable | None,
 ) -> tuple[Epsilons, NDArray[np.int8]]:
-    """Epsilon of each row, and the rule that it breaks.
+    """The epsilon of each row, and the rule that it breaks.
 
     Args:
         batch: rows as read.
-        columns: names the column of epsilons, or, with a table, of people.
-        source: bounds, and the value where there is one for all.
-        table: read from `source.table`.
+        columns: names the column of epsilons or, with a table, the column of people.
+        source: the bounds, and the value if all rows have the same.
+        table: the content of `source.table`.
 
     Returns:
-        Epsilons, shape (m,), NaN where there is none; index into `REASONS`, shape (m,), 0: none.
+        Epsilons, shape (m,), NaN if there is none; index into `REASONS`, shape (m,), 0: valid.
     """
     m = len(batch)
     if source.value is not None:
@@ -196,24 +196,24 @@ def epsilons_of(
 
 
 def rules_of_epsilons(broken: NDArray[np.int8]) -> Rules:
-    """The rules that epsilons break, as `epsilons_of` tells them."""
+    """The rules that epsilons break, from the indices of `epsilons_of`."""
     if not broken.any():
         return ()
     return [(reason, broken == k) for k, reason in enumerate(REASONS) if reason is not None]
 
 
 def numbers_of(column: pa.Array) -> tuple[Epsilons, Mask]:
-    """Values as the nearest numbers, NaN where there is none, and which of them are null."""
+    """Values as the nearest numbers, NaN if there is none, and a mask of nulls."""
     return by_distinct(column, _numbers, np.nan), to_numpy(pc.is_null(column))
 
 
 def _numbers(values: pa.Array) -> Epsilons:
     if not is_text(values.type):
-        nearest = pc.cast(values, pa.float64(), safe=False)  # of an integer above 2^53 as well
+        nearest = pc.cast(values, pa.float64(), safe=False)  # also for integers above 2^53
         return np.asarray(to_numpy(pc.fill_null(nearest, np.nan)), np.float64)
     try:
         return to_numpy(pc.fill_null(values.cast(pa.float64()), np.nan))
-    except pa.ArrowInvalid:  # some text is no number: one by one, each distinct text once
+    except pa.ArrowInvalid:  # some text is no number: convert each distinct text
         coded = values.dictionary_encode()
         return by_distinct(coded, _numbers_one_by_one, np.nan)
 
@@ -236,7 +236,7 @@ def _as_bytes(column: pa.Array) -> pa.Array:
 
 
 def _as_integers(people: pa.Array) -> pa.Array:
-    """Names of people as int64; null where one is no integer."""
+    """Names of people as int64; null if a name is not an integer."""
     if not is_text(people.type):
         return _within_int64(people)
     texts = to_text(people)
@@ -245,7 +245,7 @@ def _as_integers(people: pa.Array) -> pa.Array:
 
 
 def _within_int64(users: pa.Array) -> pa.Array:
-    """Integers as int64; null above, where nobody of a table can be."""
+    """Integers as int64; null for larger ones, which no table can hold."""
     if not pa.types.is_uint64(users.type):
         return users.cast(pa.int64())
     above = pc.greater(users, pa.scalar((1 << 63) - 1, pa.uint64()))

@@ -1,4 +1,4 @@
-"""Lists that lie one after the other in an array, with their lengths. Pure."""
+"""Lists stored one after the other in an array, with their lengths. Pure."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-MOST_BIT_ITEMS = 64  # items whose set is one word
+MOST_BIT_ITEMS = 64  # so many items fit a set of one word
 
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
@@ -15,7 +15,7 @@ Values = TypeVar("Values", Integers, NDArray[np.float64], NDArray[np.int16])
 
 
 def take_lists(values: Values, lengths: Integers, rows: Integers) -> Values:
-    """Values of the chosen lists, list by list."""
+    """The values of the chosen lists, list by list."""
     if len(lengths) and (lengths == lengths[0]).all():  # the common case, in a fraction of the time
         return values.reshape(len(lengths), -1)[rows].ravel()
     starts = (np.cumsum(lengths) - lengths)[rows]
@@ -25,7 +25,7 @@ def take_lists(values: Values, lengths: Integers, rows: Integers) -> Values:
 
 
 def any_in_list(broken: Mask, lengths: Integers) -> Mask:
-    """Whether any item of each list is broken."""
+    """Whether each list has a broken item."""
     found = np.zeros(len(lengths), np.bool_)
     places = np.flatnonzero(broken)
     if len(places):
@@ -34,14 +34,14 @@ def any_in_list(broken: Mask, lengths: Integers) -> Mask:
 
 
 def repeats_item(items: Integers, lengths: Integers, n_items: int) -> Mask:
-    """Whether each list holds an item twice; shape of `lengths`."""
+    """Whether each list holds an item twice; same shape as `lengths`."""
     repeats = np.zeros(len(lengths), np.bool_)
     held = np.flatnonzero(lengths)
     if not len(held):
         return repeats
     if n_items <= MOST_BIT_ITEMS:
-        # A sum of k powers of two has k bits set exactly where they are distinct: a carry loses
-        # one at least, and so does one out of the word.
+        # A sum of k powers of two has k bits set exactly if they are distinct, because a carry,
+        # inside the word or out of it, loses at least one bit.
         bits = np.left_shift(np.uint64(1), items.astype(np.uint64))
         total = np.add.reduceat(bits, (np.cumsum(lengths) - lengths)[held])
         repeats[held] = np.bitwise_count(total) != lengths[held]

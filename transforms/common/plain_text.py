@@ -1,14 +1,14 @@
-"""Text that shows as what it is: names without control characters, and other text made visible.
+"""Text that looks as it is: names without control characters, other text with them made visible.
 
-A terminal obeys escape codes, a log takes a line break for a new entry, a browser turns text round
-at a bidirectional override. So no such character may stand in a name that the operator gives, and
-text from elsewhere (a path, a column of a file) is shown with its codes written out.
+A terminal obeys escape codes, a log takes a line break for a new entry, and a browser reverses text
+after a bidirectional override. So a name that the operator gives may not hold such a character, and
+text from elsewhere (a path, a column of a file) is shown with codes in place of them.
 
-A spreadsheet takes some cells of a CSV file for formulas: `=HYPERLINK(…)` as the name of an item
-would be carried out by whoever opens a ranking. So a text that begins with `=`, `+`, `-`, `@`, a
-tab or a carriage return gets an apostrophe in front, by which spreadsheets know a text; numbers,
-such as -3, stay as they are. A text that begins with apostrophes before such a character gets one
-more, so that `read_cell` finds every text again.
+A spreadsheet takes some cells of a CSV file for formulas: if an item were named `=HYPERLINK(…)`,
+the spreadsheet of whoever opens the ranking would run it. So a text that begins with `=`, `+`, `-`,
+`@`, a tab or a carriage return gets an apostrophe in front, which marks a text for spreadsheets;
+numbers such as -3 stay as they are. A text that begins with apostrophes before such a character
+gets one more, so that `read_cell` recovers every text.
 
 References:
     OWASP, CSV Injection. https://owasp.org/www-community/attacks/CSV_Injection
@@ -24,11 +24,11 @@ _OF_A_PAGE = "\n\t"
 
 
 def hidden_character(text: str, *, lines: bool = False) -> str | None:
-    r"""The code of the first character that does not show as itself, such as `\x1b`; None: none.
+    r"""The code of the first character that does not look as it is, such as `\x1b`; None: none.
 
     Args:
-        text: any.
-        lines: line breaks and tabs are in place, as in a text of several lines.
+        text: any text.
+        lines: allow line breaks and tabs, as in a text of several lines.
     """
     allowed = _OF_A_PAGE if lines else ""
     found = next((each[0] for each in _HIDDEN.finditer(text) if each[0] not in allowed), None)
@@ -36,10 +36,10 @@ def hidden_character(text: str, *, lines: bool = False) -> str | None:
 
 
 def shown(text: str, *, lines: bool = False) -> str:
-    r"""`text` with every hidden character written as its code: what ends up at a terminal obeys it.
+    r"""`text` with every hidden character replaced by its code, which is safe in a terminal.
 
     Args:
-        text: any.
+        text: any text.
         lines: leave line breaks and tabs as they are.
     """
     allowed = _OF_A_PAGE if lines else ""
@@ -56,12 +56,12 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 
 
 def write_cell(text: str) -> str:
-    """`text` as it stands in a cell."""
+    """`text` in the form of a CSV cell."""
     if _NUMBER.fullmatch(text):
         return text
     return f"'{text}" if _FORMULA.match(text) else text
 
 
 def read_cell(cell: str) -> str:
-    """The text that `write_cell` has put into a cell."""
+    """The text that `write_cell` stored in a cell."""
     return cell[1:] if _QUOTED.match(cell) else cell

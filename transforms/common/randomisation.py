@@ -1,4 +1,4 @@
-"""Which mechanism privatises an answer or a ranking, and its law in exact numbers. Without Beam."""
+"""The mechanism that privatises an answer or a ranking, and its exact law. Without Beam."""
 
 from __future__ import annotations
 
@@ -14,12 +14,10 @@ from hushrank.privacy.randomized_response import SplitResponse, flip_thresholds
 
 
 class Randomisation(StrEnum):
-    """How an answer is privatised and what it then adds to the sums of its pair."""
+    """How an answer is privatised, and what it then adds to the sums of its pair."""
 
-    WEIGHTED = (
-        "weighted"  # randomised response, debiased, weighted by what its epsilon lets through
-    )
-    COUNTED = "counted"  # randomised response, counted as if it were the answer
+    WEIGHTED = "weighted"  # randomised response, debiased, weighted by its information
+    COUNTED = "counted"  # randomised response, counted like a true answer
     LAPLACE = "laplace"  # Laplace noise on the answer
 
 
@@ -35,7 +33,7 @@ class LocalAnswers:
     """How answers are randomised.
 
     Attributes:
-        response: the chances of a flip, for up to K answers of a person.
+        response: the chance of a flip, for up to K answers of a person.
         debiased: undo the flips in the sums; False is the paper's baseline.
     """
 
@@ -45,12 +43,12 @@ class LocalAnswers:
 
 @dataclass(frozen=True, slots=True)
 class LocalLaw:
-    """The law at the ends of the range of epsilons that a job accepts.
+    """The law at both ends of the range of epsilons that a job accepts.
 
     Attributes:
-        quantity: what the numbers are.
-        epsilons: the smallest and the largest.
-        numbers: one for each of these.
+        quantity: what the numbers measure.
+        epsilons: the smallest and the largest epsilon.
+        numbers: one number for each epsilon.
     """
 
     quantity: str
@@ -58,10 +56,10 @@ class LocalLaw:
     numbers: tuple[int | float, int | float]
 
     def require(self, found: LocalLaw) -> None:
-        """Refuse to draw by another law than this one, which is stated.
+        """Refuse to draw if the law of this code differs from this stated law.
 
         Raises:
-            RuntimeError: `found`, which the caller's code comes to, is another.
+            RuntimeError: `found`, the law that the caller's code computes, differs.
         """
         if found != self:
             raise RuntimeError(
@@ -71,7 +69,7 @@ class LocalLaw:
 
 
 def law_of_answers(randomisation: Randomisation, low: float, high: float) -> LocalLaw:
-    """How single answers are randomised at epsilons from `low` to `high`.
+    """The law of single answers at epsilons from `low` to `high`.
 
     Raises:
         ValueError: an epsilon is not finite and positive, or too small.
@@ -85,7 +83,7 @@ def law_of_answers(randomisation: Randomisation, low: float, high: float) -> Loc
 
 
 def law_of_rankings(mechanism: RankingMechanism, low: float, high: float, longest: int) -> LocalLaw:
-    """How rankings of `longest` items are randomised at epsilons from `low` to `high`.
+    """The law of rankings of `longest` items at epsilons from `low` to `high`.
 
     Raises:
         ValueError: an epsilon is not finite and positive, or too small.

@@ -33,7 +33,7 @@ class Ties(StrEnum):
 
     @property
     def row_weight(self) -> int:
-        """What one win adds to its count: 2 where ties are split, so that half a win is 1."""
+        """What one win adds to its count: 2 if ties are split, so that half a win is 1."""
         return 2 if self is Ties.SPLIT else 1
 
 
@@ -42,7 +42,7 @@ class Columns(Protocol):
 
     @property
     def user(self) -> str | None:
-        """The column that says whose row it is."""
+        """The column that names the person of a row."""
         ...
 
     def names(self) -> list[str]:
@@ -50,7 +50,7 @@ class Columns(Protocol):
         ...
 
     def item_names(self) -> list[str]:
-        """Those of them whose values name items."""
+        """The columns whose values name items."""
         ...
 
     def roles(self) -> list[tuple[str, str]]:
@@ -58,7 +58,7 @@ class Columns(Protocol):
         ...
 
 
-WIDE_ITEM = "wide item"  # the role of an item's own column in a table with a row for each person
+WIDE_ITEM = "wide item"  # the role of an item's own column in a table with one row for each person
 TRUTHS = ("correct", WIDE_ITEM)  # roles of columns in which true and false are values
 RANK, RANKING, CONTEST = "rank", "ranking", "contest"  # roles of columns of a log of rankings
 
@@ -71,10 +71,10 @@ class ComparisonColumns:
         left, right: the two items, by name or by position in the catalogue.
         outcome: +1 left won, -1 right won, 0 tie.
         winner: the item that won, or the word `tie`.
-        user: whose row it is; may be None where the unit of privacy is one comparison.
-        event: identity of the event; rows of one user, pair and event are copies of each other.
-        words: what texts of `outcome` stand for instead of +1, -1 and 0; with `winner`: which texts
-            mean a tie instead of the word `tie`.
+        user: the person who answered; may be None if the unit of privacy is one comparison.
+        event: identity of the event; rows with the same user, pair and event are copies.
+        words: texts of `outcome` for +1, -1 and 0; with `winner`: texts that mean a tie, instead of
+            the word `tie`.
     """
 
     left: str
@@ -90,7 +90,7 @@ class ComparisonColumns:
         return list(dict.fromkeys(name for _, name in self.roles()))
 
     def item_names(self) -> list[str]:
-        """Those of them that name items."""
+        """The columns that name items."""
         chosen = (self.left, self.right, self.winner)
         return list(dict.fromkeys(name for name in chosen if name is not None))
 
@@ -107,14 +107,14 @@ def check_schema(
     *,
     named_by_a_line: bool = False,
 ) -> None:
-    """Raise `InputError` unless `schema` has every column once, each with a type that can be read.
+    """Raise `InputError` unless `schema` has every column once, with a readable type.
 
     Args:
         path: for the message.
-        schema: of all columns of the file.
-        columns: those that are needed.
-        named_by_a_line: the names are the first line of the file. Where it lacks every column it
-            may well be a row, so no message shows it.
+        schema: schema of all columns of the file.
+        columns: the columns that are needed.
+        named_by_a_line: the names are the first line of the file. If that line lacks every column,
+            it may be a row, so no message shows it.
     """
     if named_by_a_line and not set(columns.names()) & set(schema.names):
         raise InputError(_no_header(path, columns.names(), schema.names))
@@ -154,24 +154,24 @@ def is_list(type_: pa.DataType) -> bool:
 
 
 def to_text(column: pa.Array) -> pa.Array:
-    """Text or bytes as large strings without blanks around them; null where it is not UTF-8."""
+    """Text or bytes as large strings without surrounding blanks; null if a value is not UTF-8."""
     try:
         return pc.utf8_trim_whitespace(column.cast(pa.large_string()))
-    except pa.ArrowInvalid:  # value by value: this is rare, and Arrow does not say which
+    except pa.ArrowInvalid:  # convert one by one: rare, and Arrow does not say which failed
         values = column.cast(pa.large_binary()).to_pylist()
         return pa.array([_decoded(value) for value in values], pa.large_string())
 
 
 def to_numpy(column: pa.Array) -> NDArray[Any]:
-    """Values of `column`, which must hold no nulls; without a copy where Arrow can."""
+    """Values of `column`, which must hold no nulls; without a copy if Arrow can."""
     values: NDArray[Any] = column.to_numpy(zero_copy_only=False)
     return values
 
 
 def names_in(columns: Iterable[pa.Array]) -> set[str]:
-    """Texts or integers of several columns, as names; blanks around them do not count.
+    """Texts or integers of several columns, as names; surrounding blanks do not count.
 
-    Integers that int64 does not hold name nothing: where items are integers, those are theirs.
+    Integers beyond int64 are not names, because integer names of items are int64.
     """
     names = set[str]()
     for column in columns:
@@ -183,20 +183,20 @@ def names_in(columns: Iterable[pa.Array]) -> set[str]:
 
 
 def items_in(columns: Iterable[pa.Array]) -> set[str]:
-    """As `names_in`, of items: a name that does not show as what it is names none."""
+    """Like `names_in`, for items; a name with a hidden character is left out."""
     return {name for name in names_in(columns) if hidden_character(name) is None}
 
 
 def by_distinct(
     column: pa.Array, function: Callable[[pa.Array], NDArray[Any]], of_null: Any
 ) -> NDArray[Any]:
-    """What `function` makes of each value; with a dictionary, of each of its values once.
+    """The result of `function` for each value; with a dictionary, computed once per entry.
 
-    A dictionary may hold a long text that a million rows name: it is never written out for them.
+    A dictionary may hold a long text that a million rows use; the text is never copied for them.
 
     Args:
-        column: of any type.
-        function: an entry for each value, on the first axis; of nulls whatever it likes.
+        column: a column of any type.
+        function: returns one entry for each value, on the first axis; the entry of a null is free.
         of_null: the entry of a null, in a column with a dictionary.
     """
     if not pa.types.is_dictionary(column.type):
@@ -204,7 +204,7 @@ def by_distinct(
     codes = to_numpy(pc.fill_null(column.indices.cast(pa.int64()), len(column.dictionary)))
     named = np.zeros(len(column.dictionary) + 1, np.bool_)
     named[codes] = True
-    used = np.flatnonzero(named[:-1])  # a slice of a batch may need few of them
+    used = np.flatnonzero(named[:-1])  # a slice of a batch may need only a few
     found = function(column.dictionary.take(pa.array(used)))
     known = np.empty((len(named), *found.shape[1:]), found.dtype)
     known[-1] = of_null
@@ -245,7 +245,7 @@ def _missing_column(path: str, role: str, name: str, present: list[str]) -> str:
 
 def _type_problem(role: str, type_: pa.DataType) -> str | None:
     if role == WIDE_ITEM and pa.types.is_null(type_):
-        return None  # nobody answered it
+        return None  # nobody answered this item
     if pa.types.is_dictionary(type_):
         return _type_problem(role, type_.value_type)
     if pa.types.is_null(type_):
@@ -255,7 +255,7 @@ def _type_problem(role: str, type_: pa.DataType) -> str | None:
     if pa.types.is_integer(type_) or is_text(type_):
         return None
     if role in (RANK, "outcome", "correct", WIDE_ITEM) and pa.types.is_floating(type_):
-        return None  # 0.0, 1.0: what a data frame makes of a column of integers with gaps
+        return None  # 0.0, 1.0: a data frame writes integers with gaps so
     if role == "epsilon" and (pa.types.is_floating(type_) or pa.types.is_decimal(type_)):
         return None
     if role == "epsilon":

@@ -1,11 +1,11 @@
-"""Bound a partition slice by slice: one person may have more rows than memory holds.
+"""Bound a partition slice by slice, because one person may have more rows than memory holds.
 
-A partition has all rows of some people. One that is too large to be held at once is gone through in
-*slices*. Rows that decide about each other before chance does (answers to one item, rows of one
-ranking) are in one slice, so a slice is *settled* on its own: that also tells which rows break a
-rule. Of its rows and those held before, only those are *held* that may still be kept. What is held
-in the end is what would be kept of all rows at once, whatever the slices; a partition that fits is
-one slice. Pure.
+A partition has all rows of some people. A partition that is too large for memory is processed in
+*slices*. If rows decide about each other before chance does (answers to one item, rows of one
+ranking), they are in one slice. So each slice is *settled* on its own, which also shows which rows
+break a rule. Of its rows and the rows held before, only those that may still be kept are *held*. In
+the end exactly those rows are held that would be kept if all rows were processed at once. A
+partition that fits into memory is one slice. Pure.
 """
 
 from __future__ import annotations
@@ -19,19 +19,19 @@ import numpy as np
 from hushrank.transforms.common.encode import Sifted
 from hushrank.transforms.common.sorting import Mask, Words
 
-_MIX = np.uint64(0x9E3779B97F4A7C15)  # spreads numbers over slices, and decides nothing else
+_MIX = np.uint64(0x9E3779B97F4A7C15)  # only spreads numbers over slices
 
 
 class Divisible(Protocol):
-    """Rows that can be put together and divided."""
+    """Rows that can be joined and divided."""
 
     def take(self, rows: Mask, /) -> Self:
-        """The rows where `rows` is true, in the order they are in."""
+        """The rows for which `rows` is true, in their order."""
         ...
 
     @classmethod
     def concatenated(cls, parts: Sequence[Self], /) -> Self:
-        """The rows of several parts, at least one."""
+        """The rows of several parts; there is at least one part."""
         ...
 
 
@@ -42,14 +42,14 @@ Held = TypeVar("Held")
 
 @dataclass(frozen=True, slots=True)
 class InSlices(Generic[Rows]):
-    """All rows of a partition, some at a time; going through them again gives the same.
+    """All rows of a partition, in slices; iterating again gives the same slices.
 
     Attributes:
-        sizes: of the pieces that the partition comes in; there is at least one.
-        piece: gives the piece of a number, again for each slice.
-        most: about the size of a slice; a piece that is larger, or rows of one number, come
-            together all the same.
-        decides: a number for each row; rows of one number come in one slice. None: no row decides
+        sizes: sizes of the pieces that make up the partition; there is at least one.
+        piece: returns the piece with a number, again for each slice.
+        most: about the size of a slice; a larger piece, or rows with one number, still come
+            together.
+        decides: a number for each row; rows with one number come in one slice. None: no row decides
             about another before chance does, so each piece stays whole.
     """
 
@@ -74,7 +74,7 @@ class InSlices(Generic[Rows]):
 
 
 def of_slice(words: Words, slice_: int, n_slices: int) -> Mask:
-    """Whether a row with each of these numbers is in slice `slice` of `n_slices`."""
+    """Whether a row with each of these numbers is in slice `slice_` of `n_slices`."""
     mixed = (words * _MIX) >> np.uint64(33)  # 31 bits
     mine: Mask = (mixed * np.uint64(n_slices)) >> np.uint64(31) == slice_
     return mine
@@ -83,11 +83,11 @@ def of_slice(words: Words, slice_: int, n_slices: int) -> Mask:
 def hold(
     slices: Iterable[Sifted[Settled]], keep: Callable[[Held | None, Settled], Held]
 ) -> Generator[Sifted[None], None, Held]:
-    """Go through settled slices; yield what was refused of each, and return what is held at last.
+    """Process settled slices; yield what each refuses, and return the rows held at the end.
 
     Args:
-        slices: at least one.
-        keep: what may still be kept of what is held, None at first, and of another slice.
+        slices: at least one slice.
+        keep: selects what may still be kept of the held rows, None at first, and the next slice.
     """
     held: Held | None = None
     for found in slices:

@@ -1,9 +1,9 @@
-"""Sort rows by keyed hashes, in a fraction of the time that finding an order takes.
+"""Sort rows by keyed hashes, in a fraction of the time of `argsort`.
 
-numpy sorts 64-bit values by vector instructions: a million rows in 6 ms, where `argsort` takes 25
-and `lexsort` by two words 250. So the number of the row goes into the low bits of the value that
-is sorted, the leading bits of the hash into the others. Whatever those bits leave undecided is
-settled by all 128, so every order here is exact; it just takes longer where bits collide.
+numpy sorts 64-bit values with vector instructions: a million rows in 6 ms, while `argsort` takes 25
+and `lexsort` by two words 250. So the value that is sorted has the row's number in its low bits and
+the leading bits of the hash above them. If those bits leave an order undecided, all 128 bits decide
+it. So every order here is exact; it only takes longer if bits collide.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from hushrank.privacy.keyed_hash import Hashes
 
-MORE_BITS = 5  # than half of those there are: mixed runs take longer to part than ties to settle
-MANY_TIED = 1 / 16  # of the rows
+MORE_BITS = 5  # more than half the bits, because mixed runs take longer to fix than ties
+MANY_TIED = 1 / 16  # part of the rows
 
 Words = NDArray[np.uint64]
 Order = NDArray[np.int64]
@@ -24,18 +24,18 @@ Mask = NDArray[np.bool_]
 
 
 def sort_by(major: Hashes, minor: Hashes) -> Order:
-    """Order in which equal `major` hashes are neighbours, each such run sorted by `minor`."""
+    """Order in which equal `major` hashes are neighbours and each such run is sorted by `minor`."""
     return sort_into_runs((major[:, 0], major[:, 1]), minor).order
 
 
 @dataclass(frozen=True, slots=True)
 class SortedRuns:
-    """Rows in which each run of one major hash is sorted by minor hashes.
+    """Rows grouped in runs of one major hash, each run sorted by minor hashes.
 
     Attributes:
-        order: the rows; those of one major and minor hash stay in the order they are in.
-        starts: at which places of `order` runs start.
-        repeats: the places whose row has both hashes of the row before.
+        order: the rows; rows with equal major and minor hash keep their order.
+        starts: places in `order` at which runs start.
+        repeats: places whose row has both hashes of the row before.
     """
 
     order: Order
@@ -44,19 +44,19 @@ class SortedRuns:
 
 
 def sort_into_runs(major: tuple[Words, Words], minor: Hashes) -> SortedRuns:
-    """One sort by leading bits of both hashes; what these leave undecided is looked at again.
+    """Sort once by leading bits of both hashes, then fix what these leave undecided.
 
     Args:
-        major: the two words of each row's hash; their uses may have made leading bits of the first
-            equal, not those of the second.
+        major: the two words of each row's hash; the caller may have used leading bits of the first
+            word, which are then equal, but not those of the second.
         minor: shape (m, 2).
     """
     number_bits = _number_bits(len(minor))
-    bits = (64 - number_bits) // 2 + MORE_BITS  # of the major hash
+    bits = (64 - number_bits) // 2 + MORE_BITS  # bits of the major hash
     leading, order = order_leading(_leading_of_both(major[1], minor, bits))
     starts = new_run(*(np.take(word, order) for word in major))
     group = leading >> np.uint64(64 - number_bits - bits)
-    mixed = starts & ~new_run(group)  # two hashes share their leading bits
+    mixed = starts & ~new_run(group)  # two major hashes share their leading bits
     if mixed.any():
         places = np.flatnonzero(np.isin(group, group[mixed]))
         rows = order[places]
@@ -66,7 +66,7 @@ def sort_into_runs(major: tuple[Words, Words], minor: Hashes) -> SortedRuns:
         again = _leading_of_both(major[1][rows], minor[rows], bits)
         leading[places] = again >> np.uint64(number_bits)
     tied = np.flatnonzero((leading[1:] == leading[:-1]) & ~starts[1:])
-    if len(tied) > len(order) * MANY_TIED:  # long runs: they need more bits than were left for them
+    if len(tied) > len(order) * MANY_TIED:  # long runs need more bits than were left
         within = order_within(number_runs(starts), np.take(minor, order, axis=0))
         order = np.take(order, within)
         word = np.take(minor[:, 0], order)
@@ -75,14 +75,14 @@ def sort_into_runs(major: tuple[Words, Words], minor: Hashes) -> SortedRuns:
 
 
 def _leading_of_both(major: Words, minor: Hashes, bits: int) -> Words:
-    """So many leading bits of the second word of each row's major hash, then those of its minor."""
+    """That many leading bits of the second major word, followed by those of the minor hash."""
     words = minor[:, 0] >> np.uint64(bits)
     words |= major & ~np.uint64((1 << (64 - bits)) - 1)
     return words
 
 
 def order_within(run: Order, hashes: Hashes) -> Order:
-    """Order by hash within each run; rows of one hash stay in the order they are in.
+    """Order by hash within each run; rows with equal hashes keep their order.
 
     Args:
         run: shape (m,), the number of each row's run, ascending from 0.
@@ -95,12 +95,12 @@ def order_within(run: Order, hashes: Hashes) -> Order:
 
 
 def _settle(order: Order, tied: Order, hashes: Hashes) -> Order:
-    """Sort by all bits, in place, what leading bits did not; return which hashes are repeated.
+    """Sort by all bits, in place, what leading bits left undecided; return the repeated places.
 
     Args:
         order: rows by run and, within each, by the leading bits of their hashes.
-        tied: places, ascending, whose row has the run and the leading bits of the next one's.
-        hashes: of each row.
+        tied: places, ascending, whose row has the same run and leading bits as the next row.
+        hashes: hashes of each row.
 
     Returns:
         The places whose row has the run and the hash of the row before.
@@ -108,7 +108,7 @@ def _settle(order: Order, tied: Order, hashes: Hashes) -> Order:
     if (hashes[order[tied]] != hashes[order[tied + 1]]).any():
         places = np.union1d(tied, tied + 1)
         rows = order[places]
-        chain = np.cumsum(~np.isin(places - 1, tied))  # of places that are tied one to the next
+        chain = np.cumsum(~np.isin(places - 1, tied))  # numbers chains of tied places
         order[places] = rows[np.lexsort((hashes[rows, 1], hashes[rows, 0], chain))]
     same = (hashes[order[tied]] == hashes[order[tied + 1]]).all(axis=1)
     repeats: Order = tied[same] + 1
@@ -116,7 +116,7 @@ def _settle(order: Order, tied: Order, hashes: Hashes) -> Order:
 
 
 def new_run(*columns: Words | Order) -> Mask:
-    """Whether each row differs from the row before it in one of `columns`; the first one does."""
+    """Whether each row differs from the row before in one of `columns`; True for the first row."""
     new = np.ones(len(columns[0]), np.bool_)
     new[1:] = columns[0][1:] != columns[0][:-1]
     for column in columns[1:]:
@@ -125,7 +125,7 @@ def new_run(*columns: Words | Order) -> Mask:
 
 
 def number_runs(new: Mask) -> Order:
-    """The number of each row's run, from 0, given where runs start."""
+    """The number of each row's run, from 0; `new` marks where runs start."""
     starts = np.flatnonzero(new)
     sizes = np.diff(np.append(starts, len(new)))
     return np.repeat(np.arange(len(starts)), sizes)  # a fifth of the time of a cumulative sum
@@ -134,7 +134,7 @@ def number_runs(new: Mask) -> Order:
 def order_leading(words: Words) -> tuple[Words, Order]:
     """Sort by as many leading bits as leave room for a row's number.
 
-    Returns these bits, sorted, and the order; rows that agree in them keep the order they are in.
+    Returns these bits, sorted, and the order; rows with equal bits keep their order.
     """
     bits = np.uint64(_number_bits(len(words)))
     number = (np.uint64(1) << bits) - np.uint64(1)

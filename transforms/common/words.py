@@ -1,4 +1,4 @@
-"""Words of a column and what they stand for: public settings, never learned from rows."""
+"""Words of a column and their meaning: public settings, never learned from rows."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Words:
-    """Texts and the values that they stand for; case and blanks around them do not count.
+    """Texts and the values that they mean; case and surrounding blanks do not count.
 
     Attributes:
-        meanings: pairs of a text and its value; no text stands there twice.
+        meanings: pairs of a text and its value; no text occurs twice.
     """
 
     meanings: tuple[tuple[str, int], ...]

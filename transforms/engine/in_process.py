@@ -1,10 +1,10 @@
-"""The few parts of Beam that our graphs use, for inputs so small that loading Beam is the cost.
+"""The few parts of Beam that our graphs use, for inputs so small that loading Beam dominates.
 
 Importing Apache Beam takes seconds, which is most of a run on a thousand rows. Each class here has
-the name and the meaning of Beam's, but works at once, in this process, on lists: `collection |
-transform` is the result. There is one bundle a worker, in the order of the input, and nothing is
-retried, so every graph that is right on Beam is right here; the results are the same, bit for bit,
-because no result may depend on order or bundles anyway
+the name and the meaning of Beam's class, but works at once, in this process, on lists:
+`collection | transform` is the result. Each worker has one bundle, in the order of the input, and
+nothing is retried. So every graph that is right on Beam is right here. The results are the same,
+bit for bit, because no result may depend on order or bundles
 (`tests/pipelines/scenarios/test_small_inputs.py`).
 """
 
@@ -19,19 +19,19 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
 
-MAX_LOCAL_WORKERS = 4  # each needs some 150 MB, and only what numpy and Arrow do runs at once
+MAX_LOCAL_WORKERS = 4  # each needs some 150 MB; only numpy and Arrow run in parallel
 
 
 def local_workers() -> int:
-    """One a processor, and no more than memory is planned for."""
+    """One worker a processor, but no more than the planned memory allows."""
     return min(os.cpu_count() or 1, MAX_LOCAL_WORKERS)
 
 
-_choice: list[bool] = []  # of this process; Beam's graphs are built of subclasses of one or other
+_choice: list[bool] = []  # per process, because graphs subclass one Beam or the other
 
 
 def choose() -> None:
-    """Make `transforms.engine.beam` give these classes to this process; call before it loads."""
+    """Make `transforms.engine.beam` provide these classes here; call before importing it."""
     _choice.append(True)
 
 
@@ -50,7 +50,7 @@ class TaggedOutput:
 
 @dataclass(frozen=True, slots=True)
 class WindowedValue:
-    """An element as `finish_bundle` yields it."""
+    """An element in the form that `finish_bundle` yields."""
 
     value: Any
 
@@ -65,7 +65,7 @@ class GlobalWindows:
 
 
 class Pipeline:
-    """Where a graph starts; nothing is left to do at its end."""
+    """The start of a graph; nothing is left to do at its end."""
 
     def __enter__(self) -> Self:
         return self
@@ -93,7 +93,7 @@ class PCollection:
 
 
 class PTransform:
-    """A step; `"Label" >> step` is the step, for nobody looks at the graph."""
+    """A step; `"Label" >> step` is the step itself, because nobody looks at the graph."""
 
     def _run(self, collection: Any) -> Any:
         raise NotImplementedError
@@ -106,7 +106,7 @@ class PTransform:
 
 
 class DoFn:
-    """See Beam's; the life of one bundle."""
+    """Like Beam's `DoFn`: the life of one bundle."""
 
     def setup(self) -> None:
         """Called first."""
@@ -127,7 +127,7 @@ class DoFn:
 
 
 class CombineFn:
-    """See Beam's; there is one accumulator, so nothing is ever merged: it may be large."""
+    """Like Beam's `CombineFn`; one accumulator takes everything, so nothing is merged."""
 
     def create_accumulator(self, *args: Any, **kwargs: Any) -> Any:
         """An empty one."""
@@ -161,7 +161,7 @@ class ParDo(PTransform):
         self._main = ""
 
     def with_outputs(self, *tags: str, main: str) -> ParDo:
-        """Side outputs by `tags`, and the output without a tag as `main`."""
+        """Name side outputs by `tags`, and the untagged output `main`."""
         self._tags, self._main = tags, main
         return self
 
@@ -176,7 +176,7 @@ class ParDo(PTransform):
         return collections[self._main] if self._tags is None else collections
 
     def _outputs(self, elements: Sequence[Any]) -> list[Any]:
-        fn = copy.copy(self._fn)  # as Beam's workers, each bundle has its own
+        fn = copy.copy(self._fn)  # each bundle has its own copy, as on Beam's workers
         fn.setup()
         fn.start_bundle()
         outputs = [output for element in elements for output in fn.process(element) or ()]
@@ -188,7 +188,7 @@ class ParDo(PTransform):
 def _bundles(
     work: Callable[[Sequence[Any]], list[Any]], elements: Sequence[Any]
 ) -> list[list[Any]]:
-    """What `work` makes of each bundle of `elements`, in their order; all at the same time."""
+    """The results of `work` for the bundles of `elements`, in order, computed in parallel."""
     n_bundles = max(1, min(len(elements), local_workers()))
     edges = [len(elements) * bundle // n_bundles for bundle in range(n_bundles + 1)]
     bundles = [elements[first:end] for first, end in itertools.pairwise(edges)]
@@ -219,7 +219,7 @@ class GroupByKey(PTransform):
 
 
 class CombineGlobally(PTransform):
-    """All elements through a CombineFn, into one."""
+    """All elements through one `CombineFn`, into one result."""
 
     def __init__(self, fn: CombineFn) -> None:
         self._fn = fn
@@ -240,14 +240,14 @@ class CombineGlobally(PTransform):
 
 
 class Flatten(PTransform):
-    """The elements of several collections in one."""
+    """The elements of several collections in one collection."""
 
     def _run(self, collections: Iterable[PCollection]) -> PCollection:
         return PCollection([element for part in collections for element in part.elements])
 
 
 class Reshuffle(PTransform):
-    """Nothing is retried, so there is nothing to keep from being repeated."""
+    """Does nothing: without retries there is nothing to protect from repetition."""
 
     def _run(self, collection: PCollection) -> PCollection:
         return collection

@@ -1,7 +1,7 @@
-"""Which rows hold texts that can be read: in UTF-8, and of at most `MOST_TEXT_BYTES` each.
+"""Which rows have readable texts: valid UTF-8 of at most `MOST_TEXT_BYTES` bytes each.
 
-What a row means follows from its own bytes, so one whose text breaks a rule is set aside alone. The
-bound on texts is public; it keeps the work on one row small, whatever is written into it.
+The meaning of a row follows from its own bytes, so a row whose text breaks a rule is set aside
+alone. The bound on texts is public; it keeps the work on one row small, whatever its content.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ NOT_UTF8 = "a text is not UTF-8"
 TOO_LONG = f"a text is longer than {MOST_TEXT_BYTES} bytes"
 
 _FINE, _LONG, _BROKEN = 0, 1, 2
-# What Unicode calls well formed, byte by byte (table 3-7 of its chapter 3).
+# Well-formed UTF-8, byte by byte (table 3-7 of the Unicode standard).
 _WELL_FORMED = (
     r"^(?:[\x00-\x7F]|[\xC2-\xDF][\x80-\xBF]|\xE0[\xA0-\xBF][\x80-\xBF]"
     r"|[\xE1-\xEC\xEE\xEF][\x80-\xBF]{2}|\xED[\x80-\x9F][\x80-\xBF]"
@@ -33,15 +33,15 @@ Flaws = NDArray[np.int8]
 def set_unreadable_apart(
     rows: pa.RecordBatch, identities: Collection[str]
 ) -> tuple[pa.RecordBatch, pa.Table | None]:
-    """Part the rows of a batch by whether all of their texts can be read.
+    """Split the rows of a batch by whether all of their texts are readable.
 
     Args:
-        rows: as a reader made them.
-        identities: columns of which only the bytes count; those of a binary type need not be UTF-8,
-            as where people are called by a UUID of 16 bytes.
+        rows: rows from a reader.
+        identities: columns whose bytes alone count; in a binary type they need not be UTF-8, for
+            example if a UUID of 16 bytes names each person.
 
     Returns:
-        The rows that can be read, in order, with strings for bytes, `identities` apart; the other
+        The readable rows, in order, with strings instead of bytes except in `identities`; the other
         rows with the column `reason`, None if there are none.
     """
     flaws = np.zeros(len(rows), np.int8)
@@ -62,7 +62,7 @@ def set_unreadable_apart(
 
 
 def as_rejects(rows: pa.RecordBatch, reasons: pa.Array) -> pa.Table:
-    r"""Rows with the column `reason`, all of their texts as strings; bytes as in `\xe9`."""
+    r"""Rows with the column `reason`, with all texts as strings; bytes appear as in `\xe9`."""
     columns = {name: _on_values(rows[name], _shown) for name in rows.schema.names}
     return pa.table({**columns, "reason": reasons})
 
@@ -84,7 +84,7 @@ def _is_plain_string(type_: pa.DataType) -> bool:
 
 
 def _flaws_of_cells(column: pa.Array, *, utf8: bool) -> Flaws:
-    """What is wrong with each cell; with a list, the worst of its items."""
+    """The flaw of each cell; for a list, the worst flaw of its items."""
     if not is_list(column.type):
         return by_distinct(column, lambda values: _flaws(values, utf8=utf8), np.int8(_FINE))
     worst = np.zeros(len(column), np.int8)
@@ -104,14 +104,14 @@ def _flaws(values: pa.Array, *, utf8: bool) -> Flaws:
         content = values.cast(pa.large_binary())
         try:
             content.cast(pa.large_string())
-        except pa.ArrowInvalid:  # Arrow does not say which
+        except pa.ArrowInvalid:  # Arrow does not say which value is wrong
             formed = pc.match_substring_regex(content, _WELL_FORMED)
             flaws[~to_numpy(pc.fill_null(formed, True))] = _BROKEN
     return flaws
 
 
 def _on_values(column: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.Array:
-    """A column with its texts changed: those of a dictionary, or of lists, where they are."""
+    """A column with its texts changed, also inside dictionaries and lists."""
     if is_list(column.type):
         if not is_text(column.type.value_type):
             return column
@@ -126,7 +126,7 @@ def _on_values(column: pa.Array, change: Callable[[pa.Array], pa.Array]) -> pa.A
 
 
 def _strings(values: pa.Array) -> pa.Array:
-    """The same texts as strings; what cannot be read stands for no row any more, and becomes ''."""
+    """The same texts as strings; unreadable ones, which no row uses any more, become ''."""
     type_ = pa.large_string() if _is_binary(values.type) else values.type
     flaws = _flaws(values, utf8=True)
     if flaws.any():

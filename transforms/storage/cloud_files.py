@@ -1,4 +1,4 @@
-"""Which objects a gs:// path of the input names."""
+"""The objects that a gs:// path of the input names."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ def cloud_matches(
     """Path, size and generation of the objects that `url` names.
 
     Args:
-        url: an object; or a folder, with or without a slash at its end, which means the objects in
-            and below it that `is_input`; or a pattern, in which `*` and `?` stand for anything but
-            a slash and `**` for anything.
-        is_input: whether a folder means an object, by its name below the folder.
+        url: an object; or a folder, with or without a slash at its end, which stands for the
+            objects in and below it that `is_input` accepts; or a pattern, in which `*` and `?`
+            stand for anything but a slash and `**` for anything.
+        is_input: decides by the name below the folder whether an object belongs to the input.
 
     Raises:
-        InputError: the bucket cannot be listed, or the path is none.
+        InputError: the bucket cannot be listed, or the path is not valid.
     """
     try:
         yield from (

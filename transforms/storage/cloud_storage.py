@@ -1,8 +1,8 @@
 """Objects in Cloud Storage, read and written through Google's own client.
 
-Every write can name the generation that it replaces: 0 for an object that must not be there yet,
-so that of several writers one wins and none overwrites what it has not seen. Failures are
-`OSError`s, as those of files, after the retries that Google recommends, for a bounded time.
+Every write can name the generation that it replaces; 0 means that the object must not exist. So one
+of several writers wins, and no writer overwrites what it has not seen. Failures are `OSError`s, as
+for files. They are raised after the retries that Google recommends, for a bounded time.
 """
 
 from __future__ import annotations
@@ -22,16 +22,16 @@ if TYPE_CHECKING:
     from google.cloud import storage
 
 CLOUD_PREFIX = "gs://"
-ABSENT = 0  # the generation of an object that is not there
-PATIENCE = 60.0  # seconds in which requests that fail for a passing reason are repeated
-CHUNK_BYTES = 1 << 24  # of an object that is read piece by piece
-MAX_REPEATS = 20  # of a read whose object was replaced between two requests
+ABSENT = 0  # the generation of an object that does not exist
+PATIENCE = 60.0  # for how many seconds a request that fails for a temporary reason is repeated
+CHUNK_BYTES = 1 << 24  # bytes of each piece of an object that is read piece by piece
+MAX_REPEATS = 20  # repeats of a read if the object is replaced between two requests
 
 _URL = re.compile(r"gs://(?P<bucket>[a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(/(?P<name>.*))?", re.DOTALL)
 
 
 class ObjectChanged(OSError):  # noqa: N818 - the right answer to a writer that comes late
-    """The object is not of the generation that was asked for; nothing was written."""
+    """The object does not have the requested generation; nothing was written."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,8 +40,8 @@ class StoredObject:
 
     Attributes:
         content: its bytes.
-        generation: stands for exactly this content, and for who wrote it.
-        metadata: texts kept beside it.
+        generation: identifies exactly this content and its write.
+        metadata: texts stored with it.
         updated: when it was written, by the clock of the store.
     """
 
@@ -53,7 +53,7 @@ class StoredObject:
 
 @dataclass(frozen=True, slots=True)
 class Listed:
-    """What a listing says about an object."""
+    """What a listing says about one object."""
 
     path: CloudPath
     size: int
@@ -64,8 +64,8 @@ class Listed:
 class CloudPath:
     """An object in a bucket, or the folder of the objects whose names begin with `name/`.
 
-    Joined with `/` as a `pathlib.Path` is. Methods that ask the store raise PermissionError,
-    FileNotFoundError, or another OSError where it does not answer.
+    `/` joins it as it joins a `pathlib.Path`. Methods that ask the store raise PermissionError,
+    FileNotFoundError, or another OSError if the store does not answer.
     """
 
     bucket: str
@@ -73,7 +73,7 @@ class CloudPath:
 
     @classmethod
     def parse(cls, url: str) -> CloudPath:
-        """The path that `gs://bucket/name` names; one slash at the end does not matter.
+        """Parse `gs://bucket/name`; one slash at the end does not matter.
 
         Raises:
             ValueError: it has no bucket, or a part of its name is empty, `.` or `..`.
@@ -99,16 +99,16 @@ class CloudPath:
 
     @property
     def parent(self) -> CloudPath:
-        """The folder that it is in."""
+        """The folder that contains it."""
         return CloudPath(self.bucket, self.key.rpartition("/")[0])
 
     def contains(self, other: CloudPath) -> bool:
-        """Whether `other` is this or is in it."""
+        """Whether `other` is this path or inside it."""
         inside = not self.key or f"{other.key}/".startswith(f"{self.key}/")
         return self.bucket == other.bucket and inside
 
     def read(self, patience: float = PATIENCE) -> StoredObject | None:
-        """What is there now, content and generation together; None: nothing."""
+        """The present content with its generation; None: the object does not exist."""
         for _ in range(MAX_REPEATS):
             with contextlib.suppress(FileNotFoundError, ObjectChanged), _explained(self):
                 how = _how(patience)
@@ -121,10 +121,10 @@ class CloudPath:
         raise OSError(errno.EBUSY, "it is replaced all the time", str(self))
 
     def read_bytes(self) -> bytes:
-        """Its content.
+        """The content of the object.
 
         Raises:
-            FileNotFoundError: it is not there.
+            FileNotFoundError: the object does not exist.
         """
         found = self.read()
         if found is None:
@@ -132,15 +132,15 @@ class CloudPath:
         return found.content
 
     def read_text(self, encoding: str = "utf-8") -> str:
-        """Its content as text.
+        """The content of the object as text.
 
         Raises:
-            FileNotFoundError: it is not there.
+            FileNotFoundError: the object does not exist.
         """
         return self.read_bytes().decode(encoding)
 
     def generation(self) -> int:
-        """Of what is there now, or `ABSENT`."""
+        """The generation of the object, or `ABSENT`."""
         with _explained(self):
             blob = _bucket(self).get_blob(self.key, **_how(PATIENCE))
         return ABSENT if blob is None else int(blob.generation)
@@ -157,17 +157,17 @@ class CloudPath:
         metadata: Mapping[str, str] | None = None,
         patience: float = PATIENCE,
     ) -> StoredObject:
-        """Put `content` there, whole or not at all.
+        """Write `content` to the object, whole or not at all.
 
         Args:
-            content: all of it.
-            replaces: the generation that must be there still; None: whatever is there.
-            metadata: texts to keep beside it.
-            patience: seconds in which to try again.
+            content: the whole content.
+            replaces: the generation that must still exist; None: any.
+            metadata: texts to store with it.
+            patience: for how many seconds to try again.
 
         Raises:
-            ObjectChanged: another generation is there. It may be this write's own, whose answer
-                was lost and which was then repeated.
+            ObjectChanged: another generation exists. This write itself may have made it, if its
+                answer was lost and the write was repeated.
         """
         with _explained(self):
             blob = _bucket(self).blob(self.key)
@@ -181,10 +181,10 @@ class CloudPath:
         return StoredObject(content, int(blob.generation), dict(metadata or {}), blob.updated)
 
     def create(self, content: bytes) -> None:
-        """Write an object that is not there yet; the same content there already is as good.
+        """Write an object that does not exist yet; accept an object with the same content.
 
         Raises:
-            ObjectChanged: other content is there; it is left as it is.
+            ObjectChanged: the object has other content, which stays.
         """
         try:
             self.write(content, replaces=ABSENT)
@@ -193,27 +193,27 @@ class CloudPath:
                 raise
 
     def delete(self, generation: int | None = None) -> None:
-        """Delete it, or only that generation; what is not there is as good as deleted.
+        """Delete the object, or only that generation; an absent object is no error.
 
         Raises:
-            ObjectChanged: another generation is there.
+            ObjectChanged: the object has another generation.
         """
         with contextlib.suppress(FileNotFoundError), _explained(self):
             blob = _bucket(self).blob(self.key)
             blob.delete(if_generation_match=generation, **_how(PATIENCE))
 
     def objects(self, prefix: str = "") -> Iterator[Listed]:
-        """Everything in this folder whose name below it begins with `prefix`, by name."""
+        """All objects in this folder whose name below it begins with `prefix`, by name."""
         start = f"{self.key}/{prefix}" if self.key else prefix
         with _explained(self):
             for blob in _client().list_blobs(self.bucket, prefix=start, **_how(PATIENCE)):
-                if not blob.name.endswith("/"):  # which consoles make to show an empty folder
+                if not blob.name.endswith("/"):  # consoles make such objects to show empty folders
                     path = CloudPath(self.bucket, blob.name)
                     yield Listed(path, int(blob.size), int(blob.generation))
 
     @contextlib.contextmanager
     def open(self) -> Iterator[IO[bytes]]:
-        """A readable, seekable stream of what is there."""
+        """A readable, seekable stream of the object."""
         with _explained(self):
             blob = _bucket(self).get_blob(self.key, **_how(PATIENCE))
         if blob is None:
@@ -223,7 +223,7 @@ class CloudPath:
             yield stream
 
 
-Place = Path | CloudPath  # of files or objects alike
+Place = Path | CloudPath  # a file or an object
 
 
 def is_cloud(path: str) -> bool:
@@ -236,15 +236,15 @@ def _bucket(path: CloudPath) -> storage.Bucket:
 
 
 def _client() -> storage.Client:
-    # A process that was forked must not share its parent's connections.
+    # A forked process must not share its parent's connections.
     return _client_of(os.getpid(), os.environ.get("STORAGE_EMULATOR_HOST"))
 
 
 @functools.lru_cache(maxsize=4)
 def _client_of(_process: int, _emulator: str | None) -> storage.Client:
-    from google.cloud import storage  # takes a second: only where it is needed
+    from google.cloud import storage  # takes a second, so only if it is needed
 
-    return storage.Client(project=None)  # objects have no need of one
+    return storage.Client(project=None)  # objects need no project
 
 
 def _how(patience: float) -> dict[str, Any]:
@@ -255,7 +255,7 @@ def _how(patience: float) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _explained(path: CloudPath) -> Iterator[None]:
-    """Failures of the store as those of files."""
+    """Raise errors of the store as `OSError`s, like those of files."""
     import requests
     from google.api_core import exceptions as api
     from google.auth import exceptions as auth

@@ -1,8 +1,8 @@
-"""Rows of a CSV file: what a record means follows from its own bytes and the header.
+"""Rows of a CSV file: the meaning of a record follows from its own bytes and the header.
 
-A record ends at a line end, so a quote that one line leaves open is that line's own fault: the line
-is no row, and the next one is read as if it were not there. Arrow parses only records whose quotes
-stand around whole fields, doubled inside (RFC 4180), and takes all columns as text.
+A record ends at a line end, so an open quote damages only its own line: that line is not a row, and
+the next line is read as usual. Arrow only parses records whose quotes stand around whole fields and
+are doubled inside (RFC 4180), and reads all columns as text.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ def read_csv_rows(
     multiline: bool,
     delimiter: str = ",",
 ) -> Iterator[tuple[pa.Table, tuple[str, ...]]]:
-    """Rows of `stream`, in order, and the records that are no rows.
+    """Rows of `stream`, in order, and the records that are not rows.
 
     Args:
         stream: CSV after the byte order mark, header included.
         header: names of all columns.
-        schema: the columns to read, each of them once in `header`: text, or dictionaries of text.
-        block_bytes: read at once.
-        multiline: whether quoted fields may hold line ends. One row with an open quote then
-            swallows those after it.
-        delimiter: what stands between columns, one character.
+        schema: the columns to read, each once in `header`: text, or dictionaries of text.
+        block_bytes: how many bytes to read at once.
+        multiline: whether quoted fields may hold line ends. A row with an open quote then swallows
+            the rows after it.
+        delimiter: the character between columns.
     """
     reader = _Reader(schema, tuple(header), multiline, delimiter)
     is_first = True
@@ -57,7 +57,7 @@ class _Reader:
     delimiter: str
 
     def read(self, records: Records, *, has_header: bool) -> tuple[pa.Table, tuple[str, ...]]:
-        """The rows of a block, and its records that are no rows."""
+        """The rows of a block, and its records that are not rows."""
         broken = records.no_text() | self._odd_quotes(records)
         whole = ~broken
         if has_header:
@@ -69,7 +69,7 @@ class _Reader:
         return rows, (*records.texts(broken), *malformed)
 
     def _odd_quotes(self, records: Records) -> Mask:
-        """Records with a quote that is neither around a whole field nor doubled inside one."""
+        """Records with a quote that neither surrounds a whole field nor is doubled inside one."""
         if QUOTE not in records.content:
             return np.zeros(len(records), np.bool_)
         inside = r'[^"]' if self.multiline else r'[^"\r\n]'
@@ -82,7 +82,7 @@ class _Reader:
     def _parse(
         self, records: Records, numbers: Places, blank: Mask
     ) -> Iterator[tuple[pa.Table, list[str]]]:
-        """Parse all at once; should there be another number of rows, each half."""
+        """Parse all records at once; if the number of rows is wrong, parse each half."""
         if not len(numbers):
             return
         refused: list[str] = []
@@ -104,14 +104,14 @@ class _Reader:
             yield from self._parse(records, numbers[half:], blank)
 
     def _parsed(self, text: bytes, set_aside: Callable[[Any], str]) -> pa.Table | None:
-        # By place: two columns that are not read may have one name.
+        # By position, because two columns that are not read may have the same name.
         places = [str(self.header.index(name)) for name in self.schema.names]
         try:
             table = pyarrow.csv.read_csv(
-                # Arrow drops a byte order mark with which its text begins, so no record is first.
+                # Arrow drops a byte order mark at the start of its text, so no record comes first.
                 pa.BufferReader(b"\n" + text),
                 pyarrow.csv.ReadOptions(
-                    # Without threads: rows are set aside in one of them while this one takes them.
+                    # With threads, `set_aside` could run in one of them while this thread goes on.
                     use_threads=False,
                     block_size=len(text) + 2,
                     column_names=[str(place) for place in range(len(self.header))],

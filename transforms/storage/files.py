@@ -1,6 +1,6 @@
-"""Input files: which ones a job reads, their identity, their format and their schema.
+"""Input files: the files that a job reads, their identity, their format and their schema.
 
-Everything here looks at names, sizes, dates, headers and footers only; no row is read.
+Everything here reads names, sizes, dates, headers and footers only, never a row.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from hushrank.transforms.storage.window import Window
 
 HEADER_BYTES = 1 << 20  # a CSV header must end within the first MiB
 REMOTE_PREFIX = "gs://"
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # with which some programs begin UTF-8 text
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some programs begin UTF-8 text with it
 
 
 class FileFormat(StrEnum):
@@ -66,26 +66,26 @@ class InputFile:
     size: int  # bytes
     version: str  # local: modification time in ns; gs://: generation
     format: FileFormat
-    window: Window | None = None  # which of its rows belong to the job; None: all
-    multiline: bool = False  # of CSV: whether quoted fields may hold line ends
-    delimiter: str = ","  # of CSV: what stands between columns, one character
+    window: Window | None = None  # selects the rows that belong to the job; None: all
+    multiline: bool = False  # for CSV: whether quoted fields may hold line ends
+    delimiter: str = ","  # for CSV: the character between columns
 
     def identity(self) -> list[str | int]:
-        """What of it enters the release key."""
+        """The parts of it that enter the release key."""
         return [self.path, self.size, self.version]
 
 
 def list_files(
     paths: Sequence[str], format_: FileFormat | None = None, partition: str | None = None
 ) -> list[InputFile]:
-    """Files that `paths` (files, folders, globs; local or gs://) name, sorted, each once.
+    """The files that `paths` (files, folders, globs; local or gs://) name, sorted, each once.
 
-    A folder means every file in or below it that has a known ending and no leading `.` or `_`.
+    A folder stands for every file in or below it with a known ending and no leading `.` or `_`.
 
     Args:
         paths: absolute local paths or gs:// URLs; `*`, `?`, `[...]` and `**` are patterns.
-        format_: how to read all of them; None: by each file's ending.
-        partition: such as `date=2026-11-20`: only files below a folder of that name.
+        format_: the format of all files; None: by each file's ending.
+        partition: for example `date=2026-11-20`: only files below a folder with that name.
 
     Raises:
         NoFilesError: a path matches nothing.
@@ -102,7 +102,7 @@ def list_files(
             raise NoFilesError(f"{where}: no such file. Check input.paths; nothing was read.")
         for name, size, version in matches:
             kind = format_ or _format_of(name)
-            # Of JSON Lines, which have no header, it is a file without a row: no refusal tells so.
+            # An empty JSON Lines file, which has no header, is a file without rows: no error.
             if size == 0 and kind is not FileFormat.JSONL:
                 raise InputError(
                     f"{name}: the file is empty (0 bytes). Remove it, or write it again."
@@ -112,11 +112,11 @@ def list_files(
 
 
 def check_files(files: Iterable[InputFile], columns: Columns) -> dict[str, pa.Schema]:
-    """Schemas of `files` by path, after checking that every one can be read and that they agree.
+    """Schemas of `files` by path, after a check that all files can be read and agree.
 
     Raises:
         InputError: a file is damaged, lacks a column, or names people in another type than the
-            others do (the same person would count as two).
+            other files do (the same person would count as two).
     """
     schemas: dict[str, pa.Schema] = {}
     first: tuple[str, bool] | None = None
@@ -140,17 +140,17 @@ def check_files(files: Iterable[InputFile], columns: Columns) -> dict[str, pa.Sc
 def read_schema(file: InputFile, columns: Columns) -> pa.Schema:
     """Names and types of the columns of `file`, from its footer or its header.
 
-    JSON Lines have neither, and no row may decide how others are read: what `columns` names is
-    there by declaration, as text (rankings as lists of text). A row that lacks one has a null.
+    JSON Lines have neither, and no row may decide how other rows are read. So the columns in
+    `columns` exist by declaration, as text (rankings as lists of text). A row without one has null.
 
     Raises:
-        InputError: the file is not of its format or is damaged.
+        InputError: the file does not have its format, or is damaged.
     """
     return _declared(file, columns) if file.format is FileFormat.JSONL else _stated(file)
 
 
 def _stated(file: InputFile) -> pa.Schema:
-    """What a footer or a header says."""
+    """The schema in a footer or a header."""
     if file.format is FileFormat.PARQUET:
         return parquet_footer(file.path).schema.to_arrow_schema()
     with open_bytes(file.path) as stream:
@@ -162,12 +162,12 @@ def _stated(file: InputFile) -> pa.Schema:
 
 
 def column_names_of(file: InputFile) -> list[str]:
-    """Names of all columns; of JSON Lines the keys in the first MiB, which are part of rows.
+    """Names of all columns; for JSON Lines the keys in the first MiB, which are part of rows.
 
-    For whoever may read the rows anyway: nothing that is released may rest on it.
+    Only for callers that may read the rows anyway: no release may depend on the result.
 
     Raises:
-        InputError: the file is not of its format or is damaged.
+        InputError: the file does not have its format, or is damaged.
     """
     if file.format is not FileFormat.JSONL:
         return list(_stated(file).names)
@@ -199,10 +199,10 @@ def csv_header(path: str, head: bytes, delimiter: str = ",") -> list[str]:
     Args:
         path: for the message.
         head: the first `HEADER_BYTES` of the file.
-        delimiter: between columns.
+        delimiter: the character between columns.
 
     Raises:
-        InputError: the first line is no header.
+        InputError: the first line is not a header.
     """
     line = next(iter(head.removeprefix(BYTE_ORDER_MARK).splitlines()), b"")
     if len(line) >= HEADER_BYTES - len(BYTE_ORDER_MARK):
@@ -211,7 +211,7 @@ def csv_header(path: str, head: bytes, delimiter: str = ",") -> list[str]:
         names = next(csv.reader([line.decode()], strict=True, delimiter=delimiter), [])
     except UnicodeDecodeError:
         raise InputError(f"{path}: the header is not UTF-8 text. Save the file as UTF-8.") from None
-    except csv.Error:  # a row, perhaps: it is not shown
+    except csv.Error:  # the line may be a row, so it is not shown
         raise InputError(
             f"{path}: a column name has a line break, or a quote is not closed."
         ) from None
@@ -224,19 +224,19 @@ def parquet_footer(path: str) -> pq.FileMetaData:
     """Footer of a Parquet file.
 
     Raises:
-        InputError: it cannot be read as one.
+        InputError: the file is not a readable Parquet file.
     """
     try:
         with open_bytes(path) as stream:
             return pq.read_metadata(stream)
-    except (pa.ArrowException, OSError):  # whose own text may quote bytes of the file
+    except (pa.ArrowException, OSError):  # texts of these errors may quote the file
         raise InputError(
             f"{path}: not a complete Parquet file (truncated or damaged). Write it again."
         ) from None
 
 
 def check_unchanged(file: InputFile) -> None:
-    """Raise `InputError` if a file is no longer the one that `list_files` found."""
+    """Raise `InputError` if a file has changed since `list_files` found it."""
     if is_remote(file.path):
         same = str(CloudPath.parse(file.path).generation()) == file.version
     else:
@@ -277,14 +277,14 @@ def _local_matches(path: str) -> Iterator[tuple[str, int, str]]:
         raise InputError(f"{error.filename}: no permission to read it.") from None
     except FileNotFoundError as error:
         raise InputError(f"{error.filename}: no such file.") from None
-    except OSError as error:  # a name that is too long, a link to itself, a disk that is gone
+    except OSError as error:  # e.g. a name too long, a link to itself, a lost disk
         raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
     except ValueError:
         raise InputError(f"{path}: in a pattern, ** must stand alone between slashes.") from None
 
 
 def _files_in(folder: Path) -> Iterator[Path]:
-    def stop(error: OSError) -> None:  # otherwise a folder that cannot be opened is left out
+    def stop(error: OSError) -> None:  # otherwise an unreadable folder would be skipped
         raise error
 
     for parent, _, names in os.walk(folder, onerror=stop):

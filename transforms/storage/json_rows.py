@@ -1,15 +1,15 @@
-"""Rows of JSON Lines: what a line means follows from its own bytes and the columns asked for.
+"""Rows of JSON Lines: the meaning of a line follows from its own bytes and the requested columns.
 
-Every value becomes text, so that 1, "1" and 1.0 are one value whatever the other lines hold. Arrow
-parses many lines at once where that is the same as parsing each by itself:
+Every value becomes text, so 1, "1" and 1.0 are one value, whatever other lines hold. Arrow parses
+many lines at once if the result is the same as parsing each line alone:
 
-* Each of these lines starts with { and ends with }. Between a } and a { JSON allows no line end but
-  between two whole values (in a list there would be a comma, and no string holds a bare line end).
-  So if the lines parse at all, each holds one value or more, and if there are as many rows as lines
-  each holds exactly one.
-* Arrow is told the types, so no row chooses them for another. Where lines do not fit, those before
-  and those after are parsed apart, and the odd ones by themselves.
-* Lines on which the two parsers might differ (`_for_arrow`) are read one by one in any case.
+* Each of these lines starts with { and ends with }. Between a } and a { JSON allows a line end only
+  between two whole values (a list would need a comma, and no string holds a bare line end). So if
+  the lines parse at all, each holds at least one value; if there are as many rows as lines, each
+  holds exactly one.
+* Arrow gets the types, so no row chooses them for another row. If lines do not fit the types, the
+  lines before and after them are parsed separately, and the odd lines one by one.
+* Lines on which the two parsers might differ (`_for_arrow`) are always read one by one.
 """
 
 from __future__ import annotations
@@ -35,17 +35,17 @@ from hushrank.transforms.storage.text_lines import (
     read_records,
 )
 
-MOST_BRACKETS = 256  # that open in one line, in text as well: bounds how deep it may nest
+MOST_BRACKETS = 256  # most brackets that open in one line, also in texts: it bounds the nesting
 MOST_EXACT = 1 << 53  # numbers with a fraction or an exponent are floats, exact below this
 _INT64 = 1 << 63
-_INT64_DIGITS = 20  # with a sign
-_ONE_BY_ONE = 128  # lines: so few are not worth another attempt at once
-_LOCATED = 1 << 13  # lines, up to which Arrow's word on where it stopped is worth following
-_GUESSED_FROM = 8  # lines
+_INT64_DIGITS = 20  # digits with a sign
+_ONE_BY_ONE = 128  # so few lines are not worth another attempt at once
+_LOCATED = 1 << 13  # up to so many lines Arrow's report of where it stopped is worth following
+_GUESSED_FROM = 8  # lines from which types are guessed
 _ROW = re.compile(r"in row (\d+)$")  # in Arrow's error
 _OPEN_BRACE, _CLOSE_BRACE, _OPEN_BRACKET = b"{}["
-# What one parser may take for a number and another not, and a lone surrogate, which some releases
-# of Arrow let through. Each begins with bytes that are found fast.
+# Texts that only one of the parsers may take for a number, and lone surrogates, which some releases
+# of Arrow accept. Each begins with bytes that can be found fast.
 _DOUBTFUL = [re.compile(each) for each in (rb"NaN[\s,}\]]", rb"Inf(?:inity)?[\s,}\]]", rb"\\u[dD]")]
 _BLANKS = " \t\r\n"
 
@@ -53,11 +53,11 @@ Kinds = dict[str, pa.DataType]
 
 
 class _NotARowError(Exception):
-    """A line that is not a row; it says nothing, because it would quote the line."""
+    """A line that is not a row; the error has no text, because it would quote the line."""
 
 
 class _UnfitError(Exception):
-    """Lines that cannot be parsed at once; `row` is where Arrow stopped, if it says so."""
+    """Lines that cannot be parsed at once; `row` is where Arrow stopped, if Arrow says so."""
 
     def __init__(self, row: int | None = None) -> None:
         super().__init__()
@@ -73,7 +73,7 @@ class _Decimal(str):
 
 
 class _Object(list[tuple[str, object]]):
-    """Keys and values in their order, repeated keys included."""
+    """Keys and values in their order, including repeated keys."""
 
 
 _CONSTANT = object()  # NaN or Infinity
@@ -88,13 +88,14 @@ _DECODER = json.JSONDecoder(
 def read_json_rows(
     stream: IO[bytes], schema: pa.Schema, truths: frozenset[str], block_bytes: int
 ) -> Iterator[tuple[pa.Table, tuple[str, ...]]]:
-    """Rows of `stream`, in order, and the lines that are no rows.
+    """Rows of `stream`, in order, and the lines that are not rows.
 
     Args:
         stream: JSON Lines after the byte order mark.
         schema: the columns to read: text, or lists of text.
-        truths: those where true and false are values; elsewhere they make a line no row.
-        block_bytes: read at once.
+        truths: columns in which true and false are values; in other columns they make the line
+            invalid.
+        block_bytes: how many bytes to read at once.
     """
     reader = _Reader(schema, truths)
     for lines in read_records(stream, block_bytes, carriage_returns=False):
@@ -103,12 +104,12 @@ def read_json_rows(
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """What became of some lines.
+    """The result for some lines.
 
     Attributes:
-        numbers: of the lines that are rows, ascending.
+        numbers: numbers of the lines that are rows, ascending.
         rows: their values.
-        refused: numbers of the lines that are no rows.
+        refused: numbers of the lines that are not rows.
     """
 
     numbers: Places
@@ -120,10 +121,10 @@ class _Part:
 class _Reader:
     schema: pa.Schema
     truths: frozenset[str]
-    _guesses: Kinds = field(default_factory=dict)  # the last ones: what to try, and nothing else
+    _guesses: Kinds = field(default_factory=dict)  # the last guesses: only what to try first
 
     def read(self, lines: Records) -> tuple[pa.Table, tuple[str, ...]]:
-        """The rows of a block, and its lines that are no rows."""
+        """The rows of a block, and its lines that are not rows."""
         broken = lines.no_text() | _many_brackets(lines)
         together = _for_arrow(lines) & ~broken
         apart = ~together & ~broken & ~lines.blank()
@@ -138,7 +139,7 @@ class _Reader:
         return rows, lines.texts(broken)
 
     def _together(self, lines: Records, numbers: Places) -> Iterator[_Part]:
-        """Lines that Arrow may parse: as many at once as it takes."""
+        """Results for lines that Arrow may parse, as many at once as Arrow accepts."""
         while len(numbers):
             try:
                 yield _Part(numbers, self._at_once(lines, numbers))
@@ -155,10 +156,10 @@ class _Reader:
                 numbers = numbers[row:]
 
     def _at_once(self, lines: Records, numbers: Places) -> pa.Table:
-        """The rows, if every line is one, with values of the types that are guessed.
+        """The rows, if every line is a row with values of the guessed types.
 
         Raises:
-            _UnfitError: they are not.
+            _UnfitError: some line is not.
         """
         kinds = self._guessed(lines, numbers[:_GUESSED_FROM])
         text = lines.joined(numbers)
@@ -175,7 +176,7 @@ class _Reader:
         return pa.table(columns, self.schema)
 
     def _guessed(self, lines: Records, numbers: Places) -> Kinds:
-        """Types of the columns in the first lines: what to try, which decides no meaning."""
+        """Guess the column types from the first lines; a guess never decides a meaning."""
         found: Kinds = {}
         for number in numbers.tolist():
             try:
@@ -212,10 +213,10 @@ class _Reader:
         return _Part(np.array(kept, np.int64), table, tuple(refused))
 
     def _values(self, text: str) -> dict[str, object]:
-        """Values of the columns that the line has.
+        """The values of the columns that the line has.
 
         Raises:
-            _NotARowError: it is no JSON object, or has one of the columns twice.
+            _NotARowError: the line is no JSON object, or has one of the columns twice.
         """
         try:
             found = _DECODER.decode(text)
@@ -235,7 +236,7 @@ class _Reader:
         """The line as a row.
 
         Raises:
-            _NotARowError: it is none, or a value is not of its column's kind.
+            _NotARowError: the line is not a row, or a value does not suit its column.
         """
         values = self._values(text)
         row: dict[str, object] = {}
@@ -253,10 +254,10 @@ class _Reader:
 
 
 def _text(value: object, *, truth: bool) -> str | None:
-    """A value that is not a list, as text.
+    """Write a value that is not a list as text.
 
     Raises:
-        _NotARowError: it is none that a column may hold.
+        _NotARowError: no column may hold this value.
     """
     if value is None:
         return None
@@ -277,7 +278,7 @@ def _text(value: object, *, truth: bool) -> str | None:
 
 
 def _kind(value: object) -> pa.DataType | None:
-    """The type in which Arrow can read the value; None where any will do."""
+    """The type in which Arrow can read the value; None if any type will do."""
     if value is None:
         return None
     if isinstance(value, bool):
@@ -291,10 +292,10 @@ def _kind(value: object) -> pa.DataType | None:
 
 
 def _parsed(text: bytes, kinds: Kinds) -> pa.Table:
-    """The values in `text`, if they are JSON objects with such values.
+    """Parse the values in `text`, if it consists of JSON objects with values of these types.
 
     Raises:
-        _UnfitError: they are not.
+        _UnfitError: it does not.
     """
     schema = pa.schema(list(kinds.items()))
     try:
@@ -309,7 +310,7 @@ def _parsed(text: bytes, kinds: Kinds) -> pa.Table:
 
 
 def _as_text(column: pa.Array) -> pa.Array | None:
-    """Values as `_text` writes them; None where Arrow may have rounded them."""
+    """Values as `_text` writes them; None if Arrow may have rounded them."""
     if pa.types.is_list(column.type):
         values = _as_text(column.values)
         if values is None:
@@ -322,7 +323,7 @@ def _as_text(column: pa.Array) -> pa.Array | None:
 
 
 def _text_of_floats(values: pa.Array) -> pa.Array:
-    """Floats below `MOST_EXACT` as text; whole ones as integers."""
+    """Floats below `MOST_EXACT` as text; whole numbers look like integers."""
     whole = pc.equal(values, pc.trunc(values))
     integers = pc.if_else(whole, values, 0.0).cast(pa.int64()).cast(pa.string())
     return pc.if_else(whole, integers, values.cast(pa.string()))
@@ -335,7 +336,7 @@ def _in_floats(kind: pa.DataType) -> pa.DataType:
 
 
 def _many_brackets(lines: Records) -> Mask:
-    """Lines in which more brackets open than `MOST_BRACKETS`."""
+    """Lines in which more than `MOST_BRACKETS` brackets open."""
     if lines.lengths.max(initial=0) <= MOST_BRACKETS:
         return np.zeros(len(lines), np.bool_)
     places = np.flatnonzero((lines.octets == _OPEN_BRACE) | (lines.octets == _OPEN_BRACKET))
@@ -343,7 +344,7 @@ def _many_brackets(lines: Records) -> Mask:
 
 
 def _for_arrow(lines: Records) -> Mask:
-    """Lines that start with { and end with }, and hold nothing on which parsers differ."""
+    """Lines that start with {, end with }, and hold nothing on which the parsers differ."""
     first = lines.octets[lines.offsets[:-1]]
     last = lines.offsets[1:] - 2
     last = last - (lines.octets[last] == CARRIAGE_RETURN)

@@ -1,9 +1,9 @@
-"""Rows of Parquet files, in batches that fit in memory whatever the file repeats.
+"""Rows of Parquet files, in batches that fit in memory even if the file repeats long texts.
 
-A Parquet file may hold a long text once and name it from a million rows, in a few bytes. So columns
-of texts stay dictionaries where a footer or a first look at the file says that they might grow, and
-batches are cut by the bytes of their texts as well as by their rows. What follows from that look is
-how rows are held, never which rows there are or what they mean.
+A Parquet file may store a long text once and refer to it from a million rows, in a few bytes. So a
+column of texts stays a dictionary if the footer or a first look at the file shows that it might
+grow, and batches are limited by the bytes of their texts as well as by their rows. That look only
+decides how rows are stored in memory, never which rows there are or what they mean.
 """
 
 from __future__ import annotations
@@ -19,16 +19,17 @@ import pyarrow.parquet as pq
 
 from hushrank.transforms.common.schema import is_list, is_text
 
-BATCH_BYTES = 1 << 26  # of texts, about
-# Of a batch with texts that each begin as the one before: no footer says how long they are.
+BATCH_BYTES = 1 << 26  # about how many bytes of texts in a batch
+# For delta-encoded texts, each of which repeats the start of the one before: no footer tells their
+# length.
 DELTA_ROWS = 1 << 10
 LEAST_ROWS = 1 << 6
 LEAST_LISTS = 1 << 8
-LIST_ITEMS = 64  # taken to be in a list, where batches are counted in rows
+LIST_ITEMS = 64  # assumed length of a list, to limit rows of a batch
 READ_BYTES = 1 << 20
 
-_SHORT = BATCH_BYTES >> 16  # a text so long fills a batch of 65 536 rows
-_PAGE_BYTES = 1 << 16  # headers of pages and the like, in a chunk of a column
+_SHORT = BATCH_BYTES >> 16  # texts of this length fill a batch of 65 536 rows
+_PAGE_BYTES = 1 << 16  # page headers and the like in a chunk of a column
 _ARROW_SCHEMA, _NO_SCHEMA = b"ARROW:schema", b"-----:schema"
 
 
@@ -37,10 +38,10 @@ class _Leaf:
     """A column of texts, or the items of a column of lists.
 
     Attributes:
-        name: of the column.
-        path: of the leaf, in the file.
-        chunks: of the row groups to read.
-        in_list: whether it is the items of lists.
+        name: name of the column.
+        path: path of the leaf in the file.
+        chunks: its chunks in the row groups to read.
+        in_list: whether it holds the items of lists.
     """
 
     name: str
@@ -55,18 +56,18 @@ class _Leaf:
 
     @property
     def is_delta(self) -> bool:
-        """Whether a page is encoded as differences, which cannot be read as a dictionary."""
+        """Whether a page is delta-encoded, which cannot be read as a dictionary."""
         return any("DELTA" in each for chunk in self.chunks for each in chunk.encodings)
 
     @property
     def has_dictionary(self) -> bool:
-        """Whether texts may stand in it once for many rows."""
+        """Whether it may store one text for many rows."""
         return any(chunk.has_dictionary_page for chunk in self.chunks)
 
 
 @dataclass(frozen=True, slots=True)
 class _Dictionary:
-    """What the dictionary of one chunk holds: how many texts, their bytes, and the longest's."""
+    """The dictionary of one chunk: number of texts, their bytes, and the longest text's bytes."""
 
     texts: int
     n_bytes: int
@@ -86,13 +87,14 @@ def read_parquet(
     """Rows of some row groups, in order.
 
     Args:
-        stream: of the file.
+        stream: the file.
         schema: names and types of the columns to read.
-        row_groups: which; none: there are none in the file.
-        items: columns that name items: few distinct values, best read as dictionaries.
-        most_rows: of a batch.
+        row_groups: numbers of the row groups; empty: the file has none.
+        items: columns that name items; they have few distinct values and are best read as
+            dictionaries.
+        most_rows: most rows of a batch.
         remote: whether reading ahead is worth the memory.
-        threads: of Arrow, to decode columns side by side.
+        threads: whether Arrow may use threads to decode columns side by side.
     """
     metadata = _footer(stream, schema)
     leaves = _leaves(metadata, schema, row_groups)
@@ -103,7 +105,7 @@ def read_parquet(
         coded += [leaf.path] if as_dictionary else []
         rows = min(rows, fitting)
     rows = min(rows, _rows_of_bytes(metadata, leaves, row_groups, most_rows))
-    # A row group that was read ahead would be in memory whole; over a network that is worth it.
+    # Reading ahead holds a whole row group in memory; only over a network is that worth it.
     local = {"pre_buffer": False, "buffer_size": READ_BYTES}
     how = {"pre_buffer": True} if remote else local
     with pq.ParquetFile(stream, metadata=metadata, read_dictionary=coded, **how) as parquet:
@@ -114,9 +116,9 @@ def read_parquet(
 
 
 def _footer(stream: IO[bytes], schema: pa.Schema) -> pq.FileMetaData:
-    """The footer; where lists have a fixed size, without what Arrow says of types.
+    """The footer; if lists have a fixed size, without Arrow's own notes on types.
 
-    Arrow cannot read a null among lists of a fixed size, and as lists of any size it can.
+    Arrow cannot read a null among lists of a fixed size, but it can among lists of any size.
     """
     if not any(pa.types.is_fixed_size_list(field.type) for field in schema):
         return pq.read_metadata(stream)
@@ -149,7 +151,7 @@ def _how(
     row_groups: Sequence[int],
     is_item: bool,
 ) -> tuple[bool, int]:
-    """Whether to read a leaf as a dictionary, and how many rows a batch may have."""
+    """Whether to read a leaf as a dictionary, and the most rows of a batch."""
     plenty = 1 << 62
     if leaf.is_delta:
         return False, DELTA_ROWS
@@ -158,7 +160,7 @@ def _how(
     if is_item:
         return True, plenty
     dictionaries = [_dictionary(stream, metadata, leaf, group) for group in row_groups]
-    if leaf.in_list:  # of several dictionaries Arrow cannot make one column of lists
+    if leaf.in_list:  # Arrow cannot join several dictionaries into one column of lists
         longest = max(each.longest for each in dictionaries)
         known = all(each.texts for each in dictionaries)
         cells = max(sum(chunk.num_values for chunk in leaf.chunks), 1)
@@ -166,7 +168,7 @@ def _how(
         fitting = BATCH_BYTES * rows // (max(longest, 1) * cells) if known else 0
         return False, max(fitting, LEAST_LISTS)
     if any(_is_most(*pair) for pair in zip(dictionaries, leaf.chunks, strict=True)):
-        # Most texts stand by themselves, and as a dictionary they would take ten times as long.
+        # Most texts occur once; as a dictionary they would take ten times as long.
         longest = max(each.longest for each in dictionaries)
         if longest <= _SHORT and all(each.texts for each in dictionaries):
             return False, BATCH_BYTES // max(longest, 1)
@@ -176,7 +178,7 @@ def _how(
 def _dictionary(
     stream: IO[bytes], metadata: pq.FileMetaData, leaf: _Leaf, group: int
 ) -> _Dictionary:
-    """The dictionary of one chunk, which Arrow decodes whole with its first row."""
+    """The dictionary of one chunk, which Arrow decodes whole with the first row."""
     parquet = pq.ParquetFile(
         stream, metadata=metadata, read_dictionary=[leaf.path], pre_buffer=False,
         buffer_size=READ_BYTES,
@@ -191,7 +193,7 @@ def _dictionary(
 
 
 def _is_most(dictionary: _Dictionary, chunk: pq.ColumnChunkMetaData) -> bool:
-    """Whether a chunk has more in it than its dictionary and the places of its values."""
+    """Whether a chunk holds more than its dictionary and the positions of its values."""
     known = dictionary.n_bytes + 4 * dictionary.texts + 4 * chunk.num_values + _PAGE_BYTES
     return bool(chunk.total_uncompressed_size > known)
 
@@ -204,10 +206,10 @@ def _rows_of_fixed(type_: pa.DataType) -> int:
 def _rows_of_bytes(
     metadata: pq.FileMetaData, leaves: Sequence[_Leaf], row_groups: Sequence[int], most_rows: int
 ) -> int:
-    """How many rows a batch may have for the bytes that row groups hold of texts, and their lists.
+    """The most rows of a batch, given the bytes of texts and lists in the row groups.
 
-    A batch has a smaller share of large row groups than would do were all texts alike: long ones
-    may stand together.
+    Large row groups get a smaller share than equally long texts would allow, because long texts may
+    stand together.
     """
     fitting = [1 << 62]
     for place, group in enumerate(row_groups):
@@ -224,7 +226,7 @@ def _rows_of_bytes(
 
 
 def _plain(rows: pa.RecordBatch) -> pa.RecordBatch:
-    """The rows in types Arrow can compute with; dictionaries only of text, without nulls."""
+    """The rows in types that Arrow can compute with; dictionaries only of text, without nulls."""
     for place, column in enumerate(rows.columns):
         if pa.types.is_dictionary(column.type) and (
             column.dictionary.null_count or not is_text(column.type)

@@ -1,14 +1,14 @@
 """PrefLib files of rankings (`.soc`, `.soi`, `.toc`, `.toi`) as rows with one ranked item each.
 
 After a header that names the items, a line `3: 2,{1,4}` holds the ballots of three people, who rank
-item 2 before 1 and 4 and put those two at the same rank. Here each of them becomes a person, called
-after the file and a running number, because PrefLib names nobody: what one person did in two files
-is taken for two people's.
+item 2 first, then items 1 and 4 at the same rank. Here each ballot becomes a person, named by the
+file and a running number, because PrefLib names nobody. So two ballots of one person in two files
+count as two people.
 
-The orders are parsed by preflibtools, which overlooks what it does not understand; so every line is
-held against the format first, and those that break a rule come back apart: which ones they are is
-private, like the rest of a ballot. The items come from the header alone, so they do not depend on
-anybody's ballot: they are public, as a catalogue must be.
+preflibtools parses the orders, but it ignores what it does not understand. So every line is checked
+against the format first, and lines that break a rule are returned separately; which lines these are
+is private, like the rest of a ballot. The items come from the header alone, so they do not depend
+on anybody's ballot: they are public, as a catalogue must be.
 
 References:
     [MW13] Mattei, Walsh. PrefLib: a library for preferences. 2013.
@@ -35,12 +35,12 @@ if TYPE_CHECKING:
 USER, ITEM, RANK = "user", "item", "rank"  # columns of the rows
 SCHEMA = pa.schema([(USER, pa.string()), (ITEM, pa.string()), (RANK, pa.int64())])
 KINDS = ("soc", "soi", "toc", "toi")  # strict or with ties, complete or incomplete
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # with which some programs begin UTF-8 text
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some programs begin UTF-8 text with it
 HEADER_BYTES = 1 << 20  # the header must end within the first MiB
-BLOCK_BYTES = 1 << 20  # of ballots parsed at a time; preflibtools makes about 40 bytes of each
+BLOCK_BYTES = 1 << 20  # bytes of ballots parsed at a time; preflibtools takes 40 times as many
 BATCH_ROWS = 1 << 20
-MOST_PEOPLE = 1_000_000  # of one line, where the header does not say how many voted
-_LEAST_LINE, _ITEM_BYTES = 1 << 16, 32  # a line may take so much, or so much for each item
+MOST_PEOPLE = 1_000_000  # most people of one line, if the header does not say how many voted
+_LEAST_LINE, _ITEM_BYTES = 1 << 16, 32  # a line may be this long, or this long for each item
 
 _GROUP = r"(\d{1,9}|\{\s*(\d{1,9}(\s*,\s*\d{1,9})*)?\s*\})"
 _LINE = rf"^\s*\d{{1,9}}\s*:\s*({_GROUP}(\s*,\s*{_GROUP})*)?\s*,?\s*$"
@@ -59,14 +59,14 @@ Integers = NDArray[np.int64]
 
 @dataclass(frozen=True, slots=True)
 class Header:
-    """What a file says before its ballots.
+    """What a file states before its ballots.
 
     Attributes:
         kind: one of `KINDS`.
         names: the items, in the order of their numbers.
-        numbers: shape (items,), what ballots call them, ascending.
-        voters: how many people there should be; None: it is not said.
-        lines: how many lines it has.
+        numbers: shape (items,), the numbers that ballots use, ascending.
+        voters: how many people voted; None: the header does not say.
+        lines: how many lines the header has.
     """
 
     kind: str
@@ -77,20 +77,20 @@ class Header:
 
     @property
     def most_people(self) -> int:
-        """How many one line can stand for."""
+        """The most people that one line can stand for."""
         return MOST_PEOPLE if self.voters is None else self.voters
 
     @property
     def most_line_bytes(self) -> int:
-        """How long a line can be; of longer ones no more is kept."""
+        """The most bytes of a valid line; of a longer line only so many are kept."""
         return max(_LEAST_LINE, _ITEM_BYTES * len(self.names))
 
 
 @dataclass(frozen=True, slots=True)
 class RefusedLine:
-    """A line that is no ballot: its number, the rule that it breaks, and what it holds.
+    """A line that is not a ballot: its number, the rule that it breaks, and its content.
 
-    Without a number it is the file that breaks the rule, and no line of it does.
+    Without a number the whole file breaks the rule, not one of its lines.
     """
 
     number: int | None
@@ -103,14 +103,14 @@ class RefusedLine:
 
 @dataclass(frozen=True, slots=True)
 class Ballots:
-    """Different ballots of a file, one after the other.
+    """Different ballots of a file, in order.
 
     Attributes:
         items: shape (sum of lengths,), codes in the order of the header's names, best first.
-        ranks: shape of the items; 1 is best, tied items share a rank.
+        ranks: same shape as `items`; 1 is best, tied items share a rank.
         lengths: shape (n,), how many items each ballot ranks.
         people: shape (n,), how many people cast it.
-        refused: lines that are none.
+        refused: lines that are not ballots.
     """
 
     items: Integers
@@ -121,16 +121,16 @@ class Ballots:
 
 
 def read_header(path: str, head: bytes) -> Header:
-    """The header of a file.
+    """Read the header of a file.
 
     Args:
-        path: its ending says the kind, unless the header does.
-        head: how the file begins.
+        path: its ending states the kind, unless the header does.
+        head: the beginning of the file.
 
     Raises:
-        InputError: there is no header of this format, or it contradicts itself.
+        InputError: there is no header in this format, or it contradicts itself.
     """
-    whole = head if len(head) < HEADER_BYTES else head.rpartition(b"\n")[0]  # no line that is cut
+    whole = head if len(head) < HEADER_BYTES else head.rpartition(b"\n")[0]  # no cut line
     head_lines, counted = _header_lines(whole)
     lines = _text(path, b"\n".join(head_lines)).split("\n")
     ending = path.rpartition(".")[2].lower()
@@ -156,9 +156,9 @@ def read_header(path: str, head: bytes) -> Header:
 
 
 def _header_lines(head: bytes) -> tuple[list[bytes], bool]:
-    """The lines that begin with #, to the last name, and whether their number was said before.
+    """The lines with # up to the last name, and whether the number of names was stated before.
 
-    So a ballot behind it that begins with # is a ballot, not a word on everybody's.
+    If it was, a later ballot that begins with # is still a ballot and changes nothing for others.
     """
     start = head.removeprefix(BYTE_ORDER_MARK)
     lines = list(takewhile(lambda line: line.startswith(b"#"), start.split(b"\n")))
@@ -176,23 +176,23 @@ def _header_lines(head: bytes) -> tuple[list[bytes], bool]:
 def read_rows(
     path: str, stream: IO[bytes]
 ) -> Iterator[tuple[pa.RecordBatch, tuple[RefusedLine, ...]]]:
-    """A row for each item that a person ranks, in batches of about `BATCH_ROWS` rows.
+    """One row for each item that a person ranks, in batches of about `BATCH_ROWS` rows.
 
-    Rows of one person stand together, best first, and share a rank where items are tied. A person
-    who ranked nothing has none.
+    Rows of one person stand together, best first; tied items share a rank. A person who ranked
+    nothing has no row.
 
     Args:
         path: for the people's names and for messages.
         stream: the file from its beginning.
 
     Returns:
-        Batches of `SCHEMA`, people and items as dictionaries; each with lines that break a rule of
-        the format or contradict the header: which ones they are is private. Where none does, but
-        the header counts other people, the last thing refused says so: an error would tell that
-        somebody's ballot is there.
+        Batches of `SCHEMA`, with people and items as dictionaries. Each batch comes with the lines
+        that break a rule of the format or contradict the header; which lines these are is private.
+        If no line does, but the header states another number of people, the last refused entry says
+        so; an error would reveal that somebody's ballot is there.
 
     Raises:
-        InputError: there is no header of this format, or it contradicts itself.
+        InputError: there is no header in this format, or it contradicts itself.
     """
     head = stream.read(HEADER_BYTES)
     header = read_header(path, head)
@@ -210,10 +210,10 @@ def read_rows(
 
 
 def check_ballots(path: str, stream: IO[bytes]) -> None:
-    """Refuse a file with a line that breaks a rule, or cut short: for whoever holds the ballots.
+    """Refuse a file with an invalid line, or a file cut short; only for the ballots' holder.
 
     Raises:
-        InputError: it is; the text has the number of the line, and not what it holds.
+        InputError: the file is invalid; the text has the number of the line, not its content.
     """
     header = read_header(path, stream.read(HEADER_BYTES))
     stream.seek(0)
@@ -227,13 +227,13 @@ def check_ballots(path: str, stream: IO[bytes]) -> None:
 
 
 def refusal(path: str, line: RefusedLine) -> InputError:
-    """What to tell whoever holds the ballots of one that is none."""
+    """The error about an invalid line, for the holder of the ballots."""
     where = "" if line.number is None else f"line {line.number}: "
     return _error(path, f"{where}{line.rule}")
 
 
 def _ballots(stream: IO[bytes], header: Header) -> Iterator[Ballots]:
-    number, rest = 0, b""  # of lines that were read
+    number, rest = 0, b""  # the number of lines that were read
     while block := stream.read(BLOCK_BYTES):
         whole, newline, rest = (rest + block).rpartition(b"\n")
         if newline:
@@ -247,17 +247,17 @@ def _ballots(stream: IO[bytes], header: Header) -> Iterator[Ballots]:
 
 
 def _lines(content: bytes) -> list[str]:
-    """Lines of a file; one that is not UTF-8 has a character that no ballot has."""
+    """Lines of a file; a line that is not UTF-8 gets a character that no ballot has."""
     return content.decode(errors="replace").split("\n")
 
 
 def parse_ballots(lines: Sequence[str], header: Header, before: int = 0) -> Ballots:
-    """Parse lines with a ballot each; blank ones are skipped.
+    """Parse lines with one ballot each; skip blank lines.
 
     Args:
         lines: text after the header.
-        header: of the file.
-        before: how many lines of the file stand in front of them.
+        header: header of the file.
+        before: how many lines of the file come before them.
     """
     texts = pa.array(lines, pa.large_string())
     filled = np.flatnonzero(to_numpy(pc.match_substring_regex(texts, r"\S")))
@@ -269,21 +269,21 @@ def parse_ballots(lines: Sequence[str], header: Header, before: int = 0) -> Ball
     place = np.flatnonzero(formed)
     ballots = _parsed(texts.take(pa.array(place)), header)
     for found, rule in _broken(ballots, header):
-        rules = dict.fromkeys(place[found].tolist(), rule) | rules  # the first rule is told
+        rules = dict.fromkeys(place[found].tolist(), rule) | rules  # reports the first rule
     if not rules:
         return ballots
     wrong = sorted(rules)
-    if len(wrong) > len(formed) - len(place):  # the others once more: this is rare
+    if len(wrong) > len(formed) - len(place):  # parse the valid lines once more; this is rare
         ballots = _parsed(texts.take(pa.array(np.delete(np.arange(len(texts)), wrong))), header)
     told = (RefusedLine(int(number[at]), rules[at], texts[at].as_py().strip()) for at in wrong)
     return replace(ballots, refused=tuple(told))
 
 
 def _parsed(texts: pa.Array, header: Header) -> Ballots:
-    """Lines of the form of a ballot."""
+    """Parse lines that have the form of a ballot."""
     instance = _instance(header.kind)
     instance.parse(texts.to_pylist())
-    # Not from the instance, which forgets a count where two lines hold the same order.
+    # Not from the instance, which loses a count if two lines hold the same order.
     counts = pc.utf8_trim_whitespace(pc.list_element(pc.split_pattern(texts, ":"), 0))
     return _ballots_of(instance.orders, to_numpy(counts.cast(pa.int64())), header)
 
@@ -291,7 +291,7 @@ def _parsed(texts: pa.Array, header: Header) -> Ballots:
 def _ballots_of(
     orders: Sequence[tuple[tuple[int, ...], ...]], people: Integers, header: Header
 ) -> Ballots:
-    """Orders of groups of tied alternatives; one that the header lacks gets a code beyond all."""
+    """Orders as groups of tied alternatives; unknown alternatives get a code above all others."""
     groups = list(chain.from_iterable(orders))
     sizes = np.fromiter(map(len, groups), np.int64, len(groups))
     n_groups = np.fromiter(map(len, orders), np.int64, len(orders))
@@ -317,7 +317,7 @@ def _broken(ballots: Ballots, header: Header) -> Iterator[tuple[Integers, str]]:
     too_many = np.flatnonzero(ballots.people > header.most_people)
     yield too_many, f"the count of people is above {above}"
     yield ballot[ballots.items == n_items], "an item is not in the header"
-    cells = np.sort(ballot * (n_items + 1) + ballots.items)  # unknown items have a code of theirs
+    cells = np.sort(ballot * (n_items + 1) + ballots.items)  # unknown items share a code
     yield cells[1:][cells[1:] == cells[:-1]] // (n_items + 1), "an item stands there twice"
     if kind in ("soc", "toc"):
         missing = np.flatnonzero(ballots.lengths < n_items)
@@ -330,7 +330,7 @@ def _broken(ballots: Ballots, header: Header) -> Iterator[tuple[Integers, str]]:
 def _rows(
     path: str, header: Header, ballots: Ballots, before: int
 ) -> Iterator[tuple[pa.RecordBatch, int]]:
-    """Rows of some of the people, and how many people they are; `before` came earlier."""
+    """Rows of some people, and how many people they are; `before` people came earlier."""
     names = pa.array(header.names, pa.string())
     last = np.cumsum(ballots.people)
     total = int(last[-1]) if len(last) else 0
@@ -340,7 +340,7 @@ def _rows(
         person = np.arange(start, min(start + at_once, total))
         ballot = np.searchsorted(last, person, side="right")
         lengths = ballots.lengths[ballot]
-        own = np.repeat(np.arange(len(person)), lengths)  # whose each row is
+        own = np.repeat(np.arange(len(person)), lengths)  # the person of each row
         within = np.arange(len(own)) - np.repeat(np.cumsum(lengths) - lengths, lengths)
         cells = starts[ballot][own] + within
         users = pc.binary_join_element_wise(

@@ -1,7 +1,7 @@
-"""Read a share of the input as Arrow batches of only the columns needed.
+"""Read a part of the input as Arrow batches, with only the columns that are needed.
 
 A `Split` is the unit of parallel work: some row groups of a Parquet file, or a whole text file.
-Lines that are not rows at all come back apart, for the confidential area.
+Lines that are not rows at all are returned separately, for the confidential area.
 """
 
 from __future__ import annotations
@@ -36,9 +36,9 @@ from hushrank.transforms.storage.preflib import read_header, read_rows
 from hushrank.transforms.storage.window import Window
 
 BATCH_ROWS = 1 << 20
-BATCH_COLUMNS = 8  # of wider rows a batch has fewer
+BATCH_COLUMNS = 8  # with more columns a batch has fewer rows
 BLOCK_BYTES = 1 << 24
-CSV_BYTES_PER_ROW = 24  # of a short row: only steers how the work is cut
+CSV_BYTES_PER_ROW = 24  # for short rows; only decides how work is split
 ITEM_TYPE = pa.dictionary(pa.int32(), pa.string())
 
 TIMELESS = "no time in the column of the window"
@@ -46,13 +46,14 @@ TIMELESS = "no time in the column of the window"
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A share of one file.
+    """A part of one file.
 
     Attributes:
-        file: where.
+        file: the file.
         schema: names and types of the columns that are needed.
-        items: which of them name items: few distinct values, best read as dictionaries.
-        row_groups: of a Parquet file, in order; empty: all there is.
+        items: those of them that name items; they have few distinct values and are best read as
+            dictionaries.
+        row_groups: for a Parquet file, in order; empty: all.
         rows: about how many rows, to plan the work.
     """
 
@@ -61,8 +62,8 @@ class Split:
     items: tuple[str, ...]
     row_groups: tuple[int, ...]
     rows: int
-    times: pa.Field | None = None  # the column of the file's window, where it is not needed besides
-    identities: tuple[str, ...] = ()  # columns of which only the bytes count, not what they mean
+    times: pa.Field | None = None  # the column of the file's window, if not needed otherwise
+    identities: tuple[str, ...] = ()  # columns whose bytes alone count, not their meaning
     truths: frozenset[str] = frozenset()  # columns in which true and false are values
 
     @property
@@ -72,7 +73,7 @@ class Split:
 
     @property
     def name(self) -> str:
-        """Identity of the share, the same whenever the same files are split."""
+        """Identity of the split; the same whenever the same files are split."""
         part = self.row_groups[0] if self.row_groups else 0
         return f"{self.file.path}#{part}"
 
@@ -82,9 +83,9 @@ class ReadBatch:
     """Rows of a split in file order, and what was set aside.
 
     Attributes:
-        rows: whose texts can be read.
+        rows: rows whose texts are readable.
         malformed: the raw text of lines that are not rows at all.
-        rejects: rows that cannot be read, each table with a column `reason`.
+        rejects: unreadable rows, in tables with a column `reason`.
     """
 
     rows: pa.RecordBatch
@@ -96,7 +97,7 @@ def plan_files(files: Sequence[InputFile], columns: Columns) -> list[Split]:
     """The splits of all `files`, from footers and headers only.
 
     Raises:
-        InputError: a column is missing or of another type, or a footer cannot be read.
+        InputError: a column is missing or has another type, or a footer cannot be read.
     """
     schemas = check_files(files, columns)
     return [split for file in files for split in plan_splits(file, schemas[file.path], columns)]
@@ -106,9 +107,9 @@ def plan_splits(file: InputFile, schema: pa.Schema, columns: Columns) -> list[Sp
     """Cut `file` into splits of about `BATCH_ROWS` rows; text files are not cut.
 
     Args:
-        file: what to cut.
+        file: the file to cut.
         schema: all of its columns.
-        columns: those to read.
+        columns: the columns to read.
 
     Raises:
         InputError: a Parquet footer cannot be read.
@@ -129,7 +130,7 @@ def plan_splits(file: InputFile, schema: pa.Schema, columns: Columns) -> list[Sp
     groups: list[int] = []
     rows = 0
     candidates = list(range(footer.num_row_groups))
-    if window is not None:  # one is read even if none has rows of the window: a split needs one
+    if window is not None:  # keep one group even if all miss the window: a split needs one
         candidates = [group for group in candidates if not _misses(footer, group, window)] or [0]
     for group in candidates:
         groups.append(group)
@@ -157,18 +158,18 @@ def _misses(footer: pq.FileMetaData, group: int, window: Window) -> bool:
         column = metadata.column(place)
         if column.path_in_schema == window.column:
             known = column.statistics
-            # Rows without a time are set aside, so a group with such rows is read.
+            # Rows without a time are set aside, so a group with such rows must be read.
             if known is None or not known.has_min_max or known.null_count != 0:
                 return False
             try:
                 return window.misses(known.min, known.max)
-            except (OverflowError, TypeError, ValueError):  # of a year that Python does not know
+            except (OverflowError, TypeError, ValueError):  # a year that Python cannot represent
                 return False
     return False
 
 
 def batch_rows(schema: pa.Schema) -> int:
-    """Rows of a batch: `BATCH_ROWS`, or as many as have that many rows' cells."""
+    """Rows of a batch: `BATCH_ROWS`, or fewer if rows have many columns."""
     cells = sum(LIST_ITEMS if is_list(field.type) else 1 for field in schema)
     return max(1, BATCH_ROWS * BATCH_COLUMNS // max(BATCH_COLUMNS, cells))
 
@@ -201,7 +202,7 @@ def read_batches(split: Split) -> Iterator[ReadBatch]:
 
 
 def _of_window(batches: Iterator[ReadBatch], split: Split) -> Iterator[ReadBatch]:
-    """The rows of `batches` whose time lies in the window of the file; all without a window."""
+    """The rows of `batches` whose time lies in the file's window; all rows if it has none."""
     window = split.file.window
     if window is None:
         yield from batches
@@ -224,8 +225,8 @@ def _read_parquet(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
         split.items,
         batch_rows(split.schema),
         remote=is_remote(split.file.path),
-        # On Beam without Arrow's threads: it reads other splits meanwhile, and they would only wait
-        # for each other.
+        # On Beam without Arrow's threads: Beam reads other splits at the same time, and the threads
+        # would only wait for each other.
         threads=in_process.is_chosen(),
     ):
         yield ReadBatch(rows)
@@ -253,7 +254,7 @@ def _read_json_lines(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
 
 
 def _after_mark(stream: IO[bytes]) -> None:
-    """Go to the first byte of the text."""
+    """Move to the first byte of the text, after a byte order mark."""
     stream.seek(0)
     if stream.read(len(BYTE_ORDER_MARK)) != BYTE_ORDER_MARK:
         stream.seek(0)

@@ -1,4 +1,4 @@
-"""Where rows wait, during a reduction on one machine, for others of their owner."""
+"""Memory or a file where rows wait, in a reduction on one machine, for rows of the same person."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ import numpy as np
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.common.sorting import Words
 
-SPILL_PREFIX = ".spill-"  # of names of files that are to have none
+SPILL_PREFIX = ".spill-"  # prefix of spill files that briefly have a name
 NO_ROOM = (
     "memory_limit: rows that wait for the others of their person need more memory than it leaves"
     " them, and with confidential in Cloud Storage they wait nowhere else. Raise memory_limit, or"
@@ -24,16 +24,17 @@ _APPENDING = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class SpillFile:
-    """Some memory, and past it an open file without a name: both are gone with the process.
+    """Some memory, and beyond it an open file without a name; both vanish with the process.
 
-    Where a file system knows no files without names, the file has one, which starts with
-    `SPILL_PREFIX`, until it was opened; a crash just then leaves it, empty, for the next run.
+    If the file system cannot make a file without a name, the file has a name that starts with
+    `SPILL_PREFIX` until it is open. A crash at that moment leaves an empty file for the next run to
+    delete.
 
     Attributes:
-        descriptor: of the file; every thread of the process may use it. None: there is no file,
-            and what does not fit into memory is refused.
-        memory: descriptor of a file in memory, which takes what comes first; None: there is none.
-        memory_bytes: how much that is.
+        descriptor: descriptor of the file; every thread of the process may use it. None: there is
+            no file, and rows that do not fit into memory are refused.
+        memory: descriptor of a file in memory, which is filled first; None: there is none.
+        memory_bytes: size of that memory.
     """
 
     descriptor: int | None
@@ -41,7 +42,7 @@ class SpillFile:
     memory_bytes: int = 0
 
     def append(self, words: Words) -> int:
-        """Write `words`, which are contiguous, and return where they start.
+        """Write `words`, which are contiguous, and return their place.
 
         Raises:
             InputError: they do not fit into memory, and there is no file.
@@ -56,7 +57,7 @@ class SpillFile:
         return start
 
     def _room_for(self, size: int) -> int:
-        """Make the memory or the file longer, and return where the new part starts."""
+        """Extend the memory or the file, and return the place of the new part."""
         if self.memory is not None:
             start = os.fstat(self.memory).st_size
             if start + size <= self.memory_bytes:
@@ -69,7 +70,7 @@ class SpillFile:
         return self.memory_bytes + start
 
     def _behind(self, place: int) -> tuple[int, int]:
-        """The descriptor that has `place`, and where."""
+        """The descriptor that holds `place`, and the offset in it."""
         if self.memory is not None and (place < self.memory_bytes or self.descriptor is None):
             return self.memory, place
         if self.descriptor is None:
@@ -87,11 +88,11 @@ class SpillFile:
             rest, place = rest[found:], place + found
 
 
-Parcel = bytes | tuple[int, int]  # a blob, or its place and its words in the spill file
+Parcel = bytes | tuple[int, int]  # a blob, or its place and number of words in the spill file
 
 
 def park(blob: bytes, spill: SpillFile | None) -> Parcel:
-    """What the engine carries of a blob, of a multiple of 8 bytes: its place where it may wait."""
+    """Store a blob of a multiple of 8 bytes in the spill file; return what the engine carries."""
     if spill is None:
         return blob
     words = np.frombuffer(blob, np.uint64)
@@ -99,10 +100,10 @@ def park(blob: bytes, spill: SpillFile | None) -> Parcel:
 
 
 def fetch(parcel: Parcel, spill: SpillFile | None) -> bytes:
-    """The blob that became `parcel`.
+    """Return the blob that became `parcel`.
 
     Raises:
-        ValueError: it waits in a spill file, and none is given.
+        ValueError: the blob is in a spill file, and none is given.
     """
     if isinstance(parcel, bytes):
         return parcel

@@ -1,9 +1,9 @@
-"""Cut text into records, so that what one record holds never decides where another one ends.
+"""Cut text into records so that the content of one record never decides where another one ends.
 
-A record is a line. Only where quoted fields may span lines (`quoted`) does a record end at the
-first line end that is outside quotes; one open quote then swallows what follows it, up to
-`MOST_RECORD_BYTES`. A longer record is refused, and reading goes on at the next line end, so that
-the work is bounded by the bytes that there are.
+A record is a line. Only if quoted fields may span lines (`quoted`) does a record end at the first
+line end outside quotes; then an open quote swallows the text after it, up to `MOST_RECORD_BYTES`. A
+longer record is refused, and reading continues at the next line end. So the work is bounded by the
+number of bytes.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-MOST_RECORD_BYTES = 1 << 20  # its line end included
-HEAD_BYTES = 1 << 10  # that are kept of a longer one
+MOST_RECORD_BYTES = 1 << 20  # includes the line end
+HEAD_BYTES = 1 << 10  # bytes that are kept of a longer record
 
 LINE_FEED, CARRIAGE_RETURN, QUOTE = 0x0A, 0x0D, 0x22
 
@@ -28,12 +28,12 @@ Mask = NDArray[np.bool_]
 
 @dataclass(frozen=True)
 class Records:
-    """Whole records, one after the other.
+    """Whole records, in order.
 
     Attributes:
         content: their bytes, line ends included.
         offsets: shape (n + 1,): record k is content[offsets[k]:offsets[k + 1]].
-        too_long: how records began that were too long to be held; they are not in `content`.
+        too_long: beginnings of records that were too long to keep; they are not in `content`.
     """
 
     content: bytes
@@ -54,14 +54,14 @@ class Records:
         return np.diff(self.offsets)
 
     def text(self, number: int) -> str:
-        """A record for the confidential area, without its line end."""
+        """One record for the confidential area, without its line end."""
         start, end = self.offsets[number], self.offsets[number + 1]
         if end - start > MOST_RECORD_BYTES:
             end = start + HEAD_BYTES
         return self.content[start:end].decode(errors="replace").rstrip("\r\n")
 
     def texts(self, chosen: Mask) -> tuple[str, ...]:
-        """The chosen records, as `text`, and all that were too long to be held."""
+        """The chosen records as text, and the beginnings of all records that were too long."""
         return (*map(self.text, np.flatnonzero(chosen).tolist()), *self.too_long)
 
     def values(self) -> pa.Array:
@@ -70,7 +70,7 @@ class Records:
         return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(self), buffers)
 
     def joined(self, numbers: Places) -> bytes:
-        """The chosen records, ascending and at least one, one after the other."""
+        """The chosen records in one piece; `numbers` are ascending and not empty."""
         breaks = np.flatnonzero(np.diff(numbers) != 1)
         firsts, lasts = numbers[np.append(0, breaks + 1)], numbers[np.append(breaks, -1)]
         starts, ends = self.offsets[firsts].tolist(), self.offsets[lasts + 1].tolist()
@@ -89,7 +89,7 @@ class Records:
         return self.where(np.flatnonzero(self.octets == byte))
 
     def blank(self) -> Mask:
-        """Which records are a line end and nothing else."""
+        """Which records are only a line end."""
         first = self.octets[self.offsets[:-1]]
         returns = first == CARRIAGE_RETURN
         bare: Mask = (self.lengths == 1) & (returns | (first == LINE_FEED))
@@ -97,12 +97,12 @@ class Records:
         return bare
 
     def no_text(self) -> Mask:
-        """Which records are longer than they may be, hold a NUL, or are not UTF-8."""
+        """Which records are too long, hold a NUL, or are not UTF-8."""
         broken = self.lengths > MOST_RECORD_BYTES
         broken |= self.holding(0)
         try:
             self.content.decode()
-        except UnicodeDecodeError:  # one by one: Python says only where the first is
+        except UnicodeDecodeError:  # check one by one, as Python only reports the first
             broken |= np.array([not _is_utf8(self._record(k)) for k in range(len(self))])
         return broken
 
@@ -113,13 +113,13 @@ class Records:
 def read_records(
     stream: IO[bytes], block_bytes: int, *, carriage_returns: bool, quoted: bool = False
 ) -> Iterator[Records]:
-    """The records of `stream`, about `block_bytes` at a time; where blocks end changes nothing.
+    """The records of `stream`, about `block_bytes` at a time; block borders change nothing.
 
     Args:
         stream: text after its byte order mark.
-        block_bytes: read at once.
-        carriage_returns: whether one without a line feed ends a line too.
-        quoted: whether a line end between double quotes ends no record.
+        block_bytes: how many bytes to read at once.
+        carriage_returns: whether a carriage return without a line feed also ends a line.
+        quoted: whether line ends between double quotes do not end a record.
     """
     rest, skipping, more = b"", False, True
     while more:
@@ -141,7 +141,7 @@ def read_records(
         whole = int(ends[-1]) if len(ends) else 0
         rest = content[whole:]
         too_long: tuple[str, ...] = ()
-        if not more and rest:  # a quote is still open: what it swallowed is one broken record
+        if not more and rest:  # a quote is still open: the rest is one broken record
             ends, rest = np.append(ends, len(content)), b""
             whole = len(content)
         elif len(rest) > MOST_RECORD_BYTES:
@@ -152,7 +152,7 @@ def read_records(
 
 
 def _line_ends(content: bytes, carriage_returns: bool) -> Places:
-    """Places after line ends; a carriage return that comes last may be half of one: it is none."""
+    """Places after line ends; a final carriage return does not count, it may be half a line end."""
     values = np.frombuffer(content, np.uint8)
     is_end = values == LINE_FEED
     if carriage_returns and CARRIAGE_RETURN in content:
@@ -161,14 +161,14 @@ def _line_ends(content: bytes, carriage_returns: bool) -> Places:
 
 
 def _half_an_end(content: bytes, carriage_returns: bool) -> bytes:
-    """The carriage return at the end, if the line may end there."""
+    """The carriage return at the end of `content`, if the line may end there."""
     return b"\r" if carriage_returns and content.endswith(b"\r") else b""
 
 
 def _outside_quotes(content: bytes, ends: Places) -> Places:
-    """Those of the line ends that end a record.
+    """The line ends that end a record.
 
-    A record that grows longer than it may be ends at the next line end, quotes or not.
+    A record that becomes too long ends at the next line end, inside quotes or not.
     """
     quotes = np.flatnonzero(np.frombuffer(content, np.uint8) == QUOTE)
     before = np.searchsorted(quotes, ends)

@@ -1,8 +1,8 @@
-"""The rows of one day: those whose own time lies between two public moments.
+"""The rows of one day: the rows whose own time lies between two public moments.
 
-Whether a row is kept follows from that row alone and from the configuration, so the day's rows of
-two adjacent inputs differ in no more than the inputs do: a guarantee about the rows that are kept
-is one about all of them.
+Whether a row is kept follows from that row and the configuration alone. So the day's rows of two
+adjacent inputs differ by no more than the inputs do, and a guarantee for the kept rows is a
+guarantee for all rows.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ Epoch = Literal["s", "ms", "us", "ns"]
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY = timedelta(days=1)
 _EPOCH = date(1970, 1, 1)
-# Fractions of a second are passed over: both ends of a window are whole seconds.
+# Fractions of a second are ignored, because both ends of a window are whole seconds.
 _TIME = (
     r"^(?P<year>\d{4})-(?P<month>\d\d)-(?P<day>\d\d)"
     r"(?:[T ](?P<hour>[01]\d|2[0-3]):(?P<minute>[0-5]\d)(?::(?P<second>[0-5]\d)(?:[.,]\d+)?)?"
@@ -44,12 +44,12 @@ Flags = NDArray[np.bool_]
 class Window:
     """The day `night` in a time zone, as a condition on the column `column`.
 
-    Times with an offset are compared with the moments `start` and `end`, times without one with the
-    clock on the wall, midnight to midnight.
+    Times with an offset are compared with the moments `start` and `end`. Times without an offset
+    are compared with local clock time, midnight to midnight.
 
     Attributes:
         start, end: the half-open span [start, end), with time zones.
-        epoch: what integers count since 1970, UTC; None: integers are not times.
+        epoch: the unit in which integers count since 1970, UTC; None: integers are not times.
     """
 
     column: str
@@ -71,10 +71,10 @@ class Window:
 
         Args:
             path: for the message.
-            schema: of all columns of the file.
+            schema: schema of all columns of the file.
 
         Raises:
-            InputError: the column is missing, there twice, or of another type.
+            InputError: the column is missing, occurs twice, or has another type.
         """
         found = schema.names.count(self.column)
         if found != 1:
@@ -98,10 +98,10 @@ class Window:
             )
 
     def select(self, times: pa.Array) -> tuple[Flags, Flags]:
-        """Which of `times` lie in the window, and which of them are no times.
+        """Which of `times` lie in the window, and which of them are not times.
 
         Args:
-            times: of a type that `check` lets pass.
+            times: values of a type that `check` accepts.
 
         Returns:
             Two arrays of the length of `times`; no entry is true in both.
@@ -128,7 +128,7 @@ class Window:
         return to_numpy(pc.fill_null(inside, False)), to_numpy(pc.is_null(times))
 
     def misses(self, lowest: object, highest: object) -> bool:
-        """Whether no time from `lowest` to `highest` lies in the window; False where unsure."""
+        """Whether no time from `lowest` to `highest` lies in the window; False if unsure."""
         if isinstance(lowest, datetime) and isinstance(highest, datetime):
             start, end = self._span(aware=lowest.tzinfo is not None)
             return highest < start or lowest >= end
@@ -153,7 +153,7 @@ class Window:
         )
         months = ((year - 1970) * 12 + month - 1).astype("datetime64[M]")
         days = months.astype("datetime64[D]") + (day - 1)
-        # The 31st of a short month is a day of the next one.
+        # The 31st of a month with 30 days is a day of the next month.
         valid = matched & (month >= 1) & (month <= 12) & (day >= 1)
         valid &= days.astype("datetime64[M]") == months
         moment = days.astype(np.int64) * 86400 + hour * 3600 + minute * 60 + second
@@ -177,14 +177,14 @@ class Window:
 
 
 def _whole(digits: pa.Array) -> NDArray[np.int64]:
-    """The integers that `digits` spell; 0 for nothing."""
+    """The integers that `digits` spell; 0 for an empty text."""
     empty = pc.fill_null(pc.equal(digits, ""), True)
     spelt: NDArray[np.int64] = to_numpy(pc.if_else(empty, "0", digits).cast(pa.int64()))
     return spelt
 
 
 def _offset(zone: pa.Array) -> NDArray[np.int64]:
-    """Seconds east of UTC, of `Z`, `+01:00`, `-0330` or nothing."""
+    """Seconds east of UTC, for `Z`, `+01:00`, `-0330` or an empty text."""
     digits = pc.replace_substring_regex(zone, "[^0-9]", "")
     hours, minutes = (_whole(pc.utf8_slice_codeunits(digits, *span)) for span in ((0, 2), (2, 4)))
     seconds = hours * 3600 + minutes * 60

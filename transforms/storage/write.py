@@ -1,4 +1,4 @@
-"""Write whole files: under a temporary name first, then renamed, readable by their owner only."""
+"""Write whole files: first under a temporary name, then renamed, readable by their owner only."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ from numpy.typing import NDArray
 
 from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, is_cloud
 
-STALE_SECONDS = 60.0  # after which no small file is being written still
+STALE_SECONDS = 60.0  # no small file takes longer than this to write
 OWNER_ONLY_FILE, OWNER_ONLY_FOLDER = 0o600, 0o700
-TEMPORARY_NAME = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{32}")  # of a file that is being written
+TEMPORARY_NAME = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{32}")  # names of unfinished files
 
 
 def write_whole(path: str, content: bytes) -> None:
-    """Write `content` to a local or gs:// path, where the old file or the whole new one is found.
+    """Write `content` to a local or gs:// path; a reader finds the old file or the whole new one.
 
     Raises:
-        OSError: it cannot be written; then no temporary file is left behind.
+        OSError: the file cannot be written; then no temporary file is left behind.
     """
     if is_cloud(path):  # an object appears whole or not at all
         CloudPath.parse(path).write(content)
@@ -71,7 +71,7 @@ def write_once(path: str, content: bytes) -> bytes:
 
 
 def is_stale(path: Path) -> bool:
-    """Whether a small file is there so long that whoever was writing it has died."""
+    """Whether a small temporary file is so old that its writer must be dead."""
     try:
         return time.time() - path.stat().st_mtime > STALE_SECONDS
     except FileNotFoundError:
@@ -82,7 +82,7 @@ def write_flushed(path: Path, content: bytes) -> None:
     """Write a new local file; its content and its name survive a power failure.
 
     Raises:
-        OSError: it cannot be written, or is there already; a part of it may be left behind.
+        OSError: the file cannot be written, or exists already; a part of it may be left behind.
     """
     _write_new(path, content)
     folder = os.open(path.parent, os.O_RDONLY)
@@ -102,10 +102,10 @@ def _write_new(path: Path, content: bytes) -> None:
 
 
 def read_whole(path: str) -> bytes:
-    """Content of a local or gs:// file.
+    """The content of a local or gs:// file.
 
     Raises:
-        OSError: it is not there, or cannot be read.
+        OSError: the file does not exist, or cannot be read.
     """
     return (CloudPath.parse(path) if is_cloud(path) else Path(path)).read_bytes()
 
@@ -118,7 +118,7 @@ def npz_bytes(**arrays: NDArray[Any]) -> bytes:
 
 
 def parquet_bytes(table: pa.Table) -> bytes:
-    """A table in Parquet form, in plain types: how Arrow held a column is not told."""
+    """A table in Parquet form, in plain types that hide how Arrow stored a column."""
     buffer = io.BytesIO()
     pq.write_table(table, buffer, store_schema=False)
     return buffer.getvalue()

@@ -13,9 +13,10 @@ import numpy as np
 import pytest
 from scipy.stats import binom, kendalltau
 
+from hushrank.estimation.common.central_noise import calibrate_win_loss, release_win_loss
 from hushrank.estimation.common.estimate import Estimate, mean_ranks
 from hushrank.estimation.common.links import LAPLACE, Floats
-from hushrank.estimation.common.matrices import PairCounts, WinCounts
+from hushrank.estimation.common.matrices import PairCounts, WinCounts, WinLossCounts
 from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.comparisons.mle_exposures import pulls_of, rank_by_scores_and_exposures
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
@@ -25,12 +26,7 @@ from hushrank.estimation.comparisons.perturbed_mle import (
     perturbed_mle,
 )
 from hushrank.estimation.comparisons.pulls import rank_by_pulls
-from hushrank.estimation.comparisons.win_loss import (
-    WinLossCounts,
-    calibrate_win_loss,
-    rank_by_win_loss,
-    release_win_loss,
-)
+from hushrank.estimation.comparisons.win_loss import rank_by_win_loss
 from hushrank.pipelines.simulate.arenas import Arena
 from hushrank.privacy.noise import add_noise, laplace_law
 from hushrank.privacy.randomness import RandomBits, seeded_bits

@@ -199,7 +199,7 @@ def test_estimate_separates_what_the_errors_allow() -> None:
     np.testing.assert_array_equal(estimate.rank_low, [1, 1, 3, 4])
     np.testing.assert_array_equal(estimate.rank_high, [2, 2, 3, 4])
     half_width = 1.959964 * np.sqrt(np.diag(fit.covariance))
-    np.testing.assert_allclose(estimate.high - estimate.scores, half_width, rtol=1e-6)
+    np.testing.assert_allclose(estimate.high - fit.unshrunk, half_width, rtol=1e-6)
     assert estimate.informative
 
 

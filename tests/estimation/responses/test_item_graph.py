@@ -15,6 +15,7 @@ from hushrank.estimation.responses.item_graph import (
     ItemGraph,
     complete_graph,
     connecting_probability,
+    even_graph,
     random_graph,
 )
 from hushrank.privacy.randomness import seeded_bits
@@ -40,6 +41,25 @@ def test_random_graphs_are_connected_and_reproducible(n_items: int, seed: int) -
     assert len(reached) == n_items
     again = random_graph(n_items, probability, seeded_bits(seed))
     assert (again.edges == graph.edges).all()
+
+
+@given(st.integers(3, 40), st.integers(1, 4), st.integers(0, 2**32))
+def test_an_even_graph_is_connected_and_nobody_has_more_than_the_degree(
+    n_items: int, half: int, seed: int
+) -> None:
+    degree = min(2 * half, (n_items - 1) // 2 * 2)
+    graph = even_graph(n_items, degree, seeded_bits(seed))  # ItemGraph checks that it connects
+    degrees = np.bincount(graph.edges.ravel())
+    assert degrees.min() >= 2
+    assert graph.largest_degree == degrees.max() <= degree
+    again = even_graph(n_items, degree, seeded_bits(seed))
+    assert (again.edges == graph.edges).all()
+
+
+@pytest.mark.parametrize(("n_items", "degree"), [(2, 2), (5, 3), (5, 0), (4, 4)])
+def test_a_degree_that_cannot_be(n_items: int, degree: int) -> None:
+    with pytest.raises(ValueError, match="degree must be even"):
+        even_graph(n_items, degree, seeded_bits(0))
 
 
 def test_edges_are_drawn_with_the_stated_probability() -> None:

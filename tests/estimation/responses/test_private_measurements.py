@@ -14,7 +14,12 @@ import pytest
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.central_noise import Calibration
-from hushrank.estimation.responses.item_graph import ItemGraph, complete_graph, random_graph
+from hushrank.estimation.responses.item_graph import (
+    ItemGraph,
+    complete_graph,
+    even_graph,
+    random_graph,
+)
 from hushrank.estimation.responses.measurements import DifferentialMeasurements, measurements_on
 from hushrank.estimation.responses.private_measurements import (
     calibrate_measurements,
@@ -151,3 +156,29 @@ def test_an_audit_finds_what_is_not_private(mechanism: Mechanism, private: bool)
     assert (found.epsilon_lower <= LAPLACE.epsilon) == private
     if private:
         assert found.epsilon_lower > 0.5 * LAPLACE.epsilon  # the audit is not idle
+
+
+@pytest.mark.parametrize(("largest_degree", "private"), [(2, True), (1, False)])
+def test_an_audit_finds_a_degree_that_is_too_small(largest_degree: int, private: bool) -> None:
+    """A cycle of six items: of four in a row every second is right; the reverse replaces it."""
+    graph = even_graph(6, 2, seeded_bits(3))
+    walk = [0]
+    while len(walk) < 4:
+        beside = np.flatnonzero(graph.mask()[walk[-1]])
+        walk.append(next(int(item) for item in beside if int(item) not in walk))
+    y = np.zeros((6, 6), np.int64)
+    y[np.ix_(walk[::2], walk[1::2])] = 1
+    left, right = (measurements_on(graph, each) for each in (y, y.T))
+    params = replace(LAPLACE, max_contributions=4)
+    calibration = calibrate_measurements(params, 6, graph.n_edges, largest_degree)
+    bits = seeded_bits(9)
+
+    def released(measurements: DifferentialMeasurements) -> NDArray[np.int64]:
+        return release_measurements(measurements, calibration, bits).y[graph.entries]
+
+    found = audit_epsilon(
+        one_by_one(released), left, right, trials=40_000, confidence=1 - FALSE_POSITIVE_RATE
+    )
+    assert (found.epsilon_lower <= params.epsilon) == private
+    if private:
+        assert found.epsilon_lower > 0.35 * params.epsilon  # the audit is not idle

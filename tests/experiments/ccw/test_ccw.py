@@ -25,6 +25,7 @@ from hushrank.experiments.ccw.ccw_trials import (
     MLE,
     ONE_SHOT,
     RANKS,
+    RANKS_DECIDED,
     TOP_K,
     Setting,
     Values,
@@ -73,7 +74,11 @@ def test_table_and_figures_are_written(tmp_path: Path, monkeypatch: pytest.Monke
     assert {row["epsilon"] for row in fifth} == {"0.5", "1.0", "2.5", "inf"}
     assert {row["method"] for row in rows} == {COUNTS, TIGHT, PAPER}
     assert {row["metric"] for row in fifth} == {L2, LINF, TOP_K}
-    assert {row["metric"] for row in rows if row["experiment"] == "8"} == {RANKS}
+    assert {row["metric"] for row in rows if row["experiment"] == "8"} == {
+        RANKS,
+        RANKS_DECIDED,
+    }
+    assert {row["epsilon"] for row in rows if row["experiment"] == "8"} >= {"0.25", "10.0"}
     for name in ("experiment_5", "experiment_8"):
         for kind in ("png", "svg"):
             assert (tmp_path / f"{name}.{kind}").stat().st_size > 1000
@@ -155,6 +160,8 @@ def test_answers_of_a_file(tmp_path: Path) -> None:
     assert answers.counts.row_weight == 2
     # Items 4, 7, 9: user 1 has 4 > 7, 4 > 9 and 7 = 9; user 2 has 7 > 4, 7 > 9 and 4 > 9.
     assert answers.counts.wins.tolist() == [[0, 2, 4], [2, 0, 3], [0, 1, 0]]
+    assert answers.decided.row_weight == 1
+    assert answers.decided.wins.tolist() == [[0, 1, 2], [1, 0, 1], [0, 0, 0]]
     lines = ["user,item_i,item_j,outcome", "1,0,1,1", "2,1,0,0"]
     (tmp_path / "a.csv").write_text("\n".join(lines))
     assert read_answers(tmp_path / "a.csv").counts.wins.tolist() == [[0, 3], [1, 0]]
@@ -201,7 +208,7 @@ def test_the_papers_rank_differences_of_the_students() -> None:
     answers = read_answers(CEMS)
     assert (answers.users, answers.counts.n_items, answers.most_rows) == (303, 6, 15)
     setting = Setting(8, 6, (0.5, 1.0, 2.0, 4.0), m=303, rows=15)
-    values = [with_real_answers(setting, answers.counts, number) for number in range(400)]
+    values = [with_real_answers(setting, answers, number) for number in range(400)]
     for epsilon, printed in ((0.5, 1.21), (1.0, 0.80), (2.0, 0.46), (4.0, 0.235)):
         found = np.array([each[epsilon, PAPER, RANKS] for each in values])
         tight = np.array([each[epsilon, TIGHT, RANKS] for each in values])

@@ -87,6 +87,37 @@ def test_simulated_figures_are_drawn(tmp_path: Path, monkeypatch: pytest.MonkeyP
         assert (tmp_path / f"{name}.png").exists()
 
 
+def test_figure_3_is_drawn_without_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(nz, "CATALOGUES", (4, 9))
+    monkeypatch.setattr(nz, "EPSILONS", (1.0, 5.0))
+    run(["3"], 1, True, tmp_path, [])
+    rows = table(tmp_path)
+    assert {(row["data"], row["m"], row["n"]) for row in rows} == {
+        ("stand-in", "4", "943"),
+        ("stand-in", "9", "943"),
+    }
+    assert {row["mechanism"] for row in rows} == {GAUSSIAN, LAPLACE, PLAIN, DEBIASED}
+    assert (tmp_path / "figure_3.png").exists()
+
+
+def test_ratings_become_answers(tmp_path: Path) -> None:
+    """Three people like the first two items and not the last two, whatever else they rated."""
+    path = tmp_path / "ratings.csv"
+    told = {"a": (5, 4, 1, 2), "b": (4, 5, 2, 1), "c": (5, 5, 1, 1), "d": (5, 4, 2, 2)}
+    rows = [
+        f"{person},{item},{rating}"
+        for person, own in told.items()
+        for item, rating in enumerate(own)
+    ]
+    path.write_text("\n".join(["user,item,rating", *rows[:-1]]) + "\n")  # one is missing
+    sheets = read_sheets(path)
+    assert sheets.answered.all()
+    assert sheets.right.tolist() == [[False, False, True, True]] * 4
+    path.write_text("user,item,rating\n1,1,nan\n1,2,3\n2,1,4\n")
+    with pytest.raises(ValueError, match="finite ratings"):
+        read_sheets(path)
+
+
 @pytest.fixture(scope="module")
 def errors() -> dict[tuple[float, Method], float]:
     """Mean error to the estimate without privacy, m = 50 and n = 1000."""

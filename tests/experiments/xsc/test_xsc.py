@@ -16,9 +16,10 @@ import pytest
 from hushrank.experiments.xsc import xsc
 from hushrank.experiments.xsc.xsc import run
 from hushrank.experiments.xsc.xsc_paper import PRINTED
-from hushrank.experiments.xsc.xsc_scenarios import Setting, scenarios, scheme_epsilon
+from hushrank.experiments.xsc.xsc_scenarios import scenarios, scheme_epsilon
+from hushrank.experiments.xsc.xsc_setting import Setting
 
-HEADER = "scenario,link,m,L,scheme,delta,method,metric,mean,sd,se,replicates"
+HEADER = "scenario,link,m,L,scheme,delta,share,method,metric,mean,sd,se,replicates"
 
 
 def table(path: Path) -> list[dict[str, str]]:
@@ -52,6 +53,8 @@ def test_table_and_figures_are_written(tmp_path: Path) -> None:
     row = next(row for row in rows if row["metric"] == "l2")
     assert float(row["se"]) == pytest.approx(float(row["sd"]) / math.sqrt(3), rel=1e-4)
     assert row["replicates"] == "3"
+    tests = table(tmp_path / "paired_tests.csv")
+    assert {test["scenario"] for test in tests} == {"V"}
     for name in ("II.png", "II.svg", "V.png", "V.svg"):
         assert (tmp_path / name).stat().st_size > 1000
 
@@ -67,7 +70,7 @@ def test_numbers_do_not_depend_on_what_else_runs(
     assert alone != means(tmp_path / "alone", scenario="II", link="logistic")
 
 
-@pytest.mark.parametrize("name", ["I", "III", "IV", "S.1.2", "S.1.3", "S.3"])
+@pytest.mark.parametrize("name", ["I", "III", "IV", "S.1.2", "S.1.3", "S.3", "figure-3", "table-2"])
 def test_every_experiment_has_finite_values(name: str) -> None:
     scenario = scenarios(quick=True)[name]
     values = scenario.replicate(scenario.settings[0], np.random.default_rng(1))
@@ -86,13 +89,22 @@ def test_settings_are_the_paper_s() -> None:
         "S.1.2": 9,
         "S.1.3": 12,
         "S.3": 25,
+        "figure-3": 10,
+        "table-2": 2,
     }
     assert len(PRINTED) == 48 + 18 + 12
     places = {(s.scenario, s.link, s.m, s.L) for name in known for s in known[name].settings}
     assert all((c.scenario, c.link, c.m, c.L) in places for c in PRINTED)
-    assert scheme_epsilon("2", 10, 100) == pytest.approx(1 / math.sqrt(1000))
-    ratio = scheme_epsilon("1", 10, 100) / scheme_epsilon("3", 10, 100)
-    assert ratio == pytest.approx(math.log(1000) ** 4)
+
+
+def test_schemes_meet_at_10_items_and_100_people_and_have_their_orders() -> None:
+    for scheme, power in (("1", 2), ("2", 0), ("3", -2)):
+        assert scheme_epsilon(scheme, 10, 100) == pytest.approx(
+            math.log(1000) ** 2 / math.sqrt(1000)
+        )
+        ratio = scheme_epsilon(scheme, 30, 800) / scheme_epsilon(scheme, 10, 100)
+        order = (math.log(24_000) / math.log(1000)) ** power / math.sqrt(24)
+        assert ratio == pytest.approx(order)
 
 
 def test_comparison_counts_standard_errors(tmp_path: Path) -> None:
@@ -119,9 +131,17 @@ def test_application_is_compared_replicate_by_replicate(tmp_path: Path) -> None:
     run(["application"], 60, False, tmp_path, [path])
     found = means(tmp_path, scenario="application", link="logistic", m="10", L="60")
     assert found["debiased-rr", "kendall"] < found["laplace-rr", "kendall"]
-    tests = table(tmp_path / "application_tests.csv")
+    tests = table(tmp_path / "paired_tests.csv")
+    assert {test["metric"] for test in tests} == {"kendall", "kendall_ties_half"}
     laplace = next(t for t in tests if (t["link"], t["method"]) == ("logistic", "laplace-rr"))
     assert float(laplace["t"]) > 3
+    assert found["debiased-rr", "kendall_correlation_with_inverse_sqrt_b"] > 0.3
+    ranks = table(tmp_path / "ranks_without_privacy.csv")
+    assert [row["item"] for row in ranks] == [str(item) for item in range(10)]
+    for method in ("logistic", "probit", "counts"):
+        assert sorted(ranks, key=lambda row: float(row[method]))[0]["item"] == "0"
+    for name in ("application.png", "application_by_privacy.png"):
+        assert (tmp_path / name).stat().st_size > 1000
     assert {test["method"] for test in tests if test["link"] == "probit"} == {
         "classic-rr",
         "laplace-rr",
@@ -156,6 +176,49 @@ def test_errors_are_the_paper_s_or_smaller(tmp_path: Path) -> None:
                 float(row[name]) for name in ("mean", "paper_mean", "standard_errors_apart")
             )
             assert (2 * ours - paper) / abs(ours - paper) * abs(apart) > 4.2, row
+
+
+@pytest.mark.slow
+def test_schemes_tell_where_scores_can_still_be_estimated(tmp_path: Path) -> None:
+    """Scheme 1's errors fall as people come in, scheme 2's stay, scheme 3's grow ([XSC] §5.1)."""
+    run(["III"], 12, False, tmp_path)
+    for link in ("logistic", "probit"):
+        for m in (10, 20, 30):
+            of = {
+                (scheme, people): means(
+                    tmp_path, link=link, m=str(m), L=str(people), scheme=scheme
+                )["debiased-rr", "linf"]
+                for scheme in "123"
+                for people in (100, 800)
+            }
+            growth = {scheme: of[scheme, 800] / of[scheme, 100] for scheme in "123"}
+            assert growth["1"] < 0.7
+            assert 0.75 < growth["2"] < 1.25
+            assert growth["3"] > 1.2
+        at_100 = [
+            means(tmp_path, link=link, m="10", L="100", scheme=scheme)["debiased-rr", "linf"]
+            for scheme in "123"
+        ]
+        assert max(at_100) < 1.3 * min(at_100) < 0.4  # all three were 1.0 with constants of 1
+
+
+@pytest.mark.slow
+def test_weights_are_worth_something_in_the_paper_s_model_only(tmp_path: Path) -> None:
+    run(["table-2"], 200, False, tmp_path)
+    gaps = {
+        (test["scheme"], test["metric"], test["method"]): (
+            float(test["mean_difference_to_ours"]),
+            float(test["t"]),
+        )
+        for test in table(tmp_path / "paired_tests.csv")
+    }
+    one, own = "one order", "own orders"
+    assert gaps[one, "kendall_ties_half", "rr-counts"][1] > 5
+    assert abs(gaps[own, "kendall_ties_half", "rr-counts"][1]) < 2.5
+    for people in (one, own):
+        assert gaps[people, "kendall", "rr-counts"][1] < -3  # ties that are no errors
+        assert gaps[people, "kendall", "unweighted-rr"][1] > 8
+        assert gaps[people, "kendall", "laplace-rr"][1] > 30
 
 
 @pytest.mark.slow

@@ -83,7 +83,8 @@ def test_a_line_is_one_flat_json_object():
             "config_hash": "c0ffee",
         }.items()
     )
-    assert fields["spend"] == {"epsilon": 0.1 + 0.2, "delta": 0.0, "rho": None}
+    nothing = {"delta": 0.0, "rho": None, "l2_squared": 1}
+    assert fields["spend"] == {"epsilon": 0.1 + 0.2, **nothing}
     assert fields["previous"] == json.loads(LEDGER.splitlines()[0])["hash"]
 
 

@@ -205,7 +205,8 @@ def test_a_method_may_choose_another_one_and_say_why(by_size, command):
     assert why in " ".join(printed.split())
     code, printed = command("plan", by_size.config, "--people", 200, "--epsilon", "2")
     assert code == 0, printed
-    assert "by-size takes noisy-counts: few items" in printed or "noisy-counts" in printed
+    assert "\nMethod by-size takes noisy-losses: 4 items are many.\n" in printed
+    assert "\nnoisy-losses" in printed.partition("Methods at epsilon 2:")[2]
     code, printed = command("run", by_size.config, "--direct")
     assert code == 0, printed
     release = load_release(by_size.output / "release.json")

@@ -11,7 +11,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.flows.methods.registry import load_config
+from hushrank.flows.config.model import GraphKind
+from hushrank.flows.methods.registry import calibrate, load_config
+from hushrank.flows.methods.spectral import Spectral
 from hushrank.flows.release.release import load_release
 from hushrank.flows.report.page import render_report
 from tests.flows.conftest import Survey
@@ -76,6 +78,7 @@ def test_the_guarantee_of_the_release_is_that_of_the_theorem(exam, command):
     assert privacy["sensitivity"] == 8  # 2 floor(K^2 / 4)
     assert privacy["noise_scale"] == 4
     assert privacy["ties"] is None
+    assert privacy["parameters"].pop("graph_chosen_because").startswith("the noise in a")
     assert privacy["parameters"] == {"graph": "dense", "pairs": 6}
     assert "Nguyen and Zhang" in privacy["theorem"]
     assert "E5" in privacy["erratum"]
@@ -102,6 +105,52 @@ def test_every_count_of_the_graph_gets_noise_zeros_too(exam, command):
     off_diagonal = released[~np.eye(4, dtype=bool)]
     assert np.count_nonzero(off_diagonal) > 6  # each is zero with 1 in 800: 1e-14 for six of them
     assert not released.diagonal().any()
+
+
+# Of jobs on 100 items, by the code of before `spectral.graph: auto`.
+HASHES_THEN = [
+    (None, 100, "040999c6db3e81639bf9fcbf6c78fdb65237d65d4bc46a17e6bd88f0cc78430e"),
+    ({"graph": "dense"}, 100, "944ae7b7c36cf3b483cf64930ff930ee32ca7646b7b359744264e86addd8ac1b"),
+    (
+        {"graph": "sparse", "edge_probability": 0.4},
+        100,
+        "be974fc0f6716df216729a841355cfa21cdf475d2fc20e224d8a5c293bce7611",
+    ),
+]
+
+
+def of_many_items(exam: Survey, spectral: dict | None, max_answers: int) -> Survey:
+    exam.settings["input"]["paths"] = ["/a.parquet"]
+    exam.settings.pop("spectral", None)
+    if spectral is not None:
+        exam.settings["spectral"] = spectral
+    return exam.set(items={"count": 100}, privacy__max_contributions=max_answers)
+
+
+@pytest.mark.parametrize(("spectral", "max_answers", "then"), HASHES_THEN)
+def test_a_job_of_before_keeps_its_identity(exam, spectral, max_answers, then):
+    assert load_config(of_many_items(exam, spectral, max_answers).config).job_hash() == then
+
+
+def test_another_graph_is_another_job(exam):
+    sections = (None, {"graph": "dense"}, {"graph": "auto"}, {"graph": "even"}, {"graph": "sparse"})
+    hashes = [
+        load_config(of_many_items(exam, section, 100).config).job_hash() for section in sections
+    ]
+    assert len(set(hashes)) == len(sections)
+
+
+def test_auto_takes_an_even_graph_of_many_items_and_says_why(exam):
+    many = of_many_items(exam, None, 100)
+    mechanism = calibrate(load_config(many.config)).mechanism
+    assert mechanism.graph.kind is GraphKind.EVEN
+    assert mechanism.graph.degree == 6
+    assert mechanism.counts.sensitivity.l1 == 2 * mechanism.graph.n_edges <= 2 * 300
+    said = Spectral().terms(mechanism).noise
+    assert "(graph: even, because the noise in a difficulty with all pairs is 2.1 times" in said
+    few = calibrate(load_config(of_many_items(exam, None, 10).config)).mechanism
+    assert few.graph.kind is GraphKind.DENSE
+    assert few.graph.complete
 
 
 def test_a_sparse_graph_is_public_connected_and_the_same_for_the_same_job(exam, command):

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from hushrank.estimation.common import central_noise
-from hushrank.estimation.comparisons import one_shot, perturbed_mle, win_loss
+from hushrank.estimation.comparisons import one_shot, perturbed_mle
 from hushrank.estimation.responses import private_measurements
 from hushrank.flows.errors import EstimateError
 from hushrank.flows.guarantee import rankings as ranking_statement
@@ -85,9 +85,8 @@ def change_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     def third(function):
         return lambda first, *rest: function(first / 3, *rest)
 
-    for name in ("win_counts", "pair_counts", "outcomes", "exposures"):
+    for name in ("win_counts", "win_loss", "pair_counts", "outcomes", "exposures"):
         _tripled(monkeypatch, central_noise, f"{name}_sensitivity")
-    _tripled(monkeypatch, win_loss, "win_loss_sensitivity")
     _tripled(monkeypatch, private_measurements, "measurement_sensitivity")
     change = one_shot._largest_change
     monkeypatch.setattr(one_shot, "_largest_change", lambda *given: 3 * change(*given))
@@ -110,7 +109,8 @@ def change_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     for mechanism, whole in ranking_statement.WHOLE_RANKING.items():
         monkeypatch.setitem(ranking_statement.WHOLE_RANKING, mechanism, third(whole))
     graph = spectral.random_graph
-    monkeypatch.setattr(spectral, "random_graph", lambda n, _, bits: graph(n, 1.0, bits))
+    for name in ("random_graph", "even_graph"):
+        monkeypatch.setattr(spectral, name, lambda n, _, bits: graph(n, 1.0, bits))
     monkeypatch.setattr("hushrank.flows.run.steps.code_version", lambda: "9.9.9")
     monkeypatch.setattr("hushrank.flows.run.job.code_version", lambda: "9.9.9")
 

@@ -112,10 +112,10 @@ def test_the_rankings_have_the_law_of_the_mechanism(tmp_path, form) -> None:
 RANKINGS = [list(order) for order in permutations("abcd", 3)] * 30 + [["a"], ["d", "b"]]
 
 
-@pytest.mark.parametrize("shares", [1, 40])
-def test_long_rows_come_back_as_long_rows_in_random_order(tmp_path, monkeypatch, shares) -> None:
+@pytest.mark.parametrize("slices", [1, 40])
+def test_long_rows_come_back_as_long_rows_in_random_order(tmp_path, monkeypatch, slices) -> None:
     table = long_table(RANKINGS)
-    monkeypatch.setattr(pipeline, "SHARE_ITEMS", len(table) // shares)
+    monkeypatch.setattr(pipeline, "SLICE_ITEMS", len(table) // slices)
     rows, reasons = private_file(tmp_path, table, LONG)
     assert reasons == ()
     assert rows.column_names == ["user", "item", "rank", "epsilon"]
@@ -130,9 +130,9 @@ def test_long_rows_come_back_as_long_rows_in_random_order(tmp_path, monkeypatch,
     ]
 
 
-@pytest.mark.parametrize("shares", [1, 40])
-def test_lists_come_back_as_lists_in_random_order(tmp_path, monkeypatch, shares) -> None:
-    monkeypatch.setattr(pipeline, "SHARE_LISTS", len(RANKINGS) // shares)
+@pytest.mark.parametrize("slices", [1, 40])
+def test_lists_come_back_as_lists_in_random_order(tmp_path, monkeypatch, slices) -> None:
+    monkeypatch.setattr(pipeline, "SLICE_LISTS", len(RANKINGS) // slices)
     table = pa.table({"who": ["ann"] * len(RANKINGS), "order": RANKINGS})
     rows, reasons = private_file(tmp_path, table, ListColumns(ranking="order"))
     assert reasons == ()
@@ -252,7 +252,7 @@ def test_nothing_is_overwritten_or_left_half_written(tmp_path, monkeypatch) -> N
         private_file(tmp_path, table, LONG)
     assert (tmp_path / "private.parquet").read_text() == "mine"
 
-    monkeypatch.setattr(pipeline, "SHARE_ITEMS", 100)
+    monkeypatch.setattr(pipeline, "SLICE_ITEMS", 100)
     drawn = []
 
     def fails_later(rankings, mechanism, bits):

@@ -1,0 +1,374 @@
+"""Scores from a noisy matrix of wins, where partners met by chance: by its likelihood.
+
+Where two items meet in proportion to how often each is shown, item i is to beat item j
+
+    m[i, j] = a_i a_j F(theta_i - theta_j)
+
+times. Each entry of the matrix is a count of that mean with noise of a public law (`noisy_cells`),
+so a and theta are found together, by maximum likelihood. That takes from each entry what its noise
+left of it. The Bradley-Terry likelihood of the noisy counts cannot: it takes the noisy total of a
+pair for how often it was compared, be it below zero.
+
+Scores are penalised, theta ~ N(0, t^2), with the t that explains the data best (parametric
+empirical Bayes, [M83]): where the noise is large they are drawn to zero by as much as pays, and so
+that none runs away. log a is penalised by its distance from its mean, where standard deviation
+`EXPOSURE_SPREAD` is taken for granted.
+
+Interval of an item: its score equation, less the penalty, is
+
+    y_i = S_i(theta_i),    S_i(x) = sum over j of c[i, j] (F(x - theta_j) - 1/2),
+
+with c the weights that the fit gave to its pairs, and the interval holds every x that it does not
+contradict, the others being at their estimates ([F54], since a_i is known with an error only):
+
+    |y_i - S_i(x)| <= q sqrt(V_i(x)),    V_i(x) = I_i + S_i(x)^2 Var(log a_i) + Var(others).
+
+I_i is the information about the score; the part of it that is due to chance, not to noise, is that
+of an item with the share of wins that x has. Of the other items' errors comes what their scores
+have in S_i, given the data: scores are shrunk together. So where an exposure does not stand clear
+of its noise no end is sure, and the interval is infinite.
+
+References:
+    [F54] Fieller. Some problems in interval estimation. 1954.
+    [M83] Morris. Parametric empirical Bayes inference. 1983.
+    [ZD08] Zou, Donner. Construction of confidence limits about effect measures. 2008.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushrank.estimation.common.chances import ScoreErrors
+from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
+from hushrank.estimation.common.links import Floats, Link
+from hushrank.estimation.common.matrices import PairCounts
+from hushrank.estimation.common.pair_separation import separate_pairs
+from hushrank.estimation.common.uncertainty import LEVEL, quantile
+from hushrank.estimation.comparisons.exposures import Exposures
+from hushrank.estimation.fit.noisy_cells import CellLaw
+from hushrank.estimation.fit.pair_fit import laplacian, score_differences
+from hushrank.estimation.fit.solve import ConvergenceError
+from hushrank.privacy.noise import NoiseLaw
+
+EXPOSURE_SPREAD = 1.5
+SPREADS = np.geomspace(0.05, 4, 40)  # t
+ROUNDS = 6  # in which t and the weights are found again
+EARLY, LATE = 1e-2, 1e-5  # a step at which a round, the last round, is over
+MOST_STEPS = 1_000
+MOST_HALVINGS = 30
+SUFFICIENT = 0.25  # of the decrease that the slope promises
+FARTHEST = 30.0  # a score further than this from all others has no effect that anybody could see
+BISECTIONS = 45
+FLAT = 1e-7  # of the steepest direction of the scores: less is rounding
+
+
+@dataclass(frozen=True, slots=True)
+class _Point:
+    """Scores and exposures, and what the matrix says there.
+
+    Attributes:
+        scores, log_factors: theta and log a, shape (n,).
+        meetings: a_i a_j, shape (n, n), zero diagonal.
+        chance, slope: F and F' of each difference.
+    """
+
+    scores: Floats
+    log_factors: Floats
+    meetings: Floats
+    chance: Floats
+    slope: Floats
+
+    @classmethod
+    def at(cls, scores: Floats, log_factors: Floats, link: Link) -> _Point:
+        meetings = np.exp(np.add.outer(log_factors, log_factors))
+        np.fill_diagonal(meetings, 0.0)
+        d = score_differences(scores)
+        chance = link.cdf(d)
+        return cls(scores, log_factors, meetings, chance, np.asarray(link.slope(d) * chance))
+
+    @property
+    def means(self) -> Floats:
+        """m, shape (n, n)."""
+        return self.meetings * self.chance
+
+
+@dataclass(frozen=True, slots=True)
+class _Problem:
+    """The penalised likelihood of one matrix, with its weights held.
+
+    Attributes:
+        wins: noisy, in comparisons, shape (n, n).
+        law: of its entries.
+        link: F.
+        spread: t.
+        centre: mean of log a.
+        variance: shape (n, n), of the counts without noise.
+        information: shape (n, n), of each entry about its mean.
+    """
+
+    wins: Floats
+    law: CellLaw
+    link: Link
+    spread: float
+    centre: float
+    variance: Floats
+    information: Floats
+
+    @classmethod
+    def of(cls, wins: Floats, law: CellLaw, link: Link, spread: float, at: _Point) -> _Problem:
+        means = at.means
+        information = law.information(means)
+        np.fill_diagonal(information, 0.0)
+        return cls(wins, law, link, spread, float(at.log_factors.mean()), means, information)
+
+    def loss_and_scores(self, at: _Point) -> tuple[float, Floats]:
+        """The penalised loss, and the score of each entry, shape (n, n)."""
+        loss, score = self.law.loss_and_score(self.wins, at.means, self.variance)
+        np.fill_diagonal(loss, 0.0)
+        np.fill_diagonal(score, 0.0)
+        off = (at.log_factors - self.centre) / EXPOSURE_SPREAD
+        penalty = np.square(at.scores / self.spread).sum() + np.square(off).sum()
+        return float(loss.sum() + penalty / 2), score
+
+    def score_information(self, at: _Point) -> Floats:
+        """Information about the scores, exposures known: a Laplacian, shape (n, n)."""
+        each = self.information * np.square(at.meetings * at.slope)
+        return laplacian(each + each.T)
+
+    def exposure_information(self, at: _Point) -> Floats:
+        """Information about log a, scores known, and its penalty; shape (n, n)."""
+        each = self.information * np.square(at.means)
+        each = each + each.T
+        size = len(each)
+        return np.asarray(each + np.diag(each.sum(axis=1)) + np.eye(size) / EXPOSURE_SPREAD**2)
+
+    def step(self, at: _Point, score: Floats) -> tuple[Floats, Floats, float]:
+        """Fisher steps of scores and exposures, each with the others held, and their slope."""
+        pull, push = score * at.meetings * at.slope, score * at.means
+        left = pull.sum(axis=1) - pull.sum(axis=0) - at.scores / self.spread**2
+        stiff = self.score_information(at) + np.eye(len(left)) / self.spread**2
+        off = (at.log_factors - self.centre) / EXPOSURE_SPREAD**2
+        more = push.sum(axis=1) + push.sum(axis=0) - off
+        steps = np.linalg.solve(stiff, left), np.linalg.solve(self.exposure_information(at), more)
+        longest = max(1.0, *(float(np.abs(step).max()) for step in steps))
+        slope = float(left @ steps[0] + more @ steps[1]) / longest
+        return steps[0] / longest, steps[1] / longest, slope
+
+    def solve(self, at: _Point, tolerance: float) -> _Point:
+        """The penalised maximum likelihood near a point.
+
+        Raises:
+            ConvergenceError: it was not reached.
+        """
+        loss, score = self.loss_and_scores(at)
+        for _ in range(MOST_STEPS):
+            scores, factors, slope = self.step(at, score)
+            if max(np.abs(scores).max(), np.abs(factors).max()) <= tolerance:
+                return at
+            length = 1.0
+            for _ in range(MOST_HALVINGS):
+                moved = at.scores + length * scores
+                there = _Point.at(
+                    moved - moved.mean(), at.log_factors + length * factors, self.link
+                )
+                loss_there, score_there = self.loss_and_scores(there)
+                if loss_there <= loss - SUFFICIENT * length * slope:
+                    break
+                length /= 2
+            else:
+                return at  # what is left is rounding
+            at, loss, score = there, loss_there, score_there
+        raise ConvergenceError(f"the fit of the noisy wins took more than {MOST_STEPS} steps")
+
+
+@dataclass(frozen=True, slots=True)
+class PairsByChance:
+    """Scores and exposures fitted to a noisy matrix of wins.
+
+    Attributes:
+        scores: shape (n,), higher is better; they sum to zero.
+        meetings: shape (n, n), comparisons of each pair to expect.
+        spread: t, of the scores.
+        estimate: scores with 95 % intervals, rank intervals and groups.
+    """
+
+    scores: Floats
+    meetings: Floats
+    spread: float
+    estimate: Estimate
+
+
+def fit_pairs_by_chance(counts: PairCounts, law: NoiseLaw, link: Link) -> PairsByChance:
+    """Fit scores to noisy counts of pairs that met by chance.
+
+    Args:
+        counts: noisy counts of at least 2 items.
+        law: law of the noise in one entry, in the counts' own integer units; of a scale > 0.
+        link: F.
+
+    Raises:
+        ValueError: the counts are confidential or of fewer than 2 items, or there is no noise.
+        ConvergenceError: no fit was found.
+    """
+    if counts.confidential:
+        raise ValueError("counts are confidential: only released counts may be fitted here")
+    if counts.n_items < 2:
+        raise ValueError(f"a ranking needs at least 2 items, got {counts.n_items}")
+    if not law.scale > 0:
+        raise ValueError("counts without noise show how often each pair met: fit them as they are")
+    wins = counts.dense() / counts.row_weight
+    cells = CellLaw(law, counts.row_weight)
+    n = counts.n_items
+    exposures = Exposures((wins + wins.T).sum(axis=1), 2 * (n - 1) * cells.variance)
+    at, spread = _Point.at(np.zeros(n), np.log(exposures.factors()), link), 1.0
+    for left in reversed(range(ROUNDS)):
+        problem = _Problem.of(wins, cells, link, spread, at)
+        at = problem.solve(at, EARLY if left else LATE)
+        if left > ROUNDS // 2:
+            spread = _likeliest_spread(problem, at)
+    return PairsByChance(at.scores, at.meetings, spread, _estimate(problem, at, law))
+
+
+def _known(problem: _Problem, at: _Point) -> Floats:
+    """Information about the scores where exposures are not known, shape (n, n)."""
+    each = problem.information * at.meetings * at.slope * at.means
+    cross = each - each.T
+    cross = cross + np.diag(each.sum(axis=1) - each.sum(axis=0))
+    shared = cross @ np.linalg.solve(problem.exposure_information(at), cross.T)
+    known = problem.score_information(at) - shared
+    return np.asarray((known + known.T) / 2)
+
+
+def _likeliest_spread(problem: _Problem, at: _Point) -> float:
+    """t, by the marginal likelihood of scores without the penalty; all t are alike beforehand."""
+    values, vectors = np.linalg.eigh(_known(problem, at))
+    values, along = np.maximum(values[1:], 0), (vectors.T @ at.scores)[1:]
+    # Along an eigenvector of information h the penalised score is x h / (h + 1 / t^2).
+    seen = along * (values + problem.spread**-2)  # h x
+    total = 1 + np.multiply.outer(np.square(SPREADS), values)
+    power = np.square(SPREADS)[:, np.newaxis] * np.square(seen) / total  # but for a constant
+    prior = np.square(np.log(SPREADS)) / 2
+    return float(SPREADS[np.argmax((power - np.log(total)).sum(axis=1) / 2 - prior)])
+
+
+def _estimate(problem: _Problem, at: _Point, law: NoiseLaw) -> Estimate:
+    intervals = _Intervals.of(problem, at, law)
+
+    def ends_at(tail: float) -> tuple[Floats, Floats]:
+        low, high = intervals.at(tail)
+        return np.minimum(low, at.scores), np.maximum(high, at.scores)
+
+    def better_at(tail: float) -> NDArray[np.bool_]:
+        return np.asarray(intervals.apart(tail) & (score_differences(at.scores) > 0))
+
+    low, high = ends_at(LEVEL / 2)
+    if not (np.isfinite(low) & np.isfinite(high)).any():
+        return nothing_learned(at.scores)
+    known = _known(problem, at)
+    covariance = np.asarray(np.linalg.pinv(known, rcond=FLAT, hermitian=True))
+    centre = at.scores + covariance @ at.scores / problem.spread**2
+    separation = separate_pairs(at.scores, better_at, ends_at)
+    return estimate_of(at.scores, low, high, separation, errors=ScoreErrors(centre, covariance))
+
+
+@dataclass(frozen=True, slots=True)
+class _Intervals:
+    """Of each score, what its own equation says; arrays of shape (n,), but for `weights`.
+
+    Attributes:
+        link: F.
+        scores: at which the others are.
+        weights: c, shape (n, n).
+        seen: y.
+        from_chance, fixed: the parts of V that the chance of who wins, and other things, make.
+        exposure_variance: Var(log a).
+        law: of the noise.
+    """
+
+    link: Link
+    scores: Floats
+    weights: Floats
+    seen: Floats
+    from_chance: Floats
+    fixed: Floats
+    exposure_variance: Floats
+    law: NoiseLaw
+
+    @classmethod
+    def of(cls, problem: _Problem, at: _Point, law: NoiseLaw) -> _Intervals:
+        each = problem.information
+        weights = (each + each.T) * np.square(at.meetings) * at.slope
+        slopes = weights * at.slope
+        information = slopes.sum(axis=1)
+        posterior = np.linalg.inv(_known(problem, at) + np.eye(len(each)) / problem.spread**2)
+        posterior = posterior - posterior.mean(axis=0)
+        posterior = posterior - posterior.mean(axis=1, keepdims=True)
+        others = np.einsum("ij,jk,ik->i", slopes, posterior, slopes, optimize=True)
+        chance = (
+            each
+            * problem.variance
+            / (problem.variance + problem.law.variance)
+            * (np.square(at.meetings * at.slope))
+        )
+        from_chance = (chance + chance.T).sum(axis=1)
+        exposure = np.diagonal(np.linalg.inv(problem.exposure_information(at)))
+        won = (weights * (at.chance - 0.5)).sum(axis=1)
+        return cls(
+            problem.link,
+            at.scores,
+            weights,
+            won + at.scores / problem.spread**2,
+            from_chance,
+            information - from_chance + others,
+            np.asarray(exposure),
+            law,
+        )
+
+    def _expected(self, x: Floats) -> tuple[Floats, Floats]:
+        """S and V where the scores are x."""
+        total = np.maximum(self.weights.sum(axis=1), np.finfo(float).tiny)
+
+        def share(at: Floats) -> Floats:
+            chance = self.link.cdf(np.subtract.outer(at, self.scores))
+            return np.asarray((self.weights * chance).sum(axis=1) / total)
+
+        here, there = share(self.scores), share(x)
+        ratio = there * (1 - there) / (here * (1 - here))
+        won = total * (there - 0.5)
+        return won, self.from_chance * ratio + self.fixed + won**2 * self.exposure_variance
+
+    def at(self, tail: float) -> tuple[Floats, Floats]:
+        """The intervals' ends."""
+        q = self._quantile(tail)
+        low, high = self._crossing(-q), self._crossing(q)
+        clear = q**2 * self.exposure_variance < 1
+        return np.where(clear, low, -np.inf), np.where(clear, high, np.inf)
+
+    def _quantile(self, tail: float) -> Floats:
+        # A sum of very many draws: normal, whatever the noise.
+        return quantile(np.zeros(len(self.scores)), tail, self.law.kind, 1)
+
+    def _crossing(self, q: Floats) -> Floats:
+        """The score at which S - q sqrt(V) is what was seen; infinite where none is."""
+        start = self.scores.min() - FARTHEST, self.scores.max() + FARTHEST
+        low, high = (np.full(len(self.scores), end) for end in start)
+        for _ in range(BISECTIONS):
+            middle = (low + high) / 2
+            won, variance = self._expected(middle)
+            beyond = won - q * np.sqrt(variance) > self.seen
+            low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
+        middle = (low + high) / 2
+        none_below = np.where(low == start[0], -np.inf, middle)
+        return np.where(high == start[1], np.inf, none_below)
+
+    def apart(self, tail: float) -> NDArray[np.bool_]:
+        """The pairs whose order is sure, shape (n, n): [ZD08], or intervals that lie apart."""
+        centre = self._crossing(np.zeros(len(self.scores)))
+        low, high = self.at(tail)
+        with np.errstate(invalid="ignore"):
+            margin = np.sqrt(np.add.outer((centre - low) ** 2, (high - centre) ** 2))
+            sure: NDArray[np.bool_] = np.subtract.outer(centre, centre) > margin
+        return np.asarray(sure | np.greater.outer(low, high))

@@ -1,0 +1,162 @@
+"""What a noisy count says of the number that was to be expected: likelihood, score, information.
+
+A count x is N + noise, where N has mean and variance m (Poisson) and the noise has a public law. Of
+small counts under little noise the law of x is summed up exactly. Else N is taken as normal:
+
+    Gaussian noise:  x has variance m + v,
+    Laplace noise of scale b, with s^2 = m and z = x - m ([KKP01] 2.3: density of a normal Laplace
+    variable):   density proportional to  e^(-z/b) Phi(z/s - s/b) + e^(z/b) Phi(-z/s - s/b).
+
+The score of the latter stays within 1/b: what lies far out is taken for noise. Where noise exceeds
+the chance in the counts by far, a location then has half the variance that a mean would have.
+
+References:
+    [KKP01] Kotz, Kozubowski, Podgorski. The Laplace distribution and generalizations. 2001.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr, pdtr
+
+from hushrank.estimation.common.links import Floats
+from hushrank.privacy.noise import NoiseLaw
+from hushrank.privacy.units import NoiseKind
+
+EXACT_MEAN = 15.0  # a larger count is taken as normal
+EXACT_SCALE = 2.0  # and so is any, under noise of a larger scale
+LEAST_VARIANCE = 1e-3
+RATIOS = np.geomspace(1e-3, 1e3, 121)  # of s to b, in the table of informations
+REACH, POINTS = 14.0, 6001  # of the sum for one entry of it: standard deviations, abscissas
+MEANS = np.geomspace(1e-3, EXACT_MEAN, 40)  # in the table of informations of exact laws
+FAR = 30.0  # scales from where noise is left out there
+SMALLEST = 1e-290
+
+
+@dataclass(frozen=True, slots=True)
+class CellLaw:
+    """Law of noisy counts, in comparisons.
+
+    Attributes:
+        noise: law of the noise in the counts' integer units.
+        row_weight: integer units of one comparison.
+    """
+
+    noise: NoiseLaw
+    row_weight: int = 1
+
+    @property
+    def variance(self) -> float:
+        """Of the noise."""
+        return self.noise.variance / self.row_weight**2
+
+    def _exact(self, means: Floats) -> NDArray[np.bool_]:
+        possible = self.row_weight == 1 and self.noise.scale <= EXACT_SCALE
+        return np.asarray(possible & (means <= EXACT_MEAN))
+
+    def loss_and_score(
+        self, counts: Floats, means: Floats, spread: Floats
+    ) -> tuple[Floats, Floats]:
+        """Minus the log-likelihood, but for a constant, and its negative slope in the mean.
+
+        Args:
+            counts: noisy, any shape.
+            means: m, > 0, of the same shape.
+            spread: variance of N, where it is taken as normal: near m, held while m is sought.
+        """
+        spread = np.maximum(spread, LEAST_VARIANCE)
+        away = counts - means
+        if self.noise.kind is NoiseKind.GAUSSIAN:
+            total = spread + self.variance
+            loss, score = away**2 / (2 * total), away / total
+        else:
+            loss, score = _normal_laplace(away, np.sqrt(spread), np.sqrt(self.variance / 2))
+        exact = self._exact(spread)  # not the mean: which law is used must not change in a search
+        if exact.any():
+            loss[exact], score[exact] = _poisson(counts[exact], means[exact], self.noise)
+        return loss, score
+
+    def information(self, means: Floats) -> Floats:
+        """Expected square of the score at the mean, in the shape of `means`."""
+        spread = np.maximum(means, LEAST_VARIANCE)
+        if self.noise.kind is NoiseKind.GAUSSIAN:
+            found = 1 / (spread + self.variance)
+        else:
+            scale = np.sqrt(self.variance / 2)
+            at = np.log(np.clip(np.sqrt(spread) / scale, RATIOS[0], RATIOS[-1]))
+            found = np.exp(np.interp(at, np.log(RATIOS), _normal_laplace_table())) / scale**2
+            # Beyond the table the noise is nothing beside the chance in N.
+            found = np.where(np.sqrt(spread) > RATIOS[-1] * scale, 1 / spread, found)
+        exact = self._exact(spread)
+        if exact.any():
+            table = _poisson_table(self.noise)
+            found[exact] = np.exp(np.interp(np.log(spread[exact]), np.log(MEANS), table))
+        return np.asarray(found)
+
+
+def _normal_laplace(away: Floats, s: Floats | float, b: float) -> tuple[Floats, Floats]:
+    above = log_ndtr(away / s - s / b) - away / b
+    below = log_ndtr(-away / s - s / b) + away / b
+    return -np.logaddexp(above, below), np.tanh((above - below) / 2) / b
+
+
+@lru_cache(maxsize=1)
+def _normal_laplace_table() -> Floats:
+    """Log of the information at scale 1, for each of `RATIOS`."""
+    found = []
+    for ratio in RATIOS:
+        reach = REACH * np.sqrt(ratio**2 + 2)
+        loss, score = _normal_laplace(np.linspace(-reach, reach, POINTS), ratio, 1.0)
+        weight = np.exp(loss.min() - loss)
+        found.append(np.log((weight * score**2).sum() / weight.sum()))
+    return np.array(found)
+
+
+@lru_cache(maxsize=4)
+def _noise_chances(noise: NoiseLaw) -> Floats:
+    """Chance of each noise from -r to r, shape (2 r + 1,)."""
+    squares = noise.kind is NoiseKind.GAUSSIAN
+    r = int(np.ceil(FAR * max(noise.scale, 0.5)) * (1 if squares else 15))
+    at = np.abs(np.arange(-r, r + 1.0)) / noise.scale
+    weight = np.exp(-(at**2) / 2 if squares else -at)
+    return np.asarray(weight / weight.sum())
+
+
+def _poisson(counts: Floats, means: Floats, noise: NoiseLaw) -> tuple[Floats, Floats]:
+    """Of N + noise, N Poisson: the slope of p(x) in the mean is p(x - 1) - p(x)."""
+    chances = _noise_chances(noise)
+    middle = len(chances) // 2
+    at = np.rint(counts).astype(np.int64) + middle
+    here, before = np.zeros(means.shape), np.zeros(means.shape)
+    chance, noise_chance = np.exp(-means), chances.take(at, mode="clip")
+    for k in range(_most(float(means.max()))):
+        here += chance * noise_chance
+        noise_chance = chances.take(at - (k + 1), mode="clip")
+        before += chance * noise_chance
+        chance *= means / (k + 1)
+    here = np.maximum(here, SMALLEST)
+    return -np.log(here), np.maximum(before, SMALLEST) / here - 1
+
+
+def _most(mean: float) -> int:
+    """No Poisson variable of this mean exceeds it, but for a chance of 1e-9."""
+    k = int(mean) + 10
+    while pdtr(k, mean) < 1 - 1e-9:
+        k += 5
+    return k
+
+
+@lru_cache(maxsize=4)
+def _poisson_table(noise: NoiseLaw) -> Floats:
+    """Log of the information for each of `MEANS`."""
+    found = []
+    for mean in MEANS:
+        reach = int(np.ceil(FAR * max(noise.scale, 0.5)))
+        x = np.arange(-reach, _most(mean) + reach + 1.0)
+        loss, score = _poisson(x, np.full(x.shape, mean), noise)
+        found.append(np.log((np.exp(-loss) * score**2).sum()))
+    return np.array(found)

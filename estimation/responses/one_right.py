@@ -1,0 +1,104 @@
+"""How many people were right on exactly one of two items, as far as noisy counts tell.
+
+T_ij = Y_ij + Y_ji of a pair is as noisy as its counts, and of many items mostly noise. What it is
+expected to be follows from sums over many pairs:
+
+    T_ij = h_i h_j exp(-c s_i s_j),
+
+h_i how often item i was answered, by whoever may answer it, and s the difficulties. The last factor
+is there because two hard items, or two easy ones, are seldom answered differently, and a hard and
+an easy one often. What T shows beyond that pattern is kept as far as it stands clear of the noise
+(a shrinkage factor common to all pairs, [M83]), so without noise T stays as it is.
+
+References:
+    [M83] Morris. Parametric empirical Bayes inference. 1983.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from hushrank.estimation.common.links import Floats
+
+LEAST_SHARE = 0.02  # of the mean item's sum that any item is taken to have
+STEPS = 5  # of the fit of c; each is Gauss-Newton's
+SCALINGS = 30  # of the fit of h
+LARGEST_C = 1.0
+LARGEST_EXPONENT = 3.0
+
+
+def expected_totals(totals: Floats, mask: Floats, variance: float, scores: Floats) -> Floats:
+    """T of the module's text for all pairs, at least 0; off the graph the pattern alone.
+
+    Args:
+        totals: shape (m, m), symmetric, Y + its transpose, noisy and of any sign.
+        mask: shape (m, m), 1 on the edges of the graph, else 0.
+        variance: of the noise in one entry of Y.
+        scores: shape (m,), difficulties as far as they are known; zeros where nothing is.
+
+    Returns:
+        Symmetric, shape (m, m), zero diagonal.
+    """
+    sums, product = _item_sums(totals, mask, variance), np.outer(scores, scores)
+    c, everywhere = 0.0, _pattern(sums, mask, product, 0.0)
+    for _ in range(STEPS if scores.any() else 0):
+        pattern = mask * everywhere
+        slope = _without_item_effects(pattern * product, pattern)
+        size = float((slope * slope).sum())
+        if size == 0:
+            break
+        c = float(np.clip(c - (slope * (totals - pattern)).sum() / size, 0, LARGEST_C))
+        everywhere = _pattern(sums, mask, product, c)
+    beyond = mask * (totals - everywhere)
+    kept = _clear_share(float(np.square(beyond).sum()), 2 * variance * float(mask.sum()))
+    return np.asarray(np.maximum(everywhere + kept * beyond, 0))
+
+
+def third_answer_shares(totals: Floats, max_answers: int) -> Floats:
+    """Share of the people who answered two items that also answered a third one, by the third one.
+
+    Shape (m,); 1 where everybody answers everything. Else items are taken to be answered in
+    proportion to their sums of `totals`, and everybody to answer `max_answers` of them.
+    """
+    n_items = len(totals)
+    if max_answers >= n_items:
+        return np.ones(n_items)
+    often = totals.sum(axis=1) / totals.sum() * n_items
+    wanted = (max_answers - 2) * n_items / (n_items - 2)
+    # min(1, factor * often) sums to `wanted`: items from some place on are answered by all.
+    ordered = -np.sort(-often)
+    rest = ordered.sum() - np.concatenate([[0.0], np.cumsum(ordered)[:-1]])
+    factors = (wanted - np.arange(n_items)) / rest
+    factor = factors[np.argmax(factors * ordered <= 1)]
+    return np.asarray(np.clip(factor * often, 0, 1))
+
+
+def _item_sums(totals: Floats, mask: Floats, variance: float) -> Floats:
+    """Sums over each item's pairs, drawn to their mean as far as noise explains their spread."""
+    n_pairs = mask.sum(axis=1)
+    even = totals.sum() / n_pairs.sum() * n_pairs
+    apart = totals.sum(axis=1) - even
+    kept = _clear_share(float(np.square(apart).sum()), 2 * variance * float(n_pairs.sum()))
+    return np.asarray(np.maximum(even + kept * apart, LEAST_SHARE * np.maximum(even, 0)))
+
+
+def _clear_share(squares: float, of_noise: float) -> float:
+    return max(0.0, 1 - of_noise / squares) if squares > 0 else 0.0
+
+
+def _pattern(sums: Floats, mask: Floats, product: Floats, c: float) -> Floats:
+    """h_i h_j exp(-c s_i s_j) for all pairs, with these sums over each item's on the graph."""
+    everywhere = np.exp(-np.clip(c * product, -LARGEST_EXPONENT, LARGEST_EXPONENT))
+    np.fill_diagonal(everywhere, 0)
+    factor = mask * everywhere
+    h = np.sqrt(np.maximum(sums, np.finfo(float).tiny))
+    for _ in range(SCALINGS):
+        h = np.sqrt(h * sums / np.maximum(factor @ h, np.finfo(float).tiny))
+    return np.asarray(everywhere * np.outer(h, h))
+
+
+def _without_item_effects(values: Floats, weights: Floats) -> Floats:
+    """Less what h could take up: the weighted means of rows and columns."""
+    sums = np.maximum(weights.sum(axis=1), np.finfo(float).tiny)
+    row = values.sum(axis=1) / sums
+    return np.asarray(values - weights * (row[:, np.newaxis] + row - values.sum() / sums.sum()))

@@ -1,0 +1,235 @@
+"""Difficulties that balance the counts of each item's pairs, without clipping a noisy count.
+
+Of people right on exactly one of two items i, j, a share p_ij = 1 / (1 + exp(s_j - s_i)) is wrong
+on i, whatever their abilities. So at the true difficulties s the balance
+
+    u_i(s) = sum over j of w_ij [Y_ji (1 - p_ij) - Y_ij p_ij]
+
+is zero in expectation. It is the balance pi_i Y_ij = pi_j Y_ji of the chain of [NZ], pi = exp(s),
+with the pairs weighted otherwise: the solution is the stationary distribution of a chain with rates
+w_ij Y_ij / (pi_i + pi_j) ([MG15] Section 3). A chain needs counts of at least 0, and raising those
+that noise made negative draws difficulties together without end. Here counts enter as they are: u
+is linear in them, so noise of mean zero leaves it unbiased, and what sums over many pairs show is
+used even where each single count is mostly noise.
+
+    weights     w_ij = T / (T + 2 v), T what Y_ij + Y_ji is expected to be, v the noise's variance:
+                pairs of items that are seldom answered bring little but noise
+    ridge       u(s) = k s, with k the variance of u over its slope: scores are then drawn to 0 as
+                far as noise makes them wander, and more where they lie nearer to 0 than sd 1
+    intervals   around where u itself is zero: s + k M^+ s, M the Laplacian of w T p (1 - p), with
+                covariance M^+ Cov(u) M^+. Far ends are mapped back through the item's own curve,
+                sum of w T p, as in `mle_uncertainty`: where the curve ends, so does what is known.
+
+References:
+    [NZ] Nguyen, Zhang. Optimal and private learning from human response data. 2023.
+    [MG15] Maystre, Grossglauser. Fast and accurate inference of Plackett-Luce models. 2015.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import expit
+
+from hushrank.estimation.common.links import Floats, link_named
+from hushrank.estimation.fit.likelihood import Objective
+from hushrank.estimation.fit.pair_fit import laplacian, score_differences
+from hushrank.estimation.fit.solve import ConvergenceError
+from hushrank.estimation.fit.trust_region import minimise_nonconvex
+from hushrank.estimation.responses.item_graph import ItemGraph
+from hushrank.estimation.responses.one_right import expected_totals
+
+PRIOR_SPREAD = 1.0  # of difficulties, at most
+LEAST_SPREAD = 0.2
+LEAST_SLOPE = 0.1  # of the balances' standard deviation: where the totals are all noise
+LONGEST_STEP = 3.0  # from a score to the one without ridge; the intervals go on from there
+STIFFER = 4.0  # times the ridge where the balance has no zero
+MOST_STIFFENINGS = 20
+LOOSE = 1e-7  # of the ridge: holds sets of items together that nothing connects
+FARTHEST = 40.0  # a difficulty further than this from all others has no effect anybody could see
+BISECTIONS = 50
+
+
+@dataclass(frozen=True, slots=True)
+class PairState:
+    """The released counts, and what they are expected to be at some difficulties.
+
+    Attributes:
+        y: shape (m, m), released counts of any sign.
+        weights: w, shape (m, m), symmetric, 0 off the graph.
+        totals: T, shape (m, m), symmetric, at least 0.
+        scores: s, shape (m,).
+    """
+
+    y: Floats
+    weights: Floats
+    totals: Floats
+    scores: Floats
+
+    @property
+    def chance(self) -> Floats:
+        """p, shape (m, m)."""
+        return np.asarray(expit(score_differences(self.scores)))
+
+    @property
+    def stiffness(self) -> Floats:
+        """M: how the balances fall as the scores rise."""
+        chance = self.chance
+        return laplacian(self.weights * self.totals * chance * chance.T)
+
+    def balance(self, y: Floats) -> Floats:
+        """u of these counts, shape (m,)."""
+        chance = self.chance
+        return np.asarray((self.weights * (y.T * chance.T - y * chance)).sum(axis=1))
+
+
+BalanceCovariance = Callable[[PairState], tuple[Floats, Floats]]  # of u: noise, sampling
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BalancedFit:
+    """Difficulties and their errors.
+
+    Attributes:
+        scores: shape (m,), drawn to 0 by the ridge; they sum to zero.
+        unbiased: shape (m,), without the ridge's pull.
+        noise, sampling: shape (m, m), covariance of the errors of `unbiased`.
+        kept: share of the scores that the ridge leaves, in (0, 1]: their slope on `unbiased`.
+        state: counts, weights and totals at `unbiased`.
+        stiffness: M, by which errors of a balance become errors of scores.
+    """
+
+    scores: Floats
+    unbiased: Floats
+    noise: Floats
+    sampling: Floats
+    kept: float
+    state: PairState
+    stiffness: Floats
+
+    @property
+    def covariance(self) -> Floats:
+        """Of the errors of `unbiased`: both parts."""
+        return self.noise + self.sampling
+
+    def ends(self, reach: Floats) -> tuple[Floats, Floats]:
+        """Ends of intervals that reach so far, shape (m,), on the scale of the scores' errors.
+
+        An interval is stretched where it would not hold its score, which the ridge draws to 0.
+        """
+        state, curve = self.state, self.state.weights * self.state.totals
+        pull = (curve * state.chance).sum(axis=1)
+        on_pull = reach * np.diagonal(self.stiffness)
+        low, high = (
+            _scores_of_pulls(pull + side * on_pull, curve, state.scores) for side in (-1, 1)
+        )
+        return np.minimum(low, self.scores), np.maximum(high, self.scores)
+
+
+def fit_balance(
+    y: Floats, graph: ItemGraph, variance: float, covariance: BalanceCovariance
+) -> BalancedFit:
+    """Solve the module's equations.
+
+    Args:
+        y: shape (m, m), released counts of any sign, zero off the graph.
+        graph: the public graph.
+        variance: v, of what is no sampling error in one entry.
+        covariance: what u varies by, given counts and difficulties.
+
+    Raises:
+        ConvergenceError: no balance was found, however strong the ridge.
+    """
+    mask = graph.mask().astype(np.float64)
+    totals, nothing = y + y.T, np.zeros(len(y))
+    pattern = expected_totals(totals, mask, variance, nothing)
+    state = PairState(y, _weights(pattern, mask, variance), pattern, nothing)
+    ridge = _ridge(state, covariance)
+    scores, ridge = _balanced(state, ridge)
+    ahead = _at(state, mask, variance, scores)
+    step = _step(ahead.stiffness, ridge, scores)
+    halfway = _at(state, mask, variance, scores + step / 2)
+    stiffness = halfway.stiffness
+    unbiased = scores + _step(stiffness, ridge, scores)
+    inverse = _inverse(stiffness, ridge)
+    noise, sampling = (inverse @ part @ inverse for part in covariance(halfway))
+    size = float(unbiased @ unbiased)
+    return BalancedFit(
+        scores=scores,
+        unbiased=unbiased,
+        noise=noise,
+        sampling=sampling,
+        kept=float(np.clip(scores @ unbiased / size, 0, 1)) if size > 0 else 1.0,
+        state=PairState(y, state.weights, halfway.totals, unbiased),
+        stiffness=stiffness,
+    )
+
+
+def _weights(totals: Floats, mask: Floats, variance: float) -> Floats:
+    if variance == 0:
+        return mask
+    weights = mask * totals / (totals + 2 * variance)
+    return weights / weights.max() if weights.any() else mask
+
+
+def _at(state: PairState, mask: Floats, variance: float, scores: Floats) -> PairState:
+    totals = expected_totals(state.y + state.y.T, mask, variance, scores)
+    return PairState(state.y, state.weights, totals, scores)
+
+
+def _ridge(state: PairState, covariance: BalanceCovariance) -> float:
+    """k, from what the balances at equal difficulties are and how far chance explains them."""
+    stiffness = state.stiffness
+    noise, sampling = covariance(state)
+    by_chance = float(np.trace(noise + sampling))
+    if by_chance == 0:
+        return 1.0
+    slope = max(float(np.trace(stiffness)), LEAST_SLOPE * np.sqrt(by_chance))
+    squares = float(np.square(state.balance(state.y)).sum()) - by_chance
+    spread = np.sqrt(
+        max(squares, 0) / max(float(np.square(stiffness).sum()), slope**2 / len(state.y))
+    )
+    return by_chance / slope / float(np.clip(spread, LEAST_SPREAD, PRIOR_SPREAD)) ** 2
+
+
+def _balanced(state: PairState, ridge: float) -> tuple[Floats, float]:
+    """Where u(s) = ridge s, and the ridge: a stronger one where noise leaves no such place."""
+    link, won = link_named("logistic"), np.ascontiguousarray((state.weights * state.y).T)
+    tolerance = 1e-9 * max(1.0, float(np.abs(won).sum(axis=1).max()))
+    for _ in range(MOST_STIFFENINGS):
+        try:
+            objective = Objective(won, link, ridge, np.zeros(len(won)))
+            return minimise_nonconvex(objective, tolerance).theta, ridge
+        except ConvergenceError:
+            ridge *= STIFFER
+    raise ConvergenceError("the counts have no balance: they are not what people can have answered")
+
+
+def _step(stiffness: Floats, ridge: float, scores: Floats) -> Floats:
+    """From the scores to those without ridge, to first order and not too far."""
+    step = np.clip(ridge * _inverse(stiffness, ridge) @ scores, -LONGEST_STEP, LONGEST_STEP)
+    return np.asarray(step - step.mean())
+
+
+def _inverse(stiffness: Floats, ridge: float) -> Floats:
+    """Inverse on the vectors that sum to zero, and zero on (1, ..., 1)."""
+    n = len(stiffness)
+    size = float(np.trace(stiffness)) / n or 1.0
+    loose = LOOSE * ridge * np.eye(n)
+    inverse = np.linalg.inv(stiffness + loose + size / n)
+    centred = inverse - inverse.mean(axis=0)
+    return np.asarray(centred - centred.mean(axis=1, keepdims=True))
+
+
+def _scores_of_pulls(pulls: Floats, curve: Floats, others: Floats) -> Floats:
+    """The score at which each item would have its pull, the other items being at `others`."""
+    low = np.full(len(pulls), others.min() - FARTHEST)
+    high = np.full(len(pulls), others.max() + FARTHEST)
+    for _ in range(BISECTIONS):
+        middle = (low + high) / 2
+        strong = (curve * expit(np.subtract.outer(middle, others))).sum(axis=1) > pulls
+        low, high = np.where(strong, low, middle), np.where(strong, middle, high)
+    unreached = pulls >= curve.sum(axis=1)
+    return np.where(pulls <= 0, -np.inf, np.where(unreached, np.inf, middle))

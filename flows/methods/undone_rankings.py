@@ -1,0 +1,95 @@
+"""Whether what a mechanism did to rankings is undone before a method ranks, and why not."""
+
+from __future__ import annotations
+
+from hushrank.estimation.rankings.net_evidence import (
+    NetEvidence,
+    PlaceLaw,
+    can_be_undone,
+    plain_nets,
+    undone_nets,
+)
+from hushrank.estimation.rankings.place_laws import (
+    MOST_LAPLACE,
+    laplace_places,
+    mallows_places,
+)
+from hushrank.estimation.rankings.ranking_counts import (
+    MOST_BY_PLACE,
+    RankingCounts,
+    n_place_pairs,
+)
+from hushrank.estimation.rankings.ranking_evidence import (
+    LARGEST_ENTRY,
+    RankingEvidence,
+    debiased_evidence,
+    largest_entry,
+    plain_evidence,
+    undoing_pays,
+)
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.guarantee.rankings import RankingGuarantee
+from hushrank.transforms.common.randomisation import RankingMechanism
+
+
+def why_not_undone(config: SurveyConfig, guarantee: RankingGuarantee, *, by_pairs: bool) -> str:
+    """Why the mechanism cannot be undone for sure, from public choices alone; empty: it can."""
+    if reason := _no_law(config, guarantee, by_pairs=by_pairs):
+        return reason
+    n_items, longest = len(config.items.catalogue()), guarantee.max_length
+    if n_place_pairs(longest) * n_items**2 > MOST_BY_PLACE:
+        return (
+            f"for {n_items} items in lists of up to {longest} it takes too many counts (a smaller"
+            " input.max_length would help)"
+        )
+    return ""
+
+
+def _no_law(config: SurveyConfig, guarantee: RankingGuarantee, *, by_pairs: bool) -> str:
+    """Why what the mechanism does to a list is not known; empty: it is."""
+    if guarantee.mechanism is RankingMechanism.LAPLACE_RANKS:
+        if by_pairs:
+            return "for pairs under mechanism laplace-ranks no closed form is known"
+        if guarantee.max_length > MOST_LAPLACE:
+            return f"of mechanism laplace-ranks that takes too long above {MOST_LAPLACE} items"
+    if config.privacy.epsilon is None:
+        return "rankings have different epsilons"
+    return ""
+
+
+def pairs_of(
+    counts: RankingCounts, guarantee: RankingGuarantee, config: SurveyConfig
+) -> tuple[RankingEvidence, str]:
+    """Plain or undone pairs, as the configuration and the private counts decide; why plain."""
+    plain, epsilon = plain_evidence(counts), guarantee.high
+    if config.model.debiased is False:
+        return plain, "model.debiased is false"
+    if reason := why_not_undone(config, guarantee, by_pairs=True):
+        return plain, reason
+    if counts.by_place is None:
+        raise ValueError("counts by place are missing, and the configuration asks for them")
+    if largest_entry(counts, epsilon) > LARGEST_ENTRY:
+        return plain, "at this epsilon one ranking would count as thousands"
+    debiased = debiased_evidence(counts, epsilon)
+    if config.model.debiased == "auto" and not undoing_pays(plain, debiased):
+        return plain, "it would add more chance than it takes away bias"
+    return debiased, ""
+
+
+def nets_of(
+    counts: RankingCounts, guarantee: RankingGuarantee, config: SurveyConfig
+) -> tuple[NetEvidence, str]:
+    """Sums of half nets, undone wherever it is possible; why not."""
+    if config.model.debiased is False:
+        return plain_nets(counts), "model.debiased is false"
+    if reason := _no_law(config, guarantee, by_pairs=False):
+        return plain_nets(counts), reason
+    if not can_be_undone(counts):
+        return plain_nets(counts), why_not_undone(config, guarantee, by_pairs=False)
+    return undone_nets(counts, _law_of_places(guarantee)), ""
+
+
+def _law_of_places(guarantee: RankingGuarantee) -> PlaceLaw:
+    laplace = guarantee.mechanism is RankingMechanism.LAPLACE_RANKS
+    law = laplace_places if laplace else mallows_places
+    return lambda length: law(length, guarantee.high)
