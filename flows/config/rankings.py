@@ -102,7 +102,7 @@ class RankingsConfig(Section):
         if self.contest is not None and self.columns.contest is None:
             yield "columns.contest", "missing; contest chooses by it. Add for example contest: year"
         if self.layout == "list" and self.ties is not RankingTies.REFUSE:
-            yield "ties", "of a list there are none; remove this line"
+            yield "ties", "a ranking in a list has no ties; remove this line"
         if self.layout == "list" and self.columns.contest is not None and self.contest is None:
             yield (
                 "columns.contest",

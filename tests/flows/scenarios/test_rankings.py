@@ -268,7 +268,7 @@ MISTAKES = [
     ({"input__layout": "list", "input__columns": {"rank": "r"}}, "columns.rank: belongs to layout"),
     ({"input__columns": {"item": "x", "rank": "x"}}, "columns.rank: column x is item already"),
     ({"input__contest": 3}, "columns.contest: missing; contest chooses by it"),
-    ({**LIST, "input__ties": "random"}, "ties: of a list there are none"),
+    ({**LIST, "input__ties": "random"}, "ties: a ranking in a list has no ties"),
     (
         {"input__layout": "list", "input__columns": {"contest": "c"}},
         "columns.contest: changes nothing in layout: list",
