@@ -58,22 +58,21 @@ class Answers:
         return int(self.counted.sum()) / there if there else 1.0
 
 
-def simulate_answers(
-    habits: Sequence[Habit], terms: Terms, n_people: int, random: np.random.Generator
-) -> Answers:
+def simulate_answers(habits: Sequence[Habit], terms: Terms, n_people: int, seed: int) -> Answers:
     """Simulate the answers of a whole stream, and count them by the rule that runs use.
 
     Args:
         habits: habits of all people; shares need not add up to 1.
         terms: the rule that decides when a person counts.
         n_people: how many people, >= 1.
-        random: generator of the simulation.
+        seed: the same seed simulates the same people.
 
     Raises:
         ValueError: there are no habits, or no people.
     """
     if not habits or n_people < 1:
         raise ValueError(f"need people with habits, got {n_people!r} and {len(habits)} habits")
+    random = np.random.default_rng(seed)
     shares = np.array([habit.share for habit in habits])
     habit_of = random.choice(len(habits), n_people, p=shares / shares.sum())
     chance = np.array([habit.chance for habit in habits])[habit_of]
