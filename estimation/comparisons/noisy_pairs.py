@@ -113,16 +113,10 @@ def rank_noisy_pairs(counts: PairCounts, law: NoiseLaw, link: Link) -> RankedPai
         ConvergenceError: no fit was found.
     """
     n_pairs = counts.n_items * (counts.n_items - 1) // 2
-    if law.scale > 0 and counts.n_items > 1:
-        fitted = fit_pairs_by_chance(counts, law, link)
-        if not _not_by_chance(counts, law, fitted.meetings):
-            return RankedPairs(
-                estimate=fitted.estimate,
-                by_chance=True,
-                n_pairs=n_pairs,
-                n_left_out=0,
-                is_minimum=True,
-            )
+    if (estimate := _by_chance(counts, law, link)) is not None:
+        return RankedPairs(
+            estimate=estimate, by_chance=True, n_pairs=n_pairs, n_left_out=0, is_minimum=True
+        )
     found = fit_noisy_pairs(counts, law, link)
     return RankedPairs(
         estimate=estimate_from(found.fit),
@@ -131,6 +125,17 @@ def rank_noisy_pairs(counts: PairCounts, law: NoiseLaw, link: Link) -> RankedPai
         n_left_out=found.n_left_out,
         is_minimum=found.fit.is_minimum,
     )
+
+
+def _by_chance(counts: PairCounts, law: NoiseLaw, link: Link) -> Estimate | None:
+    """What the likelihood of a design of chance says; None where there is another one."""
+    if law.scale == 0 or counts.n_items < 2 or counts.confidential:
+        return None
+    try:
+        fitted = fit_pairs_by_chance(counts, law, link)
+    except ConvergenceError:  # the noise is spent: the other fit is worth more than none
+        return None
+    return None if _not_by_chance(counts, law, fitted.meetings) else fitted.estimate
 
 
 def _not_by_chance(counts: PairCounts, law: NoiseLaw, meetings: Floats) -> bool:
