@@ -56,10 +56,10 @@ def test_a_run_releases_the_matrix_with_noise_and_scores_from_it(pairs, command)
     assert sum(line["score"] for line in release["ranking"]) == pytest.approx(0, abs=1e-9)
     privacy = release["privacy"]
     assert (privacy["sensitivity"], privacy["noise_scale"]) == (12, 6)  # 2 L, and that over 2
+    assert isinstance(privacy["parameters"].pop("design_of_chance_fits"), bool)
     assert privacy["parameters"] == {
         "link": "logistic",
         "pairs": 6,
-        "pairs_met_by_chance": True,
         "pairs_left_out_of_the_fit": 0,
     }
     assert "Every entry of the matrix of wins" in " ".join(privacy["statement"])
@@ -96,7 +96,7 @@ def test_pairs_that_are_all_noise_are_left_out_and_counted(pairs, command):
     assert code == 0
     left_out = published(pairs)["privacy"]["parameters"]["pairs_left_out_of_the_fit"]
     # Of 26 that nobody compared: one passes for compared in 1 of 36 draws, more than 10 in 5e-11.
-    assert published(pairs)["privacy"]["parameters"]["pairs_met_by_chance"] is False
+    assert published(pairs)["privacy"]["parameters"]["design_of_chance_fits"] is False
     assert 16 <= left_out <= 26
     assert f"{left_out} of 28 pairs of items were left out of the fit" in " ".join(printed.split())
 
