@@ -19,9 +19,10 @@ Interval of an item: its score equation, less the penalty, is
     y_i = S_i(theta_i),    S_i(x) = sum over j of c[i, j] (F(x - theta_j) - 1/2),
 
 with c the weights that the fit gave to its pairs, and the interval holds every x that it does not
-contradict, the others being at their estimates ([F54], since a_i is known with an error only):
+contradict, the others being at their estimates ([F54], since W_i, how often i was compared, is
+known with an error only):
 
-    |y_i - S_i(x)| <= q sqrt(V_i(x)),    V_i(x) = I_i + S_i(x)^2 Var(log a_i) + Var(others).
+    |y_i - S_i(x)| <= q sqrt(V_i(x)),    V_i(x) = I_i + S_i(x)^2 Var(log W_i) + Var(others).
 
 I_i is the information about the score; the part of it that is due to chance, not to noise, is that
 of an item with the share of wins that x has. Of the other items' errors comes what their scores
@@ -290,7 +291,7 @@ class _Intervals:
         chance_factor: of won (total - won), which makes the part of V that is the chance of who
             wins.
         fixed: the part of V that is noise, and other items' errors.
-        exposure_variance: Var(log a).
+        exposure_variance: Var(log W).
     """
 
     link: Link
@@ -319,8 +320,11 @@ class _Intervals:
             * (np.square(at.meetings * at.slope))
         )
         from_chance = (chance + chance.T).sum(axis=1)
-        exposure = np.diagonal(np.linalg.inv(problem.exposure_information(at)))
         total = np.maximum(weights.sum(axis=1), np.finfo(float).tiny)
+        # Of two items, say, a_1 a_2 is known and a_1 is not: what counts is how often i was met.
+        met = np.eye(len(each)) + weights / total[:, np.newaxis]
+        exposure = np.linalg.inv(problem.exposure_information(at))
+        exposure = np.einsum("ij,jk,ik->i", met, exposure, met, optimize=True)
         won = (weights * at.chance).sum(axis=1)
         return cls(
             problem.link,
