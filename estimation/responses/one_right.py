@@ -24,6 +24,7 @@ LEAST_SHARE = 0.02  # of the mean item's sum that any item is taken to have
 STEPS = 5  # of the fit of c; each is Gauss-Newton's
 SCALINGS = 30  # of the fit of h
 LARGEST_C = 1.0
+LEAST_REST = 1e-9  # of the sums, of items that are answered by not all
 LARGEST_EXPONENT = 3.0
 
 
@@ -63,12 +64,15 @@ def third_answer_shares(totals: Floats, max_answers: int) -> Floats:
     n_items = len(totals)
     if max_answers >= n_items:
         return np.ones(n_items)
-    often = totals.sum(axis=1) / totals.sum() * n_items
+    sums = totals.sum(axis=1)
+    if not sums.any():
+        sums = np.ones(n_items)
+    often = sums / sums.sum() * n_items
     wanted = (max_answers - 2) * n_items / (n_items - 2)
     # min(1, factor * often) sums to `wanted`: items from some place on are answered by all.
     ordered = -np.sort(-often)
     rest = ordered.sum() - np.concatenate([[0.0], np.cumsum(ordered)[:-1]])
-    factors = (wanted - np.arange(n_items)) / rest
+    factors = (wanted - np.arange(n_items)) / np.maximum(rest, LEAST_REST)
     factor = factors[np.argmax(factors * ordered <= 1)]
     return np.asarray(np.clip(factor * often, 0, 1))
 

@@ -161,7 +161,7 @@ def _estimated(
 
 def _informative(fit: BalancedFit, linked: Connection, error_quantile: Quantile) -> Estimate:
     covariance, noise = fit.covariance, fit.noise
-    variance = np.diagonal(covariance)
+    variance = np.maximum(np.diagonal(covariance), 0)  # rounding leaves less where all is known
     between, between_noise = difference_variance(covariance), difference_variance(noise)
     same_set = linked.component[:, np.newaxis] == linked.component
     limited = ~linked.no_lower_limit[:, np.newaxis] & ~linked.no_upper_limit

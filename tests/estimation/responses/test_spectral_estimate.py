@@ -79,7 +79,8 @@ def answers(
     shape = (setting.people, setting.n_items)
     often = random.permutation(np.arange(1, setting.n_items + 1.0) ** -setting.zipf)
     arrival = random.exponential(size=shape) / often  # those that arrive first are answered
-    answered = arrival.argsort(axis=1).argsort(axis=1) < setting.max_answers
+    last = np.partition(arrival, setting.max_answers - 1, axis=1)[:, setting.max_answers - 1]
+    answered = arrival <= last[:, np.newaxis]
     ability = random.normal(0.3, 1.2, (setting.people, 1))
     return (random.random(shape) < expit(ability - true)) & answered, answered
 
@@ -323,3 +324,18 @@ def test_laplace_noise_on_many_items() -> None:
     estimate = estimate_difficulties(exact(y), law, 400).estimate
     assert estimate.informative
     assert np.median(estimate.high - estimate.low) < 0.7
+
+
+@pytest.mark.parametrize("max_answers", [2, 4])
+def test_counts_of_nobody_and_of_one_pair_alone_are_estimated_without_a_warning(
+    max_answers: int,
+) -> None:
+    one = np.zeros((4, 4), np.int64)
+    one[1, 2] = 30
+    for y in (np.zeros((4, 4), np.int64), one):
+        for law in (NO_NOISE, NoiseLaw(NoiseKind.LAPLACE, 5.0)):
+            with np.errstate(all="raise", under="ignore"):
+                found = estimate_difficulties(exact(y), law, max_answers).estimate
+            assert np.isfinite(found.scores).all()
+            assert (found.low <= found.scores).all()
+            assert (found.scores <= found.high).all()
