@@ -63,7 +63,7 @@ from hushrank.privacy.units import NoiseKind
 CLEAR_TOTAL = 2.0  # standard deviations of its noise up to which a pair's total may be left out
 WHOLE_TOTAL = 4.0  # and from which on the pair always enters as it is
 NOT_BY_CHANCE = 5.0  # standard errors by which totals must differ from a design of chance
-MISSED = 6.0  # and by which an item's sum of totals must
+MISSED = 4.5  # and by which an item's sum of totals must
 LAPLACE_KURTOSIS, NORMAL_KURTOSIS = 4.5, 3.0  # of a sum of two draws
 
 
