@@ -127,7 +127,7 @@ def test_scores_that_cannot_be_ratings_stay_and_say_so():
 
 
 def test_labels_are_shown_and_items_stay_in_the_files(elo, tmp_path):
-    assert verdict(elo).startswith("Greater London and =Paris lead")
+    assert verdict(elo).startswith("Greater London leads. =Paris is behind it")
     assert "Greater London" in terminal(elo)
     rows = list(csv.DictReader(io.StringIO(ranking_csv(elo))))
     assert {row["item"] for row in rows} == set(ITEMS)
