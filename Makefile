@@ -22,7 +22,7 @@ ifdef PIP_INDEX_URL  # uv does not read pip's own setting
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 
-.PHONY: help setup demo test soak lint types wheel-test docs pages infra lock bench clean
+.PHONY: help setup demo test soak lint types wheel-test docs pages infra lock bench frontier clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## ?/\1|/' | column -t -s '|'
@@ -87,6 +87,9 @@ lock: setup  ## Rewrite requirements.lock from pyproject.toml (ARGS=--upgrade fo
 
 bench: setup  ## Measure the speed and accuracy that the README claims (hours; 10 GB of disk)
 	@for script in $$(grep -l __main__ benchmarks/*.py); do echo "== $$script"; $(BIN)/python "$$script"; done
+
+frontier: setup  ## Measure the accuracy of every method at equal epsilon and rewrite docs/frontier.md (an hour)
+	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.frontier --write docs $(ARGS)
 
 clean:  ## Remove everything that the other targets made
 	rm -rf .venv build demo *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache

@@ -24,6 +24,7 @@ DOCUMENTS: dict[str, type[BaseModel]] = {
     "validate": documents.ValidateDocument,
     "plan SURVEY.YAML": plan_documents.PlanDocument,
     "plan` without a file: `hushrank plan": plan_documents.PeopleDocument,
+    "plan --stream": plan_documents.StreamDocument,
     "history": documents.HistoryDocument,
     "history --verify": documents.VerifyDocument,
     "ledger show": documents.LedgerDocument,

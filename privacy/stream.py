@@ -158,7 +158,7 @@ def stream_of(
 ) -> Stream:
     """The stream that gives the guarantee of `params` for all of its nights together.
 
-    Guarantee: rho-zCDP with `gaussian` noise, rho as stated or the largest for (epsilon, delta);
+    Guarantee: with `gaussian` noise rho-zCDP, or (epsilon, delta)-DP by `gaussian_profile`;
     epsilon-DP with `laplace` noise, which takes no factorisation: one band.
 
     Args:

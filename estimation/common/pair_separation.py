@@ -12,13 +12,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.uncertainty import (
+    LEVEL,
     MOST_PAIRED,
+    SPENT_ON_FAR,
     AllAtOnce,
+    Counts,
     EndsAt,
     RankSeparation,
     every_pair_tail,
     every_score_tail,
-    pair_tail,
+    far_tail,
+    ranks_alone,
 )
 
 BetterAt = Callable[[float], NDArray[np.bool_]]  # at a tail chance
@@ -49,12 +53,25 @@ def separate_pairs(
     """
     n = len(values)
     low, high = ends_at(every_score_tail(n))
-    sure = _transitive(better_at(every_pair_tail(n)) | (low[:, np.newaxis] > high))
-    alone = better_at(pair_tail(n)) | sure
-    if (alone & (values[:, np.newaxis] <= values)).any():
-        raise ValueError("an item can be surely better only than an item of a smaller value")
+    not_larger = values[:, np.newaxis] <= values
+
+    def checked(tail: float) -> NDArray[np.bool_]:
+        better = better_at(tail)
+        if (better & not_larger).any():
+            raise ValueError("an item can be surely better only than an item of a smaller value")
+        return better
+
+    def counts_at(tail: float) -> tuple[Counts, Counts]:
+        better = checked(tail)
+        return better.sum(axis=0), better.sum(axis=1)
+
+    far = int(checked(far_tail(n * (n - 1), SPENT_ON_FAR)).sum())
+    tail = every_pair_tail(n, n * (n - 1) // 2 - far)
+    sure = _transitive(checked(tail) | (low[:, np.newaxis] > high))
     at_once = AllAtOnce(low, high, *_rank_ends(sure), sure)
-    return RankSeparation(*_rank_ends(alone), _groups(values, sure), at_once)
+    first, last = ranks_alone(n, counts_at)
+    first, last = np.maximum(first, at_once.rank_low), np.minimum(last, at_once.rank_high)
+    return RankSeparation(first, last, _groups(values, sure), at_once)
 
 
 def _transitive(better: NDArray[np.bool_]) -> NDArray[np.bool_]:
@@ -94,8 +111,12 @@ def separate_intervals(values: NDArray[np.float64], ends_at: EndsAt) -> RankSepa
         ends_at: of a tail chance, the ends of an interval around each value; they may be infinite.
     """
     n = len(values)
-    low, high = ends_at(every_score_tail(n))
-    alone_low, alone_high = ends_at(pair_tail(n) / 2)
+    low, high = ends_at(LEVEL / (2 * n))  # pairs follow from the scores, which spend all of it
+
+    def counts_at(tail: float) -> tuple[Counts, Counts]:
+        first, last = _ranks_of_ends(*ends_at(tail / 2))
+        return first - 1, n - last
+
     groups = np.empty(n, np.int64)
     number, best = 0, -np.inf  # of the members of the current group, the largest lower end
     for item in np.argsort(-values, kind="stable"):
@@ -105,7 +126,9 @@ def separate_intervals(values: NDArray[np.float64], ends_at: EndsAt) -> RankSepa
         best = max(best, low[item])
     better = low[:, np.newaxis] > high if n <= MOST_PAIRED else None
     at_once = AllAtOnce(low, high, *_ranks_of_ends(low, high), better)
-    return RankSeparation(*_ranks_of_ends(alone_low, alone_high), groups, at_once)
+    first, last = ranks_alone(n, counts_at)
+    first, last = np.maximum(first, at_once.rank_low), np.minimum(last, at_once.rank_high)
+    return RankSeparation(first, last, groups, at_once)
 
 
 def _ranks_of_ends(

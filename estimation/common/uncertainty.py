@@ -5,6 +5,10 @@ variance is 2 b^2 E, with E exponential of mean 1, so a normal variable plus k i
 ones of equal scale is a normal variable whose variance is v + 2 b^2 G, with G gamma of shape k. Its
 tail is therefore one smooth integral of normal tails, all of them positive: no cancellation,
 however deep in the tail.
+
+References:
+    [RSW14] Romano, Shaikh, Wolf. A practical two-step method for testing moment inequalities. 2014.
+    [MRSW] Mogstad, Romano, Shaikh, Wilhelm. Inference for ranks. 2024.
 """
 
 from __future__ import annotations
@@ -18,11 +22,13 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 from scipy.optimize import brentq
-from scipy.special import log_ndtr, logsumexp, ndtri
+from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
 
 from hushrank.privacy.units import NoiseKind
 
 LEVEL = 0.05  # intervals miss this often
+SPENT_ON_FAR = 0.002  # of it, on finding the pairs that need no test (`far_tail`)
+STEP = 1.25  # from one number of doubtful opponents to the next that is tried
 KNOTS = 65  # of the table of quantiles; the spline between them is right to 1 part in 10^5
 GRID_STEP = 0.1  # trapezoid rule in log G, whose spread is 1 / sqrt(k): converges geometrically,
 GRID_SPREADS = 0.5  # here past 10^-15
@@ -32,6 +38,8 @@ GRID_BELOW, GRID_ABOVE = 40.0, 6.0  # its ends, from log k, for k = 1
 Margin = Callable[[NDArray[np.float64], NDArray[np.float64]], NDArray[np.float64]]
 MarginAt = Callable[[float], Margin]  # at a tail chance
 EndsAt = Callable[[float], tuple[NDArray[np.float64], NDArray[np.float64]]]
+Counts = NDArray[np.int64]
+CountsAt = Callable[[float], tuple[Counts, Counts]]  # how many are better, and how many are worse
 MOST_PAIRED = 2_000  # items up to which who is better than whom is kept as a matrix
 
 
@@ -61,7 +69,7 @@ def quantile(
     return np.asarray(_laplace_quantile(tail, n_draws)(noise_share))
 
 
-@lru_cache(maxsize=16)
+@lru_cache(maxsize=64)
 def _laplace_quantile(tail: float, n_draws: int) -> CubicSpline:
     """The quantile as a function of the noise's share of the variance."""
     log_target = math.log(tail)
@@ -133,22 +141,67 @@ class RankSeparation:
     at_once: AllAtOnce | None = None
 
 
-def pair_tail(n_items: int) -> float:
-    """Tail chance at which one pair is tested, so that a rank interval misses with 5 % at most.
+def every_pair_tail(n_items: int, undecided: int | None = None) -> float:
+    """Tail chance of one direction of one pair, where all pairs are to be right at once.
 
-    An item has n - 1 opponents, and each difference has two sides (Bonferroni).
+    All together miss with half of the 5 %, less what finding `undecided` spends of it.
+
+    Args:
+        n_items: n.
+        undecided: pairs that are not far apart (`far_tail`); None: all n (n - 1) / 2, at no cost.
     """
-    return LEVEL / (2 * max(n_items - 1, 1))
+    pairs = n_items * max(n_items - 1, 1) // 2
+    if undecided is None:
+        return LEVEL / 2 / (2 * max(pairs, 1))
+    return (LEVEL / 2 - SPENT_ON_FAR) / (2 * max(undecided, 1))
 
 
-def every_pair_tail(n_items: int) -> float:
-    """The same where all n (n - 1) / 2 pairs are to be right at once, with half of the 5 %."""
-    return LEVEL / 2 / (n_items * max(n_items - 1, 1))
+def far_tail(claims: int, spent: float) -> float:
+    """Tail chance at which a pair is so far apart that nobody will take it for the other way round.
+
+    The two steps of [RSW14]. With chance 1 - spent / 2 no estimated difference, in standard errors,
+    is larger than the true one by more than z = z(spent / 2 / claims). So a pair that is estimated
+    2 z apart is truly z apart, and all such pairs together are taken for the other way round with
+    chance spent / 2 at most, whatever is claimed of the others.
+    """
+    return float(ndtr(2 * ndtri(spent / 2 / max(claims, 1))))
 
 
 def every_score_tail(n_items: int) -> float:
     """Tail chance of one side of one interval, so that one of n misses with half of the 5 %."""
     return LEVEL / 2 / (2 * n_items)
+
+
+def ranks_alone(n_items: int, counts_at: CountsAt) -> tuple[Counts, Counts]:
+    """95 % interval of each rank, one item at a time ([MRSW], with fewer opponents in doubt).
+
+    That an item's rank is r or better means that at most r - 1 items are better than it, so n - r
+    of its opponents or more are not. Where r opponents seem better than it, one of those n - r
+    does: so each is tested at the chance for n - r pairs, not n - 1. (With fewer than r - 1 better
+    ones several of the others must seem so, which is no more likely.) Opponents that are far behind
+    (`far_tail`) need no test and are not counted either.
+
+    Args:
+        n_items: n.
+        counts_at: of a tail chance of one direction of one pair, how many items are surely better
+            than each, and how many surely worse; shape (n,).
+
+    Returns:
+        First and last rank of each item, shape (n,).
+    """
+    n, others = n_items, max(n_items - 1, 1)
+    first, last = np.ones(n, np.int64), np.full(n, n)
+    far_better, far_worse = counts_at(far_tail(others, SPENT_ON_FAR / 2))
+    doubtful = 1
+    while True:
+        better, worse = counts_at((LEVEL / 2 - SPENT_ON_FAR / 2) / doubtful)
+        rejected = n - better - far_worse <= doubtful
+        first = np.where(rejected, np.maximum(first, 1 + better), first)
+        rejected = n - worse - far_better <= doubtful
+        last = np.where(rejected, np.minimum(last, n - worse), last)
+        if doubtful >= others:
+            return first, last
+        doubtful = min(max(doubtful + 1, int(STEP * doubtful)), others)
 
 
 def separate_ranks(
@@ -178,9 +231,17 @@ def separate_ranks(
     low, high = (ends[order] for ends in ends_at(every_score_tail(n)))
     low, high = np.minimum.accumulate(low), np.maximum.accumulate(high[::-1])[::-1]
     apart = np.searchsorted(-high, -low, side="right")  # the first one below the interval
-    margin = margin_at(every_pair_tail(n))
-    sure = np.minimum(_first_surely_worse(descending, margin), apart)
-    alone = np.minimum(_first_surely_worse(descending, margin_at(pair_tail(n))), sure)
+
+    def first_worse_at(tail: float) -> Counts:
+        return _first_surely_worse(descending, margin_at(tail))
+
+    def counts_at(tail: float) -> tuple[Counts, Counts]:
+        worse = first_worse_at(tail)
+        return _rank_low(worse) - 1, n - worse
+
+    undecided = int((first_worse_at(far_tail(n * (n - 1), SPENT_ON_FAR)) - np.arange(n) - 1).sum())
+    sure = np.minimum(first_worse_at(every_pair_tail(n, undecided)), apart)
+    first, last = ranks_alone(n, counts_at)
     back = np.empty(n, np.intp)
     back[order] = np.arange(n)
     better = None
@@ -189,8 +250,8 @@ def separate_ranks(
     at_once = AllAtOnce(
         low[back], high[back], _rank_low(sure)[back], sure[back].astype(np.int64), better
     )
-    rank_low, rank_high = _rank_low(alone)[back], alone[back].astype(np.int64)
-    return RankSeparation(rank_low, rank_high, _runs(sure)[back], at_once)
+    first, last = np.maximum(first, _rank_low(sure)), np.minimum(last, sure)
+    return RankSeparation(first[back], last[back].astype(np.int64), _runs(sure)[back], at_once)
 
 
 def _rank_low(first_worse: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -63,6 +63,7 @@ from hushrank.privacy.units import NoiseKind
 CLEAR_TOTAL = 2.0  # standard deviations of its noise up to which a pair's total may be left out
 WHOLE_TOTAL = 4.0  # and from which on the pair always enters as it is
 NOT_BY_CHANCE = 5.0  # standard errors by which totals must differ from a design of chance
+MISSED = 6.0  # and by which an item's sum of totals must
 LAPLACE_KURTOSIS, NORMAL_KURTOSIS = 4.5, 3.0  # of a sum of two draws
 
 
@@ -87,7 +88,8 @@ class RankedPairs:
 
     Attributes:
         estimate: scores, intervals, ranks.
-        by_chance: whether partners seem to have met by chance; the fit is then the likelihood's.
+        by_chance: whether the counts fit a design in which partners meet by chance; the scores are
+            then of its likelihood.
         n_pairs: pairs of items.
         n_left_out: pairs that the fit did not use, since their totals are too near their noise.
         is_minimum: False where the fit ended at a stationary point that is no minimum.
@@ -113,16 +115,10 @@ def rank_noisy_pairs(counts: PairCounts, law: NoiseLaw, link: Link) -> RankedPai
         ConvergenceError: no fit was found.
     """
     n_pairs = counts.n_items * (counts.n_items - 1) // 2
-    if law.scale > 0 and counts.n_items > 1:
-        fitted = fit_pairs_by_chance(counts, law, link)
-        if not _not_by_chance(counts, law, fitted.meetings):
-            return RankedPairs(
-                estimate=fitted.estimate,
-                by_chance=True,
-                n_pairs=n_pairs,
-                n_left_out=0,
-                is_minimum=True,
-            )
+    if (estimate := _by_chance(counts, law, link)) is not None:
+        return RankedPairs(
+            estimate=estimate, by_chance=True, n_pairs=n_pairs, n_left_out=0, is_minimum=True
+        )
     found = fit_noisy_pairs(counts, law, link)
     return RankedPairs(
         estimate=estimate_from(found.fit),
@@ -133,16 +129,33 @@ def rank_noisy_pairs(counts: PairCounts, law: NoiseLaw, link: Link) -> RankedPai
     )
 
 
+def _by_chance(counts: PairCounts, law: NoiseLaw, link: Link) -> Estimate | None:
+    """What the likelihood of a design of chance says; None where there is another one."""
+    if law.scale == 0 or counts.n_items < 2 or counts.confidential:
+        return None
+    try:
+        fitted = fit_pairs_by_chance(counts, law, link)
+    except ConvergenceError:  # the noise is spent: the other fit is worth more than none
+        return None
+    return None if _not_by_chance(counts, law, fitted.meetings) else fitted.estimate
+
+
 def _not_by_chance(counts: PairCounts, law: NoiseLaw, meetings: Floats) -> bool:
     """Whether pairs met more unequally than chance and noise make them.
 
     Squares of what totals have beyond the design, less their expectation, each weighed by the share
-    of the design in its variance; where partners are drawn by chance, the sum has mean zero.
+    of the design in its variance; where partners are drawn by chance, the sum has mean zero. And of
+    each item the sum of its totals: a fit that takes large counts for outliers misses it by far.
     """
     wins = counts.dense() / counts.row_weight
+    totals, noise = wins + wins.T, 2 * law.variance / counts.row_weight**2
+    met = meetings.sum(axis=1)
+    off = np.abs(totals.sum(axis=1) - met)
+    if (off > MISSED * np.sqrt(met + (counts.n_items - 1) * noise)).any():
+        return True
     upper = np.triu_indices(counts.n_items, 1)
-    design, noise = meetings[upper], 2 * law.variance / counts.row_weight**2
-    excess = np.square((wins + wins.T)[upper] - design) - design - noise
+    design = meetings[upper]
+    excess = np.square(totals[upper] - design) - design - noise
     kurtosis = LAPLACE_KURTOSIS if law.kind is NoiseKind.LAPLACE else NORMAL_KURTOSIS
     variance = (kurtosis - 1) * noise**2 + 4 * noise * design + 2 * design**2 + design
     weight = np.square(design) / variance

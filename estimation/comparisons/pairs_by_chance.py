@@ -19,9 +19,10 @@ Interval of an item: its score equation, less the penalty, is
     y_i = S_i(theta_i),    S_i(x) = sum over j of c[i, j] (F(x - theta_j) - 1/2),
 
 with c the weights that the fit gave to its pairs, and the interval holds every x that it does not
-contradict, the others being at their estimates ([F54], since a_i is known with an error only):
+contradict, the others being at their estimates ([F54], since W_i, how often i was compared, is
+known with an error only):
 
-    |y_i - S_i(x)| <= q sqrt(V_i(x)),    V_i(x) = I_i + S_i(x)^2 Var(log a_i) + Var(others).
+    |y_i - S_i(x)| <= q sqrt(V_i(x)),    V_i(x) = I_i + S_i(x)^2 Var(log W_i) + Var(others).
 
 I_i is the information about the score; the part of it that is due to chance, not to noise, is that
 of an item with the share of wins that x has. Of the other items' errors comes what their scores
@@ -40,13 +41,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.special import ndtri
 
 from hushrank.estimation.common.chances import ScoreErrors
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
 from hushrank.estimation.common.pair_separation import separate_pairs
-from hushrank.estimation.common.uncertainty import LEVEL, quantile
+from hushrank.estimation.common.uncertainty import LEVEL
 from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.fit.noisy_cells import CellLaw
 from hushrank.estimation.fit.pair_fit import laplacian, score_differences
@@ -61,7 +63,7 @@ MOST_STEPS = 1_000
 MOST_HALVINGS = 30
 SUFFICIENT = 0.25  # of the decrease that the slope promises
 FARTHEST = 30.0  # a score further than this from all others has no effect that anybody could see
-BISECTIONS = 45
+BISECTIONS = 32  # of an interval of length 60 and more: 2e-8 of it is left
 FLAT = 1e-7  # of the steepest direction of the scores: less is rounding
 
 
@@ -229,7 +231,7 @@ def fit_pairs_by_chance(counts: PairCounts, law: NoiseLaw, link: Link) -> PairsB
         at = problem.solve(at, EARLY if left else LATE)
         if left > ROUNDS // 2:
             spread = _likeliest_spread(problem, at)
-    return PairsByChance(at.scores, at.meetings, spread, _estimate(problem, at, law))
+    return PairsByChance(at.scores, at.meetings, spread, _estimate(problem, at))
 
 
 def _known(problem: _Problem, at: _Point) -> Floats:
@@ -254,24 +256,26 @@ def _likeliest_spread(problem: _Problem, at: _Point) -> float:
     return float(SPREADS[np.argmax((power - np.log(total)).sum(axis=1) / 2 - prior)])
 
 
-def _estimate(problem: _Problem, at: _Point, law: NoiseLaw) -> Estimate:
-    intervals = _Intervals.of(problem, at, law)
+def _estimate(problem: _Problem, at: _Point) -> Estimate:
+    intervals = _Intervals.of(problem, at)
 
     def ends_at(tail: float) -> tuple[Floats, Floats]:
         low, high = intervals.at(tail)
         return np.minimum(low, at.scores), np.maximum(high, at.scores)
 
+    centre = intervals.centre()
+
     def better_at(tail: float) -> NDArray[np.bool_]:
-        return np.asarray(intervals.apart(tail) & (score_differences(at.scores) > 0))
+        return np.asarray(intervals.apart(centre, tail) & (score_differences(at.scores) > 0))
 
     low, high = ends_at(LEVEL / 2)
     if not (np.isfinite(low) & np.isfinite(high)).any():
         return nothing_learned(at.scores)
     known = _known(problem, at)
     covariance = np.asarray(np.linalg.pinv(known, rcond=FLAT, hermitian=True))
-    centre = at.scores + covariance @ at.scores / problem.spread**2
+    unshrunk = at.scores + covariance @ at.scores / problem.spread**2
     separation = separate_pairs(at.scores, better_at, ends_at)
-    return estimate_of(at.scores, low, high, separation, errors=ScoreErrors(centre, covariance))
+    return estimate_of(at.scores, low, high, separation, errors=ScoreErrors(unshrunk, covariance))
 
 
 @dataclass(frozen=True, slots=True)
@@ -283,22 +287,24 @@ class _Intervals:
         scores: at which the others are.
         weights: c, shape (n, n).
         seen: y.
-        from_chance, fixed: the parts of V that the chance of who wins, and other things, make.
-        exposure_variance: Var(log a).
-        law: of the noise.
+        total: sum of the weights.
+        chance_factor: of won (total - won), which makes the part of V that is the chance of who
+            wins.
+        fixed: the part of V that is noise, and other items' errors.
+        exposure_variance: Var(log W).
     """
 
     link: Link
     scores: Floats
     weights: Floats
     seen: Floats
-    from_chance: Floats
+    total: Floats
+    chance_factor: Floats
     fixed: Floats
     exposure_variance: Floats
-    law: NoiseLaw
 
     @classmethod
-    def of(cls, problem: _Problem, at: _Point, law: NoiseLaw) -> _Intervals:
+    def of(cls, problem: _Problem, at: _Point) -> _Intervals:
         each = problem.information
         weights = (each + each.T) * np.square(at.meetings) * at.slope
         slopes = weights * at.slope
@@ -314,44 +320,38 @@ class _Intervals:
             * (np.square(at.meetings * at.slope))
         )
         from_chance = (chance + chance.T).sum(axis=1)
-        exposure = np.diagonal(np.linalg.inv(problem.exposure_information(at)))
-        won = (weights * (at.chance - 0.5)).sum(axis=1)
+        total = np.maximum(weights.sum(axis=1), np.finfo(float).tiny)
+        # Of two items, say, a_1 a_2 is known and a_1 is not: what counts is how often i was met.
+        met = np.eye(len(each)) + weights / total[:, np.newaxis]
+        exposure = np.linalg.inv(problem.exposure_information(at))
+        exposure = np.einsum("ij,jk,ik->i", met, exposure, met, optimize=True)
+        won = (weights * at.chance).sum(axis=1)
         return cls(
             problem.link,
             at.scores,
             weights,
-            won + at.scores / problem.spread**2,
-            from_chance,
+            won - total / 2 + at.scores / problem.spread**2,
+            total,
+            from_chance / np.maximum(won * (total - won), np.finfo(float).tiny),
             information - from_chance + others,
             np.asarray(exposure),
-            law,
         )
 
     def _expected(self, x: Floats) -> tuple[Floats, Floats]:
         """S and V where the scores are x."""
-        total = np.maximum(self.weights.sum(axis=1), np.finfo(float).tiny)
-
-        def share(at: Floats) -> Floats:
-            chance = self.link.cdf(np.subtract.outer(at, self.scores))
-            return np.asarray((self.weights * chance).sum(axis=1) / total)
-
-        here, there = share(self.scores), share(x)
-        ratio = there * (1 - there) / (here * (1 - here))
-        won = total * (there - 0.5)
-        return won, self.from_chance * ratio + self.fixed + won**2 * self.exposure_variance
+        won = np.einsum("ij,ij->i", self.weights, self.link.cdf(np.subtract.outer(x, self.scores)))
+        above = won - self.total / 2
+        from_chance = self.chance_factor * won * (self.total - won)
+        return above, from_chance + self.fixed + above**2 * self.exposure_variance
 
     def at(self, tail: float) -> tuple[Floats, Floats]:
         """The intervals' ends."""
-        q = self._quantile(tail)
+        q = -float(ndtri(tail))  # a sum of very many draws: normal, whatever the noise
         low, high = self._crossing(-q), self._crossing(q)
         clear = q**2 * self.exposure_variance < 1
         return np.where(clear, low, -np.inf), np.where(clear, high, np.inf)
 
-    def _quantile(self, tail: float) -> Floats:
-        # A sum of very many draws: normal, whatever the noise.
-        return quantile(np.zeros(len(self.scores)), tail, self.law.kind, 1)
-
-    def _crossing(self, q: Floats) -> Floats:
+    def _crossing(self, q: float) -> Floats:
         """The score at which S - q sqrt(V) is what was seen; infinite where none is."""
         start = self.scores.min() - FARTHEST, self.scores.max() + FARTHEST
         low, high = (np.full(len(self.scores), end) for end in start)
@@ -364,9 +364,12 @@ class _Intervals:
         none_below = np.where(low == start[0], -np.inf, middle)
         return np.where(high == start[1], np.inf, none_below)
 
-    def apart(self, tail: float) -> NDArray[np.bool_]:
+    def centre(self) -> Floats:
+        """The scores that give what was seen."""
+        return self._crossing(0.0)
+
+    def apart(self, centre: Floats, tail: float) -> NDArray[np.bool_]:
         """The pairs whose order is sure, shape (n, n): [ZD08], or intervals that lie apart."""
-        centre = self._crossing(np.zeros(len(self.scores)))
         low, high = self.at(tail)
         with np.errstate(invalid="ignore"):
             margin = np.sqrt(np.add.outer((centre - low) ** 2, (high - centre) ** 2))

@@ -26,7 +26,7 @@ term holds the chance of who wins and, where partners meet by chance, of whom an
 other items' errors comes the share that their scores have in C_i. So where an exposure does not
 stand clear of its noise, no pull contradicts any score, and the interval is infinite.
 
-Two items are told apart where the intervals at the level of `pair_tail` lie apart, or where the
+Two items are told apart where the intervals at the tail chance of a pair lie apart, or where the
 difference exceeds the root of the sum of squares of the two half-widths between them ([ZD08]).
 
 References:

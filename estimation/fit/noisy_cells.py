@@ -21,7 +21,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, pdtr
+from scipy.special import log_ndtr, pdtrc
 
 from hushrank.estimation.common.links import Floats
 from hushrank.privacy.noise import NoiseLaw
@@ -143,9 +143,9 @@ def _poisson(counts: Floats, means: Floats, noise: NoiseLaw) -> tuple[Floats, Fl
 
 
 def _most(mean: float) -> int:
-    """No Poisson variable of this mean exceeds it, but for a chance of 1e-9."""
+    """No Poisson variable of this mean exceeds it, but for a chance of 1e-15."""
     k = int(mean) + 10
-    while pdtr(k, mean) < 1 - 1e-9:
+    while pdtrc(k, mean) > 1e-15:
         k += 5
     return k
 

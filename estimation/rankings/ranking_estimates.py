@@ -103,10 +103,12 @@ def borda_estimate(evidence: NetEvidence, *, drawn: bool = True) -> Drawn:
     n_items, n = evidence.n_items, max(evidence.rankings, 1)
     undrawn, covariance = evidence.sums / n, evidence.covariance / n**2
     known = bool(evidence.totals.any())
+    bias, reach = evidence.bias if evidence.undone else 0.0, (evidence.longest - 1) / 2
     factor = drawing_factor(evidence) if drawn else 1.0
+    if drawn and (largest := float(np.abs(undrawn).max())) > 0:
+        factor = min(factor, reach / largest)
     scores, error = factor * undrawn, np.sqrt(np.diagonal(covariance))
     between = np.sqrt(difference_variance(covariance))
-    bias, reach = evidence.bias if evidence.undone else 0.0, (evidence.longest - 1) / 2
 
     def ends_at(tail: float) -> tuple[Floats, Floats]:
         if not (known and evidence.undone):

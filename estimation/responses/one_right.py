@@ -8,7 +8,7 @@ expected to be follows from sums over many pairs:
 h_i how often item i was answered, by whoever may answer it, and s the difficulties. The last factor
 is there because two hard items, or two easy ones, are seldom answered differently, and a hard and
 an easy one often. What T shows beyond that pattern is kept as far as it stands clear of the noise
-(a shrinkage factor common to all pairs, [M83]), so without noise T stays as it is.
+(a relative spread common to all pairs, [M83]), so without noise T stays as it is.
 
 References:
     [M83] Morris. Parametric empirical Bayes inference. 1983.
@@ -50,7 +50,7 @@ def expected_totals(totals: Floats, mask: Floats, variance: float, scores: Float
         c = float(np.clip(c - (slope * (totals - pattern)).sum() / size, 0, LARGEST_C))
         everywhere = _pattern(sums, mask, product, c)
     beyond = mask * (totals - everywhere)
-    kept = _clear_share(float(np.square(beyond).sum()), 2 * variance * float(mask.sum()))
+    kept = _kept(beyond, mask * everywhere, mask, variance)
     return np.asarray(np.maximum(everywhere + kept * beyond, 0))
 
 
@@ -80,6 +80,20 @@ def _item_sums(totals: Floats, mask: Floats, variance: float) -> Floats:
     apart = totals.sum(axis=1) - even
     kept = _clear_share(float(np.square(apart).sum()), 2 * variance * float(n_pairs.sum()))
     return np.asarray(np.maximum(even + kept * apart, LEAST_SHARE * np.maximum(even, 0)))
+
+
+def _kept(beyond: Floats, pattern: Floats, mask: Floats, variance: float) -> Floats | float:
+    """Share of what lies beyond the pattern that is kept, pair by pair.
+
+    True totals lie off the pattern by a relative spread that all pairs have in common. So a pair of
+    items that are seldom answered, whose noise may be far above the pattern, is not given it.
+    """
+    if variance == 0:
+        return 1.0
+    squares, noise = np.square(pattern), 2 * variance
+    excess = float(np.square(beyond).sum()) - noise * float(mask.sum())
+    spread = max(0.0, excess) / (float(squares.sum()) or 1.0)
+    return np.asarray(spread * squares / (spread * squares + noise))
 
 
 def _clear_share(squares: float, of_noise: float) -> float:

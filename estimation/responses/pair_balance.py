@@ -27,6 +27,7 @@ References:
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 
@@ -186,7 +187,7 @@ def _ridge(state: PairState, covariance: BalanceCovariance) -> float:
     by_chance = float(np.trace(noise + sampling))
     if by_chance == 0:
         return 1.0
-    slope = max(float(np.trace(stiffness)), LEAST_SLOPE * np.sqrt(by_chance))
+    slope = max(float(np.trace(stiffness)), LEAST_SLOPE * math.sqrt(by_chance))
     squares = float(np.square(state.balance(state.y)).sum()) - by_chance
     spread = np.sqrt(
         max(squares, 0) / max(float(np.square(stiffness).sum()), slope**2 / len(state.y))

@@ -116,7 +116,7 @@ def run(
 
 
 def _settings_of_files(paths: Sequence[Path]) -> dict[Setting, Sheets]:
-    found = {}
+    found: dict[Setting, Sheets] = {}
     for path in paths:
         sheets = read_sheets(path)
         if sheets.n_items > FEW_ITEMS:
@@ -184,7 +184,10 @@ def trial(setting: Setting, sheets: Sheets | None, rng: np.random.Generator) -> 
     methods = METHODS
     if setting.figure == "p0":
         graphs = _swept_graphs(setting.m, rng)
-        methods = tuple(Method(GAUSSIAN, graph, TIGHT) for graph in graphs)
+        methods = tuple(
+            Method(GAUSSIAN, graph, constants)
+            for graph, constants in product(graphs, (TIGHT, PAPER))
+        )
     else:
         graphs["sparse"] = random_graph(setting.m, connecting_probability(setting.m), bits)
     values = {}

@@ -144,19 +144,24 @@ def _gain(outcomes: Outcomes) -> Figure:
 
 
 def _sweep(outcomes: Outcomes) -> Figure:
-    """Error against the edge probability of the sparse graph, a line an epsilon."""
+    """Error against the edge probability, a line an epsilon; dashed: the paper's constants."""
     figure, axes = _panels(1, 1)
     panel = axes[0, 0]
     for number, epsilon in enumerate(sorted({s.epsilon for s in outcomes} - {math.inf})):
-        _line(
-            panel,
-            {s: values for s, values in outcomes.items() if s.epsilon == epsilon},
-            lambda series: series.metric == "l2",
-            lambda series: float(series.method.graph.removeprefix("p0=")),
-            "o-",
-            color=f"C{number}",
-            label=rf"$\epsilon$ = {epsilon:g}",
-        )
+        for constants, style in STYLES.items():
+            _line(
+                panel,
+                {
+                    series: values
+                    for series, values in outcomes.items()
+                    if series.epsilon == epsilon and series.method.constants == constants
+                },
+                lambda series: series.metric == "l2",
+                lambda series: float(series.method.graph.removeprefix("p0=")),
+                style,
+                color=f"C{number}",
+                label=rf"$\epsilon$ = {epsilon:g}" if constants == TIGHT else None,
+            )
     panel.loglog()
     panel.set_xlabel("edge probability $p_0$")
     panel.set_ylabel(ERROR)

@@ -2,8 +2,8 @@
 
 Composition releases every night at a share of the budget and leaves nobody out. With caps a person
 counts on k nights, at least b nights apart, and each night costs only those k. The encoder adds
-noise that nights share (`privacy.stream`). All three give the same guarantee: rho-zCDP, rho that of
-(epsilon, delta), for one person on all nights, replaced.
+noise that nights share (`privacy.stream`). All three give the same guarantee: (epsilon, delta)-DP
+for one person, whose rows on all nights are replaced.
 
 Less noise is not a smaller error where caps leave answers out. So people with habits are simulated:
 each answers on some nights, one answer a night; those who answer often prefer other items a little.
@@ -28,7 +28,6 @@ from scipy.signal import lfilter
 
 from hushrank.experiments.stream.stream_figures import draw_figures
 from hushrank.pipelines.simulate.stream_people import Answers, Habit, simulate_answers
-from hushrank.privacy.accounting import rho_for
 from hushrank.privacy.noise import add_noise
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.sensitivity import Sensitivity
@@ -204,9 +203,8 @@ class World:
     @classmethod
     def simulated(cls, pattern: str, terms: Terms, n_people: int, seed: int) -> World:
         """A world of its own for each seed."""
-        random = np.random.default_rng(seed)
-        habits = PATTERNS[pattern]
-        answers = simulate_answers(habits, terms, n_people, random)
+        habits, random = PATTERNS[pattern], np.random.default_rng([seed, 1])
+        answers = simulate_answers(habits, terms, n_people, seed)
         scores = np.linspace(-1, 1, ITEMS) + 0.2 * random.standard_normal((len(habits), ITEMS))
         chances = np.exp(scores) / np.exp(scores).sum(axis=1, keepdims=True)
         wins = random.multinomial(answers.counted, chances).sum(axis=1)
@@ -223,7 +221,8 @@ class World:
         shown = lfilter(column, stream.encoder.coefficients, noisy.astype(float), axis=0)
         exact = lfilter(column, [1.0], self.wins.astype(float), axis=0)
         expected = lfilter(column, [1.0], self.answers.there @ self.chances, axis=0)
-        one_release = math.sqrt(2 / (2 * rho_for(EPSILON, DELTA)))  # replace-one: D^2 = 2
+        # Squared scale 2 / (2 rho), as one night moves by 2 at most; rho as the stream has it.
+        one_release = stream.law.scale * math.sqrt(2 / stream.sensitivity.l2_squared)
         noise = math.sqrt(float(((shown - exact) ** 2).mean())) / one_release
         late = slice(nights // 2, None)
         total = shown[late].sum(axis=1, keepdims=True)

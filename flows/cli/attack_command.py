@@ -211,8 +211,8 @@ def _show_table(
     console.print(
         f"Blind luck has the whole ranking with probability {1 / math.factorial(items):.2g}, the"
         f" best item with {1 / items:.0%} and pairs with 50%.\nHanding out the same synthetic"
-        " ranking again gives nothing more away: keep it, and draw no other. Where new ones must be"
-        f" drawn, {releases:,} of them together give away no more than one at epsilon {items - 1},"
+        " ranking again reveals nothing more: keep it, and draw no other. If new ones must be"
+        f" drawn, {releases:,} of them together reveal no more than one at epsilon {items - 1},"
         f" if each has epsilon (m - 1) / sqrt(N) = {(items - 1) / math.sqrt(releases):.3g}.",
         markup=False,
         highlight=False,

@@ -34,4 +34,4 @@ def clean(config: ConfigPath, really: Delete = False) -> None:
     if not found:
         console.print("Nothing is kept for longer than section retention says.")
     elif not really:
-        console.print("Nothing was deleted: hushrank clean --delete does it.")
+        console.print("Nothing was deleted. hushrank clean --delete deletes these files.")

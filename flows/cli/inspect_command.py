@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 YES = "--yes-confidential"
 NO_TERMINAL = (
-    "inspect: standard output is no terminal, and what inspect prints is computed from rows without"
-    f" noise: a file or a pipe would keep it. Run it in a terminal; or, if that is meant, add {YES}"
-    " and look after what is kept. Nothing was read."
+    "inspect: standard output is not a terminal. inspect prints numbers that are computed from rows"
+    " without noise, and a file or a pipe would keep them. Run it in a terminal. To keep the"
+    f" output, add {YES} and protect it. Nothing was read."
 )
 
 

@@ -75,7 +75,7 @@ def _show_people(console: Console, config: SurveyConfig, found: Look) -> None:
     if found.people is None:
         _say(
             console,
-            "People are not known: a run with these settings does not read whose row it is.",
+            "People are not known: a run with these settings does not read the column of people.",
         )
     else:
         _show_quantiles(console, found, found.people)
@@ -104,7 +104,7 @@ def _show_exposure(console: Console, config: SurveyConfig, found: Look) -> None:
     total, n_items = int(counts.sum()), len(counts)
     names = config.items.catalogue().names
     order = np.argsort(-counts, kind="stable")
-    console.print(Text("Exposure: valid rows in which an item stands", style="bold"))
+    console.print(Text("Exposure: valid rows in which an item occurs", style="bold"))
     ends = order if n_items <= 2 * MOST_ITEMS else [*order[:MOST_ITEMS], *order[-MOST_ITEMS:]]
     rows = []
     for place, item in enumerate(ends):
@@ -126,15 +126,15 @@ def _sentences_of_exposure(config: SurveyConfig, found: Look) -> Iterator[str]:
     yield f"An even share would be {even}{ratio}; relative spread {100 * spread:.0f} %."
     unseen = int((counts == 0).sum())
     if unseen:
-        yield f"{unseen:,} of {len(counts):,} items stand in no valid row: see the names in items."
+        yield f"{unseen:,} of {len(counts):,} items occur in no valid row: check items."
     if isinstance(config.input, InputConfig) and config.input.design is Design.BALANCED:
         if counts.mean() < FEW:
             yield "Too few valid rows to tell whether input.design: balanced is right."
         elif Exposures(counts, 0.0).clearly_unbalanced():
             yield (
-                "input.design: balanced looks wrong: items were shown unequally, by more than"
-                " chance makes them. State another design only for what you know of how pairs were"
-                " asked, not for what stands here."
+                "input.design: balanced looks wrong: items were shown more unequally than chance"
+                " explains. State another design only because of what you know about how pairs were"
+                " asked, not because of these numbers."
             )
         else:
             yield "input.design: balanced agrees with how often items were shown."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.table import Table
@@ -86,6 +86,28 @@ TargetError = Annotated[
 PerUser = Annotated[
     bool, typer.Option("--per-user", help="The epsilon is for all answers of a person together.")
 ]
+Stream = Annotated[
+    int | None,
+    typer.Option(
+        metavar="NIGHTS",
+        help="Instead of a job: plan one budget for so many nights, by how often people answer.",
+    ),
+]
+Show = Annotated[
+    str, typer.Option(help="With --stream: nights that are shown each night, or night, or all.")
+]
+HabitsOf = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--habit",
+        metavar="CHANCE[:SHARE]",
+        help="With --stream: a person's chance to answer on a night, and how many people have it;"
+        " several times. 0.14 is once a week.",
+    ),
+]
+Delta = Annotated[
+    float, typer.Option(help="With --stream: of all nights together; 0 for Laplace noise alone.")
+]
 LinkName = Annotated[str, typer.Option(help="logistic, probit or laplace.")]
 
 
@@ -106,6 +128,10 @@ def plan(
     target_error: TargetError = 0.1,
     per_user: PerUser = False,
     link: LinkName = "logistic",
+    stream: Stream = None,
+    show: Show = "28",
+    habits: HabitsOf = None,
+    delta: Delta = 1e-6,
     as_json: AsJson = False,
 ) -> None:
     """Say what a job would find out, before any answer is read and any budget is spent.
@@ -113,42 +139,81 @@ def plan(
     With a YAML file: the accuracy that the survey reaches at several epsilons, by method, with
     simulated people whose questions follow input.design. Without one: how many people are needed
     for scores of a wanted precision from privatised answers (privacy.unit: local); give --items and
-    --answers.
+    --answers. With --stream: on which nights of a person's to count the answers, where one budget
+    pays for many nights.
     """
+    if stream is not None:
+        _refuse_with_stream(survey, target, plot, design, zipf, exposures, answers)
+        _plan_stream(
+            as_json, nights=stream, show=show, habits=habits or (), people=people or (),
+            items=items, answers=max_contributions or (), epsilons=epsilons or (), delta=delta,
+            seed=seed,
+        )  # fmt: skip
+        return
     if survey is None:
         _refuse_without_survey(max_contributions, target, plot, design, zipf, exposures)
         found = _people_needed(items, answers, target_error, epsilons, people, per_user, link)
-        show = _print_json if as_json else _show_people
-        show(found)
+        tell = _print_json if as_json else _show_people
+        tell(found)
         return
     if answers is not None or per_user:
         raise ConfigError(
             "--answers and --per-user go without a YAML file; with one, name --max-contributions"
         )
+    _plan_job(
+        survey,
+        (spread, seed),
+        as_json,
+        people=tuple(people or ()),
+        answers=tuple(max_contributions or ()),
+        epsilons=tuple(_mix_of_one(level) for level in epsilons or ()),
+        target=target,
+        plot=plot,
+        n_items=items,
+        design=None if design is None else _design(design),
+        zipf=zipf,
+        exposures=exposures,
+    )
+
+
+def _plan_job(survey: Path, world: tuple[float, int], as_json: bool, **asked: Any) -> None:
+    """`world` is a spread and a seed; `asked` is what makes a `PlanRequest`."""
     console = _console(as_json)
     with console.status("trying invented surveys ..."):
         from hushrank.flows.plan.display import show_plan
         from hushrank.flows.plan.plan import DEFAULT_TARGET, PlanRequest, plan_survey
         from hushrank.flows.plan.world import World
 
-        request = PlanRequest(
-            people=tuple(people or ()),
-            answers=tuple(max_contributions or ()),
-            epsilons=tuple(_mix_of_one(level) for level in epsilons or ()),
-            target=target or DEFAULT_TARGET,
-            plot=plot,
-            n_items=items,
-            design=None if design is None else _design(design),
-            zipf=zipf,
-            exposures=exposures,
-        )
-        plan = plan_survey(survey, request, World(spread=spread, seed=seed))
+        request = PlanRequest(**{**asked, "target": asked["target"] or DEFAULT_TARGET})
+        plan = plan_survey(survey, request, World(spread=world[0], seed=world[1]))
     if not as_json:
         show_plan(console, plan)
         return
     from hushrank.flows.cli.plan_documents import plan_document
 
     _print_json(plan_document(plan))
+
+
+def _plan_stream(as_json: bool, **asked: Any) -> None:
+    """`asked` is what `flows.cli.plan_stream.stream_plan` takes."""
+    console = _console(as_json)
+    with console.status("trying invented people ..."):
+        from hushrank.flows.cli.plan_stream import show_stream, stream_document, stream_plan
+
+        plan = stream_plan(**asked)
+    if as_json:
+        _print_json(stream_document(plan))
+    else:
+        show_stream(console, plan)
+
+
+def _refuse_with_stream(*given: object) -> None:
+    if any(each is not None for each in given):
+        raise ConfigError(
+            "--stream goes without a YAML file and without --answers, --target, --plot, --design,"
+            " --zipf and --exposures; it takes --show, --habit, --people, --items,"
+            " --max-contributions, --epsilon, --delta and --seed"
+        )
 
 
 def _console(as_json: bool = False) -> Console:

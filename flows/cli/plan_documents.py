@@ -12,6 +12,7 @@ from hushrank.flows.plan.plan import SurveyPlan
 from hushrank.flows.plan.survey import Accuracy, Setting, is_right, planned_survey, predicted
 from hushrank.flows.plan.world import most_to_median
 from hushrank.flows.release.scale import Scale
+from hushrank.privacy.units import Adjacency, NoiseKind
 
 
 class Reached(Record):
@@ -146,6 +147,57 @@ class PeopleDocument(Document):
     people: int | None
     mixes: tuple[MixPlan, ...]
     information: float
+
+
+class StreamWay(Record):
+    """One way to release the nights of a stream.
+
+    Attributes:
+        way: every night counts, caps, or caps and encoder.
+        noise: law of the noise.
+        participations, gap: a person counts on so many nights, at least so many nights apart.
+        bands: of the encoder.
+        noise_sd: of the noise in a number as shown, in answers, root mean square over nights.
+        counted: share of people's answers that count.
+        error: of an item's share of the wins, in percentage points.
+    """
+
+    way: str
+    noise: NoiseKind
+    participations: int
+    gap: int
+    bands: int
+    noise_sd: float
+    counted: float
+    error: float
+
+
+class StreamDocument(Document):
+    """What `hushrank plan --stream` found by simulation.
+
+    Attributes:
+        nights: of the stream.
+        window: nights that are shown each night; null: all so far.
+        people: how many there are.
+        items: how many are ranked.
+        answers: of a person that count on one night.
+        epsilon, delta: of all nights together; Laplace noise has delta 0.
+        adjacency: of the guarantee.
+        settings: all that were tried, the one of least error first.
+        recommended: the first of them; null: none says anything.
+    """
+
+    command: Literal["plan"] = "plan"
+    nights: int
+    window: int | None
+    people: int
+    items: int
+    answers: int
+    epsilon: float
+    delta: float
+    adjacency: Adjacency
+    settings: tuple[StreamWay, ...]
+    recommended: StreamWay | None
 
 
 def plan_document(plan: SurveyPlan) -> PlanDocument:

@@ -31,10 +31,10 @@ def recover(config: ConfigPath, yes: Confirmed = False) -> None:
     ledger, inputs = ledger_of(checked), inputs_of(checked, make_key=yes)
     found, console = findings(checked, ledger, inputs), Console()
     for finding in found:
-        console.print(Text(f"Amiss: {finding.text}."), soft_wrap=True)
+        console.print(Text(f"Wrong: {finding.text}."), soft_wrap=True)
         console.print(Text(f"  {finding.effect}."), soft_wrap=True)
     if not found:
-        console.print(Text(f"{checked.ledger.path}: nothing is amiss."), soft_wrap=True)
+        console.print(Text(f"{checked.ledger.path}: nothing is wrong."), soft_wrap=True)
     elif not yes:
         console.print("Nothing was changed. To go on like this, run it again with --yes.")
     else:

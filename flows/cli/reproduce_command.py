@@ -24,7 +24,7 @@ class Paper(StrEnum):
     XSC = "xsc"  # Xu, Sun, Cheng: rank aggregation with private pairwise rankings
     RDP = "rdp"  # Xu, Sun, Cheng: ranking differential privacy
     NZ = "nz"  # Nguyen, Zhang: learning from human response data
-    STREAM = "stream"  # no paper's: one budget for a stream of nights against one a night
+    STREAM = "stream"  # not a paper: one budget for a stream of nights, against one budget a night
 
 
 PaperName = Annotated[

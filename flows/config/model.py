@@ -51,10 +51,10 @@ class ModelConfig(Section):
 class GraphKind(StrEnum):
     """Which pairs of items are compared."""
 
-    AUTO = "auto"  # all, or `even` where that lowers the noise: by public numbers
+    AUTO = "auto"  # all, or `even` if that lowers the noise; decided by public numbers
     DENSE = "dense"  # all of them
     SPARSE = "sparse"  # an Erdős–Rényi graph, drawn without looking at any answer
-    EVEN = "even"  # drawn likewise, every item in about as many pairs
+    EVEN = "even"  # drawn without looking at any answer; every item in equally many pairs
 
 
 class SpectralConfig(Section):
@@ -63,12 +63,12 @@ class SpectralConfig(Section):
     Attributes:
         graph: which pairs of items are compared: all (`dense`), every item in the same number of
             them (`even`), or those of an Erdős–Rényi graph (`sparse`, as in the paper). The last
-            two are drawn without looking at any answer. `auto` takes `even` where that halves the
-            variance of the noise, by public numbers, and else `dense`; see the page on choosing.
+            two are drawn without looking at any answer. `auto` takes `even` if that halves the
+            variance of the noise, by public numbers, otherwise `dense`; see the page on choosing.
         debiased: for `spectral-rr`: undo the flips; false is the paper's baseline.
         edge_probability: chance of a pair in a sparse graph; by default log(m) / m for m items.
-        degree: of an even graph, pairs of each item, an even number; by default 6, or as many as
-            connect an answer with four others of the same person.
+        degree: how many pairs each item has in an even graph, an even number; by default 6, or as
+            many as connect an answer with four other answers of the same person.
     """
 
     graph: Annotated[GraphKind, Field(strict=False)] = GraphKind.AUTO

@@ -33,8 +33,8 @@ class RankingColumnsConfig(ColumnRoles):
     """The role of each input column; list form has neither item nor rank.
 
     Attributes:
-        user: the person who gave the ranking. In list form only needed if rankings of one person
-            must be found.
+        user: the person who gave the ranking. List form needs it only if rankings of one
+            person must be brought together.
         item: for layout `long`: the item, by name or by position in the catalogue.
         rank: for layout `long`: its rank in the person's ranking, 1 for the best.
         ranking: for layout `list`: the items, best first.
@@ -102,7 +102,7 @@ class RankingsConfig(Section):
         if self.contest is not None and self.columns.contest is None:
             yield "columns.contest", "missing; contest chooses by it. Add for example contest: year"
         if self.layout == "list" and self.ties is not RankingTies.REFUSE:
-            yield "ties", "of a list there are none; remove this line"
+            yield "ties", "a ranking in a list has no ties; remove this line"
         if self.layout == "list" and self.columns.contest is not None and self.contest is None:
             yield (
                 "columns.contest",

@@ -82,8 +82,8 @@ class _PortableRunner(Section):
         workers: for `external`: the pool's address as the engine's machines see it.
         image: for `docker`: a container image that holds the hushrank package.
         workers_per_machine: Python processes that each of the engine's own workers uses.
-        max_hours: a job that takes longer is stopped. (An engine waits for ever for a worker that
-            died while it was starting.)
+        max_hours: a job that takes longer is stopped, because an engine waits for ever for a worker
+            that died while it was starting.
     """
 
     job_server: Address | None = Field(default=None, examples=["localhost:8099"])

@@ -217,7 +217,7 @@ class SurveyConfig(Section):
         )
 
     def takes_even_graph(self) -> bool:
-        """Whether `spectral.graph: auto` comes to an even graph: by public numbers alone."""
+        """Whether `spectral.graph: auto` takes an even graph; decided by public numbers alone."""
         if self.privacy.unit is not Unit.USER or self.privacy.max_contributions is None:
             return False
         return even_graph_pays(self.privacy.params(), len(self.items.catalogue()))
@@ -268,7 +268,7 @@ def _without_new_keys(content: dict[str, Any], settled_design: Design) -> None:
 
 
 def _without_new_graphs(content: dict[str, Any], *, even: bool) -> None:
-    """Write `spectral` as versions did that had no `auto`, which took all pairs: jobs stay."""
+    """Write `spectral` as versions without `auto` did, so that older jobs keep their hash."""
     if content["degree"] is None:
         del content["degree"]
     if content["graph"] == GraphKind.AUTO and not even:

@@ -26,7 +26,8 @@ LAW_SOURCE = {
     ),
     NoiseKind.GAUSSIAN: (
         "discrete Gaussian noise after Canonne, Kamath and Steinke, The discrete Gaussian for"
-        " differential privacy (2020), Theorem 14, in place of Laplace noise"
+        " differential privacy (2020), Theorem 14 for zCDP, in place of Laplace noise; epsilon and"
+        " delta by the theorem in hushrank's privacy/gaussian_profile.py"
     ),
 }
 # What "differ in one unit" changes, as the start of a sentence.

@@ -43,7 +43,7 @@ from hushrank.privacy.accounting import Spend
 class ReleaseState(StrEnum):
     """How far a release got."""
 
-    NONE = "none"  # the ledger has never heard of it
+    NONE = "none"  # the ledger does not know it
     RESERVED = "reserved"  # budget is set aside; no noise was drawn
     DRAWN = "drawn"  # noise was, or may have been, drawn: spent, whatever happens next
     COMMITTED = "committed"  # published

@@ -140,6 +140,6 @@ def _unusable(path: Place, what: str, error: OSError) -> LedgerError:
     reason = error.strerror or type(error).__name__
     return LedgerError(
         f"{path}: the key of the ledger cannot be {what} ({reason})."
-        " It is a file of the account that runs hushrank, and no link. Correct its permissions, or"
-        " ledger.path. Nothing was spent."
+        " It must be a file, not a link, and belong to your account. Correct its permissions,"
+        " or ledger.path. Nothing was spent."
     )

@@ -32,11 +32,11 @@ RENEWALS = 3  # renewals within the time after which a lease is stale
 _BEAT = "hushrank-beat"  # metadata key; every write has a name of its own there
 
 
-class LeaseTaken(Exception):  # noqa: N818 - the right answer, not a fault
+class LeaseTaken(Exception):  # noqa: N818 - an expected outcome, not an error
     """Another run holds the lease; the text says which."""
 
 
-class LeaseLost(Exception):  # noqa: N818 - the same
+class LeaseLost(Exception):  # noqa: N818 - as above
     """This run held the lease, lost it, and must stop."""
 
 
@@ -79,9 +79,9 @@ class Lease:
         with self._swap:
             if self.path.generation() != self._generation:
                 raise LeaseLost(
-                    f"{self.path}: this run was not heard of for {self._seconds:g} s, or an"
-                    " operator ended it, and lost its lease. It draws and records nothing any"
-                    " more; run again."
+                    f"{self.path}: this run gave no sign of life for {self._seconds:g} s, or an"
+                    " operator ended it, so it lost its lease. It draws and records nothing"
+                    " more. Run again."
                 )
 
     def release(self) -> None:

@@ -97,8 +97,8 @@ def read_private(path: Path, most: int) -> bytes:
     with os.fdopen(descriptor, "rb") as file:
         if os.fstat(descriptor).st_mode & OPEN_TO_READ:
             raise LedgerError(
-                f"{path}: can be read by other users of this machine, and whoever has it can tell"
-                f" from published identities which files there were. Run: chmod 600 {path}"
+                f"{path}: can be read by other users of this machine. Anybody who has it can learn"
+                f" from published ids which files there were. Run: chmod 600 {path}"
             )
         return file.read(most)
 

@@ -95,7 +95,7 @@ class NoisyPairs(CountedMethod[CountMechanism]):
         parameters: dict[str, Parameter] = {
             "link": link.name,
             "pairs": ranked.n_pairs,
-            "pairs_met_by_chance": ranked.by_chance,
+            "design_of_chance_fits": ranked.by_chance,
             "pairs_left_out_of_the_fit": ranked.n_left_out,
         }
         private = mechanism.params.private

@@ -32,7 +32,7 @@ from hushrank.flows.guarantee.rankings import (
 )
 from hushrank.flows.guarantee.record import Parameter
 from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
-from hushrank.flows.methods.undone_rankings import nets_of, pairs_of, why_not_undone
+from hushrank.flows.methods.undone_rankings import impossible, nets_of, pairs_of
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedRankings
 from hushrank.pipelines.reduce.rankings_job import ReduceRankings
@@ -104,7 +104,7 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
                 f" {n_items}; set method: borda"
             )
         guarantee = RankingGuarantee.of(config)
-        reason = why_not_undone(config, guarantee, by_pairs=self.by_pairs)
+        reason = impossible(config, guarantee, by_pairs=self.by_pairs)
         if config.model.debiased is True and reason:
             raise ConfigError(f"model.debiased: cannot be: {reason}; write auto or false")
         ends = (guarantee.low, guarantee.high)
@@ -209,7 +209,7 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
     def _by_place(self, config: SurveyConfig, guarantee: RankingGuarantee) -> bool:
         """Whether counts are kept by place, so that the mechanism may be undone."""
         undone = config.model.debiased is not False
-        return undone and not why_not_undone(config, guarantee, by_pairs=self.by_pairs)
+        return undone and not impossible(config, guarantee, by_pairs=self.by_pairs)
 
     def _doubt(self, ranked: _Ranked) -> tuple[str, ...]:
         if ranked.debiased:

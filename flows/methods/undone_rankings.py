@@ -1,4 +1,7 @@
-"""Whether what a mechanism did to rankings is undone before a method ranks, and why not."""
+"""What a release of private rankings is concluded from: counts as they are, or undone.
+
+Whether the mechanism can be undone follows from public choices and the released counts alone.
+"""
 
 from __future__ import annotations
 
@@ -32,7 +35,7 @@ from hushrank.flows.guarantee.rankings import RankingGuarantee
 from hushrank.transforms.common.randomisation import RankingMechanism
 
 
-def why_not_undone(config: SurveyConfig, guarantee: RankingGuarantee, *, by_pairs: bool) -> str:
+def impossible(config: SurveyConfig, guarantee: RankingGuarantee, *, by_pairs: bool) -> str:
     """Why the mechanism cannot be undone for sure, from public choices alone; empty: it can."""
     if reason := _no_law(config, guarantee, by_pairs=by_pairs):
         return reason
@@ -60,11 +63,11 @@ def _no_law(config: SurveyConfig, guarantee: RankingGuarantee, *, by_pairs: bool
 def pairs_of(
     counts: RankingCounts, guarantee: RankingGuarantee, config: SurveyConfig
 ) -> tuple[RankingEvidence, str]:
-    """Plain or undone pairs, as the configuration and the private counts decide; why plain."""
+    """Plain or undone pairs, as the configuration and the released counts decide; why plain."""
     plain, epsilon = plain_evidence(counts), guarantee.high
     if config.model.debiased is False:
         return plain, "model.debiased is false"
-    if reason := why_not_undone(config, guarantee, by_pairs=True):
+    if reason := impossible(config, guarantee, by_pairs=True):
         return plain, reason
     if counts.by_place is None:
         raise ValueError("counts by place are missing, and the configuration asks for them")
@@ -85,7 +88,7 @@ def nets_of(
     if reason := _no_law(config, guarantee, by_pairs=False):
         return plain_nets(counts), reason
     if not can_be_undone(counts):
-        return plain_nets(counts), why_not_undone(config, guarantee, by_pairs=False)
+        return plain_nets(counts), impossible(config, guarantee, by_pairs=False)
     return undone_nets(counts, _law_of_places(guarantee)), ""
 
 

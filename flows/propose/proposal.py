@@ -224,8 +224,8 @@ def _missing(source: Path, columns: list[str], guess: Guess) -> Iterator[str]:
     if isinstance(guess, ResponseGuess) and guess.layout == "wide":
         number = f" For example: {_NUMBERED.format(source=source)}"
         yield (
-            "No column says whose sheet it is, and people are protected by it: name it, or add"
-            " one, with another number in every row."
+            "No column names the person of a sheet, but the protection of people needs one: name"
+            " it, or add one, with a different number in every row."
             f"{number if source.suffix.lower() == '.csv' else ''}"
         )
         return

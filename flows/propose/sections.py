@@ -259,20 +259,22 @@ def _result_words(guess: ColumnGuess) -> Iterator[str]:
     words = guess.words
     if words is None:
         return
-    what = "words for a tie" if guess.winner else "of the result; a row with any other is set aside"
+    what = (
+        "words for a tie" if guess.winner else "of the result; rows with other words are set aside"
+    )
     yield line("  words", "", what)
     for role, meaning in (("left", "left won"), ("right", "right won")):
         if found := getattr(words, role):
             yield line(f"    {role}", _flow(found), meaning)
     if words.tie:
         yield line("    tie", _flow(words.tie))
-        yield "    # Remove what is no tie, such as both_bad: such rows are then set aside."
+        yield "    # Remove words that mean no tie, such as both_bad; their rows are set aside."
 
 
 def _answer_words(guess: ResponseGuess) -> Iterator[str]:
     if guess.words is None:
         return
-    yield line("  words", "", "a row with any other is set aside; an empty one was not answered")
+    yield line("  words", "", "rows with other words are set aside; an empty cell was not answered")
     yield line("    right", _flow(guess.words[:1]))
     yield line("    wrong", _flow(guess.words[1:]))
 

@@ -182,6 +182,6 @@ def _recorded(folder: Place) -> dict[str, str]:
 
 def _way_out(folder: Place) -> str:
     return (
-        f"Move {folder} away; running its job again publishes it anew and spends nothing, as long"
+        f"Move {folder} away; running its job again publishes it again and spends nothing, as long"
         " as the confidential folder is there."
     )

@@ -42,17 +42,17 @@ NOT_INFORMATIVE = (
 )
 NO_COMPARISONS = "Nothing can be learned from this release: no comparison has a winner."
 SEEDED = (
-    "A seed was injected: whoever knows it can take the noise off again, so nobody is protected."
+    "A seed was injected: anybody who knows it can remove the noise, so nobody is protected."
     " Not for publication."
 )
 RECONSTRUCTED = (
-    "The noise was drawn by a version of hushrank that did not store what it drew by. Scale,"
-    " sensitivity and guarantee are reconstructed: they are those that the version that published"
-    " this comes to under the same configuration."
+    "The version of hushrank that drew the noise did not store its law. Scale, sensitivity and"
+    " guarantee are reconstructed: the version that published this release computed them from the"
+    " same configuration."
 )
 NO_ELO = (
-    "Elo ratings were asked for, and only scores of a logistic link are such: these scores are on"
-    " the scale of the method."
+    "Elo ratings were asked for, but they need scores of a logistic link. These scores are on the"
+    " scale of the method."
 )
 NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
 

@@ -111,9 +111,9 @@ def _fitted(chance_at_one: str) -> ScaleWords:
         heading="Score",
         unit="",
         explanation=(
-            "How strongly an item is preferred; 0 is average. Only differences count: where two"
-            " items are 0 apart, either wins half of their comparisons, and where they are 1"
-            f" apart, the higher one wins {chance_at_one} of them."
+            "How strongly an item is preferred; 0 is average. Only differences count: if two"
+            " items are 0 apart, each wins half of their comparisons; if they are 1 apart, the"
+            f" higher one wins {chance_at_one} of them."
         ),
         plot="score",
     )
@@ -124,8 +124,8 @@ WORDS = {
         heading="Share won",
         unit=" %",
         explanation=(
-            "The part of its comparisons that an item wins. 50 % is average. It takes every pair"
-            " of items to have been asked about equally often: an item that was shown more often"
+            "The part of its comparisons that an item wins. 50 % is average. It assumes that every"
+            " pair of items was asked about equally often: an item that was shown more often"
             " than others gets a higher share for that reason alone."
         ),
         plot="share won, %",
@@ -136,8 +136,8 @@ WORDS = {
         unit="",
         explanation=(
             "How strongly an item is preferred, as a rating of chess players: the mean item has"
-            " 1000. Only differences count: where two items are 400 apart, the higher one has odds"
-            " of 10 to 1, so it wins 91 % of their comparisons; where they are 100 apart, 64 %."
+            " 1000. Only differences count: if two items are 400 apart, the higher one has odds"
+            " of 10 to 1, so it wins 91 % of their comparisons; if they are 100 apart, 64 %."
         ),
         plot="Elo rating",
     ),
@@ -149,7 +149,7 @@ WORDS = {
         explanation=(
             "How hard an item is, by the Rasch model: 0 is the mean of these items, and larger is"
             " harder. Rank 1 is the hardest item. Only differences count: the odds of a right"
-            " answer are 2.7 times lower on an item that is 1 harder, for whoever answers both."
+            " answer are 2.7 times lower on an item that is 1 harder, if a person answers both."
         ),
         plot="difficulty (log odds; harder items to the right)",
         first="hardest",
@@ -163,9 +163,9 @@ WORDS = {
         heading="Above middle",
         unit="",
         explanation=(
-            "How many places an item stands above the middle: of the consensus order where the"
-            " method is kemeny, of the rankings on average where it is borda (a ranking without the"
-            " item counts as 0). 0 is the middle; below 0 is the lower half."
+            "How many places an item is above the middle: with method kemeny in the consensus"
+            " order, with method borda on average over the rankings (a ranking without the item"
+            " counts as 0). 0 is the middle; below 0 is the lower half."
         ),
         plot="places above the middle",
     ),

@@ -92,7 +92,7 @@ def _why_not(before: Release, release: Release) -> str | None:
     if before.scale is not release.scale or {line.item for line in before.ranking} != {
         line.item for line in release.ranking
     }:
-        return "It ranked other items, or by another kind of score, so the two are not compared."
+        return "It ranked other items, or has another kind of score, so the two are not compared."
     if not (before.informative and release.informative):
         return "One of the two shows nothing but noise, so there is nothing to compare."
     return None
@@ -102,7 +102,7 @@ def _lists(before: Release, release: Release) -> str:
     if not (
         isinstance(release.released, ReleasedList) and isinstance(before.released, ReleasedList)
     ):
-        return "It released scores and not a list, or the other way round: they are not compared."
+        return "One of the two has scores and the other has a list, so they are not compared."
     shown = before.shown() | release.shown()
     old, new = (
         [shown.get(item, item) for item in best]
@@ -111,10 +111,10 @@ def _lists(before: Release, release: Release) -> str:
     came, went = ([*(set(a) - set(b))] for a, b in ((new, old), (old, new)))
     if not came and not went:
         same = "in the same order" if old == new else "in another order"
-        return f"The same items were the best, {same}. How much of that is noise, no list can tell."
+        return f"The same items were the best, {same}. A list cannot tell how much is noise."
     parts = [f"New on the list: {name_list(sorted(came))}."] if came else []
     parts += [f"No longer on it: {name_list(sorted(went))}."] if went else []
-    return f"{' '.join(parts)} Whether that is more than noise, no list can tell."
+    return f"{' '.join(parts)} A list cannot tell whether that is more than noise."
 
 
 def _intervals(lines: Sequence[RankedItem]) -> Intervals:

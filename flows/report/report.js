@@ -1,6 +1,6 @@
 "use strict";
-// Search, filter and sort of one table, and one line after the other by keyboard. Without it the
-// page holds the same. Texts are read and compared, and never become markup.
+// Search, filter and sort one table, and step through its lines by keyboard. Without this script the
+// page has the same content. Texts are read and compared, and never become markup.
 (() => {
   const table = document.querySelector("table[data-tools]");
   const tools = document.querySelector("form.tools");
@@ -83,7 +83,7 @@
   });
 
   for (const heading of headings.filter((each) => each.dataset.sort)) {
-    // No button element: Chromium leaves those out where a printed page repeats the headings.
+    // No button element, because Chromium omits buttons in the repeated headings of printed pages.
     const button = document.createElement("span");
     button.role = "button";
     button.tabIndex = 0;

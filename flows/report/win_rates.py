@@ -20,9 +20,9 @@ MOST = 12  # items shown; a longer ranking shows its best
 SHADES = 10  # shades of a cell; the style sheet has as many
 OF_SCORES = (
     "From the scores, by the model that they were fitted with. The smaller numbers are 95 %"
-    " intervals, of one pair at a time. They add up what is not known of either item, so they hold"
-    " however the two errors hang together; where the ranking tells two items apart, it may know"
-    " more than they do."
+    " intervals, of one pair at a time. They add up the uncertainty of both items, so they hold"
+    " however the two errors depend on each other. The ranking may tell two items apart whose"
+    " intervals here do not."
 )
 OF_COUNTS = (
     "From the noisy counts of each pair alone. The smaller numbers are 95 % intervals, of one pair"

@@ -174,8 +174,8 @@ def finish_drawn(work: Place, digest: str) -> None:
     except ObjectChanged:
         if drawn.read_bytes() != content:
             raise LedgerError(
-                f"{drawn}: another run took this release over and stored its noise. That of this"
-                " run was thrown away; run again to publish the stored one."
+                f"{drawn}: another run took this release over and stored its noise. The noise"
+                " of this run was thrown away. Run again to publish the stored noise."
             ) from None
     unmarked.delete()
 

@@ -66,13 +66,13 @@ def _of_the_ledger(ledger: Ledger, key: str) -> Iterator[Finding]:
     book, clock = ledger.book(whole=False), ledger.clock()
     if book.snapshot.loss is not None:
         yield Finding(
-            "lines at the end of the ledger are missing, or nothing tells whether they are",
-            "What they spent, and nobody else knows, counts as not spent",
+            "lines at the end of the ledger are missing, or may be missing",
+            "Spends that only these lines recorded count as not spent",
         )
     if book.chain.key not in ("", key):
         yield Finding(
-            "the key beside the ledger is not the one that it was written with",
-            "Inputs that were read before are known again only once they were read anew",
+            "the key beside the ledger is not the one that made the names in it",
+            "The ledger recognises earlier inputs only after they are read again",
         )
     if book.last is None:
         return
@@ -80,13 +80,13 @@ def _of_the_ledger(ledger: Ledger, key: str) -> Iterator[Finding]:
         yield Finding(
             f"its last entry is dated {book.last:%Y-%m-%d}, and this machine's clock says"
             f" {clock:%Y-%m-%d}",
-            "What bears a later date than today counts in the current period",
+            "Entries with a later date than today will count in the current period",
         )
     if clock - book.last > MAX_CLOCK_LEAD:
         yield Finding(
             f"this machine's clock says {clock:%Y-%m-%d}, and the last entry is of"
             f" {book.last:%Y-%m-%d}",
-            "This clock is taken to be right",
+            "The ledger will accept this clock as right",
         )
 
 
@@ -96,9 +96,9 @@ def _of(each: Forgotten) -> Finding:
         for one in each.counted
     )
     known = (
-        "What of these the current period has to pay is entered as spent, at the stated cost"
+        "Those that count in the current period will be entered as spent, at their stated cost"
         if lost
-        else "What was spent then and is not known here counts as not spent"
+        else "Spends of that time that are not recorded here count as not spent"
     )
     return Finding(each.text, known, lost, each.witness)
 

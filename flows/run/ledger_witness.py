@@ -199,7 +199,7 @@ def _by_witness(config: SurveyConfig, book: Book, inputs: tuple[str, ...]) -> It
         lost = () if entered else tuple((Counter(each.counted) - known).elements())
         apart = not own and set(inputs).isdisjoint(each.inputs)
         if own:
-            text = f"it had {each.line} lines or more, which it does not hold now"
+            text = f"it had {each.line} lines or more, but it no longer holds them"
         else:
             on = "" if apart else " on this input"
             text = f"{each.population} spent{on} under {each.ledger}"

@@ -265,8 +265,8 @@ def drawn_job(survey: Survey, release_id: str) -> Job:
         state = "is not in the ledger" if attempt is None else f"is {attempt.state}"
         raise LedgerError(
             f"Release {release_id} {state}, so there is no noise to publish. hushrank ledger show"
-            " lists the releases; a reservation without noise is taken up by running again, or"
-            " given back by hushrank ledger cancel. Nothing was spent."
+            " lists the releases; to use a reservation without noise, run again; to give it"
+            " back, run hushrank ledger cancel. Nothing was spent."
         )
     if attempt.config_hash != config.job_hash():
         raise ConfigError(
@@ -278,7 +278,8 @@ def drawn_job(survey: Survey, release_id: str) -> Job:
         raise LedgerError(
             f"Release {release_id}: its noise was drawn, but {config.confidential / release_id}"
             f" holds no {DRAWN_FILE}: the mechanism failed, or somebody removed it."
-            " Its budget is spent; running again draws anew and pays again. Nothing was spent now."
+            " Its budget is spent. Running again draws new noise and pays again. Nothing was"
+            " spent now."
         )
     check_places(config)
     return Job(config=config, files=(), night=attempt.night, known_id=release_id)
@@ -295,7 +296,7 @@ def _refuse_failed(config: SurveyConfig, attempt: Attempt | None) -> None:
     work = config.confidential / attempt.release_id
     if (work / FAILED_FILE).exists() and not (work / DRAWN_FILE).exists():
         raise DrawError(
-            "draw: failed before, after it was paid for. hushrank run --date"
+            "draw: the mechanism failed before, and its budget is spent. hushrank run --date"
             f" {attempt.night} tries again and pays again. {NOTHING_SPENT}"
         )
 

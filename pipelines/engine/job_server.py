@@ -34,8 +34,8 @@ def reachable(engine: Engine) -> Iterator[Engine]:
         return
     if shutil.which("java") is None:
         raise InputError(
-            "runner.master: a job server is started for it, which needs Java, and there is none."
-            " Install Java, or name a job_server that runs. Nothing was read or spent."
+            "runner.master: hushrank starts a job server for it. This needs Java, but there is none"
+            " here. Install Java, or name a job_server that runs. Nothing was read or spent."
         )
     port = _free_port()
     options = pipeline_options(replace(engine, arguments=(*engine.arguments, f"--job_port={port}")))

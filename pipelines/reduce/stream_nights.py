@@ -14,8 +14,14 @@ import io
 
 import numpy as np
 
+from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS
 from hushrank.pipelines.reduce import reduce
-from hushrank.pipelines.reduce.reduction_job import EXACT_FILE, NightOfStream, ReduceComparisons
+from hushrank.pipelines.reduce.reduction_job import (
+    EXACT_FILE,
+    NightOfStream,
+    ReduceComparisons,
+    Statistic,
+)
 from hushrank.privacy.stream import Stream
 from hushrank.transforms.storage.write import read_whole
 from hushrank.transforms.streams.cell_files import forget_cells, keep_cells
@@ -29,18 +35,21 @@ def count_night(job: ReduceComparisons, stream: Stream) -> None:
 
     Raises:
         InputError: as `reduce.run`; or the night before is not there.
-        ValueError: the job is no night of a stream, or its counts are sparse.
+        ValueError: the job is no night of a stream, or counts pairs of too many items.
     """
     night = job.stream
     if night is None:
         raise ValueError("the job is no night of a stream")
+    if job.statistic is Statistic.PAIR_COUNTS and len(job.catalogue) > MOST_DENSE_ITEMS:
+        raise ValueError(
+            f"a stream counts every pair: it takes at most {MOST_DENSE_ITEMS} items, got"
+            f" {len(job.catalogue)}; count wins instead"
+        )
     if _is_drawn(night, stream):
         return
     delete_counting(night.folder, night.night)
     reduce.run(job)
     with np.load(io.BytesIO(read_whole(f"{job.confidential}/{EXACT_FILE}"))) as arrays:
-        if "counts" not in arrays:
-            raise ValueError("a stream counts every cell: pairs of so many items are too many")
         keep_cells(night.folder, night.stream, night.night, arrays["counts"])
 
 

@@ -1,6 +1,6 @@
-"""People who answer on some nights of a stream, and whose nights count: by simulation.
+"""Simulate on which nights of a stream people answer, and which of these nights count.
 
-Only guesses that are public enter. The generators are numpy's: no release draws from here.
+The inputs are public guesses only. The generators are numpy's; no release draws from here.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ class Habit:
     """How often some people answer.
 
     Attributes:
-        share: of all people, > 0.
-        chance: of each to answer on a night, whatever they did before; above 0 and at most 1.
+        share: share of these people among all people, > 0.
+        chance: chance that each answers on a night, whatever they did before; above 0, at most 1.
 
     Raises:
         ValueError: a field is out of range.
@@ -53,27 +53,26 @@ class Answers:
 
     @property
     def share_counted(self) -> float:
-        """Of all people's nights, those that counted; 1 where nobody answered."""
+        """The share of all people's nights that counted; 1 if nobody answered."""
         there = int(self.there.sum())
         return int(self.counted.sum()) / there if there else 1.0
 
 
-def simulate_answers(
-    habits: Sequence[Habit], terms: Terms, n_people: int, random: np.random.Generator
-) -> Answers:
-    """Let people answer for a whole stream, and count by the rule that runs apply.
+def simulate_answers(habits: Sequence[Habit], terms: Terms, n_people: int, seed: int) -> Answers:
+    """Simulate the answers of a whole stream, and count them by the rule that runs use.
 
     Args:
-        habits: of all people; shares need not add up to 1.
-        terms: when a person counts.
-        n_people: how many, >= 1.
-        random: of the simulation.
+        habits: habits of all people; shares need not add up to 1.
+        terms: the rule that decides when a person counts.
+        n_people: how many people, >= 1.
+        seed: the same seed simulates the same people.
 
     Raises:
-        ValueError: no habit, or nobody.
+        ValueError: there are no habits, or no people.
     """
     if not habits or n_people < 1:
         raise ValueError(f"need people with habits, got {n_people!r} and {len(habits)} habits")
+    random = np.random.default_rng(seed)
     shares = np.array([habit.share for habit in habits])
     habit_of = random.choice(len(habits), n_people, p=shares / shares.sum())
     chance = np.array([habit.chance for habit in habits])[habit_of]

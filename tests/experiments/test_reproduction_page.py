@@ -13,9 +13,13 @@ from hushrank.experiments.xsc.xsc_scenarios import scenarios
 
 XSC = "Xu–Sun–Cheng, adaptive debiased randomised response"
 RDP = "Xu–Sun–Cheng, ε-ranking differential privacy"
+CCW = "Cai–Chakraborty–Wang, noisy counts and perturbed likelihood"
+NZ = "Nguyen–Zhang"
 WHAT_THERE_IS = {  # section: figures, tables, what --only takes
     XSC: (range(1, 15), range(1, 12), {*scenarios(quick=False), APPLICATION}),
     RDP: (range(1, 9), range(0), set(FIGURES)),
+    CCW: (range(1, 9), range(0), set("12345678")),
+    NZ: (range(1, 4), range(0), {"1", "2", "3", "p0"}),
 }
 
 

@@ -256,9 +256,11 @@ def test_the_budget_is_never_exceeded(nights, times, gap, workload):
 
 def test_epsilon_and_delta_hold_for_all_nights_together():
     stream = a_stream(rho=None, epsilon=2.0, delta=1e-6)
-    rho = stream.sensitivity.l2_squared / (2 * Fraction(stream.law.scale) ** 2)
-    assert epsilon_of(Spend(rho=float(rho)), 1e-6) == pytest.approx(2.0, rel=1e-6)
-    assert rho <= Fraction(rho_for(2.0, 1e-6))
+    l2_squared = stream.sensitivity.l2_squared
+    rho = l2_squared / (2 * Fraction(stream.law.scale) ** 2)
+    spend = Spend(rho=float(rho), l2_squared=l2_squared)
+    assert epsilon_of(spend, 1e-6) == pytest.approx(2.0, rel=1e-6)
+    assert rho <= Fraction(rho_for(2.0, 1e-6, l2_squared))
 
 
 def test_laplace_caps_what_a_person_costs_and_takes_no_factorisation():

@@ -40,7 +40,9 @@ class Catalogue:
             raise ValueError("an item's name is empty")
         name, times = Counter(bare).most_common(1)[0]
         if times > 1:
-            raise ValueError(f"item {name} stands {times} times; each item must have one name")
+            raise ValueError(
+                f"item {name} occurs {times} times; each item must have a name of its own"
+            )
 
     @classmethod
     def of_count(cls, n_items: int) -> Catalogue:

@@ -153,7 +153,7 @@ def read_epsilon_table(path: str) -> EpsilonTable:
         ) from None
     if users.null_count or pc.count_distinct(users).as_py() != len(users):
         raise InputError(
-            f"{path}: a person stands twice in column user, or a row names nobody. Give each person"
+            f"{path}: a person occurs twice in column user, or a row names nobody. Give each person"
             " one row."
         )
     values, _ = numbers_of(epsilons)

@@ -63,8 +63,8 @@ class LocalLaw:
         """
         if found != self:
             raise RuntimeError(
-                "this worker would randomise otherwise than the run states: both must have the same"
-                " version of hushrank"
+                "this worker would randomise by another law than the run states: both must have the"
+                " same version of hushrank"
             )
 
 

@@ -122,7 +122,7 @@ def check_schema(
         if name not in schema.names:
             raise InputError(_missing_column(path, role, name, schema.names))
         if schema.names.count(name) > 1:
-            raise InputError(f"{path}: column {name} stands there twice. Rename one of them.")
+            raise InputError(f"{path}: column {name} occurs twice. Rename one of them.")
         problem = _type_problem(role, schema.field(name).type)
         if problem:
             key = "" if role == WIDE_ITEM else f" (input.columns.{role})"

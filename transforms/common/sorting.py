@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from hushrank.privacy.keyed_hash import Hashes
 
-MORE_BITS = 5  # more than half the bits, because mixed runs take longer to fix than ties
+MORE_BITS = 5  # bits beyond half of those there are: mixed runs take longer to fix than ties
 MANY_TIED = 1 / 16  # part of the rows
 
 Words = NDArray[np.uint64]

@@ -30,7 +30,7 @@ MAX_REPEATS = 20  # repeats of a read if the object is replaced between two requ
 _URL = re.compile(r"gs://(?P<bucket>[a-z0-9][a-z0-9._-]{1,220}[a-z0-9])(/(?P<name>.*))?", re.DOTALL)
 
 
-class ObjectChanged(OSError):  # noqa: N818 - the right answer to a writer that comes late
+class ObjectChanged(OSError):  # noqa: N818 - the expected answer to a late writer
     """The object does not have the requested generation; nothing was written."""
 
 

@@ -318,7 +318,7 @@ def _broken(ballots: Ballots, header: Header) -> Iterator[tuple[Integers, str]]:
     yield too_many, f"the count of people is above {above}"
     yield ballot[ballots.items == n_items], "an item is not in the header"
     cells = np.sort(ballot * (n_items + 1) + ballots.items)  # unknown items share a code
-    yield cells[1:][cells[1:] == cells[:-1]] // (n_items + 1), "an item stands there twice"
+    yield cells[1:][cells[1:] == cells[:-1]] // (n_items + 1), "an item occurs twice"
     if kind in ("soc", "toc"):
         missing = np.flatnonzero(ballots.lengths < n_items)
         yield missing, f"an item is missing, and {kind} is the kind that ranks all of them"

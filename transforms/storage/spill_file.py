@@ -13,10 +13,10 @@ from hushrank.transforms.common.sorting import Words
 
 SPILL_PREFIX = ".spill-"  # prefix of spill files that briefly have a name
 NO_ROOM = (
-    "memory_limit: rows that wait for the others of their person need more memory than it leaves"
-    " them, and with confidential in Cloud Storage they wait nowhere else. Raise memory_limit, or"
-    " name a folder on a disk of this machine where they may wait: runner: {kind: local, spill:"
-    " /a/folder}"
+    "memory_limit: rows that wait for other rows of their person need more memory than it leaves"
+    " them, and because confidential is in Cloud Storage they cannot wait in a file. Raise"
+    " memory_limit, or name a folder on a disk of this machine where they may wait: runner: {kind:"
+    " local, spill: /a/folder}"
 )
 
 _APPENDING = threading.Lock()

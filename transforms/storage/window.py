@@ -78,7 +78,7 @@ class Window:
         """
         found = schema.names.count(self.column)
         if found != 1:
-            problem = "not found" if found == 0 else "stands there twice"
+            problem = "not found" if found == 0 else "occurs twice"
             raise InputError(
                 f"{path}: column {self.column} (schedule.window) {problem}."
                 f" Columns: {', '.join(schema.names)}."

@@ -43,15 +43,15 @@ def write_whole(path: str, content: bytes) -> None:
 
 
 def write_once(path: str, content: bytes) -> bytes:
-    """Write `content` to a local or gs:// path unless something is there already.
+    """Write `content` to a local or gs:// path, unless the file exists already.
 
-    Of several that write at the same time one is first, and all are told what it wrote.
+    If several processes write at the same time, one is first, and all get what it wrote.
 
     Returns:
-        What is there.
+        The content of the file.
 
     Raises:
-        OSError: it cannot be written.
+        OSError: the file cannot be written.
     """
     if is_cloud(path):
         target = CloudPath.parse(path)

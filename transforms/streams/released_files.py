@@ -3,6 +3,11 @@
 A night's noise is drawn in `draw_night` and nowhere else. Whatever is stored first is the release:
 to ask again, after a crash or beside another run, gives what is stored. A draw that was not stored
 was never shown. So no night has two noises, which would be two releases.
+
+One thing these files cannot tell: a copy of the whole folder, put back from an earlier time, is
+right in itself, and nights after it would be drawn again. So whoever runs a stream notes how many
+nights were drawn and the digest of the last one's people (`Drawn.people`) where no such copy can
+reach, in the ledger, and hands the digest to the next night (`NightOfStream.before`).
 """
 
 from __future__ import annotations

@@ -12,7 +12,15 @@ from hypothesis.extra.numpy import arrays
 from scipy.integrate import quad
 from scipy.stats import binomtest, gamma, norm
 
-from hushrank.estimation.common.uncertainty import log_tail, pair_tail, quantile, separate_ranks
+from hushrank.estimation.common.uncertainty import (
+    LEVEL,
+    SPENT_ON_FAR,
+    every_pair_tail,
+    far_tail,
+    log_tail,
+    quantile,
+    separate_ranks,
+)
 from hushrank.privacy.noise import NoiseLaw, add_noise
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import NoiseKind
@@ -156,6 +164,21 @@ def test_many_items_need_little_memory_and_no_table_of_pairs():
     assert (found.groups == np.arange(n, 0, -1)).all()  # a table would take 40 GB
 
 
-def test_pair_tails_add_up_to_five_percent_for_one_item():
-    assert pair_tail(2) == 0.025
-    assert pair_tail(101) * 2 * 100 == pytest.approx(0.05)
+def test_tails_of_all_pairs_and_of_the_far_ones_add_up_to_half_of_five_percent():
+    n, undecided = 101, 700
+    assert every_pair_tail(n) * n * (n - 1) == pytest.approx(LEVEL / 2)
+    spent = 2 * undecided * every_pair_tail(n, undecided) + SPENT_ON_FAR
+    assert spent == pytest.approx(LEVEL / 2)
+    z = norm.isf(SPENT_ON_FAR / 2 / (n * (n - 1)))
+    assert norm.isf(far_tail(n * (n - 1), SPENT_ON_FAR)) == pytest.approx(2 * z)
+
+
+@pytest.mark.parametrize("n_draws", [1, 2])
+@pytest.mark.parametrize("share", [0.0, 0.5, 1.0])
+def test_a_far_pair_is_two_quantiles_apart_under_every_law_of_noise(share, n_draws):
+    for claims in (2, 100, 10**6):
+        one, both = (
+            float(quantile(np.array(share), tail, NoiseKind.LAPLACE, n_draws))
+            for tail in (SPENT_ON_FAR / 2 / claims, far_tail(claims, SPENT_ON_FAR))
+        )
+        assert both >= 2 * one * (1 - 1e-6)

@@ -408,7 +408,7 @@ BROKEN_RULES = [
     ),
     (
         {"items.names": ["London", "Paris", "London"]},
-        "items.names: item London stands 2 times; each item must have one name",
+        "items.names: item London occurs 2 times; each item must have a name of its own",
     ),
     ({"items.names": ["London"]}, "items.names: a ranking needs at least 2 items, got 1"),
     ({"items.names": ["London", " "]}, "items.names[1]: must not be empty, got ' '"),

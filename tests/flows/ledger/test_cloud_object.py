@@ -459,6 +459,6 @@ def test_a_run_that_lost_its_lease_draws_nothing(store, how):
         else:
             CloudPath.parse(f"gs://budget/{LEASE}").delete()
         refused = message(ledger.mark_drawn, "a")
-    assert "lost its lease. It draws and records nothing any more; run again." in refused
+    assert "lost its lease. It draws and records nothing more. Run again." in refused
     assert ledger.state("a") is ReleaseState.RESERVED
     assert (LEASE in store.names("budget")) == (how == "taken over")  # not its own to delete

@@ -17,7 +17,7 @@ from hushrank.flows.ledger.entries import (
     read_chain,
     write_lines,
 )
-from hushrank.privacy.accounting import Spend
+from hushrank.privacy.accounting import Spend, epsilon_of
 from hushrank.privacy.units import Adjacency, Unit
 
 EMPTY = read_chain(b"", "ledger")
@@ -86,6 +86,15 @@ def test_a_line_is_one_flat_json_object():
     nothing = {"delta": 0.0, "rho": None, "l2_squared": 1}
     assert fields["spend"] == {"epsilon": 0.1 + 0.2, **nothing}
     assert fields["previous"] == json.loads(LEDGER.splitlines()[0])["hash"]
+
+
+def test_gaussian_noise_of_before_is_read_as_that_of_the_least_sensitivity():
+    before = {"epsilon": 0.0, "delta": 0.0, "rho": 0.1}
+    entry = Reserve(release_id="a", attempt=1, spend=before, config_hash="c0ffee")
+    assert entry.spend == Spend(rho=0.1, l2_squared=1)
+    for more in (2, 26, 10**6):  # whatever it was, it costs no more than that
+        known = Spend(rho=0.1, l2_squared=more)
+        assert epsilon_of(known, 1e-6) < epsilon_of(entry.spend, 1e-6)
 
 
 def test_every_line_begins_alike():

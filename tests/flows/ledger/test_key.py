@@ -89,7 +89,7 @@ def test_a_key_that_others_can_read_or_that_is_a_link_is_refused(tmp_path):
     path.chmod(0o600)
     path.rename(tmp_path / "elsewhere")
     path.symlink_to(tmp_path / "elsewhere")
-    with pytest.raises(LedgerError, match="and no link"):
+    with pytest.raises(LedgerError, match="must be a file, not a link"):
         ledger_key(ledger)
 
 
@@ -131,7 +131,7 @@ def test_a_lost_key_is_refused_and_recovered(survey, command):
         assert "is not the key that this ledger was written with" in printed
     code, printed = command("ledger", "recover", survey.config)
     assert code == 0
-    assert "Amiss: the key beside the ledger is not the one" in printed
+    assert "Wrong: the key beside the ledger is not the one" in printed
     assert command("ledger", "recover", survey.config, "--yes")[0] == 0
     assert command("validate", survey.config)[0] == 0
 

@@ -316,7 +316,9 @@ def test_a_sheet_without_a_person_says_what_to_do_and_that_does_it(command):
     write_csv(Path("lsat.csv"), sheets("Item ", None))
     code, printed = command("init", "lsat.csv")
     assert code == 0, printed
-    assert "No column says whose sheet it is, and people are protected by it" in printed
+    assert (
+        "No column names the person of a sheet, but the protection of people needs one" in printed
+    )
     advice = re.search(r"For example: (awk .*)$", printed, re.MULTILINE)
     subprocess.run(["sh", "-c", advice[1]], check=True)
     Path("survey.yaml").unlink()

@@ -85,7 +85,7 @@ def test_gaussian_noise_is_recorded_with_rho_and_the_l2_norm():
     privacy = written(make_release(params=GAUSSIAN))["privacy"]
     assert (privacy["mechanism"], privacy["sensitivity_norm"]) == ("discrete-gaussian", "l2")
     assert (privacy["epsilon"], privacy["delta"]) == (2.0, 1e-6)
-    assert privacy["sensitivity"] == pytest.approx(math.sqrt(2 * 15 * 5))
+    assert privacy["sensitivity"] == pytest.approx(math.sqrt(100))  # two times 5^2 + 4^2 + 3^2
     expected = privacy["sensitivity"] / math.sqrt(2 * privacy["rho"])
     assert privacy["noise_scale"] == pytest.approx(expected)
 

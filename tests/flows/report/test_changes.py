@@ -71,7 +71,7 @@ def test_a_long_table_is_cut_after_the_largest_changes():
         (make_scores_release(PAIR_WINS), NOW, "another kind of score"),
         (earlier(items=[*ITEMS[:-1], "Oslo"]), NOW, "It ranked other items"),
         (earlier(wins=[1] * 6), NOW, "shows nothing but noise"),
-        (top_list("a", "b"), NOW, "released scores and not a list"),
+        (top_list("a", "b"), NOW, "has scores and the other has a list"),
         (top_list("a", "b"), top_list("a", "b"), "The same items were the best, in the same order"),
         (top_list("a", "b"), top_list("b", "a"), "The same items were the best, in another order"),
         (top_list("a", "b"), top_list("b", "c"), "New on the list: c. No longer on it: a."),

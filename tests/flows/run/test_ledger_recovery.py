@@ -58,7 +58,7 @@ def test_a_whole_folder_that_is_put_back_is_noticed(survey, command, older, know
         expected = "second keeps releases of zoo that it never paid: "
     else:
         survey.set(output="third", privacy__epsilon=2.5)
-        expected = "it had 7 lines or more, which it does not hold now"
+        expected = "it had 7 lines or more, but it no longer holds them"
     for name in (["validate"], ["run", "--direct"]):
         code, printed = command(*name, survey.config)
         assert code == 2, printed
@@ -85,7 +85,7 @@ def test_a_published_release_that_the_copy_does_not_know_is_refused_with_a_way_o
     put_back(survey, older)
     code, printed = command("run", survey.config, "--direct")
     assert code == 2, printed
-    assert f"{FORGOT}: it had 7 lines or more, which it does not hold now; " in printed
+    assert f"{FORGOT}: it had 7 lines or more, but it no longer holds them; " in printed
     assert "second keeps releases of zoo that it never paid: " in printed
     assert "hushrank ledger recover" in printed
     assert command("ledger", "recover", survey.config, "--yes")[0] == 0
@@ -99,13 +99,13 @@ def test_recovery_enters_what_is_known_to_be_spent(survey, command, older):
     before = (survey.folder / "budget" / "ledger.jsonl").read_bytes()
     code, printed = command("ledger", "recover", survey.config)
     assert code == 0
-    assert "Amiss: it had 7 lines or more, which it does not hold now." in printed
+    assert "Wrong: it had 7 lines or more, but it no longer holds them." in printed
     assert "Nothing was changed." in printed
     assert (survey.folder / "budget" / "ledger.jsonl").read_bytes() == before
     code, printed = command("ledger", "recover", survey.config, "--yes")
     assert code == 0
     assert "zoo has epsilon 2.00 left of 5.00" in printed  # 1 and 2 were spent
-    assert command("ledger", "recover", survey.config)[1].rstrip().endswith("nothing is amiss.")
+    assert command("ledger", "recover", survey.config)[1].rstrip().endswith("nothing is wrong.")
     assert command("run", survey.config, "--direct")[0] == 0
     assert "recovery" in command("ledger", "show", survey.config)[1]
 
@@ -158,7 +158,7 @@ def test_recovery_leaves_what_shows_that_another_ledger_was_put_back(survey, com
     survey.set(ledger__path="budget/ledger.jsonl", output="c", input__paths=["answers.parquet"])
     code, printed = command("validate", survey.config)
     assert code == 2, printed
-    assert "it had 4 lines or more, which it does not hold now" in printed
+    assert "it had 4 lines or more, but it no longer holds them" in printed
 
 
 def test_what_was_entered_already_does_not_stop_a_ledger_that_was_moved(survey, command, namesakes):
@@ -253,7 +253,7 @@ def recovered(survey, command) -> str:
     code, printed = command("ledger", "recover", survey.config, "--yes")
     assert code == 0, printed
     assert command("ledger", "verify", survey.config)[0] == 0
-    assert command("ledger", "recover", survey.config)[1].rstrip().endswith("nothing is amiss.")
+    assert command("ledger", "recover", survey.config)[1].rstrip().endswith("nothing is wrong.")
     return printed
 
 

@@ -85,7 +85,8 @@ def test_no_contributions(survey, command):
 def test_duplicated_item(survey, command):
     survey.set(items__names=["ants", "bees", "ants", "dogs"])
     assert refused(survey, command) == (
-        f"{survey.config}: items.names: item ants stands 2 times; each item must have one name"
+        f"{survey.config}: items.names: item ants occurs 2 times; each item must have a name of its"
+        " own"
     )
 
 

@@ -259,7 +259,7 @@ def test_rows_that_do_not_fit_into_memory_wait_on_a_disk_that_was_named(
     code, printed = command("run", cloud.config, "--direct")
     said = " ".join(printed.split())
     assert code == 2
-    assert "memory_limit: rows that wait for the others of their person need more memory" in said
+    assert "memory_limit: rows that wait for other rows of their person need more memory" in said
     assert "runner: {kind: local, spill: /a/folder}" in said
     assert "Traceback" not in printed
     assert "draw" not in events(store)

@@ -239,7 +239,7 @@ def test_workers_that_would_draw_by_another_law_refuse(name, tmp_path, monkeypat
     ledger = ledger_of(job.config)
     reserve(job, ledger)
     change_the_code(monkeypatch)
-    with pytest.raises(RuntimeError, match="would randomise otherwise than the run states"):
+    with pytest.raises(RuntimeError, match="would randomise by another law than the run states"):
         reduce(job, InProcessReducer())
     assert not (job.work / "exact.npz").exists()
 

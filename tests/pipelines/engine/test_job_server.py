@@ -61,7 +61,7 @@ def test_none_is_started_where_none_is_needed(monkeypatch, engine):
 
 def test_no_java(server, monkeypatch):
     monkeypatch.setattr(job_server.shutil, "which", lambda name: None)
-    with pytest.raises(InputError, match=r"runner.master: .*needs Java, and there is none"):
+    with pytest.raises(InputError, match=r"runner.master: .*needs Java, but there is none"):
         reachable(CLUSTER).__enter__()
 
 

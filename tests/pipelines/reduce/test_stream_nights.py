@@ -6,6 +6,7 @@ import contextlib
 import dataclasses
 import itertools
 import math
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -13,7 +14,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.pipelines.reduce import stream_nights
-from hushrank.pipelines.reduce.reduction_job import NightOfStream
+from hushrank.pipelines.reduce.reduction_job import NightOfStream, Statistic
 from hushrank.pipelines.reduce.stream_nights import count_empty_night, count_night, forget_night
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import BitSource, seeded_bits, system_bits
@@ -21,6 +22,7 @@ from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.stream import Stream, stream_of
 from hushrank.privacy.stream_encoder import Terms, Workload
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
+from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage import write
 from hushrank.transforms.streams.released_files import draw_night, drawn_night, shown_cells
@@ -223,3 +225,25 @@ def test_a_job_that_is_no_night_is_refused(tmp_path):
     inputs(tmp_path)
     with pytest.raises(ValueError, match="no night of a stream"):
         count_night(a_job(tmp_path / "in0", tmp_path / "w"), the_stream())
+    night = night_of(tmp_path, 0, seeded_bits(1))
+    job = a_job(tmp_path / "in0", tmp_path / "w", statistic=Statistic.PAIR_COUNTS)
+    many = dataclasses.replace(job, stream=night, catalogue=Catalogue.of_count(5_000))
+    with pytest.raises(ValueError, match="items, got 5000; count wins instead"):
+        count_night(many, the_stream())
+
+
+def test_a_folder_from_an_earlier_time_is_refused_by_the_digest_that_was_noted(tmp_path):
+    inputs(tmp_path)
+    stream, place = the_stream(), str(tmp_path / "s")
+    run_night(tmp_path, 0, stream)
+    shutil.copytree(tmp_path / "s", tmp_path / "backup")
+    run_night(tmp_path, 1, stream)
+    noted = drawn_night(place, NAME, 1, stream).people
+    shutil.rmtree(tmp_path / "s")
+    shutil.copytree(tmp_path / "backup", tmp_path / "s")
+    late = dataclasses.replace(night_of(tmp_path, 1, seeded_bits(1)), night=2, before=noted)
+    with pytest.raises(InputError, match="never finished or whose files are lost"):
+        count_empty_night(late, (N_ITEMS,), stream)
+    early = dataclasses.replace(late, night=1)
+    with pytest.raises(InputError, match="older copy"):
+        count_empty_night(early, (N_ITEMS,), stream)

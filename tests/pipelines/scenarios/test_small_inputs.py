@@ -14,7 +14,8 @@ import pytest
 from hushrank.pipelines.engine.memory_plan import LEAST_MEMORY, MemoryPlan
 from hushrank.pipelines.engine.runner import CELL_BYTES, SMALL_BYTES, SMALL_CELLS, is_small
 from hushrank.pipelines.reduce import reduce
-from hushrank.pipelines.reduce.reduction_job import Statistic
+from hushrank.pipelines.reduce.reduction_job import NightOfStream, Statistic
+from hushrank.privacy.stream_encoder import Terms
 from hushrank.transforms.common.epsilons import AnswerBudget
 from hushrank.transforms.common.schema import InputError, Ties
 from hushrank.transforms.storage.files import list_files
@@ -39,6 +40,10 @@ def jobs_on(folder: Path, work: Path) -> list:
     }.items():  # fmt: skip
         (folder / name).mkdir(parents=True)
         pq.write_table(table, folder / name / "0.parquet", row_group_size=100)
+    night = NightOfStream(
+        stream="s", folder=str(work / "people"), key=comparisons.KEY, night=0,
+        terms=Terms(nights=3, participations=2, gap=2),
+    )  # fmt: skip
     sure, bounded = {"already_private": True}, AnswerBudget(max_contributions=7)
     return [
         comparisons.a_job(folder / "log", work / "wins"),
@@ -52,6 +57,7 @@ def jobs_on(folder: Path, work: Path) -> list:
         responses.a_job(folder / "sheets", work / "sheets"),
         rankings.a_job(folder / "ranks", work / "ranks", contest=None),
         rankings.a_job(folder / "lists", work / "lists", columns=rankings.LISTS),
+        dataclasses.replace(comparisons.a_job(folder / "log", work / "stream"), stream=night),
     ]  # fmt: skip
 
 

@@ -114,8 +114,8 @@ def test_a_catalogue_that_was_used_can_be_sent_to_workers():
         ((), "a ranking needs at least 2 items, got 0"),
         (("a",), "a ranking needs at least 2 items, got 1"),
         (("a", "  "), "an item's name is empty"),
-        (("a", "b", "a"), "item a stands 2 times; each item must have one name"),
-        (("a", " a"), "item a stands 2 times; each item must have one name"),
+        (("a", "b", "a"), "item a occurs 2 times; each item must have a name of its own"),
+        (("a", " a"), "item a occurs 2 times; each item must have a name of its own"),
     ],
 )
 def test_a_catalogue_that_breaks_a_rule_is_refused(names, message):

@@ -75,7 +75,7 @@ def test_a_table_gives_each_person_theirs(tmp_path, ending, as_text):
 def test_a_person_twice_in_the_table_is_refused_without_a_name(tmp_path):
     path = tmp_path / "epsilons.csv"
     path.write_text("user,epsilon\ncanary,0.5\ncanary,1\n")
-    with pytest.raises(InputError, match="a person stands twice") as caught:
+    with pytest.raises(InputError, match="a person occurs twice") as caught:
         read_epsilon_table(str(path))
     assert "canary" not in str(caught.value)
 

@@ -93,7 +93,7 @@ def test_a_type_that_is_no_outcome(type_):
 
 def test_two_columns_of_one_name():
     assert refusal(schema("student", "a", "b", "choice", "a")) == (
-        "answers.csv: column a stands there twice. Rename one of them."
+        "answers.csv: column a occurs twice. Rename one of them."
     )
     check_schema("x", schema("student", "a", "b", "choice", "other", "other"), COLUMNS)
 

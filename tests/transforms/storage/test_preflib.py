@@ -167,7 +167,7 @@ WRONG_LINES = [
     ("toi", "0: 1,2", "the count of people must be at least 1"),
     ("toi", "2: 1,5", "an item is not in the header"),
     ("toi", "2: 1,0", "an item is not in the header"),
-    ("toi", "2: 1,{2,1}", "an item stands there twice"),
+    ("toi", "2: 1,{2,1}", "an item occurs twice"),
     ("toc", "2: 1,2,3", "an item is missing, and toc is the kind that ranks all of them"),
     ("soi", "2: 1,{2,3}", "items are tied, and soi is a kind without ties"),
 ]

@@ -1,0 +1,158 @@
+"""Scores from noisy pairs: better than the naive way, with intervals that hold every item."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from hushrank.estimation.common.central_noise import calibrate_pair_counts, release_pair_counts
+from hushrank.estimation.common.estimate import Estimate
+from hushrank.estimation.common.links import LOGISTIC, PROBIT, Floats
+from hushrank.estimation.common.matrices import PairCounts
+from hushrank.estimation.comparisons.noisy_pairs import fit_noisy_pairs, rank_noisy_pairs
+from hushrank.estimation.comparisons.pairs_by_chance import fit_pairs_by_chance
+from hushrank.estimation.fit.likelihood import Objective
+from hushrank.estimation.fit.pair_fit import estimate_from
+from hushrank.estimation.fit.solve import minimise
+from hushrank.pipelines.simulate.arenas import Arena
+from hushrank.privacy.noise import NoiseLaw
+from hushrank.privacy.randomness import RandomBits, seeded_bits
+from hushrank.privacy.units import NoiseKind, PrivacyParams
+from tests.estimation.comparisons.test_unbalanced import assert_held, by_comparison, by_person, held
+
+BALANCED = Arena(12, 4_000, zipf=0.0)
+SKEWED = Arena(30, 20_000, zipf=1.0, late=5)
+WEAK = Arena(20, 2_000, zipf=0.0)
+LEAGUE = Arena(60, 60_000, zipf=0.3, spread=1.0, matched=0.4)
+
+
+def ranked(counts: PairCounts, params: PrivacyParams, bits: RandomBits) -> Estimate:
+    calibration = calibrate_pair_counts(params, counts.n_items)
+    noisy = release_pair_counts(counts, calibration, bits)
+    return rank_noisy_pairs(noisy, calibration.law, LOGISTIC).estimate
+
+
+def naive(counts: PairCounts) -> Floats:
+    """Noisy counts, clipped at zero, and a Bradley-Terry fit to them."""
+    wins = np.maximum(counts.dense(), 0).astype(np.float64)
+    return minimise(Objective(wins, LOGISTIC, 0.01, np.zeros(len(wins)))).theta
+
+
+def errors(
+    arena: Arena, params: PrivacyParams, logs: int, link=LOGISTIC
+) -> tuple[float, float, list[bool]]:
+    """Root mean square errors, ours and the naive way's; whether pairs seemed to meet by chance."""
+    generator = np.random.default_rng(3)
+    ours, theirs, by_chance = [], [], []
+    for log in range(logs):
+        truth = arena.truth(generator)
+        counts = arena.answers(truth, arena.design(truth, generator), generator)
+        calibration = calibrate_pair_counts(params, arena.n_items)
+        noisy = release_pair_counts(counts, calibration, seeded_bits(log))
+        found = rank_noisy_pairs(noisy, calibration.law, link)
+        by_chance.append(found.by_chance)
+        ours.append(np.square(found.estimate.scores - truth).mean())
+        theirs.append(np.square(naive(noisy) - truth).mean())
+    return float(np.sqrt(np.mean(ours))), float(np.sqrt(np.mean(theirs))), by_chance
+
+
+@pytest.mark.parametrize("arena", [BALANCED, SKEWED, WEAK])
+@pytest.mark.parametrize("params", [by_comparison(0.5), by_comparison(4.0), by_person(1.0, 5)])
+def test_scores_are_as_good_as_the_naive_way_s_at_least(arena, params) -> None:
+    ours, theirs, by_chance = errors(arena, params, logs=12)
+    assert ours < 1.02 * theirs
+    assert ours < 0.75  # what guessing zero gives, and a little
+    assert all(by_chance)
+
+
+def test_where_noise_is_large_they_are_better_by_far() -> None:
+    ours, theirs, _ = errors(SKEWED, by_person(1.0, 5), logs=12)
+    assert ours < 0.85 * theirs
+
+
+def test_a_league_is_told_from_chance_and_fitted_as_one() -> None:
+    """A design of chance would be wrong there: its scores are too close together."""
+    params = by_comparison(1.0)
+    ours, theirs, by_chance = errors(LEAGUE, params, logs=3)
+    assert not any(by_chance)
+    assert ours < 0.9 * theirs
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("arena", "params"),
+    [
+        (BALANCED, by_comparison(0.5)),
+        (SKEWED, by_comparison(1.0)),
+        (SKEWED, by_person(2.0, 5)),
+        (WEAK, by_comparison(1.0)),
+        (WEAK, by_person(2.0, 5, delta=1e-6)),
+    ],
+)
+def test_intervals_hold_best_worst_and_rarest_items(arena, params) -> None:
+    assert_held(held(arena, params, ranked, releases=60))
+
+
+def test_intervals_that_forget_the_noise_are_caught() -> None:
+    def careless(counts: PairCounts, params: PrivacyParams, bits: RandomBits) -> Estimate:
+        calibration = calibrate_pair_counts(params, counts.n_items)
+        noisy = release_pair_counts(counts, calibration, bits)
+        quiet = NoiseLaw(NoiseKind.LAPLACE, calibration.law.scale / 4)
+        return fit_pairs_by_chance(noisy, quiet, LOGISTIC).estimate
+
+    with pytest.raises(AssertionError):
+        assert_held(held(WEAK, by_comparison(1.0), careless, releases=20))
+
+
+def test_a_ridge_that_knows_the_noise_keeps_scores_of_any_design_near_the_truth() -> None:
+    """With the ridge of 1, 20 scores whose pairs are all noise were off by 10 and more."""
+    generator = np.random.default_rng(4)
+    truth = WEAK.truth(generator)
+    counts = WEAK.answers(truth, WEAK.design(truth, generator), generator)
+    calibration = calibrate_pair_counts(by_person(1.0, 5), 20)
+    for log in range(5):
+        noisy = release_pair_counts(counts, calibration, seeded_bits(log))
+        fit = fit_noisy_pairs(noisy, calibration.law, LOGISTIC).fit
+        assert fit.ridge > 1
+        assert np.sqrt(np.square(fit.scores - truth).mean()) < 1.2
+        estimate = estimate_from(fit)
+        assert (estimate.low <= fit.scores).all()
+        assert (fit.scores <= estimate.high).all()
+
+
+def test_names_of_the_items_do_not_matter_and_scores_sum_to_zero() -> None:
+    generator = np.random.default_rng(5)
+    truth = BALANCED.truth(generator)
+    counts = BALANCED.answers(truth, BALANCED.design(truth, generator), generator)
+    calibration = calibrate_pair_counts(by_comparison(1.0), 12)
+    noisy = release_pair_counts(counts, calibration, seeded_bits(1)).dense()
+    order = generator.permutation(12)
+    one, other = (
+        fit_pairs_by_chance(PairCounts(wins, confidential=False), calibration.law, PROBIT)
+        for wins in (noisy, np.ascontiguousarray(noisy[np.ix_(order, order)]))
+    )
+    assert abs(one.scores.sum()) < 1e-9
+    np.testing.assert_allclose(other.scores, one.scores[order], atol=1e-4)
+    np.testing.assert_allclose(other.estimate.low, one.estimate.low[order], atol=1e-3)
+
+
+def test_nothing_but_noise_says_nothing() -> None:
+    zeros = PairCounts(np.zeros((6, 6), np.int64))
+    calibration = calibrate_pair_counts(by_comparison(0.1), 6)
+    noisy = release_pair_counts(zeros, calibration, seeded_bits(2))
+    found = rank_noisy_pairs(noisy, calibration.law, LOGISTIC)
+    assert not found.estimate.informative
+    assert np.isinf(found.estimate.high).all()
+
+
+def test_what_cannot_be_fitted_is_refused() -> None:
+    law = NoiseLaw(NoiseKind.LAPLACE, 2.0)
+    exact = np.array([[0, 3], [1, 0]], np.int64)
+    with pytest.raises(ValueError, match="counts are confidential"):
+        fit_pairs_by_chance(PairCounts(exact), law, LOGISTIC)
+    with pytest.raises(ValueError, match="without noise"):
+        fit_pairs_by_chance(
+            PairCounts(exact, confidential=False), NoiseLaw(NoiseKind.LAPLACE, 0.0), LOGISTIC
+        )
+    with pytest.raises(ValueError, match="at least 2 items"):
+        fit_pairs_by_chance(PairCounts(exact[:1, :1], confidential=False), law, LOGISTIC)
