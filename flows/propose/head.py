@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import gzip
 import json
 import re
+import zlib
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import islice
@@ -19,10 +21,12 @@ from hushrank.transforms.common.plain_text import hidden_character
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage import preflib
 from hushrank.transforms.storage.files import (
+    PACKED,
     FileFormat,
     InputFile,
     NoFilesError,
     column_names_of,
+    is_packed,
     list_files,
 )
 
@@ -32,7 +36,6 @@ _DELIMITERS = ((",", ","), (";", ";"), ("\t", "tab"))  # with their names in `in
 _PARTITION = re.compile(r"(?P<name>[A-Za-z0-9._-]+)=\d{4}-\d\d-\d\d")
 # Formats that people have but hushrank does not read, and how to convert them.
 _ADVICE = {
-    ".gz": "is compressed with gzip, which is not read; unpack it first: gunzip --keep {path}",
     ".zip": "is a zip archive, which is not read; unpack it first",
     ".xlsx": "is a spreadsheet; save it as CSV (UTF-8, columns separated by commas)",
     ".xls": "is a spreadsheet; save it as CSV (UTF-8, columns separated by commas)",
@@ -76,7 +79,8 @@ def read_head(source: Path) -> Head:
         ConfigError: the source cannot be read. No text quotes a row.
     """
     _check(source)
-    format_ = FileFormat.CSV if source.suffix.lower() == ".tsv" else None
+    tabs = source.name.lower().removesuffix(PACKED).endswith(".tsv")
+    format_ = FileFormat.CSV if tabs else None
     try:
         found = list_files([str(source)], format_)
         first, delimiter = _with_delimiter(found[0])
@@ -149,11 +153,13 @@ def _first_rows(file: InputFile) -> list[Row]:
         raise ConfigError(str(error)) from None
     except (
         pa.ArrowException,
+        EOFError,
         OSError,
         OverflowError,
         RecursionError,
         ValueError,
         csv.Error,
+        zlib.error,
     ):  # texts of these errors may quote a row
         raise ConfigError(f"{file.path}: damaged, not readable as {file.format}") from None
 
@@ -170,7 +176,8 @@ def _rows(file: InputFile) -> Iterator[Row]:
                     raise preflib.refusal(file.path, refused[0])
                 yield from batch.slice(0, HEAD_ROWS).to_pylist()
     else:
-        with open(file.path, encoding="utf-8-sig", errors="replace", newline="") as lines:
+        opened = gzip.open if is_packed(file.path) else open
+        with opened(file.path, "rt", encoding="utf-8-sig", errors="replace", newline="") as lines:
             if file.format is FileFormat.CSV:
                 yield from csv.DictReader(lines, delimiter=file.delimiter)
             else:

@@ -29,6 +29,7 @@ from hushrank.flows.propose.sections import (
 )
 from hushrank.flows.propose.texts import choose, line, scalar
 from hushrank.flows.propose.values import text_of
+from hushrank.transforms.storage.files import PACKED
 
 Guess = ColumnGuess | ResponseGuess | RankingGuess
 
@@ -251,7 +252,8 @@ def _file_lines(
     source: Path, target: Path, own: KindLines, head: Head, *, unclear: bool
 ) -> Iterator[str]:
     """The whole file: the lines of every job, around `own`, the lines of its kind of input."""
-    name = re.sub(r"[^A-Za-z0-9._-]+", "-", source.resolve().stem).strip("._-")[:100] or "survey"
+    stem = Path(source.resolve().name.removesuffix(PACKED)).stem
+    name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("._-")[:100] or "survey"
     yield f"# Proposed by hushrank init from the header and the first {HEAD_ROWS} rows of a file."
     yield "# The lines marked CHOOSE need a value from you. Paths start at the folder of this file."
     yield ""

@@ -83,7 +83,7 @@ class HasInput(Protocol):
 def is_small(job: HasInput) -> bool:
     """Whether Beam's stand-in should run the job: few local rows, and no other engine named."""
     paths = [job.confidential, *(file.path for file in job.files)]
-    few = sum(file.size for file in job.files) <= SMALL_BYTES
+    few = sum(file.most_bytes for file in job.files) <= SMALL_BYTES
     here = job.engine.runner is Runner.LOCAL
     if not (here and few) or any(map(is_remote, paths)):
         return False
@@ -106,7 +106,7 @@ def _cells(file: InputFile) -> int:
             header = preflib.read_header(file.path, stream.read(HEADER_BYTES))
         voters = SMALL_CELLS if header.voters is None else header.voters
         return voters * len(header.names) * len(preflib.SCHEMA)
-    return file.size
+    return file.most_bytes
 
 
 def _is_text(column: pq.ColumnChunkMetaData) -> bool:

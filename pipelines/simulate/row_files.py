@@ -14,11 +14,15 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from hushrank.transforms.storage.files import ENDINGS, FileFormat
+from hushrank.transforms.storage.files import ENDINGS, FileFormat, is_packed
 
 WriteTable = Callable[[pa.Table], None]
 WRITTEN = (FileFormat.PARQUET, FileFormat.CSV, FileFormat.JSONL)
-WRITTEN_ENDINGS = {ending: format_ for ending, format_ in ENDINGS.items() if format_ in WRITTEN}
+WRITTEN_ENDINGS = {
+    ending: format_
+    for ending, format_ in ENDINGS.items()
+    if format_ in WRITTEN and not is_packed(ending)
+}
 
 
 @contextlib.contextmanager

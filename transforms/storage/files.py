@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import contextlib
 import csv
+import gzip
+import io
 import json
 import os
+import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -44,12 +47,18 @@ class FileFormat(StrEnum):
     PREFLIB = "preflib"
 
 
-ENDINGS = {
-    ".parquet": FileFormat.PARQUET,
-    ".pq": FileFormat.PARQUET,
+PACKED = ".gz"
+MOST_UNPACKED = 1032  # bytes that gzip can make of one
+TEXT_ENDINGS = {
     ".csv": FileFormat.CSV,
     ".jsonl": FileFormat.JSONL,
     ".ndjson": FileFormat.JSONL,
+}
+ENDINGS = {
+    ".parquet": FileFormat.PARQUET,
+    ".pq": FileFormat.PARQUET,
+    **TEXT_ENDINGS,
+    **{f"{ending}{PACKED}": format_ for ending, format_ in TEXT_ENDINGS.items()},
     **dict.fromkeys((f".{kind}" for kind in preflib.KINDS), FileFormat.PREFLIB),
 }
 
@@ -70,6 +79,11 @@ class InputFile:
     multiline: bool = False  # for CSV: whether quoted fields may hold line ends
     delimiter: str = ","  # for CSV: the character between columns
 
+    @property
+    def most_bytes(self) -> int:
+        """The most bytes that its content has, unpacked."""
+        return self.size * (MOST_UNPACKED if is_packed(self.path) else 1)
+
     def identity(self) -> list[str | int]:
         """The parts of it that enter the release key."""
         return [self.path, self.size, self.version]
@@ -89,7 +103,7 @@ def list_files(
 
     Raises:
         NoFilesError: a path matches nothing.
-        InputError: a file is empty, or its format is unknown.
+        InputError: a file is empty, its format is unknown, or it is there packed and unpacked.
     """
     found: dict[str, InputFile] = {}
     for path in paths:
@@ -108,6 +122,12 @@ def list_files(
                     f"{name}: the file is empty (0 bytes). Remove it, or write it again."
                 )
             found[name] = InputFile(name, size, version, kind)
+    for name in found:
+        if is_packed(name) and name[: -len(PACKED)] in found:
+            raise InputError(
+                f"{name}: the file without {PACKED} is named too, so rows could count twice. Remove"
+                " one of the two."
+            )
     return sorted(found.values())
 
 
@@ -248,7 +268,11 @@ def check_unchanged(file: InputFile) -> None:
 
 @contextlib.contextmanager
 def open_bytes(path: str) -> Iterator[IO[bytes]]:
-    """A readable, seekable stream of a local file or a gs:// object."""
+    """A readable, seekable stream of a local file or a gs:// object, unpacked if it ends in .gz.
+
+    Raises:
+        InputError: the file is not there, may not be read, or is not a whole gzip file.
+    """
     with contextlib.ExitStack() as stack:
         try:
             opened = CloudPath.parse(path).open() if is_remote(path) else pa.OSFile(path)
@@ -257,7 +281,15 @@ def open_bytes(path: str) -> Iterator[IO[bytes]]:
             raise InputError(f"{path}: no permission to read it.") from None
         except FileNotFoundError:
             raise InputError(f"{path}: no such file.") from None
-        yield stream
+        if not is_packed(path):
+            yield stream
+            return
+        try:
+            yield stack.enter_context(io.BufferedReader(gzip.GzipFile(fileobj=stream)))
+        except (EOFError, gzip.BadGzipFile, zlib.error):
+            raise InputError(
+                f"{path}: not a complete gzip file (truncated or damaged). Write it again."
+            ) from None
 
 
 def _local_matches(path: str) -> Iterator[tuple[str, int, str]]:
@@ -294,6 +326,18 @@ def _files_in(folder: Path) -> Iterator[Path]:
                 yield file
 
 
+def is_packed(path: str) -> bool:
+    """Whether the content is packed with gzip, by the name."""
+    return path.lower().endswith(PACKED)
+
+
+def ending_of(path: str | PurePath) -> str:
+    """The ending that tells the format, in small letters: of `a.csv.gz` it is `.csv.gz`."""
+    *_, last, ending = ("", "", *PurePath(path).suffixes)
+    both = f"{last}{ending}".lower()
+    return both if both in ENDINGS else ending.lower()
+
+
 def is_remote(path: str) -> bool:
     """Whether `path` is an object in Cloud Storage."""
     return path.startswith(REMOTE_PREFIX)
@@ -301,13 +345,11 @@ def is_remote(path: str) -> bool:
 
 def _is_input(relative: PurePath) -> bool:
     hidden = any(part.startswith((".", "_")) for part in relative.parts)
-    return not hidden and relative.suffix.lower() in ENDINGS
+    return not hidden and ending_of(relative) in ENDINGS
 
 
 def _format_of(path: str) -> FileFormat:
-    ending = Path(path).suffix.lower()
-    if ending == ".gz":
-        raise InputError(f"{path}: is compressed with gzip, which is not read. Unpack it: gunzip.")
+    ending = ending_of(path)
     if ending not in ENDINGS:
         raise InputError(
             f"{path}: unknown ending {ending or '(none)'}. Known: {', '.join(ENDINGS)};"

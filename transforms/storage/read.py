@@ -26,6 +26,7 @@ from hushrank.transforms.storage.files import (
     check_files,
     check_unchanged,
     csv_header,
+    is_packed,
     is_remote,
     open_bytes,
     parquet_footer,
@@ -38,6 +39,7 @@ from hushrank.transforms.storage.window import Window
 BATCH_ROWS = 1 << 20
 BATCH_COLUMNS = 8  # with more columns a batch has fewer rows
 BLOCK_BYTES = 1 << 24
+USUALLY_UNPACKED = 8  # bytes of text that gzip makes of one; likewise
 CSV_BYTES_PER_ROW = 24  # for short rows; only decides how work is split
 ITEM_TYPE = pa.dictionary(pa.int32(), pa.string())
 
@@ -148,7 +150,8 @@ def _rows_of_text(file: InputFile) -> int:
             header = read_header(file.path, stream.read(HEADER_BYTES))
         if header.voters is not None:
             return header.voters * len(header.names)
-    return file.size // CSV_BYTES_PER_ROW
+    packed = USUALLY_UNPACKED if is_packed(file.path) else 1
+    return packed * file.size // CSV_BYTES_PER_ROW
 
 
 def _misses(footer: pq.FileMetaData, group: int, window: Window) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import gzip
 import os
 from dataclasses import replace
 from datetime import date
@@ -46,6 +47,11 @@ def refusal(call, *arguments) -> str:
     with pytest.raises(InputError) as error:
         call(*arguments)
     return str(error.value)
+
+
+def rows_of(files) -> list[tuple[pa.RecordBatch, tuple[str, ...]]]:
+    batches = [batch for split in plan_files(files, COLUMNS) for batch in read_batches(split)]
+    return [(batch.rows, batch.malformed) for batch in batches]
 
 
 def schema_of(path: Path, content: bytes) -> dict[str, pa.DataType]:
@@ -132,16 +138,55 @@ def test_an_empty_file_of_json_lines_has_no_rows(tmp_path):
 def test_an_unknown_ending(tmp_path, name, ending):
     path = put(tmp_path / name)
     assert refusal(list_files, [str(path)]) == (
-        f"{path}: unknown ending {ending}. Known: .parquet, .pq, .csv, .jsonl, .ndjson, .soc, .soi,"
-        " .toc, .toi; or set input.format: parquet, csv, jsonl, preflib."
+        f"{path}: unknown ending {ending}. Known: .parquet, .pq, .csv, .jsonl, .ndjson, .csv.gz,"
+        " .jsonl.gz, .ndjson.gz, .soc, .soi, .toc, .toi; or set input.format: parquet, csv, jsonl,"
+        " preflib."
     )
 
 
-def test_a_compressed_file_says_what_to_do(tmp_path):
+def test_a_packed_file_has_the_format_of_its_content(tmp_path):
+    for name in ("a.csv.gz", "b.jsonl.GZ", "c.d.ndjson.gz"):
+        put(tmp_path / name)
+    found = list_files([str(tmp_path)])
+    assert [file.format.value for file in found] == ["csv", "jsonl", "jsonl"]
+    assert all(file.most_bytes > 1_000 * file.size for file in found)
+
+
+@pytest.mark.parametrize("name", ["x.parquet.gz", "x.gz", "x.soc.gz", ".csv.gz"])
+def test_of_packed_files_only_text_is_known(tmp_path, name):
+    path = put(tmp_path / name)
+    assert "unknown ending .gz. Known: " in refusal(list_files, [str(path)])
+
+
+def test_a_file_that_is_there_packed_and_unpacked_is_refused(tmp_path):
+    put(tmp_path / "x.csv")
     path = put(tmp_path / "x.csv.gz")
-    assert refusal(list_files, [str(path)]) == (
-        f"{path}: is compressed with gzip, which is not read. Unpack it: gunzip."
+    assert refusal(list_files, [str(tmp_path)]) == (
+        f"{path}: the file without .gz is named too, so rows could count twice. Remove one of the"
+        " two."
     )
+
+
+def test_a_damaged_packed_file_says_so(tmp_path):
+    whole = gzip.compress(HEADER + b"u1,a,b,1\n" * 50, mtime=0)
+    for number, content in enumerate((whole[:-9], b"no gzip", whole[:15] + b"?" + whole[16:])):
+        path = tmp_path / f"{number}.csv.gz"
+        path.write_bytes(content)
+        files = list_files([str(path)])
+        with pytest.raises(InputError, match="not a complete gzip file") as refused:
+            rows_of(files)
+        assert "u1" not in str(refused.value)
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.jsonl"])
+def test_rows_of_a_packed_file_are_those_of_the_file(tmp_path, name):
+    lines = [f"u{k},a,b,{k % 3 - 1}\n" for k in range(5_000)]
+    content = b"\xef\xbb\xbf" + HEADER + "".join(lines).encode() + b"no row\n"
+    if name.endswith("jsonl"):
+        content = b'{"user": "u1", "a": "a", "b": "b", "y": 1}\n' * 5_000 + b"no row\n"
+    plain, packed = put(tmp_path / "1" / name, content), tmp_path / "2" / f"{name}.gz"
+    put(packed, gzip.compress(content, mtime=0))
+    assert rows_of(list_files([str(packed)])) == rows_of(list_files([str(plain)]))
 
 
 def test_a_pattern_that_is_none(tmp_path):
