@@ -268,9 +268,11 @@ def _estimate(problem: _Problem, at: _Point) -> Estimate:
     def better_at(tail: float) -> NDArray[np.bool_]:
         return np.asarray(intervals.apart(centre, tail) & (score_differences(at.scores) > 0))
 
-    low, high = ends_at(LEVEL / 2)
+    # Chance alone bounds one of many items, so the level at which one counts is that of all at once.
+    low, high = ends_at(LEVEL / 2 / len(at.scores))
     if not (np.isfinite(low) & np.isfinite(high)).any():
         return nothing_learned(at.scores)
+    low, high = ends_at(LEVEL / 2)
     known = _known(problem, at)
     covariance = np.asarray(np.linalg.pinv(known, rcond=FLAT, hermitian=True))
     unshrunk = at.scores + covariance @ at.scores / problem.spread**2

@@ -105,7 +105,12 @@ def _clear_share(squares: float, of_noise: float) -> float:
 
 
 def _pattern(sums: Floats, mask: Floats, product: Floats, c: float) -> Floats:
-    """h_i h_j exp(-c s_i s_j) for all pairs, with these sums over each item's on the graph."""
+    """h_i h_j exp(-c s_i s_j) for all pairs, with these sums over each item's on the graph.
+
+    An item's sum is lowered to that of its neighbours, where only noise can have made it larger: no
+    pattern has such sums, and h would grow without end.
+    """
+    sums = np.minimum(sums, mask @ sums)
     everywhere = np.exp(-np.clip(c * product, -LARGEST_EXPONENT, LARGEST_EXPONENT))
     np.fill_diagonal(everywhere, 0)
     factor = mask * everywhere

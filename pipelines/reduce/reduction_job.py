@@ -121,12 +121,13 @@ class ReduceComparisons(Reduction):
     people_vote: bool = False
 
     def __post_init__(self) -> None:
-        bounded = self.columns.user is not None and self.bounds.max_contributions is not None
-        if self.stream is not None and not bounded:
+        if self.stream is None:
+            return
+        if self.columns.user is None or self.bounds.max_contributions is None:
             raise ValueError(
                 "a stream bounds what a person contributes: it needs unit: user and a user column"
             )
-        if self.stream is not None and self.people_vote:
+        if self.people_vote:
             raise ValueError("a night of a stream has no look at its rows")
 
     @property

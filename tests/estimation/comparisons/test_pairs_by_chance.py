@@ -137,12 +137,16 @@ def test_names_of_the_items_do_not_matter_and_scores_sum_to_zero() -> None:
 
 
 def test_nothing_but_noise_says_nothing() -> None:
+    """But in one of 20 releases: 40 seeds, of which more than 9 would be a chance of 1e-5."""
     zeros = PairCounts(np.zeros((6, 6), np.int64))
     calibration = calibrate_pair_counts(by_comparison(0.1), 6)
-    noisy = release_pair_counts(zeros, calibration, seeded_bits(2))
-    found = rank_noisy_pairs(noisy, calibration.law, LOGISTIC)
-    assert not found.estimate.informative
-    assert np.isinf(found.estimate.high).all()
+    informative = 0
+    for seed in range(40):
+        noisy = release_pair_counts(zeros, calibration, seeded_bits(seed))
+        found = rank_noisy_pairs(noisy, calibration.law, LOGISTIC).estimate
+        informative += found.informative
+        assert found.informative or np.isinf(found.high).all()
+    assert informative <= 9
 
 
 def test_what_cannot_be_fitted_is_refused() -> None:

@@ -339,3 +339,19 @@ def test_counts_of_nobody_and_of_one_pair_alone_are_estimated_without_a_warning(
             assert np.isfinite(found.scores).all()
             assert (found.low <= found.scores).all()
             assert (found.scores <= found.high).all()
+
+
+@pytest.mark.parametrize(
+    ("y", "scale"),
+    [
+        ([[0, 31, 30, 28], [-3, 0, -14, 12], [41, -13, 0, 0], [-7, -72, -68, 0]], 20.0),
+        ([[0, -57, 1, -19], [45, 0, 24, -126], [1, 1, 0, 43], [-39, -36, 12, 0]], 20.0),
+        ([[0, 0, 0, -1], [-1, 0, 0, 1], [0, 0, 0, 0], [-1, 2, -2, 0]], 0.5),
+    ],
+)
+@pytest.mark.parametrize("max_answers", [2, 3, 4])
+def test_one_item_with_nearly_all_of_the_counts_does_not_overflow(y, scale, max_answers) -> None:
+    noisy = DifferentialMeasurements(np.array(y), complete_graph(4), confidential=False)
+    with np.errstate(over="raise", invalid="raise", divide="raise"):
+        found = estimate_difficulties(noisy, NoiseLaw(NoiseKind.LAPLACE, scale), max_answers)
+    assert np.isfinite(found.estimate.scores).all()

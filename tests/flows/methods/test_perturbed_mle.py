@@ -63,7 +63,7 @@ def test_all_of_epsilon_is_charged_the_last_digits_included(mle, command):
     assert parameters["epsilon_by_the_proof"] <= 2.0 + 1e-9
     reserved = [json.loads(line) for line in mle.ledger.read_text().splitlines()]
     (spend,) = [line["spend"] for line in reserved if "spend" in line]
-    assert spend == {"epsilon": 2.0, "delta": 0.0, "rho": None}
+    assert spend == {"epsilon": 2.0, "delta": 0.0, "rho": None, "l2_squared": 1}
 
 
 def test_gaussian_noise_costs_epsilon_and_delta(mle, command):
