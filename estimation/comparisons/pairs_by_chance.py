@@ -268,7 +268,7 @@ def _estimate(problem: _Problem, at: _Point) -> Estimate:
     def better_at(tail: float) -> NDArray[np.bool_]:
         return np.asarray(intervals.apart(centre, tail) & (score_differences(at.scores) > 0))
 
-    # Chance alone bounds one of many items, so the level at which one counts is that of all at once.
+    # Chance alone bounds one of many items: what counts is an interval that holds for all at once.
     low, high = ends_at(LEVEL / 2 / len(at.scores))
     if not (np.isfinite(low) & np.isfinite(high)).any():
         return nothing_learned(at.scores)
