@@ -28,7 +28,13 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from hushrank.estimation.common.chances import ScoreErrors
-from hushrank.estimation.common.estimate import Estimate, estimate_of, mean_ranks, nothing_learned
+from hushrank.estimation.common.estimate import (
+    CLEAR_TOTAL,
+    Estimate,
+    estimate_of,
+    mean_ranks,
+    nothing_learned,
+)
 from hushrank.estimation.common.matrices import WinCounts, check_released
 from hushrank.estimation.common.uncertainty import (
     LEVEL,
@@ -37,8 +43,6 @@ from hushrank.estimation.common.uncertainty import (
     separate_ranks,
 )
 from hushrank.privacy.noise import NoiseLaw
-
-CLEAR_TOTAL = 5.0  # standard deviations of its own noise by which the total must exceed zero
 
 
 def rank_by_win_counts(counts: WinCounts, law: NoiseLaw) -> Estimate:
