@@ -125,9 +125,9 @@ def validate(
     night, console = _night(day), Console()
     with nullcontext() if as_json else console.status(f"checking {config}"):
         from hushrank.flows.display import check_notes, show_checks
+        from hushrank.flows.recovery.witness import require_remembered
         from hushrank.flows.run.budget import ledger_of
         from hushrank.flows.run.job import prepare_job, read_survey
-        from hushrank.flows.run.ledger_witness import require_remembered
         from hushrank.flows.run.nights import job_to_check
         from hushrank.flows.run.stream_steps import check_turn
 

@@ -23,9 +23,9 @@ def recover(config: ConfigPath, yes: Confirmed = False) -> None:
     """
     from hushrank.flows.display import show_balance
     from hushrank.flows.methods.registry import load_config
+    from hushrank.flows.recovery.recovery import findings, recover_ledger
     from hushrank.flows.run.budget import ledger_of
     from hushrank.flows.run.job import inputs_of
-    from hushrank.flows.run.ledger_recovery import findings, recover_ledger
 
     checked = load_config(config)
     ledger, inputs = ledger_of(checked), inputs_of(checked, make_key=yes)
