@@ -186,7 +186,7 @@ def _of_stream(job: Job, night: StreamNight) -> NightOfStream:
             raise LedgerError(
                 f"{night.folder}/key.json is missing, without which nobody knows who counted"
                 f" before. Restore the folder, as it was after night {before and before.night}; if"
-                f" it is lost: {NEW_STREAM}. {NOTHING_SPENT}"
+                f" it is lost, {NEW_STREAM}. {NOTHING_SPENT}"
             ) from None
     return NightOfStream(
         stream=night.stream_id,
