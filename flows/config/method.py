@@ -113,8 +113,8 @@ class MethodFacts:
 
     @property
     def local(self) -> bool:
-        """Whether answers are privatised one by one, before they are counted."""
-        return Unit.LOCAL in self.units
+        """Whether answers always are privatised one by one, before they are counted."""
+        return set(self.units) == {Unit.LOCAL}
 
     def uses(self, key: str) -> bool:
         """Whether this method uses a key that not every method uses."""

@@ -119,7 +119,7 @@ def ranking_count_record(
 
 def _of_rankings(text: str) -> str:
     """People's answers are rankings here."""
-    return text.replace("answers", "rankings").replace("answer ", "ranking ")
+    return text.replace("answers", "rankings")
 
 
 def _weighted(mechanism: RankingCountMechanism) -> Iterator[str]:
