@@ -23,6 +23,7 @@ from hushrank.estimation.responses.measurements import DifferentialMeasurements
 from hushrank.estimation.responses.randomized_measurements import RandomizedMeasurements
 from hushrank.flows.guarantee.record import Record
 from hushrank.flows.release.public_pairs import ReleasedOutcomes, Rows, require_noisy, rows_of
+from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
 from hushrank.flows.release.win_loss import ReleasedWinLoss, in_comparisons
 
 MOST_MEASURED = 2000  # items whose matrix of measurements is published: 20 to 30 MB
@@ -339,7 +340,10 @@ Released = Annotated[
     | ReleasedRandomized
     | ReleasedList
     | ReleasedSums
-    | ReleasedRankings,
+    | ReleasedRankings
+    | ReleasedAbove
+    | ReleasedNets
+    | ReleasedPlaces,
     Field(discriminator="kind"),
 ]  # what a method publishes beside the ranking
 
