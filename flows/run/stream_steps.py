@@ -54,8 +54,18 @@ from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.transforms.storage.write import npz_bytes, write_whole
 from hushrank.transforms.streams import released_files
-from hushrank.transforms.streams.released_files import draw_night, drawn_night, shown_cells
-from hushrank.transforms.streams.stream_folder import begin, delete_counting, stream_key
+from hushrank.transforms.streams.released_files import (
+    draw_night,
+    drawn_night,
+    missing_nights,
+    shown_cells,
+)
+from hushrank.transforms.streams.stream_folder import (
+    begin,
+    delete_counting,
+    delete_unfinished,
+    stream_key,
+)
 
 
 def cost_of(job: Job) -> Spend:
@@ -91,6 +101,14 @@ def reserve_stream(job: Job, night: StreamNight, ledger: Ledger) -> None:
         BudgetRefused: the ledger does not hold the cost of the stream.
     """
     _require_night_before(ledger.book().account, night)
+    lost = missing_nights(night.folder, night.number)
+    if lost:
+        first = night.section.night(lost[0])
+        raise LedgerError(
+            f"{night.folder}/released does not hold what was drawn for night {first}, and every"
+            f" later night is made of it too. Restore that folder; if it is lost: {NEW_STREAM}."
+            f" {NOTHING_SPENT}"
+        )
     spend = job.terms.spend if night.stored is None else night.stored.spend
     config_hash = job.config.job_hash()
     reserve_night(
@@ -122,6 +140,7 @@ def reduce_stream(job: Job, night: StreamNight, reducer: Reducer) -> None:
         ReductionError: anything else went wrong.
     """
     make_confidential(job.config.confidential, job.release_id)
+    delete_unfinished(night.folder)
     if night.stored is None:
         night.keep_law(job.drawn_by)
     with told_as_input():
@@ -293,7 +312,9 @@ def forget_counted(config: SurveyConfig, account: Account, release_id: str) -> N
     night: date = attempt.night or stream.stream.first
     number = (night - stream.stream.first).days
     folder = stream_folder(config.confidential, stream.release_id)
-    if not released_files.is_stored(folder, number):
+    if released_files.is_stored(folder, number):
+        delete_unfinished(folder)
+    else:
         delete_counting(folder, number)
 
 
