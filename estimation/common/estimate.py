@@ -11,6 +11,10 @@ from hushrank.estimation.common.chances import ScoreErrors
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.uncertainty import MOST_PAIRED, AllAtOnce, RankSeparation
 
+# Standard deviations of its error by which the sum of all counts must exceed zero: if it does not,
+# the counts say nothing of any item.
+CLEAR_TOTAL = 5.0
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Estimate:

@@ -29,7 +29,13 @@ from numpy.typing import NDArray
 from scipy.optimize import brentq
 
 from hushrank.estimation.common.chances import ScoreErrors
-from hushrank.estimation.common.estimate import Estimate, estimate_of, mean_ranks, nothing_learned
+from hushrank.estimation.common.estimate import (
+    CLEAR_TOTAL,
+    Estimate,
+    estimate_of,
+    mean_ranks,
+    nothing_learned,
+)
 from hushrank.estimation.common.matrices import WinCounts, check_released
 from hushrank.estimation.common.uncertainty import (
     LEVEL,
@@ -39,8 +45,6 @@ from hushrank.estimation.common.uncertainty import (
 )
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.units import NoiseKind
-
-CLEAR_TOTAL = 5.0  # standard deviations of its own noise by which the total must exceed zero
 
 
 @dataclass(frozen=True, slots=True)

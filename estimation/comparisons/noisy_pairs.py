@@ -53,14 +53,13 @@ from hushrank.estimation.fit.pair_fit import (
     require_fittable,
     sandwich_fit,
     score_differences,
-    taken_off,
 )
 from hushrank.estimation.fit.solve import ConvergenceError, Solution, minimise
 from hushrank.estimation.fit.trust_region import minimise_nonconvex
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.units import NoiseKind
 
-CLEAR_TOTAL = 2.0  # standard deviations of its noise up to which a pair's total may be left out
+CLEAR_PAIR = 2.0  # standard deviations of its noise up to which a pair's total may be left out
 WHOLE_TOTAL = 4.0  # and from which on the pair always enters as it is
 NOT_BY_CHANCE = 5.0  # standard errors by which totals must differ from a design of chance
 MISSED = 4.5  # and by which an item's sum of totals must
@@ -193,13 +192,16 @@ def fit_noisy_pairs(
     if ridge is None:
         ridge = _ridge_of(totals, pairs, variance, link)
     objective, solution = _solved(pairs, wins - wins.T, link, ridge)
-    scores = solution.theta
-    curvature, *_ = _expected_moments(totals, pairs, variance, scores, link)
-    unshrunk = scores + taken_off(curvature, objective.ridge, scores)
-    curvature, sampling, noise = _expected_moments(totals, pairs, variance, unshrunk, link)
+
+    def moments_at(scores: Floats) -> tuple[Floats, Floats]:
+        curvature, sampling, noise = _expected_moments(totals, pairs, variance, scores, link)
+        return curvature, sampling + noise
+
     n_pairs = counts.n_items * (counts.n_items - 1) // 2
+    fit = sandwich_fit(objective, solution, moments_at)
+    _, sampling, noise = _expected_moments(totals, pairs, variance, fit.unshrunk, link)
     return NoisyPairsFit(
-        fit=sandwich_fit(objective, solution, curvature, sampling + noise),
+        fit=fit,
         n_pairs=n_pairs,
         n_left_out=n_pairs - int((pairs.kept > 0).sum()) // 2,
         noise_share=_share(np.diagonal(noise), np.diagonal(sampling)),
@@ -274,8 +276,8 @@ def _pair_weights(totals: Floats, variance: float) -> _PairWeights:
     if variance == 0:
         return everything
     deviation = math.sqrt(2 * variance)
-    kept = np.clip((totals / deviation - CLEAR_TOTAL) / (WHOLE_TOTAL - CLEAR_TOTAL), 0, 1)
-    slope = ((kept > 0) & (kept < 1)) / ((WHOLE_TOTAL - CLEAR_TOTAL) * deviation)
+    kept = np.clip((totals / deviation - CLEAR_PAIR) / (WHOLE_TOTAL - CLEAR_PAIR), 0, 1)
+    slope = ((kept > 0) & (kept < 1)) / ((WHOLE_TOTAL - CLEAR_PAIR) * deviation)
     clear = _PairWeights(kept, slope, totals * kept - 2 * variance * slope)
     if totals.sum() <= 0 or clear.used.sum() <= 0:
         return clear

@@ -45,6 +45,21 @@ def test_the_interval_of_a_change_misses_as_often_as_it_says():
     assert p_value(1.1 * NORMAL_HALF) < FALSE_POSITIVE_RATE
 
 
+def test_each_end_of_a_change_comes_from_the_halves_that_face_it():
+    """A change is smallest where the later score is low and the earlier one high."""
+    earlier = Intervals(scores=np.array([0.0]), low=np.array([-1.0]), high=np.array([3.0]))
+    later = Intervals(scores=np.array([2.0]), low=np.array([-2.0]), high=np.array([14.0]))
+    found = score_change(earlier, later, normal=True)
+    assert found.low == pytest.approx(2 - math.hypot(4, 3))
+    assert found.high == pytest.approx(2 + math.hypot(12, 1))
+    far_up = Intervals(scores=np.array([8.0]), low=np.array([4.0]), high=np.array([28.0]))
+    up, down = (
+        score_change(earlier, far_up, normal=True),
+        score_change(far_up, earlier, normal=True),
+    )
+    assert up.beyond.tolist() == down.beyond.tolist() == [True]  # 8 > 5, though not above 20
+
+
 @pytest.mark.parametrize(
     ("errors", "half", "normal"),
     [(normal_errors, NORMAL_HALF, True), (laplace_errors, LAPLACE_HALF, False)],
