@@ -71,6 +71,7 @@ from hushrank.privacy.stream_encoder import Encoder, Floats, Terms, Workload, de
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 
 MAX_ENCODED = 1 << 62  # beyond it an integer could overflow
+FEW_DRAWS = 30  # of Laplace noise: the tails of their sum are still heavier than Gaussian
 
 Counts = NDArray[np.int64]
 
@@ -130,6 +131,23 @@ class Stream:
         """Of one shown cell, night by night, shape (T,); those of two cells are independent."""
         variances: Floats = self.law.variance * np.cumsum(self.kernel**2)
         return variances
+
+    def shown_law(self, night: int) -> NoiseLaw:
+        """A law with the variance of the noise in a cell as it is shown on `night`, in counts.
+
+        A sum of Gaussian noise is Gaussian. One draw of Laplace noise is Laplace, and so, for
+        intervals that are never too short, is a sum of up to `FEW_DRAWS`; more are near Gaussian.
+
+        Raises:
+            ValueError: the night is not one of the stream.
+        """
+        self.terms.check_night(night)
+        variance = float(self.variances[night])
+        draws = int(np.count_nonzero(self.kernel[: night + 1]))
+        few = self.law.kind is NoiseKind.LAPLACE and draws <= FEW_DRAWS
+        if few and variance > 1:
+            return NoiseLaw(NoiseKind.LAPLACE, math.sqrt(variance / 2 + 1 / 12))  # on integers
+        return NoiseLaw(NoiseKind.GAUSSIAN, math.sqrt(variance))
 
     def covariance(self, first: int, second: int) -> float:
         """Of one cell as it is shown on two nights; that of a night with itself is its variance.

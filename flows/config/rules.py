@@ -11,6 +11,7 @@ from hushrank.flows.config.places import contains
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.runner import DataflowRunner, LocalRunner, SparkRunner
 from hushrank.flows.config.schedule import problems_of_paths
+from hushrank.flows.config.stream_rules import problems_of_stream
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.encode import TIE_WORD
 from hushrank.transforms.common.randomisation import RankingMechanism
@@ -49,6 +50,7 @@ def problems_of_job(config: Sections, methods: Methods) -> Problems:
     yield from _problems_of_kind(config, methods)
     yield from _problems_of_runner(config)
     yield from _problems_of_report(config, methods)
+    yield from problems_of_stream(config, methods[config.method], methods)
 
 
 def _problems_of_report(config: Sections, methods: Methods) -> Problems:

@@ -24,8 +24,9 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, LedgerError
 from hushrank.flows.guarantee.record import Record
 from hushrank.flows.ledger.account import Attempt, ReleaseState
+from hushrank.flows.ledger.book import Book
 from hushrank.flows.ledger.budget_text import NOTHING_SPENT
-from hushrank.flows.ledger.ledger import Book, Ledger
+from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.release.archive import RELEASE, archived
 from hushrank.flows.release.release import Release, load_release
 from hushrank.privacy.accounting import Spend
