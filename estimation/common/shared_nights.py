@@ -23,8 +23,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.signal import lfilter
 
 from hushrank.estimation.common.links import Floats
+from hushrank.privacy.stream import Stream
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -47,6 +49,26 @@ class NightTotals:
     def between(self, first: int, end: int) -> float:
         """Answers of the nights from `first` to before `end`, all of them in the window."""
         return float(self.answers[first - self.first : end - self.first].sum())
+
+
+def window_totals(stream: Stream, sums: Floats) -> NightTotals:
+    """How many answers the nights have that the last of some released nights shows.
+
+    Post-processing, as what is shown: C^-1 takes the bands apart, so the sums of a window's nights
+    add up to that of the cells shown.
+
+    Args:
+        stream: the terms.
+        sums: of the released cells of each night, from the first to the one shown, in the units in
+            which they are released; shape (nights,).
+
+    Raises:
+        ValueError: no night, or more than the stream has.
+    """
+    stream.terms.check_night(len(sums) - 1)
+    each = lfilter([1.0], stream.encoder.coefficients, sums)
+    shown = int(stream.workload.column(len(sums)).sum())
+    return NightTotals(first=len(sums) - shown, answers=each[len(sums) - shown :])
 
 
 def sampling_correlation(one: NightTotals, other: NightTotals) -> float:
