@@ -94,6 +94,17 @@ def _is_count(wins: Counts | csr_array, *, confidential: bool) -> bool:
     return wins.dtype == np.int64 or (wins.dtype == np.float64 and not confidential)
 
 
+def integers_of(counts: Counts) -> NDArray[np.int64]:
+    """Counts that are integers, as all are that noise may be added to.
+
+    Raises:
+        ValueError: they are not, as those that a night of a stream shows.
+    """
+    if counts.dtype != np.int64:
+        raise ValueError("counts must be integers: these are computed from released ones")
+    return counts.astype(np.int64, copy=False)
+
+
 def check_released(counts: WinCounts | WinLossCounts) -> None:
     """Counts that a ranking may be made of.
 
@@ -165,7 +176,7 @@ class PairCounts:
         """What each item lost, shape (n,)."""
         return np.asarray(self.wins.sum(axis=0)).astype(np.int64)
 
-    def dense(self) -> NDArray[np.int64]:
+    def dense(self) -> Counts:
         """The matrix where it is dense.
 
         Raises:

@@ -34,8 +34,8 @@ def problems_of_stream(config: Sections, own: MethodFacts, methods: Methods) -> 
     if config.schedule.budget is NightlyBudget.PER_MONTH:
         yield (
             "schedule.budget",
-            "must be per-night with schedule.stream: one budget, of section privacy, pays for all of"
-            " its nights; remove this line",
+            "must be per-night with schedule.stream, of which section privacy pays all nights;"
+            " remove this line",
         )
     if privacy.look is not None:
         yield (

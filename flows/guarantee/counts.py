@@ -12,16 +12,16 @@ from hushrank.flows.guarantee.sentences import (
     CCW,
     GRAPH_NOT_PROTECTED,
     LAW_SOURCE,
-    ONE_RUN,
     OUTCOMES_CHANGE,
     PrivacyStatement,
     compose_statement,
     graph_sentences,
     number,
 )
-from hushrank.flows.guarantee.streams import SOURCES, covered_by, stream_noise
-from hushrank.privacy.stream_encoder import ONE
-from hushrank.privacy.units import Adjacency, NoiseKind, Unit
+from hushrank.flows.guarantee.stream import stream_statement
+from hushrank.privacy.noise import NoiseLaw
+from hushrank.privacy.sensitivity import Sensitivity
+from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.common.schema import Ties
 
 
@@ -91,31 +91,24 @@ def count_statement(words: CountWords, mechanism: CountMechanism) -> PrivacyStat
         words: which counts.
         mechanism: what drew them.
     """
-    params, law, stream = mechanism.params, mechanism.law, mechanism.stream
-    nights = "" if stream is None else f"; {SOURCES}"
+    params, law = mechanism.params, mechanism.law
+    if mechanism.stream is not None:
+        return stream_statement(words, mechanism, mechanism.stream)
     graph_statement = mechanism.public_graph_statement
     public = graph_statement is not None
     return compose_statement(
         params,
         mechanism.guarantee,
-        noise=(
-            *graph_sentences(graph_statement),
-            *_noise(words, mechanism),
-            *_how_counted(mechanism),
-        ),
-        theorem=f"{words.algorithm[params.unit]}{nights}; {LAW_SOURCE[law.kind]}.",
+        noise=(*graph_sentences(graph_statement), *_noise(words, mechanism)),
+        theorem=f"{words.algorithm[params.unit]}; {LAW_SOURCE[law.kind]}.",
         change=OUTCOMES_CHANGE[params.unit] if public else None,
-        erratum=_erratum(mechanism) if words.erratum_e1 else words.errata,
+        erratum=_erratum(params, law, mechanism.sensitivity) if words.erratum_e1 else words.errata,
         also_not_protected=GRAPH_NOT_PROTECTED if public else (),
-        covered=ONE_RUN if stream is None else covered_by(stream),
     )
 
 
 def _noise(words: CountWords, mechanism: CountMechanism) -> Iterator[str]:
     guarantee, law, sensitivity = mechanism.guarantee, mechanism.law, mechanism.sensitivity
-    if mechanism.stream is not None:
-        yield from stream_noise(words.entry, words.computed, guarantee, mechanism.stream)
-        return
     yield (
         f"Every {words.entry}, zeros included, got its own discrete {law.kind.capitalize()} noise"
         f" of scale {number(law.scale)} (standard deviation {number(math.sqrt(law.variance))});"
@@ -134,9 +127,6 @@ def _noise(words: CountWords, mechanism: CountMechanism) -> Iterator[str]:
             " Gaussian noise of this scale. It also gives zCDP with"
             f" rho = squared sensitivity / (2 squared scale) = {number(guarantee.rho)}."
         )
-
-
-def _how_counted(mechanism: CountMechanism) -> Iterator[str]:
     yield from design_sentences(mechanism.design)
     if mechanism.ties is Ties.SPLIT:
         yield (
@@ -145,16 +135,12 @@ def _how_counted(mechanism: CountMechanism) -> Iterator[str]:
         )
 
 
-def _erratum(mechanism: CountMechanism) -> str | None:
-    params, sensitivity = mechanism.params, mechanism.sensitivity
+def _erratum(params: PrivacyParams, law: NoiseLaw, sensitivity: Sensitivity) -> str | None:
     if (params.unit, params.adjacency) != (Unit.USER, Adjacency.REPLACE_ONE):
         return None
-    unit = 1 if mechanism.stream is None else ONE
-    used = f"{number(sensitivity.l1 / unit)} (l1 norm)"
-    if mechanism.law.kind is NoiseKind.GAUSSIAN:
-        used = f"{number(math.sqrt(sensitivity.l2_squared) / unit)} (l2 norm)"
-    if mechanism.stream is not None:
-        used += ", for all nights of the stream together"
+    used = f"{sensitivity.l1} (l1 norm)"
+    if law.kind is NoiseKind.GAUSSIAN:
+        used = f"{number(math.sqrt(sensitivity.l2_squared))} (l2 norm)"
     return (
         "E1: Algorithm 3 as published calibrates its noise to L, the most answers of a person. But"
         " replacing them can lower some counts by L and raise others by L, so that noise gives"

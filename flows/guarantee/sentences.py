@@ -57,35 +57,6 @@ class PrivacyStatement:
     erratum: str | None
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Covered:
-    """What one guarantee covers, as parts of sentences.
-
-    Attributes:
-        answers: whose they are: `... with all their answers <answers>`.
-        results: what differs little: `<results>, nor anything computed from it`.
-        others: which releases it does not cover, whose losses add up.
-        kept: a sentence on what the confidential folder holds.
-        when: start of the sentence on how many answers count.
-    """
-
-    answers: str
-    results: str
-    others: str
-    kept: str
-    when: str = "At most"
-
-
-ONE_RUN = Covered(
-    answers="in this run's input",
-    results="no result of this release",
-    others=(
-        "Other releases from answers of the same people, other nights of this job among them:"
-        " their losses add up. The budget ledger of the population keeps the account."
-    ),
-    kept="The answers themselves, from anybody who can read the input or the confidential folder.",
-)
-
 UNPROTECTED = PrivacyStatement(
     sentences=("Nothing is protected: epsilon is infinite, so no noise was added.",),
     not_protected=("Everything: what is released is exact, and may expose single answers.",),
@@ -122,7 +93,6 @@ def compose_statement(
     change: str | None = None,
     erratum: str | None = None,
     also_not_protected: Iterable[str] = (),
-    covered: Covered = ONE_RUN,
 ) -> PrivacyStatement:
     """The statement of a central mechanism.
 
@@ -134,20 +104,19 @@ def compose_statement(
         change: how two adjacent inputs differ, as the start of a sentence; None: see `CHANGE`.
         erratum: see `PrivacyStatement`.
         also_not_protected: what this mechanism does not cover beyond what none does.
-        covered: one run, or all nights of a stream.
     """
     if not params.private:
         return UNPROTECTED
     whole = guarantee.with_look(params)
     return PrivacyStatement(
         sentences=(
-            who(params, covered),
-            *against_what(change or CHANGE[params.unit, params.adjacency], whole, covered),
+            who(params),
+            *against_what(change or CHANGE[params.unit, params.adjacency], whole),
             *_look_sentences(params, guarantee),
             *noise,
-            *bounds(params, covered),
+            *bounds(params),
         ),
-        not_protected=(*also_not_protected, *not_protected(params, whole, covered)),
+        not_protected=(*also_not_protected, *not_protected(params, whole)),
         theorem=theorem,
         erratum=erratum,
     )
@@ -181,24 +150,24 @@ def odds_factor(epsilon: float) -> str:
     return f"{math.exp(epsilon):.3g}" if epsilon < 10 else f"10^{epsilon / math.log(10):.1f}"
 
 
-def who(params: PrivacyParams, covered: Covered = ONE_RUN) -> str:
+def who(params: PrivacyParams) -> str:
     """Who is protected, in one sentence."""
     if params.unit is Unit.COMPARISON:
         return "Each single answer (one comparison) is protected."
     if params.adjacency is Adjacency.ADD_REMOVE:
         return (
-            f"Each person is protected, with all their answers {covered.answers}, and so is"
+            "Each person is protected, with all their answers in this run's input, and so is"
             " whether they took part."
         )
-    return f"Each person is protected, with all their answers {covered.answers}."
+    return "Each person is protected, with all their answers in this run's input."
 
 
-def against_what(change: str, guarantee: Guarantee, covered: Covered = ONE_RUN) -> Iterator[str]:
+def against_what(change: str, guarantee: Guarantee, what: str = "this release") -> Iterator[str]:
     """What differs little, whoever looks: `change` is the start of a sentence (`CHANGE`)."""
     epsilon, delta = guarantee.epsilon, guarantee.delta
     but_for = f", but for a probability of {number(delta)} (delta)" if delta > 0 else ""
     yield (
-        f"{change}, {covered.results}, nor anything"
+        f"{change}, no result of {what}, nor anything"
         f" computed from it, would become more than {odds_factor(epsilon)} times as likely"
         f" (e^epsilon, epsilon = {number(epsilon)}){but_for}."
     )
@@ -211,13 +180,11 @@ def against_what(change: str, guarantee: Guarantee, covered: Covered = ONE_RUN) 
         )
 
 
-def bounds(params: PrivacyParams, covered: Covered = ONE_RUN) -> Iterator[str]:
+def bounds(params: PrivacyParams) -> Iterator[str]:
     """How many of a person's answers were used."""
     if params.unit is Unit.COMPARISON:
         return
-    chosen = (
-        f"{covered.when} {params.max_contributions} answers of each person count, chosen at random"
-    )
+    chosen = f"At most {params.max_contributions} answers of each person count, chosen at random"
     if params.distinct_pairs:
         chosen += ", at most one on each pair of items"
     if params.per_item_cap is not None:
@@ -225,9 +192,7 @@ def bounds(params: PrivacyParams, covered: Covered = ONE_RUN) -> Iterator[str]:
     yield f"{chosen}; the rest of a person's answers are not used."
 
 
-def not_protected(
-    params: PrivacyParams, guarantee: Guarantee, covered: Covered = ONE_RUN
-) -> Iterator[str]:
+def not_protected(params: PrivacyParams, guarantee: Guarantee) -> Iterator[str]:
     """What a central mechanism of this unit and adjacency does not cover."""
     grows = "k * k times rho" if guarantee.rho is not None else "k times epsilon"
     if guarantee.rho is None and guarantee.delta > 0:
@@ -247,22 +212,28 @@ def not_protected(
             "A person who appears under several user names: each name is protected as if it were"
             " a person."
         )
-    yield from never_protected(covered)
+    yield from never_protected()
     yield from large_loss(guarantee.epsilon)
 
 
-def never_protected(covered: Covered = ONE_RUN) -> Iterator[str]:
+OTHER_RELEASES = (
+    "Other releases from answers of the same people, other nights of this job among them: their"
+    " losses add up. The budget ledger of the population keeps the account."
+)
+
+
+def never_protected() -> Iterator[str]:
     """What no mechanism covers."""
     yield (
         "What holds for people in general: what most people answer says something about those who"
         " did not take part as well."
     )
-    yield covered.others
+    yield OTHER_RELEASES
     yield (
         "What is public anyway: the list of items, the configuration, when the run took place,"
         " how long it took and how large its files are."
     )
-    yield covered.kept
+    yield "The answers themselves, from anybody who can read the input or the confidential folder."
 
 
 ROWS_SPAN_LINES = (

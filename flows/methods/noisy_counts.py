@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hushrank.estimation.common.central_noise import calibrate_win_counts, release_win_counts
 from hushrank.estimation.common.links import Floats
-from hushrank.estimation.common.matrices import WinCounts
+from hushrank.estimation.common.matrices import WinCounts, integers_of
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.estimation.comparisons.planning import predicted_share_error
 from hushrank.flows.config.comparisons import Design
@@ -16,7 +16,7 @@ from hushrank.flows.guarantee.record import count_record
 from hushrank.flows.methods.base import Arrays, Conclusion, Terms
 from hushrank.flows.methods.designs import problems_of_unbalanced
 from hushrank.flows.methods.reductions import CountedMethod
-from hushrank.flows.methods.streams import calibrate_stream, invented_night, shown_cells
+from hushrank.flows.methods.streams import calibrate_stream, invented_night, shown_cells, terms_of
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedCounts
@@ -58,12 +58,12 @@ class NoisyCounts(CountedMethod[CountMechanism]):
 
     def terms(self, mechanism: CountMechanism) -> Terms:
         """Cost and noise."""
-        return Terms.of(mechanism.calibration, "on every count")
+        return terms_of(mechanism, "on every count")
 
     def draw(self, exact: Arrays, mechanism: CountMechanism, bits: RandomBits) -> Arrays:
         """Add noise to every count."""
         counts = WinCounts(exact["counts"], mechanism.row_weight)
-        if (night := invented_night(counts.wins, mechanism, bits)) is not None:
+        if (night := invented_night(integers_of(counts.wins), mechanism, bits)) is not None:
             return night
         return {"counts": release_win_counts(counts, mechanism.calibration, bits).wins}
 

@@ -11,7 +11,12 @@ from hushrank.estimation.common.central_noise import (
     release_pair_counts,
 )
 from hushrank.estimation.common.links import link_named
-from hushrank.estimation.common.matrices import PairCounts, outcome_counts_of, pair_counts_of
+from hushrank.estimation.common.matrices import (
+    PairCounts,
+    integers_of,
+    outcome_counts_of,
+    pair_counts_of,
+)
 from hushrank.estimation.comparisons.noisy_pairs import RankedPairs, rank_noisy_pairs
 from hushrank.estimation.comparisons.planning import predicted_error, weight_under_noise
 from hushrank.estimation.comparisons.public_pairs import fit_public_pairs
@@ -29,6 +34,7 @@ from hushrank.flows.methods.streams import (
     calibrate_stream,
     invented_night,
     shown_cells,
+    terms_of,
     without_diagonal,
 )
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
@@ -84,14 +90,14 @@ class NoisyPairs(CountedMethod[CountMechanism]):
             if _is_public(mechanism)
             else "on every entry of the matrix of wins"
         )
-        return Terms.of(mechanism.calibration, where)
+        return terms_of(mechanism, where)
 
     def draw(self, exact: Arrays, mechanism: CountMechanism, bits: RandomBits) -> Arrays:
         """Add noise to every entry; on a public graph, to one entry of each pair that met."""
         counts = pair_counts_of(exact, mechanism.row_weight)
         if _is_public(mechanism):
             return release_outcomes(counts, mechanism.calibration, bits).arrays()
-        if (night := invented_night(counts.dense(), mechanism, bits)) is not None:
+        if (night := invented_night(integers_of(counts.dense()), mechanism, bits)) is not None:
             return night
         return {"wins": release_pair_counts(counts, mechanism.calibration, bits).dense()}
 

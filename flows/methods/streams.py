@@ -13,7 +13,7 @@ from hushrank.estimation.common.central_noise import Calibration
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.mechanism import CountMechanism
-from hushrank.flows.methods.base import Arrays
+from hushrank.flows.methods.base import Arrays, Terms
 from hushrank.privacy.accounting import spend_of
 from hushrank.privacy.noise import NoiseLaw, add_noise
 from hushrank.privacy.randomness import RandomBits
@@ -53,6 +53,16 @@ def calibrate_stream(config: SurveyConfig, of: SensitivityOf) -> tuple[Calibrati
         raise ConfigError(f"schedule.stream: {error}; raise the budget of the stream") from None
     spend = spend_of(params, stream.sensitivity.l2_squared)
     return Calibration(stream.sensitivity, "stream_sensitivity", stream.law, spend), stream
+
+
+def terms_of(mechanism: CountMechanism, where: str) -> Terms:
+    """Cost and noise of counts, of a night of a stream too; `where` says of which counts."""
+    stream = mechanism.stream
+    if stream is None:
+        return Terms.of(mechanism.calibration, where)
+    bands = stream.encoder.bands
+    nights = f"{where}, spread over {bands} nights" if bands > 1 else where
+    return Terms.of(mechanism.calibration, nights, 1 / ONE)
 
 
 def arrays_of(drawn: Drawn, shown: NDArray[np.float64], night: int) -> Arrays:

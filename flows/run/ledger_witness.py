@@ -23,7 +23,7 @@ from pydantic import TypeAdapter, ValidationError
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, LedgerError
 from hushrank.flows.guarantee.record import Record
-from hushrank.flows.ledger.account import Attempt, ReleaseState
+from hushrank.flows.ledger.account import OF_STREAM, Attempt, ReleaseState
 from hushrank.flows.ledger.book import Book
 from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.ledger import Ledger
@@ -34,7 +34,7 @@ from hushrank.transforms.storage.cloud_storage import Place
 from hushrank.transforms.storage.write import write_whole
 
 WITNESS_FILE = "ledgers.json"
-PAID = (ReleaseState.DRAWN, ReleaseState.COMMITTED, ReleaseState.STOPPED)
+PAID = (ReleaseState.DRAWN, ReleaseState.COMMITTED, ReleaseState.STOPPED, *OF_STREAM)
 
 
 class Counted(Record):

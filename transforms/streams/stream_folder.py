@@ -20,7 +20,7 @@ from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import BitSource, RandomBits
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
-from hushrank.transforms.storage.write import read_whole, write_whole
+from hushrank.transforms.storage.write import TEMPORARY_NAME, read_whole, write_whole
 
 KEY_FILE, PEOPLE, CELLS, RELEASED = "key.json", "people", "cells", "released"
 
@@ -90,6 +90,7 @@ def delete_counting(folder: str, night: int) -> None:
         for each, path in list(_nights(folder, kind)):
             if each == night:
                 _delete(path)
+    _delete_unfinished(folder)
 
 
 def end(folder: str) -> None:
@@ -100,7 +101,21 @@ def end(folder: str) -> None:
     for kind in (CELLS, PEOPLE):
         for _, path in list(_nights(folder, kind)):
             _delete(path)
+    _delete_unfinished(folder)
     _delete(f"{folder}/{KEY_FILE}")
+
+
+def _delete_unfinished(folder: str) -> None:
+    """Delete files that a killed run has not written to their end; nobody else writes now.
+
+    In Cloud Storage an object appears whole or not at all.
+    """
+    if is_cloud(folder):
+        return
+    for parent in (Path(folder), *(Path(folder) / kind for kind in (CELLS, PEOPLE, RELEASED))):
+        for path in list(parent.iterdir()) if parent.is_dir() else ():
+            if TEMPORARY_NAME.fullmatch(path.name):
+                path.unlink(missing_ok=True)
 
 
 def _nights(folder: str, kind: str) -> Iterator[tuple[int, str]]:

@@ -1,0 +1,84 @@
+"""Whose turn it is in a stream: nights are drawn in order, those without files too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, timedelta
+
+from hushrank.flows.config.schedule import EmptyNights
+from hushrank.flows.config.stream import StreamConfig
+from hushrank.flows.errors import ConfigError, NightWithoutFiles
+from hushrank.flows.ledger.account import Account
+from hushrank.flows.ledger.budget_text import NOTHING_SPENT
+from hushrank.flows.ledger.streams import FREE, NEW_STREAM, next_night, require_turn
+from hushrank.flows.run.budget import ledger_of
+from hushrank.flows.run.job import Job, Survey, job_without_files, prepare_job
+
+NOT_AGAIN = (
+    "--again: a night of a stream is drawn once; rows that came late are not read. Leave --again"
+    f" out, which publishes what was drawn. {NOTHING_SPENT}"
+)
+_WAITS = (
+    " The stream waits for this night. If it will have no files, set schedule.empty: skip, which"
+    " takes it for a night without rows."
+)
+
+
+def nights_until(stream: StreamConfig, last: date) -> Iterator[date]:
+    """The nights of a stream up to `last`, in order."""
+    night = stream.first
+    while night <= min(last, stream.last):
+        yield night
+        night += timedelta(days=1)
+
+
+def prepare_in_turn(survey: Survey, night: date) -> Job:
+    """The job that draws a night of a stream; without files where it counts as one without rows.
+
+    Raises:
+        NightOutOfTurn: it is not the turn of the night.
+        NightWithoutFiles: there is no file, and that is not to be taken for a night without rows.
+        ConfigError: as for `prepare_job`.
+        LedgerError: the ledger cannot be used.
+    """
+    config, empty = survey.config, job_without_files(survey, night)
+    if empty.of_stream is None:
+        raise ValueError("the job is no night of a stream")
+    require_turn(ledger_of(config).book().account, empty.of_stream.to_pay(FREE))
+    try:
+        return prepare_job(survey, night=night)
+    except NightWithoutFiles as error:
+        if config.schedule.empty is EmptyNights.SKIP:
+            return empty
+        raise NightWithoutFiles(f"{error}{_WAITS}") from None
+
+
+def stream_job_to_check(survey: Survey) -> Job:
+    """The job of the next night of a stream, with its files if they are there.
+
+    Raises:
+        ConfigError: the stream has ended; or as for `prepare_job`.
+        LedgerError: the ledger cannot be used.
+    """
+    config, stream = survey.config, survey.config.schedule.stream
+    if stream is None:
+        raise ValueError("the job is no stream")
+    night = upcoming(ledger_of(config).book().account, config.job_hash(), stream)
+    if night is None:
+        raise ConfigError(
+            f"{survey.path}: the stream ended on {stream.last}, its night {stream.nights}."
+            f" {NEW_STREAM}; that is paid for anew. {NOTHING_SPENT}"
+        )
+    try:
+        return prepare_job(survey, night=night)
+    except NightWithoutFiles:
+        return job_without_files(survey, night)
+
+
+def upcoming(account: Account, job_hash: str, stream: StreamConfig) -> date | None:
+    """The next night that is to be drawn; None: the stream has ended."""
+    streams = (each for each in account.attempts if each.stream is not None)
+    known = [each for each in streams if each.config_hash == job_hash]
+    if not known or known[-1].stream is None:
+        return stream.first
+    return next_night(account, known[-1].release_id, known[-1].stream)
