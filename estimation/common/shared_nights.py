@@ -23,6 +23,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.signal import lfilter
 
 from hushrank.estimation.common.links import Floats
@@ -51,7 +52,7 @@ class NightTotals:
         return float(self.answers[first - self.first : end - self.first].sum())
 
 
-def window_totals(stream: Stream, sums: Floats) -> NightTotals:
+def window_totals(stream: Stream, sums: Floats | NDArray[np.int64]) -> NightTotals:
     """How many answers the nights have that the last of some released nights shows.
 
     Post-processing, as what is shown: C^-1 takes the bands apart, so the sums of a window's nights
