@@ -8,7 +8,8 @@ not seen.
 
 A stream of nights: none -> reserved -> running, with the draw of its first night -> ended, with
 that of its last. Each night is a release besides, in the states above; it costs nothing. Nights are
-reserved and drawn in order, each once: a draw that was lost is not paid for again.
+reserved and drawn in order, each once: a draw that was lost is not paid for again. A draw of the
+stream's own id ends it early; a recovery does this where nobody knows which nights were drawn.
 
 What counts: an attempt counts until it is cancelled, in each period from the one in which it was
 reserved to the one in which its noise was drawn. So an attempt that is reserved in November and
@@ -57,14 +58,14 @@ class ReleaseState(StrEnum):
     STOPPED = "stopped"  # a look at the rows was drawn and told to stop: only the look is spent
     CANCELLED = "cancelled"  # the reservation was given back
     RUNNING = "running"  # a stream of which a night was drawn: spent, and more nights may follow
-    ENDED = "ended"  # a stream of which the last night was drawn
+    ENDED = "ended"  # a stream of which no more night may be drawn
 
 
 OF_STREAM = frozenset({ReleaseState.RUNNING, ReleaseState.ENDED})
 
 MAY_FOLLOW = {
     Reserve: frozenset(ReleaseState) - {ReleaseState.RESERVED} - OF_STREAM,
-    Draw: frozenset({ReleaseState.RESERVED}),
+    Draw: frozenset({ReleaseState.RESERVED, ReleaseState.RUNNING}),
     Stop: frozenset({ReleaseState.RESERVED}),
     Commit: frozenset({ReleaseState.DRAWN}),
     Cancel: frozenset({ReleaseState.RESERVED}),
@@ -326,6 +327,8 @@ def _moved(attempt: Attempt, what: Draw | Stop | Commit | Cancel, time: datetime
     if isinstance(what, Stop):
         stopped = replace(attempt, state=ReleaseState.STOPPED, spend=what.spend)
         return replace(stopped, drawn_at=time, result=what.result)
+    if isinstance(what, Draw) and attempt.stream is not None:
+        return replace(attempt, state=ReleaseState.ENDED, drawn_at=time)
     if isinstance(what, Draw):
         drawn = replace(attempt, state=ReleaseState.DRAWN, drawn_at=time, result=what.result)
         return replace(drawn, people=what.people)

@@ -242,7 +242,7 @@ class Ledger:
             unsafe=sum(isinstance(note.what, Unsafe) for note in book.account.notes),
             renews_on=None if book.period.end is None else book.period.end.date(),
             unpublished=book.account.unpublished(),
-            alert=max(reached(terms, spends), default=None),
+            alert=max(reached(terms, counted), default=None),
             shared=tuple(each.told for each in shared),
             shared_epsilon=composed_epsilon([*spends, *theirs], terms.delta),
             begun=book.account.opened is not None,

@@ -57,6 +57,13 @@ def begun(account: Account, wanted: NightToPay) -> Attempt | None:
             " nights were drawn, so no other may be: it could be drawn twice. Its cost is entered."
             f" {NEW_STREAM}. {NOTHING_SPENT}"
         )
+    drawn = account.nights_drawn.get(wanted.stream_id, 0)
+    if found.state is ReleaseState.ENDED and drawn < wanted.span.nights:
+        raise LedgerError(
+            f"Stream {wanted.stream_id} was ended when its ledger was recovered, for some of its"
+            f" nights may have been drawn that the ledger does not know. {NEW_STREAM}."
+            f" {NOTHING_SPENT}"
+        )
     repeated(found, wanted.spend)
     return found
 

@@ -86,7 +86,7 @@ def history_figure(release: Release, earlier: Sequence[Release]) -> ReportFigure
         caption=(
             f"The ranks of {which} on the last {len(nights)} nights that say anything; bands and"
             f" bars are the ranks that an item can have. {CONFIDENCE} Nights next to each other"
-            " share most of their answers and part of their noise; what changed since the last night"
+            " share most of their answers and part of their noise: what changed since the last one"
             " is tested above."
         ),
     )

@@ -55,7 +55,12 @@ from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.transforms.storage.write import npz_bytes, write_whole
 from hushrank.transforms.streams import released_files
 from hushrank.transforms.streams.released_files import draw_night, drawn_night, shown_of
-from hushrank.transforms.streams.stream_folder import begin, delete_counting, stream_key
+from hushrank.transforms.streams.stream_folder import (
+    begin,
+    delete_counting,
+    delete_unfinished,
+    stream_key,
+)
 
 
 def cost_of(job: Job) -> Spend:
@@ -122,6 +127,7 @@ def reduce_stream(job: Job, night: StreamNight, reducer: Reducer) -> None:
         ReductionError: anything else went wrong.
     """
     make_confidential(job.config.confidential, job.release_id)
+    delete_unfinished(night.folder)
     if night.stored is None:
         night.keep_law(job.drawn_by)
     with told_as_input():
@@ -299,7 +305,9 @@ def forget_counted(config: SurveyConfig, account: Account, release_id: str) -> N
     night: date = attempt.night or stream.stream.first
     number = (night - stream.stream.first).days
     folder = stream_folder(config.confidential, stream.release_id)
-    if not released_files.is_stored(folder, number):
+    if released_files.is_stored(folder, number):
+        delete_unfinished(folder)
+    else:
         delete_counting(folder, number)
 
 

@@ -7,10 +7,12 @@ from datetime import date, timedelta
 
 from hushrank.flows.config.schedule import EmptyNights
 from hushrank.flows.config.stream import StreamConfig
+from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, NightWithoutFiles
-from hushrank.flows.ledger.account import Account
+from hushrank.flows.ledger.account import Account, ReleaseState
 from hushrank.flows.ledger.budget_text import NOTHING_SPENT
-from hushrank.flows.ledger.streams import FREE, NEW_STREAM, next_night, require_turn
+from hushrank.flows.ledger.entries import StreamSpan
+from hushrank.flows.ledger.streams import FREE, NEW_STREAM, require_turn
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.job import Job, Survey, job_without_files, prepare_job
 
@@ -63,7 +65,7 @@ def stream_job_to_check(survey: Survey) -> Job:
     config, stream = survey.config, survey.config.schedule.stream
     if stream is None:
         raise ValueError("the job is no stream")
-    night = upcoming(ledger_of(config).book().account, config.job_hash(), stream)
+    night = upcoming(ledger_of(config).book().account, config)
     if night is None:
         raise ConfigError(
             f"{survey.path}: the stream ended on {stream.last}, its night {stream.nights}."
@@ -75,10 +77,32 @@ def stream_job_to_check(survey: Survey) -> Job:
         return job_without_files(survey, night)
 
 
-def upcoming(account: Account, job_hash: str, stream: StreamConfig) -> date | None:
+def span_of(config: SurveyConfig) -> StreamSpan:
+    """The nights of a job's stream.
+
+    Raises:
+        ValueError: the job is none.
+    """
+    stream = config.schedule.stream
+    if stream is None:
+        raise ValueError("the job is no stream")
+    return StreamSpan(nights=stream.nights, first=stream.first)
+
+
+def standing_of(account: Account, config: SurveyConfig) -> int | None:
+    """How many nights of a job's stream were drawn; None: the ledger does not hold the stream."""
+    job_hash = config.job_hash()
+    known = [
+        each.release_id
+        for each in account.attempts
+        if each.stream is not None
+        and each.config_hash == job_hash
+        and each.state is not ReleaseState.CANCELLED
+    ]
+    return account.nights_drawn.get(known[-1], 0) if known else None
+
+
+def upcoming(account: Account, config: SurveyConfig) -> date | None:
     """The next night that is to be drawn; None: the stream has ended."""
-    streams = (each for each in account.attempts if each.stream is not None)
-    known = [each for each in streams if each.config_hash == job_hash]
-    if not known or known[-1].stream is None:
-        return stream.first
-    return next_night(account, known[-1].release_id, known[-1].stream)
+    span, drawn = span_of(config), standing_of(account, config) or 0
+    return None if drawn >= span.nights else span.first + timedelta(days=drawn)

@@ -90,7 +90,7 @@ def delete_counting(folder: str, night: int) -> None:
         for each, path in list(_nights(folder, kind)):
             if each == night:
                 _delete(path)
-    _delete_unfinished(folder)
+    delete_unfinished(folder)
 
 
 def end(folder: str) -> None:
@@ -101,11 +101,11 @@ def end(folder: str) -> None:
     for kind in (CELLS, PEOPLE):
         for _, path in list(_nights(folder, kind)):
             _delete(path)
-    _delete_unfinished(folder)
+    delete_unfinished(folder)
     _delete(f"{folder}/{KEY_FILE}")
 
 
-def _delete_unfinished(folder: str) -> None:
+def delete_unfinished(folder: str) -> None:
     """Delete files that a killed run has not written to their end; nobody else writes now.
 
     In Cloud Storage an object appears whole or not at all.
