@@ -275,7 +275,14 @@ def _estimate(problem: _Problem, at: _Point) -> Estimate:
     covariance = np.asarray(np.linalg.pinv(known, rcond=FLAT, hermitian=True))
     unshrunk = at.scores + covariance @ at.scores / problem.spread**2
     separation = separate_pairs(at.scores, better_at, ends_at)
-    return estimate_of(at.scores, low, high, separation, errors=ScoreErrors(unshrunk, covariance))
+    return estimate_of(
+        at.scores,
+        low,
+        high,
+        separation,
+        errors=ScoreErrors(unshrunk, covariance),
+        noise_share=intervals.noise_share,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +299,7 @@ class _Intervals:
             wins.
         fixed: the part of V that is noise, and other items' errors.
         exposure_variance: Var(log W).
+        noise_share: of the part of V that an item's own counts make, the noise's share.
     """
 
     link: Link
@@ -302,6 +310,7 @@ class _Intervals:
     chance_factor: Floats
     fixed: Floats
     exposure_variance: Floats
+    noise_share: Floats
 
     @classmethod
     def of(cls, problem: _Problem, at: _Point) -> _Intervals:
@@ -335,6 +344,7 @@ class _Intervals:
             from_chance / np.maximum(won * (total - won), np.finfo(float).tiny),
             information - from_chance + others,
             np.asarray(exposure),
+            1 - from_chance / np.maximum(information, np.finfo(float).tiny),
         )
 
     def _expected(self, x: Floats) -> tuple[Floats, Floats]:
