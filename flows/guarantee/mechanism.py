@@ -46,6 +46,8 @@ class CountMechanism:
         public_graph_statement: why who compared what is public, in the operator's words; None where
             it is protected.
         design: which pairs were asked about, as the operator states it, where results rest on that.
+        squares_divisor: K of `privacy.row_weights`, by which the sum of squared weights is divided
+            before it gets noise; None where rows have no weights, so that none is released.
     """
 
     params: PrivacyParams
@@ -55,6 +57,7 @@ class CountMechanism:
     ties: Ties | None
     public_graph_statement: str | None = None
     design: Design | None = None
+    squares_divisor: int | None = None
 
     @classmethod
     def of(
@@ -65,6 +68,7 @@ class CountMechanism:
         ties: Ties | None,
         public_graph_statement: str | None = None,
         design: Design | None = None,
+        squares_divisor: int | None = None,
     ) -> Self:
         """The mechanism that adds the calibrated noise.
 
@@ -81,6 +85,7 @@ class CountMechanism:
             ties=ties,
             public_graph_statement=public_graph_statement,
             design=design,
+            squares_divisor=squares_divisor,
         )
 
     @property
@@ -100,8 +105,8 @@ class CountMechanism:
 
     @property
     def row_weight(self) -> int:
-        """What one row adds to the counts."""
-        return 1 if self.ties is None else self.ties.row_weight
+        """What one row of weight 1 adds to the counts."""
+        return self.params.units * (1 if self.ties is None else self.ties.row_weight)
 
 
 def _guarantee(params: PrivacyParams, sensitivity: Sensitivity) -> Guarantee:

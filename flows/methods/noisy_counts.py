@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hushrank.estimation.common.central_noise import calibrate_win_counts, release_win_counts
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.matrices import WinCounts
@@ -16,12 +18,20 @@ from hushrank.flows.guarantee.record import count_record
 from hushrank.flows.methods.base import Arrays, Conclusion, Terms
 from hushrank.flows.methods.designs import problems_of_unbalanced
 from hushrank.flows.methods.reductions import CountedMethod
+from hushrank.flows.methods.weighted import (
+    WEIGHT_KEYS,
+    drawn_squares,
+    ranking_weight,
+    weight_parameters,
+    weighted_mechanism,
+)
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedCounts
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.row_weights import Counted
 from hushrank.privacy.units import Unit
 
 
@@ -33,21 +43,24 @@ class NoisyCounts(CountedMethod[CountMechanism]):
         summary="rank by noisy win counts",
         kind="comparisons",
         units=(Unit.USER, Unit.COMPARISON),
+        reads=WEIGHT_KEYS,
         design=Design.BALANCED,
         rules=problems_of_unbalanced,
     )
     mechanism = CountMechanism
     statistic = Statistic.WIN_COUNTS
+    counted = Counted.WINS
     plan_order = 0
 
     def calibrate(self, config: SurveyConfig) -> CountMechanism:
         """Noise for every win count."""
         params, ties = config.privacy.params(), config.comparisons.ties
         n_items = len(config.items.catalogue())
+        design = config.comparisons.design
+        if params.weighted:
+            return weighted_mechanism(params, self.counted, n_items, ties, design)
         calibration = calibrate_win_counts(params, n_items, ties.row_weight)
-        return CountMechanism.of(
-            params, calibration, n_items, ties, design=config.comparisons.design
-        )
+        return CountMechanism.of(params, calibration, n_items, ties, design=design)
 
     def terms(self, mechanism: CountMechanism) -> Terms:
         """Cost and noise."""
@@ -56,18 +69,22 @@ class NoisyCounts(CountedMethod[CountMechanism]):
     def draw(self, exact: Arrays, mechanism: CountMechanism, bits: RandomBits) -> Arrays:
         """Add noise to every count."""
         counts = WinCounts(exact["counts"], mechanism.row_weight)
-        return {"counts": release_win_counts(counts, mechanism.calibration, bits).wins}
+        noisy = release_win_counts(counts, mechanism.calibration, bits).wins
+        return {"counts": noisy, **drawn_squares(exact, mechanism, bits)}
 
     def conclude(
         self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig
     ) -> Conclusion:
         """Rank by the noisy counts."""
         counts = WinCounts(drawn["counts"], mechanism.row_weight, confidential=False)
-        estimate = rank_by_win_counts(counts, mechanism.law)
+        ranked_by = ranking_weight(drawn, mechanism, counts.wins, counts.n_items)
+        estimate = rank_by_win_counts(replace(counts, row_weight=ranked_by), mechanism.law)
         nothing = NOT_INFORMATIVE if mechanism.params.private else NO_COMPARISONS
         return Conclusion(
             estimate=estimate,
-            privacy=count_record(WIN_COUNTS, mechanism),
+            privacy=count_record(
+                WIN_COUNTS, mechanism, weight_parameters(drawn, mechanism, ranked_by)
+            ),
             released=ReleasedCounts.of(counts, config.items.catalogue().names),
             scale=Scale.WIN_SHARE,
             warnings=() if estimate.informative else (nothing,),
@@ -83,7 +100,8 @@ class NoisyCounts(CountedMethod[CountMechanism]):
 
     def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
         """Of shares won."""
-        law, rows = self.calibrate(config).law, config.comparisons.ties.row_weight
+        mechanism = self.calibrate(config)
+        law, rows = mechanism.law, mechanism.row_weight
         share = min(survey.answers / survey.n_pairs, 1.0) if survey.distinct else 0.0
         return predicted_share_error(
             survey.n_items, survey.pair_comparisons, share, law.variance / rows**2
