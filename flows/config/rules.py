@@ -34,8 +34,8 @@ _TIES_SHOW = (
     " random, which decides a tie by a fair coin before it is privatised"
 )
 NO_FACTORS = (
-    "weights does not go with method: {}; write noisy-pairs, noisy-counts or win-loss (auto compares"
-    " noise alone, and these weights change the signal too)"
+    "weights does not go with method: {}; write noisy-pairs, noisy-counts or win-loss (auto"
+    " compares noise alone, and these weights change the signal too)"
 )
 NO_WEIGHTS = (
     "method: {} counts every row once; remove it, or write noisy-pairs, noisy-counts or win-loss"

@@ -140,14 +140,14 @@ def _weights(mechanism: CountMechanism) -> Iterator[str]:
         return
     if params.max_weight is not None:
         yield (
-            f"An answer counts by its weight, a column of the input, and by {params.max_weight:g} at"
-            " most."
+            "An answer counts by its weight, a column of the input, and by"
+            f" {params.max_weight:g} at most."
         )
     halves = ": a tie is half a win for each item" if mechanism.ties is Ties.SPLIT else ""
     yield (
         f"The released counts are in units of 1/{mechanism.row_weight:,} of an answer of weight"
-        f" 1{halves}; scale and sensitivity are too. The sum of all squared weights got noise of the"
-        " same scale, as one more number of the vector; it says how far chance reaches in the"
+        f" 1{halves}; scale and sensitivity are too. The sum of all squared weights got noise of"
+        " the same scale, as one more number of the vector; it says how far chance reaches in the"
         " counts."
     )
 

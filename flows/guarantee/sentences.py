@@ -201,9 +201,9 @@ def _factors(params: PrivacyParams) -> Iterator[str]:
     if params.per_item_cap is not None:
         counted += f" and with any one item in at most {params.per_item_cap} of them"
     yield (
-        f"{counted}. Of a person with more than {params.max_contributions} of them each counts less,"
-        " the less the more there are: together they move the counts by no more, as a vector, than"
-        f" {params.max_contributions} answers could."
+        f"{counted}. Of a person with more than {params.max_contributions} of them each counts"
+        " less, the less the more there are: together they move the counts by no more, as a vector,"
+        f" than {params.max_contributions} answers could."
     )
 
 

@@ -134,8 +134,9 @@ def _on_pairs_and_items(
 def one_row_an_event(rows: OwnedRows, keyed_hash: KeyedHash) -> tuple[OwnedRows, OwnedRows]:
     """Merge the copies of each event (owner, pair, event); where copies contradict, set all aside.
 
-    Copies contradict each other that have another outcome or weight. Not just any copy may be kept: adding one row must never turn a win into a loss, which would
-    move two counts where the sensitivity allows one.
+    Copies with different outcomes or weights contradict each other. Not just any copy may be kept:
+    adding one row must never turn a win into a loss, which would move two counts where the
+    sensitivity allows one.
     """
     if rows.event is None:
         return rows, rows.take(np.empty(0, np.int64))

@@ -26,8 +26,10 @@ def add_weighted(
         ties: as in `aggregate.add_wins`, times the row's weight.
         cell: of winners and losers.
     """
+    if not len(rows):
+        return
     if rows.weight is None:
-        raise ValueError("rows without weights are counted by hushrank.transforms.aggregate")
+        raise ValueError("rows have no weights")
     for cells, units in _weighted(rows, rows.weight, ties, cell):
         if len(sums) > CELLS_A_ROW * len(cells):
             np.add.at(sums, cells, units)
@@ -91,9 +93,11 @@ class WeightedWinCountsFn(_WeightedFn):
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """One for each item."""
         return (self._n_items,)
 
     def cell(self, winner: Cells, loser: Cells) -> Cells:
+        """The winner's."""
         return winner
 
 
@@ -102,7 +106,9 @@ class WeightedPairCountsFn(_WeightedFn):
 
     @property
     def shape(self) -> tuple[int, ...]:
+        """One for each two items."""
         return (self._n_items, self._n_items)
 
     def cell(self, winner: Cells, loser: Cells) -> Cells:
+        """The winner's over the loser."""
         return winner * np.int64(self._n_items) + loser
