@@ -178,7 +178,9 @@ def heatmap_figure(release: Release) -> ReportFigure:
             " the more often the item of its row beat the item of its column."
             f"{negative} The whole matrix is in release.json."
         ),
-        table=_matrix_table(release, pairs, "Wins of … over", pairs.row_weight - 1),  # half wins
+        table=_matrix_table(
+            release, pairs, "Wins of … over", int(pairs.row_weight > 1)
+        ),  # half wins
     )
 
 
