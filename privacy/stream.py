@@ -157,14 +157,23 @@ class Stream:
         """
         for night in (first, second):
             self.terms.check_night(night)
-        shared, kernel = min(first, second) + 1, self.kernel
-        lag = abs(first - second)
-        return float(self.law.variance * (kernel[:shared] @ kernel[lag : lag + shared]))
+        return self.law.variance * shown_covariance(self.kernel, first, second)
 
     def change_variance(self, first: int, second: int) -> float:
         """Of the difference between a cell as shown on two nights, from the noise alone."""
         both = self.covariance(first, first) + self.covariance(second, second)
         return max(both - 2 * self.covariance(first, second), 0.0)
+
+
+def shown_covariance(kernel: Floats, first: int, second: int) -> float:
+    """Entry (first, second) of A C^-1 (A C^-1)^T: of a cell on two nights, for noise of variance 1.
+
+    Args:
+        kernel: first column of A C^-1, for all nights up to the later one at least.
+        first, second: nights, from 0.
+    """
+    shared, lag = min(first, second) + 1, abs(first - second)
+    return float(kernel[:shared] @ kernel[lag : lag + shared])
 
 
 def stream_of(

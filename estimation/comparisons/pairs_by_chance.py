@@ -32,7 +32,6 @@ of its noise no end is sure, and the interval is infinite.
 References:
     [F54] Fieller. Some problems in interval estimation. 1954.
     [M83] Morris. Parametric empirical Bayes inference. 1983.
-    [ZD08] Zou, Donner. Construction of confidence limits about effect measures. 2008.
 """
 
 from __future__ import annotations
@@ -44,10 +43,11 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from hushrank.estimation.common.chances import ScoreErrors
+from hushrank.estimation.common.crossing import crossing
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
-from hushrank.estimation.common.pair_separation import separate_pairs
+from hushrank.estimation.common.pair_separation import apart, separate_pairs
 from hushrank.estimation.common.uncertainty import LEVEL
 from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.fit.noisy_cells import CellLaw
@@ -62,8 +62,6 @@ EARLY, LATE = 1e-2, 1e-5  # a step at which a round, the last round, is over
 MOST_STEPS = 1_000
 MOST_HALVINGS = 30
 SUFFICIENT = 0.25  # of the decrease that the slope promises
-FARTHEST = 30.0  # a score further than this from all others has no effect that anybody could see
-BISECTIONS = 32  # of an interval of length 60 and more: 2e-8 of it is left
 FLAT = 1e-7  # of the steepest direction of the scores: less is rounding
 
 
@@ -266,7 +264,7 @@ def _estimate(problem: _Problem, at: _Point) -> Estimate:
     centre = intervals.centre()
 
     def better_at(tail: float) -> NDArray[np.bool_]:
-        return np.asarray(intervals.apart(centre, tail) & (score_differences(at.scores) > 0))
+        return np.asarray(apart(centre, *intervals.at(tail)) & (score_differences(at.scores) > 0))
 
     # Chance alone bounds one of many items: what counts is an interval that holds for all at once.
     low, high = ends_at(LEVEL / 2 / len(at.scores))
@@ -277,7 +275,14 @@ def _estimate(problem: _Problem, at: _Point) -> Estimate:
     covariance = np.asarray(np.linalg.pinv(known, rcond=FLAT, hermitian=True))
     unshrunk = at.scores + covariance @ at.scores / problem.spread**2
     separation = separate_pairs(at.scores, better_at, ends_at)
-    return estimate_of(at.scores, low, high, separation, errors=ScoreErrors(unshrunk, covariance))
+    return estimate_of(
+        at.scores,
+        low,
+        high,
+        separation,
+        errors=ScoreErrors(unshrunk, covariance),
+        noise_share=intervals.noise_share,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -294,6 +299,7 @@ class _Intervals:
             wins.
         fixed: the part of V that is noise, and other items' errors.
         exposure_variance: Var(log W).
+        noise_share: of the part of V that an item's own counts make, the noise's share.
     """
 
     link: Link
@@ -304,6 +310,7 @@ class _Intervals:
     chance_factor: Floats
     fixed: Floats
     exposure_variance: Floats
+    noise_share: Floats
 
     @classmethod
     def of(cls, problem: _Problem, at: _Point) -> _Intervals:
@@ -337,6 +344,7 @@ class _Intervals:
             from_chance / np.maximum(won * (total - won), np.finfo(float).tiny),
             information - from_chance + others,
             np.asarray(exposure),
+            1 - from_chance / np.maximum(information, np.finfo(float).tiny),
         )
 
     def _expected(self, x: Floats) -> tuple[Floats, Floats]:
@@ -355,25 +363,13 @@ class _Intervals:
 
     def _crossing(self, q: float) -> Floats:
         """The score at which S - q sqrt(V) is what was seen; infinite where none is."""
-        start = self.scores.min() - FARTHEST, self.scores.max() + FARTHEST
-        low, high = (np.full(len(self.scores), end) for end in start)
-        for _ in range(BISECTIONS):
-            middle = (low + high) / 2
-            won, variance = self._expected(middle)
-            beyond = won - q * np.sqrt(variance) > self.seen
-            low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
-        middle = (low + high) / 2
-        none_below = np.where(low == start[0], -np.inf, middle)
-        return np.where(high == start[1], np.inf, none_below)
+
+        def beyond(at: Floats) -> NDArray[np.bool_]:
+            won, variance = self._expected(at)
+            return np.asarray(won - q * np.sqrt(variance) > self.seen)
+
+        return crossing(beyond, self.scores)
 
     def centre(self) -> Floats:
         """The scores that give what was seen."""
         return self._crossing(0.0)
-
-    def apart(self, centre: Floats, tail: float) -> NDArray[np.bool_]:
-        """The pairs whose order is sure, shape (n, n): [ZD08], or intervals that lie apart."""
-        low, high = self.at(tail)
-        with np.errstate(invalid="ignore"):
-            margin = np.sqrt(np.add.outer((centre - low) ** 2, (high - centre) ** 2))
-            sure: NDArray[np.bool_] = np.subtract.outer(centre, centre) > margin
-        return np.asarray(sure | np.greater.outer(low, high))

@@ -26,12 +26,10 @@ term holds the chance of who wins and, where partners meet by chance, of whom an
 other items' errors comes the share that their scores have in C_i. So where an exposure does not
 stand clear of its noise, no pull contradicts any score, and the interval is infinite.
 
-Two items are told apart where the intervals at the tail chance of a pair lie apart, or where the
-difference exceeds the root of the sum of squares of the two half-widths between them ([ZD08]).
+Two items are told apart by their intervals at the tail chance of a pair (`pair_separation.apart`).
 
 References:
     [F54] Fieller. Some problems in interval estimation. 1954.
-    [ZD08] Zou, Donner. Construction of confidence limits about effect measures. 2008.
 """
 
 from __future__ import annotations
@@ -42,9 +40,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.chances import ScoreErrors
+from hushrank.estimation.common.crossing import crossing
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats, Link
-from hushrank.estimation.common.pair_separation import separate_pairs
+from hushrank.estimation.common.pair_separation import apart, separate_pairs
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.estimation.fit.pair_fit import laplacian, score_differences
 from hushrank.privacy.units import NoiseKind
@@ -52,8 +51,6 @@ from hushrank.privacy.units import NoiseKind
 MOST_ALONE = 400  # items of which each is an opponent of its own; of more, `GROUPS` groups are
 GROUPS = 200
 PRECISION = 1.0  # of a score that nothing is known of: standard deviation 1
-FARTHEST = 30.0  # a score further than this from all others has no effect that anybody could see
-BISECTIONS = 45
 NEWTON_STEPS = 100
 SOLVED = 1e-10
 SINGULAR = 1e-9  # of a covariance that is singular without privacy, since pulls add up to zero
@@ -250,12 +247,7 @@ class _Intervals:
 
     def apart(self, tail: float) -> NDArray[np.bool_]:
         """The pairs whose order is sure; shape (n, n)."""
-        low, high = self.at(tail)
-        with np.errstate(invalid="ignore"):
-            below, above = self.centre - low, high - self.centre
-            margin = np.sqrt(np.add.outer(below**2, above**2))
-            sure: NDArray[np.bool_] = np.subtract.outer(self.centre, self.centre) > margin
-        return np.asarray(sure | np.greater.outer(low, high))
+        return apart(self.centre, *self.at(tail))
 
 
 def _expected(pulls: Pulls, at: Floats, others: _Opponents) -> tuple[Floats, Floats]:
@@ -274,13 +266,9 @@ def _expected(pulls: Pulls, at: Floats, others: _Opponents) -> tuple[Floats, Flo
 
 def _crossing(pulls: Pulls, scores: Floats, others: _Opponents, q: Floats) -> Floats:
     """The score at which C - q sqrt(V) is the item's pull; infinite where none is."""
-    n = len(scores)
-    low, high = np.full(n, scores.min() - FARTHEST), np.full(n, scores.max() + FARTHEST)
-    ends = low.copy(), high.copy()
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        expected, variance = _expected(pulls, middle, others)
-        beyond = expected - q * np.sqrt(variance) > pulls.values
-        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
-    reached = (low > ends[0], high < ends[1])
-    return np.where(~reached[0], -np.inf, np.where(~reached[1], np.inf, (low + high) / 2))
+
+    def beyond(at: Floats) -> NDArray[np.bool_]:
+        expected, variance = _expected(pulls, at, others)
+        return np.asarray(expected - q * np.sqrt(variance) > pulls.values)
+
+    return crossing(beyond, scores)

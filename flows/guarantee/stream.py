@@ -32,6 +32,10 @@ NOT_OF_THE_STREAM = (
     " losses add up. The budget ledger of the population keeps the account. The nights of this"
     " stream are covered together."
 )
+WHO_COUNTED = (
+    "On which night each person counted last, and how often, from anybody who can read the"
+    " confidential folder while the stream runs."
+)
 DATES_TOLD = (
     "On which days this ran. Where schedule.empty is skip, a night without files is released like"
     " any other."
@@ -63,7 +67,7 @@ def stream_statement(
             *_noise(entry, computed, mechanism, stream),
             *(f"On such a night {each[:1].lower()}{each[1:]}" for each in bounds(params)),
         ),
-        not_protected=(*uncovered, DATES_TOLD),
+        not_protected=(*uncovered, WHO_COUNTED, DATES_TOLD),
         theorem=f"{THEOREM}; {LAW_SOURCE[mechanism.law.kind]}.",
         erratum=None,
     )
@@ -86,12 +90,13 @@ def _nights(stream: Stream) -> Iterator[str]:
     if terms.participations > 1 and terms.gap > 1:
         apart = f", any two of them at least {terms.gap} nights apart"
     yield (
-        f"The answers of a person count on {times} of the stream{apart}; which nights these are"
-        " follows from the person's own answers alone. On other nights they are left out."
+        f"The answers of a person count on {times} of the {terms.nights} of the stream{apart}: the"
+        " first night with answers of theirs, and then each that is far enough from the last one"
+        " that counted. On other nights they are left out."
     )
     yield (
-        f"One budget pays for all {terms.nights} nights: each night more that is released costs"
-        " nobody anything more."
+        f"One budget pays for all {terms.nights} nights: adding nights costs nothing, so each night"
+        " more that is released costs nobody anything more."
     )
 
 

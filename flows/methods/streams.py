@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.central_noise import Calibration
+from hushrank.estimation.common.shared_nights import window_totals
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.mechanism import CountMechanism
@@ -21,9 +22,9 @@ from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.stream import Stream, stream_of
 from hushrank.privacy.stream_encoder import ONE
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams
-from hushrank.transforms.streams.released_files import Drawn
+from hushrank.transforms.streams.released_files import Drawn, Shown
 
-NIGHT, RELEASED, SHOWN = "night", "released", "shown"  # arrays of a night
+NIGHT, RELEASED, SHOWN, ANSWERS = "night", "released", "shown", "answers"  # arrays of a night
 DECIMALS = 6  # of a shown cell: what is published is what is ranked
 
 Cells = NDArray[np.int64] | NDArray[np.float64]
@@ -65,12 +66,13 @@ def terms_of(mechanism: CountMechanism, where: str) -> Terms:
     return Terms.of(mechanism.calibration, nights, 1 / ONE)
 
 
-def arrays_of(drawn: Drawn, shown: NDArray[np.float64], night: int) -> Arrays:
+def arrays_of(drawn: Drawn, shown: Shown, night: int, stream: Stream) -> Arrays:
     """What is stored of a night: what was drawn, and what all nights so far show."""
     return {
         NIGHT: np.array(night),
         RELEASED: drawn.released,
-        SHOWN: np.round(shown, DECIMALS),
+        SHOWN: np.round(shown.cells, DECIMALS),
+        ANSWERS: np.round(window_totals(stream, shown.sums).answers, DECIMALS),
     }
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import partial
 from typing import Any, Self
@@ -58,11 +59,14 @@ NO_ELO = (
 NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
 
 
+SHARE_DECIMALS = 6  # of `noise_share`
+
+
 class RankedItem(Record):
     """One line of the ranking; `Estimate` defines the numbers.
 
-    Releases of earlier versions lack the last seven fields, because those versions said nothing
-    about all items at once.
+    Releases of earlier versions lack the fields from `low_all` to `p_top`, because those versions
+    said nothing about all items at once.
 
     Attributes:
         item: the item as in the rows.
@@ -75,6 +79,8 @@ class RankedItem(Record):
             than; all such statements hold together with 95 %: `3..7 9`; empty: none.
         p_best: chance to be the best.
         p_top: chance to be among the best k; k is `top` of the release.
+        noise_share: share of privacy noise in the variance of the score, the rest being sampling;
+            only where nights of a stream are compared by it.
     """
 
     item: str
@@ -93,6 +99,7 @@ class RankedItem(Record):
     surely_above: str | None = None
     p_best: float | None = None
     p_top: float | None = None
+    noise_share: float | None = None
 
     @property
     def at_once(self) -> RankedItem:
@@ -297,6 +304,7 @@ def build_release(
     told = (NO_ELO,) if elo and scale is not Scale.LOG_ODDS else ()
     seen = () if look is None else look.warnings
     chances = chances_of(estimate, n_top)
+    compared = estimate if provenance.stream is not None else replace(estimate, noise_share=None)
     release = Release(
         release_id=provenance.release_id,
         created=provenance.created,
@@ -310,7 +318,7 @@ def build_release(
         warnings=(*_warnings(provenance, privacy), *seen, *warnings, *told),
         scale=scale,
         unit=UNITS[scale],
-        ranking=_ranking(items, estimate, scale, labels or {}, chances),
+        ranking=_ranking(items, compared, scale, labels or {}, chances),
         top_k=best,
         top=None if chances is None else chances.k,
         privacy=privacy.model_copy(update=_origin(provenance)),
@@ -347,6 +355,8 @@ def _ranking(
     if chances is not None:
         columns["p_best"] = chances.best.round(CHANCE_DECIMALS).tolist()
         columns["p_top"] = chances.top.round(CHANCE_DECIMALS).tolist()
+    if estimate.noise_share is not None:
+        columns["noise_share"] = estimate.noise_share.round(SHARE_DECIMALS).tolist()
     return tuple(
         RankedItem(
             item=items[i],

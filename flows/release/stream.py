@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from datetime import date
+import math
+from datetime import date, timedelta
 from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hushrank.estimation.common.shared_nights import NightTotals
 from hushrank.flows.guarantee.record import Record
-from hushrank.privacy.stream import Stream
+from hushrank.privacy.stream import Stream, shown_covariance
+from hushrank.privacy.stream_encoder import Encoder, Workload, decoding
 
 
 class StreamRecord(Record):
@@ -32,6 +35,8 @@ class StreamRecord(Record):
         shown_variance: of the noise in each count that this release shows, in units of `released`.
         noisy: what was drawn for this night, times 2^20, item by item or row by row; all that is
             shown is computed from these numbers of all nights so far.
+        answers: how many answers each night that is shown has, the oldest first, noise included; in
+            units of `released`.
     """
 
     stream: str
@@ -45,10 +50,17 @@ class StreamRecord(Record):
     noise_variance: float
     shown_variance: float
     noisy: tuple[int, ...]
+    answers: tuple[float, ...]
 
     @classmethod
     def of(
-        cls, name: str, first: date, night: int, stream: Stream, noisy: NDArray[np.int64]
+        cls,
+        name: str,
+        first: date,
+        night: int,
+        stream: Stream,
+        noisy: NDArray[np.int64],
+        answers: NDArray[np.float64],
     ) -> Self:
         """The record of a night.
 
@@ -58,6 +70,7 @@ class StreamRecord(Record):
             night: from 0.
             stream: terms, encoder and law.
             noisy: what was drawn for the night, any shape.
+            answers: of the nights that are shown, with noise.
         """
         terms = stream.terms
         return cls(
@@ -72,9 +85,48 @@ class StreamRecord(Record):
             noise_variance=stream.law.variance,
             shown_variance=float(stream.variances[night]),
             noisy=tuple(noisy.ravel().tolist()),
+            answers=tuple(answers.tolist()),
         )
 
     @property
     def bands(self) -> int:
         """Nights over which a night's counts are spread."""
         return len(self.coefficients)
+
+    @property
+    def night(self) -> date:
+        """Date of this night."""
+        return self.first + timedelta(days=self.number - 1)
+
+    @property
+    def first_shown(self) -> date:
+        """Date of the oldest night that is shown."""
+        return self.night - timedelta(days=len(self.answers) - 1)
+
+    @property
+    def last(self) -> date:
+        """Date of the stream's last night."""
+        return self.first + timedelta(days=self.nights - 1)
+
+    @property
+    def totals(self) -> NightTotals:
+        """How many answers each night that is shown has."""
+        first = self.number - len(self.answers)
+        return NightTotals(first=first, answers=np.array(self.answers))
+
+    def noise_correlation(self, other: StreamRecord) -> float:
+        """Of the noise in one count as this night and another night of the stream show it.
+
+        Both follow from the same noisy numbers, so it is exact (`privacy.stream`).
+
+        Raises:
+            ValueError: the other night is of another stream.
+        """
+        if other.stream != self.stream:
+            raise ValueError("the nights are of different streams")
+        nights = max(self.number, other.number)
+        encoder = Encoder(self.coefficients)
+        kernel = decoding(Workload(self.window), encoder, nights)
+        one, two = self.number - 1, other.number - 1
+        own = shown_covariance(kernel, one, one) * shown_covariance(kernel, two, two)
+        return shown_covariance(kernel, one, two) / math.sqrt(own)

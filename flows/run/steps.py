@@ -33,7 +33,7 @@ from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.methods.base import Arrays
 from hushrank.flows.recovery.witness import PAID, keep_witness, require_remembered
-from hushrank.flows.release.archive import release_before
+from hushrank.flows.release.archive import nights_before, release_before
 from hushrank.flows.release.provenance import Provenance
 from hushrank.flows.release.publish import publish
 from hushrank.flows.release.release import Release, build_release
@@ -307,8 +307,9 @@ def publish_release(job: Job, release: Release, balance: Balance) -> Place:
     """
     from hushrank.flows.report.page import render_report  # draws plots: slow to load
 
-    before = release_before(release, job.config.output)
-    report = render_report(release, balance, before)
+    output = job.config.output
+    before, earlier = release_before(release, output), nights_before(release, output)
+    report = render_report(release, balance, before, earlier)
     return publish(release, report, job.config.output, allow_unsafe=not job.safe)
 
 

@@ -25,7 +25,7 @@ from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey, find_key
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.streams import FREE, NEW_STREAM, check_night, reserve_night
-from hushrank.flows.methods.streams import RELEASED, arrays_of
+from hushrank.flows.methods.streams import ANSWERS, RELEASED, arrays_of
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import (
@@ -58,7 +58,7 @@ from hushrank.transforms.streams.released_files import (
     draw_night,
     drawn_night,
     missing_nights,
-    shown_cells,
+    shown_of,
 )
 from hushrank.transforms.streams.stream_folder import (
     begin,
@@ -240,9 +240,9 @@ def _drawn_now(job: Job, night: StreamNight, ledger: Ledger) -> released_files.D
 
 def _content(night: StreamNight, found: released_files.Drawn) -> bytes:
     """What is stored of a night that was drawn: all that follows is computed from it."""
-    shown = shown_cells(night.folder, night.stream_id, night.number, night.stream)
+    shown = shown_of(night.folder, night.stream_id, night.number, night.stream)
     drawn = Drawn(
-        arrays=arrays_of(found, shown, night.number),
+        arrays=arrays_of(found, shown, night.number, night.stream),
         drawn_by=night.drawn_by,
         bits=found.bits,
         created=datetime.now(UTC),
@@ -289,8 +289,14 @@ def stream_record(job: Job, drawn: Drawn) -> StreamRecord | None:
     night, mechanism = job.of_stream, drawn.mechanism
     if night is None or not isinstance(mechanism, CountMechanism) or mechanism.stream is None:
         return None
-    noisy, first = drawn.arrays[RELEASED], night.section.first
-    return StreamRecord.of(night.stream_id, first, night.number, mechanism.stream, noisy)
+    return StreamRecord.of(
+        night.stream_id,
+        night.section.first,
+        night.number,
+        mechanism.stream,
+        drawn.arrays[RELEASED],
+        drawn.arrays[ANSWERS],
+    )
 
 
 def forget_counted(config: SurveyConfig, account: Account, release_id: str) -> None:

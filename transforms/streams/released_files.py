@@ -130,13 +130,28 @@ def is_stored(folder: str, night: int) -> bool:
         return False
 
 
-def shown_cells(folder: str, name: str, night: int, stream: Stream) -> NDArray[np.float64]:
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a night shows.
+
+    Attributes:
+        cells: in counts, in the shape of a night.
+        sums: of the noisy numbers of each night so far, in units of 2^-20; without those on the
+            diagonal of a matrix, where nothing is counted. Shape (nights,).
+    """
+
+    cells: NDArray[np.float64]
+    sums: NDArray[np.int64]
+
+
+def shown_of(folder: str, name: str, night: int, stream: Stream) -> Shown:
     """What is shown on a night that was drawn, from it and all nights before it.
 
     Raises:
         InputError: one of the nights was not drawn, or belongs to something else.
     """
-    weights, shown = stream.kernel[night::-1], np.zeros(())
+    weights, cells = stream.kernel[night::-1], np.zeros(())
+    sums = np.zeros(night + 1, np.int64)
     for each in range(night + 1):
         drawn = drawn_night(folder, name, each, stream)
         if drawn is None:
@@ -144,8 +159,15 @@ def shown_cells(folder: str, name: str, night: int, stream: Stream) -> NDArray[n
                 f"{_path(folder, each)} is missing: what is shown on night {night} is made of all"
                 " nights before it. Restore it."
             )
-        shown = shown + weights[each] * drawn.released
-    return shown
+        cells = cells + weights[each] * drawn.released
+        nothing = drawn.released.trace() if drawn.released.ndim == 2 else 0
+        sums[each] = drawn.released.sum() - nothing
+    return Shown(cells, sums)
+
+
+def shown_cells(folder: str, name: str, night: int, stream: Stream) -> NDArray[np.float64]:
+    """The cells of `shown_of`."""
+    return shown_of(folder, name, night, stream).cells
 
 
 def _path(folder: str, night: int) -> str:
