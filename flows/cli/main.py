@@ -26,7 +26,7 @@ from hushrank.flows.cli.clean_command import clean
 from hushrank.flows.cli.forecast_command import forecast
 from hushrank.flows.cli.history_commands import export, history
 from hushrank.flows.cli.inspect_command import inspect
-from hushrank.flows.cli.ledger_commands import cancel, show, verify
+from hushrank.flows.cli.ledger_commands import cancel, recover, show, verify
 from hushrank.flows.cli.night_commands import (
     AFTER_FAILURE,
     backfill,
@@ -36,7 +36,6 @@ from hushrank.flows.cli.night_commands import (
 )
 from hushrank.flows.cli.plan_command import plan
 from hushrank.flows.cli.privatize_command import privatize
-from hushrank.flows.cli.recover_command import recover
 from hushrank.flows.cli.reproduce_command import reproduce
 from hushrank.flows.cli.schedule_commands import deploy, serve
 from hushrank.flows.cli.simulate_command import simulate
