@@ -1,4 +1,4 @@
-"""`hushrank ledger show`, `verify`, `cancel` and `recover`: what a population spent and has left."""
+"""`hushrank ledger show`, `verify`, `cancel`, `recover`: what a population spent and has left."""
 
 from __future__ import annotations
 
