@@ -67,10 +67,9 @@ def require_open(account: Account, wanted: NightToPay) -> Attempt | None:
     closed = found.state is ReleaseState.ENDED and drawn < wanted.span.nights
     if found.stream != wanted.span or closed:
         raise LedgerError(
-            f"Stream {wanted.stream_id} was ended when its ledger was recovered: nights of it may"
-            f" have been drawn that the ledger does not know. Its cost is entered. To go on,"
-            f" {NEW_STREAM}."
-            f" {NOTHING_SPENT}"
+            f"Stream {wanted.stream_id}: the ledger was recovered and does not know which of its"
+            " nights were drawn, so no other may be: it could be drawn twice. Its cost is entered."
+            f" To go on, {NEW_STREAM}. {NOTHING_SPENT}"
         )
     return found
 
