@@ -10,6 +10,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hushrank.estimation.common.matrices import (
     OutcomeCounts,
@@ -22,6 +23,7 @@ from hushrank.estimation.common.matrices import (
 from hushrank.privacy.accounting import Spend, spend_of
 from hushrank.privacy.noise import NoiseLaw, add_noise, gaussian_law, laplace_law
 from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.row_weights import Counted, weighted_sensitivity
 from hushrank.privacy.sensitivity import (
     Sensitivity,
     exposures_sensitivity,
@@ -84,6 +86,14 @@ def calibrate_outcomes(params: PrivacyParams, n_items: int, row_weight: int = 1)
     """Noise for who won, of a public graph of `n_items` items; from public parameters only."""
     sensitivity = outcomes_sensitivity(params, n_items, row_weight)
     return calibrate(params, sensitivity, "outcomes_sensitivity")
+
+
+def calibrate_weighted(
+    params: PrivacyParams, counted: Counted, n_items: int, row_weight: int = 1
+) -> tuple[Calibration, int]:
+    """Noise for counts of weighted rows and their sum of squares; and what divides that sum."""
+    found = weighted_sensitivity(params, counted, n_items, row_weight)
+    return calibrate(params, found.whole, "weighted_sensitivity"), found.divisor
 
 
 def calibrate(params: PrivacyParams, sensitivity: Sensitivity, derivation: str) -> Calibration:
@@ -193,6 +203,26 @@ def release_outcomes(
     """
     exact = outcomes_of(counts)
     return exact.with_wins(add_noise(exact.wins.data, calibration.law, bits))
+
+
+def release_squares(
+    squares: NDArray[np.int64], divisor: int, calibration: Calibration, bits: RandomBits
+) -> NDArray[np.int64]:
+    """Add noise to the sum of squared weights: one more entry of the vector of counts.
+
+    Guarantee: together with counts that get noise by the same calibration, of
+    `calibrate_weighted`, that for which it was made.
+
+    Args:
+        squares: exact, shape (1,), in squared units.
+        divisor: of `calibrate_weighted`.
+        calibration: of the counts.
+        bits: `system_bits()` in a release.
+
+    Returns:
+        Shape (1,), in units of `divisor`.
+    """
+    return add_noise(squares // divisor, calibration.law, bits)
 
 
 def _check_without_noise(counts: WinCounts | WinLossCounts | PairCounts) -> None:

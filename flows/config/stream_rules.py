@@ -5,7 +5,7 @@ from __future__ import annotations
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
 from hushrank.flows.config.runner import LocalRunner
 from hushrank.flows.config.schedule import NightlyBudget, selects_nights
-from hushrank.privacy.units import NoiseKind, Unit
+from hushrank.privacy.units import Bounding, NoiseKind, Unit
 
 STREAM = "schedule.stream"
 
@@ -48,6 +48,12 @@ def problems_of_stream(config: Sections, own: MethodFacts, methods: Methods) -> 
             "privacy.public_graph",
             "not with schedule.stream: on which nights a person's rows count would show in who"
             " compared what; remove one of the two",
+        )
+    if privacy.bounding is Bounding.WEIGHTS or privacy.max_weight is not None:
+        yield (
+            STREAM,
+            "not with weights of rows (privacy.bounding, input.columns.weight), whose sum of squares"
+            " every night would have to release beside the counts; remove one of the two",
         )
     if not privacy.private:
         yield "privacy.epsilon", "must be finite with schedule.stream"

@@ -51,7 +51,7 @@ from hushrank.flows.config.schedule import (
 from hushrank.flows.config.section import Section
 from hushrank.flows.errors import ConfigError
 from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY
-from hushrank.privacy.units import Unit
+from hushrank.privacy.units import Bounding, Unit
 from hushrank.transforms.common.epsilons import AnswerColumns
 from hushrank.transforms.common.schema import Columns, ComparisonColumns
 
@@ -198,6 +198,8 @@ class SurveyConfig(Section):
             user=columns.user if needs_user else None,
             event=columns.event,
             words=self.comparisons.meanings(),
+            weight=columns.weight,
+            most_units=0 if columns.weight is None else self.privacy.params().most_units,
         )
 
     def answer_columns(self) -> AnswerColumns:
@@ -244,8 +246,10 @@ class SurveyConfig(Section):
         content = json.loads(dumped)
         content["input"]["paths"] = sorted(set(self.input.paths))
         _without_new_keys(content["input"], self._settled_design)
-        if self.privacy.look is None:  # as in versions that had none
-            del content["privacy"]["look"]
+        defaults = {"look": None, "bounding": Bounding.LEAVE_OUT, "max_weight": None}
+        for key, default in defaults.items():  # as in versions that had none
+            if content["privacy"][key] == default:
+                del content["privacy"][key]
         content["items"] = self.items.catalogue().names
         if self.spectral is not None:
             content["spectral"] = json.loads(self.spectral.model_dump_json())
@@ -262,7 +266,8 @@ def _without_new_keys(content: dict[str, Any], settled_design: Design) -> None:
         del content["delimiter"]
     if content.get("design") == settled_design:
         del content["design"]
-    for section, key in ((content, "multiline"), (content, "words"), (content["columns"], "loser")):
+    columns = ((content["columns"], key) for key in ("loser", "weight"))
+    for section, key in ((content, "multiline"), (content, "words"), *columns):
         if not section.get(key):
             section.pop(key, None)
 

@@ -49,6 +49,8 @@ class CountMechanism:
         design: which pairs were asked about, as the operator states it, where results rest on that.
         stream: the nights that the guarantee covers together, and how they are shown; `calibration`
             is then of all of them, in units of 2^-20 of a count. None: one release.
+        squares_divisor: K of `privacy.row_weights`, by which the sum of squared weights is divided
+            before it gets noise; None where rows have no weights, so that none is released.
     """
 
     params: PrivacyParams
@@ -59,6 +61,7 @@ class CountMechanism:
     public_graph_statement: str | None = None
     design: Design | None = None
     stream: Stream | None = None
+    squares_divisor: int | None = None
 
     @classmethod
     def of(
@@ -70,6 +73,7 @@ class CountMechanism:
         public_graph_statement: str | None = None,
         design: Design | None = None,
         stream: Stream | None = None,
+        squares_divisor: int | None = None,
     ) -> Self:
         """The mechanism that adds the calibrated noise.
 
@@ -87,6 +91,7 @@ class CountMechanism:
             public_graph_statement=public_graph_statement,
             design=design,
             stream=stream,
+            squares_divisor=squares_divisor,
         )
 
     @property
@@ -113,8 +118,8 @@ class CountMechanism:
 
     @property
     def row_weight(self) -> int:
-        """What one row adds to the counts."""
-        return 1 if self.ties is None else self.ties.row_weight
+        """What one row of weight 1 adds to the counts."""
+        return self.params.units * (1 if self.ties is None else self.ties.row_weight)
 
 
 def _guarantee(params: PrivacyParams, sensitivity: Sensitivity) -> Guarantee:

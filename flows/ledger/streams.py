@@ -46,25 +46,31 @@ def begun(account: Account, wanted: NightToPay) -> Attempt | None:
     """The reservation of the stream; None: it is still to be made.
 
     Raises:
-        LedgerError: it was made for another stream or at another cost, or its nights are not known.
+        LedgerError: it was made at another cost, or as for `require_open`.
+    """
+    found = require_open(account, wanted)
+    if found is not None:
+        repeated(found, wanted.spend)
+    return found
+
+
+def require_open(account: Account, wanted: NightToPay) -> Attempt | None:
+    """As `begun`, whatever the stream costs.
+
+    Raises:
+        LedgerError: the ledger was recovered, and does not know which nights were drawn.
     """
     found = account.attempt(wanted.stream_id)
     if found is None or found.state is ReleaseState.CANCELLED:
         return None
-    if found.stream != wanted.span:
-        raise LedgerError(
-            f"Stream {wanted.stream_id}: the ledger was recovered and does not know which of its"
-            " nights were drawn, so no other may be: it could be drawn twice. Its cost is entered."
-            f" {NEW_STREAM}. {NOTHING_SPENT}"
-        )
     drawn = account.nights_drawn.get(wanted.stream_id, 0)
-    if found.state is ReleaseState.ENDED and drawn < wanted.span.nights:
+    closed = found.state is ReleaseState.ENDED and drawn < wanted.span.nights
+    if found.stream != wanted.span or closed:
         raise LedgerError(
-            f"Stream {wanted.stream_id} was ended when its ledger was recovered, for some of its"
-            f" nights may have been drawn that the ledger does not know. {NEW_STREAM}."
+            f"Stream {wanted.stream_id} was ended when its ledger was recovered: nights of it may"
+            f" have been drawn that the ledger does not know. Its cost is entered. {NEW_STREAM}."
             f" {NOTHING_SPENT}"
         )
-    repeated(found, wanted.spend)
     return found
 
 
@@ -166,6 +172,6 @@ def check_night(ledger: Ledger, wanted: NightToPay, inputs: InputNames | None = 
     """Raise what `reserve_night` of that night would raise, but record nothing."""
     book = ledger.book()
     require_no_lead(ledger.clock(), book.last, ledger.backend.place)
-    require_turn(book.account, wanted)
     stream = begun(book.account, wanted)
+    require_turn(book.account, wanted)
     ledger.require_room(book, wanted.spend if stream is None else None, inputs)

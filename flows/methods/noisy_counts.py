@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hushrank.estimation.common.central_noise import calibrate_win_counts, release_win_counts
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.matrices import WinCounts, integers_of
@@ -17,12 +19,20 @@ from hushrank.flows.methods.base import Arrays, Conclusion, Terms
 from hushrank.flows.methods.designs import problems_of_unbalanced
 from hushrank.flows.methods.reductions import CountedMethod
 from hushrank.flows.methods.streams import calibrate_stream, invented_night, shown_cells, terms_of
+from hushrank.flows.methods.weighted import (
+    WEIGHT_KEYS,
+    drawn_squares,
+    ranking_weight,
+    weight_parameters,
+    weighted_mechanism,
+)
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedCounts
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.row_weights import Counted
 from hushrank.privacy.sensitivity import win_counts_sensitivity
 from hushrank.privacy.units import Unit
 
@@ -35,12 +45,14 @@ class NoisyCounts(CountedMethod[CountMechanism]):
         summary="rank by noisy win counts",
         kind="comparisons",
         units=(Unit.USER, Unit.COMPARISON),
+        reads=WEIGHT_KEYS,
         design=Design.BALANCED,
         rules=problems_of_unbalanced,
         streams=True,
     )
     mechanism = CountMechanism
     statistic = Statistic.WIN_COUNTS
+    counted = Counted.WINS
     plan_order = 0
 
     def calibrate(self, config: SurveyConfig) -> CountMechanism:
@@ -53,6 +65,8 @@ class NoisyCounts(CountedMethod[CountMechanism]):
             return CountMechanism.of(
                 params, calibration, n_items, ties, design=design, stream=stream
             )
+        if params.weighted:
+            return weighted_mechanism(params, self.counted, n_items, ties, design)
         calibration = calibrate_win_counts(params, n_items, ties.row_weight)
         return CountMechanism.of(params, calibration, n_items, ties, design=design)
 
@@ -65,7 +79,8 @@ class NoisyCounts(CountedMethod[CountMechanism]):
         counts = WinCounts(exact["counts"], mechanism.row_weight)
         if (night := invented_night(integers_of(counts.wins), mechanism, bits)) is not None:
             return night
-        return {"counts": release_win_counts(counts, mechanism.calibration, bits).wins}
+        noisy = release_win_counts(counts, mechanism.calibration, bits).wins
+        return {"counts": noisy, **drawn_squares(exact, mechanism, bits)}
 
     def conclude(
         self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig
@@ -73,11 +88,14 @@ class NoisyCounts(CountedMethod[CountMechanism]):
         """Rank by the noisy counts."""
         cells = shown_cells(drawn, mechanism, "counts")
         counts = WinCounts(cells.counts, mechanism.row_weight, confidential=False)
-        estimate = rank_by_win_counts(counts, cells.law)
+        ranked_by = ranking_weight(drawn, mechanism, counts.wins, counts.n_items)
+        estimate = rank_by_win_counts(replace(counts, row_weight=ranked_by), cells.law)
         nothing = NOT_INFORMATIVE if mechanism.params.private else NO_COMPARISONS
         return Conclusion(
             estimate=estimate,
-            privacy=count_record(WIN_COUNTS, mechanism),
+            privacy=count_record(
+                WIN_COUNTS, mechanism, weight_parameters(drawn, mechanism, ranked_by)
+            ),
             released=ReleasedCounts.of(counts, config.items.catalogue().names),
             scale=Scale.WIN_SHARE,
             warnings=() if estimate.informative else (nothing,),
@@ -93,7 +111,8 @@ class NoisyCounts(CountedMethod[CountMechanism]):
 
     def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
         """Of shares won."""
-        variance, rows = self.calibrate(config).shown_variance, config.comparisons.ties.row_weight
+        mechanism = self.calibrate(config)
+        variance, rows = mechanism.shown_variance, mechanism.row_weight
         share = min(survey.answers / survey.n_pairs, 1.0) if survey.distinct else 0.0
         return predicted_share_error(
             survey.n_items, survey.pair_comparisons, share, variance / rows**2

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hushrank.estimation.common.central_noise import (
     calibrate_outcomes,
@@ -37,6 +38,13 @@ from hushrank.flows.methods.streams import (
     terms_of,
     without_diagonal,
 )
+from hushrank.flows.methods.weighted import (
+    WEIGHT_KEYS,
+    drawn_squares,
+    ranking_weight,
+    weight_parameters,
+    weighted_mechanism,
+)
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import SCALE_OF_LINK
@@ -44,6 +52,7 @@ from hushrank.flows.release.statistics import ReleasedPairs
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.row_weights import Counted
 from hushrank.privacy.sensitivity import pair_counts_sensitivity
 from hushrank.privacy.units import Unit
 
@@ -63,11 +72,12 @@ class NoisyPairs(CountedMethod[CountMechanism]):
         summary="fit scores to the noisy matrix of wins",
         kind="comparisons",
         units=(Unit.USER, Unit.COMPARISON),
-        reads=("model.link", "privacy.public_graph"),
+        reads=("model.link", "privacy.public_graph", *WEIGHT_KEYS),
         streams=True,
     )
     mechanism = CountMechanism
     statistic = Statistic.PAIR_COUNTS
+    counted = Counted.PAIRS
     plan_order = 3
 
     def calibrate(self, config: SurveyConfig) -> CountMechanism:
@@ -78,6 +88,8 @@ class NoisyPairs(CountedMethod[CountMechanism]):
         if (nights := calibrate_stream(config, pair_counts_sensitivity)) is not None:
             calibration, stream = nights
             return CountMechanism.of(params, calibration, n_items, ties, stream=stream)
+        if params.weighted:
+            return weighted_mechanism(params, self.counted, n_items, ties)
         calibrate = calibrate_outcomes if public else calibrate_pair_counts
         calibration = calibrate(params, n_items, ties.row_weight)
         stated = config.privacy.public_graph_statement
@@ -99,7 +111,8 @@ class NoisyPairs(CountedMethod[CountMechanism]):
             return release_outcomes(counts, mechanism.calibration, bits).arrays()
         if (night := invented_night(integers_of(counts.dense()), mechanism, bits)) is not None:
             return night
-        return {"wins": release_pair_counts(counts, mechanism.calibration, bits).dense()}
+        noisy = release_pair_counts(counts, mechanism.calibration, bits).dense()
+        return {"wins": noisy, **drawn_squares(exact, mechanism, bits)}
 
     def conclude(
         self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig
@@ -110,13 +123,16 @@ class NoisyPairs(CountedMethod[CountMechanism]):
         cells = shown_cells(drawn, mechanism, "wins")
         counts = PairCounts(without_diagonal(cells.counts), mechanism.row_weight, False)
         link = link_named(config.model.link)
-        ranked = rank_noisy_pairs(counts, cells.law, link)
+        entries = counts.n_items * (counts.n_items - 1)
+        ranked_by = ranking_weight(drawn, mechanism, counts.dense(), entries)
+        ranked = rank_noisy_pairs(replace(counts, row_weight=ranked_by), cells.law, link)
         estimate = ranked.estimate
         parameters: dict[str, Parameter] = {
             "link": link.name,
             "pairs": ranked.n_pairs,
             "design_of_chance_fits": ranked.by_chance,
             "pairs_left_out_of_the_fit": ranked.n_left_out,
+            **weight_parameters(drawn, mechanism, ranked_by),
         }
         private = mechanism.params.private
         return Conclusion(
@@ -136,8 +152,8 @@ class NoisyPairs(CountedMethod[CountMechanism]):
 
     def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
         """Of scores."""
-        mechanism, rows = self.calibrate(config), config.comparisons.ties.row_weight
-        variance = mechanism.shown_variance / rows**2
+        mechanism = self.calibrate(config)
+        variance = mechanism.shown_variance / mechanism.row_weight**2
         # Of a pair with a total that is public, noise moves one count up and the other one down.
         noise = 2 * variance if _is_public(mechanism) else variance
         weight = weight_under_noise(survey.pair_comparisons, noise)

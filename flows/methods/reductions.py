@@ -12,7 +12,8 @@ from hushrank.pipelines.reduce.reduction_job import ReduceComparisons, Statistic
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.keyed_hash import SecretKey
-from hushrank.privacy.units import PrivacyParams, Unit
+from hushrank.privacy.row_weights import Counted, RowFactors
+from hushrank.privacy.units import Bounding, PrivacyParams, Unit
 from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.comparisons.bound import Bounds
 from hushrank.transforms.storage.files import InputFile
@@ -35,9 +36,11 @@ class CountedMethod(PlannedMethod[B]):
 
     Attributes:
         statistic: what is counted: the array `counts` that `draw` takes.
+        counted: what noise is added to, of methods that take rows with weights; None: of others.
     """
 
     statistic: Statistic
+    counted: Counted | None = None
 
     def reduction(
         self,
@@ -48,13 +51,17 @@ class CountedMethod(PlannedMethod[B]):
         folder: str,
     ) -> ReduceComparisons:
         """Count, within the bounds of the mechanism."""
-        params = mechanism.params
+        params, n_items = mechanism.params, len(config.items.catalogue())
+        factors = None
+        if params.bounding is Bounding.WEIGHTS and self.counted is not None:
+            factors = RowFactors(params, self.counted, n_items)
         bounds = Bounds(
-            n_items=len(config.items.catalogue()),
+            n_items=n_items,
             ties=config.comparisons.ties,
             max_contributions=params.max_contributions if params.unit is Unit.USER else None,
             per_item_cap=params.per_item_cap,
             distinct_pairs=params.distinct_pairs,
+            factors=factors,
         )
         return ReduceComparisons(
             files=files,

@@ -23,6 +23,7 @@ from hushrank.estimation.responses.measurements import DifferentialMeasurements
 from hushrank.estimation.responses.randomized_measurements import RandomizedMeasurements
 from hushrank.flows.guarantee.record import Record
 from hushrank.flows.release.public_pairs import ReleasedOutcomes, Rows, require_noisy, rows_of
+from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
 from hushrank.flows.release.win_loss import ReleasedWinLoss, in_comparisons
 
 MOST_MEASURED = 2000  # items whose matrix of measurements is published: 20 to 30 MB
@@ -34,12 +35,13 @@ class ReleasedCounts(Record):
     """The noisy win counts, from which all the rest is computed.
 
     Attributes:
-        row_weight: what one win adds: 1, or 2 where ties were split into two halves.
+        row_weight: what one win adds: 1, or 2 where ties were split into two halves; where rows
+            have weights, a thousand times that for a win of weight 1.
         wins: by item, in catalogue order; whole numbers, but for what a night of a stream shows.
     """
 
     kind: Literal["win-counts"] = "win-counts"
-    row_weight: int = Field(ge=1, le=2)
+    row_weight: int = Field(ge=1)
     wins: dict[str, int | float]
 
     @classmethod
@@ -64,14 +66,15 @@ class ReleasedPairs(Record):
     In `release.json` every row of the matrix is one line of integers: 2 000 items take 20 to 30 MB.
 
     Attributes:
-        row_weight: what one win adds: 1, or 2 where ties were split into two halves.
+        row_weight: what one win adds: 1, or 2 where ties were split into two halves; where rows
+            have weights, a thousand times that for a win of weight 1.
         items: in catalogue order; rows and columns are in this order.
         wins: entry b of row a is how often a beat b, noise included; zero on the diagonal, where
             there is nothing to count. Whole numbers, but for what a night of a stream shows.
     """
 
     kind: Literal["pair-counts"] = "pair-counts"
-    row_weight: int = Field(ge=1, le=2)
+    row_weight: int = Field(ge=1)
     items: tuple[str, ...]
     wins: tuple[tuple[int | float, ...], ...]
 
@@ -339,7 +342,10 @@ Released = Annotated[
     | ReleasedRandomized
     | ReleasedList
     | ReleasedSums
-    | ReleasedRankings,
+    | ReleasedRankings
+    | ReleasedAbove
+    | ReleasedNets
+    | ReleasedPlaces,
     Field(discriminator="kind"),
 ]  # what a method publishes beside the ranking
 

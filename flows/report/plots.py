@@ -167,7 +167,8 @@ def noise_half_width(release: Release) -> float:
         return 0.0
     kind = NoiseKind(privacy.mechanism.removeprefix("discrete-"))
     deviations = float(quantile(np.array(1.0), LEVEL / 2, kind, n_draws=1))
-    return deviations * math.sqrt(release.noise_variance) / (privacy.ties or Ties.DROP).row_weight
+    units = getattr(release.released, "row_weight", (privacy.ties or Ties.DROP).row_weight)
+    return deviations * math.sqrt(release.noise_variance) / units
 
 
 def _label_items(axes: Axes, lines: list[RankedItem]) -> None:

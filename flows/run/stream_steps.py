@@ -54,7 +54,12 @@ from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.transforms.storage.write import npz_bytes, write_whole
 from hushrank.transforms.streams import released_files
-from hushrank.transforms.streams.released_files import draw_night, drawn_night, shown_of
+from hushrank.transforms.streams.released_files import (
+    draw_night,
+    drawn_night,
+    missing_nights,
+    shown_of,
+)
 from hushrank.transforms.streams.stream_folder import (
     begin,
     delete_counting,
@@ -96,6 +101,14 @@ def reserve_stream(job: Job, night: StreamNight, ledger: Ledger) -> None:
         BudgetRefused: the ledger does not hold the cost of the stream.
     """
     _require_night_before(ledger.book().account, night)
+    lost = missing_nights(night.folder, night.number)
+    if lost:
+        first = night.section.night(lost[0])
+        raise LedgerError(
+            f"{night.folder}/released does not hold what was drawn for night {first}, and every"
+            f" later night is made of it too. Restore that folder; if it is lost: {NEW_STREAM}."
+            f" {NOTHING_SPENT}"
+        )
     spend = job.terms.spend if night.stored is None else night.stored.spend
     config_hash = job.config.job_hash()
     reserve_night(

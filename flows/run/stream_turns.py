@@ -12,7 +12,7 @@ from hushrank.flows.errors import ConfigError, NightWithoutFiles
 from hushrank.flows.ledger.account import Account, ReleaseState
 from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.entries import StreamSpan
-from hushrank.flows.ledger.streams import FREE, NEW_STREAM, require_turn
+from hushrank.flows.ledger.streams import FREE, NEW_STREAM, require_open, require_turn
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.job import Job, Survey, job_without_files, prepare_job
 
@@ -46,7 +46,9 @@ def prepare_in_turn(survey: Survey, night: date) -> Job:
     config, empty = survey.config, job_without_files(survey, night)
     if empty.of_stream is None:
         raise ValueError("the job is no night of a stream")
-    require_turn(ledger_of(config).book().account, empty.of_stream.to_pay(FREE))
+    account, wanted = ledger_of(config).book().account, empty.of_stream.to_pay(FREE)
+    require_open(account, wanted)
+    require_turn(account, wanted)
     try:
         return prepare_job(survey, night=night)
     except NightWithoutFiles as error:

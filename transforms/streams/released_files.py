@@ -26,7 +26,12 @@ from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.write import npz_bytes, read_whole, write_once
 from hushrank.transforms.streams.cell_files import recent_cells
 from hushrank.transforms.streams.people_files import open_people
-from hushrank.transforms.streams.stream_folder import RELEASED, check_stream, night_name
+from hushrank.transforms.streams.stream_folder import (
+    RELEASED,
+    check_stream,
+    night_name,
+    nights_of,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,6 +114,12 @@ def drawn_night(folder: str, name: str, night: int, stream: Stream) -> Drawn | N
     except FileNotFoundError:
         return None
     return _read(path, content, name, night, stream)
+
+
+def missing_nights(folder: str, before: int) -> list[int]:
+    """The nights before this one of which nothing is stored; what is shown is made of all."""
+    stored = {night for night, _ in nights_of(folder, RELEASED)}
+    return [night for night in range(before) if night not in stored]
 
 
 def is_stored(folder: str, night: int) -> bool:

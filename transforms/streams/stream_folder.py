@@ -44,7 +44,7 @@ def begin(folder: str, stream: str, bits: RandomBits) -> SecretKey:
     try:
         return stream_key(folder, stream)
     except FileNotFoundError:
-        if next(_nights(folder, PEOPLE), None) is not None:
+        if next(nights_of(folder, PEOPLE), None) is not None:
             raise InputError(
                 f"{folder}/{KEY_FILE} is missing, and people of this stream have counted already:"
                 " without it nobody knows who they are. Restore it, or start a new stream."
@@ -78,7 +78,7 @@ def check_stream(path: str, found: str, stream: str) -> None:
 
 def delete_nights(folder: str, kind: str, until: int) -> None:
     """Delete what is kept in `kind` of every night up to `until`; to repeat it does no harm."""
-    for night, path in list(_nights(folder, kind)):
+    for night, path in list(nights_of(folder, kind)):
         if night <= until:
             _delete(path)
 
@@ -87,7 +87,7 @@ def delete_counting(folder: str, night: int) -> None:
     """Delete what an earlier attempt at a night has kept, so that no half of it is taken for a new
     one's. Counts go first: without them nothing can be drawn."""
     for kind in (CELLS, PEOPLE):
-        for each, path in list(_nights(folder, kind)):
+        for each, path in list(nights_of(folder, kind)):
             if each == night:
                 _delete(path)
     delete_unfinished(folder)
@@ -99,7 +99,7 @@ def end(folder: str) -> None:
     What was drawn stays: it is private, and later nights are no part of it any more.
     """
     for kind in (CELLS, PEOPLE):
-        for _, path in list(_nights(folder, kind)):
+        for _, path in list(nights_of(folder, kind)):
             _delete(path)
     delete_unfinished(folder)
     _delete(f"{folder}/{KEY_FILE}")
@@ -118,7 +118,7 @@ def delete_unfinished(folder: str) -> None:
                 path.unlink(missing_ok=True)
 
 
-def _nights(folder: str, kind: str) -> Iterator[tuple[int, str]]:
+def nights_of(folder: str, kind: str) -> Iterator[tuple[int, str]]:
     """Nights of which something is kept, and where; half-written files are nobody's."""
     parent = f"{folder}/{kind}"
     if is_cloud(parent):
