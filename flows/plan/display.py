@@ -236,9 +236,9 @@ def _source_text(config: SurveyConfig, settings: Sequence[Setting], world: World
         weights = config.privacy.bounding is Bounding.WEIGHTS
         counted = f"which count as {answers}" if weights else f"of which {answers} count"
         return (
-            f"(simulated from {people} invented people who give {given} answers,"
-            f" {counted} at most, and true scores of standard deviation {world.spread:g}; your data was"
-            " not read; nothing was spent)"
+            f"(simulated from {people} invented people who give {given} answers, {counted} at most,"
+            f" and true scores of standard deviation {world.spread:g}; your data was not read;"
+            " nothing was spent)"
         )
     noun = "ranking" if config.input.kind == "rankings" else "answer"
     nouns = noun if answers == "1" else f"{noun}s"
