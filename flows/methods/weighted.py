@@ -44,7 +44,10 @@ def drawn_squares(exact: Arrays, mechanism: CountMechanism, bits: RandomBits) ->
 
 
 def ranking_weight(
-    drawn: Arrays, mechanism: CountMechanism, wins: NDArray[np.int64], entries: int
+    drawn: Arrays,
+    mechanism: CountMechanism,
+    wins: NDArray[np.int64] | NDArray[np.float64],
+    entries: int,
 ) -> int:
     """The row weight to rank by: integer units of what is as random as one comparison.
 
