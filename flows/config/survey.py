@@ -35,7 +35,7 @@ from hushrank.flows.config.observability import ObservabilityConfig
 from hushrank.flows.config.places import FOLDER, AnyPlace
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.problems import config_error, refuse
-from hushrank.flows.config.rankings import RankingsConfig
+from hushrank.flows.config.rankings import RankingColumns, RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.rules import problems_of_job
 from hushrank.flows.config.runner import (
@@ -51,6 +51,7 @@ from hushrank.flows.config.schedule import (
 from hushrank.flows.config.section import Section
 from hushrank.flows.errors import ConfigError
 from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY
+from hushrank.privacy.random_pairs import Hide, law_of_epsilon
 from hushrank.privacy.units import Unit
 from hushrank.transforms.common.epsilons import AnswerColumns
 from hushrank.transforms.common.schema import Columns, ComparisonColumns
@@ -178,12 +179,20 @@ class SurveyConfig(Section):
     def columns(self) -> Columns:
         """The columns to read, for every kind of input."""
         if isinstance(self.input, RankingsConfig):
-            return self.input.ranking_columns()
+            return self.ranking_columns()
         if isinstance(self.input, ResponsesConfig):
             return self.input.response_columns(self.items.catalogue())
         if self.privacy.unit is Unit.LOCAL:
             return self.answer_columns()
         return self.comparison_columns()
+
+    def ranking_columns(self) -> RankingColumns:
+        """The columns to read of a job on rankings."""
+        privacy = self.privacy
+        law = None
+        if self.rankings.layout == "pairs":  # then these are given
+            law = law_of_epsilon(privacy.epsilon or 1.0, privacy.pairs or 1, privacy.hide)
+        return self.rankings.ranking_columns(law)
 
     def comparison_columns(self) -> ComparisonColumns:
         """The columns to read; without the user if neither bounds nor events need it."""
@@ -244,8 +253,11 @@ class SurveyConfig(Section):
         content = json.loads(dumped)
         content["input"]["paths"] = sorted(set(self.input.paths))
         _without_new_keys(content["input"], self._settled_design)
-        if self.privacy.look is None:  # as in versions that had none
-            del content["privacy"]["look"]
+        for key in ("look", "pairs"):  # as in versions that had none
+            if content["privacy"][key] is None:
+                del content["privacy"][key]
+        if self.privacy.hide is Hide.ORDER:
+            del content["privacy"]["hide"]
         content["items"] = self.items.catalogue().names
         if self.spectral is not None:
             content["spectral"] = json.loads(self.spectral.model_dump_json())
@@ -262,7 +274,9 @@ def _without_new_keys(content: dict[str, Any], settled_design: Design) -> None:
         del content["delimiter"]
     if content.get("design") == settled_design:
         del content["design"]
-    for section, key in ((content, "multiline"), (content, "words"), (content["columns"], "loser")):
+    new = ((content, "multiline"), (content, "words"), (content["columns"], "loser"))
+    pairs = ((content["columns"], key) for key in ("left", "right", "outcome", "length"))
+    for section, key in (*new, *(pairs if content["kind"] == "rankings" else ())):
         if not section.get(key):
             section.pop(key, None)
 

@@ -14,6 +14,7 @@ import numpy as np
 from markupsafe import Markup
 
 from hushrank.flows.release.axis import axis_of
+from hushrank.flows.release.pair_answers import ReleasedPairAnswers
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, score_text
@@ -168,27 +169,28 @@ def _matrix_table(
 
 
 def above_figure(release: Release) -> ReportFigure:
-    """How often one item is ranked above another in the private rankings."""
+    """How often one item is ranked above another in the private rankings, or answers."""
     pairs = release.released
-    if not isinstance(pairs, ReleasedRankings):
+    if not isinstance(pairs, ReleasedRankings | ReleasedPairAnswers):
         raise ValueError(f"a release of {pairs.kind} has no rankings to draw")
+    what = "rankings" if isinstance(pairs, ReleasedRankings) else "answers"
     shown, labels = shown_items(release), release.shown()
     which = "" if len(shown) == len(release.ranking) else f" of the best {len(shown)} items"
     description = (
-        f"Heatmap{which}, best first: in how many private rankings the item of the row is above the"
+        f"Heatmap{which}, best first: in how many private {what} the item of the row is above the"
         f" item of the column, from {labels[shown[0]]} to {labels[shown[-1]]}."
         " The table below it has the same numbers."
     )
     return ReportFigure(
         identifier="matrix",
-        title="Who is above whom, in private rankings",
+        title=f"Who is above whom, in private {what}",
         svg=Markup(heatmap_svg(release, pairs, description)),
         caption=(
-            f"Counted in private rankings{which}, best first. The stronger a cell, the more of them"
+            f"Counted in private {what}{which}, best first. The stronger a cell, the more of them"
             " have the item of its row above the item of its column. All counts are in"
             " release.json."
         ),
-        table=_matrix_table(release, pairs, "Rankings with … above"),
+        table=_matrix_table(release, pairs, f"{what.capitalize()} with … above"),
     )
 
 
@@ -255,5 +257,6 @@ FIGURES: dict[type[Any], tuple[Callable[[Release], ReportFigure], ...]] = {
     ReleasedMeasurements: (item_map_figure,),
     ReleasedRandomized: (item_map_figure,),
     ReleasedRankings: (scores_figure, above_figure),
+    ReleasedPairAnswers: (scores_figure, above_figure),
     ReleasedList: (),
 }

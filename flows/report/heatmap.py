@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
+from hushrank.flows.release.pair_answers import ReleasedPairAnswers
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.statistics import ReleasedPairs, ReleasedRankings
@@ -31,7 +32,7 @@ LIGHT_ON_DARK = 0.55  # a cell with a stronger colour shows its number in the pa
 COLUMN_NAME = 14
 
 
-Matrix = ReleasedPairs | ReleasedOutcomes | ReleasedRankings
+Matrix = ReleasedPairs | ReleasedOutcomes | ReleasedRankings | ReleasedPairAnswers
 
 
 def heatmap_svg(release: Release, pairs: Matrix, description: str) -> str:
@@ -59,7 +60,8 @@ def heatmap_svg(release: Release, pairs: Matrix, description: str) -> str:
 
 def _spots(release: Release, names: list[str], wins: NDArray[np.float64]) -> list[Spot]:
     """What each cell says."""
-    verb = "above" if isinstance(release.released, ReleasedRankings) else "over"
+    of_rankings = isinstance(release.released, ReleasedRankings | ReleasedPairAnswers)
+    verb = "above" if of_rankings else "over"
     shown = release.shown()
     return [
         Spot(

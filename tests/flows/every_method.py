@@ -83,6 +83,8 @@ BITS = {
     "borda": FLIPS | KEYED,
     "borda, laplace-ranks": RANKS | KEYED,
     "bradley-terry": FLIPS | KEYED,
+    "kemeny, random-pairs": FLIPS | KEYED,
+    "borda, auto, hidden items": FLIPS | KEYED,
 }
 
 
@@ -118,6 +120,8 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "borda": _rankings("borda"),
     "borda, laplace-ranks": _rankings("borda", mechanism="laplace-ranks"),
     "bradley-terry": _rankings("bradley-terry"),
+    "kemeny, random-pairs": _rankings("kemeny", mechanism="random-pairs"),
+    "borda, auto, hidden items": _rankings("borda", mechanism="auto", hide="items"),
 }
 
 
