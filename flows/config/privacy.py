@@ -92,8 +92,9 @@ class PrivacyConfig(Section):
         rho: zCDP, for `gaussian` noise, instead of `epsilon` and `delta`.
         noise: `laplace` gives pure epsilon; `gaussian` gives (epsilon, delta) or rho and adds up
             better over many releases.
-        max_contributions: the most rows of one person that count (L; of test answers K); required
-            for unit `user`, refused for `comparison`; under `local` it bounds a person's total.
+        max_contributions: the most rows of one person that count (L; of test answers K; of rankings
+            whole ones); required for unit `user`, refused for `comparison`; under `local` it bounds
+            a person's total.
         per_item_cap: of a person's rows, the most in which the same item occurs; for unit `user`,
             at most `max_contributions`.
         distinct_pairs: of a person's rows, at most one on each pair of items; for unit `user`.
@@ -116,7 +117,8 @@ class PrivacyConfig(Section):
             synthetic one, and epsilon is for one moved item; `random-pairs` answers a few pairs of
             its items, and epsilon is for the whole ranking; `auto` takes the better of `mallows`
             and `random-pairs` where a whole ranking loses epsilon, from public numbers. All but
-            `mallows` take one epsilon for all. Required for input kind `rankings`.
+            `mallows` take one epsilon for all. Required for input kind `rankings`
+            under unit `local`.
         pairs: of `random-pairs`: how many pairs a ranking answers, with epsilon divided among them;
             None: as many as give the smallest error.
         hide: of `random-pairs`: `order`, which items somebody ranked is not hidden, as with

@@ -142,20 +142,23 @@ class RankingsConfig(Section):
         A folder of such files is only recognised after it is listed, if `format` is left out.
         """
         formats = {self.format or ENDINGS.get(PurePath(path).suffix.lower()) for path in self.paths}
-        return self.ranking_columns().user is not None and FileFormat.PREFLIB not in formats
+        named = self.layout != "pairs" and self.ranking_columns().user is not None
+        return named and FileFormat.PREFLIB not in formats
 
-    def ranking_columns(self, pairs: RandomPairs | None = None) -> RankingColumns:
-        """The columns to read; in layout `pairs`, of answers drawn by the law `pairs`."""
+    def pair_columns(self, law: RandomPairs) -> PairColumns:
+        """The columns to read in layout `pairs`, of answers drawn by `law`."""
         columns = self.columns
-        if self.layout == "pairs":
-            hidden = pairs is not None and pairs.hide is Hide.ITEMS
-            return PairColumns(
-                left=columns.left or "left",
-                right=columns.right or "right",
-                outcome=columns.outcome or "outcome",
-                length=None if hidden else columns.length or "length",
-                pairs=1 if pairs is None else pairs.pairs,
-            )
+        return PairColumns(
+            left=columns.left or "left",
+            right=columns.right or "right",
+            outcome=columns.outcome or "outcome",
+            length=None if law.hide is Hide.ITEMS else columns.length or "length",
+            pairs=law.pairs,
+        )
+
+    def ranking_columns(self) -> RankColumns | ListColumns:
+        """The columns to read of rankings."""
+        columns = self.columns
         if self.layout == "list":
             return ListColumns(
                 ranking=columns.ranking or "ranking",

@@ -171,7 +171,7 @@ def _problems_of_kind(config: Sections, methods: Methods) -> Problems:
     if config.privacy.look is not None and config.input.kind != "comparisons" and not local:
         yield "privacy.look", "is for input.kind: comparisons; remove it"
     if config.input.kind == "rankings":
-        yield from _problems_of_rankings(config)
+        yield from _problems_of_rankings(config, methods[config.method])
         return
     if config.privacy.mechanism is not None:
         yield "privacy.mechanism", "is for input.kind: rankings; remove it"
@@ -231,15 +231,24 @@ def _problems_of_answers(config: Sections) -> Problems:
         yield "items", f"must be at most {MOST_ITEMS_LOCAL} with method: {config.method}"
 
 
-def _problems_of_rankings(config: Sections) -> Problems:
+def _problems_of_rankings(config: Sections, own: MethodFacts) -> Problems:
     """Key and text of the rules that the sections of a job on rankings break together."""
     privacy, n_items = config.privacy, len(config.items.catalogue())
-    if privacy.unit is not Unit.LOCAL:
+    if privacy.unit is Unit.COMPARISON:
         yield (
             "privacy.unit",
-            f"must be local with input.kind: rankings, got {privacy.unit}: rankings are privatised"
-            " one by one, before they are counted",
+            "must be user (noise is added to counts) or local (rankings are privatised one by one)"
+            " with input.kind: rankings, got comparison",
         )
+        return
+    if own.kind == "rankings" and privacy.unit not in own.units:
+        yield (
+            "method",
+            f"{own.name} adds noise after counting, which privacy.unit: local rules out; write"
+            " borda, or unit: user",
+        )
+    if privacy.unit is Unit.USER:
+        yield from _problems_of_trusted_rankings(config)
         return
     if privacy.mechanism is None:
         yield "privacy.mechanism", "missing; add mechanism: mallows"
@@ -282,6 +291,30 @@ def _problems_of_pairs(config: Sections) -> Problems:
         yield (
             "privacy.max_contributions",
             "not with input.layout: pairs, where each row counts as another person's; remove it",
+        )
+
+
+def _problems_of_trusted_rankings(config: Sections) -> Problems:
+    """Rules of rankings that are counted before noise is added."""
+    privacy, rankings = config.privacy, config.rankings
+    if len(config.items.catalogue()) > MOST_ITEMS_RANKED:
+        yield "items", f"must be at most {MOST_ITEMS_RANKED} with input.kind: rankings"
+    if rankings.layout == "pairs":
+        yield "input.layout", "pairs is for unit: local; write long or list"
+    if privacy.mechanism is not None:
+        yield "privacy.mechanism", "is for unit: local; remove it"
+    if rankings.columns.epsilon is not None:
+        yield "input.columns.epsilon", _NO_PERSONAL_EPSILON
+    for key in ("per_item_cap", "distinct_pairs"):
+        if key in privacy.model_fields_set:
+            yield f"privacy.{key}", "is for input.kind: comparisons; remove it"
+    if "debiased" in config.model.model_fields_set:
+        yield "model.debiased", "is for unit: local, where there is something to undo; remove it"
+    if not rankings.names_people and (privacy.max_contributions or 1) > 1:
+        yield (
+            "privacy.max_contributions",
+            "must be 1 where nothing says whose ranking a row is; name that column in"
+            " input.columns.user, or write 1",
         )
 
 

@@ -189,10 +189,12 @@ class SurveyConfig(Section):
     def ranking_columns(self) -> RankingColumns:
         """The columns to read of a job on rankings."""
         privacy = self.privacy
-        law = None
-        if self.rankings.layout == "pairs":  # then these are given
-            law = law_of_epsilon(privacy.epsilon or 1.0, privacy.pairs or 1, privacy.hide)
-        return self.rankings.ranking_columns(law)
+        if self.rankings.layout != "pairs":
+            return self.rankings.ranking_columns()
+        if privacy.epsilon is None or privacy.pairs is None:  # the rules demand both
+            raise ConfigError("privacy.pairs: missing; input.layout: pairs needs it")
+        law = law_of_epsilon(privacy.epsilon, privacy.pairs, privacy.hide)
+        return self.rankings.pair_columns(law)
 
     def comparison_columns(self) -> ComparisonColumns:
         """The columns to read; without the user if neither bounds nor events need it."""

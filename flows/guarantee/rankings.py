@@ -82,12 +82,13 @@ class RankingGuarantee:
     chosen: str = ""
 
     @classmethod
-    def of(cls, config: SurveyConfig, *, by_pairs: bool) -> RankingGuarantee:
+    def of(cls, config: SurveyConfig, *, by_pairs: bool = False) -> RankingGuarantee:
         """The guarantee of a job on rankings.
 
         Args:
             config: the job.
-            by_pairs: its method publishes an order, which follows from pairs, and no scores.
+            by_pairs: its method publishes an order, which follows from pairs, and no scores;
+                `mechanism: auto` chooses by that, and nothing else depends on it.
 
         Raises:
             ConfigError: a ranking has fewer pairs than it should answer.

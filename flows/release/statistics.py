@@ -30,6 +30,7 @@ from hushrank.flows.release.public_pairs import (
     require_noisy,
     rows_of,
 )
+from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
 from hushrank.flows.release.win_loss import ReleasedWinLoss, in_comparisons
 
 MOST_MEASURED = 2000  # items whose matrix of measurements is published: 20 to 30 MB
@@ -347,7 +348,10 @@ Released = Annotated[
     | ReleasedList
     | ReleasedSums
     | ReleasedRankings
-    | ReleasedPairAnswers,
+    | ReleasedPairAnswers
+    | ReleasedAbove
+    | ReleasedNets
+    | ReleasedPlaces,
     Field(discriminator="kind"),
 ]  # what a method publishes beside the ranking
 

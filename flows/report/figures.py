@@ -16,6 +16,7 @@ from markupsafe import Markup
 from hushrank.flows.release.axis import axis_of
 from hushrank.flows.release.pair_answers import ReleasedPairAnswers
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
+from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, score_text
 from hushrank.flows.release.statistics import (
@@ -171,27 +172,37 @@ def _matrix_table(
 def above_figure(release: Release) -> ReportFigure:
     """How often one item is ranked above another in the private rankings, or answers."""
     pairs = release.released
-    if not isinstance(pairs, ReleasedRankings | ReleasedPairAnswers):
+    if not isinstance(pairs, ReleasedRankings | ReleasedAbove | ReleasedPairAnswers):
         raise ValueError(f"a release of {pairs.kind} has no rankings to draw")
-    what = "rankings" if isinstance(pairs, ReleasedRankings) else "answers"
+    rankings, noise = _rankings_words(release)
     shown, labels = shown_items(release), release.shown()
     which = "" if len(shown) == len(release.ranking) else f" of the best {len(shown)} items"
     description = (
-        f"Heatmap{which}, best first: in how many private {what} the item of the row is above the"
+        f"Heatmap{which}, best first: in how many {rankings} the item of the row is above the"
         f" item of the column, from {labels[shown[0]]} to {labels[shown[-1]]}."
         " The table below it has the same numbers."
     )
     return ReportFigure(
         identifier="matrix",
-        title=f"Who is above whom, in private {what}",
+        title=f"Who is above whom, in {rankings}",
         svg=Markup(heatmap_svg(release, pairs, description)),
         caption=(
-            f"Counted in private {what}{which}, best first. The stronger a cell, the more of them"
-            " have the item of its row above the item of its column. All counts are in"
+            f"Counted in {rankings}{noise}{which}, best first. The stronger a cell, the more of"
+            " them have the item of its row above the item of its column. All counts are in"
             " release.json."
         ),
-        table=_matrix_table(release, pairs, f"{what.capitalize()} with … above"),
+        table=_matrix_table(release, pairs, f"{rankings.split()[-1].capitalize()} with … above"),
     )
+
+
+def _rankings_words(release: Release) -> tuple[str, str]:
+    """What was counted, and which noise the counts have."""
+    if isinstance(release.released, ReleasedRankings):
+        return "private rankings", ""
+    if isinstance(release.released, ReleasedPairAnswers):
+        return "private answers", ""
+    exact = release.privacy.mechanism == "none"
+    return "rankings", "" if exact else ", with noise"
 
 
 def item_map_figure(release: Release) -> ReportFigure:
@@ -258,5 +269,8 @@ FIGURES: dict[type[Any], tuple[Callable[[Release], ReportFigure], ...]] = {
     ReleasedRandomized: (item_map_figure,),
     ReleasedRankings: (scores_figure, above_figure),
     ReleasedPairAnswers: (scores_figure, above_figure),
+    ReleasedAbove: (scores_figure, above_figure),
+    ReleasedNets: (scores_figure,),
+    ReleasedPlaces: (scores_figure,),
     ReleasedList: (),
 }

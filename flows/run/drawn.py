@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, create_model
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.common.look import Seen
@@ -34,7 +34,7 @@ from hushrank.flows.guarantee.mechanism import Mechanism
 from hushrank.flows.guarantee.record import PrivacyRecord
 from hushrank.flows.guarantee.sentences import ROWS_SPAN_LINES
 from hushrank.flows.ledger.account import Attempt, ReleaseState
-from hushrank.flows.methods.base import Arrays, Calibrated, Choice, RankingMethod
+from hushrank.flows.methods.base import Arrays, Calibrated, Choice, Method, RankingMethod
 from hushrank.flows.methods.registry import METHODS, calibrate
 from hushrank.privacy.bits_used import BitsUsed
 from hushrank.privacy.noise import add_noise
@@ -209,12 +209,22 @@ def _document_of(method: RankingMethod[Any]) -> Any:
     return create_model("Law", __base__=_Law, mechanism=(method.mechanism, ...))
 
 
+def _read_by(method: Method | None, text: str) -> tuple[RankingMethod[Any], Any]:
+    """The way of ranking under this name whose mechanism it is, and the document."""
+    ways = () if method is None else method.ways
+    for way in ways[:-1]:
+        try:
+            return way, _document_of(way).model_validate_json(text)
+        except ValidationError:
+            continue
+    if not ways:
+        raise ValueError("the method that drew is not known here")
+    return ways[-1], _document_of(ways[-1]).model_validate_json(text)
+
+
 def _read(text: str, code: str) -> tuple[Calibrated, BitsUsed]:
     try:
-        method = METHODS.get(_Named.model_validate_json(text).method)
-        if not isinstance(method, RankingMethod):
-            raise ValueError("the method that drew is not known here")
-        document = _document_of(method).model_validate_json(text)
+        method, document = _read_by(METHODS.get(_Named.model_validate_json(text).method), text)
         bits = BitsUsed.from_dict(document.bits)
     except ValueError:  # ValidationError among them
         raise EstimateError(
