@@ -46,6 +46,8 @@ class Comparisons:
         left, right: shape (m,), int32, two different codes of the catalogue.
         outcome: shape (m,), int8: +1 left won, -1 right won, 0 tie.
         user, event: shape (m, 2), uint64 pseudonyms; None where the job does not need them.
+        covariates: shape (m,), uint64 words of `estimation.common.covariates` as they speak for the
+            left item; None where rows have none.
     """
 
     left: Codes
@@ -53,6 +55,7 @@ class Comparisons:
     outcome: Outcomes
     user: Hashes | None = None
     event: Hashes | None = None
+    covariates: NDArray[np.uint64] | None = None
 
     def __len__(self) -> int:
         return len(self.outcome)
@@ -65,6 +68,7 @@ class Comparisons:
             self.outcome[rows],
             None if self.user is None else self.user[rows],
             None if self.event is None else self.event[rows],
+            None if self.covariates is None else self.covariates[rows],
         )
 
 

@@ -8,7 +8,7 @@ the run's key can predict it. Everything here is pure and works on one bucket at
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from hushrank.transforms.comparisons.owned_rows import OwnedRows, comparisons_of
 # labels of the hashes; `transforms.comparisons.owned_rows` has the next
 _EVENT, _ROW, _COPY, _PAIR = range(4)
 
-CONFLICT = "another row of the same user, pair and event has another outcome"
+CONFLICT = "another row of the same user, pair and event contradicts it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,9 +96,10 @@ def bound_bucket(rows: OwnedRows, bounds: Bounds, keyed_hash: KeyedHash) -> Boun
     if bounds.max_contributions is not None:
         order = order[np.flatnonzero(among_first(starts, bounds.max_contributions))]
     tally["rows_kept"] = len(order)
-    kept = comparisons_of(np.take(rows.content, order))
+    covariates = None if rows.covariates is None else np.take(rows.covariates, order)
+    kept = comparisons_of(np.take(rows.content, order), covariates)
     if bounds.ties is Ties.RANDOM:
-        kept = Comparisons(kept.left, kept.right, toss(kept.outcome, priority[order]))
+        kept = replace(kept, outcome=toss(kept.outcome, priority[order]))
     return Bounded(kept, conflicts, tally)
 
 
@@ -130,6 +131,8 @@ def one_row_an_event(rows: OwnedRows, keyed_hash: KeyedHash) -> tuple[OwnedRows,
     run, outcome = number_runs(first), rows.outcome
     contradicts = np.zeros(int(first.sum()), np.bool_)
     contradicts[run[outcome != outcome[first][run]]] = True
+    if (covariates := rows.covariates) is not None:
+        contradicts[run[covariates != covariates[first][run]]] = True
     return rows.filter(first & ~contradicts[run]), rows.filter(contradicts[run])
 
 
@@ -160,8 +163,10 @@ def _prioritise(rows: OwnedRows, keyed_hash: KeyedHash) -> tuple[Order, Mask, Ha
 
 
 def priorities(rows: OwnedRows, keyed_hash: KeyedHash) -> Hashes:
-    """128 secret bits for each row, made from its owner, content and event."""
+    """128 secret bits for each row, made from its owner, content, covariates and event."""
     content: list[Block] = [rows.owner_words, (rows.content,)]
+    if rows.covariates is not None:
+        content.append((rows.covariates,))
     if rows.event is not None:
         content.append(rows.event)
     return keyed_hash.of_tuples(_ROW, *content)

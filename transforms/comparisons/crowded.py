@@ -12,7 +12,7 @@ slices. Pure: works on one bucket at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -185,7 +185,7 @@ def _within(ranked: _Ranked, bounds: Bounds) -> _Ranked:
 def _kept(ranked: _Ranked, bounds: Bounds, tally: dict[str, int]) -> Bounded:
     kept = ranked.rows.comparisons()
     if bounds.ties is Ties.RANDOM:
-        kept = Comparisons(kept.left, kept.right, toss(kept.outcome, ranked.priority))
+        kept = replace(kept, outcome=toss(kept.outcome, ranked.priority))
     return Bounded(kept, _nothing(ranked.rows).rows, {**tally, "rows_kept": len(kept)})
 
 

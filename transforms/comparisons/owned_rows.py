@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from hushrank.estimation.common.covariates import turned
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.transforms.common.encode import Comparisons, Outcomes
 from hushrank.transforms.common.schema import Ties
@@ -16,6 +17,7 @@ from hushrank.transforms.common.sorting import Mask, Order, Words
 # of the hash that makes owners of pairs; `transforms.comparisons.bound` has labels 0 to 3
 OWNER_LABEL = 4
 WORDS, WORDS_WITH_EVENT = 3, 6  # a row: owner, owner, content; then event, event, place
+# Covariates are one more word, the last one.
 _ITEM_BITS, _OUTCOME_BITS = 31, 2  # low item, high item and outcome + 1 share the content word
 
 
@@ -24,8 +26,9 @@ class OwnedRows:
     """Comparisons in canonical orientation, with the person to whom each belongs.
 
     Attributes:
-        words: shape (3, m), or (6, m) if rows carry an event. A word is a row of this array: one
-            `take` moves them all, and each is contiguous for everything else.
+        words: shape (3, m), or (6, m) if rows carry an event; one more if they have covariates. A
+            word is a row of this array: one `take` moves them all, and each is contiguous for
+            everything else.
     """
 
     words: Words
@@ -62,7 +65,7 @@ class OwnedRows:
     @property
     def event(self) -> Hashes | None:
         """Shape (m, 2), pseudonyms; None: rows carry no event."""
-        has_event = len(self.words) == WORDS_WITH_EVENT
+        has_event = len(self.words) >= WORDS_WITH_EVENT
         return np.stack([self.words[3], self.words[4]], axis=1) if has_event else None
 
     @property
@@ -70,6 +73,11 @@ class OwnedRows:
         """Where a row that carries an event was read; no decision may depend on it."""
         place: Words = self.words[5]
         return place
+
+    @property
+    def covariates(self) -> Words | None:
+        """Shape (m,), as they speak for the lower item; None: rows have none."""
+        return self.words[-1] if len(self.words) in (WORDS + 1, WORDS_WITH_EVENT + 1) else None
 
     @classmethod
     def concatenate(cls, parts: Sequence[OwnedRows]) -> OwnedRows:
@@ -88,14 +96,14 @@ class OwnedRows:
 
     def comparisons(self) -> Comparisons:
         """The rows without owners, low item on the left."""
-        return comparisons_of(self.content)
+        return comparisons_of(self.content, self.covariates)
 
 
-def comparisons_of(content: Words) -> Comparisons:
-    """What `OwnedRows.content` says, low item on the left."""
+def comparisons_of(content: Words, covariates: Words | None) -> Comparisons:
+    """What two words of `OwnedRows` say, low item on the left."""
     low = (content >> (_ITEM_BITS + _OUTCOME_BITS)).astype(np.int32)
     high = (content >> _OUTCOME_BITS & ((1 << _ITEM_BITS) - 1)).astype(np.int32)
-    return Comparisons(low, high, _outcome_of(content))
+    return Comparisons(low, high, _outcome_of(content), covariates=covariates)
 
 
 def _outcome_of(content: Words) -> Outcomes:
@@ -103,7 +111,11 @@ def _outcome_of(content: Words) -> Outcomes:
 
 
 def own(
-    rows: Comparisons, ties: Ties, keyed_hash: KeyedHash, place: NDArray[np.int64] | None = None
+    rows: Comparisons,
+    ties: Ties,
+    keyed_hash: KeyedHash,
+    place: NDArray[np.int64] | None = None,
+    n_covariates: int = 0,
 ) -> OwnedRows:
     """Put rows in canonical orientation with their owner: the user, or else the pair itself.
 
@@ -112,13 +124,15 @@ def own(
         ties: what becomes of ties.
         keyed_hash: the run's secret hash.
         place: where each row was read; needed where `rows` carry events.
+        n_covariates: how many covariates they have.
     """
     if ties is Ties.DROP and not rows.outcome.all():
         decided = np.flatnonzero(rows.outcome)
         rows, place = rows.take(decided), None if place is None else place[decided]
     swapped = (rows.left > rows.right).view(np.int8)
     outcome = rows.outcome * (1 - 2 * swapped)
-    words = np.empty((WORDS if rows.event is None else WORDS_WITH_EVENT, len(rows)), np.uint64)
+    n_words = words_of_row(rows.event is not None, rows.covariates is not None)
+    words = np.empty((n_words, len(rows)), np.uint64)
     content = words[2]
     content[:] = np.minimum(rows.left, rows.right)
     content <<= _ITEM_BITS
@@ -131,4 +145,11 @@ def own(
         if place is None:
             raise ValueError("rows that carry an event must say where they were read")
         words[3:5], words[5] = rows.event.T, place.view(np.uint64)
+    if rows.covariates is not None:
+        words[-1] = np.where(swapped != 0, turned(rows.covariates, n_covariates), rows.covariates)
     return OwnedRows(words)
+
+
+def words_of_row(event: bool, covariates: bool) -> int:
+    """How many words a row has."""
+    return (WORDS_WITH_EVENT if event else WORDS) + covariates
