@@ -25,10 +25,10 @@ from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.guarantee.perturbed_mle import mle_record
 from hushrank.flows.guarantee.record import count_record
 from hushrank.flows.guarantee.score_mechanism import ScoreMechanism
+from hushrank.flows.release.provenance import Provenance
 from hushrank.flows.release.release import (
     NO_COMPARISONS,
     NOT_INFORMATIVE,
-    Provenance,
     Release,
     build_release,
 )

@@ -48,7 +48,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("propose",),
         ("cli",),
     ),
-    "experiments": (("ccw", "nz", "rdp", "stream", "xsc"),),
+    "experiments": (("beyond", "ccw", "nz", "rdp", "stream", "xsc"),),
 }
 PURE = {"privacy", "estimation"}
 RELEASING = {"privacy", "estimation", "transforms", "flows"}

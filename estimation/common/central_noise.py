@@ -16,6 +16,7 @@ from hushrank.estimation.common.matrices import (
     PairCounts,
     WinCounts,
     WinLossCounts,
+    integers_of,
     outcomes_of,
 )
 from hushrank.privacy.accounting import Spend, spend_of
@@ -116,7 +117,7 @@ def release_win_counts(counts: WinCounts, calibration: Calibration, bits: Random
         ValueError: `counts` had noise added already.
     """
     _check_without_noise(counts)
-    noisy = add_noise(counts.wins, calibration.law, bits)
+    noisy = add_noise(integers_of(counts.wins), calibration.law, bits)
     return WinCounts(noisy, counts.row_weight, confidential=False)
 
 
@@ -163,7 +164,7 @@ def release_pair_counts(
     """
     _check_without_noise(counts)
     pairs = ~np.eye(counts.n_items, dtype=bool)
-    wins = counts.dense()
+    wins = integers_of(counts.dense())
     noisy = np.zeros_like(wins)
     noisy[pairs] = add_noise(wins[pairs], calibration.law, bits)
     return PairCounts(noisy, counts.row_weight, confidential=False)

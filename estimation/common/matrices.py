@@ -1,7 +1,9 @@
 """The reduced matrices that cross the seams: small, integer, and checked when made.
 
-All counts are integers, so a sum does not depend on how the input was sharded or in which order
-shards were merged. `confidential` marks a matrix without noise: the publisher refuses it.
+All exact counts are integers, so a sum does not depend on how the input was sharded or in which
+order shards were merged. Released ones are too, but for those that a night of a stream shows: they
+are computed from several releases (`privacy.stream`). `confidential` marks a matrix without noise:
+the publisher refuses it.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from scipy.sparse import coo_array, csr_array, triu
 
 from hushrank.estimation.common.sparse_counts import CellSums
 
+Counts = NDArray[np.int64] | NDArray[np.float64]
 MOST_DENSE_ITEMS = 3_000  # a dense matrix of them takes 72 MB; of more, pair counts are sparse
 
 
@@ -23,7 +26,8 @@ class WinCounts:
     """Comparisons won by each item.
 
     Attributes:
-        wins: shape (n,), int64; at least 0 while confidential, of any sign once noisy.
+        wins: shape (n,), int64; at least 0 while confidential, of any sign once noisy, and then
+            float64 as well.
         row_weight: what one win adds: 1, or 2 where ties were split into two halves.
         confidential: True until noise was added.
 
@@ -31,12 +35,12 @@ class WinCounts:
         ValueError: the array has another shape or type, or a confidential count is negative.
     """
 
-    wins: NDArray[np.int64]
+    wins: Counts
     row_weight: int = 1
     confidential: bool = True
 
     def __post_init__(self) -> None:
-        if self.wins.ndim != 1 or self.wins.dtype != np.int64:
+        if self.wins.ndim != 1 or not _is_count(self.wins, confidential=self.confidential):
             raise ValueError(
                 f"wins must be a 1-d int64 array, got {self.wins.ndim}-d {self.wins.dtype}"
             )
@@ -85,6 +89,22 @@ class WinLossCounts:
         return len(self.wins)
 
 
+def _is_count(wins: Counts | csr_array, *, confidential: bool) -> bool:
+    """Whether entries are of a type that counts may have."""
+    return wins.dtype == np.int64 or (wins.dtype == np.float64 and not confidential)
+
+
+def integers_of(counts: Counts) -> NDArray[np.int64]:
+    """Counts that are integers, as all are that noise may be added to.
+
+    Raises:
+        ValueError: they are not, as those that a night of a stream shows.
+    """
+    if counts.dtype != np.int64:
+        raise ValueError("counts must be integers: these are computed from released ones")
+    return counts.astype(np.int64, copy=False)
+
+
 def check_released(counts: WinCounts | WinLossCounts) -> None:
     """Counts that a ranking may be made of.
 
@@ -103,7 +123,8 @@ class PairCounts:
 
     Attributes:
         wins: shape (n, n), int64, zero diagonal; wins[a, b] = times a beat b. CSR only while
-            confidential: which pairs are stored says who compared what.
+            confidential: which pairs are stored says who compared what. Once noisy, float64 as
+            well.
         row_weight: what one win adds: 1, or 2 where ties were split into two halves.
         confidential: True until noise was added.
 
@@ -112,7 +133,7 @@ class PairCounts:
         count is negative, or noisy counts are sparse.
     """
 
-    wins: NDArray[np.int64] | csr_array
+    wins: Counts | csr_array
     row_weight: int = 1
     confidential: bool = True
 
@@ -120,7 +141,7 @@ class PairCounts:
         if (
             self.wins.ndim != 2
             or self.wins.shape[0] != self.wins.shape[1]
-            or self.wins.dtype != np.int64
+            or not _is_count(self.wins, confidential=self.confidential)
         ):
             raise ValueError(
                 f"wins must be a square int64 matrix, got {self.wins.shape} {self.wins.dtype}"
@@ -155,7 +176,7 @@ class PairCounts:
         """What each item lost, shape (n,)."""
         return np.asarray(self.wins.sum(axis=0)).astype(np.int64)
 
-    def dense(self) -> NDArray[np.int64]:
+    def dense(self) -> Counts:
         """The matrix where it is dense.
 
         Raises:

@@ -220,7 +220,7 @@ def fit_pairs_by_chance(counts: PairCounts, law: NoiseLaw, link: Link) -> PairsB
     if not law.scale > 0:
         raise ValueError("counts without noise show how often each pair met: fit them as they are")
     wins = counts.dense() / counts.row_weight
-    cells = CellLaw(law, counts.row_weight)
+    cells = CellLaw(law, counts.row_weight, whole=counts.dense().dtype == np.int64)
     n = counts.n_items
     exposures = Exposures((wins + wins.T).sum(axis=1), 2 * (n - 1) * cells.variance)
     at, spread = _Point.at(np.zeros(n), np.log(exposures.factors()), link), 1.0
@@ -275,7 +275,14 @@ def _estimate(problem: _Problem, at: _Point) -> Estimate:
     covariance = np.asarray(np.linalg.pinv(known, rcond=FLAT, hermitian=True))
     unshrunk = at.scores + covariance @ at.scores / problem.spread**2
     separation = separate_pairs(at.scores, better_at, ends_at)
-    return estimate_of(at.scores, low, high, separation, errors=ScoreErrors(unshrunk, covariance))
+    return estimate_of(
+        at.scores,
+        low,
+        high,
+        separation,
+        errors=ScoreErrors(unshrunk, covariance),
+        noise_share=intervals.noise_share,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,6 +299,7 @@ class _Intervals:
             wins.
         fixed: the part of V that is noise, and other items' errors.
         exposure_variance: Var(log W).
+        noise_share: of the part of V that an item's own counts make, the noise's share.
     """
 
     link: Link
@@ -302,6 +310,7 @@ class _Intervals:
     chance_factor: Floats
     fixed: Floats
     exposure_variance: Floats
+    noise_share: Floats
 
     @classmethod
     def of(cls, problem: _Problem, at: _Point) -> _Intervals:
@@ -335,6 +344,7 @@ class _Intervals:
             from_chance / np.maximum(won * (total - won), np.finfo(float).tiny),
             information - from_chance + others,
             np.asarray(exposure),
+            1 - from_chance / np.maximum(information, np.finfo(float).tiny),
         )
 
     def _expected(self, x: Floats) -> tuple[Floats, Floats]:

@@ -307,32 +307,6 @@ def validate_document(job: Job, balance: Balance, notes: tuple[str, ...]) -> Val
     )
 
 
-class HistoryDocument(Document):
-    """What `hushrank history` lists.
-
-    Attributes:
-        releases: the releases, the earliest first.
-        left_out: ids of unsafe releases that are left out because there are safe ones.
-        plot: the picture that was drawn; null: none.
-    """
-
-    command: Literal["history"] = "history"
-    releases: tuple[ReleaseSummary, ...]
-    left_out: tuple[str, ...]
-    plot: str | None
-
-
-class VerifyDocument(Document):
-    """What `hushrank history --verify` found: everything is unchanged; otherwise it is an error.
-
-    Attributes:
-        releases: how many releases were checked.
-    """
-
-    command: Literal["history --verify"] = "history --verify"
-    releases: int
-
-
 class LedgerEntry(Record):
     """One line of `hushrank ledger show`.
 

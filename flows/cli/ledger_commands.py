@@ -51,7 +51,7 @@ def cancel(config: ConfigPath, release_id: ReleaseId) -> None:
     from hushrank.flows.display import show_balance
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.run.budget import ledger_of
-    from hushrank.flows.run.steps import abandon
+    from hushrank.flows.run.undo import abandon
 
     checked = load_config(config)
     ledger = ledger_of(checked)

@@ -129,6 +129,7 @@ def validate(
         from hushrank.flows.run.job import prepare_job, read_survey
         from hushrank.flows.run.ledger_witness import require_remembered
         from hushrank.flows.run.nights import job_to_check
+        from hushrank.flows.run.stream_steps import check_turn
 
         survey = read_survey(config, no_privacy=no_privacy)
         if night is None and survey.config.nightly:
@@ -138,7 +139,10 @@ def validate(
         ledger, inputs = ledger_of(job.config), job.planned_inputs
         if job.safe:
             require_remembered(job.config, ledger, inputs.plain)
-            ledger.check(job.terms.spend, inputs)
+            if survey.config.schedule.stream is None:
+                ledger.check(job.terms.spend, inputs)
+            else:
+                check_turn(job, ledger)
         balance = ledger.balance(inputs)
     if not as_json:
         show_checks(console, job, balance)

@@ -76,8 +76,9 @@ class PrivacyConfig(Section):
         rho: zCDP, for `gaussian` noise, instead of `epsilon` and `delta`.
         noise: `laplace` gives pure epsilon; `gaussian` gives (epsilon, delta) or rho and adds up
             better over many releases.
-        max_contributions: the most rows of one person that count (L; of test answers K); required
-            for unit `user`, refused for `comparison`; under `local` it bounds a person's total.
+        max_contributions: the most rows of one person that count (L; of test answers K; of rankings
+            whole ones); required for unit `user`, refused for `comparison`; under `local` it bounds
+            a person's total.
         per_item_cap: of a person's rows, the most in which the same item occurs; for unit `user`,
             at most `max_contributions`.
         distinct_pairs: of a person's rows, at most one on each pair of items; for unit `user`.
@@ -97,7 +98,7 @@ class PrivacyConfig(Section):
         epsilon_table: of unit `local`: a CSV or Parquet file with the columns user and epsilon.
         already_private: of unit `local`: the answers were privatised at the source.
         mechanism: how rankings are privatised: `mallows`, or the baseline `laplace-ranks`, which
-            takes one epsilon for all. Required for input kind `rankings`.
+            takes one epsilon for all. Required for input kind `rankings` under unit `local`.
     """
 
     unit: Annotated[Unit, Field(strict=False)] = Field(examples=["user"])

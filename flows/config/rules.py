@@ -11,6 +11,7 @@ from hushrank.flows.config.places import contains
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.runner import DataflowRunner, LocalRunner, SparkRunner
 from hushrank.flows.config.schedule import problems_of_paths
+from hushrank.flows.config.stream_rules import problems_of_stream
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.encode import TIE_WORD
 from hushrank.transforms.common.randomisation import RankingMechanism
@@ -49,6 +50,7 @@ def problems_of_job(config: Sections, methods: Methods) -> Problems:
     yield from _problems_of_kind(config, methods)
     yield from _problems_of_runner(config)
     yield from _problems_of_report(config, methods)
+    yield from problems_of_stream(config, methods[config.method], methods)
 
 
 def _problems_of_report(config: Sections, methods: Methods) -> Problems:
@@ -171,7 +173,7 @@ def _problems_of_kind(config: Sections, methods: Methods) -> Problems:
     if config.privacy.look is not None and config.input.kind != "comparisons" and not local:
         yield "privacy.look", "is for input.kind: comparisons; remove it"
     if config.input.kind == "rankings":
-        yield from _problems_of_rankings(config)
+        yield from _problems_of_rankings(config, methods[config.method])
         return
     if config.privacy.mechanism is not None:
         yield "privacy.mechanism", "is for input.kind: rankings; remove it"
@@ -231,15 +233,24 @@ def _problems_of_answers(config: Sections) -> Problems:
         yield "items", f"must be at most {MOST_ITEMS_LOCAL} with method: {config.method}"
 
 
-def _problems_of_rankings(config: Sections) -> Problems:
+def _problems_of_rankings(config: Sections, own: MethodFacts) -> Problems:
     """Key and text of the rules that the sections of a job on rankings break together."""
     privacy, n_items = config.privacy, len(config.items.catalogue())
-    if privacy.unit is not Unit.LOCAL:
+    if privacy.unit is Unit.COMPARISON:
         yield (
             "privacy.unit",
-            f"must be local with input.kind: rankings, got {privacy.unit}: rankings are privatised"
-            " one by one, before they are counted",
+            "must be user (noise is added to counts) or local (rankings are privatised one by one)"
+            " with input.kind: rankings, got comparison",
         )
+        return
+    if own.kind == "rankings" and privacy.unit not in own.units:
+        yield (
+            "method",
+            f"{own.name} adds noise after counting, which privacy.unit: local rules out; write"
+            " borda, or unit: user",
+        )
+    if privacy.unit is Unit.USER:
+        yield from _problems_of_trusted_rankings(config)
         return
     if privacy.mechanism is None:
         yield "privacy.mechanism", "missing; add mechanism: mallows"
@@ -255,6 +266,28 @@ def _problems_of_rankings(config: Sections) -> Problems:
         ):
             if given:
                 yield key, "needs input.columns.user, which says whose ranking a row is"
+
+
+def _problems_of_trusted_rankings(config: Sections) -> Problems:
+    """Rules of rankings that are counted before noise is added."""
+    privacy, rankings = config.privacy, config.rankings
+    if len(config.items.catalogue()) > MOST_ITEMS_RANKED:
+        yield "items", f"must be at most {MOST_ITEMS_RANKED} with input.kind: rankings"
+    if privacy.mechanism is not None:
+        yield "privacy.mechanism", "is for unit: local; remove it"
+    if rankings.columns.epsilon is not None:
+        yield "input.columns.epsilon", _NO_PERSONAL_EPSILON
+    for key in ("per_item_cap", "distinct_pairs"):
+        if key in privacy.model_fields_set:
+            yield f"privacy.{key}", "is for input.kind: comparisons; remove it"
+    if "debiased" in config.model.model_fields_set:
+        yield "model.debiased", "is for unit: local, where there is something to undo; remove it"
+    if not rankings.names_people and (privacy.max_contributions or 1) > 1:
+        yield (
+            "privacy.max_contributions",
+            "must be 1 where nothing says whose ranking a row is; name that column in"
+            " input.columns.user, or write 1",
+        )
 
 
 def _problems_of_epsilon(config: Sections) -> Problems:

@@ -18,6 +18,7 @@ from hushrank.flows.guarantee.sentences import (
     graph_sentences,
     number,
 )
+from hushrank.flows.guarantee.stream import stream_statement
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
@@ -91,6 +92,8 @@ def count_statement(words: CountWords, mechanism: CountMechanism) -> PrivacyStat
         mechanism: what drew them.
     """
     params, law = mechanism.params, mechanism.law
+    if mechanism.stream is not None:
+        return stream_statement(words, mechanism, mechanism.stream)
     graph_statement = mechanism.public_graph_statement
     public = graph_statement is not None
     return compose_statement(

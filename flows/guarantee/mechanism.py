@@ -18,6 +18,7 @@ from hushrank.flows.guarantee.sentences import Guarantee
 from hushrank.privacy.accounting import Spend, epsilon_of, spend_of
 from hushrank.privacy.noise import NoiseLaw, gaussian_law, laplace_law
 from hushrank.privacy.sensitivity import Sensitivity
+from hushrank.privacy.stream import Stream
 from hushrank.privacy.units import PrivacyParams
 from hushrank.transforms.common.schema import Ties
 
@@ -46,6 +47,8 @@ class CountMechanism:
         public_graph_statement: why who compared what is public, in the operator's words; None where
             it is protected.
         design: which pairs were asked about, as the operator states it, where results rest on that.
+        stream: the nights that the guarantee covers together, and how they are shown; `calibration`
+            is then of all of them, in units of 2^-20 of a count. None: one release.
     """
 
     params: PrivacyParams
@@ -55,6 +58,7 @@ class CountMechanism:
     ties: Ties | None
     public_graph_statement: str | None = None
     design: Design | None = None
+    stream: Stream | None = None
 
     @classmethod
     def of(
@@ -65,6 +69,7 @@ class CountMechanism:
         ties: Ties | None,
         public_graph_statement: str | None = None,
         design: Design | None = None,
+        stream: Stream | None = None,
     ) -> Self:
         """The mechanism that adds the calibrated noise.
 
@@ -81,12 +86,20 @@ class CountMechanism:
             ties=ties,
             public_graph_statement=public_graph_statement,
             design=design,
+            stream=stream,
         )
 
     @property
     def law(self) -> NoiseLaw:
         """Of the noise in each count."""
         return self.calibration.law
+
+    @property
+    def shown_variance(self) -> float:
+        """Of the noise in a count as it is shown; on the last night of a stream."""
+        if self.stream is None:
+            return self.law.variance
+        return self.stream.shown_law(self.stream.terms.nights - 1).variance
 
     @property
     def sensitivity(self) -> Sensitivity:

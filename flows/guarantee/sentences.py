@@ -162,12 +162,12 @@ def who(params: PrivacyParams) -> str:
     return "Each person is protected, with all their answers in this run's input."
 
 
-def against_what(change: str, guarantee: Guarantee) -> Iterator[str]:
+def against_what(change: str, guarantee: Guarantee, what: str = "this release") -> Iterator[str]:
     """What differs little, whoever looks: `change` is the start of a sentence (`CHANGE`)."""
     epsilon, delta = guarantee.epsilon, guarantee.delta
     but_for = f", but for a probability of {number(delta)} (delta)" if delta > 0 else ""
     yield (
-        f"{change}, no result of this release, nor anything"
+        f"{change}, no result of {what}, nor anything"
         f" computed from it, would become more than {odds_factor(epsilon)} times as likely"
         f" (e^epsilon, epsilon = {number(epsilon)}){but_for}."
     )
@@ -216,16 +216,19 @@ def not_protected(params: PrivacyParams, guarantee: Guarantee) -> Iterator[str]:
     yield from large_loss(guarantee.epsilon)
 
 
+OTHER_RELEASES = (
+    "Other releases from answers of the same people, other nights of this job among them: their"
+    " losses add up. The budget ledger of the population keeps the account."
+)
+
+
 def never_protected() -> Iterator[str]:
     """What no mechanism covers."""
     yield (
         "What holds for people in general: what most people answer says something about those who"
         " did not take part as well."
     )
-    yield (
-        "Other releases from answers of the same people, other nights of this job among them:"
-        " their losses add up. The budget ledger of the population keeps the account."
-    )
+    yield OTHER_RELEASES
     yield (
         "What is public anyway: the list of items, the configuration, when the run took place,"
         " how long it took and how large its files are."

@@ -37,6 +37,7 @@ class Purpose(StrEnum):
     RELEASE = "release id"
     INPUT = "input"
     CHECK = "key check"
+    STREAM = "stream"
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from hushrank.estimation.common.central_noise import calibrate_win_counts, release_win_counts
 from hushrank.estimation.common.links import Floats
-from hushrank.estimation.common.matrices import WinCounts
+from hushrank.estimation.common.matrices import WinCounts, integers_of
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.estimation.comparisons.planning import predicted_share_error
 from hushrank.flows.config.comparisons import Design
@@ -16,12 +16,14 @@ from hushrank.flows.guarantee.record import count_record
 from hushrank.flows.methods.base import Arrays, Conclusion, Terms
 from hushrank.flows.methods.designs import problems_of_unbalanced
 from hushrank.flows.methods.reductions import CountedMethod
+from hushrank.flows.methods.streams import calibrate_stream, invented_night, shown_cells, terms_of
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedCounts
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.sensitivity import win_counts_sensitivity
 from hushrank.privacy.units import Unit
 
 
@@ -35,6 +37,7 @@ class NoisyCounts(CountedMethod[CountMechanism]):
         units=(Unit.USER, Unit.COMPARISON),
         design=Design.BALANCED,
         rules=problems_of_unbalanced,
+        streams=True,
     )
     mechanism = CountMechanism
     statistic = Statistic.WIN_COUNTS
@@ -44,26 +47,33 @@ class NoisyCounts(CountedMethod[CountMechanism]):
         """Noise for every win count."""
         params, ties = config.privacy.params(), config.comparisons.ties
         n_items = len(config.items.catalogue())
+        design = config.comparisons.design
+        if (nights := calibrate_stream(config, win_counts_sensitivity)) is not None:
+            calibration, stream = nights
+            return CountMechanism.of(
+                params, calibration, n_items, ties, design=design, stream=stream
+            )
         calibration = calibrate_win_counts(params, n_items, ties.row_weight)
-        return CountMechanism.of(
-            params, calibration, n_items, ties, design=config.comparisons.design
-        )
+        return CountMechanism.of(params, calibration, n_items, ties, design=design)
 
     def terms(self, mechanism: CountMechanism) -> Terms:
         """Cost and noise."""
-        return Terms.of(mechanism.calibration, "on every count")
+        return terms_of(mechanism, "on every count")
 
     def draw(self, exact: Arrays, mechanism: CountMechanism, bits: RandomBits) -> Arrays:
         """Add noise to every count."""
         counts = WinCounts(exact["counts"], mechanism.row_weight)
+        if (night := invented_night(integers_of(counts.wins), mechanism, bits)) is not None:
+            return night
         return {"counts": release_win_counts(counts, mechanism.calibration, bits).wins}
 
     def conclude(
         self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig
     ) -> Conclusion:
         """Rank by the noisy counts."""
-        counts = WinCounts(drawn["counts"], mechanism.row_weight, confidential=False)
-        estimate = rank_by_win_counts(counts, mechanism.law)
+        cells = shown_cells(drawn, mechanism, "counts")
+        counts = WinCounts(cells.counts, mechanism.row_weight, confidential=False)
+        estimate = rank_by_win_counts(counts, cells.law)
         nothing = NOT_INFORMATIVE if mechanism.params.private else NO_COMPARISONS
         return Conclusion(
             estimate=estimate,
@@ -75,7 +85,7 @@ class NoisyCounts(CountedMethod[CountMechanism]):
 
     def noise_in_a_pull(self, mechanism: CountMechanism) -> float:
         """Of a count: a balanced design tells how many comparisons there were."""
-        return mechanism.law.variance / mechanism.row_weight**2
+        return mechanism.shown_variance / mechanism.row_weight**2
 
     def estimand(self, config: SurveyConfig, survey: PlannedSurvey, truth: Floats) -> Floats:
         """Shares won where every pair is asked about equally often."""
@@ -83,10 +93,10 @@ class NoisyCounts(CountedMethod[CountMechanism]):
 
     def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
         """Of shares won."""
-        law, rows = self.calibrate(config).law, config.comparisons.ties.row_weight
+        variance, rows = self.calibrate(config).shown_variance, config.comparisons.ties.row_weight
         share = min(survey.answers / survey.n_pairs, 1.0) if survey.distinct else 0.0
         return predicted_share_error(
-            survey.n_items, survey.pair_comparisons, share, law.variance / rows**2
+            survey.n_items, survey.pair_comparisons, share, variance / rows**2
         ).typical
 
 

@@ -1,4 +1,4 @@
-"""Methods on rankings that are privatised one by one: `kemeny`, `borda` and `bradley-terry`.
+"""Methods on rankings that are privatised one by one: unit `local`.
 
 As in `flows.methods.local_responses`, what the reduction leaves is private already and waits in the
 confidential area until the ledger has recorded the release.
@@ -220,16 +220,18 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
         )
 
 
-def _consensus_places(survey: PlannedSurvey, truth: Floats, length: int) -> Floats:
+def consensus_places(survey: PlannedSurvey, truth: Floats, length: int) -> Floats:
+    """Places above the middle of the true order."""
     return np.asarray((survey.n_items + 1) / 2 - mean_ranks(truth))
 
 
-def _mean_places(survey: PlannedSurvey, truth: Floats, length: int) -> Floats:
+def mean_places(survey: PlannedSurvey, truth: Floats, length: int) -> Floats:
     """Half the mean net, by items in front and behind, where a list holds items by chance."""
     return length * (length - 1) / survey.n_items * survey.true_shares(truth)
 
 
-def _log_odds(survey: PlannedSurvey, truth: Floats, length: int) -> Floats:
+def log_odds(survey: PlannedSurvey, truth: Floats, length: int) -> Floats:
+    """The true scores."""
     return truth
 
 
@@ -241,11 +243,12 @@ def _kemeny(counts: RankingCounts, guarantee: RankingGuarantee, config: SurveyCo
         "fewest_possible_disagreements": consensus.lower_bound,
         "proven_best": consensus.optimal,
     }
-    warnings = _not_proven(consensus)
+    warnings = not_proven(consensus)
     return _Ranked(estimate, Scale.ABOVE_MIDDLE, not reason, reason, parameters, warnings)
 
 
-def _not_proven(consensus: Consensus) -> tuple[str, ...]:
+def not_proven(consensus: Consensus) -> tuple[str, ...]:
+    """A warning where a better order may exist."""
     if consensus.optimal:
         return ()
     return (
@@ -299,16 +302,16 @@ _BRADLEY_TERRY = replace(
     summary="scores by maximum likelihood, from private rankings",
     reads=("model.debiased", "model.ridge"),
 )
-METHODS = (
-    PrivateRankings(
-        facts=_KEMENY,
-        plan_order=0,
-        truth=_consensus_places,
-        rank=_kemeny,
-        bias="close items are harder to tell apart",
-        by_pairs=True,
-        most_items=MOST_KEMENY_ITEMS,
-    ),
-    PrivateRankings(facts=_BORDA, plan_order=1, truth=_mean_places, rank=_borda),
-    PrivateRankings(facts=_BRADLEY_TERRY, plan_order=2, truth=_log_odds, rank=_bradley_terry),
+KEMENY = PrivateRankings(
+    facts=_KEMENY,
+    plan_order=0,
+    truth=consensus_places,
+    rank=_kemeny,
+    bias="close items are harder to tell apart",
+    by_pairs=True,
+    most_items=MOST_KEMENY_ITEMS,
+)
+BORDA = PrivateRankings(facts=_BORDA, plan_order=1, truth=mean_places, rank=_borda)
+BRADLEY_TERRY = PrivateRankings(
+    facts=_BRADLEY_TERRY, plan_order=2, truth=log_odds, rank=_bradley_terry
 )

@@ -23,6 +23,7 @@ from hushrank.estimation.responses.measurements import DifferentialMeasurements
 from hushrank.estimation.responses.randomized_measurements import RandomizedMeasurements
 from hushrank.flows.guarantee.record import Record
 from hushrank.flows.release.public_pairs import ReleasedOutcomes, Rows, require_noisy, rows_of
+from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
 from hushrank.flows.release.win_loss import ReleasedWinLoss, in_comparisons
 
 MOST_MEASURED = 2000  # items whose matrix of measurements is published: 20 to 30 MB
@@ -35,12 +36,12 @@ class ReleasedCounts(Record):
 
     Attributes:
         row_weight: what one win adds: 1, or 2 where ties were split into two halves.
-        wins: by item, in catalogue order.
+        wins: by item, in catalogue order; whole numbers, but for what a night of a stream shows.
     """
 
     kind: Literal["win-counts"] = "win-counts"
     row_weight: int = Field(ge=1, le=2)
-    wins: dict[str, int]
+    wins: dict[str, int | float]
 
     @classmethod
     def of(cls, counts: WinCounts, items: Sequence[str]) -> Self:
@@ -67,13 +68,13 @@ class ReleasedPairs(Record):
         row_weight: what one win adds: 1, or 2 where ties were split into two halves.
         items: in catalogue order; rows and columns are in this order.
         wins: entry b of row a is how often a beat b, noise included; zero on the diagonal, where
-            there is nothing to count.
+            there is nothing to count. Whole numbers, but for what a night of a stream shows.
     """
 
     kind: Literal["pair-counts"] = "pair-counts"
     row_weight: int = Field(ge=1, le=2)
     items: tuple[str, ...]
-    wins: tuple[tuple[int, ...], ...]
+    wins: tuple[tuple[int | float, ...], ...]
 
     @classmethod
     def of(cls, counts: PairCounts, items: Sequence[str]) -> Self:
@@ -339,7 +340,10 @@ Released = Annotated[
     | ReleasedRandomized
     | ReleasedList
     | ReleasedSums
-    | ReleasedRankings,
+    | ReleasedRankings
+    | ReleasedAbove
+    | ReleasedNets
+    | ReleasedPlaces,
     Field(discriminator="kind"),
 ]  # what a method publishes beside the ranking
 
@@ -361,7 +365,7 @@ def _rows_of_sums(pairs: WeightedPairs) -> tuple[Rows | None, Rows | None, Rows 
 
 
 def _among(
-    matrix: Sequence[Sequence[int]], catalogue: Sequence[str], items: Sequence[str]
+    matrix: Sequence[Sequence[int | float]], catalogue: Sequence[str], items: Sequence[str]
 ) -> NDArray[np.float64]:
     """Rows and columns of these items, in their order."""
     position = {name: i for i, name in enumerate(catalogue)}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Self
 
 from pydantic import Field
@@ -43,7 +43,7 @@ class ReleasedWinLoss(Record):
         return in_comparisons(self.wins, self.row_weight)
 
 
-def in_comparisons(wins: dict[str, int], row_weight: int) -> dict[str, int | float]:
+def in_comparisons(wins: Mapping[str, int | float], row_weight: int) -> dict[str, int | float]:
     """Wins as numbers of comparisons."""
     if row_weight == 1:
         return {**wins}

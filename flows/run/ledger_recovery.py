@@ -92,7 +92,7 @@ def _of_the_ledger(ledger: Ledger, key: str) -> Iterator[Finding]:
 
 def _of(each: Forgotten) -> Finding:
     lost = tuple(
-        LostRelease(one.release_id, one.spend, one.reserved_at, each.published)
+        LostRelease(one.release_id, one.spend, one.reserved_at, each.published, one.stream)
         for one in each.counted
     )
     known = (

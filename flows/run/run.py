@@ -37,8 +37,9 @@ from hushrank.flows.run.steps import (
     reduce,
     reserve,
     sweep,
-    undo,
 )
+from hushrank.flows.run.stream_steps import cost_of
+from hushrank.flows.run.undo import undo
 from hushrank.flows.signals import one_signal
 from hushrank.privacy.accounting import Spend
 
@@ -74,7 +75,7 @@ def _run(job: Job, reducer: Reducer, perform: Perform) -> Outcome:
     with ledger.run_lock(job.release_id):
         standing = _draw_once(job, reducer, ledger, perform)
         drawn_now = standing is Standing.RESERVED and job.safe
-        return _publish(job, ledger, perform, spent=job.terms.spend if drawn_now else None)
+        return _publish(job, ledger, perform, spent=cost_of(job) if drawn_now else None)
 
 
 def publish_drawn(job: Job, perform: Perform = directly) -> Outcome:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hushrank.pipelines.reduce.reduction_job import LocalReduction
+from hushrank.pipelines.reduce.reduction_job import LocalReduction, Reduction
 from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.randomness import BitSource
 from hushrank.transforms.common.randomisation import RankingMechanism
@@ -45,4 +45,30 @@ class ReduceRankings(LocalReduction):
             if self.mechanism is RankingMechanism.LAPLACE_RANKS:
                 drawn.append(BitSource.OPENDP)
             used |= BitsUsed.of(Purpose.RANDOMISATION, drawn)
+        return used
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountRankings(Reduction):
+    """One reduction of rankings to counts of true ones, to which noise is added afterwards.
+
+    Attributes:
+        columns, contest, max_length, max_rankings: as in `ReduceRankings`.
+        break_ties: as there; the key decides the coins, and which rankings of a person count.
+    """
+
+    columns: RankColumns | ListColumns
+    contest: str | None
+    max_length: int
+    max_rankings: int
+    break_ties: bool
+
+    @property
+    def bits(self) -> BitsUsed:
+        """All from the key."""
+        used = BitsUsed()
+        if self.columns.user is not None:
+            used |= BitsUsed.of(Purpose.ROW_CHOICE, [self.key.source])
+        if self.break_ties:
+            used |= BitsUsed.of(Purpose.COINS, [self.key.source])
         return used

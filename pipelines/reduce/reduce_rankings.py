@@ -123,7 +123,7 @@ class RankingsKind(Kind[ReduceRankings]):
         else:
             parts = slices(parcels, spill, pieces_of_blob, most, ranking_numbers)
             whole = (assemble(part, job.catalogue, job.max_length, coins) for part in parts)
-        kept = yield from bound_rankings(map(_counted, whole), job.max_rankings, bits)
+        kept = yield from bound_rankings(map(counted_whole, whole), job.max_rankings, bits)
         tally = {"rankings_kept": len(kept)} | bits_tally(Purpose.ROW_CHOICE, bits.used)
         tally |= {} if coins is None else bits_tally(Purpose.COINS, coins.used)
         yield Sifted(None, tally=tally)
@@ -138,5 +138,6 @@ class RankingsKind(Kind[ReduceRankings]):
         return total.arrays()
 
 
-def _counted(found: Sifted[Rankings]) -> Sifted[Rankings]:
+def counted_whole(found: Sifted[Rankings]) -> Sifted[Rankings]:
+    """With a tally of the rankings that break no rule."""
     return replace(found, tally={"rankings_with_owner": len(found.rows)})

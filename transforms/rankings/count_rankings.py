@@ -1,4 +1,4 @@
-"""Count private rankings, on Beam."""
+"""Count rankings, on Beam: private ones, or true ones for noise that is added afterwards."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from hushrank.estimation.rankings.ranking_counts import (
 )
 from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.rankings.private_rankings import PrivateRankings
+from hushrank.transforms.rankings.rankings import Rankings
 
 
 class RankingCountsFn(beam.CombineFn):
-    """PCollection[PrivateRankings] -> RankingCounts: integers, exact in any order of merging."""
+    """PCollection[PrivateRankings or Rankings] -> RankingCounts: exact in any order of merging."""
 
     def __init__(self, n_items: int, max_length: int, *, by_place: bool) -> None:
         self._n_items = n_items
@@ -25,7 +26,7 @@ class RankingCountsFn(beam.CombineFn):
     def create_accumulator(self) -> RankingCounts:
         return no_rankings(self._n_items, self._max_length, by_place=self._by_place)
 
-    def add_input(self, total: RankingCounts, rows: PrivateRankings) -> RankingCounts:
+    def add_input(self, total: RankingCounts, rows: PrivateRankings | Rankings) -> RankingCounts:
         own = count_rankings(
             rows.items, rows.lengths, self._n_items, self._max_length, by_place=self._by_place
         )

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hushrank.flows.cli import documents, plan_documents
+from hushrank.flows.cli import documents, history_documents, plan_documents
 from hushrank.flows.cli.main import main
 from hushrank.flows.config.reference import sections_of
 
@@ -152,7 +152,7 @@ def test_a_name_with_an_escape_code_does_not_reach_the_terminal(survey, ask):
 
 DOCUMENTS = [
     model
-    for module in (documents, plan_documents)
+    for module in (documents, history_documents, plan_documents)
     for model in vars(module).values()
     if isinstance(model, type) and issubclass(model, documents.Document)
 ]

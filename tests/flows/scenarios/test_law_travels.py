@@ -13,12 +13,13 @@ import pytest
 
 from hushrank.estimation.common import central_noise, look
 from hushrank.estimation.comparisons import one_shot, perturbed_mle
+from hushrank.estimation.rankings import noisy_rankings
 from hushrank.estimation.responses import private_measurements
 from hushrank.flows.errors import EstimateError
 from hushrank.flows.guarantee import rankings as ranking_statement
 from hushrank.flows.guarantee.look import record_with_look
 from hushrank.flows.methods import spectral
-from hushrank.flows.methods.base import Conclusion, RankingMethod
+from hushrank.flows.methods.base import Conclusion
 from hushrank.flows.methods.registry import METHODS, calibrate
 from hushrank.flows.release.release import RECONSTRUCTED, Release, load_release
 from hushrank.flows.release.scale import published as published_as
@@ -34,7 +35,7 @@ from tests.flows.conftest import InProcessReducer, Survey
 from tests.flows.every_method import BITS, VARIANTS, survey_of
 
 # `auto` draws nothing: it chooses.
-KINDS = {type(method) for method in METHODS.values() if isinstance(method, RankingMethod)}
+KINDS = {type(way) for method in METHODS.values() for way in method.ways}
 
 
 @pytest.fixture(autouse=True)
@@ -97,6 +98,7 @@ def change_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
         _tripled(monkeypatch, central_noise, f"{name}_sensitivity")
     _tripled(monkeypatch, private_measurements, "measurement_sensitivity")
     _tripled(monkeypatch, look, "votes_sensitivity")
+    _tripled(monkeypatch, noisy_rankings, "ranking_sensitivity")
     change = one_shot._largest_change
     monkeypatch.setattr(one_shot, "_largest_change", lambda *given: 3 * change(*given))
     calibrate = perturbed_mle.calibrate_noise
