@@ -22,9 +22,10 @@ u = 2 + share |z|_1, at most U = 2 + share q.
 Gradient. A row of R or R' moves w by s x: the first sum by s u / scale at most.
 
 Determinant. Hessian' is at least what both have in common, H. A row of R adds s (1 - s) x x' to H,
-and, in whatever order rows are added, multiplies the determinant by 1 + s (1 - s) x' M^-1 x at most,
-M the matrix of the ridges, since all else is at least 0. And x' M^-1 x = (2 + share |z|^2) / ridge
-<= u / ridge, because |z_k| <= 1. A row of R' takes nothing: log det(Hessian') >= log det(H).
+and, in whatever order rows are added, multiplies the determinant by 1 + s (1 - s) x' M^-1 x at
+most, M the matrix of the ridges, since all else is at least 0. And x' M^-1 x is
+(2 + share |z|^2) / ridge <= u / ridge, because |z_k| <= 1. A row of R' takes nothing:
+log det(Hessian') >= log det(H).
 
 Together. A row of R' costs U / scale at most. A row of R costs
 
@@ -32,8 +33,8 @@ Together. A row of R' costs U / scale at most. A row of R costs
 
 whose derivative in s is at least u / scale - u / ridge. If ridge >= scale it increases up to
 u / scale at s = 1: the determinant costs nothing on top. Else it is at most
-U / scale + log(1 + U / (4 ridge)). A split tie is the mean of two outcomes: it moves the gradient by
-u / (2 scale) at most, has the same curvature, and so costs no more than a win does.
+U / scale + log(1 + U / (4 ridge)). A split tie is the mean of two outcomes: it moves the gradient
+by u / (2 scale) at most, has the same curvature, and so costs no more than a win does.
 
 With at most `rows` rows of a unit on either side, and none on one of them under add-remove,
 

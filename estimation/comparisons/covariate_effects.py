@@ -10,8 +10,8 @@ B what scores and effects share and Q the information about effects (sums over r
 are, at the true theta and beta and to first order in beta - beta~, errors of sampling and of the
 noise w. W is of the form W[i, j] = a_i a_j, partners meeting by chance (`exposures`), with the
 released information of each item, sum over j of W[i, j] F'(theta~_i - theta~_j). Informations of
-items are drawn to their mean, and the columns of B, which sum to zero, to zero, as far as noise
-explains their size; what noise may hide of B is taken off what is known of effects.
+items are drawn to those of a balanced design, and the columns of B, which sum to zero, to zero, as
+far as noise explains their size; what noise may hide of B is taken off what is known of effects.
 
 The ridge draws effects to zero, and these equations put them back, as far as what is known of them
 stands clear of its noise. Scores then follow from the pulls of items at these effects, and so do
@@ -26,6 +26,7 @@ References:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -125,16 +126,20 @@ class _World:
         """By the release; `doubt`: see `_kept`."""
         kinds = mechanism.of_scores, mechanism.between, mechanism.of_effects
         noise = [kind.variance for kind in kinds]
-        of_scores, variance = _drawn_together(released.of_scores * kinds[0].unit, noise[0], doubt)
-        least = max(LEAST_CLEAR * np.sqrt(noise[0]), LEAST_KNOWN)
-        slopes = LOGISTIC.curvature(score_differences(released.scores))
-        design = _design(np.maximum(of_scores, least), slopes)
-        between, between_variance = _drawn_to_zero(
-            released.between * kinds[1].unit, noise[1], doubt
+        known, between, of_effects = (
+            np.asarray(sums * kind.unit, np.float64)
+            for sums, kind in zip(
+                (released.of_scores, released.between, released.of_effects), kinds, strict=True
+            )
         )
-        of_effects = released.of_effects * kinds[2].unit
+        slopes = LOGISTIC.curvature(score_differences(released.scores))
+        balanced = slopes.sum(axis=1) - np.diagonal(slopes)
+        of_scores, variance = _drawn_together(known, balanced, noise[0], doubt)
+        least = max(LEAST_CLEAR * np.sqrt(noise[0]), LEAST_KNOWN)
+        design = _design(np.maximum(of_scores, least), slopes)
+        between, between_variance = _drawn_to_zero(between, noise[1], doubt)
         if mechanism.first:
-            of_effects = np.append(released.of_scores.sum() * kinds[0].unit / 2, of_effects)
+            of_effects = np.append(known.sum() / 2, of_effects)
         of_effects = _clear(
             _symmetric(of_effects), between, laplacian(design * slopes), between_variance, noise[2]
         )
@@ -168,7 +173,7 @@ class _World:
         released = LOGISTIC.cdf(score_differences(self.scores))
         of_scores = (self.design * (chances - released)).sum(axis=1) + self.between @ moved
         of_effects = self.between.T @ apart + self.of_effects @ moved
-        return self.force - np.concatenate([of_scores, of_effects])
+        return np.asarray(self.force - np.concatenate([of_scores, of_effects]))
 
     def noise_at(self, scores: Floats, effects: Floats, effect_errors: Floats) -> Floats:
         """Variance of the noise in the equations where these are the truth, shape (n + q,).
@@ -309,15 +314,17 @@ class _Errors:
         )
 
 
-def _drawn_together(values: Floats, variance: float, doubt: float) -> tuple[Floats, float]:
-    """Noisy values drawn to their mean as far as noise explains that they differ.
+def _drawn_together(
+    values: Floats, expected: Floats, variance: float, doubt: float
+) -> tuple[Floats, float]:
+    """Noisy values drawn to multiples of `expected` as far as noise explains how they differ.
 
     Returns:
         Shape (n,); the variance of the error that each has still.
     """
-    n, mean = len(values), values.mean()
-    kept = _kept(float(((values - mean) ** 2).sum()) / (n - 1), variance, n - 1, doubt)
-    return mean + kept * (values - mean), variance * (kept + (1 - kept) / n)
+    n, centre = len(values), expected * (values.sum() / expected.sum())
+    kept = _kept(float(((values - centre) ** 2).sum()) / (n - 1), variance, n - 1, doubt)
+    return centre + kept * (values - centre), variance * (kept + (1 - kept) / n)
 
 
 def _drawn_to_zero(values: Floats, variance: float, doubt: float) -> tuple[Floats, Floats]:
@@ -341,7 +348,7 @@ def _kept(seen: float, variance: float, n: int, doubt: float) -> float:
     """
     if variance == 0:
         return 1.0
-    return max(0.0, 1 - variance / (seen * (1 + doubt * np.sqrt(2 / n))))
+    return max(0.0, 1 - variance / (seen * (1 + doubt * math.sqrt(2 / n))))
 
 
 def _design(known: Floats, slopes: Floats) -> Floats:

@@ -311,7 +311,7 @@ def information_sums(
 
 def _table() -> NDArray[np.int64]:
     """Information of a row in units, by the size of its difference; at most `H`."""
-    middle = (np.arange(TABLE_SIZE) + 0.5) * 2.0**-TABLE_BITS
+    middle = np.asarray((np.arange(TABLE_SIZE) + 0.5) * 2.0**-TABLE_BITS, np.float64)
     return np.minimum(np.rint(4 * H * LOGISTIC.curvature(middle)), H).astype(np.int64)
 
 

@@ -59,7 +59,7 @@ class CovariateObjective:
     @property
     def n_items(self) -> int:
         """Number of scores."""
-        return len(self.linear) - self.covariates.shape[1]
+        return len(self.linear) - int(self.covariates.shape[1])
 
     def differences(self, theta: Floats) -> Floats:
         """The argument of F for each cell, shape (k,)."""

@@ -135,9 +135,23 @@ def _problems_of_keys(config: Sections, own: MethodFacts, methods: Methods) -> P
         yield "model.link", f"auto is for methods {choosers}; write logistic"
     if config.privacy.public_graph and not own.uses("privacy.public_graph"):
         yield "privacy.public_graph", f"changes nothing with method: {own.name}; remove it"
+    yield from _problems_of_covariates(config, own, methods)
     for key, missing in own.requires.items():
         if reduce(getattr, key.split("."), config) is None:
             yield key, missing
+
+
+def _problems_of_covariates(config: Sections, own: MethodFacts, methods: Methods) -> Problems:
+    """Covariates that the method does not look at."""
+    if not isinstance(config.input, InputConfig) or own.uses("input.features"):
+        return
+    users = " or ".join(name for name, each in methods.items() if each.uses("input.features"))
+    for key, given in (
+        ("input.features", bool(config.input.features)),
+        ("input.columns.first", config.input.columns.first is not None),
+    ):
+        if given:
+            yield key, f"is for method: {users}; remove it, or write that method"
 
 
 def _problems_of_adjacency(config: Sections, rows: InputConfig, own: MethodFacts) -> Problems:

@@ -198,6 +198,8 @@ class SurveyConfig(Section):
             user=columns.user if needs_user else None,
             event=columns.event,
             words=self.comparisons.meanings(),
+            first=columns.first,
+            features=tuple(feature.feature() for feature in self.comparisons.features),
         )
 
     def answer_columns(self) -> AnswerColumns:
@@ -262,7 +264,9 @@ def _without_new_keys(content: dict[str, Any], settled_design: Design) -> None:
         del content["delimiter"]
     if content.get("design") == settled_design:
         del content["design"]
-    for section, key in ((content, "multiline"), (content, "words"), (content["columns"], "loser")):
+    new = ((content, "multiline"), (content, "words"), (content, "features"))
+    columns = content["columns"]
+    for section, key in (*new, (columns, "loser"), (columns, "first")):
         if not section.get(key):
             section.pop(key, None)
 

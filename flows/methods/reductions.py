@@ -48,7 +48,7 @@ class CountedMethod(PlannedMethod[B]):
         folder: str,
     ) -> ReduceComparisons:
         """Count, within the bounds of the mechanism."""
-        params = mechanism.params
+        params, columns = mechanism.params, config.comparison_columns()
         bounds = Bounds(
             n_items=len(config.items.catalogue()),
             ties=config.comparisons.ties,
@@ -58,10 +58,10 @@ class CountedMethod(PlannedMethod[B]):
         )
         return ReduceComparisons(
             files=files,
-            columns=config.comparison_columns(),
+            columns=columns,
             catalogue=config.items.catalogue(),
             bounds=bounds,
-            statistic=self.statistic,
+            statistic=Statistic.COVARIATE_COUNTS if columns.n_covariates else self.statistic,
             people_vote=params.unit is Unit.USER and params.look > 0,
             key=key,
             confidential=folder,

@@ -124,7 +124,9 @@ class ReduceComparisons(Reduction):
 
     def __post_init__(self) -> None:
         if (self.columns.n_covariates > 0) != (self.statistic is Statistic.COVARIATE_COUNTS):
-            raise ValueError("rows have covariates where they are counted by covariates, only there")
+            raise ValueError(
+                "rows have covariates where they are counted by covariates, only there"
+            )
         if self.stream is None:
             return
         if self.columns.user is None or self.bounds.max_contributions is None:

@@ -79,16 +79,20 @@ class CovariateCountsFn(beam.CombineFn):
         self._ties = ties
 
     def create_accumulator(self) -> list[_Counts]:
+        """No sums."""
         return []
 
     def add_input(self, sums: list[_Counts], rows: Comparisons) -> list[_Counts]:
+        """With the sums of `rows`."""
         push(sums, count_rows(rows, self._n_items, self._n_covariates, self._ties))
         return sums
 
     def merge_accumulators(self, parts: Iterable[list[_Counts]]) -> list[_Counts]:
+        """All in one sum."""
         return [_Counts.sum(each for sums in parts for each in sums)]
 
     def extract_output(self, sums: list[_Counts]) -> CovariateCounts:
+        """The total."""
         total = _Counts.sum(sums)
         return CovariateCounts(
             total.cells,

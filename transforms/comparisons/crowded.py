@@ -18,7 +18,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
-from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.common.slices import of_slice
 from hushrank.transforms.common.sorting import Mask, new_run, sort_into_runs
