@@ -78,7 +78,7 @@ def _alternatives(config: SurveyConfig, own: str) -> Iterator[tuple[SurveyConfig
         delta = 0.0 if gaussian else config.ledger.delta or DELTA
         bounding = Bounding.LEAVE_OUT if gaussian else privacy.bounding
         yield _with(config, noise=noise, delta=delta, bounding=bounding), own
-        if kind in LOCAL:
+        if kind in LOCAL and config.schedule.stream is None:
             yield _local(config), LOCAL[kind]
     elif kind in TRUSTED and not privacy.already_private:
         yield _trusted(config), TRUSTED[kind]

@@ -64,6 +64,7 @@ from hushrank.transforms.streams.stream_folder import (
     begin,
     delete_counting,
     delete_unfinished,
+    settle,
     stream_key,
 )
 
@@ -218,6 +219,7 @@ def draw_stream(job: Job, night: StreamNight, ledger: Ledger) -> None:
             f" night is drawn once. Nothing is released. To go on, {NEW_STREAM}."
         )
     content = _content(night, found)
+    settle(night.folder, night.number)
     forget_unmarked(job.work)  # no mark names one: the night is reserved
     with signals_held():
         digest = store_unmarked(job.work, content)

@@ -20,7 +20,12 @@ from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import BitSource, RandomBits
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
-from hushrank.transforms.storage.write import TEMPORARY_NAME, read_whole, write_whole
+from hushrank.transforms.storage.write import (
+    TEMPORARY_NAME,
+    flush_folder,
+    read_whole,
+    write_whole,
+)
 
 KEY_FILE, PEOPLE, CELLS, RELEASED = "key.json", "people", "cells", "released"
 
@@ -103,6 +108,17 @@ def end(folder: str) -> None:
             _delete(path)
     delete_unfinished(folder)
     _delete(f"{folder}/{KEY_FILE}")
+
+
+def settle(folder: str, night: int) -> None:
+    """Make all that a night has written survive a power failure, before it is marked as drawn."""
+    if is_cloud(folder):
+        return
+    place = Path(folder)
+    kinds = (CELLS, PEOPLE, RELEASED)
+    for each in (place, *(place / kind for kind in kinds), place / PEOPLE / night_name(night)):
+        if each.is_dir():
+            flush_folder(each)
 
 
 def delete_unfinished(folder: str) -> None:
