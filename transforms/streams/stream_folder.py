@@ -13,8 +13,11 @@ from __future__ import annotations
 
 import json
 import shutil
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from zipfile import BadZipFile
 
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import BitSource, RandomBits
@@ -67,9 +70,12 @@ def stream_key(folder: str, stream: str) -> SecretKey:
         FileNotFoundError: it has not.
         InputError: the folder is another stream's.
     """
-    content = json.loads(read_whole(f"{folder}/{KEY_FILE}"))
-    check_stream(f"{folder}/{KEY_FILE}", content["stream"], stream)
-    return SecretKey(bytes.fromhex(content["key"]), BitSource(content["source"]))
+    path = f"{folder}/{KEY_FILE}"
+    text = read_whole(path)
+    with intact(path):
+        content = json.loads(text)
+        check_stream(path, content["stream"], stream)
+        return SecretKey(bytes.fromhex(content["key"]), BitSource(content["source"]))
 
 
 def check_stream(path: str, found: str, stream: str) -> None:
@@ -79,6 +85,20 @@ def check_stream(path: str, found: str, stream: str) -> None:
             f"{path}: belongs to another stream. A stream has a folder of its own, and changing any"
             " of its terms makes another stream: name a new folder, or restore the terms."
         )
+
+
+@contextmanager
+def intact(path: str) -> Iterator[None]:
+    """Raise as `InputError` what the content of a damaged file raises when it is taken apart."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (ValueError, KeyError, TypeError, EOFError, BadZipFile, zlib.error):
+        raise InputError(
+            f"{path}: is damaged. Restore the folder of the stream as it was after its last night;"
+            " nothing was released."
+        ) from None
 
 
 def delete_nights(folder: str, kind: str, until: int) -> None:
