@@ -57,7 +57,7 @@ def problems_of_job(config: Sections, methods: Methods) -> Problems:
     yield from _problems_of_kind(config, methods)
     yield from _problems_of_runner(config)
     yield from _problems_of_report(config, methods)
-    yield from problems_of_stream(config, methods[config.method], methods)
+    yield from problems_of_stream(config, methods)
 
 
 def _problems_of_report(config: Sections, methods: Methods) -> Problems:

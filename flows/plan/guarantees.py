@@ -11,6 +11,8 @@ from dataclasses import dataclass, replace
 from hushrank.flows.config.privacy import Budget
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.guarantee.rankings import RankingGuarantee
+from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.plan.survey import (
     DELTA,
     Accuracy,
@@ -18,13 +20,16 @@ from hushrank.flows.plan.survey import (
     accuracy_of,
     chosen_method,
     is_right,
+    with_setting,
 )
 from hushrank.flows.plan.world import World
 from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, Unit
+from hushrank.transforms.common.randomisation import RankingMechanism
 from hushrank.transforms.common.schema import Ties
 
 LOCAL = {"comparisons": "debiased-rr", "responses": "spectral-rr"}  # by kind of input
 TRUSTED = {"comparisons": "auto", "responses": "spectral"}
+BY_PAIRS = "kemeny"  # of rankings, in place of a method that has no local form
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,7 @@ def tried_guarantees(
     """What the survey reaches under each other guarantee that some method of ours can give."""
     found = []
     for other, method in _alternatives(config, base.method):
-        setting = replace(base, method=method)
+        setting = replace(base, method=method, epsilon=_same_loss(config, other, base))
         if not is_right(other, method):
             continue
         try:
@@ -58,8 +63,29 @@ def tried_guarantees(
             accuracy = accuracy_of(other, setting, world)
         except ConfigError:  # the method does not give that guarantee
             continue
-        found.append((Alternative(guarantee_words(other), name, other, setting), accuracy))
+        words = guarantee_words(other) + _epsilon_words(config, other, setting)
+        found.append((Alternative(words, name, other, setting), accuracy))
     return found
+
+
+def _same_loss(config: SurveyConfig, other: SurveyConfig, base: Setting) -> float:
+    """Epsilon of the job under another guarantee at which a person loses as much in all.
+
+    Under unit `local` the epsilon of rankings is that of one moved item; a whole ranking loses a
+    multiple of it.
+    """
+    if config.input.kind != "rankings" or config.privacy.unit is other.privacy.unit:
+        return base.epsilon
+    local = config if config.privacy.unit is Unit.LOCAL else other
+    whole = RankingGuarantee.of(with_setting(local, base)).person / base.epsilon
+    return base.epsilon * whole if local is config else base.epsilon / whole
+
+
+def _epsilon_words(config: SurveyConfig, other: SurveyConfig, setting: Setting) -> str:
+    if config.input.kind != "rankings" or config.privacy.unit is other.privacy.unit:
+        return ""
+    of = "of a moved item" if other.privacy.unit is Unit.LOCAL else "of all rankings of a person"
+    return f", epsilon {setting.epsilon:.3g} {of}"
 
 
 def guarantee_words(config: SurveyConfig) -> str:
@@ -78,8 +104,15 @@ def _alternatives(config: SurveyConfig, own: str) -> Iterator[tuple[SurveyConfig
         delta = 0.0 if gaussian else config.ledger.delta or DELTA
         bounding = Bounding.LEAVE_OUT if gaussian else privacy.bounding
         yield _with(config, noise=noise, delta=delta, bounding=bounding), own
-        if kind in LOCAL:
+        if kind == "rankings":
+            local = Unit.LOCAL in METHODS[own].facts.units
+            yield _local(config), own if local else BY_PAIRS
+        elif kind in LOCAL:
             yield _local(config), LOCAL[kind]
+    elif kind == "rankings" and not privacy.already_private:
+        delta = config.ledger.delta or DELTA
+        yield _with(config, unit=Unit.USER, noise=NoiseKind.GAUSSIAN, delta=delta), own
+        yield _with(config, unit=Unit.USER), own
     elif kind in TRUSTED and not privacy.already_private:
         yield _trusted(config), TRUSTED[kind]
 
@@ -95,6 +128,8 @@ def _local(config: SurveyConfig) -> SurveyConfig:
         bounding=Bounding.LEAVE_OUT,
         max_weight=None,
     )
+    if config.input.kind == "rankings":
+        return _with(other, mechanism=RankingMechanism.MALLOWS)
     if config.input.kind != "comparisons":
         return other
     ties = config.comparisons.model_copy(update={"ties": Ties.RANDOM})  # as that unit demands
