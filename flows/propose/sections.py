@@ -197,14 +197,11 @@ def rankings_lines(
         ),
         privacy=(
             line("  unit", "local", "each ranking is privatised before it is counted"),
-            line("  mechanism", "mallows"),
-            choose(
-                "  epsilon",
-                "for one moved item; a whole ranking of m items costs m / 2 times as much",
-            ),
+            line("  mechanism", "auto", "mallows or random-pairs, by public numbers"),
+            choose("  epsilon", "for a whole ranking, however it might change"),
             *((bound,) if "user" in (*guess.known(), *guess.unknown()) else ()),
         ),
-        budget="50",
+        budget="10",
         choices=(
             *_columns_asked(guess.unknown()),
             *(() if named else ("the items",)),

@@ -86,4 +86,4 @@ def test_a_filled_proposal_is_valid(tmp_path: Path, monkeypatch, rows):
         else ListColumns(user="voter", ranking="order")
     )
     assert config.columns() == expected
-    assert config.privacy.mechanism == "mallows"
+    assert config.privacy.mechanism == "auto"
