@@ -191,11 +191,11 @@ def _show(
 
 def _kind(context: typer.Context, kind: str, answers: Path) -> str:
     """The kind of the file; raises if an option of the other kind is given."""
-    from hushrank.transforms.storage.files import ENDINGS, FileFormat
+    from hushrank.transforms.storage.files import ENDINGS, FileFormat, ending_of
 
     if kind not in KINDS:
         raise ConfigError(f"--kind must be {' or '.join(KINDS)}, got {kind!r}")
-    if ENDINGS.get(answers.suffix.lower()) is FileFormat.PREFLIB:
+    if ENDINGS.get(ending_of(answers)) is FileFormat.PREFLIB:
         kind = "rankings"
     for name in OF_COMPARISONS if kind == "rankings" else OF_RANKINGS:
         given = context.get_parameter_source(name)

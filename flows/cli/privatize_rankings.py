@@ -124,7 +124,7 @@ def _form(options: RankingOptions, epsilons: EpsilonSource, as_lists: str | None
 
 def _catalogue(options: RankingOptions) -> tuple[str, ...] | None:
     """The public items, where the ranked ones are hidden."""
-    from hushrank.flows.config.items_file import read_item_names
+    from hushrank.flows.config.items import read_item_names
 
     if options.contest is not None:
         raise ConfigError(

@@ -91,6 +91,7 @@ class MethodFacts:
         chooses_link: whether `model.link` may be `auto`.
         design: the only design that it takes; None: several.
         baseline: whether it is only there for comparison, because a better method does the same.
+        streams: whether one budget can pay for many nights of it (`schedule.stream`).
         rules: further rules that a configuration with this method must keep.
     """
 
@@ -104,6 +105,7 @@ class MethodFacts:
     chooses_link: bool = False
     design: Design | None = None
     baseline: bool = False
+    streams: bool = False
     rules: Callable[[Sections], Problems] = _no_rules
 
     @property

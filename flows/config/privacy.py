@@ -22,11 +22,21 @@ from hushrank.flows.config.section import (
 )
 from hushrank.privacy.look import MOST_SHARE, with_look
 from hushrank.privacy.random_pairs import MOST_PAIRS, Hide
-from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
+from hushrank.privacy.units import (
+    MOST_WEIGHT,
+    Adjacency,
+    Bounding,
+    NoiseKind,
+    PrivacyParams,
+    Unit,
+)
 from hushrank.transforms.common.epsilons import AnswerBudget, EpsilonSource
 from hushrank.transforms.common.randomisation import RankingMechanism
 
-_CENTRAL_KEYS = ("delta", "rho", "noise", "per_item_cap", "distinct_pairs", "public_graph", "look")
+_CENTRAL_KEYS = (
+    *("delta", "rho", "noise", "per_item_cap", "distinct_pairs", "bounding", "max_weight"),
+    *("public_graph", "look"),
+)
 _LOCAL_KEYS = ("budget", "epsilon_range", "epsilon_table", "already_private")
 _OF_PAIRS = ("pairs", "hide")
 _NO_RANGE = (
@@ -98,6 +108,13 @@ class PrivacyConfig(Section):
         per_item_cap: of a person's rows, the most in which the same item occurs; for unit `user`,
             at most `max_contributions`.
         distinct_pairs: of a person's rows, at most one on each pair of items; for unit `user`.
+        bounding: what becomes of the rows of a person who has more than `max_contributions`.
+            `leave-out`: that many count, drawn at random. `weights`: all count, with a weight that
+            falls with their number so that the noise stays the same; for unit `user`, `gaussian`
+            noise and `distinct_pairs: true`.
+        max_weight: the largest weight of a row (W), 1 to 30 with at most 3 decimals; needed with
+            `input.columns.weight`. Larger weights count as this. The noise is W times as large, so
+            divide weights by their usual size first.
         public_graph: anybody may know who compared what; then only who won is protected. Of methods
             `perturbed-mle`, `noisy-objective` and `noisy-pairs`; needs ties `split` or `random`,
             `replace-one` and no event column.
@@ -138,6 +155,10 @@ class PrivacyConfig(Section):
     max_contributions: int | None = Field(default=None, ge=1, le=MOST_ROWS, examples=["10"])
     per_item_cap: int | None = Field(default=None, ge=1, le=MOST_ROWS, examples=["5"])
     distinct_pairs: bool = Field(default=False, examples=["true"])
+    bounding: Annotated[Bounding, Field(strict=False)] = Field(
+        default=Bounding.LEAVE_OUT, examples=["weights"]
+    )
+    max_weight: float | None = Field(default=None, ge=1, le=MOST_WEIGHT, examples=["3"])
     public_graph: bool = Field(default=False, examples=["true"])
     public_graph_statement: Text | None = Field(
         default=None, examples=["everybody answered about all pairs"]
@@ -198,6 +219,10 @@ class PrivacyConfig(Section):
             yield "public_graph_statement", _NO_STATEMENT
         if self.public_graph_statement is not None and not self.public_graph:
             yield "public_graph_statement", "needs public_graph: true; add that, or remove this"
+        weights = {"bounding": self.bounding is Bounding.WEIGHTS, "max_weight": self.max_weight}
+        for key, given in weights.items():
+            if self.public_graph and given:
+                yield key, "not with public_graph: true, which makes totals public; remove one"
         if self.public_graph and self.adjacency is Adjacency.ADD_REMOVE:
             yield (
                 "public_graph",
@@ -234,6 +259,8 @@ class PrivacyConfig(Section):
             max_contributions=self.max_contributions or 1,
             per_item_cap=self.per_item_cap,
             distinct_pairs=self.distinct_pairs,
+            bounding=self.bounding,
+            max_weight=self.max_weight,
         )
         return whole if self.look is None else with_look(whole, self.look)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from pathlib import PurePath
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
@@ -14,7 +13,7 @@ from hushrank.flows.config.places import InputPath
 from hushrank.flows.config.section import ColumnRoles, Delimiter, Section, Text
 from hushrank.privacy.random_pairs import Hide, RandomPairs
 from hushrank.transforms.rankings.ranking_columns import ListColumns, PairColumns, RankColumns
-from hushrank.transforms.storage.files import ENDINGS, FileFormat
+from hushrank.transforms.storage.files import ENDINGS, FileFormat, ending_of
 
 MAX_LENGTH = 1_000
 # The layouts that have a column of each role.
@@ -141,7 +140,7 @@ class RankingsConfig(Section):
 
         A folder of such files is only recognised after it is listed, if `format` is left out.
         """
-        formats = {self.format or ENDINGS.get(PurePath(path).suffix.lower()) for path in self.paths}
+        formats = {self.format or ENDINGS.get(ending_of(path)) for path in self.paths}
         named = self.layout != "pairs" and self.ranking_columns().user is not None
         return named and FileFormat.PREFLIB not in formats
 

@@ -28,7 +28,6 @@ from hushrank.estimation.responses.public_graph import even_graph_pays
 from hushrank.flows.config.comparisons import Design, InputConfig
 from hushrank.flows.config.items import ItemsConfig
 from hushrank.flows.config.ledger import LedgerConfig
-from hushrank.flows.config.memory import MemorySize
 from hushrank.flows.config.method import METHODS, Methods, known_method, methods_of
 from hushrank.flows.config.model import GraphKind, ModelConfig, ReportConfig, SpectralConfig
 from hushrank.flows.config.observability import ObservabilityConfig
@@ -40,6 +39,7 @@ from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.rules import problems_of_job
 from hushrank.flows.config.runner import (
     LocalRunner,
+    MemorySize,
     RunnerConfig,
     spelled_out,
 )
@@ -52,7 +52,7 @@ from hushrank.flows.config.section import Section
 from hushrank.flows.errors import ConfigError
 from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY
 from hushrank.privacy.random_pairs import Hide, law_of_epsilon
-from hushrank.privacy.units import Unit
+from hushrank.privacy.units import Bounding, Unit
 from hushrank.transforms.common.epsilons import AnswerColumns
 from hushrank.transforms.common.schema import Columns, ComparisonColumns
 
@@ -209,6 +209,8 @@ class SurveyConfig(Section):
             user=columns.user if needs_user else None,
             event=columns.event,
             words=self.comparisons.meanings(),
+            weight=columns.weight,
+            most_units=0 if columns.weight is None else self.privacy.params().most_units,
         )
 
     def answer_columns(self) -> AnswerColumns:
@@ -255,11 +257,16 @@ class SurveyConfig(Section):
         content = json.loads(dumped)
         content["input"]["paths"] = sorted(set(self.input.paths))
         _without_new_keys(content["input"], self._settled_design)
-        for key in ("look", "pairs"):  # as in versions that had none
-            if content["privacy"][key] is None:
+        defaults: dict[str, object] = {
+            "look": None,
+            "bounding": Bounding.LEAVE_OUT,
+            "max_weight": None,
+            "pairs": None,
+            "hide": Hide.ORDER,
+        }
+        for key, default in defaults.items():  # as in versions that had none
+            if content["privacy"][key] == default:
                 del content["privacy"][key]
-        if self.privacy.hide is Hide.ORDER:
-            del content["privacy"]["hide"]
         content["items"] = self.items.catalogue().names
         if self.spectral is not None:
             content["spectral"] = json.loads(self.spectral.model_dump_json())
@@ -276,9 +283,11 @@ def _without_new_keys(content: dict[str, Any], settled_design: Design) -> None:
         del content["delimiter"]
     if content.get("design") == settled_design:
         del content["design"]
-    new = ((content, "multiline"), (content, "words"), (content["columns"], "loser"))
-    pairs = ((content["columns"], key) for key in ("left", "right", "outcome", "length"))
-    for section, key in (*new, *(pairs if content["kind"] == "rankings" else ())):
+    names = ["loser", "weight"]
+    if content["kind"] == "rankings":
+        names += ["left", "right", "outcome", "length"]
+    columns = ((content["columns"], name) for name in names)
+    for section, key in ((content, "multiline"), (content, "words"), *columns):
         if not section.get(key):
             section.pop(key, None)
 

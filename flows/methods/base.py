@@ -52,10 +52,17 @@ class Terms:
     noise: str
 
     @classmethod
-    def of(cls, calibration: Calibration, where: str) -> Self:
-        """Of discrete noise that is added to counts; `where` says to which."""
+    def of(cls, calibration: Calibration, where: str, unit: float = 1.0) -> Self:
+        """Of discrete noise that is added to counts, or to fractions of them.
+
+        Args:
+            calibration: of the noise.
+            where: to which counts.
+            unit: what 1 in them is worth.
+        """
         law = calibration.law
-        noise = f"discrete {law.kind.capitalize()} noise of scale {law.scale:.6g} {where}"
+        scale = law.scale * unit
+        noise = f"discrete {law.kind.capitalize()} noise of scale {scale:.6g} {where}"
         return cls(spend=calibration.spend, noise=noise)
 
 

@@ -24,7 +24,7 @@ from hushrank.flows.plan.survey import (
 )
 from hushrank.flows.plan.world import World
 from hushrank.privacy.random_pairs import Hide
-from hushrank.privacy.units import Adjacency, NoiseKind, Unit
+from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, Unit
 from hushrank.transforms.common.schema import Ties
 
 LOCAL = {"comparisons": "debiased-rr", "responses": "spectral-rr"}  # by kind of input
@@ -112,7 +112,8 @@ def _alternatives(config: SurveyConfig, own: str) -> Iterator[tuple[SurveyConfig
         gaussian = privacy.noise is NoiseKind.GAUSSIAN
         noise = NoiseKind.LAPLACE if gaussian else NoiseKind.GAUSSIAN
         delta = 0.0 if gaussian else config.ledger.delta or DELTA
-        yield _with(config, noise=noise, delta=delta), own
+        bounding = Bounding.LEAVE_OUT if gaussian else privacy.bounding
+        yield _with(config, noise=noise, delta=delta, bounding=bounding), own
         if kind == "rankings":
             local = Unit.LOCAL in METHODS[own].facts.units
             yield _local(config), own if local else BY_PAIRS
@@ -145,6 +146,8 @@ def _local(config: SurveyConfig) -> SurveyConfig:
         unit=Unit.LOCAL,
         budget=Budget.PER_COMPARISON if one else Budget.PER_USER,
         adjacency=Adjacency.REPLACE_ONE,
+        bounding=Bounding.LEAVE_OUT,
+        max_weight=None,
     )
     if config.input.kind == "rankings":
         return _with(other, mechanism=RankingChoice.AUTO)

@@ -121,7 +121,7 @@ def rows_of(values: NDArray[np.integer], ends: NDArray[np.integer]) -> Rows:
 
 
 def among_items(
-    matrix: Sequence[Sequence[int]], catalogue: Sequence[str], items: Sequence[str]
+    matrix: Sequence[Sequence[int | float]], catalogue: Sequence[str], items: Sequence[str]
 ) -> NDArray[np.float64]:
     """Rows and columns of these items, in their order."""
     position = {name: i for i, name in enumerate(catalogue)}

@@ -42,13 +42,14 @@ class ReleasedCounts(Record):
     """The noisy win counts, from which all the rest is computed.
 
     Attributes:
-        row_weight: what one win adds: 1, or 2 where ties were split into two halves.
-        wins: by item, in catalogue order.
+        row_weight: what one win adds: 1, or 2 where ties were split into two halves; where rows
+            have weights, a thousand times that for a win of weight 1.
+        wins: by item, in catalogue order; whole numbers, but for what a night of a stream shows.
     """
 
     kind: Literal["win-counts"] = "win-counts"
-    row_weight: int = Field(ge=1, le=2)
-    wins: dict[str, int]
+    row_weight: int = Field(ge=1)
+    wins: dict[str, int | float]
 
     @classmethod
     def of(cls, counts: WinCounts, items: Sequence[str]) -> Self:
@@ -72,16 +73,17 @@ class ReleasedPairs(Record):
     In `release.json` every row of the matrix is one line of integers: 2 000 items take 20 to 30 MB.
 
     Attributes:
-        row_weight: what one win adds: 1, or 2 where ties were split into two halves.
+        row_weight: what one win adds: 1, or 2 where ties were split into two halves; where rows
+            have weights, a thousand times that for a win of weight 1.
         items: in catalogue order; rows and columns are in this order.
         wins: entry b of row a is how often a beat b, noise included; zero on the diagonal, where
-            there is nothing to count.
+            there is nothing to count. Whole numbers, but for what a night of a stream shows.
     """
 
     kind: Literal["pair-counts"] = "pair-counts"
-    row_weight: int = Field(ge=1, le=2)
+    row_weight: int = Field(ge=1)
     items: tuple[str, ...]
-    wins: tuple[tuple[int, ...], ...]
+    wins: tuple[tuple[int | float, ...], ...]
 
     @classmethod
     def of(cls, counts: PairCounts, items: Sequence[str]) -> Self:

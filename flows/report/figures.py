@@ -6,7 +6,7 @@ A method that releases another kind adds a function here, under the type of its 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -30,8 +30,9 @@ from hushrank.flows.release.statistics import (
     ReleasedSums,
 )
 from hushrank.flows.release.win_loss import ReleasedWinLoss
-from hushrank.flows.release.wording import name_list
+from hushrank.flows.release.wording import name_list, rank_interval
 from hushrank.flows.report.heatmap import Matrix, heatmap_svg, shown_items
+from hushrank.flows.report.history_plot import MOST_LINES, ranks_over_time_svg
 from hushrank.flows.report.item_map import item_map_svg
 from hushrank.flows.report.plots import MOST_NAMED, drawn_lines, scores_svg, win_counts_svg
 
@@ -67,6 +68,30 @@ def figures_of(release: Release) -> list[ReportFigure]:
     """The figures of a release, in the order of the page."""
     figures = FIGURES[type(release.released)]
     return [figure(release) for figure in figures if figure is not heatmap_figure or _met(release)]
+
+
+def history_figure(release: Release, earlier: Sequence[Release]) -> ReportFigure | None:
+    """Ranks over the nights of a stream; None where there is nothing to draw."""
+    nights = [each for each in (*earlier, release) if each.informative]
+    if len(nights) < 2 or not release.informative:
+        return None
+    first, best = nights[0].day, release.ranking[:MOST_LINES]
+    which = f"the best {len(best)} items" if len(best) < len(release.ranking) else "all items"
+    description = (
+        f"Plot of the ranks of {which} from {first} to {release.day}, rank 1 on top, with the ranks"
+        f" that each can have. Last of all {best[0].shown} has rank {rank_interval(best[0])}."
+    )
+    return ReportFigure(
+        identifier="over-time",
+        title="Ranks over time",
+        svg=Markup(ranks_over_time_svg(nights, description)),
+        caption=(
+            f"The ranks of {which} on the last {len(nights)} nights that say anything; bands and"
+            f" bars are the ranks that an item can have. {CONFIDENCE} Nights next to each other"
+            " share most of their answers and part of their noise: what changed since the last one"
+            " is tested above."
+        ),
+    )
 
 
 def _met(release: Release) -> bool:
@@ -154,7 +179,9 @@ def heatmap_figure(release: Release) -> ReportFigure:
             " the more often the item of its row beat the item of its column."
             f"{negative} The whole matrix is in release.json."
         ),
-        table=_matrix_table(release, pairs, "Wins of … over", pairs.row_weight - 1),  # half wins
+        table=_matrix_table(
+            release, pairs, "Wins of … over", int(pairs.row_weight > 1)
+        ),  # half wins
     )
 
 
