@@ -52,8 +52,8 @@ def problems_of_stream(config: Sections, own: MethodFacts, methods: Methods) -> 
     if privacy.bounding is Bounding.WEIGHTS or privacy.max_weight is not None:
         yield (
             STREAM,
-            "not with weights of rows (privacy.bounding, input.columns.weight), whose sum of squares"
-            " every night would have to release beside the counts; remove one of the two",
+            "not with weights of rows (privacy.bounding, input.columns.weight), whose sum of"
+            " squares every night would have to release beside the counts; remove one of the two",
         )
     if not privacy.private:
         yield "privacy.epsilon", "must be finite with schedule.stream"

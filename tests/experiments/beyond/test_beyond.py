@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hushrank.experiments.beyond import trusted_rankings
+from hushrank.experiments.beyond import heavy_users, trusted_rankings
 from hushrank.experiments.beyond.beyond import figures, run
 
 
@@ -43,6 +43,18 @@ def test_trusted_rankings_are_nearer_at_every_epsilon(
     assert found == pytest.approx(expected, rel=0.2)
     for ending in ("png", "svg"):
         assert (tmp_path / f"trusted-rankings.{ending}").stat().st_size > 5_000
+
+
+def test_weights_for_heavy_users_narrow_the_intervals_and_cover(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(heavy_users, "EXPONENTS", (1.0,))
+    monkeypatch.setattr(heavy_users, "PEOPLE", 2_000)
+    found = {(each.panel, each.way): each.value for each in heavy_users.measure(6)}
+    for panel in (heavy_users.ERROR, heavy_users.WIDTH):
+        assert found[panel, heavy_users.WEIGHTS] < 0.85 * found[panel, heavy_users.LEAVE_OUT]
+    for way in (heavy_users.WEIGHTS, heavy_users.LEAVE_OUT):
+        assert found[heavy_users.COVERAGE, way] > 0.9
 
 
 def test_every_module_with_a_figure_is_found() -> None:
