@@ -93,7 +93,7 @@ def count_statement(words: CountWords, mechanism: CountMechanism) -> PrivacyStat
     """
     params, law = mechanism.params, mechanism.law
     if mechanism.stream is not None:
-        return stream_statement(words, mechanism, mechanism.stream)
+        return stream_statement(words.entry, words.computed, mechanism, mechanism.stream)
     graph_statement = mechanism.public_graph_statement
     public = graph_statement is not None
     return compose_statement(

@@ -106,7 +106,7 @@ def reserve_stream(job: Job, night: StreamNight, ledger: Ledger) -> None:
         first = night.section.night(lost[0])
         raise LedgerError(
             f"{night.folder}/released does not hold what was drawn for night {first}, and every"
-            f" later night is made of it too. Restore that folder; if it is lost: {NEW_STREAM}."
+            f" later night is made of it too. Restore that folder; if it is lost, {NEW_STREAM}."
             f" {NOTHING_SPENT}"
         )
     spend = job.terms.spend if night.stored is None else night.stored.spend
@@ -121,7 +121,7 @@ def _require_night_before(account: Account, night: StreamNight) -> None:
     if before is not None and before.drawn_at is not None and before.result is None:
         raise LedgerError(
             f"The mechanism failed on night {before.night} of this stream, which is recorded as"
-            f" drawn, so no later night can be shown. {NEW_STREAM}. {NOTHING_SPENT}"
+            f" drawn, so no later night can be shown. To go on, {NEW_STREAM}. {NOTHING_SPENT}"
         )
 
 
@@ -186,7 +186,7 @@ def _of_stream(job: Job, night: StreamNight) -> NightOfStream:
             raise LedgerError(
                 f"{night.folder}/key.json is missing, without which nobody knows who counted"
                 f" before. Restore the folder, as it was after night {before and before.night}; if"
-                f" it is lost: {NEW_STREAM}. {NOTHING_SPENT}"
+                f" it is lost, {NEW_STREAM}. {NOTHING_SPENT}"
             ) from None
     return NightOfStream(
         stream=night.stream_id,
@@ -215,7 +215,7 @@ def draw_stream(job: Job, night: StreamNight, ledger: Ledger) -> None:
     if not (found.bits.safe and found.bits.covers(Purpose.NOISE)):
         raise DrawError(
             "draw: the noise of this night was not drawn from bits of the operating system, and a"
-            f" night is drawn once. Nothing is released. {NEW_STREAM}."
+            f" night is drawn once. Nothing is released. To go on, {NEW_STREAM}."
         )
     content = _content(night, found)
     forget_unmarked(job.work)  # no mark names one: the night is reserved
@@ -264,7 +264,7 @@ def restore_drawn(job: Job, night: StreamNight, attempt: Attempt) -> None:
             raise LedgerError(
                 f"Night {night.night}: its noise was drawn and is in {night.folder}/released, which"
                 " does not hold it now. A night of a stream is drawn once, so it is not drawn"
-                " again: restore that folder, as it was after the night; if it is lost:"
+                " again: restore that folder, as it was after the night; if it is lost,"
                 f" {NEW_STREAM}. {NOTHING_SPENT}"
             )
         content = _content(night, found)

@@ -62,6 +62,7 @@ WIDE_ITEM = "wide item"  # the role of an item's own column in a table with one 
 TRUTHS = ("correct", WIDE_ITEM)  # roles of columns in which true and false are values
 NUMBERS = {"epsilon": "epsilons are numbers, in nats", "weight": "weights are numbers"}  # by role
 RANK, RANKING, CONTEST = "rank", "ranking", "contest"  # roles of columns of a log of rankings
+OUTCOME, LENGTH = "outcome", "length"  # and of private answers to pairs of a ranking
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -259,7 +260,7 @@ def _type_problem(role: str, type_: pa.DataType) -> str | None:
         return _list_problem(type_)
     if pa.types.is_integer(type_) or is_text(type_):
         return None
-    if role in (RANK, "outcome", "correct", WIDE_ITEM) and pa.types.is_floating(type_):
+    if role in (RANK, OUTCOME, LENGTH, "correct", WIDE_ITEM) and pa.types.is_floating(type_):
         return None  # 0.0, 1.0: a data frame writes integers with gaps so
     if role in NUMBERS and (pa.types.is_floating(type_) or pa.types.is_decimal(type_)):
         return None
@@ -273,7 +274,7 @@ def _type_problem(role: str, type_: pa.DataType) -> str | None:
         return None
     if role == RANK:
         return f"has type {type_}; ranks are numbers, the smallest of a ranking its best item"
-    if role == "outcome":
+    if role == OUTCOME:
         return f"has type {type_}; outcomes are integers: +1 left won, -1 right won, 0 tie"
     return f"has type {type_}; it must hold integers or text, so cast it when you write the file"
 

@@ -192,7 +192,7 @@ def test_catch_up_draws_all_nights_in_order_whatever_the_schedule_prefers(stream
     for words in (["validate"], ["run", "--direct", "--date", DAYS[-1] + timedelta(days=1)]):
         code, printed = command(words[0], stream.config, *words[1:])
         assert code == 2, printed
-        assert f"ended on {DAYS[-1]}, its night 6. To go on, start a new stream" in printed
+        assert f"ended on {DAYS[-1]}, its night 6. To go on, start a new stream (another" in printed
     code, printed = command("ledger", "forecast", stream.config)
     assert f"ended on {DAYS[-1]}" in printed
     code, printed = command("ledger", "show", stream.config)
@@ -305,10 +305,13 @@ def test_a_folder_of_another_time_or_of_another_stream_is_refused(stream, comman
     shutil.copytree(stream.folder / "older", folder)
     code, printed = run(command, stream, 2)
     assert code == 2, printed
+    assert f"does not hold what was drawn for night {DAYS[1]}" in printed
+    shutil.copy(stream.folder / "newer" / "released" / "00001.npz", folder / "released")
+    code, printed = run(command, stream, 2)
+    assert code == 2, printed
     assert "never finished or whose files are lost" in printed
     # The people of the night before in the place of those of the night that is needed.
     shutil.copytree(folder / "people" / "00000", folder / "people" / "00001")
-    shutil.copy(stream.folder / "newer" / "released" / "00001.npz", folder / "released")
     code, printed = run(command, stream, 2)
     assert code == 2, printed
     assert "is an older copy" in printed
@@ -378,7 +381,9 @@ def test_a_stream_that_a_ledger_forgot_is_ended_when_it_is_recovered(stream, com
     for number in (1, 2):
         code, printed = run(command, stream, number)
         assert code == 2, printed
-    assert "was ended when its ledger was recovered" in " ".join(printed.split())
+    assert "does not know which of its nights were drawn, so no other may be" in " ".join(
+        printed.split()
+    )
     stream.set(schedule__stream=STREAM | {"first": str(DAYS[1])}, output="second")
     code, printed = run(command, stream, 1)
     assert code == 0, printed
