@@ -65,7 +65,8 @@ def measure(replicates: int) -> list[Point]:
 def activity(exponent: float) -> NDArray[np.int64]:
     """How many answers each person gives, shape (people,): at most one on each pair."""
     shares = np.arange(1, PEOPLE + 1) ** -exponent
-    return np.clip(shares / shares[-1] * LEAST_ROWS, LEAST_ROWS, len(LOW)).astype(np.int64)
+    rows = np.clip(shares / shares[-1] * LEAST_ROWS, LEAST_ROWS, len(LOW))
+    return np.asarray(rows.astype(np.int64))
 
 
 def params_of(way: str) -> PrivacyParams:
