@@ -47,6 +47,7 @@ def problems_of_job(config: Sections, methods: Methods) -> Problems:
     yield from _problems_of_items(config)
     yield from _problems_of_method(config, methods)
     yield from _problems_of_kind(config, methods)
+    yield from _problems_of_groups(config, methods)
     yield from _problems_of_runner(config)
     yield from _problems_of_report(config, methods)
 
@@ -183,6 +184,34 @@ def _problems_of_kind(config: Sections, methods: Methods) -> Problems:
     suits = [each for each in methods.values() if each.kind == config.input.kind]
     if local != (config.method in [each.name for each in suits if each.local]):
         yield "method", _wrong_unit(config, suits)
+
+
+def _problems_of_groups(config: Sections, methods: Methods) -> Problems:
+    """Jobs in which rows cannot be ranked by group."""
+    groups = config.groups
+    if groups is None:
+        return
+    if not isinstance(config.input, InputConfig):
+        yield "groups", "is for input.kind: comparisons; remove it"
+        return
+    if not methods[config.method].uses("groups"):
+        able = " or ".join(name for name, each in methods.items() if each.uses("groups"))
+        yield (
+            "groups",
+            "needs a method that releases counts, from which every group is ranked at one"
+            f" epsilon: write method: {able}; or remove it",
+        )
+    if config.privacy.public_graph:
+        yield (
+            "groups",
+            "not with privacy.public_graph: true, which would release how often each group compared"
+            " what; remove one of them",
+        )
+    for role, column in config.input.columns.model_dump(exclude_none=True).items():
+        if column == groups.column:
+            yield "groups.column", f"{column} is input.columns.{role} already; name another"
+    if getattr(config.schedule, "stream", None) is not None:
+        yield "groups", "not with schedule.stream, which ranks all rows together; remove one"
 
 
 def _wrong_unit(config: Sections, suits: Sequence[MethodFacts]) -> str:

@@ -12,13 +12,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, Self
 
-from hushrank.estimation.common.central_noise import Calibration
+from hushrank.estimation.common.central_noise import Calibration, law_of_sum
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.guarantee.sentences import Guarantee
 from hushrank.privacy.accounting import Spend, epsilon_of, spend_of
 from hushrank.privacy.noise import NoiseLaw, gaussian_law, laplace_law
 from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.units import PrivacyParams
+from hushrank.transforms.common.groups import Groups
 from hushrank.transforms.common.schema import Ties
 
 RHO_DELTA = 1e-6  # at which a guarantee that was given as rho is also told as epsilon
@@ -46,6 +47,7 @@ class CountMechanism:
         public_graph_statement: why who compared what is public, in the operator's words; None where
             it is protected.
         design: which pairs were asked about, as the operator states it, where results rest on that.
+        groups: the public groups that have counts of their own; None: there are none.
     """
 
     params: PrivacyParams
@@ -55,6 +57,7 @@ class CountMechanism:
     ties: Ties | None
     public_graph_statement: str | None = None
     design: Design | None = None
+    groups: Groups | None = None
 
     @classmethod
     def of(
@@ -65,6 +68,7 @@ class CountMechanism:
         ties: Ties | None,
         public_graph_statement: str | None = None,
         design: Design | None = None,
+        groups: Groups | None = None,
     ) -> Self:
         """The mechanism that adds the calibrated noise.
 
@@ -81,12 +85,18 @@ class CountMechanism:
             ties=ties,
             public_graph_statement=public_graph_statement,
             design=design,
+            groups=groups,
         )
 
     @property
     def law(self) -> NoiseLaw:
         """Of the noise in each count."""
         return self.calibration.law
+
+    @property
+    def whole_law(self) -> NoiseLaw:
+        """Of the noise in each count of all groups together."""
+        return self.law if self.groups is None else law_of_sum(self.law, len(self.groups))
 
     @property
     def sensitivity(self) -> Sensitivity:

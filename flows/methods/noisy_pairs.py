@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+import numpy as np
+
 from hushrank.estimation.common.central_noise import (
     calibrate_outcomes,
     calibrate_pair_counts,
@@ -12,7 +14,11 @@ from hushrank.estimation.common.central_noise import (
 )
 from hushrank.estimation.common.links import link_named
 from hushrank.estimation.common.matrices import PairCounts, outcome_counts_of, pair_counts_of
-from hushrank.estimation.comparisons.noisy_pairs import RankedPairs, rank_noisy_pairs
+from hushrank.estimation.comparisons.noisy_pairs import (
+    RankedPairs,
+    evidence_of_pairs,
+    rank_noisy_pairs,
+)
 from hushrank.estimation.comparisons.planning import predicted_error, weight_under_noise
 from hushrank.estimation.comparisons.public_pairs import fit_public_pairs
 from hushrank.estimation.fit.pair_fit import estimate_from
@@ -23,7 +29,8 @@ from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.counts import OUTCOME_COUNTS, PAIR_COUNTS
 from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.guarantee.record import Parameter, count_record
-from hushrank.flows.methods.base import Arrays, Conclusion, Terms
+from hushrank.flows.methods.base import GROUPS, Arrays, Conclusion, Terms
+from hushrank.flows.methods.groups import boards, groups_of
 from hushrank.flows.methods.reductions import CountedMethod
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
@@ -50,7 +57,7 @@ class NoisyPairs(CountedMethod[CountMechanism]):
         summary="fit scores to the noisy matrix of wins",
         kind="comparisons",
         units=(Unit.USER, Unit.COMPARISON),
-        reads=("model.link", "privacy.public_graph"),
+        reads=("model.link", "privacy.public_graph", GROUPS),
     )
     mechanism = CountMechanism
     statistic = Statistic.PAIR_COUNTS
@@ -61,10 +68,14 @@ class NoisyPairs(CountedMethod[CountMechanism]):
         params, ties = config.privacy.params(), config.comparisons.ties
         n_items, public = len(config.items.catalogue()), config.privacy.public_graph
         _check_size(n_items, public=public)
-        calibrate = calibrate_outcomes if public else calibrate_pair_counts
-        calibration = calibrate(params, n_items, ties.row_weight)
-        stated = config.privacy.public_graph_statement
-        return CountMechanism.of(params, calibration, n_items, ties, stated)
+        if public:
+            stated = config.privacy.public_graph_statement
+            calibration = calibrate_outcomes(params, n_items, ties.row_weight)
+            return CountMechanism.of(params, calibration, n_items, ties, stated)
+        groups = groups_of(config, n_items**2, MOST_ITEMS**2)
+        n_groups = 1 if groups is None else len(groups)
+        calibration = calibrate_pair_counts(params, n_items, ties.row_weight, n_groups)
+        return CountMechanism.of(params, calibration, n_items, ties, groups=groups)
 
     def terms(self, mechanism: CountMechanism) -> Terms:
         """Cost and noise."""
@@ -77,10 +88,17 @@ class NoisyPairs(CountedMethod[CountMechanism]):
 
     def draw(self, exact: Arrays, mechanism: CountMechanism, bits: RandomBits) -> Arrays:
         """Add noise to every entry; on a public graph, to one entry of each pair that met."""
-        counts = pair_counts_of(exact, mechanism.row_weight)
         if _is_public(mechanism):
+            counts = pair_counts_of(exact, mechanism.row_weight)
             return release_outcomes(counts, mechanism.calibration, bits).arrays()
-        return {"wins": release_pair_counts(counts, mechanism.calibration, bits).dense()}
+        wins = exact["counts"]
+        noisy = [
+            release_pair_counts(
+                PairCounts(each, mechanism.row_weight), mechanism.calibration, bits
+            ).dense()
+            for each in wins.reshape(-1, mechanism.n_items, mechanism.n_items)
+        ]
+        return {"wins": np.stack(noisy).reshape(wins.shape)}
 
     def conclude(
         self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig
@@ -88,9 +106,14 @@ class NoisyPairs(CountedMethod[CountMechanism]):
         """Fit scores to the noisy counts."""
         if _is_public(mechanism):
             return _conclude_public(drawn, mechanism, config)
-        counts = PairCounts(drawn["wins"], mechanism.row_weight, confidential=False)
-        link = link_named(config.model.link)
-        ranked = rank_noisy_pairs(counts, mechanism.law, link)
+        noisy = [
+            PairCounts(each, mechanism.row_weight, confidential=False)
+            for each in drawn["wins"].reshape(-1, mechanism.n_items, mechanism.n_items)
+        ]
+        whole = np.sum([each.dense() for each in noisy], axis=0)
+        counts = PairCounts(whole, mechanism.row_weight, confidential=False)
+        link, law, items = link_named(config.model.link), mechanism.law, config.items.catalogue()
+        ranked = rank_noisy_pairs(counts, mechanism.whole_law, link)
         estimate = ranked.estimate
         parameters: dict[str, Parameter] = {
             "link": link.name,
@@ -102,22 +125,30 @@ class NoisyPairs(CountedMethod[CountMechanism]):
         return Conclusion(
             estimate=estimate,
             privacy=count_record(PAIR_COUNTS, mechanism, parameters),
-            released=ReleasedPairs.of(counts, config.items.catalogue().names),
+            released=ReleasedPairs.of(counts, items.names),
             scale=SCALE_OF_LINK[link.name],
             warnings=tuple(_warnings(ranked, estimate.informative, private)),
+            boards=boards(
+                mechanism,
+                [evidence_of_pairs(each, law, link, by_chance=ranked.by_chance) for each in noisy],
+                [ReleasedPairs.of(each, items.names) for each in noisy],
+                estimate,
+            )
+            if mechanism.groups is not None
+            else (),
         )
 
     def noise_in_a_pull(self, mechanism: CountMechanism) -> float:
         """Of (wins - losses) / 2 against n - 1 opponents."""
         # The two cells of a pair have noises of their own; where the graph is public, +v and -v.
         cells = 4 if _is_public(mechanism) else 2
-        variance = mechanism.law.variance / mechanism.row_weight**2
+        variance = mechanism.whole_law.variance / mechanism.row_weight**2
         return variance * (mechanism.n_items - 1) * cells / 4
 
     def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
         """Of scores."""
         mechanism, rows = self.calibrate(config), config.comparisons.ties.row_weight
-        variance = mechanism.law.variance / rows**2
+        variance = mechanism.whole_law.variance / rows**2
         # Of a pair with a total that is public, noise moves one count up and the other one down.
         noise = 2 * variance if _is_public(mechanism) else variance
         weight = weight_under_noise(survey.pair_comparisons, noise)

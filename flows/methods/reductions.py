@@ -55,6 +55,7 @@ class CountedMethod(PlannedMethod[B]):
             max_contributions=params.max_contributions if params.unit is Unit.USER else None,
             per_item_cap=params.per_item_cap,
             distinct_pairs=params.distinct_pairs,
+            grouped=config.groups is not None,
         )
         return ReduceComparisons(
             files=files,
@@ -66,13 +67,16 @@ class CountedMethod(PlannedMethod[B]):
             key=key,
             confidential=folder,
             fail_on_bad_rows=config.input.on_bad_rows is BadRows.FAIL,
+            groups=None if config.groups is None else config.groups.groups(),
         )
 
     def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
         """Wins of an invented survey, counted as the statistic has it."""
-        wins = survey.pair_wins(replicate) * config.comparisons.ties.row_weight
+        grouped = config.groups is not None
+        wins = survey.grouped_wins(replicate) if grouped else survey.pair_wins(replicate)
+        wins = wins * config.comparisons.ties.row_weight
         by_item = self.statistic is Statistic.WIN_COUNTS
-        return {"counts": wins.sum(axis=1) if by_item else wins}
+        return {"counts": wins.sum(axis=-1) if by_item else wins}
 
 
 def reduce_test(

@@ -9,7 +9,8 @@ from datetime import UTC
 import numpy as np
 
 from hushrank.estimation.common.score_change import Intervals, ScoreChange, score_change
-from hushrank.flows.release.release import RankedItem, Release, on_scale
+from hushrank.flows.release.boards import RankedItem
+from hushrank.flows.release.release import Release, on_scale
 from hushrank.flows.release.scale import WORDS, Scale, score_decimals, score_text
 from hushrank.flows.release.statistics import ReleasedList
 from hushrank.flows.release.wording import name_list, rank_interval

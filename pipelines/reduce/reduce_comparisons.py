@@ -56,7 +56,7 @@ class ComparisonsKind(Kind[ReduceComparisons]):
     def encode(self, batch: pa.RecordBatch, place: int) -> Sifted[OwnedRows | Comparisons]:
         job, keyed_hash = self.job, self.keyed_hash if self.meets_owners else None
         pseudonyms = keyed_hash if self._people is None else self._people.keyed_hash
-        found = encode_comparisons(batch, job.columns, job.catalogue, pseudonyms)
+        found = encode_comparisons(batch, job.columns, job.catalogue, pseudonyms, groups=job.groups)
         if keyed_hash is None:
             drops_ties = job.bounds.ties is Ties.DROP
             kept = np.count_nonzero(found.rows.outcome) if drops_ties else len(found.rows)
@@ -120,10 +120,12 @@ class ComparisonsKind(Kind[ReduceComparisons]):
 
     def combine(self) -> beam.CombineFn:
         """Pairs of many items are summed to sparse counts."""
-        n_items, combine = len(self.job.catalogue), COMBINE[self.job.statistic]
+        n_items, ties, groups = len(self.job.catalogue), self.job.bounds.ties, self.job.groups
+        if groups is not None:
+            return COMBINE[self.job.statistic](n_items, ties, len(groups))
         if self.job.statistic is Statistic.PAIR_COUNTS and n_items > MOST_DENSE_ITEMS:
-            combine = SparsePairCountsFn
-        return combine(n_items, self.job.bounds.ties)
+            return SparsePairCountsFn(n_items, ties)
+        return COMBINE[self.job.statistic](n_items, ties)
 
     def arrays(self, total: NDArray[np.int64] | CellCounts) -> Arrays:
         if isinstance(total, CellCounts):

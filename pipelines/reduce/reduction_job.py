@@ -12,6 +12,7 @@ from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.stream_encoder import Terms
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.epsilons import EpsilonSource
+from hushrank.transforms.common.groups import Groups
 from hushrank.transforms.common.randomisation import LocalLaw
 from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
 from hushrank.transforms.comparisons.bound import Bounds
@@ -109,9 +110,11 @@ class ReduceComparisons(Reduction):
         statistic: what to count.
         stream: the night that it is; None: it is no night of a stream.
         people_vote: count as well of how many people the rows fit (`privacy.look`).
+        groups: the public groups in which rows are counted; None: there are none.
 
     Raises:
-        ValueError: a night of a stream without people whose rows are bounded, or with votes.
+        ValueError: a night of a stream without people whose rows are bounded, or with votes or
+            groups; or groups without a column, or the other way round.
     """
 
     columns: ComparisonColumns
@@ -119,8 +122,11 @@ class ReduceComparisons(Reduction):
     statistic: Statistic
     stream: NightOfStream | None = None
     people_vote: bool = False
+    groups: Groups | None = None
 
     def __post_init__(self) -> None:
+        if len({self.columns.group is None, self.groups is None, not self.bounds.grouped}) > 1:
+            raise ValueError("groups need a column, and bounds that know of them")
         if self.stream is None:
             return
         if self.columns.user is None or self.bounds.max_contributions is None:
@@ -129,6 +135,8 @@ class ReduceComparisons(Reduction):
             )
         if self.people_vote:
             raise ValueError("a night of a stream has no look at its rows")
+        if self.groups is not None:
+            raise ValueError("a night of a stream has no groups")
 
     @property
     def meets_owners(self) -> bool:

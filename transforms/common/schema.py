@@ -50,7 +50,7 @@ class Columns(Protocol):
         ...
 
     def item_names(self) -> list[str]:
-        """The columns whose values name items."""
+        """The columns whose values name items, or are few for another reason."""
         ...
 
     def roles(self) -> list[tuple[str, str]]:
@@ -75,6 +75,7 @@ class ComparisonColumns:
         event: identity of the event; rows with the same user, pair and event are copies.
         words: texts of `outcome` for +1, -1 and 0; with `winner`: texts that mean a tie, instead of
             the word `tie`.
+        group: the public group of a row, such as its language; None: there are no groups.
     """
 
     left: str
@@ -84,14 +85,15 @@ class ComparisonColumns:
     user: str | None
     event: str | None
     words: Words | None = None
+    group: str | None = None
 
     def names(self) -> list[str]:
         """The columns that must exist, each once."""
         return list(dict.fromkeys(name for _, name in self.roles()))
 
     def item_names(self) -> list[str]:
-        """The columns that name items."""
-        chosen = (self.left, self.right, self.winner)
+        """The columns of few distinct values: items, and the group."""
+        chosen = (self.left, self.right, self.winner, self.group)
         return list(dict.fromkeys(name for name in chosen if name is not None))
 
     def roles(self) -> list[tuple[str, str]]:
@@ -125,7 +127,7 @@ def check_schema(
             raise InputError(f"{path}: column {name} occurs twice. Rename one of them.")
         problem = _type_problem(role, schema.field(name).type)
         if problem:
-            key = "" if role == WIDE_ITEM else f" (input.columns.{role})"
+            key = "" if role == WIDE_ITEM else f" ({_key_of(role)})"
             raise InputError(f"{path}: column {name}{key} {problem}")
 
 
@@ -232,6 +234,11 @@ def _no_header(path: str, names: list[str], found: list[str]) -> str:
     )
 
 
+def _key_of(role: str) -> str:
+    """The key that names the column of a role."""
+    return "groups.column" if role == "group" else f"input.columns.{role}"
+
+
 def _missing_column(path: str, role: str, name: str, present: list[str]) -> str:
     if role == WIDE_ITEM:
         return (
@@ -239,7 +246,8 @@ def _missing_column(path: str, role: str, name: str, present: list[str]) -> str:
             " column of its name. Correct items, or set input.layout: long."
         )
     close = difflib.get_close_matches(name, present, n=1, cutoff=0.5)
-    advice = f"Set input.columns.{role}: {close[0]}." if close else f"Set input.columns.{role}."
+    key = _key_of(role)
+    advice = f"Set {key}: {close[0]}." if close else f"Set {key}."
     return f"{path}: column {name} not found. Columns: {', '.join(present)}. {advice}"
 
 

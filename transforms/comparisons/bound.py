@@ -8,7 +8,7 @@ the run's key can predict it. Everything here is pure and works on one bucket at
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,7 +30,7 @@ from hushrank.transforms.comparisons.owned_rows import OwnedRows, comparisons_of
 # labels of the hashes; `transforms.comparisons.owned_rows` has the next
 _EVENT, _ROW, _COPY, _PAIR = range(4)
 
-CONFLICT = "another row of the same user, pair and event has another outcome"
+CONFLICT = "another row of the same user, pair and event contradicts it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +43,8 @@ class Bounds:
         max_contributions: L; None: no bound (the unit of privacy is one comparison).
         per_item_cap: c; None: no cap.
         distinct_pairs: at most one row on each pair of items.
+        grouped: rows are in groups. All bounds hold across groups: they are of a person's rows, and
+            never of those in one group.
     """
 
     n_items: int
@@ -50,6 +52,7 @@ class Bounds:
     max_contributions: int | None
     per_item_cap: int | None = None
     distinct_pairs: bool = False
+    grouped: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,9 +99,9 @@ def bound_bucket(rows: OwnedRows, bounds: Bounds, keyed_hash: KeyedHash) -> Boun
     if bounds.max_contributions is not None:
         order = order[np.flatnonzero(among_first(starts, bounds.max_contributions))]
     tally["rows_kept"] = len(order)
-    kept = comparisons_of(np.take(rows.content, order))
+    kept = comparisons_of(np.take(rows.content, order), grouped=bounds.grouped)
     if bounds.ties is Ties.RANDOM:
-        kept = Comparisons(kept.left, kept.right, toss(kept.outcome, priority[order]))
+        kept = replace(kept, outcome=toss(kept.outcome, priority[order]))
     return Bounded(kept, conflicts, tally)
 
 
@@ -119,7 +122,8 @@ def one_row_an_event(rows: OwnedRows, keyed_hash: KeyedHash) -> tuple[OwnedRows,
     """Merge the copies of each event (owner, pair, event); where copies contradict, set all aside.
 
     Not just any copy may be kept: adding one row must never turn a win into a loss, which would
-    move two counts where the sensitivity allows one.
+    move two counts where the sensitivity allows one. Copies in two groups contradict each other,
+    too.
     """
     if rows.event is None:
         return rows, rows.take(np.empty(0, np.int64))
@@ -127,9 +131,9 @@ def one_row_an_event(rows: OwnedRows, keyed_hash: KeyedHash) -> tuple[OwnedRows,
     by_event = sort_into_runs(rows.owner_words, identity)
     rows, first = rows.take(by_event.order), np.ones(len(rows), np.bool_)
     first[by_event.repeats] = False
-    run, outcome = number_runs(first), rows.outcome
+    run, content = number_runs(first), rows.content  # of one pair: the group and the outcome
     contradicts = np.zeros(int(first.sum()), np.bool_)
-    contradicts[run[outcome != outcome[first][run]]] = True
+    contradicts[run[content != content[first][run]]] = True
     return rows.filter(first & ~contradicts[run]), rows.filter(contradicts[run])
 
 

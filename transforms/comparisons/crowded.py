@@ -12,13 +12,12 @@ slices. Pure: works on one bucket at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
-from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.common.slices import of_slice
 from hushrank.transforms.common.sorting import Mask, new_run, sort_into_runs
@@ -34,7 +33,7 @@ from hushrank.transforms.comparisons.bound import (
     priorities_of_copies,
     toss,
 )
-from hushrank.transforms.comparisons.owned_rows import OwnedRows
+from hushrank.transforms.comparisons.owned_rows import OwnedRows, comparisons_of
 
 Pieces = Callable[[], Iterable[OwnedRows]]  # all rows of a bucket, some at a time; anew each time
 Copies = NDArray[np.int64]
@@ -183,9 +182,9 @@ def _within(ranked: _Ranked, bounds: Bounds) -> _Ranked:
 
 
 def _kept(ranked: _Ranked, bounds: Bounds, tally: dict[str, int]) -> Bounded:
-    kept = ranked.rows.comparisons()
+    kept = comparisons_of(ranked.rows.content, grouped=bounds.grouped)
     if bounds.ties is Ties.RANDOM:
-        kept = Comparisons(kept.left, kept.right, toss(kept.outcome, ranked.priority))
+        kept = replace(kept, outcome=toss(kept.outcome, ranked.priority))
     return Bounded(kept, _nothing(ranked.rows).rows, {**tally, "rows_kept": len(kept)})
 
 

@@ -10,13 +10,16 @@ from numpy.typing import NDArray
 
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.transforms.common.encode import Comparisons, Outcomes
+from hushrank.transforms.common.groups import GroupCodes
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.common.sorting import Mask, Order, Words
 
 # of the hash that makes owners of pairs; `transforms.comparisons.bound` has labels 0 to 3
 OWNER_LABEL = 4
 WORDS, WORDS_WITH_EVENT = 3, 6  # a row: owner, owner, content; then event, event, place
-_ITEM_BITS, _OUTCOME_BITS = 31, 2  # low item, high item and outcome + 1 share the content word
+# Group, low item, high item and outcome + 1 share the content word.
+_ITEM_BITS, _OUTCOME_BITS = 27, 2  # the group has the 8 bits above them
+_UNGROUPED = np.uint64((1 << (2 * _ITEM_BITS + _OUTCOME_BITS)) - 1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,14 +48,19 @@ class OwnedRows:
 
     @property
     def content(self) -> Words:
-        """What was compared and the outcome, in one word."""
+        """In which group, what was compared and the outcome, in one word."""
         content: Words = self.words[2]
         return content
 
     @property
     def pair(self) -> Words:
-        """A number for each pair of items."""
-        return self.content >> np.uint64(_OUTCOME_BITS)
+        """A number for each pair of items, the same in every group."""
+        return (self.content & _UNGROUPED) >> np.uint64(_OUTCOME_BITS)
+
+    @property
+    def group(self) -> GroupCodes:
+        """Code of each row's group; 0 where there are none."""
+        return _group_of(self.content)
 
     @property
     def outcome(self) -> Outcomes:
@@ -91,11 +99,17 @@ class OwnedRows:
         return comparisons_of(self.content)
 
 
-def comparisons_of(content: Words) -> Comparisons:
-    """What `OwnedRows.content` says, low item on the left."""
-    low = (content >> (_ITEM_BITS + _OUTCOME_BITS)).astype(np.int32)
-    high = (content >> _OUTCOME_BITS & ((1 << _ITEM_BITS) - 1)).astype(np.int32)
-    return Comparisons(low, high, _outcome_of(content))
+def comparisons_of(content: Words, *, grouped: bool = False) -> Comparisons:
+    """What `OwnedRows.content` says, low item on the left; with groups only if `grouped`."""
+    one_item = (1 << _ITEM_BITS) - 1
+    low = (content >> (_ITEM_BITS + _OUTCOME_BITS) & one_item).astype(np.int32)
+    high = (content >> _OUTCOME_BITS & one_item).astype(np.int32)
+    group = _group_of(content) if grouped else None
+    return Comparisons(low, high, _outcome_of(content), group=group)
+
+
+def _group_of(content: Words) -> GroupCodes:
+    return (content >> (2 * _ITEM_BITS + _OUTCOME_BITS)).astype(np.int16)
 
 
 def _outcome_of(content: Words) -> Outcomes:
@@ -127,6 +141,8 @@ def own(
     words[:2] = owner.T
     content <<= _OUTCOME_BITS
     content |= (outcome + 1).view(np.uint8)
+    if rows.group is not None:
+        content |= rows.group.astype(np.uint64) << (2 * _ITEM_BITS + _OUTCOME_BITS)
     if rows.event is not None:
         if place is None:
             raise ValueError("rows that carry an event must say where they were read")
