@@ -52,6 +52,8 @@ class ColumnsConfig(ColumnRoles):
         event: identity of an answer. Rows of one user, pair and event count once; where they
             contradict each other, none counts.
         epsilon: of unit `local`: the epsilon of this answer.
+        weight: how much an answer counts, as the weights of a survey's design; needs
+            `privacy.max_weight`. A row whose weight is missing, negative or no number is set aside.
     """
 
     user: Text = Field(default="user", examples=["user"])
@@ -62,6 +64,7 @@ class ColumnsConfig(ColumnRoles):
     loser: Text | None = Field(default=None, examples=["loser"])
     event: Text | None = Field(default=None, examples=["event"])
     epsilon: Text | None = Field(default=None, examples=["epsilon"])
+    weight: Text | None = Field(default=None, examples=["weight"])
 
     @model_validator(mode="before")
     @classmethod

@@ -86,7 +86,7 @@ class MethodFacts:
         name: its name in the YAML file, and in releases.
         summary: what it does, for the table of methods in the reference.
         kind: the kind of input that it ranks.
-        units: the units that it protects; a method of unit `local` takes no other unit.
+        units: the units that it protects.
         reads: dotted keys that only some methods use and that this one uses, among `groups`,
             `model`, `spectral` and `privacy.public_graph`. The other such keys are refused with it.
         requires: keys that it cannot do without, each with the message if the key is missing.
@@ -94,6 +94,7 @@ class MethodFacts:
         chooses_link: whether `model.link` may be `auto`.
         design: the only design that it takes; None: several.
         baseline: whether it is only there for comparison, because a better method does the same.
+        streams: whether one budget can pay for many nights of it (`schedule.stream`).
         rules: further rules that a configuration with this method must keep.
     """
 
@@ -107,6 +108,7 @@ class MethodFacts:
     chooses_link: bool = False
     design: Design | None = None
     baseline: bool = False
+    streams: bool = False
     rules: Callable[[Sections], Problems] = _no_rules
 
     @property
@@ -116,8 +118,8 @@ class MethodFacts:
 
     @property
     def local(self) -> bool:
-        """Whether answers are privatised one by one, before they are counted."""
-        return Unit.LOCAL in self.units
+        """Whether answers always are privatised one by one, before they are counted."""
+        return set(self.units) == {Unit.LOCAL}
 
     def uses(self, key: str) -> bool:
         """Whether this method uses a key that not every method uses."""

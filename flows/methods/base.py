@@ -24,7 +24,7 @@ from hushrank.flows.release.boards import Board
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import Released
 from hushrank.pipelines.reduce.private_job import ReduceAnswers
-from hushrank.pipelines.reduce.rankings_job import ReduceRankings
+from hushrank.pipelines.reduce.rankings_job import CountRankings, ReduceRankings
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
@@ -37,7 +37,7 @@ from hushrank.transforms.storage.files import InputFile
 
 Arrays = dict[str, NDArray[Any]]  # as stored: by name, never of objects
 DESIGN, GROUPS = "input.design", "groups"
-ReductionJob = ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings
+ReductionJob = ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings | CountRankings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -53,10 +53,17 @@ class Terms:
     noise: str
 
     @classmethod
-    def of(cls, calibration: Calibration, where: str) -> Self:
-        """Of discrete noise that is added to counts; `where` says to which."""
+    def of(cls, calibration: Calibration, where: str, unit: float = 1.0) -> Self:
+        """Of discrete noise that is added to counts, or to fractions of them.
+
+        Args:
+            calibration: of the noise.
+            where: to which counts.
+            unit: what 1 in them is worth.
+        """
         law = calibration.law
-        noise = f"discrete {law.kind.capitalize()} noise of scale {law.scale:.6g} {where}"
+        scale = law.scale * unit
+        noise = f"discrete {law.kind.capitalize()} noise of scale {scale:.6g} {where}"
         return cls(spend=calibration.spend, noise=noise)
 
 
@@ -93,6 +100,11 @@ class Method(ABC):
 
     facts: MethodFacts
 
+    @property
+    def ways(self) -> tuple[RankingMethod[Any], ...]:
+        """The methods that may rank under this name."""
+        return ()
+
     @abstractmethod
     def resolve(self, config: SurveyConfig) -> Choice:
         """Which method ranks, from the public configuration alone.
@@ -116,6 +128,11 @@ class RankingMethod(Method, Generic[M]):
     """
 
     mechanism: type[M]
+
+    @property
+    def ways(self) -> tuple[RankingMethod[Any], ...]:
+        """Itself."""
+        return (self,)
 
     def resolve(self, config: SurveyConfig) -> Choice:
         """Itself."""

@@ -12,17 +12,23 @@ Groups are what such a release is for, and they are smaller: all of the budget i
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from abc import abstractmethod
+from dataclasses import replace
 
 import numpy as np
 
-from hushrank.estimation.common.estimate import Estimate
+from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.pooling import EvidenceAt, pool
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.guarantee.counts import CountWords
 from hushrank.flows.guarantee.mechanism import CountMechanism
+from hushrank.flows.guarantee.record import count_record
+from hushrank.flows.methods.base import Arrays, Conclusion
+from hushrank.flows.methods.reductions import CountedMethod
 from hushrank.flows.release.boards import Board
 from hushrank.flows.release.statistics import Released
+from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.common.groups import Groups
 
 
@@ -49,30 +55,74 @@ def groups_of(config: SurveyConfig, cells: int, most: int) -> Groups | None:
     return groups
 
 
-def boards(
-    mechanism: CountMechanism,
-    evidence: Sequence[EvidenceAt],
-    released: Iterable[Released],
-    whole: Estimate,
-    *,
-    unit: float = 1.0,
-    reach: float = np.inf,
-) -> tuple[Board, ...]:
-    """A ranking of each group that has a name; none where there are no groups.
+class GroupedMethod(CountedMethod[CountMechanism]):
+    """A method that releases counts, of all rows or of each group of them.
 
-    Args:
-        mechanism: what drew the counts.
-        evidence: of each group; of all others at last, where they count.
-        released: noisy counts, in the same order.
-        whole: what follows for all groups together.
+    Attributes:
+        words: of the counts, for the statement.
         unit, reach: of scores, as in `estimation.common.pooling`.
     """
-    if mechanism.groups is None:
-        return ()
-    pooled = pool(evidence, whole.scores, unit=unit, reach=reach)
-    return tuple(
-        Board(name=name, estimate=estimate, own=own, released=counts)
-        for name, estimate, own, counts in zip(
-            mechanism.groups.names, pooled.estimates, pooled.own, released, strict=False
+
+    words: CountWords
+    unit: float = 1.0
+    reach: float = np.inf
+
+    @abstractmethod
+    def draw_counts(self, exact: Arrays, mechanism: CountMechanism, bits: RandomBits) -> Arrays:
+        """`draw` of one set of counts: of all rows, or of one group."""
+
+    @abstractmethod
+    def conclude_counts(
+        self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig
+    ) -> Conclusion:
+        """`conclude` of one set of counts."""
+
+    @abstractmethod
+    def board(
+        self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig, whole: Conclusion
+    ) -> tuple[EvidenceAt, Released]:
+        """What the noisy counts of one group say of its scores, and how they are published."""
+
+    def draw(self, exact: Arrays, mechanism: CountMechanism, bits: RandomBits) -> Arrays:
+        """Add noise to every count; with groups, to every count of every group."""
+        if mechanism.groups is None:
+            return self.draw_counts(exact, mechanism, bits)
+        of_group = replace(mechanism, groups=None)  # each touches its own rows: the same law
+        drawn = [self.draw_counts({"counts": each}, of_group, bits) for each in exact["counts"]]
+        return {name: np.stack([each[name] for each in drawn]) for name in drawn[0]}
+
+    def conclude(
+        self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig
+    ) -> Conclusion:
+        """Rank all rows, and each group."""
+        groups = mechanism.groups
+        if groups is None:
+            return self.conclude_counts(drawn, mechanism, config)
+        calibration = replace(mechanism.calibration, law=mechanism.whole_law)
+        whole = self.conclude_counts(
+            {name: values.sum(axis=0) for name, values in drawn.items()},
+            replace(mechanism, groups=None, calibration=calibration),
+            config,
         )
-    )
+        of_group = replace(mechanism, groups=None)
+        parts = [
+            self.board({name: drawn[name][k] for name in drawn}, of_group, config, whole)
+            for k in range(len(groups))
+        ]
+        return replace(
+            whole,
+            privacy=count_record(self.words, mechanism, whole.privacy.parameters),
+            boards=self._boards(groups, parts, whole.estimate.scores),
+        )
+
+    def _boards(
+        self, groups: Groups, parts: list[tuple[EvidenceAt, Released]], scores: Floats
+    ) -> tuple[Board, ...]:
+        """Of each group that has a name."""
+        pooled = pool([at for at, _ in parts], scores, unit=self.unit, reach=self.reach)
+        return tuple(
+            Board(name=name, estimate=estimate, own=own, released=released)
+            for name, estimate, own, (_, released) in zip(
+                groups.names, pooled.estimates, pooled.own, parts, strict=False
+            )
+        )

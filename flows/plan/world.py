@@ -16,7 +16,7 @@ from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.pipelines.simulate.arenas import Meetings
-from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
+from hushrank.pipelines.simulate.planned_survey import Activity, PlannedSurvey
 
 DEFAULT_ZIPF = 1.0
 GROUP_SPREAD = 0.3  # of the scores of a group around the whole's
@@ -53,6 +53,8 @@ class World:
         exposed: of a design that is not balanced.
         shares: relative numbers of answers of each group; empty: all groups have equally many.
         group_spread: standard deviation of a group's true scores around those of the whole.
+        activity: how many answers people give, and how many of them do; empty: all as many as
+            count.
     """
 
     spread: float = 1.0
@@ -63,6 +65,7 @@ class World:
     exposed: Exposed = Exposed()
     shares: tuple[float, ...] = ()
     group_spread: float = GROUP_SPREAD
+    activity: Activity = ()
 
     def shares_of(self, n_groups: int) -> tuple[float, ...]:
         """Share of the answers of each of so many groups, others at last: they sum to 1.

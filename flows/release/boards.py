@@ -16,13 +16,14 @@ from hushrank.flows.release.statistics import Released
 from hushrank.flows.release.sure import CHANCE_DECIMALS, chances_of, surely_above
 
 OWN_DECIMALS = 4
+SHARE_DECIMALS = 6  # of `noise_share`
 
 
 class RankedItem(Record):
     """One line of the ranking; `Estimate` defines the numbers.
 
-    Releases of earlier versions lack the last seven fields, because those versions said nothing
-    about all items at once.
+    Releases of earlier versions lack the fields from `low_all` to `p_top`, because those versions
+    said nothing about all items at once.
 
     Attributes:
         item: the item as in the rows.
@@ -35,6 +36,8 @@ class RankedItem(Record):
             than; all such statements hold together with 95 %: `3..7 9`; empty: none.
         p_best: chance to be the best.
         p_top: chance to be among the best k; k is `top` of the release.
+        noise_share: share of privacy noise in the variance of the score, the rest being sampling;
+            only where nights of a stream are compared by it.
     """
 
     item: str
@@ -53,6 +56,7 @@ class RankedItem(Record):
     surely_above: str | None = None
     p_best: float | None = None
     p_top: float | None = None
+    noise_share: float | None = None
 
     @property
     def at_once(self) -> RankedItem:
@@ -143,6 +147,8 @@ def ranked_items(
     if chances is not None:
         columns["p_best"] = chances.best.round(CHANCE_DECIMALS).tolist()
         columns["p_top"] = chances.top.round(CHANCE_DECIMALS).tolist()
+    if estimate.noise_share is not None:
+        columns["noise_share"] = estimate.noise_share.round(SHARE_DECIMALS).tolist()
     return tuple(
         RankedItem(
             item=items[i],

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import partial
 from typing import Any, Self
@@ -28,6 +28,7 @@ from hushrank.flows.release.boards import (
     ranked_items,
 )
 from hushrank.flows.release.json_text import json_text
+from hushrank.flows.release.provenance import Provenance
 from hushrank.flows.release.scale import (
     UNITS,
     Scale,
@@ -37,6 +38,7 @@ from hushrank.flows.release.scale import (
     published,
 )
 from hushrank.flows.release.statistics import Released
+from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.release.sure import chances_of
 from hushrank.privacy.bits_used import BitsUsed
 from hushrank.transforms.storage.cloud_storage import Place
@@ -78,6 +80,7 @@ class Release(Record):
         top: k of `p_top` in the ranking.
         look: what a noisy look at the rows saw before the rest was drawn; None: there was none.
         groups: a ranking of each group, where there are groups; `ranking` is of all together.
+        stream: the night of a stream that it is, which `privacy` covers whole; None: it is none.
     """
 
     release_id: str
@@ -97,6 +100,7 @@ class Release(Record):
     top: int | None = None
     privacy: PrivacyRecord
     look: LookRecord | None = None
+    stream: StreamRecord | None = None
     released: Released
     groups: tuple[GroupRanking, ...] | None = None
 
@@ -104,7 +108,7 @@ class Release(Record):
         """Strict JSON with keys in a fixed order; keys without content are left out."""
         absent: dict[str, Any] = {
             name: True
-            for name in ("top_k", "night", "unit", "top", "look", "groups")
+            for name in ("top_k", "night", "unit", "top", "look", "stream", "groups")
             if getattr(self, name) is None
         }
         optional = [
@@ -143,6 +147,11 @@ class Release(Record):
             yield group, self.model_copy(update={**of_group, "groups": None, "top_k": None})
 
     @property
+    def noise_variance(self) -> float | None:
+        """Of the noise in each released count; None where no noise was added to counts."""
+        return self.privacy.noise_variance if self.stream is None else self.stream.shown_variance
+
+    @property
     def labelled(self) -> bool:
         """Whether items have a label beside the word that stands in the rows."""
         return self.says("label")
@@ -170,39 +179,6 @@ class Release(Record):
             place = first.setdefault(line.group, position)
             places.append(f"{place}=" if sizes[line.group] > 1 else f"{place}")
         return places
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Provenance:
-    """The origin of a release.
-
-    Attributes:
-        release_id: unique to this release.
-        created: when it was made, with a time zone.
-        night: the day whose rows are ranked; None if the configuration selects no nights.
-        name: name of the job and its population.
-        job: id of the job's configuration.
-        method: the method as in the configuration.
-        code_version: version of the hushrank that drew the noise; a later one may have published.
-        charged: whether the ledger counts it; False if a seed was injected or there is no noise.
-        bits: which random bits were really used; None if an older version did not record them; then
-            the law of the noise was not stored either.
-    """
-
-    release_id: str
-    created: datetime
-    night: date | None = None
-    name: str
-    job: str
-    method: str
-    code_version: str
-    charged: bool
-    bits: BitsUsed | None
-
-    @property
-    def safe(self) -> bool:
-        """Whether nobody can predict or repeat the draw."""
-        return self.charged and (self.bits is None or self.bits.safe)
 
 
 def load_release(path: Place) -> Release:
@@ -286,6 +262,7 @@ def build_release(
     told = (NO_ELO,) if elo and scale is not Scale.LOG_ODDS else ()
     seen = () if look is None else look.warnings
     chances = chances_of(estimate, n_top)
+    compared = estimate if provenance.stream is not None else replace(estimate, noise_share=None)
     release = Release(
         release_id=provenance.release_id,
         created=provenance.created,
@@ -299,11 +276,12 @@ def build_release(
         warnings=(*_warnings(provenance, privacy), *seen, *warnings, *told),
         scale=scale,
         unit=UNITS[scale],
-        ranking=ranked_items(items, estimate, scale, labels or {}, chances),
+        ranking=ranked_items(items, compared, scale, labels or {}, chances),
         top_k=best,
         top=None if chances is None else chances.k,
         privacy=privacy.model_copy(update=_origin(provenance)),
         look=look,
+        stream=provenance.stream,
         released=released,
         groups=tuple(group_ranking(items, board, scale, labels or {}, n_top) for board in boards)
         or None,

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hushrank.pipelines.reduce.count_rankings import CountRankingsKind
 from hushrank.pipelines.reduce.kind import Kind
 from hushrank.pipelines.reduce.reduce import Job, kind_of
 from hushrank.pipelines.reduce.reduce_comparisons import ComparisonsKind
@@ -196,6 +197,7 @@ VIEWS: dict[type[Kind[Any]], type[View[Any]]] = {
     AnswersKind: AnswersView,
     ResponsesKind: ResponsesView,
     RankingsKind: RankingsView,
+    CountRankingsKind: RankingsView,
 }
 
 

@@ -30,11 +30,21 @@ from hushrank.transforms.comparisons.crowded import Pieces, bound_crowded
 from hushrank.transforms.comparisons.owned_rows import OwnedRows, own
 from hushrank.transforms.comparisons.shuffle import Bucket, OwnedParcel, Partitioning, pack, unpack
 from hushrank.transforms.comparisons.votes import refusals, votes_of, without_refusals
+from hushrank.transforms.comparisons.weighted_counts import (
+    SQUARES,
+    WeightedPairCountsFn,
+    WeightedWinCountsFn,
+)
+from hushrank.transforms.comparisons.weights import SQUARES_KEPT, UNITS_KEPT, tally_of_weights
 from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.storage.spill_file import SpillFile
 from hushrank.transforms.storage.write import read_whole
 
 COMBINE = {Statistic.WIN_COUNTS: WinCountsFn, Statistic.PAIR_COUNTS: PairCountsFn}
+WEIGHTED = {
+    Statistic.WIN_COUNTS: WeightedWinCountsFn,
+    Statistic.PAIR_COUNTS: WeightedPairCountsFn,
+}
 
 
 class ComparisonsKind(Kind[ReduceComparisons]):
@@ -60,7 +70,10 @@ class ComparisonsKind(Kind[ReduceComparisons]):
         if keyed_hash is None:
             drops_ties = job.bounds.ties is Ties.DROP
             kept = np.count_nonzero(found.rows.outcome) if drops_ties else len(found.rows)
-            return Sifted(found.rows, found.rejects, found.valid, tally={"rows_kept": int(kept)})
+            tally = {"rows_kept": int(kept)}
+            if self.job.weighted:
+                tally |= self._weights(found.rows)
+            return Sifted(found.rows, found.rejects, found.valid, tally=tally)
         places = None
         if job.columns.event is not None:
             valid = np.arange(len(batch)) if found.valid is None else np.flatnonzero(found.valid)
@@ -72,6 +85,12 @@ class ComparisonsKind(Kind[ReduceComparisons]):
             tally["refusals_sent"] = len(refused)
             rows = OwnedRows.concatenate([rows, refused])
         return Sifted(rows, found.rejects, found.valid, tally=tally)
+
+    def _weights(self, rows: Comparisons) -> dict[str, int]:
+        """The tally of weights of rows that are counted as they are; ties count if not dropped."""
+        if self.job.bounds.ties is Ties.DROP:
+            rows = rows.take(rows.outcome != 0)
+        return tally_of_weights(rows)
 
     def partitions(self, n_rows: int) -> Partitioning:
         if self._people is not None:
@@ -121,13 +140,17 @@ class ComparisonsKind(Kind[ReduceComparisons]):
     def combine(self) -> beam.CombineFn:
         """Pairs of many items are summed to sparse counts."""
         n_items, ties, groups = len(self.job.catalogue), self.job.bounds.ties, self.job.groups
+        if self.job.weighted:
+            return WEIGHTED[self.job.statistic](n_items, ties)
         if groups is not None:
             return COMBINE[self.job.statistic](n_items, ties, len(groups))
         if self.job.statistic is Statistic.PAIR_COUNTS and n_items > MOST_DENSE_ITEMS:
             return SparsePairCountsFn(n_items, ties)
         return COMBINE[self.job.statistic](n_items, ties)
 
-    def arrays(self, total: NDArray[np.int64] | CellCounts) -> Arrays:
+    def arrays(self, total: NDArray[np.int64] | CellCounts | Arrays) -> Arrays:
+        if isinstance(total, dict):  # of weighted rows
+            return total
         if isinstance(total, CellCounts):
             return arrays_of_sparse(total.matrix(len(self.job.catalogue)))
         return {"counts": total}
@@ -142,11 +165,14 @@ class ComparisonsKind(Kind[ReduceComparisons]):
         exact = io.BytesIO(read_whole(f"{self.job.confidential}/{EXACT_FILE}"))
         with np.load(exact) as arrays:
             counted = int(arrays["counts"].sum())
+            squares = int(arrays[SQUARES].sum()) if self.job.weighted else 0
+        kept = UNITS_KEPT if self.job.weighted else "rows_kept"
         arrived = all(
             tally.get(sent, 0) == tally.get(met, 0)
             for sent, met in (("rows_sent", "rows_with_owner"), ("refusals_sent", "refusals_met"))
         )
-        if not arrived or counted != self.job.bounds.ties.row_weight * tally.get("rows_kept", 0):
+        whole = counted == self.job.bounds.ties.row_weight * tally.get(kept, 0)
+        if not (arrived and whole and squares == tally.get(SQUARES_KEPT, 0)):
             raise RuntimeError(
                 "the engine lost or repeated rows; nothing was released: run it again"
             )

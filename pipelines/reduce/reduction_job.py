@@ -139,6 +139,11 @@ class ReduceComparisons(Reduction):
             raise ValueError("a night of a stream has no groups")
 
     @property
+    def weighted(self) -> bool:
+        """Whether rows count with weights."""
+        return self.columns.weight is not None or self.bounds.factors is not None
+
+    @property
     def meets_owners(self) -> bool:
         """Whether one owner's rows must meet: to be bounded, merged or given repeatable coins."""
         return (

@@ -48,6 +48,11 @@ def _rankings(method: str, **privacy: Any) -> dict[str, Any]:
     return {"input": kind, "privacy": {**BALLOTS, **privacy}, "method": method}
 
 
+def _counted(method: str, privacy: dict[str, Any], **rows: Any) -> dict[str, Any]:
+    kind = {"kind": "rankings", "columns": {}, **rows}
+    return {"input": kind, "privacy": privacy, "method": method}
+
+
 # Where the random bits of each variant come from, whatever the rows are.
 NOISE, KEYED = {"noise": ["opendp"]}, {"row-choice": ["system"]}
 FLIPS, COINS = {"randomisation": ["system"]}, {"coins": ["system"]}
@@ -83,6 +88,13 @@ BITS = {
     "borda": FLIPS | KEYED,
     "borda, laplace-ranks": RANKS | KEYED,
     "bradley-terry": FLIPS | KEYED,
+    "kemeny, random-pairs": FLIPS | KEYED,
+    "borda, auto, hidden items": FLIPS | KEYED,
+    "kemeny, user": NOISE | KEYED,
+    "borda, user": NOISE | KEYED,
+    "borda, user, ties": NOISE | KEYED | COINS,
+    "bradley-terry, user": NOISE | KEYED,
+    "footrule": NOISE | KEYED,
 }
 
 
@@ -118,6 +130,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "borda": _rankings("borda"),
     "borda, laplace-ranks": _rankings("borda", mechanism="laplace-ranks"),
     "bradley-terry": _rankings("bradley-terry"),
+    "kemeny, random-pairs": _rankings("kemeny", mechanism="random-pairs"),
+    "borda, auto, hidden items": _rankings("borda", mechanism="auto", hide="items"),
+    "kemeny, user": _counted("kemeny", GAUSSIAN),
+    "borda, user": _counted("borda", {**PER_PERSON, "adjacency": "add-remove"}),
+    "borda, user, ties": _counted("borda", RHO, ties="random"),
+    "bradley-terry, user": _counted("bradley-terry", GAUSSIAN),
+    "footrule": _counted("footrule", PER_PERSON),
 }
 
 

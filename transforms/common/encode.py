@@ -24,6 +24,7 @@ from hushrank.transforms.common.schema import (
     to_numpy,
     to_text,
 )
+from hushrank.transforms.common.survey_weights import BAD_WEIGHT, Units, weights_of
 from hushrank.transforms.common.words import Words
 
 TIE_WORD = "tie"
@@ -48,6 +49,7 @@ class Comparisons:
         outcome: shape (m,), int8: +1 left won, -1 right won, 0 tie.
         user, event: shape (m, 2), uint64 pseudonyms; None where the job does not need them.
         group: shape (m,), int16, codes of public groups; None where there are none.
+        weight: shape (m,), what each row counts, in integer units; None: one comparison each.
     """
 
     left: Codes
@@ -56,6 +58,7 @@ class Comparisons:
     user: Hashes | None = None
     event: Hashes | None = None
     group: GroupCodes | None = None
+    weight: Units | None = None
 
     def __len__(self) -> int:
         return len(self.outcome)
@@ -69,6 +72,7 @@ class Comparisons:
             None if self.user is None else self.user[rows],
             None if self.event is None else self.event[rows],
             None if self.group is None else self.group[rows],
+            None if self.weight is None else self.weight[rows],
         )
 
 
@@ -128,10 +132,12 @@ def encode_comparisons(
     if keyed_hash is not None:
         user = None if columns.user is None else pseudonyms(batch[columns.user], keyed_hash)
         event = None if columns.event is None else pseudonyms(batch[columns.event], keyed_hash)
-    group = None
+    group = weight = None
     if columns.group is not None and groups is not None:
         group = groups.codes(batch[columns.group])
-    rows = Comparisons(left, right, outcome, user, event, group)
+    if columns.weight is not None:
+        weight = weights_of(batch[columns.weight], columns.most_units)
+    rows = Comparisons(left, right, outcome, user, event, group, weight)
     if not rules and _all_valid(batch, columns, rows):
         return Sifted(rows)
     valid, rejects = sift(batch, [*rules, *_rules(batch, columns, rows)])
@@ -157,6 +163,8 @@ def _all_valid(batch: pa.RecordBatch, columns: ComparisonColumns, rows: Comparis
         return False
     if rows.group is not None and (rows.group == OUTSIDE).any():
         return False
+    if rows.weight is not None and (rows.weight == BAD_WEIGHT).any():
+        return False
     return len(rows) == 0 or not (
         rows.left.min() < 0
         or rows.right.min() < 0
@@ -177,6 +185,18 @@ def _rules(batch: pa.RecordBatch, columns: ComparisonColumns, rows: Comparisons)
         ("outcome is not +1, -1 or 0", bad_outcome & (columns.winner is None)),
         ("winner is neither of the two items", bad_outcome),
         ("group is not one of groups.values", _outside(rows)),
+        *_rules_of_weights(batch, columns, rows),
+    ]
+
+
+def _rules_of_weights(
+    batch: pa.RecordBatch, columns: ComparisonColumns, rows: Comparisons
+) -> Rules:
+    if rows.weight is None:
+        return ()
+    return [
+        ("null weight", missing(batch, columns.weight)),
+        ("weight is no number from 0 on", rows.weight == BAD_WEIGHT),
     ]
 
 

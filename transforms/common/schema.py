@@ -60,7 +60,9 @@ class Columns(Protocol):
 
 WIDE_ITEM = "wide item"  # the role of an item's own column in a table with one row for each person
 TRUTHS = ("correct", WIDE_ITEM)  # roles of columns in which true and false are values
+NUMBERS = {"epsilon": "epsilons are numbers, in nats", "weight": "weights are numbers"}  # by role
 RANK, RANKING, CONTEST = "rank", "ranking", "contest"  # roles of columns of a log of rankings
+OUTCOME, LENGTH = "outcome", "length"  # and of private answers to pairs of a ranking
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -76,6 +78,8 @@ class ComparisonColumns:
         words: texts of `outcome` for +1, -1 and 0; with `winner`: texts that mean a tie, instead of
             the word `tie`.
         group: the public group of a row, such as its language; None: there are no groups.
+        weight: how much a row counts; None: all count alike.
+        most_units: the largest weight, in integer units (`privacy.units.UNITS`); 0 without weights.
     """
 
     left: str
@@ -86,6 +90,8 @@ class ComparisonColumns:
     event: str | None
     words: Words | None = None
     group: str | None = None
+    weight: str | None = None
+    most_units: int = 0
 
     def names(self) -> list[str]:
         """The columns that must exist, each once."""
@@ -262,12 +268,12 @@ def _type_problem(role: str, type_: pa.DataType) -> str | None:
         return _list_problem(type_)
     if pa.types.is_integer(type_) or is_text(type_):
         return None
-    if role in (RANK, "outcome", "correct", WIDE_ITEM) and pa.types.is_floating(type_):
+    if role in (RANK, OUTCOME, LENGTH, "correct", WIDE_ITEM) and pa.types.is_floating(type_):
         return None  # 0.0, 1.0: a data frame writes integers with gaps so
-    if role == "epsilon" and (pa.types.is_floating(type_) or pa.types.is_decimal(type_)):
+    if role in NUMBERS and (pa.types.is_floating(type_) or pa.types.is_decimal(type_)):
         return None
-    if role == "epsilon":
-        return f"has type {type_}; epsilons are numbers, in nats"
+    if role in NUMBERS:
+        return f"has type {type_}; {NUMBERS[role]}"
     if role in ("correct", WIDE_ITEM):
         if pa.types.is_boolean(type_):
             return None
@@ -276,7 +282,7 @@ def _type_problem(role: str, type_: pa.DataType) -> str | None:
         return None
     if role == RANK:
         return f"has type {type_}; ranks are numbers, the smallest of a ranking its best item"
-    if role == "outcome":
+    if role == OUTCOME:
         return f"has type {type_}; outcomes are integers: +1 left won, -1 right won, 0 tie"
     return f"has type {type_}; it must hold integers or text, so cast it when you write the file"
 

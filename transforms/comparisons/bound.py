@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from hushrank.privacy.keyed_hash import Block, Hashes, KeyedHash
+from hushrank.privacy.row_weights import RowFactors
 from hushrank.transforms.common.encode import Comparisons, Outcomes
 from hushrank.transforms.common.flat_lists import take_lists
 from hushrank.transforms.common.schema import Ties
@@ -26,6 +27,7 @@ from hushrank.transforms.common.sorting import (
     sort_into_runs,
 )
 from hushrank.transforms.comparisons.owned_rows import OwnedRows, comparisons_of
+from hushrank.transforms.comparisons.weights import factored, tally_of_weights
 
 # labels of the hashes; `transforms.comparisons.owned_rows` has the next
 _EVENT, _ROW, _COPY, _PAIR = range(4)
@@ -45,6 +47,8 @@ class Bounds:
         distinct_pairs: at most one row on each pair of items.
         grouped: rows are in groups. All bounds hold across groups: they are of a person's rows, and
             never of those in one group.
+        factors: by which the rows of a person are multiplied instead of leaving out those beyond L;
+            None: these are left out.
     """
 
     n_items: int
@@ -53,6 +57,12 @@ class Bounds:
     per_item_cap: int | None = None
     distinct_pairs: bool = False
     grouped: bool = False
+    factors: RowFactors | None = None
+
+    @property
+    def most_kept(self) -> int | None:
+        """Rows of an owner that are kept; None: all that keep the other bounds."""
+        return self.max_contributions if self.factors is None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,13 +106,21 @@ def bound_bucket(rows: OwnedRows, bounds: Bounds, keyed_hash: KeyedHash) -> Boun
         rows, priority = _on_pairs_and_items(rows, priority, bounds, keyed_hash)
         order, starts = np.arange(len(rows)), new_run(*rows.owner_words)
     tally["owners"] = int(np.count_nonzero(starts))
-    if bounds.max_contributions is not None:
-        order = order[np.flatnonzero(among_first(starts, bounds.max_contributions))]
+    if bounds.most_kept is not None:
+        order = order[np.flatnonzero(among_first(starts, bounds.most_kept))]
     tally["rows_kept"] = len(order)
-    kept = comparisons_of(np.take(rows.content, order), grouped=bounds.grouped)
+    kept = comparisons_of(
+        np.take(rows.content, order), _taken(rows.weight, order), grouped=bounds.grouped
+    )
+    if bounds.factors is not None:
+        kept = replace(kept, weight=factored(kept.weight, starts, bounds.factors))
     if bounds.ties is Ties.RANDOM:
         kept = replace(kept, outcome=toss(kept.outcome, priority[order]))
-    return Bounded(kept, conflicts, tally)
+    return Bounded(kept, conflicts, tally | tally_of_weights(kept))
+
+
+def _taken(weight: Words | None, order: Order) -> Words | None:
+    return None if weight is None else np.take(weight, order)
 
 
 def _on_pairs_and_items(
@@ -121,9 +139,9 @@ def _on_pairs_and_items(
 def one_row_an_event(rows: OwnedRows, keyed_hash: KeyedHash) -> tuple[OwnedRows, OwnedRows]:
     """Merge the copies of each event (owner, pair, event); where copies contradict, set all aside.
 
-    Not just any copy may be kept: adding one row must never turn a win into a loss, which would
-    move two counts where the sensitivity allows one. Copies in two groups contradict each other,
-    too.
+    Copies with different outcomes, weights or groups contradict each other. Not just any copy may
+    be kept: adding one row must never turn a win into a loss, which would move two counts where the
+    sensitivity allows one.
     """
     if rows.event is None:
         return rows, rows.take(np.empty(0, np.int64))
@@ -131,9 +149,10 @@ def one_row_an_event(rows: OwnedRows, keyed_hash: KeyedHash) -> tuple[OwnedRows,
     by_event = sort_into_runs(rows.owner_words, identity)
     rows, first = rows.take(by_event.order), np.ones(len(rows), np.bool_)
     first[by_event.repeats] = False
-    run, content = number_runs(first), rows.content  # of one pair: the group and the outcome
-    contradicts = np.zeros(int(first.sum()), np.bool_)
-    contradicts[run[content != content[first][run]]] = True
+    run, contradicts = number_runs(first), np.zeros(int(first.sum()), np.bool_)
+    for word in (rows.content, rows.weight):  # of one pair: its group and the outcome
+        if word is not None:
+            contradicts[run[word != word[first][run]]] = True
     return rows.filter(first & ~contradicts[run]), rows.filter(contradicts[run])
 
 
@@ -164,8 +183,9 @@ def _prioritise(rows: OwnedRows, keyed_hash: KeyedHash) -> tuple[Order, Mask, Ha
 
 
 def priorities(rows: OwnedRows, keyed_hash: KeyedHash) -> Hashes:
-    """128 secret bits for each row, made from its owner, content and event."""
-    content: list[Block] = [rows.owner_words, (rows.content,)]
+    """128 secret bits for each row, made from its owner, content, weight and event."""
+    said = (rows.content,) if rows.weight is None else (rows.content, rows.weight)
+    content: list[Block] = [rows.owner_words, said]
     if rows.event is not None:
         content.append(rows.event)
     return keyed_hash.of_tuples(_ROW, *content)

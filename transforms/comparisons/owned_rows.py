@@ -17,6 +17,7 @@ from hushrank.transforms.common.sorting import Mask, Order, Words
 # of the hash that makes owners of pairs; `transforms.comparisons.bound` has labels 0 to 3
 OWNER_LABEL = 4
 WORDS, WORDS_WITH_EVENT = 3, 6  # a row: owner, owner, content; then event, event, place
+WORDS_OF_WEIGHT = 1  # after all others, where rows have weights
 # Group, low item, high item and outcome + 1 share the content word.
 _ITEM_BITS, _OUTCOME_BITS = 27, 2  # the group has the 8 bits above them
 _UNGROUPED = np.uint64((1 << (2 * _ITEM_BITS + _OUTCOME_BITS)) - 1)
@@ -27,8 +28,9 @@ class OwnedRows:
     """Comparisons in canonical orientation, with the person to whom each belongs.
 
     Attributes:
-        words: shape (3, m), or (6, m) if rows carry an event. A word is a row of this array: one
-            `take` moves them all, and each is contiguous for everything else.
+        words: shape (3, m), or (6, m) if rows carry an event, and one more if they have weights. A
+            word is a row of this array: one `take` moves them all, and each is contiguous for
+            everything else.
     """
 
     words: Words
@@ -70,8 +72,14 @@ class OwnedRows:
     @property
     def event(self) -> Hashes | None:
         """Shape (m, 2), pseudonyms; None: rows carry no event."""
-        has_event = len(self.words) == WORDS_WITH_EVENT
+        has_event = len(self.words) >= WORDS_WITH_EVENT
         return np.stack([self.words[3], self.words[4]], axis=1) if has_event else None
+
+    @property
+    def weight(self) -> Words | None:
+        """In integer units; None: rows have no weights of their own."""
+        without = len(self.words) in (WORDS, WORDS_WITH_EVENT)
+        return None if without else self.words[-1]
 
     @property
     def place(self) -> Words:
@@ -96,20 +104,28 @@ class OwnedRows:
 
     def comparisons(self) -> Comparisons:
         """The rows without owners, low item on the left."""
-        return comparisons_of(self.content)
+        return comparisons_of(self.content, self.weight)
 
 
-def comparisons_of(content: Words, *, grouped: bool = False) -> Comparisons:
-    """What `OwnedRows.content` says, low item on the left; with groups only if `grouped`."""
+def comparisons_of(
+    content: Words, weight: Words | None = None, *, grouped: bool = False
+) -> Comparisons:
+    """What `OwnedRows.content` and `weight` say, low item on the left; groups only if `grouped`."""
     one_item = (1 << _ITEM_BITS) - 1
     low = (content >> (_ITEM_BITS + _OUTCOME_BITS) & one_item).astype(np.int32)
     high = (content >> _OUTCOME_BITS & one_item).astype(np.int32)
     group = _group_of(content) if grouped else None
-    return Comparisons(low, high, _outcome_of(content), group=group)
+    units = None if weight is None else weight.view(np.int64)
+    return Comparisons(low, high, _outcome_of(content), group=group, weight=units)
 
 
 def _group_of(content: Words) -> GroupCodes:
     return (content >> (2 * _ITEM_BITS + _OUTCOME_BITS)).astype(np.int16)
+
+
+def words_of(*, event: bool, weight: bool) -> int:
+    """Words of a row."""
+    return (WORDS_WITH_EVENT if event else WORDS) + WORDS_OF_WEIGHT * weight
 
 
 def _outcome_of(content: Words) -> Outcomes:
@@ -132,7 +148,8 @@ def own(
         rows, place = rows.take(decided), None if place is None else place[decided]
     swapped = (rows.left > rows.right).view(np.int8)
     outcome = rows.outcome * (1 - 2 * swapped)
-    words = np.empty((WORDS if rows.event is None else WORDS_WITH_EVENT, len(rows)), np.uint64)
+    n_words = words_of(event=rows.event is not None, weight=rows.weight is not None)
+    words = np.empty((n_words, len(rows)), np.uint64)
     content = words[2]
     content[:] = np.minimum(rows.left, rows.right)
     content <<= _ITEM_BITS
@@ -147,4 +164,6 @@ def own(
         if place is None:
             raise ValueError("rows that carry an event must say where they were read")
         words[3:5], words[5] = rows.event.T, place.view(np.uint64)
+    if rows.weight is not None:
+        words[-1] = rows.weight.view(np.uint64)
     return OwnedRows(words)

@@ -24,7 +24,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.methods.base import Arrays
-from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.run.confidential_folder import load_arrays
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.pipelines.reduce import reduce
@@ -158,7 +157,7 @@ def release_of(name: str, folder: Path) -> Callable[[Rows, int], np.ndarray]:
     def release(person: Rows, runs: int) -> np.ndarray:
         pq.write_table(rows_of(audit, person), folder / "rows.parquet")
         job = prepare_job(read_survey(job_of))
-        method, outputs = METHODS[job.config.method], []
+        method, outputs = job.drawn_by.method, []
         for _ in range(runs // audit.people):
             key, work = SecretKey.draw(job.bits()), folder / f"work{len(list(folder.iterdir()))}"
             work.mkdir()

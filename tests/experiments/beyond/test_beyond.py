@@ -1,0 +1,62 @@
+"""What hushrank adds, against what there was: every figure is found, measured and drawn."""
+
+from __future__ import annotations
+
+import csv
+from pathlib import Path
+
+import pytest
+
+from hushrank.experiments.beyond import trusted_rankings
+from hushrank.experiments.beyond.beyond import figures, run
+
+
+def value_of(rows: list[dict[str, str]], panel: str, way: str, epsilon: float) -> float:
+    (value,) = (
+        float(row["value"])
+        for row in rows
+        if (row["panel"], row["way"], float(row["x"])) == (panel, way, epsilon)
+    )
+    return value
+
+
+def test_trusted_rankings_are_nearer_at_every_epsilon(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trusted_rankings, "EPSILONS", (0.5, 4.5))
+    run(["trusted-rankings"], 3, False, tmp_path)
+    with (tmp_path / "results.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == 2 * 2 * 4
+    for epsilon in (0.5, 4.5):
+        of = {
+            way: value_of(rows, trusted_rankings.ERROR, way, epsilon)
+            for way in {row["way"] for row in rows}
+        }
+        assert of[trusted_rankings.GAUSSIAN] < of[trusted_rankings.LAPLACE]
+        local = min(of[trusted_rankings.PLAIN], of[trusted_rankings.UNDONE])
+        assert of[trusted_rankings.LAPLACE] < 0.3 * local
+    # Of each pair two cells with noise of scale m (m - 1) / epsilon.
+    scale = 72 / 0.5
+    expected = 2 * scale / (2 * trusted_rankings.PEOPLE)
+    found = value_of(rows, trusted_rankings.ERROR, trusted_rankings.LAPLACE, 0.5)
+    assert found == pytest.approx(expected, rel=0.2)
+    for ending in ("png", "svg"):
+        assert (tmp_path / f"trusted-rankings.{ending}").stat().st_size > 5_000
+
+
+def test_every_module_with_a_figure_is_found() -> None:
+    modules = {path.stem for path in Path(trusted_rankings.__file__).parent.glob("*.py")}
+    assert set(figures()) == {
+        name.replace("_", "-") for name in modules - {"__init__", "beyond", "figure"}
+    }
+
+
+def test_what_cannot_be_run_is_refused(tmp_path: Path) -> None:
+    for arguments, message in (
+        ((["magic"], 1, True, tmp_path), "unknown figure 'magic'; known: "),
+        ((None, 0, True, tmp_path), "replicates must be >= 1"),
+        ((None, 1, True, tmp_path, [tmp_path]), "no real answers"),
+    ):
+        with pytest.raises(ValueError, match=message):
+            run(*arguments)
