@@ -11,6 +11,7 @@ from hushrank.flows.guarantee.perturbed_mle import ERRATUM, THEOREM
 from hushrank.flows.guarantee.record import Parameter, PrivacyRecord
 from hushrank.flows.guarantee.sentences import Guarantee, compose_statement, number
 from hushrank.privacy.accounting import Spend
+from hushrank.privacy.exact_minimiser import OutputCover
 from hushrank.privacy.units import PrivacyParams, Unit
 from hushrank.transforms.common.schema import Ties
 
@@ -88,7 +89,6 @@ def _noise(mechanism: EffectMechanism) -> Iterator[str]:
     cover = calibrated.cover
     if cover is None:
         return
-    pull = objective.sensitivity / objective.scale
     effects = "the same hold each effect"
     if objective.share < 1:
         effects = f"{number(1 / objective.share)} times both hold each effect"
@@ -102,29 +102,35 @@ def _noise(mechanism: EffectMechanism) -> Iterator[str]:
         " before anything else is done with it, so no row can pull an effect by more than 1."
     )
     kinds = (calibrated.of_scores, calibrated.between, calibrated.of_effects)
-    information = sum(kind.epsilon for kind in kinds if kind.sensitivity)
     spread = ", ".join(number(4 * math.sqrt(kind.variance)) for kind in kinds if kind.sensitivity)
     yield (
         "How much the answers tell of each score and effect, from which the intervals follow, is"
         f" released with discrete Laplace noise of its own (standard deviations {spread}, counted"
         " in comparisons of equal items)."
     )
-    counted = ""
-    if objective.share < 1:
-        counted = f", where what it moves of effects counts {number(objective.share)} times"
-    yield (
-        f"Of epsilon, {number(pull)} is for the pull (such a change moves the gradient by at most"
-        f" {number(objective.sensitivity)} altogether{counted}),"
-        f" {number(objective.determinant_epsilon)} for what the curvature tells,"
-        f" {number(cover.epsilon)} for the last digits and {number(information)} for how much the"
-        " answers tell."
-    )
+    yield _shares_of_epsilon(mechanism, cover)
     yield (
         "Gamma is public: it follows from the configuration, and nothing was counted to choose it."
         " The last digits, which rounding and the solver leave behind, are covered by discrete"
         f" Laplace noise of standard deviation {number(cover.noise.standard_deviation)}. Only these"
         " scores, effects and numbers leave; the rows they were fitted to are deleted as soon as"
         " the noise is drawn."
+    )
+
+
+def _shares_of_epsilon(mechanism: EffectMechanism, cover: OutputCover) -> str:
+    calibrated, objective = mechanism.calibrated, mechanism.calibrated.objective
+    kinds = (calibrated.of_scores, calibrated.between, calibrated.of_effects)
+    information = sum(kind.epsilon for kind in kinds if kind.sensitivity)
+    counted = ""
+    if objective.share < 1:
+        counted = f", where what it moves of effects counts {number(objective.share)} times"
+    return (
+        f"Of epsilon, {number(objective.sensitivity / objective.scale)} is for the pull (such a"
+        f" change moves the gradient by at most {number(objective.sensitivity)} altogether"
+        f"{counted}), {number(objective.determinant_epsilon)} for what the curvature tells,"
+        f" {number(cover.epsilon)} for the last digits and {number(information)} for how much the"
+        " answers tell."
     )
 
 

@@ -78,8 +78,6 @@ def render_report(
     figures = _figures(release, earlier)
     svgs = [Markup(without_styles(str(figure.svg), rules)) for figure in figures]
     room = ROOM - sum(map(len, [*svgs, *(each.address for each in downloads)]))
-    for_boards = room // 2 if release.groups else 0
-    table = table_of(release, room - for_boards)
     style = _resource("report.css")
     style += "".join(f".{name} {{ {declared} }}\n" for name, declared in rules.items())
     script = _resource("report.js")
@@ -96,10 +94,9 @@ def render_report(
         sure=sure_table_of(release),
         effects=effect_rows(release),
         **_words_of(release),
-        table=table,
-        boards=board_tables(release, for_boards),
+        **_tables(release, room),
         counts=release.released.wins_by_item() is not None,
-        protected=_of_kind(release, PROTECTED[release.privacy.unit]) if release.safe else "nobody",
+        protected=_protected(release),
         downloads=downloads,
         changes=None if before is None else changes_between(before, release),
         n_items=len(release.ranking),
@@ -113,6 +110,19 @@ def render_report(
         left=left_text,
     )
     return visible(page, lines=True)  # in older releases names may hold any character
+
+
+def _tables(release: Release, room: int) -> dict[str, Any]:
+    """The table of the ranking and those of groups, in so many bytes together."""
+    for_boards = room // 2 if release.groups else 0
+    return {
+        "table": table_of(release, room - for_boards),
+        "boards": board_tables(release, for_boards),
+    }
+
+
+def _protected(release: Release) -> str:
+    return _of_kind(release, PROTECTED[release.privacy.unit]) if release.safe else "nobody"
 
 
 def _figures(release: Release, earlier: Sequence[Release]) -> list[ReportFigure]:
