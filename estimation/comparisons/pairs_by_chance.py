@@ -43,7 +43,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from hushrank.estimation.common.chances import ScoreErrors
-from hushrank.estimation.common.crossing import crossing
+from hushrank.estimation.common.crossing import WinCurves, crossing
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
@@ -287,12 +287,11 @@ def _estimate(problem: _Problem, at: _Point) -> Estimate:
 
 @dataclass(frozen=True, slots=True)
 class _Intervals:
-    """Of each score, what its own equation says; arrays of shape (n,), but for `weights`.
+    """Of each score, what its own equation says; arrays of shape (n,).
 
     Attributes:
-        link: F.
         scores: at which the others are.
-        weights: c, shape (n, n).
+        curves: of the weights c.
         seen: y.
         total: sum of the weights.
         chance_factor: of won (total - won), which makes the part of V that is the chance of who
@@ -302,9 +301,8 @@ class _Intervals:
         noise_share: of the part of V that an item's own counts make, the noise's share.
     """
 
-    link: Link
     scores: Floats
-    weights: Floats
+    curves: WinCurves
     seen: Floats
     total: Floats
     chance_factor: Floats
@@ -336,9 +334,8 @@ class _Intervals:
         exposure = np.einsum("ij,jk,ik->i", met, exposure, met, optimize=True)
         won = (weights * at.chance).sum(axis=1)
         return cls(
-            problem.link,
             at.scores,
-            weights,
+            WinCurves.of(weights, at.scores, problem.link),
             won - total / 2 + at.scores / problem.spread**2,
             total,
             from_chance / np.maximum(won * (total - won), np.finfo(float).tiny),
@@ -349,7 +346,7 @@ class _Intervals:
 
     def _expected(self, x: Floats) -> tuple[Floats, Floats]:
         """S and V where the scores are x."""
-        won = np.einsum("ij,ij->i", self.weights, self.link.cdf(np.subtract.outer(x, self.scores)))
+        won = self.curves.at(x)
         above = won - self.total / 2
         from_chance = self.chance_factor * won * (self.total - won)
         return above, from_chance + self.fixed + above**2 * self.exposure_variance

@@ -170,6 +170,7 @@ class PlacedItem(RankedItem):
         rank_low_all, rank_high_all: interval of the rank; those of all items hold at once.
         surely_above: places in the list whose items this item is surely better than: `3..7 9`.
         p_best, p_top: chance to be the best, and among the best k, which the release states.
+        noise_share: of a night of a stream, share of privacy noise in the variance of the score.
     """
 
     place: str

@@ -34,7 +34,7 @@ from hushrank.flows.config.observability import ObservabilityConfig
 from hushrank.flows.config.places import FOLDER, AnyPlace
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.problems import config_error, refuse
-from hushrank.flows.config.rankings import RankingsConfig
+from hushrank.flows.config.rankings import RankingColumns, RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.rules import problems_of_job
 from hushrank.flows.config.runner import (
@@ -51,6 +51,7 @@ from hushrank.flows.config.schedule import (
 from hushrank.flows.config.section import Section
 from hushrank.flows.errors import ConfigError
 from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY
+from hushrank.privacy.random_pairs import Hide, law_of_epsilon
 from hushrank.privacy.units import Bounding, Unit
 from hushrank.transforms.common.epsilons import AnswerColumns
 from hushrank.transforms.common.schema import Columns, ComparisonColumns
@@ -178,12 +179,22 @@ class SurveyConfig(Section):
     def columns(self) -> Columns:
         """The columns to read, for every kind of input."""
         if isinstance(self.input, RankingsConfig):
-            return self.input.ranking_columns()
+            return self.ranking_columns()
         if isinstance(self.input, ResponsesConfig):
             return self.input.response_columns(self.items.catalogue())
         if self.privacy.unit is Unit.LOCAL:
             return self.answer_columns()
         return self.comparison_columns()
+
+    def ranking_columns(self) -> RankingColumns:
+        """The columns to read of a job on rankings."""
+        privacy = self.privacy
+        if self.rankings.layout != "pairs":
+            return self.rankings.ranking_columns()
+        if privacy.epsilon is None or privacy.pairs is None:  # the rules demand both
+            raise ConfigError("privacy.pairs: missing; input.layout: pairs needs it")
+        law = law_of_epsilon(privacy.epsilon, privacy.pairs, privacy.hide)
+        return self.rankings.pair_columns(law)
 
     def comparison_columns(self) -> ComparisonColumns:
         """The columns to read; without the user if neither bounds nor events need it."""
@@ -200,6 +211,8 @@ class SurveyConfig(Section):
             words=self.comparisons.meanings(),
             weight=columns.weight,
             most_units=0 if columns.weight is None else self.privacy.params().most_units,
+            first=columns.first,
+            features=tuple(feature.feature() for feature in self.comparisons.features),
         )
 
     def answer_columns(self) -> AnswerColumns:
@@ -246,7 +259,13 @@ class SurveyConfig(Section):
         content = json.loads(dumped)
         content["input"]["paths"] = sorted(set(self.input.paths))
         _without_new_keys(content["input"], self._settled_design)
-        defaults = {"look": None, "bounding": Bounding.LEAVE_OUT, "max_weight": None}
+        defaults: dict[str, object] = {
+            "look": None,
+            "bounding": Bounding.LEAVE_OUT,
+            "max_weight": None,
+            "pairs": None,
+            "hide": Hide.ORDER,
+        }
         for key, default in defaults.items():  # as in versions that had none
             if content["privacy"][key] == default:
                 del content["privacy"][key]
@@ -266,8 +285,12 @@ def _without_new_keys(content: dict[str, Any], settled_design: Design) -> None:
         del content["delimiter"]
     if content.get("design") == settled_design:
         del content["design"]
-    columns = ((content["columns"], key) for key in ("loser", "weight"))
-    for section, key in ((content, "multiline"), (content, "words"), *columns):
+    names = ["loser", "weight", "first"]
+    if content["kind"] == "rankings":
+        names += ["left", "right", "outcome", "length"]
+    new = ((content, "multiline"), (content, "words"), (content, "features"))
+    columns = ((content["columns"], name) for name in names)
+    for section, key in (*new, *columns):
         if not section.get(key):
             section.pop(key, None)
 

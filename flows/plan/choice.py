@@ -10,7 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hushrank.flows.config.rules import problems_of_weights
+from hushrank.flows.config.row_rules import problems_of_weights
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import PlannedMethod

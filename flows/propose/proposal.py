@@ -285,6 +285,8 @@ def _file_lines(
     yield "ledger:"
     yield line("  path", ".hushrank/ledger.jsonl", "what was spent; never delete it")
     yield line("  epsilon", own.budget, "the most that may ever be spent on these people")
+    if own.delta:
+        yield line("  delta", own.delta, "of all releases together: ten at the delta above")
     if head.partition is not None:
         yield "# All dates are ranked together. For a release of its own each night, add:"
         yield f"# schedule: {{partition: {scalar(head.partition)}}}"

@@ -144,9 +144,11 @@ def _how(before: Release, release: Release) -> str:
 def stream_sentence(night: StreamRecord) -> str:
     """What a night of a stream shows, and what it cost."""
     shown = "That night alone is shown" if len(night.answers) == 1 else f"Shown are {_span(night)}"
+    first = night.number == 1
+    cost = "it was charged with this one" if first else "this one cost nothing more"
     return (
         f"Night {night.number} of {night.nights} of a stream, {day_text(night.night)}. {shown}."
-        f" One budget pays for all nights until {day_text(night.last)}; this one cost nothing more."
+        f" One budget pays for all nights until {day_text(night.last)}; {cost}."
     )
 
 

@@ -18,6 +18,7 @@ from hushrank.flows.guarantee.record import Parameter, PrivacyRecord
 from hushrank.flows.guarantee.sentences import number
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.budget_text import alert_sentence, left_text, needed_text
+from hushrank.flows.release.pair_answers import ReleasedPairAnswers
 from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, Scale
@@ -25,6 +26,7 @@ from hushrank.flows.release.statistics import ReleasedRankings
 from hushrank.flows.release.wording import certainty, verdict
 from hushrank.flows.report.changes import changes_between, stream_sentence
 from hushrank.flows.report.downloads import downloads_of
+from hushrank.flows.report.effects import effect_rows
 from hushrank.flows.report.policy import policy_of
 from hushrank.flows.report.rows import table_of
 from hushrank.flows.report.sure import sure_table_of
@@ -90,6 +92,7 @@ def render_report(
         svgs=svgs,
         rates=win_rates_of(release),
         sure=sure_table_of(release),
+        effects=effect_rows(release),
         **_words_of(release),
         table=table,
         counts=release.released.wins_by_item() is not None,
@@ -176,7 +179,7 @@ def _privacy_facts(release: Release) -> list[tuple[str, str]]:
 
 def _of_kind(release: Release, words: str) -> str:
     """The words for answers; for rankings instead if people gave rankings."""
-    counted = (ReleasedRankings, ReleasedAbove, ReleasedNets, ReleasedPlaces)
+    counted = (ReleasedRankings, ReleasedAbove, ReleasedNets, ReleasedPlaces, ReleasedPairAnswers)
     if not isinstance(release.released, counted):
         return words
     return words.replace("answer", "ranking").replace("Answer", "Ranking")

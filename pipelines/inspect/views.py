@@ -19,6 +19,7 @@ from hushrank.pipelines.reduce.reduce_private import AnswersKind
 from hushrank.pipelines.reduce.reduce_rankings import RankingsKind
 from hushrank.pipelines.reduce.reduce_responses import ResponsesKind
 from hushrank.pipelines.reduce.reduction_job import LocalReduction
+from hushrank.privacy.random_pairs import PairAnswers
 from hushrank.transforms.common.encode import Sifted, encode_comparisons
 from hushrank.transforms.common.sorting import Words
 from hushrank.transforms.comparisons.bound import CONFLICT
@@ -179,6 +180,8 @@ class RankingsView(View[RankingsKind]):
 
     def shown(self, batch: pa.RecordBatch, found: Sifted[Any]) -> Shown:
         rows = found.rows.rankings if isinstance(found.rows, Pieces) else found.rows
+        if isinstance(rows, PairAnswers):
+            return Shown(self._counted(np.concatenate([rows.first, rows.second])))
         return Shown(self._counted(rows.items))
 
     def owner_words(self, parcels: list[Any]) -> Iterator[Words]:
