@@ -22,7 +22,15 @@ from hushrank.estimation.rankings.ranking_counts import RankingCounts
 from hushrank.estimation.responses.measurements import DifferentialMeasurements
 from hushrank.estimation.responses.randomized_measurements import RandomizedMeasurements
 from hushrank.flows.guarantee.record import Record
-from hushrank.flows.release.public_pairs import ReleasedOutcomes, Rows, require_noisy, rows_of
+from hushrank.flows.release.effects import ReleasedEffects
+from hushrank.flows.release.pair_answers import ReleasedPairAnswers
+from hushrank.flows.release.public_pairs import (
+    ReleasedOutcomes,
+    Rows,
+    among_items,
+    require_noisy,
+    rows_of,
+)
 from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
 from hushrank.flows.release.win_loss import ReleasedWinLoss, in_comparisons
 
@@ -94,7 +102,7 @@ class ReleasedPairs(Record):
 
     def among(self, items: Sequence[str]) -> NDArray[np.float64]:
         """Noisy wins of some items over each other, in comparisons."""
-        return _among(self.wins, self.items, items) / self.row_weight
+        return among_items(self.wins, self.items, items) / self.row_weight
 
     def wins_by_item(self) -> dict[str, int | float] | None:
         """Comparisons won by each item: the sums of the rows, noise included."""
@@ -325,7 +333,7 @@ class ReleasedRankings(Record):
 
     def among(self, items: Sequence[str]) -> NDArray[np.float64]:
         """Private rankings with the row's item above the column's, of some items."""
-        return _among(self.wins, self.items, items)
+        return among_items(self.wins, self.items, items)
 
     def wins_by_item(self) -> dict[str, int | float] | None:
         """None: how often an item is above others depends on how many there are in a list."""
@@ -338,11 +346,13 @@ Released = Annotated[
     | ReleasedPairs
     | ReleasedOutcomes
     | ReleasedScores
+    | ReleasedEffects
     | ReleasedMeasurements
     | ReleasedRandomized
     | ReleasedList
     | ReleasedSums
     | ReleasedRankings
+    | ReleasedPairAnswers
     | ReleasedAbove
     | ReleasedNets
     | ReleasedPlaces,
@@ -364,12 +374,3 @@ def _rows_of_sums(pairs: WeightedPairs) -> tuple[Rows | None, Rows | None, Rows 
     columns = (places.indices, np.asarray(of_s), np.asarray(places.data))
     met, listed_s, listed_w = (rows_of(each, places.indptr) for each in columns)
     return met, listed_s, listed_w
-
-
-def _among(
-    matrix: Sequence[Sequence[int | float]], catalogue: Sequence[str], items: Sequence[str]
-) -> NDArray[np.float64]:
-    """Rows and columns of these items, in their order."""
-    position = {name: i for i, name in enumerate(catalogue)}
-    places = [position[name] for name in items]
-    return np.array([[matrix[row][column] for column in places] for row in places], np.float64)

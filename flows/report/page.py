@@ -18,6 +18,7 @@ from hushrank.flows.guarantee.record import Parameter, PrivacyRecord
 from hushrank.flows.guarantee.sentences import number
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.budget_text import alert_sentence, left_text, needed_text
+from hushrank.flows.release.pair_answers import ReleasedPairAnswers
 from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, Scale
@@ -26,8 +27,9 @@ from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.release.wording import certainty, verdict
 from hushrank.flows.report.changes import changes_between, stream_sentence
 from hushrank.flows.report.downloads import downloads_of
+from hushrank.flows.report.effects import effect_rows
 from hushrank.flows.report.policy import policy_of
-from hushrank.flows.report.rows import table_of
+from hushrank.flows.report.rows import board_tables, table_of
 from hushrank.flows.report.sure import sure_table_of
 from hushrank.flows.report.win_rates import win_rates_of
 from hushrank.privacy.units import Adjacency, Unit
@@ -76,7 +78,9 @@ def render_report(
     downloads, rules = downloads_of(release), dict[str, str]()
     figures = _figures(release, earlier)
     svgs = [Markup(without_styles(str(figure.svg), rules)) for figure in figures]
-    table = table_of(release, ROOM - sum(map(len, [*svgs, *(each.address for each in downloads)])))
+    room = ROOM - sum(map(len, [*svgs, *(each.address for each in downloads)]))
+    for_boards = room // 2 if release.groups else 0
+    table = table_of(release, room - for_boards)
     style = _resource("report.css")
     style += "".join(f".{name} {{ {declared} }}\n" for name, declared in rules.items())
     script = _resource("report.js")
@@ -91,8 +95,10 @@ def render_report(
         svgs=svgs,
         rates=win_rates_of(release),
         sure=sure_table_of(release),
+        effects=effect_rows(release),
         **_words_of(release),
         table=table,
+        boards=board_tables(release, for_boards),
         counts=release.released.wins_by_item() is not None,
         protected=_of_kind(release, PROTECTED[release.privacy.unit]) if release.safe else "nobody",
         downloads=downloads,
@@ -191,7 +197,7 @@ def _stream_facts(night: StreamRecord) -> list[tuple[str, str]]:
 
 def _of_kind(release: Release, words: str) -> str:
     """The words for answers; for rankings instead if people gave rankings."""
-    counted = (ReleasedRankings, ReleasedAbove, ReleasedNets, ReleasedPlaces)
+    counted = (ReleasedRankings, ReleasedAbove, ReleasedNets, ReleasedPlaces, ReleasedPairAnswers)
     if not isinstance(release.released, counted):
         return words
     return words.replace("answer", "ranking").replace("Answer", "Ranking")
