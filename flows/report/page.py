@@ -105,7 +105,6 @@ def render_report(
         changes=None if before is None else changes_between(before, release),
         n_items=len(release.ranking),
         facts=_privacy_facts(release),
-        stream=None if release.stream is None else stream_sentence(release.stream),
         balance=balance,
         runs_left=None if balance is None else runs_left(release, balance),
         number=number,
@@ -131,6 +130,7 @@ def _words_of(release: Release) -> dict[str, Any]:
         "certainty": certainty(release),
         "at_once": release.says("low_all"),
         "chances": release.says("p_best"),
+        "stream": None if release.stream is None else stream_sentence(release.stream),
         "verdict": verdict(release),
         "words": WORDS[release.scale],
     }
