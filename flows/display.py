@@ -19,6 +19,7 @@ from hushrank.flows.ledger.budget_text import (
     needed_text,
     spend_text,
 )
+from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.release.archive import RANKING, REPORT
 from hushrank.flows.release.release import RankedItem, Release
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
@@ -118,6 +119,8 @@ def night_text(result: NightResult) -> str:
         return f"{name}. {result.text}" if result.text else f"{name}; nothing was spent"
     spent = result.outcome.spent
     cost = "nothing was spent now" if spent is None else f"spent {spend_text(spent)}"
+    if spent == FREE:
+        cost = "paid for with its stream"
     return f"{name}; {cost}. {verdict(result.outcome.release)} {result.outcome.folder}"
 
 
@@ -198,6 +201,12 @@ def _cost_of(outcome: Outcome) -> str:
         return "Unsafe release: it counts against no budget, and the ledger notes it for good."
     if outcome.spent is None:
         return f"This release was drawn before: nothing was spent now. {left}"
+    if outcome.spent == FREE and outcome.release.stream is not None:
+        told_of = outcome.release.stream
+        return (
+            f"Nothing was spent: this is night {told_of.number} of {told_of.nights} that one budget"
+            f" pays for. {left} Running this again changes nothing."
+        )
     privacy = outcome.release.privacy
     told = outcome.spent  # Gaussian noise was asked for as rho, or as epsilon and delta
     if told.rho is not None and privacy.epsilon is not None:

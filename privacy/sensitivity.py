@@ -248,7 +248,13 @@ def _bundle(params: PrivacyParams, n_items: int) -> Sensitivity:
 
 
 def _most_rows(params: PrivacyParams, n_items: int) -> int:
-    """Rows that a bundle can hold under all of its bounds."""
+    """Rows that a bundle can hold under all of its bounds.
+
+    Raises:
+        ValueError: rows have weights, which `privacy.row_weights` allows for.
+    """
+    if params.weighted:
+        raise ValueError("this is the sensitivity of rows without weights: see row_weights")
     rows = params.max_contributions
     if params.distinct_pairs:
         rows = min(rows, n_items * (n_items - 1) // 2)

@@ -1,7 +1,10 @@
 """Rank intervals and groups where every pair of items has an error of its own.
 
 `uncertainty.separate_ranks` does it in O(n log n) where the margin follows from the two values;
-here a covariance matrix says how far each difference may be off.
+here a covariance matrix or two intervals say how far each difference may be off.
+
+References:
+    [ZD08] Zou, Donner. Construction of confidence limits about effect measures. 2008.
 """
 
 from __future__ import annotations
@@ -32,6 +35,20 @@ def difference_variance(covariance: NDArray[np.float64]) -> NDArray[np.float64]:
     """Variance of value i less value j, shape (n, n); rounding below 0 is raised to 0."""
     variance = np.diagonal(covariance)
     return np.maximum(variance[:, np.newaxis] + variance - 2 * covariance, 0)
+
+
+def apart(
+    centre: NDArray[np.float64], low: NDArray[np.float64], high: NDArray[np.float64]
+) -> NDArray[np.bool_]:
+    """The pairs (i, j) of which i is surely better, shape (n, n), from intervals of each item.
+
+    Intervals lie apart, or the difference of the centres exceeds the root of the sum of squares of
+    the two half-widths between them ([ZD08]).
+    """
+    with np.errstate(invalid="ignore"):
+        margin = np.sqrt(np.add.outer((centre - low) ** 2, (high - centre) ** 2))
+        sure: NDArray[np.bool_] = np.subtract.outer(centre, centre) > margin
+    return np.asarray(sure | np.greater.outer(low, high))
 
 
 def separate_pairs(

@@ -19,6 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.chances import ScoreErrors
+from hushrank.estimation.common.crossing import FARTHEST
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.uncertainty import (
@@ -28,7 +29,7 @@ from hushrank.estimation.common.uncertainty import (
     RankSeparation,
     separate_ranks,
 )
-from hushrank.estimation.comparisons.mle_uncertainty import FARTHEST, error_reach, hopeless
+from hushrank.estimation.comparisons.mle_uncertainty import error_reach, hopeless
 from hushrank.estimation.comparisons.perturbed_mle import PerturbedMle
 
 GROUPS = 200  # of items with nearly equal scores

@@ -34,6 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.chances import ScoreErrors
+from hushrank.estimation.common.crossing import crossing
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs
@@ -41,8 +42,6 @@ from hushrank.estimation.common.uncertainty import LEVEL, EndsAt, quantile
 from hushrank.estimation.comparisons.perturbed_mle import PerturbedMle, information
 from hushrank.estimation.fit.pair_fit import laplacian, score_differences
 
-FARTHEST = 40.0  # a score further than this from all others has no effect that anybody could see
-BISECTIONS = 60
 HOPELESS = 1.0  # standard deviations of w, in units of what one unit of score pulls
 
 
@@ -179,14 +178,12 @@ def _stiffness(weights: Floats, scores: Floats, link: Link) -> Floats:
 
 def _scores_of_pulls(pulls: Floats, weights: Floats, others: Floats, link: Link) -> Floats:
     """The score at which each item would have its pull, the other items being at `others`."""
-    low, high = np.full(len(pulls), -FARTHEST), np.full(len(pulls), FARTHEST)
-    low, high = low + others.min(), high + others.max()
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        strong = (weights * link.cdf(np.subtract.outer(middle, others))).sum(axis=1) > pulls
-        low, high = np.where(strong, low, middle), np.where(strong, middle, high)
-    unreached = pulls >= weights.sum(axis=1)
-    return np.where(pulls <= 0, -np.inf, np.where(unreached, np.inf, middle))
+
+    def strong(at: Floats) -> NDArray[np.bool_]:
+        chance = link.cdf(np.subtract.outer(at, others))
+        return np.asarray((weights * chance).sum(axis=1) > pulls)
+
+    return crossing(strong, others)
 
 
 def _better(

@@ -22,8 +22,9 @@ The ridge c is at least 1, and grows with the noise: for scores of variance 1, s
 information h with noise v, the mean error is smallest near 2 c = 1 + v / h. Where v is far above h,
 scores would run away with less.
 
-All this is for pairs whose totals show that partners were not drawn by chance, as in a league: for
-others `pairs_by_chance` has the smaller errors. `rank_noisy_pairs` looks which it is.
+All this is for pairs whose totals show that items meet in groups, as in a league: for others
+`pairs_by_chance` has the smaller errors, even if some pairs met far more often than chance has it.
+`rank_noisy_pairs` looks which it is.
 
 Errors: what noise and chance add to the gradient, pair by pair, through the curvature (a sandwich,
 see `debiased`). Comparisons are taken as independent given the scores: answers of one person that
@@ -31,12 +32,13 @@ agree with each other more than the scores explain make the intervals too short.
 
 References:
     [S81] Stein. Estimation of the mean of a multivariate normal distribution. 1981. Lemma 1.
+    [W58] Wigner. On the distribution of the roots of certain symmetric matrices. 1958.
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -53,17 +55,17 @@ from hushrank.estimation.fit.pair_fit import (
     require_fittable,
     sandwich_fit,
     score_differences,
-    taken_off,
 )
 from hushrank.estimation.fit.solve import ConvergenceError, Solution, minimise
 from hushrank.estimation.fit.trust_region import minimise_nonconvex
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.units import NoiseKind
 
-CLEAR_TOTAL = 2.0  # standard deviations of its noise up to which a pair's total may be left out
+CLEAR_PAIR = 2.0  # standard deviations of its noise up to which a pair's total may be left out
 WHOLE_TOTAL = 4.0  # and from which on the pair always enters as it is
 NOT_BY_CHANCE = 5.0  # standard errors by which totals must differ from a design of chance
 MISSED = 4.5  # and by which an item's sum of totals must
+TOGETHER = 1.5  # times the largest eigenvalue of independent residuals: they go together
 LAPLACE_KURTOSIS, NORMAL_KURTOSIS = 4.5, 3.0  # of a sum of two draws
 
 
@@ -75,11 +77,13 @@ class NoisyPairsFit:
         fit: scores and their errors; `debiased.estimate_from` makes intervals and ranks of it.
         n_pairs: pairs of items, n (n - 1) / 2.
         n_left_out: those whose total was too near its noise to be used.
+        noise_share: shape (n,), share of privacy noise in the variance of what moves each score.
     """
 
     fit: DebiasedFit
     n_pairs: int
     n_left_out: int
+    noise_share: Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -121,7 +125,7 @@ def rank_noisy_pairs(counts: PairCounts, law: NoiseLaw, link: Link) -> RankedPai
         )
     found = fit_noisy_pairs(counts, law, link)
     return RankedPairs(
-        estimate=estimate_from(found.fit),
+        estimate=replace(estimate_from(found.fit), noise_share=found.noise_share),
         by_chance=False,
         n_pairs=n_pairs,
         n_left_out=found.n_left_out,
@@ -141,11 +145,15 @@ def _by_chance(counts: PairCounts, law: NoiseLaw, link: Link) -> Estimate | None
 
 
 def _not_by_chance(counts: PairCounts, law: NoiseLaw, meetings: Floats) -> bool:
-    """Whether pairs met more unequally than chance and noise make them.
+    """Whether pairs met in another way than chance and noise explain, and scores suffer from it.
 
-    Squares of what totals have beyond the design, less their expectation, each weighed by the share
-    of the design in its variance; where partners are drawn by chance, the sum has mean zero. And of
-    each item the sum of its totals: a fit that takes large counts for outliers misses it by far.
+    Each of these says so:
+
+    -   The sum of an item's totals is far from its share of the design: a fit that takes large
+        counts for outliers misses it by far.
+    -   Pairs met more unequally than by chance, and in groups of items that meet each other, as in
+        a league. If totals differ pair by pair only, the differences average out over an item's
+        opponents, and the scores hold.
     """
     wins = counts.dense() / counts.row_weight
     totals, noise = wins + wins.T, 2 * law.variance / counts.row_weight**2
@@ -153,13 +161,46 @@ def _not_by_chance(counts: PairCounts, law: NoiseLaw, meetings: Floats) -> bool:
     off = np.abs(totals.sum(axis=1) - met)
     if (off > MISSED * np.sqrt(met + (counts.n_items - 1) * noise)).any():
         return True
-    upper = np.triu_indices(counts.n_items, 1)
+    kurtosis = LAPLACE_KURTOSIS if law.kind is NoiseKind.LAPLACE else NORMAL_KURTOSIS
+    if not _unequal(totals, meetings, noise, kurtosis):
+        return False
+    return _in_groups((totals - meetings) / np.sqrt(meetings + noise))
+
+
+def _unequal(totals: Floats, meetings: Floats, noise: float, kurtosis: float) -> bool:
+    """Whether pairs met more unequally than chance and noise make them.
+
+    Squares of what totals have beyond the design, less their expectation, each weighed by the share
+    of the design in its variance; where partners are drawn by chance, the sum has mean zero.
+
+    Args:
+        totals: noisy, in comparisons, shape (n, n).
+        meetings: the design, shape (n, n).
+        noise: its variance in a total.
+        kurtosis: of that noise.
+    """
+    upper = np.triu_indices(len(totals), 1)
     design = meetings[upper]
     excess = np.square(totals[upper] - design) - design - noise
-    kurtosis = LAPLACE_KURTOSIS if law.kind is NoiseKind.LAPLACE else NORMAL_KURTOSIS
     variance = (kurtosis - 1) * noise**2 + 4 * noise * design + 2 * design**2 + design
     weight = np.square(design) / variance
     return bool((weight * excess).sum() > NOT_BY_CHANCE * np.sqrt((weight**2 * variance).sum()))
+
+
+def _in_groups(residuals: Floats) -> bool:
+    """Whether residuals of pairs go together: by their largest eigenvalue.
+
+    That of independent residuals of mean square r^2 is near 2 r sqrt(n) (semicircle law, [W58]);
+    two groups that meet within themselves alone have (n - 1) r: half of it is the bar of few items.
+
+    Args:
+        residuals: symmetric, shape (n, n), each over its standard deviation.
+    """
+    n = len(residuals)
+    residuals = residuals * (1 - np.eye(n))
+    size = math.sqrt(np.square(residuals).sum() / (n * (n - 1)))
+    bar = min(TOGETHER * 2 * math.sqrt(n), (n - 1) / 2)
+    return bool(np.linalg.eigvalsh(residuals)[-1] > bar * size)
 
 
 def fit_noisy_pairs(
@@ -191,22 +232,34 @@ def fit_noisy_pairs(
     if ridge is None:
         ridge = _ridge_of(totals, pairs, variance, link)
     objective, solution = _solved(pairs, wins - wins.T, link, ridge)
-    scores = solution.theta
-    curvature, _ = _expected_moments(totals, pairs, variance, scores, link)
-    unshrunk = scores + taken_off(curvature, objective.ridge, scores)
-    curvature, noise = _expected_moments(totals, pairs, variance, unshrunk, link)
+
+    def moments_at(scores: Floats) -> tuple[Floats, Floats]:
+        curvature, sampling, noise = _expected_moments(totals, pairs, variance, scores, link)
+        return curvature, sampling + noise
+
     n_pairs = counts.n_items * (counts.n_items - 1) // 2
+    fit = sandwich_fit(objective, solution, moments_at)
+    _, sampling, noise = _expected_moments(totals, pairs, variance, fit.unshrunk, link)
     return NoisyPairsFit(
-        fit=sandwich_fit(objective, solution, curvature, noise),
+        fit=fit,
         n_pairs=n_pairs,
         n_left_out=n_pairs - int((pairs.kept > 0).sum()) // 2,
+        noise_share=_share(np.diagonal(noise), np.diagonal(sampling)),
     )
+
+
+def _share(noise: Floats, sampling: Floats) -> Floats:
+    both = noise + sampling
+    return np.divide(noise, both, out=np.zeros(len(both)), where=both > 0)
 
 
 def _ridge_of(totals: Floats, pairs: _PairWeights, variance: float, link: Link) -> float:
     """c, of an item's mean information and of the mean noise in its gradient at equal scores."""
-    curvature, noise = _expected_moments(totals, pairs, variance, np.zeros(len(totals)), link)
-    information, from_noise = np.trace(curvature), np.trace(noise) - np.trace(curvature)
+    curvature, sampling, noise = _expected_moments(
+        totals, pairs, variance, np.zeros(len(totals)), link
+    )
+    information, gradient = np.trace(curvature), np.trace(sampling) + np.trace(noise)
+    from_noise = gradient - information
     if information <= 0:
         return RIDGE
     return max(RIDGE, (1 + float(from_noise / information)) / 2)
@@ -263,8 +316,8 @@ def _pair_weights(totals: Floats, variance: float) -> _PairWeights:
     if variance == 0:
         return everything
     deviation = math.sqrt(2 * variance)
-    kept = np.clip((totals / deviation - CLEAR_TOTAL) / (WHOLE_TOTAL - CLEAR_TOTAL), 0, 1)
-    slope = ((kept > 0) & (kept < 1)) / ((WHOLE_TOTAL - CLEAR_TOTAL) * deviation)
+    kept = np.clip((totals / deviation - CLEAR_PAIR) / (WHOLE_TOTAL - CLEAR_PAIR), 0, 1)
+    slope = ((kept > 0) & (kept < 1)) / ((WHOLE_TOTAL - CLEAR_PAIR) * deviation)
     clear = _PairWeights(kept, slope, totals * kept - 2 * variance * slope)
     if totals.sum() <= 0 or clear.used.sum() <= 0:
         return clear
@@ -273,8 +326,10 @@ def _pair_weights(totals: Floats, variance: float) -> _PairWeights:
 
 def _expected_moments(
     totals: Floats, pairs: _PairWeights, variance: float, scores: Floats, link: Link
-) -> tuple[Floats, Floats]:
-    """Expected Hessian without ridge, and covariance of the gradient, both shape (n, n).
+) -> tuple[Floats, Floats, Floats]:
+    """Expected Hessian without ridge, and covariance of the gradient; each of shape (n, n).
+
+    The covariance in two parts: of sampling, and of the noise.
 
     A pair moves the gradient by k (A - B) (slope(d) + slope(-d)) / 2 and by
     u (slope(d) - slope(-d)) / 2, whose derivative in the total is k + T k' times that.
@@ -294,4 +349,4 @@ def _expected_moments(
     from_total = ((pairs.kept + totals * pairs.slope) * gap) ** 2
     noise = variance / 2 * (from_difference + from_total)
     curvature = np.maximum(pairs.used, 0) * link.information(d)
-    return laplacian(curvature), laplacian(sampling + noise)
+    return laplacian(curvature), laplacian(sampling), laplacian(noise)

@@ -32,7 +32,6 @@ of its noise no end is sure, and the interval is infinite.
 References:
     [F54] Fieller. Some problems in interval estimation. 1954.
     [M83] Morris. Parametric empirical Bayes inference. 1983.
-    [ZD08] Zou, Donner. Construction of confidence limits about effect measures. 2008.
 """
 
 from __future__ import annotations
@@ -44,10 +43,11 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from hushrank.estimation.common.chances import ScoreErrors
+from hushrank.estimation.common.crossing import WinCurves, crossing
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
-from hushrank.estimation.common.pair_separation import separate_pairs
+from hushrank.estimation.common.pair_separation import apart, separate_pairs
 from hushrank.estimation.common.uncertainty import LEVEL
 from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.fit.noisy_cells import CellLaw
@@ -62,8 +62,6 @@ EARLY, LATE = 1e-2, 1e-5  # a step at which a round, the last round, is over
 MOST_STEPS = 1_000
 MOST_HALVINGS = 30
 SUFFICIENT = 0.25  # of the decrease that the slope promises
-FARTHEST = 30.0  # a score further than this from all others has no effect that anybody could see
-BISECTIONS = 32  # of an interval of length 60 and more: 2e-8 of it is left
 FLAT = 1e-7  # of the steepest direction of the scores: less is rounding
 
 
@@ -222,7 +220,7 @@ def fit_pairs_by_chance(counts: PairCounts, law: NoiseLaw, link: Link) -> PairsB
     if not law.scale > 0:
         raise ValueError("counts without noise show how often each pair met: fit them as they are")
     wins = counts.dense() / counts.row_weight
-    cells = CellLaw(law, counts.row_weight)
+    cells = CellLaw(law, counts.row_weight, whole=counts.dense().dtype == np.int64)
     n = counts.n_items
     exposures = Exposures((wins + wins.T).sum(axis=1), 2 * (n - 1) * cells.variance)
     at, spread = _Point.at(np.zeros(n), np.log(exposures.factors()), link), 1.0
@@ -266,7 +264,7 @@ def _estimate(problem: _Problem, at: _Point) -> Estimate:
     centre = intervals.centre()
 
     def better_at(tail: float) -> NDArray[np.bool_]:
-        return np.asarray(intervals.apart(centre, tail) & (score_differences(at.scores) > 0))
+        return np.asarray(apart(centre, *intervals.at(tail)) & (score_differences(at.scores) > 0))
 
     # Chance alone bounds one of many items: what counts is an interval that holds for all at once.
     low, high = ends_at(LEVEL / 2 / len(at.scores))
@@ -277,33 +275,40 @@ def _estimate(problem: _Problem, at: _Point) -> Estimate:
     covariance = np.asarray(np.linalg.pinv(known, rcond=FLAT, hermitian=True))
     unshrunk = at.scores + covariance @ at.scores / problem.spread**2
     separation = separate_pairs(at.scores, better_at, ends_at)
-    return estimate_of(at.scores, low, high, separation, errors=ScoreErrors(unshrunk, covariance))
+    return estimate_of(
+        at.scores,
+        low,
+        high,
+        separation,
+        errors=ScoreErrors(unshrunk, covariance),
+        noise_share=intervals.noise_share,
+    )
 
 
 @dataclass(frozen=True, slots=True)
 class _Intervals:
-    """Of each score, what its own equation says; arrays of shape (n,), but for `weights`.
+    """Of each score, what its own equation says; arrays of shape (n,).
 
     Attributes:
-        link: F.
         scores: at which the others are.
-        weights: c, shape (n, n).
+        curves: of the weights c.
         seen: y.
         total: sum of the weights.
         chance_factor: of won (total - won), which makes the part of V that is the chance of who
             wins.
         fixed: the part of V that is noise, and other items' errors.
         exposure_variance: Var(log W).
+        noise_share: of the part of V that an item's own counts make, the noise's share.
     """
 
-    link: Link
     scores: Floats
-    weights: Floats
+    curves: WinCurves
     seen: Floats
     total: Floats
     chance_factor: Floats
     fixed: Floats
     exposure_variance: Floats
+    noise_share: Floats
 
     @classmethod
     def of(cls, problem: _Problem, at: _Point) -> _Intervals:
@@ -329,19 +334,19 @@ class _Intervals:
         exposure = np.einsum("ij,jk,ik->i", met, exposure, met, optimize=True)
         won = (weights * at.chance).sum(axis=1)
         return cls(
-            problem.link,
             at.scores,
-            weights,
+            WinCurves.of(weights, at.scores, problem.link),
             won - total / 2 + at.scores / problem.spread**2,
             total,
             from_chance / np.maximum(won * (total - won), np.finfo(float).tiny),
             information - from_chance + others,
             np.asarray(exposure),
+            1 - from_chance / np.maximum(information, np.finfo(float).tiny),
         )
 
     def _expected(self, x: Floats) -> tuple[Floats, Floats]:
         """S and V where the scores are x."""
-        won = np.einsum("ij,ij->i", self.weights, self.link.cdf(np.subtract.outer(x, self.scores)))
+        won = self.curves.at(x)
         above = won - self.total / 2
         from_chance = self.chance_factor * won * (self.total - won)
         return above, from_chance + self.fixed + above**2 * self.exposure_variance
@@ -355,25 +360,13 @@ class _Intervals:
 
     def _crossing(self, q: float) -> Floats:
         """The score at which S - q sqrt(V) is what was seen; infinite where none is."""
-        start = self.scores.min() - FARTHEST, self.scores.max() + FARTHEST
-        low, high = (np.full(len(self.scores), end) for end in start)
-        for _ in range(BISECTIONS):
-            middle = (low + high) / 2
-            won, variance = self._expected(middle)
-            beyond = won - q * np.sqrt(variance) > self.seen
-            low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
-        middle = (low + high) / 2
-        none_below = np.where(low == start[0], -np.inf, middle)
-        return np.where(high == start[1], np.inf, none_below)
+
+        def beyond(at: Floats) -> NDArray[np.bool_]:
+            won, variance = self._expected(at)
+            return np.asarray(won - q * np.sqrt(variance) > self.seen)
+
+        return crossing(beyond, self.scores)
 
     def centre(self) -> Floats:
         """The scores that give what was seen."""
         return self._crossing(0.0)
-
-    def apart(self, centre: Floats, tail: float) -> NDArray[np.bool_]:
-        """The pairs whose order is sure, shape (n, n): [ZD08], or intervals that lie apart."""
-        low, high = self.at(tail)
-        with np.errstate(invalid="ignore"):
-            margin = np.sqrt(np.add.outer((centre - low) ** 2, (high - centre) ** 2))
-            sure: NDArray[np.bool_] = np.subtract.outer(centre, centre) > margin
-        return np.asarray(sure | np.greater.outer(low, high))

@@ -26,12 +26,10 @@ term holds the chance of who wins and, where partners meet by chance, of whom an
 other items' errors comes the share that their scores have in C_i. So where an exposure does not
 stand clear of its noise, no pull contradicts any score, and the interval is infinite.
 
-Two items are told apart where the intervals at the tail chance of a pair lie apart, or where the
-difference exceeds the root of the sum of squares of the two half-widths between them ([ZD08]).
+Two items are told apart by their intervals at the tail chance of a pair (`pair_separation.apart`).
 
 References:
     [F54] Fieller. Some problems in interval estimation. 1954.
-    [ZD08] Zou, Donner. Construction of confidence limits about effect measures. 2008.
 """
 
 from __future__ import annotations
@@ -42,18 +40,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.chances import ScoreErrors
+from hushrank.estimation.common.crossing import WinCurves, crossing
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats, Link
-from hushrank.estimation.common.pair_separation import separate_pairs
+from hushrank.estimation.common.pair_separation import apart, separate_pairs
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.estimation.fit.pair_fit import laplacian, score_differences
 from hushrank.privacy.units import NoiseKind
 
-MOST_ALONE = 400  # items of which each is an opponent of its own; of more, `GROUPS` groups are
-GROUPS = 200
 PRECISION = 1.0  # of a score that nothing is known of: standard deviation 1
-FARTHEST = 30.0  # a score further than this from all others has no effect that anybody could see
-BISECTIONS = 45
 NEWTON_STEPS = 100
 SOLVED = 1e-10
 SINGULAR = 1e-9  # of a covariance that is singular without privacy, since pulls add up to zero
@@ -73,7 +68,7 @@ class Pulls:
             design F (1 - F): the same factor.
         link: F.
         noise_variance: shape (n,), of the privacy noise in each pull.
-        exposure_variance: of the noise in each exposure.
+        exposure_variance: of the noise in each exposure; one for all, or shape (n,).
         free_share: shape (n,), share of wins at which the exposure's error does not matter.
         kind, draws: law of the noise, and how many draws of equal scale it is the sum of.
     """
@@ -83,7 +78,7 @@ class Pulls:
     sampling_factor: Floats
     link: Link
     noise_variance: Floats
-    exposure_variance: float
+    exposure_variance: float | Floats
     free_share: Floats
     kind: NoiseKind
     draws: int
@@ -103,31 +98,28 @@ class Pulls:
 
 @dataclass(frozen=True, slots=True)
 class _Opponents:
-    """Whom each item meets: all others, of many items in groups of nearly equal scores.
+    """Whom each item meets; arrays of shape (n,).
 
     Attributes:
-        scores: shape (k,), of each group.
-        weights: shape (n, k), of each item's comparisons with a group.
-        chance: shape (n,), factor of p (1 - p) in V_i.
-        variance: shape (n,), that the errors of their scores add to C_i.
+        met: comparisons of each item, at least a little above 0.
+        curves: what an item wins of them.
+        chance: factor of p (1 - p) in V_i.
+        variance: that the errors of their scores add to C_i.
     """
 
-    scores: Floats
-    weights: Floats
+    met: Floats
+    curves: WinCurves
     chance: Floats
     variance: Floats
 
     @classmethod
-    def of(cls, pulls: Pulls, scores: Floats) -> _Opponents:
-        variance, n = _variance_of_others(pulls, scores), len(scores)
-        chance = (pulls.design * pulls.sampling_factor).sum(axis=1)
-        if n <= MOST_ALONE:
-            return cls(scores, pulls.design, chance, variance)
-        group = np.empty(n, np.int64)
-        group[np.argsort(scores)] = np.arange(n) * GROUPS // n
-        member = (group[:, np.newaxis] == np.arange(GROUPS)).astype(np.float64)
-        means = (scores @ member) / member.sum(axis=0)
-        return cls(means, pulls.design @ member, chance, variance)
+    def of(cls, pulls: Pulls, scores: Floats, variance: Floats) -> _Opponents:
+        return cls(
+            met=np.maximum(pulls.design.sum(axis=1), np.finfo(float).tiny),
+            curves=WinCurves.of(pulls.design, scores, pulls.link),
+            chance=(pulls.design * pulls.sampling_factor).sum(axis=1),
+            variance=variance,
+        )
 
 
 def rank_by_pulls(pulls: Pulls) -> Estimate:
@@ -136,7 +128,21 @@ def rank_by_pulls(pulls: Pulls) -> Estimate:
     Where no score is bounded on both sides, `informative` is False.
     """
     scores = fit_pulls(pulls)
-    intervals = _Intervals.of(pulls, scores)
+    return rank_around(pulls, scores, _variance_of_others(pulls, scores), _errors_of(pulls, scores))
+
+
+def rank_around(
+    pulls: Pulls, scores: Floats, others_variance: Floats, errors: ScoreErrors
+) -> Estimate:
+    """As `rank_by_pulls`, around given scores.
+
+    Args:
+        pulls: what is known of each item.
+        scores: shape (n,), sum zero.
+        others_variance: shape (n,), that all but an item's own score add to its pull.
+        errors: of the scores.
+    """
+    intervals = _Intervals.of(pulls, scores, others_variance)
 
     def ends_at(tail: float) -> tuple[Floats, Floats]:
         low, high = intervals.at(tail)
@@ -149,7 +155,7 @@ def rank_by_pulls(pulls: Pulls) -> Estimate:
     if not (np.isfinite(low) & np.isfinite(high)).any():
         return nothing_learned(scores)
     separation = separate_pairs(scores, better_at, ends_at)
-    return estimate_of(scores, low, high, separation, errors=_errors_of(pulls, scores))
+    return estimate_of(scores, low, high, separation, errors=errors)
 
 
 def precision_of(pulls: Pulls) -> Floats:
@@ -230,8 +236,8 @@ class _Intervals:
     noise_part: Floats
 
     @classmethod
-    def of(cls, pulls: Pulls, scores: Floats) -> _Intervals:
-        others = _Opponents.of(pulls, scores)
+    def of(cls, pulls: Pulls, scores: Floats, others_variance: Floats) -> _Intervals:
+        others = _Opponents.of(pulls, scores, others_variance)
         _, variance = _expected(pulls, scores, others)
         noise_part = pulls.noise_variance / np.maximum(variance, np.finfo(float).tiny)
         centre = _crossing(pulls, scores, others, np.zeros(len(scores)))
@@ -250,37 +256,26 @@ class _Intervals:
 
     def apart(self, tail: float) -> NDArray[np.bool_]:
         """The pairs whose order is sure; shape (n, n)."""
-        low, high = self.at(tail)
-        with np.errstate(invalid="ignore"):
-            below, above = self.centre - low, high - self.centre
-            margin = np.sqrt(np.add.outer(below**2, above**2))
-            sure: NDArray[np.bool_] = np.subtract.outer(self.centre, self.centre) > margin
-        return np.asarray(sure | np.greater.outer(low, high))
+        return apart(self.centre, *self.at(tail))
 
 
 def _expected(pulls: Pulls, at: Floats, others: _Opponents) -> tuple[Floats, Floats]:
     """C_i and V_i where item i has score `at[i]` and the others their scores."""
-    chance = pulls.link.cdf(np.subtract.outer(at, others.scores))
-    weights = others.weights.sum(axis=1)
-    share = (others.weights * chance).sum(axis=1) / np.maximum(weights, np.finfo(float).tiny)
+    share = others.curves.at(at) / others.met
     variance = (
         others.chance * share * (1 - share)
         + pulls.noise_variance
         + (share - pulls.free_share) ** 2 * pulls.exposure_variance
         + others.variance
     )
-    return weights * (share - 0.5), variance
+    return others.met * (share - 0.5), variance
 
 
 def _crossing(pulls: Pulls, scores: Floats, others: _Opponents, q: Floats) -> Floats:
     """The score at which C - q sqrt(V) is the item's pull; infinite where none is."""
-    n = len(scores)
-    low, high = np.full(n, scores.min() - FARTHEST), np.full(n, scores.max() + FARTHEST)
-    ends = low.copy(), high.copy()
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        expected, variance = _expected(pulls, middle, others)
-        beyond = expected - q * np.sqrt(variance) > pulls.values
-        low, high = np.where(beyond, low, middle), np.where(beyond, middle, high)
-    reached = (low > ends[0], high < ends[1])
-    return np.where(~reached[0], -np.inf, np.where(~reached[1], np.inf, (low + high) / 2))
+
+    def beyond(at: Floats) -> NDArray[np.bool_]:
+        expected, variance = _expected(pulls, at, others)
+        return np.asarray(expected - q * np.sqrt(variance) > pulls.values)
+
+    return crossing(beyond, scores)

@@ -17,14 +17,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from hushrank.estimation.common.estimate import Estimate, nothing_learned
+from hushrank.estimation.common.estimate import CLEAR_TOTAL, Estimate, nothing_learned
 from hushrank.estimation.common.links import LOGISTIC, Floats, Link
 from hushrank.estimation.common.matrices import WinLossCounts, check_released
 from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.comparisons.pulls import Pulls, rank_by_pulls
 from hushrank.privacy.noise import NoiseLaw
-
-CLEAR_TOTAL = 5.0  # standard deviations of its own noise by which the total must exceed zero
 
 
 def rank_by_win_loss(counts: WinLossCounts, law: NoiseLaw, link: Link = LOGISTIC) -> Estimate:

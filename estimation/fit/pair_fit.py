@@ -28,6 +28,7 @@ References:
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -177,40 +178,43 @@ def fit_sums(
     solution = minimise(objective) if convex else minimise_nonconvex(objective)
     if isinstance(w, csr_array):
         return _fit_of_many(w, objective, solution, variance)
-    information, _ = _moments(w, score_differences(solution.theta), link, variance)
-    curvature = laplacian(information + information.T)
-    unshrunk = solution.theta + taken_off(curvature, objective.ridge, solution.theta)
-    information, noise = _moments(w, score_differences(unshrunk), link, variance)
-    curvature = laplacian(information + information.T)
-    return sandwich_fit(objective, solution, curvature, laplacian(noise + noise.T))
+
+    def moments_at(scores: Floats) -> tuple[Floats, Floats]:
+        information, noise = _moments(w, score_differences(scores), link, variance)
+        return laplacian(information + information.T), laplacian(noise + noise.T)
+
+    return sandwich_fit(objective, solution, moments_at)
 
 
-def taken_off(curvature: Floats, ridge: float, scores: Floats) -> Floats:
-    """What the ridge 2c draws scores by, but for a tenth of it; shape (n,)."""
-    stiff = curvature + KEPT * ridge * np.eye(len(scores))
-    found = (1 - KEPT) * ridge * solve(stiff, scores, assume_a="pos")
-    return np.asarray(found - found.mean())
+MomentsAt = Callable[[Floats], tuple[Floats, Floats]]  # A and B at scores, each of shape (n, n)
 
 
-def sandwich_fit(
-    objective: Objective, solution: Solution, curvature: Floats, noise: Floats
-) -> DebiasedFit:
+def sandwich_fit(objective: Objective, solution: Solution, moments_at: MomentsAt) -> DebiasedFit:
     """The fit that ended at `solution`; its errors are H^-1 (B + pull) H^-1 with H = A + 2c / 10.
 
     Args:
         objective: of ridge 2c.
         solution: a stationary point of it.
-        curvature: A, shape (n, n), expected Hessian of the likelihood there, without the ridge.
-        noise: B, shape (n, n), covariance of the likelihood's gradient.
+        moments_at: A, expected Hessian of the likelihood without the ridge, and B, covariance of
+            its gradient.
     """
     scores, n = solution.theta, objective.n_items
+    curvature, _ = moments_at(scores)
+    curvature, noise = moments_at(scores + _taken_off(curvature, objective.ridge, scores))
+    unshrunk = scores + _taken_off(curvature, objective.ridge, scores)
     stiff = curvature + KEPT * objective.ridge * np.eye(n)
-    unshrunk = scores + taken_off(curvature, objective.ridge, scores)
     pull = _pull(unshrunk, objective.ridge) * (np.eye(n) - 1 / n)
     half = solve(stiff, noise + pull, assume_a="pos")
     covariance = np.asarray(solve(stiff, half.T, assume_a="pos"))
     information, smallest = np.diagonal(curvature).copy(), smallest_curvature(objective, scores)
     return _fit(objective, solution, unshrunk, covariance, information, smallest)
+
+
+def _taken_off(curvature: Floats, ridge: float, scores: Floats) -> Floats:
+    """What the ridge 2c draws scores by, but for a tenth of it; shape (n,)."""
+    stiff = curvature + KEPT * ridge * np.eye(len(scores))
+    found = (1 - KEPT) * ridge * solve(stiff, scores, assume_a="pos")
+    return np.asarray(found - found.mean())
 
 
 def _fit_of_many(

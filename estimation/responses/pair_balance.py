@@ -32,8 +32,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import expit
 
+from hushrank.estimation.common.crossing import crossing
 from hushrank.estimation.common.links import Floats, link_named
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.pair_fit import laplacian, score_differences
@@ -49,8 +51,6 @@ LONGEST_STEP = 3.0  # from a score to the one without ridge; the intervals go on
 STIFFER = 4.0  # times the ridge where the balance has no zero
 MOST_STIFFENINGS = 20
 LOOSE = 1e-7  # of the ridge: holds sets of items together that nothing connects
-FARTHEST = 40.0  # a difficulty further than this from all others has no effect anybody could see
-BISECTIONS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,11 +150,11 @@ def fit_balance(
     ridge = _ridge(state, covariance)
     scores, ridge = _balanced(state, ridge)
     ahead = _at(state, mask, variance, scores)
-    step = _step(ahead.stiffness, ridge, scores)
+    step = _step(_inverse(ahead.stiffness, ridge), ridge, scores)
     halfway = _at(state, mask, variance, scores + step / 2)
     stiffness = halfway.stiffness
-    unbiased = scores + _step(stiffness, ridge, scores)
     inverse = _inverse(stiffness, ridge)
+    unbiased = scores + _step(inverse, ridge, scores)
     noise, sampling = (inverse @ part @ inverse for part in covariance(halfway))
     size = float(unbiased @ unbiased)
     return BalancedFit(
@@ -208,9 +208,9 @@ def _balanced(state: PairState, ridge: float) -> tuple[Floats, float]:
     raise ConvergenceError("the counts have no balance: they are not what people can have answered")
 
 
-def _step(stiffness: Floats, ridge: float, scores: Floats) -> Floats:
+def _step(inverse: Floats, ridge: float, scores: Floats) -> Floats:
     """From the scores to those without ridge, to first order and not too far."""
-    step = np.clip(ridge * _inverse(stiffness, ridge) @ scores, -LONGEST_STEP, LONGEST_STEP)
+    step = np.clip(ridge * inverse @ scores, -LONGEST_STEP, LONGEST_STEP)
     return np.asarray(step - step.mean())
 
 
@@ -226,11 +226,9 @@ def _inverse(stiffness: Floats, ridge: float) -> Floats:
 
 def _scores_of_pulls(pulls: Floats, curve: Floats, others: Floats) -> Floats:
     """The score at which each item would have its pull, the other items being at `others`."""
-    low = np.full(len(pulls), others.min() - FARTHEST)
-    high = np.full(len(pulls), others.max() + FARTHEST)
-    for _ in range(BISECTIONS):
-        middle = (low + high) / 2
-        strong = (curve * expit(np.subtract.outer(middle, others))).sum(axis=1) > pulls
-        low, high = np.where(strong, low, middle), np.where(strong, middle, high)
-    unreached = pulls >= curve.sum(axis=1)
-    return np.where(pulls <= 0, -np.inf, np.where(unreached, np.inf, middle))
+
+    def strong(at: Floats) -> NDArray[np.bool_]:
+        chance = expit(np.subtract.outer(at, others))
+        return np.asarray((curve * chance).sum(axis=1) > pulls)
+
+    return crossing(strong, others)

@@ -20,7 +20,13 @@ from numpy.typing import NDArray
 from scipy.special import stdtrit
 
 from hushrank.estimation.common.chances import ScoreErrors
-from hushrank.estimation.common.estimate import Estimate, estimate_of, mean_ranks, nothing_learned
+from hushrank.estimation.common.estimate import (
+    CLEAR_TOTAL,
+    Estimate,
+    estimate_of,
+    mean_ranks,
+    nothing_learned,
+)
 from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.estimation.responses.item_graph import ItemGraph
@@ -40,7 +46,6 @@ from hushrank.estimation.responses.spectral import Connection, connection
 from hushrank.estimation.responses.spectral_covariance import noise_covariance, sampling_covariance
 from hushrank.privacy.noise import NoiseLaw
 
-CLEAR_TOTAL = 5.0  # standard deviations of its error by which the sum of all counts exceeds zero
 FEWEST_PARTS = 8  # of the jackknife: the interval is 1.2 times as wide as with many
 NEARLY_NORMAL = 100  # more draws than this are treated as no nearer to normal
 

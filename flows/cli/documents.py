@@ -168,6 +168,7 @@ class PlacedItem(RankedItem):
         rank_low_all, rank_high_all: interval of the rank; those of all items hold at once.
         surely_above: places in the list whose items this item is surely better than: `3..7 9`.
         p_best, p_top: chance to be the best, and among the best k, which the release states.
+        noise_share: of a night of a stream, share of privacy noise in the variance of the score.
     """
 
     place: str
@@ -305,32 +306,6 @@ def validate_document(job: Job, balance: Balance, notes: tuple[str, ...]) -> Val
         notes=notes,
         budget=Budget.of(balance),
     )
-
-
-class HistoryDocument(Document):
-    """What `hushrank history` lists.
-
-    Attributes:
-        releases: the releases, the earliest first.
-        left_out: ids of unsafe releases that are left out because there are safe ones.
-        plot: the picture that was drawn; null: none.
-    """
-
-    command: Literal["history"] = "history"
-    releases: tuple[ReleaseSummary, ...]
-    left_out: tuple[str, ...]
-    plot: str | None
-
-
-class VerifyDocument(Document):
-    """What `hushrank history --verify` found: everything is unchanged; otherwise it is an error.
-
-    Attributes:
-        releases: how many releases were checked.
-    """
-
-    command: Literal["history --verify"] = "history --verify"
-    releases: int
 
 
 class LedgerEntry(Record):

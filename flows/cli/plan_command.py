@@ -74,6 +74,14 @@ Exposures = Annotated[
         " item was shown; never counted in the answers.",
     ),
 ]
+Activity = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ANSWERS[:SHARE]",
+        help="How many answers a person gives, and how many people do; several times: 5:0.9 60:0.1."
+        " Says what privacy.bounding: weights would gain.",
+    ),
+]
 Seed = Annotated[int, typer.Option(help="The same seed simulates the same surveys.")]
 Answers = Annotated[
     int | None,
@@ -123,6 +131,7 @@ def plan(
     design: DesignOf = None,
     zipf: Zipf = None,
     exposures: Exposures = None,
+    activity: Activity = None,
     seed: Seed = 0,
     answers: Answers = None,
     target_error: TargetError = 0.1,
@@ -143,7 +152,7 @@ def plan(
     pays for many nights.
     """
     if stream is not None:
-        _refuse_with_stream(survey, target, plot, design, zipf, exposures, answers)
+        _refuse_with_stream(survey, target, plot, design, zipf, exposures, answers, activity)
         _plan_stream(
             as_json, nights=stream, show=show, habits=habits or (), people=people or (),
             items=items, answers=max_contributions or (), epsilons=epsilons or (), delta=delta,
@@ -151,7 +160,7 @@ def plan(
         )  # fmt: skip
         return
     if survey is None:
-        _refuse_without_survey(max_contributions, target, plot, design, zipf, exposures)
+        _refuse_without_survey(max_contributions, target, plot, design, zipf, exposures, activity)
         found = _people_needed(items, answers, target_error, epsilons, people, per_user, link)
         tell = _print_json if as_json else _show_people
         tell(found)
@@ -173,6 +182,7 @@ def plan(
         design=None if design is None else _design(design),
         zipf=zipf,
         exposures=exposures,
+        activity=tuple(activity or ()),
     )
 
 
@@ -211,7 +221,7 @@ def _refuse_with_stream(*given: object) -> None:
     if any(each is not None for each in given):
         raise ConfigError(
             "--stream goes without a YAML file and without --answers, --target, --plot, --design,"
-            " --zipf and --exposures; it takes --show, --habit, --people, --items,"
+            " --zipf, --exposures and --activity; it takes --show, --habit, --people, --items,"
             " --max-contributions, --epsilon, --delta and --seed"
         )
 
@@ -230,8 +240,8 @@ def _print_json(document: Document) -> None:
 def _refuse_without_survey(*given: object) -> None:
     if any(each is not None for each in given):
         raise ConfigError(
-            "--max-contributions, --target, --plot, --design, --zipf and --exposures need a job:"
-            " hushrank plan survey.yaml"
+            "--max-contributions, --target, --plot, --design, --zipf, --exposures and --activity"
+            " need a job: hushrank plan survey.yaml"
         )
 
 

@@ -83,6 +83,8 @@ class PlanDocument(Document):
         methods: the recommended setting, or else the last, by each method.
         take: the method to take; null: there is only one.
         why: why to take it, in words.
+        weights_gain: signal to noise with weights for heavy users over that without; null: unknown
+            without `--activity`, or the method takes no weights.
         spread: standard deviation of the true scores of the simulated items.
         seed: the same seed simulates the same surveys.
         plot: the picture that was drawn; null: none.
@@ -103,6 +105,7 @@ class PlanDocument(Document):
     methods: tuple[Reached, ...]
     take: str | None
     why: str | None
+    weights_gain: float | None
     spread: float
     seed: int
     plot: str | None
@@ -228,6 +231,7 @@ def plan_document(plan: SurveyPlan) -> PlanDocument:
         methods=tuple(_reached(plan, setting, found) for setting, found in plan.compared),
         take=None if plan.best is None else plan.best.setting.method,
         why=None if plan.best is None else plan.best.why,
+        weights_gain=plan.weights_gain,
         spread=world.spread,
         seed=world.seed,
         plot=None if plan.request.plot is None else str(plan.request.plot),

@@ -85,12 +85,14 @@ class MethodFacts:
         kind: the kind of input that it ranks.
         units: the units that it protects.
         reads: dotted keys that only some methods use and that this one uses, among `model`,
-            `spectral` and `privacy.public_graph`. The other such keys are refused with it.
+            `spectral`, `privacy.public_graph` and `input.features`. The other such keys are
+            refused with it.
         requires: keys that it cannot do without, each with the message if the key is missing.
         logistic: whether its scores always are those of a logistic link.
         chooses_link: whether `model.link` may be `auto`.
         design: the only design that it takes; None: several.
         baseline: whether it is only there for comparison, because a better method does the same.
+        streams: whether one budget can pay for many nights of it (`schedule.stream`).
         rules: further rules that a configuration with this method must keep.
     """
 
@@ -104,6 +106,7 @@ class MethodFacts:
     chooses_link: bool = False
     design: Design | None = None
     baseline: bool = False
+    streams: bool = False
     rules: Callable[[Sections], Problems] = _no_rules
 
     @property

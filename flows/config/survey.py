@@ -28,18 +28,18 @@ from hushrank.estimation.responses.public_graph import even_graph_pays
 from hushrank.flows.config.comparisons import Design, InputConfig
 from hushrank.flows.config.items import ItemsConfig
 from hushrank.flows.config.ledger import LedgerConfig
-from hushrank.flows.config.memory import MemorySize
 from hushrank.flows.config.method import METHODS, Methods, known_method, methods_of
 from hushrank.flows.config.model import GraphKind, ModelConfig, ReportConfig, SpectralConfig
 from hushrank.flows.config.observability import ObservabilityConfig
 from hushrank.flows.config.places import FOLDER, AnyPlace
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.problems import config_error, refuse
-from hushrank.flows.config.rankings import RankingsConfig
+from hushrank.flows.config.rankings import RankingColumns, RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.rules import problems_of_job
 from hushrank.flows.config.runner import (
     LocalRunner,
+    MemorySize,
     RunnerConfig,
     spelled_out,
 )
@@ -51,7 +51,8 @@ from hushrank.flows.config.schedule import (
 from hushrank.flows.config.section import Section
 from hushrank.flows.errors import ConfigError
 from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY
-from hushrank.privacy.units import Unit
+from hushrank.privacy.random_pairs import Hide, law_of_epsilon
+from hushrank.privacy.units import Bounding, Unit
 from hushrank.transforms.common.epsilons import AnswerColumns
 from hushrank.transforms.common.schema import Columns, ComparisonColumns
 
@@ -178,12 +179,22 @@ class SurveyConfig(Section):
     def columns(self) -> Columns:
         """The columns to read, for every kind of input."""
         if isinstance(self.input, RankingsConfig):
-            return self.input.ranking_columns()
+            return self.ranking_columns()
         if isinstance(self.input, ResponsesConfig):
             return self.input.response_columns(self.items.catalogue())
         if self.privacy.unit is Unit.LOCAL:
             return self.answer_columns()
         return self.comparison_columns()
+
+    def ranking_columns(self) -> RankingColumns:
+        """The columns to read of a job on rankings."""
+        privacy = self.privacy
+        if self.rankings.layout != "pairs":
+            return self.rankings.ranking_columns()
+        if privacy.epsilon is None or privacy.pairs is None:  # the rules demand both
+            raise ConfigError("privacy.pairs: missing; input.layout: pairs needs it")
+        law = law_of_epsilon(privacy.epsilon, privacy.pairs, privacy.hide)
+        return self.rankings.pair_columns(law)
 
     def comparison_columns(self) -> ComparisonColumns:
         """The columns to read; without the user if neither bounds nor events need it."""
@@ -198,6 +209,10 @@ class SurveyConfig(Section):
             user=columns.user if needs_user else None,
             event=columns.event,
             words=self.comparisons.meanings(),
+            weight=columns.weight,
+            most_units=0 if columns.weight is None else self.privacy.params().most_units,
+            first=columns.first,
+            features=tuple(feature.feature() for feature in self.comparisons.features),
         )
 
     def answer_columns(self) -> AnswerColumns:
@@ -244,8 +259,16 @@ class SurveyConfig(Section):
         content = json.loads(dumped)
         content["input"]["paths"] = sorted(set(self.input.paths))
         _without_new_keys(content["input"], self._settled_design)
-        if self.privacy.look is None:  # as in versions that had none
-            del content["privacy"]["look"]
+        defaults: dict[str, object] = {
+            "look": None,
+            "bounding": Bounding.LEAVE_OUT,
+            "max_weight": None,
+            "pairs": None,
+            "hide": Hide.ORDER,
+        }
+        for key, default in defaults.items():  # as in versions that had none
+            if content["privacy"][key] == default:
+                del content["privacy"][key]
         content["items"] = self.items.catalogue().names
         if self.spectral is not None:
             content["spectral"] = json.loads(self.spectral.model_dump_json())
@@ -262,7 +285,12 @@ def _without_new_keys(content: dict[str, Any], settled_design: Design) -> None:
         del content["delimiter"]
     if content.get("design") == settled_design:
         del content["design"]
-    for section, key in ((content, "multiline"), (content, "words"), (content["columns"], "loser")):
+    names = ["loser", "weight", "first"]
+    if content["kind"] == "rankings":
+        names += ["left", "right", "outcome", "length"]
+    new = ((content, "multiline"), (content, "words"), (content, "features"))
+    columns = ((content["columns"], name) for name in names)
+    for section, key in (*new, *columns):
         if not section.get(key):
             section.pop(key, None)
 

@@ -18,6 +18,7 @@ from hushrank.flows.guarantee.sentences import Guarantee
 from hushrank.privacy.accounting import Spend, epsilon_of, spend_of
 from hushrank.privacy.noise import NoiseLaw, gaussian_law, laplace_law
 from hushrank.privacy.sensitivity import Sensitivity
+from hushrank.privacy.stream import Stream
 from hushrank.privacy.units import PrivacyParams
 from hushrank.transforms.common.schema import Ties
 
@@ -46,6 +47,10 @@ class CountMechanism:
         public_graph_statement: why who compared what is public, in the operator's words; None where
             it is protected.
         design: which pairs were asked about, as the operator states it, where results rest on that.
+        stream: the nights that the guarantee covers together, and how they are shown; `calibration`
+            is then of all of them, in units of 2^-20 of a count. None: one release.
+        squares_divisor: K of `privacy.row_weights`, by which the sum of squared weights is divided
+            before it gets noise; None where rows have no weights, so that none is released.
     """
 
     params: PrivacyParams
@@ -55,6 +60,8 @@ class CountMechanism:
     ties: Ties | None
     public_graph_statement: str | None = None
     design: Design | None = None
+    stream: Stream | None = None
+    squares_divisor: int | None = None
 
     @classmethod
     def of(
@@ -65,6 +72,8 @@ class CountMechanism:
         ties: Ties | None,
         public_graph_statement: str | None = None,
         design: Design | None = None,
+        stream: Stream | None = None,
+        squares_divisor: int | None = None,
     ) -> Self:
         """The mechanism that adds the calibrated noise.
 
@@ -81,12 +90,21 @@ class CountMechanism:
             ties=ties,
             public_graph_statement=public_graph_statement,
             design=design,
+            stream=stream,
+            squares_divisor=squares_divisor,
         )
 
     @property
     def law(self) -> NoiseLaw:
         """Of the noise in each count."""
         return self.calibration.law
+
+    @property
+    def shown_variance(self) -> float:
+        """Of the noise in a count as it is shown; on the last night of a stream."""
+        if self.stream is None:
+            return self.law.variance
+        return self.stream.shown_law(self.stream.terms.nights - 1).variance
 
     @property
     def sensitivity(self) -> Sensitivity:
@@ -100,8 +118,8 @@ class CountMechanism:
 
     @property
     def row_weight(self) -> int:
-        """What one row adds to the counts."""
-        return 1 if self.ties is None else self.ties.row_weight
+        """What one row of weight 1 adds to the counts."""
+        return self.params.units * (1 if self.ties is None else self.ties.row_weight)
 
 
 def _guarantee(params: PrivacyParams, sensitivity: Sensitivity) -> Guarantee:

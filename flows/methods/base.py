@@ -20,6 +20,7 @@ from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.guarantee.mechanism import Mechanism
 from hushrank.flows.guarantee.record import PrivacyRecord
+from hushrank.flows.release.effects import Effect
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import Released
 from hushrank.pipelines.reduce.private_job import ReduceAnswers
@@ -52,10 +53,17 @@ class Terms:
     noise: str
 
     @classmethod
-    def of(cls, calibration: Calibration, where: str) -> Self:
-        """Of discrete noise that is added to counts; `where` says to which."""
+    def of(cls, calibration: Calibration, where: str, unit: float = 1.0) -> Self:
+        """Of discrete noise that is added to counts, or to fractions of them.
+
+        Args:
+            calibration: of the noise.
+            where: to which counts.
+            unit: what 1 in them is worth.
+        """
         law = calibration.law
-        noise = f"discrete {law.kind.capitalize()} noise of scale {law.scale:.6g} {where}"
+        scale = law.scale * unit
+        noise = f"discrete {law.kind.capitalize()} noise of scale {scale:.6g} {where}"
         return cls(spend=calibration.spend, noise=noise)
 
 
@@ -69,6 +77,7 @@ class Conclusion:
         released: what is published of the arrays themselves.
         scale: what the scores are.
         warnings: what a reader must know.
+        effects: of covariates; None where there are none.
     """
 
     estimate: Estimate
@@ -76,6 +85,7 @@ class Conclusion:
     released: Released
     scale: Scale
     warnings: tuple[str, ...] = ()
+    effects: tuple[Effect, ...] | None = None
 
 
 M = TypeVar("M", bound=Mechanism)

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hushrank.estimation.common.central_noise import calibrate_win_counts, release_win_counts
 from hushrank.estimation.common.links import Floats
-from hushrank.estimation.common.matrices import WinCounts
+from hushrank.estimation.common.matrices import WinCounts, integers_of
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.estimation.comparisons.planning import predicted_share_error
 from hushrank.flows.config.comparisons import Design
@@ -16,12 +18,22 @@ from hushrank.flows.guarantee.record import count_record
 from hushrank.flows.methods.base import Arrays, Conclusion, Terms
 from hushrank.flows.methods.designs import problems_of_unbalanced
 from hushrank.flows.methods.reductions import CountedMethod
+from hushrank.flows.methods.streams import calibrate_stream, invented_night, shown_cells, terms_of
+from hushrank.flows.methods.weighted import (
+    WEIGHT_KEYS,
+    drawn_squares,
+    ranking_weight,
+    weight_parameters,
+    weighted_mechanism,
+)
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedCounts
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.row_weights import Counted
+from hushrank.privacy.sensitivity import win_counts_sensitivity
 from hushrank.privacy.units import Unit
 
 
@@ -33,41 +45,57 @@ class NoisyCounts(CountedMethod[CountMechanism]):
         summary="rank by noisy win counts",
         kind="comparisons",
         units=(Unit.USER, Unit.COMPARISON),
+        reads=WEIGHT_KEYS,
         design=Design.BALANCED,
         rules=problems_of_unbalanced,
+        streams=True,
     )
     mechanism = CountMechanism
     statistic = Statistic.WIN_COUNTS
+    counted = Counted.WINS
     plan_order = 0
 
     def calibrate(self, config: SurveyConfig) -> CountMechanism:
         """Noise for every win count."""
         params, ties = config.privacy.params(), config.comparisons.ties
         n_items = len(config.items.catalogue())
+        design = config.comparisons.design
+        if (nights := calibrate_stream(config, win_counts_sensitivity)) is not None:
+            calibration, stream = nights
+            return CountMechanism.of(
+                params, calibration, n_items, ties, design=design, stream=stream
+            )
+        if params.weighted:
+            return weighted_mechanism(params, self.counted, n_items, ties, design)
         calibration = calibrate_win_counts(params, n_items, ties.row_weight)
-        return CountMechanism.of(
-            params, calibration, n_items, ties, design=config.comparisons.design
-        )
+        return CountMechanism.of(params, calibration, n_items, ties, design=design)
 
     def terms(self, mechanism: CountMechanism) -> Terms:
         """Cost and noise."""
-        return Terms.of(mechanism.calibration, "on every count")
+        return terms_of(mechanism, "on every count")
 
     def draw(self, exact: Arrays, mechanism: CountMechanism, bits: RandomBits) -> Arrays:
         """Add noise to every count."""
         counts = WinCounts(exact["counts"], mechanism.row_weight)
-        return {"counts": release_win_counts(counts, mechanism.calibration, bits).wins}
+        if (night := invented_night(integers_of(counts.wins), mechanism, bits)) is not None:
+            return night
+        noisy = release_win_counts(counts, mechanism.calibration, bits).wins
+        return {"counts": noisy, **drawn_squares(exact, mechanism, bits)}
 
     def conclude(
         self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig
     ) -> Conclusion:
         """Rank by the noisy counts."""
-        counts = WinCounts(drawn["counts"], mechanism.row_weight, confidential=False)
-        estimate = rank_by_win_counts(counts, mechanism.law)
+        cells = shown_cells(drawn, mechanism, "counts")
+        counts = WinCounts(cells.counts, mechanism.row_weight, confidential=False)
+        ranked_by = ranking_weight(drawn, mechanism, counts.wins, counts.n_items)
+        estimate = rank_by_win_counts(replace(counts, row_weight=ranked_by), cells.law)
         nothing = NOT_INFORMATIVE if mechanism.params.private else NO_COMPARISONS
         return Conclusion(
             estimate=estimate,
-            privacy=count_record(WIN_COUNTS, mechanism),
+            privacy=count_record(
+                WIN_COUNTS, mechanism, weight_parameters(drawn, mechanism, ranked_by)
+            ),
             released=ReleasedCounts.of(counts, config.items.catalogue().names),
             scale=Scale.WIN_SHARE,
             warnings=() if estimate.informative else (nothing,),
@@ -75,7 +103,7 @@ class NoisyCounts(CountedMethod[CountMechanism]):
 
     def noise_in_a_pull(self, mechanism: CountMechanism) -> float:
         """Of a count: a balanced design tells how many comparisons there were."""
-        return mechanism.law.variance / mechanism.row_weight**2
+        return mechanism.shown_variance / mechanism.row_weight**2
 
     def estimand(self, config: SurveyConfig, survey: PlannedSurvey, truth: Floats) -> Floats:
         """Shares won where every pair is asked about equally often."""
@@ -83,10 +111,11 @@ class NoisyCounts(CountedMethod[CountMechanism]):
 
     def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
         """Of shares won."""
-        law, rows = self.calibrate(config).law, config.comparisons.ties.row_weight
+        mechanism = self.calibrate(config)
+        variance, rows = mechanism.shown_variance, mechanism.row_weight
         share = min(survey.answers / survey.n_pairs, 1.0) if survey.distinct else 0.0
         return predicted_share_error(
-            survey.n_items, survey.pair_comparisons, share, law.variance / rows**2
+            survey.n_items, survey.pair_comparisons, share, variance / rows**2
         ).typical
 
 

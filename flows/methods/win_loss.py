@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hushrank.estimation.common.central_noise import calibrate_win_loss, release_win_loss
 from hushrank.estimation.common.links import link_named
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, WinLossCounts, pair_counts_of
@@ -16,11 +18,19 @@ from hushrank.flows.guarantee.record import count_record
 from hushrank.flows.methods.base import Arrays, Conclusion, Terms
 from hushrank.flows.methods.designs import problems_of_unknown_partners, warnings_of
 from hushrank.flows.methods.reductions import CountedMethod
+from hushrank.flows.methods.weighted import (
+    WEIGHT_KEYS,
+    drawn_squares,
+    ranking_weight,
+    weight_parameters,
+    weighted_mechanism,
+)
 from hushrank.flows.release.scale import SCALE_OF_LINK
 from hushrank.flows.release.win_loss import ReleasedWinLoss
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.row_weights import Counted
 from hushrank.privacy.units import Unit
 
 
@@ -32,11 +42,12 @@ class WinLoss(CountedMethod[CountMechanism]):
         summary="fit scores to noisy wins and losses, where chance decided who met whom",
         kind="comparisons",
         units=(Unit.USER, Unit.COMPARISON),
-        reads=("model.link",),
+        reads=("model.link", *WEIGHT_KEYS),
         rules=problems_of_unknown_partners,
     )
     mechanism = CountMechanism
     statistic = Statistic.PAIR_COUNTS
+    counted = Counted.WIN_LOSS
     plan_order = 1
 
     def calibrate(self, config: SurveyConfig) -> CountMechanism:
@@ -48,10 +59,11 @@ class WinLoss(CountedMethod[CountMechanism]):
                 f"items: method: win-loss takes at most {MOST_DENSE_ITEMS} items, got {n_items};"
                 " set method: perturbed-mle"
             )
+        design = config.comparisons.design
+        if params.weighted:
+            return weighted_mechanism(params, self.counted, n_items, ties, design)
         calibration = calibrate_win_loss(params, n_items, ties.row_weight)
-        return CountMechanism.of(
-            params, calibration, n_items, ties, design=config.comparisons.design
-        )
+        return CountMechanism.of(params, calibration, n_items, ties, design=design)
 
     def terms(self, mechanism: CountMechanism) -> Terms:
         """Cost and noise."""
@@ -62,7 +74,8 @@ class WinLoss(CountedMethod[CountMechanism]):
         pairs = pair_counts_of(exact, mechanism.row_weight)
         counts = WinLossCounts(pairs.won(), pairs.lost(), mechanism.row_weight)
         noisy = release_win_loss(counts, mechanism.calibration, bits)
-        return {"wins": noisy.wins, "losses": noisy.losses}
+        squares = drawn_squares(exact, mechanism, bits)
+        return {"wins": noisy.wins, "losses": noisy.losses, **squares}
 
     def conclude(
         self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig
@@ -72,11 +85,14 @@ class WinLoss(CountedMethod[CountMechanism]):
             drawn["wins"], drawn["losses"], mechanism.row_weight, confidential=False
         )
         link = link_named(config.model.link)
-        estimate = rank_by_win_loss(counts, mechanism.law, link)
-        exposures = exposures_of(counts, mechanism.law)
+        ranked_by = ranking_weight(drawn, mechanism, counts.wins, counts.n_items)
+        effective = replace(counts, row_weight=ranked_by)
+        estimate = rank_by_win_loss(effective, mechanism.law, link)
+        exposures = exposures_of(effective, mechanism.law)
+        weights = weight_parameters(drawn, mechanism, ranked_by)
         return Conclusion(
             estimate=estimate,
-            privacy=count_record(WIN_LOSS_COUNTS, mechanism, {"link": link.name}),
+            privacy=count_record(WIN_LOSS_COUNTS, mechanism, {"link": link.name, **weights}),
             released=ReleasedWinLoss.of(counts, config.items.catalogue().names),
             scale=SCALE_OF_LINK[link.name],
             warnings=tuple(
@@ -90,9 +106,9 @@ class WinLoss(CountedMethod[CountMechanism]):
 
     def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
         """Of scores."""
-        mechanism, rows = self.calibrate(config), config.comparisons.ties.row_weight
+        mechanism = self.calibrate(config)
         # The noise of (wins - losses) / 2.
-        variance = mechanism.law.variance / (2 * rows**2)
+        variance = mechanism.law.variance / (2 * mechanism.row_weight**2)
         weight = weight_under_perturbation(
             survey.n_items, survey.pair_comparisons, variance, survey.link
         )

@@ -16,6 +16,7 @@ from hushrank.flows.plan.survey import SHARES, Accuracy, Setting, answers_of, is
 from hushrank.flows.plan.world import World
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.terminal import Console
+from hushrank.privacy.units import Bounding
 
 RECOMMENDED = "<- recommended"
 NOT_RIGHT = "<- not right for this design"
@@ -57,6 +58,8 @@ def show_plan(console: Console, plan: SurveyPlan) -> None:
         console.print(_methods_table(plan))
     if plan.best is not None:
         console.print(Text(_verdict_text(plan, plan.best)), soft_wrap=True)
+    if plan.weights:
+        console.print(Text(f"\n{plan.weights}"), soft_wrap=True)
     if plan.guarantees and plan.right:
         console.print(
             Text(f"\nNoise at epsilon {plan.base.epsilon:g}, the job's first:", style="bold")
@@ -228,6 +231,15 @@ def _source_text(config: SurveyConfig, settings: Sequence[Setting], world: World
     answers = " or ".join(
         f"{n:,}" for n in dict.fromkeys(answers_of(config, each.answers) for each in settings)
     )
+    if world.activity:
+        given = ", ".join(f"{rows:,} ({share:.0%})" for rows, share in world.activity)
+        weights = config.privacy.bounding is Bounding.WEIGHTS
+        counted = f"which count as {answers}" if weights else f"of which {answers} count"
+        return (
+            f"(simulated from {people} invented people who give {given} answers, {counted} at most,"
+            f" and true scores of standard deviation {world.spread:g}; your data was not read;"
+            " nothing was spent)"
+        )
     noun = "ranking" if config.input.kind == "rankings" else "answer"
     nouns = noun if answers == "1" else f"{noun}s"
     return (

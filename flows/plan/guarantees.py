@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from hushrank.flows.config.privacy import Budget
+from hushrank.flows.config.privacy import Budget, PrivacyConfig, RankingChoice
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.rankings import RankingGuarantee
@@ -23,8 +23,8 @@ from hushrank.flows.plan.survey import (
     with_setting,
 )
 from hushrank.flows.plan.world import World
-from hushrank.privacy.units import Adjacency, NoiseKind, Unit
-from hushrank.transforms.common.randomisation import RankingMechanism
+from hushrank.privacy.random_pairs import Hide
+from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, Unit
 from hushrank.transforms.common.schema import Ties
 
 LOCAL = {"comparisons": "debiased-rr", "responses": "spectral-rr"}  # by kind of input
@@ -71,28 +71,38 @@ def tried_guarantees(
 def _same_loss(config: SurveyConfig, other: SurveyConfig, base: Setting) -> float:
     """Epsilon of the job under another guarantee at which a person loses as much in all.
 
-    Under unit `local` the epsilon of rankings is that of one moved item; a whole ranking loses a
-    multiple of it.
+    Under unit `local` the epsilon of rankings is that of one moved item, or of one whole ranking;
+    a person loses a multiple of it.
     """
-    if config.input.kind != "rankings" or config.privacy.unit is other.privacy.unit:
+    if config.input.kind != "rankings" or not (_local_unit(config) or _local_unit(other)):
         return base.epsilon
-    local = config if config.privacy.unit is Unit.LOCAL else other
-    whole = RankingGuarantee.of(with_setting(local, base)).person / base.epsilon
-    return base.epsilon * whole if local is config else base.epsilon / whole
+    of_person = [
+        RankingGuarantee.of(with_setting(each, base)).person if _local_unit(each) else base.epsilon
+        for each in (config, other)
+    ]
+    return base.epsilon * of_person[0] / of_person[1]
+
+
+def _local_unit(config: SurveyConfig) -> bool:
+    return config.privacy.unit is Unit.LOCAL
 
 
 def _epsilon_words(config: SurveyConfig, other: SurveyConfig, setting: Setting) -> str:
-    if config.input.kind != "rankings" or config.privacy.unit is other.privacy.unit:
+    if config.input.kind != "rankings" or not (_local_unit(config) or _local_unit(other)):
         return ""
-    of = "of a moved item" if other.privacy.unit is Unit.LOCAL else "of all rankings of a person"
+    of = "of all rankings of a person"
+    if _local_unit(other):
+        mechanism = other.privacy.mechanism
+        of = "of a ranking" if mechanism and mechanism.of_whole else "of a moved item"
     return f", epsilon {setting.epsilon:.3g} {of}"
 
 
 def guarantee_words(config: SurveyConfig) -> str:
     """The guarantee of a job: of which law noise is, or that answers are privatised one by one."""
-    if config.privacy.unit is Unit.LOCAL:
-        return "local, before counting"
-    return _noise_words(config)
+    if config.privacy.unit is not Unit.LOCAL:
+        return _noise_words(config)
+    mechanism = config.privacy.mechanism
+    return "local, before counting" if mechanism is None else f"local, {mechanism}"
 
 
 def _alternatives(config: SurveyConfig, own: str) -> Iterator[tuple[SurveyConfig, str]]:
@@ -102,7 +112,8 @@ def _alternatives(config: SurveyConfig, own: str) -> Iterator[tuple[SurveyConfig
         gaussian = privacy.noise is NoiseKind.GAUSSIAN
         noise = NoiseKind.LAPLACE if gaussian else NoiseKind.GAUSSIAN
         delta = 0.0 if gaussian else config.ledger.delta or DELTA
-        yield _with(config, noise=noise, delta=delta), own
+        bounding = Bounding.LEAVE_OUT if gaussian else privacy.bounding
+        yield _with(config, noise=noise, delta=delta, bounding=bounding), own
         if kind == "rankings":
             local = Unit.LOCAL in METHODS[own].facts.units
             yield _local(config), own if local else BY_PAIRS
@@ -110,10 +121,21 @@ def _alternatives(config: SurveyConfig, own: str) -> Iterator[tuple[SurveyConfig
             yield _local(config), LOCAL[kind]
     elif kind == "rankings" and not privacy.already_private:
         delta = config.ledger.delta or DELTA
+        for mechanism in _other_mechanisms(privacy):
+            yield _with(config, mechanism=mechanism), own
+        config = _with(config, mechanism=None, pairs=None, hide=Hide.ORDER)
         yield _with(config, unit=Unit.USER, noise=NoiseKind.GAUSSIAN, delta=delta), own
         yield _with(config, unit=Unit.USER), own
     elif kind in TRUSTED and not privacy.already_private:
         yield _trusted(config), TRUSTED[kind]
+
+
+def _other_mechanisms(privacy: PrivacyConfig) -> tuple[RankingChoice, ...]:
+    """Local mechanisms of rankings to compare with the job's own, at the same loss of a person."""
+    mallows, pairs = RankingChoice.MALLOWS, RankingChoice.RANDOM_PAIRS
+    if privacy.hide is Hide.ITEMS:  # no other hides them
+        return ()
+    return tuple(each for each in (mallows, pairs) if each is not privacy.mechanism)
 
 
 def _local(config: SurveyConfig) -> SurveyConfig:
@@ -124,9 +146,11 @@ def _local(config: SurveyConfig) -> SurveyConfig:
         unit=Unit.LOCAL,
         budget=Budget.PER_COMPARISON if one else Budget.PER_USER,
         adjacency=Adjacency.REPLACE_ONE,
+        bounding=Bounding.LEAVE_OUT,
+        max_weight=None,
     )
     if config.input.kind == "rankings":
-        return _with(other, mechanism=RankingMechanism.MALLOWS)
+        return _with(other, mechanism=RankingChoice.AUTO)
     if config.input.kind != "comparisons":
         return other
     ties = config.comparisons.model_copy(update={"ties": Ties.RANDOM})  # as that unit demands

@@ -224,7 +224,7 @@ def epsilon_for(
 
 def predicted(config: SurveyConfig, setting: Setting, world: World) -> float | None:
     """The error of a typical score by the method's formula; None: it has none for this design."""
-    if world.design not in (None, Design.BALANCED):
+    if world.design not in (None, Design.BALANCED) or world.activity:
         return None
     survey, tried = planned_survey(config, setting, world), with_setting(config, setting)
     return _planned(tried).predicted_error(tried, survey)
@@ -248,6 +248,7 @@ def planned_survey(config: SurveyConfig, setting: Setting, world: World) -> Plan
             ability_spread=world.ability_spread,
             seed=world.seed,
             meetings=world.meetings(n_items),
+            activity=world.activity,
         )
     except ValueError as error:
         raise ConfigError(f"plan: {error}") from None

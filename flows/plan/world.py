@@ -16,7 +16,7 @@ from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.pipelines.simulate.arenas import Meetings
-from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
+from hushrank.pipelines.simulate.planned_survey import Activity, PlannedSurvey
 
 DEFAULT_ZIPF = 1.0
 MOST_ZIPF = 5.0
@@ -50,6 +50,8 @@ class World:
         replicates: how many; None: as many as their size allows.
         design: of the invented surveys; None: answers are no comparisons.
         exposed: of a design that is not balanced.
+        activity: how many answers people give, and how many of them do; empty: all as many as
+            count.
     """
 
     spread: float = 1.0
@@ -58,6 +60,7 @@ class World:
     replicates: int | None = None
     design: Design | None = Design.BALANCED
     exposed: Exposed = Exposed()
+    activity: Activity = ()
 
     def meetings(self, n_items: int) -> Meetings | None:
         """Who meets whom, among so many items; None: all equally often.

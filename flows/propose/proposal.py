@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from hushrank.flows.config.items_file import PREFLIB_ENDINGS, read_item_names
+from hushrank.flows.config.items import PREFLIB_ENDINGS, read_item_names
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.propose.columns import ColumnGuess, guess_columns, items_seen
 from hushrank.flows.propose.head import HEAD_ROWS, Head, read_head

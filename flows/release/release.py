@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import partial
 from typing import Any, Self
@@ -21,7 +21,9 @@ from hushrank.estimation.common.estimate import Estimate, top_k
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.look import LookRecord
 from hushrank.flows.guarantee.record import Extended, PrivacyRecord, Record
+from hushrank.flows.release.effects import Effect
 from hushrank.flows.release.json_text import json_text
+from hushrank.flows.release.provenance import Provenance
 from hushrank.flows.release.scale import (
     UNITS,
     Scale,
@@ -31,6 +33,7 @@ from hushrank.flows.release.scale import (
     published,
 )
 from hushrank.flows.release.statistics import Released
+from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.release.sure import CHANCE_DECIMALS, chances_of, surely_above
 from hushrank.privacy.bits_used import BitsUsed
 from hushrank.transforms.storage.cloud_storage import Place
@@ -57,11 +60,14 @@ NO_ELO = (
 NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
 
 
+SHARE_DECIMALS = 6  # of `noise_share`
+
+
 class RankedItem(Record):
     """One line of the ranking; `Estimate` defines the numbers.
 
-    Releases of earlier versions lack the last seven fields, because those versions said nothing
-    about all items at once.
+    Releases of earlier versions lack the fields from `low_all` to `p_top`, because those versions
+    said nothing about all items at once.
 
     Attributes:
         item: the item as in the rows.
@@ -74,6 +80,8 @@ class RankedItem(Record):
             than; all such statements hold together with 95 %: `3..7 9`; empty: none.
         p_best: chance to be the best.
         p_top: chance to be among the best k; k is `top` of the release.
+        noise_share: share of privacy noise in the variance of the score, the rest being sampling;
+            only where nights of a stream are compared by it.
     """
 
     item: str
@@ -92,6 +100,7 @@ class RankedItem(Record):
     surely_above: str | None = None
     p_best: float | None = None
     p_top: float | None = None
+    noise_share: float | None = None
 
     @property
     def at_once(self) -> RankedItem:
@@ -133,6 +142,8 @@ class Release(Record):
         top_k: the best items, best first, if the job asked for them.
         top: k of `p_top` in the ranking.
         look: what a noisy look at the rows saw before the rest was drawn; None: there was none.
+        stream: the night of a stream that it is, which `privacy` covers whole; None: it is none.
+        effects: of covariates on who wins; None: the job names none.
     """
 
     release_id: str
@@ -152,13 +163,15 @@ class Release(Record):
     top: int | None = None
     privacy: PrivacyRecord
     look: LookRecord | None = None
+    stream: StreamRecord | None = None
+    effects: tuple[Effect, ...] | None = None
     released: Released
 
     def to_json(self) -> str:
         """Strict JSON with keys in a fixed order; keys without content are left out."""
         absent: dict[str, Any] = {
             name: True
-            for name in ("top_k", "night", "unit", "top", "look")
+            for name in ("top_k", "night", "unit", "top", "look", "stream", "effects")
             if getattr(self, name) is None
         }
         optional = [
@@ -185,6 +198,11 @@ class Release(Record):
     def says(self, name: str) -> bool:
         """Whether lines of the ranking have a value in the optional field of this name."""
         return any(getattr(line, name) is not None for line in self.ranking)
+
+    @property
+    def noise_variance(self) -> float | None:
+        """Of the noise in each released count; None where no noise was added to counts."""
+        return self.privacy.noise_variance if self.stream is None else self.stream.shown_variance
 
     @property
     def labelled(self) -> bool:
@@ -214,39 +232,6 @@ class Release(Record):
             place = first.setdefault(line.group, position)
             places.append(f"{place}=" if sizes[line.group] > 1 else f"{place}")
         return places
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Provenance:
-    """The origin of a release.
-
-    Attributes:
-        release_id: unique to this release.
-        created: when it was made, with a time zone.
-        night: the day whose rows are ranked; None if the configuration selects no nights.
-        name: name of the job and its population.
-        job: id of the job's configuration.
-        method: the method as in the configuration.
-        code_version: version of the hushrank that drew the noise; a later one may have published.
-        charged: whether the ledger counts it; False if a seed was injected or there is no noise.
-        bits: which random bits were really used; None if an older version did not record them; then
-            the law of the noise was not stored either.
-    """
-
-    release_id: str
-    created: datetime
-    night: date | None = None
-    name: str
-    job: str
-    method: str
-    code_version: str
-    charged: bool
-    bits: BitsUsed | None
-
-    @property
-    def safe(self) -> bool:
-        """Whether nobody can predict or repeat the draw."""
-        return self.charged and (self.bits is None or self.bits.safe)
 
 
 def load_release(path: Place) -> Release:
@@ -296,6 +281,7 @@ def build_release(
     labels: Mapping[str, str] | None = None,
     shown_as: Scale | None = None,
     look: LookRecord | None = None,
+    effects: tuple[Effect, ...] | None = None,
 ) -> Release:
     """Build a release from published statistics and an estimate computed from them.
 
@@ -310,6 +296,7 @@ def build_release(
         n_top: how many of the best items `top_k` names; None: there is no such list.
         labels: what people read instead of items.
         look: what a look at the rows saw; its warnings are the release's.
+        effects: of covariates.
         shown_as: Elo turns log odds into ratings; other scores stay, with a warning.
 
     Raises:
@@ -322,6 +309,7 @@ def build_release(
     told = (NO_ELO,) if elo and scale is not Scale.LOG_ODDS else ()
     seen = () if look is None else look.warnings
     chances = chances_of(estimate, n_top)
+    compared = estimate if provenance.stream is not None else replace(estimate, noise_share=None)
     release = Release(
         release_id=provenance.release_id,
         created=provenance.created,
@@ -335,11 +323,13 @@ def build_release(
         warnings=(*_warnings(provenance, privacy), *seen, *warnings, *told),
         scale=scale,
         unit=UNITS[scale],
-        ranking=_ranking(items, estimate, scale, labels or {}, chances),
+        ranking=_ranking(items, compared, scale, labels or {}, chances),
         top_k=best,
         top=None if chances is None else chances.k,
         privacy=privacy.model_copy(update=_origin(provenance)),
         look=look,
+        stream=provenance.stream,
+        effects=effects,
         released=released,
     )
     return on_scale(release, Scale.ELO) if elo else release
@@ -371,6 +361,8 @@ def _ranking(
     if chances is not None:
         columns["p_best"] = chances.best.round(CHANCE_DECIMALS).tolist()
         columns["p_top"] = chances.top.round(CHANCE_DECIMALS).tolist()
+    if estimate.noise_share is not None:
+        columns["noise_share"] = estimate.noise_share.round(SHARE_DECIMALS).tolist()
     return tuple(
         RankedItem(
             item=items[i],

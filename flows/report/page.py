@@ -6,9 +6,10 @@ The page is complete without its script, which searches, filters and sorts the r
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import UTC
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
@@ -17,13 +18,15 @@ from hushrank.flows.guarantee.record import Parameter, PrivacyRecord
 from hushrank.flows.guarantee.sentences import number
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.budget_text import alert_sentence, left_text, needed_text
+from hushrank.flows.release.pair_answers import ReleasedPairAnswers
 from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, Scale
 from hushrank.flows.release.statistics import ReleasedRankings
 from hushrank.flows.release.wording import certainty, verdict
-from hushrank.flows.report.changes import changes_between
+from hushrank.flows.report.changes import changes_between, stream_sentence
 from hushrank.flows.report.downloads import downloads_of
+from hushrank.flows.report.effects import effect_rows
 from hushrank.flows.report.policy import policy_of
 from hushrank.flows.report.rows import table_of
 from hushrank.flows.report.sure import sure_table_of
@@ -31,6 +34,9 @@ from hushrank.flows.report.win_rates import win_rates_of
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.plain_text import shown as visible
 from hushrank.transforms.common.schema import Ties
+
+if TYPE_CHECKING:
+    from hushrank.flows.report.figures import ReportFigure
 
 ROOM = 850_000  # bytes for downloads, figures and tables; a page stays under 1 MB
 ROUNDING = 1e-9  # so that 0.3 / 0.1 is three
@@ -53,20 +59,23 @@ TIES_WORDS = {
 
 
 def render_report(
-    release: Release, balance: Balance | None = None, before: Release | None = None
+    release: Release,
+    balance: Balance | None = None,
+    before: Release | None = None,
+    earlier: Sequence[Release] = (),
 ) -> str:
-    """The page as text. It shows only what is in `release`, `balance` and `before`.
+    """The page as text. It shows only what is in its arguments.
 
     Args:
         release: the release to report.
         balance: the budget after this release; None leaves that section out.
         before: the release before this one, to show what changed; None leaves that out.
+        earlier: earlier nights of its stream, the first one first, to show ranks over time.
     """
-    from hushrank.flows.report.figures import figures_of  # matplotlib takes a second
-    from hushrank.flows.report.style import without_styles
+    from hushrank.flows.report.style import without_styles  # matplotlib takes a second
 
     downloads, rules = downloads_of(release), dict[str, str]()
-    figures = figures_of(release)
+    figures = _figures(release, earlier)
     svgs = [Markup(without_styles(str(figure.svg), rules)) for figure in figures]
     table = table_of(release, ROOM - sum(map(len, [*svgs, *(each.address for each in downloads)])))
     style = _resource("report.css")
@@ -83,6 +92,7 @@ def render_report(
         svgs=svgs,
         rates=win_rates_of(release),
         sure=sure_table_of(release),
+        effects=effect_rows(release),
         **_words_of(release),
         table=table,
         counts=release.released.wins_by_item() is not None,
@@ -91,6 +101,7 @@ def render_report(
         changes=None if before is None else changes_between(before, release),
         n_items=len(release.ranking),
         facts=_privacy_facts(release),
+        stream=None if release.stream is None else stream_sentence(release.stream),
         balance=balance,
         runs_left=None if balance is None else runs_left(release, balance),
         number=number,
@@ -99,6 +110,14 @@ def render_report(
         left=left_text,
     )
     return visible(page, lines=True)  # in older releases names may hold any character
+
+
+def _figures(release: Release, earlier: Sequence[Release]) -> list[ReportFigure]:
+    """Ranks over the nights of a stream first, then what the release itself shows."""
+    from hushrank.flows.report.figures import figures_of, history_figure
+
+    over_time = history_figure(release, earlier)
+    return [*([] if over_time is None else [over_time]), *figures_of(release)]
 
 
 def _words_of(release: Release) -> dict[str, Any]:
@@ -128,6 +147,8 @@ def runs_left(release: Release, balance: Balance) -> int | None:
     """At least how many more runs at this cost fit; None if costs do not simply add up."""
     privacy = release.privacy
     pure = privacy.delta == 0 and privacy.rho is None and math.isfinite(privacy.epsilon)
+    if release.stream is not None:
+        return None  # a night costs nothing
     if not (pure and release.safe and privacy.unit is not Unit.LOCAL):
         return None
     return math.floor(balance.remaining_epsilon / privacy.epsilon + ROUNDING)
@@ -158,7 +179,7 @@ def _privacy_facts(release: Release) -> list[tuple[str, str]]:
 
 def _of_kind(release: Release, words: str) -> str:
     """The words for answers; for rankings instead if people gave rankings."""
-    counted = (ReleasedRankings, ReleasedAbove, ReleasedNets, ReleasedPlaces)
+    counted = (ReleasedRankings, ReleasedAbove, ReleasedNets, ReleasedPlaces, ReleasedPairAnswers)
     if not isinstance(release.released, counted):
         return words
     return words.replace("answer", "ranking").replace("Answer", "Ranking")

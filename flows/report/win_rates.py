@@ -107,7 +107,7 @@ def _of_counts(release: Release) -> WinRates | None:
         return None
     if isinstance(pairs, ReleasedOutcomes) and pairs.pairs is None:
         return None
-    variance = 0.0 if privacy.mechanism == "none" else privacy.noise_variance
+    variance = 0.0 if privacy.mechanism == "none" else release.noise_variance
     if variance is None:
         return None
     kind = NoiseKind.GAUSSIAN if "gaussian" in privacy.mechanism else NoiseKind.LAPLACE

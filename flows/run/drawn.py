@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from importlib.metadata import version
 from typing import Any, Literal
 
 import numpy as np
@@ -97,24 +98,42 @@ def entries_of(drawn: Drawn) -> Arrays:
     """
     if drawn.bits is None:
         raise ValueError("a release without a record of its bits is not stored")
-    method, reason = drawn.drawn_by.method, drawn.drawn_by.chosen.reason
-    document = _document_of(method)(
-        format=FORMAT,
-        method=method.facts.name,
-        reason=reason,
-        code_version=drawn.code_version,
-        mechanism=drawn.mechanism,
-        look=drawn.drawn_by.look,
-        bits=drawn.bits.to_dict(),
-    )
-    unsaid = {name for name in ("reason", "look") if not getattr(document, name)}
     return {
         **drawn.arrays,
         **({} if drawn.votes is None else {VOTES: drawn.votes}),
         CREATED: np.array(drawn.created.isoformat(timespec="seconds")),
         CODE: np.array(drawn.code_version),
-        LAW: np.array(document.model_dump_json(exclude=unsaid)),
+        LAW: np.array(_text_of(drawn.drawn_by, drawn.code_version, drawn.bits)),
     }
+
+
+def text_of_law(drawn_by: Calibrated) -> str:
+    """Method and mechanism as they are stored where nothing was drawn yet."""
+    return _text_of(drawn_by, version("hushrank"), BitsUsed())
+
+
+def law_of(text: str) -> Calibrated:
+    """What `text_of_law` stored.
+
+    Raises:
+        EstimateError: this version cannot read it.
+    """
+    return _read(text, "of another version")[0]
+
+
+def _text_of(drawn_by: Calibrated, code: str, bits: BitsUsed) -> str:
+    document = _document_of(drawn_by.method)(
+        format=FORMAT,
+        method=drawn_by.method.facts.name,
+        reason=drawn_by.chosen.reason,
+        code_version=code,
+        mechanism=drawn_by.mechanism,
+        look=drawn_by.look,
+        bits=bits.to_dict(),
+    )
+    unsaid = {name for name in ("reason", "look") if not getattr(document, name)}
+    text: str = document.model_dump_json(exclude=unsaid)
+    return text
 
 
 def drawn_of(entries: Arrays, config: SurveyConfig) -> Drawn:

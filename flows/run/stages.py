@@ -47,12 +47,20 @@ class Step:
 def _reserves(job: Job) -> str:
     if job.calibrated is None:
         return "nothing: its noise was drawn before"
+    stream, night = job.config.schedule.stream, job.night
+    if stream is not None and night is not None:
+        nights, number = stream.nights, stream.number_of(night) + 1
+        if number > 1:
+            return f"nothing: night {number} of {nights}, paid for with the first one"
+        return f"{_cost(job)} of the budget of {job.config.name}, for {nights} nights"
     return f"{_cost(job)} of the budget of {job.config.name}"
 
 
 def _reads(job: Job) -> str:
     privacy, n_files = job.config.privacy, len(job.files)
-    reads = f"{n_files} file{'' if n_files == 1 else 's'}" if job.files else "no file yet"
+    reads = f"{n_files} file{'' if n_files == 1 else 's'}" if job.files else "no file"
+    if job.config.schedule.stream is None and not job.files:
+        reads += " yet"
     if privacy.max_contributions is None:
         return reads
     return f"{reads}; {_bound_text(privacy.max_contributions, job.config.input.kind)}"

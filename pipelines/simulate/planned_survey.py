@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from hushrank.pipelines.simulate.arenas import Meetings
 from hushrank.pipelines.simulate.simulated_rows import draw_distinct
 
 Counts = NDArray[np.int64]
+Activity = tuple[tuple[int, float], ...]  # answers of a person, and the share of people with them
 MOST_INVENTED = MOST_DENSE_ITEMS  # most items; a survey is simulated as matrices of all pairs
 WHOLE = 1 - 1e-12  # a chance above this is certain, up to rounding
 MOST_PAIRS_OF_LISTS = 2e8  # most pairs in all simulated rankings; some seconds
@@ -36,6 +37,8 @@ class PlannedSurvey:
         people: how many people answer.
         answers: answers of each person that count, to pairs (or test items) drawn at random.
         meetings: which pairs are drawn more often than others; None: all equally often.
+        activity: how many answers people give, whatever counts of them; empty: `answers` each.
+        group: number of a group of people, each with draws of its own.
         distinct: whether nobody meets a pair twice.
         link: F, how scores become chances.
         spread: standard deviation of the true scores, drawn from a normal law.
@@ -55,6 +58,8 @@ class PlannedSurvey:
     ability_spread: float = 1.0
     seed: int = 0
     meetings: Meetings | None = None
+    activity: Activity = ()
+    group: int = 0
 
     def __post_init__(self) -> None:
         if self.n_items < 2:
@@ -81,6 +86,23 @@ class PlannedSurvey:
         """Unordered pairs of items."""
         return self.n_items * (self.n_items - 1) // 2
 
+    def groups(self, *, all_count: bool) -> Iterator[tuple[int, PlannedSurvey]]:
+        """People who are alike: how many answers each gives, and the survey of them alone.
+
+        Args:
+            all_count: all their answers count; otherwise `answers` at most.
+        """
+        shares = self.activity or ((self.answers, 1.0),)
+        ends = np.rint(np.cumsum([share for _, share in shares]) * self.people).astype(int)
+        for group, people in enumerate(np.diff(ends, prepend=0).tolist()):
+            rows = min(shares[group][0], self.n_pairs) if self.distinct else shares[group][0]
+            if people:
+                counted = rows if all_count else min(rows, self.answers)
+                yield (
+                    rows,
+                    replace(self, people=people, answers=counted, activity=(), group=group),
+                )
+
     def truth(self, replicate: int) -> NDArray[np.float64]:
         """True scores or difficulties of one replicate, shape (n,); they sum to zero."""
         scores = self._generator(0, replicate).normal(0.0, self.spread, self.n_items)
@@ -94,7 +116,8 @@ class PlannedSurvey:
 
     def pair_wins(self, replicate: int) -> Counts:
         """How often each item beat each other item, shape (n, n)."""
-        rng, truth = self._generator(1, replicate), self.truth(replicate)
+        own = (self.group,) if self.group else ()
+        rng, truth = self._generator(1, replicate, *own), self.truth(replicate)
         i, j = np.triu_indices(self.n_items, 1)
         chances = self._pair_chances(truth)
         if self.distinct:

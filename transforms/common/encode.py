@@ -23,6 +23,7 @@ from hushrank.transforms.common.schema import (
     to_numpy,
     to_text,
 )
+from hushrank.transforms.common.survey_weights import BAD_WEIGHT, Units, weights_of
 from hushrank.transforms.common.words import Words
 
 TIE_WORD = "tie"
@@ -46,6 +47,9 @@ class Comparisons:
         left, right: shape (m,), int32, two different codes of the catalogue.
         outcome: shape (m,), int8: +1 left won, -1 right won, 0 tie.
         user, event: shape (m, 2), uint64 pseudonyms; None where the job does not need them.
+        weight: shape (m,), what each row counts, in integer units; None: one comparison each.
+        covariates: shape (m,), uint64 words of `estimation.common.covariates` as they speak for the
+            left item; None where rows have none.
     """
 
     left: Codes
@@ -53,6 +57,8 @@ class Comparisons:
     outcome: Outcomes
     user: Hashes | None = None
     event: Hashes | None = None
+    weight: Units | None = None
+    covariates: NDArray[np.uint64] | None = None
 
     def __len__(self) -> int:
         return len(self.outcome)
@@ -65,6 +71,8 @@ class Comparisons:
             self.outcome[rows],
             None if self.user is None else self.user[rows],
             None if self.event is None else self.event[rows],
+            None if self.weight is None else self.weight[rows],
+            None if self.covariates is None else self.covariates[rows],
         )
 
 
@@ -122,7 +130,10 @@ def encode_comparisons(
     if keyed_hash is not None:
         user = None if columns.user is None else pseudonyms(batch[columns.user], keyed_hash)
         event = None if columns.event is None else pseudonyms(batch[columns.event], keyed_hash)
-    rows = Comparisons(left, right, outcome, user, event)
+    weight = None
+    if columns.weight is not None:
+        weight = weights_of(batch[columns.weight], columns.most_units)
+    rows = Comparisons(left, right, outcome, user, event, weight)
     if not rules and _all_valid(batch, columns, rows):
         return Sifted(rows)
     valid, rejects = sift(batch, [*rules, *_rules(batch, columns, rows)])
@@ -146,6 +157,8 @@ def _all_valid(batch: pa.RecordBatch, columns: ComparisonColumns, rows: Comparis
         return False
     if missing(batch, columns.user).any() or missing(batch, columns.event).any():
         return False
+    if rows.weight is not None and (rows.weight == BAD_WEIGHT).any():
+        return False
     return len(rows) == 0 or not (
         rows.left.min() < 0
         or rows.right.min() < 0
@@ -165,6 +178,18 @@ def _rules(batch: pa.RecordBatch, columns: ComparisonColumns, rows: Comparisons)
         ("null outcome", _null(batch, columns.outcome) | _null(batch, columns.winner)),
         ("outcome is not +1, -1 or 0", bad_outcome & (columns.winner is None)),
         ("winner is neither of the two items", bad_outcome),
+        *_rules_of_weights(batch, columns, rows),
+    ]
+
+
+def _rules_of_weights(
+    batch: pa.RecordBatch, columns: ComparisonColumns, rows: Comparisons
+) -> Rules:
+    if rows.weight is None:
+        return ()
+    return [
+        ("null weight", missing(batch, columns.weight)),
+        ("weight is no number from 0 on", rows.weight == BAD_WEIGHT),
     ]
 
 

@@ -60,6 +60,13 @@ def test_a_long_table_is_cut_after_the_largest_changes():
     found = changes_between(before, make_release(items=items, wins=moved))
     assert len(found.rows) == 15
     assert found.left_out == 25
+    assert [row.beyond for row in found.rows] == sorted(
+        (row.beyond for row in found.rows), reverse=True
+    )
+    ranked = [line.item for line in make_release(items=items, wins=moved).ranking]
+    for beyond in ("yes", "no"):
+        places = [ranked.index(row.item) for row in found.rows if row.beyond == beyond]
+        assert places == sorted(places)
     (fallen,) = (row for row in found.rows if row.item == "video 39")
     assert fallen.beyond == "yes"
     assert fallen.ranks.endswith("40")
@@ -86,7 +93,7 @@ def test_what_cannot_be_compared_by_score_is_said(before, now, sentence):
 def test_normal_noise_is_reckoned_with_normal_tails(monkeypatch):
     seen = []
 
-    def noted(*arguments, normal):
+    def noted(*arguments, normal, correlation):
         seen.append(normal)
         raise RuntimeError
 

@@ -265,7 +265,10 @@ MISTAKES = [
         "method: footrule adds noise after counting, which privacy.unit",
     ),
     ({"privacy__mechanism": None}, "privacy.mechanism: missing; add mechanism: mallows"),
-    ({"privacy__mechanism": "laplace"}, "privacy.mechanism: must be mallows or laplace-ranks, got"),
+    (
+        {"privacy__mechanism": "laplace"},
+        "privacy.mechanism: must be mallows, laplace-ranks, random-pairs or auto, got",
+    ),
     ({"privacy__epsilon": None}, "privacy.epsilon_range: missing"),
     ({"privacy__budget": "per_user"}, "privacy.budget: has no meaning for rankings"),
     ({"input__columns": {"epsilon": "e"}}, "privacy: needs exactly one of privacy.epsilon"),

@@ -72,6 +72,10 @@ def test_text_with_and_without_an_offset():
         "2026-11-20": True,
         "2026-11-20T18:00-05:00": False,
         " 2026-11-20T17:59 -05:00 ": True,
+        "2026-11-19T19:29:59-03:30": False,
+        "2026-11-19T19:30:00-03:30": True,
+        "2026-11-20T19:29:59-0330": True,
+        "2026-11-20T19:30:00-0330": False,
     }
     inside, broken = WINDOW.select(pa.array(list(texts)).dictionary_encode())
     assert dict(zip(texts, inside.tolist(), strict=True)) == texts
@@ -80,6 +84,29 @@ def test_text_with_and_without_an_offset():
     inside, broken = WINDOW.select(pa.array(wrong))
     assert not inside.any()
     assert broken.all()
+
+
+def test_a_row_group_is_left_out_only_where_no_time_of_it_can_be_in_the_night():
+    before, after = NIGHT - timedelta(days=1), NIGHT + timedelta(days=1)
+    days = {(before, before): True, (before, NIGHT): False, (before, after): False}
+    days |= {(NIGHT, NIGHT): False, (NIGHT, after): False, (after, after): True}
+    instants = {
+        (INSTANTS[0], INSTANTS[0]): True,
+        (INSTANTS[0], INSTANTS[1]): False,
+        (INSTANTS[0], INSTANTS[3]): False,
+        (INSTANTS[2], INSTANTS[3]): False,
+        (INSTANTS[3], INSTANTS[3]): True,
+    }
+    midnight = datetime(2026, 11, 20)
+    walls = {
+        (midnight - timedelta(days=1), midnight - timedelta(microseconds=1)): True,
+        (midnight - timedelta(days=1), midnight): False,
+        (midnight + timedelta(hours=23), midnight + timedelta(days=2)): False,
+        (midnight + timedelta(days=1), midnight + timedelta(days=2)): True,
+    }
+    for (lowest, highest), missed in (days | instants | walls).items():
+        assert WINDOW.misses(lowest, highest) is missed, (lowest, highest)
+    assert not WINDOW.misses(None, None)
 
 
 @given(st.datetimes(datetime(2026, 1, 1), datetime(2026, 12, 30)))

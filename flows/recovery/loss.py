@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from itertools import chain
 
-from hushrank.flows.ledger.account import Account, ReleaseState
+from hushrank.flows.ledger.account import Account, Attempt, ReleaseState
 from hushrank.flows.ledger.entries import Commit, Draw, Event, Reserve
 from hushrank.flows.ledger.period import Period
 from hushrank.privacy.accounting import Spend
@@ -21,12 +21,14 @@ class LostRelease:
     Attributes:
         reserved_at: when its budget was reserved, or when the release was made.
         published: whether an archive keeps the release.
+        stream: whether it is a stream of nights, of which this is one night or more.
     """
 
     release_id: str
     spend: Spend
     reserved_at: datetime
     published: bool
+    stream: bool = False
 
 
 def lost_once(found: Iterable[Sequence[LostRelease]]) -> tuple[LostRelease, ...]:
@@ -70,6 +72,9 @@ def _is_of(each: LostRelease, period: Period) -> bool:
 def _entered(attempts: Sequence[LostRelease], account: Account) -> Iterator[Event]:
     """Enter attempts at one release as drawn now, because nobody can prove that they were not."""
     latest = account.attempt(attempts[0].release_id)
+    if attempts[0].stream:
+        yield from _ended(attempts[0], latest)
+        return
     number = 0 if latest is None else latest.number
     reserved = latest is not None and latest.state is ReleaseState.RESERVED
     for each in attempts:
@@ -82,3 +87,14 @@ def _entered(attempts: Sequence[LostRelease], account: Account) -> Iterator[Even
         reserved = False
     if attempts[-1].published:
         yield Commit(release_id=attempts[-1].release_id, attempt=number)
+
+
+def _ended(lost: LostRelease, latest: Attempt | None) -> Iterator[Event]:
+    """Enter a stream as spent, and end it: nobody can prove which of its nights were drawn."""
+    if latest is None or latest.state is ReleaseState.CANCELLED:
+        number = 1 if latest is None else latest.number + 1
+        yield Reserve(release_id=lost.release_id, attempt=number, spend=lost.spend, config_hash="")
+        yield Draw(release_id=lost.release_id, attempt=number)
+        yield Commit(release_id=lost.release_id, attempt=number)
+    elif latest.state in (ReleaseState.RESERVED, ReleaseState.RUNNING):
+        yield Draw(release_id=lost.release_id, attempt=latest.number)

@@ -23,9 +23,10 @@ from pydantic import TypeAdapter, ValidationError
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, LedgerError
 from hushrank.flows.guarantee.record import Record
-from hushrank.flows.ledger.account import Attempt, ReleaseState
+from hushrank.flows.ledger.account import OF_STREAM, Attempt, ReleaseState
+from hushrank.flows.ledger.book import Book
 from hushrank.flows.ledger.budget_text import NOTHING_SPENT
-from hushrank.flows.ledger.ledger import Book, Ledger
+from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.release.archive import RELEASE, archived
 from hushrank.flows.release.release import Release, load_release
 from hushrank.privacy.accounting import Spend
@@ -33,15 +34,16 @@ from hushrank.transforms.storage.cloud_storage import Place
 from hushrank.transforms.storage.write import write_whole
 
 WITNESS_FILE = "ledgers.json"
-PAID = (ReleaseState.DRAWN, ReleaseState.COMMITTED, ReleaseState.STOPPED)
+PAID = (ReleaseState.DRAWN, ReleaseState.COMMITTED, ReleaseState.STOPPED, *OF_STREAM)
 
 
 class Counted(Record):
-    """An attempt at a release that counted when the witness was recorded."""
+    """An attempt at a release, or at a stream, that counted when the witness was recorded."""
 
     release_id: str
     reserved_at: datetime
     spend: Spend
+    stream: bool = False
 
 
 class Witness(Record):
@@ -50,7 +52,7 @@ class Witness(Record):
     Attributes:
         ledger: place of the ledger.
         line, hash: number and hash of its last line.
-        inputs: the last input, in plain words (`flows.ledger.input_names`).
+        inputs: the last input, in plain words (`flows.ledger.key`).
         counted: attempts that counted in the population's period.
         includes: hashes of other witnesses whose spends are entered in this ledger.
     """
@@ -162,7 +164,7 @@ def forgotten(
     if lost:
         names = ", ".join(release.release_id for release in lost[:3])
         more = f" and {len(lost) - 3} more" if len(lost) > 3 else ""
-        counted = tuple(_counted(release) for release in lost)
+        counted = tuple({each.release_id: each for each in map(_counted, lost)}.values())
         text = f"{config.output} keeps releases of {config.name} that it never paid: {names}{more}"
         found.append(Forgotten(text, config.name, counted, published=True))
     return found
@@ -228,13 +230,27 @@ def _unknown(config: SurveyConfig, book: Book) -> Iterator[Release]:
             continue
         with suppress(ConfigError):  # `hushrank history --verify` reports unreadable ones
             release = load_release(folder / RELEASE)
+            if _is_of_spent_stream(release, book):
+                continue
             if release.safe and release.name == config.name:
                 yield release
 
 
+def _is_of_spent_stream(release: Release, book: Book) -> bool:
+    """Whether the ledger holds the cost of the release's stream and draws no more nights of it."""
+    if release.stream is None:
+        return False
+    name, account = release.stream.stream, book.account
+    over = account.state(name) in PAID and account.state(name) is not ReleaseState.RUNNING
+    return over or name in account.accepted
+
+
 def _counted_attempt(attempt: Attempt) -> Counted:
     return Counted(
-        release_id=attempt.release_id, reserved_at=attempt.reserved_at, spend=attempt.spend
+        release_id=attempt.release_id,
+        reserved_at=attempt.reserved_at,
+        spend=attempt.spend,
+        stream=attempt.stream is not None,
     )
 
 
@@ -245,7 +261,13 @@ def _counted(release: Release) -> Counted:
         if told.rho is None
         else Spend(rho=float(told.rho), l2_squared=told.sensitivity_l2_squared or 1)
     )
-    return Counted(release_id=release.release_id, reserved_at=release.created, spend=spend)
+    stream = release.stream
+    return Counted(
+        release_id=release.release_id if stream is None else stream.stream,
+        reserved_at=release.created,
+        spend=spend,
+        stream=stream is not None,
+    )
 
 
 def _write(area: Place, kept: list[Witness]) -> None:
