@@ -85,7 +85,8 @@ class MethodFacts:
         kind: the kind of input that it ranks.
         units: the units that it protects.
         reads: dotted keys that only some methods use and that this one uses, among `model`,
-            `spectral` and `privacy.public_graph`. The other such keys are refused with it.
+            `spectral`, `privacy.public_graph` and `input.features`. The other such keys are
+            refused with it.
         requires: keys that it cannot do without, each with the message if the key is missing.
         logistic: whether its scores always are those of a logistic link.
         chooses_link: whether `model.link` may be `auto`.

@@ -211,6 +211,8 @@ class SurveyConfig(Section):
             words=self.comparisons.meanings(),
             weight=columns.weight,
             most_units=0 if columns.weight is None else self.privacy.params().most_units,
+            first=columns.first,
+            features=tuple(feature.feature() for feature in self.comparisons.features),
         )
 
     def answer_columns(self) -> AnswerColumns:
@@ -283,11 +285,12 @@ def _without_new_keys(content: dict[str, Any], settled_design: Design) -> None:
         del content["delimiter"]
     if content.get("design") == settled_design:
         del content["design"]
-    names = ["loser", "weight"]
+    names = ["loser", "weight", "first"]
     if content["kind"] == "rankings":
         names += ["left", "right", "outcome", "length"]
+    new = ((content, "multiline"), (content, "words"), (content, "features"))
     columns = ((content["columns"], name) for name in names)
-    for section, key in ((content, "multiline"), (content, "words"), *columns):
+    for section, key in (*new, *columns):
         if not section.get(key):
             section.pop(key, None)
 

@@ -20,6 +20,7 @@ from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.guarantee.mechanism import Mechanism
 from hushrank.flows.guarantee.record import PrivacyRecord
+from hushrank.flows.release.effects import Effect
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import Released
 from hushrank.pipelines.reduce.private_job import ReduceAnswers
@@ -76,6 +77,7 @@ class Conclusion:
         released: what is published of the arrays themselves.
         scale: what the scores are.
         warnings: what a reader must know.
+        effects: of covariates; None where there are none.
     """
 
     estimate: Estimate
@@ -83,6 +85,7 @@ class Conclusion:
     released: Released
     scale: Scale
     warnings: tuple[str, ...] = ()
+    effects: tuple[Effect, ...] | None = None
 
 
 M = TypeVar("M", bound=Mechanism)

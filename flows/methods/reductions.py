@@ -54,7 +54,8 @@ class CountedMethod(PlannedMethod[B]):
         folder: str,
     ) -> ReduceComparisons:
         """Count, within the bounds of the mechanism."""
-        params, n_items = mechanism.params, len(config.items.catalogue())
+        params, columns = mechanism.params, config.comparison_columns()
+        n_items = len(config.items.catalogue())
         factors = None
         if params.bounding is Bounding.WEIGHTS and self.counted is not None:
             factors = RowFactors(params, self.counted, n_items)
@@ -68,10 +69,10 @@ class CountedMethod(PlannedMethod[B]):
         )
         return ReduceComparisons(
             files=files,
-            columns=config.comparison_columns(),
+            columns=columns,
             catalogue=config.items.catalogue(),
             bounds=bounds,
-            statistic=self.statistic,
+            statistic=Statistic.COVARIATE_COUNTS if columns.n_covariates else self.statistic,
             people_vote=params.unit is Unit.USER and params.look > 0,
             key=key,
             confidential=folder,

@@ -211,7 +211,7 @@ def rankings_lines(
 def _trusted_lines(*, owned: bool) -> Iterator[str]:
     """The guarantee of rankings that are counted before noise is added."""
     yield line(
-        "  unit", "user", "you may see true rankings; where nobody may: local, mechanism: auto"
+        "  unit", "user", "you may see true rankings; where nobody may: local, with mechanism: auto"
     )
     yield from _adjacency_and_epsilon()
     yield line("  noise", "gaussian", "for many counts that move a little; or laplace")

@@ -21,6 +21,7 @@ from hushrank.estimation.common.estimate import Estimate, top_k
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.look import LookRecord
 from hushrank.flows.guarantee.record import Extended, PrivacyRecord, Record
+from hushrank.flows.release.effects import Effect
 from hushrank.flows.release.json_text import json_text
 from hushrank.flows.release.provenance import Provenance
 from hushrank.flows.release.scale import (
@@ -142,6 +143,7 @@ class Release(Record):
         top: k of `p_top` in the ranking.
         look: what a noisy look at the rows saw before the rest was drawn; None: there was none.
         stream: the night of a stream that it is, which `privacy` covers whole; None: it is none.
+        effects: of covariates on who wins; None: the job names none.
     """
 
     release_id: str
@@ -162,13 +164,14 @@ class Release(Record):
     privacy: PrivacyRecord
     look: LookRecord | None = None
     stream: StreamRecord | None = None
+    effects: tuple[Effect, ...] | None = None
     released: Released
 
     def to_json(self) -> str:
         """Strict JSON with keys in a fixed order; keys without content are left out."""
         absent: dict[str, Any] = {
             name: True
-            for name in ("top_k", "night", "unit", "top", "look", "stream")
+            for name in ("top_k", "night", "unit", "top", "look", "stream", "effects")
             if getattr(self, name) is None
         }
         optional = [
@@ -278,6 +281,7 @@ def build_release(
     labels: Mapping[str, str] | None = None,
     shown_as: Scale | None = None,
     look: LookRecord | None = None,
+    effects: tuple[Effect, ...] | None = None,
 ) -> Release:
     """Build a release from published statistics and an estimate computed from them.
 
@@ -292,6 +296,7 @@ def build_release(
         n_top: how many of the best items `top_k` names; None: there is no such list.
         labels: what people read instead of items.
         look: what a look at the rows saw; its warnings are the release's.
+        effects: of covariates.
         shown_as: Elo turns log odds into ratings; other scores stay, with a warning.
 
     Raises:
@@ -324,6 +329,7 @@ def build_release(
         privacy=privacy.model_copy(update=_origin(provenance)),
         look=look,
         stream=provenance.stream,
+        effects=effects,
         released=released,
     )
     return on_scale(release, Scale.ELO) if elo else release

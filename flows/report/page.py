@@ -26,6 +26,7 @@ from hushrank.flows.release.statistics import ReleasedRankings
 from hushrank.flows.release.wording import certainty, verdict
 from hushrank.flows.report.changes import changes_between, stream_sentence
 from hushrank.flows.report.downloads import downloads_of
+from hushrank.flows.report.effects import effect_rows
 from hushrank.flows.report.policy import policy_of
 from hushrank.flows.report.rows import table_of
 from hushrank.flows.report.sure import sure_table_of
@@ -91,6 +92,7 @@ def render_report(
         svgs=svgs,
         rates=win_rates_of(release),
         sure=sure_table_of(release),
+        effects=effect_rows(release),
         **_words_of(release),
         table=table,
         counts=release.released.wins_by_item() is not None,

@@ -296,6 +296,7 @@ def estimate(job: Job) -> Release:
         labels=config.items.labels(),
         shown_as=Scale.ELO if config.report.scale == "elo" else None,
         look=look,
+        effects=conclusion.effects,
     )
 
 

@@ -26,6 +26,7 @@ class Statistic(StrEnum):
 
     WIN_COUNTS = "win-counts"
     PAIR_COUNTS = "pair-counts"
+    COVARIATE_COUNTS = "covariate-counts"  # pair counts by covariates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -111,7 +112,8 @@ class ReduceComparisons(Reduction):
         people_vote: count as well of how many people the rows fit (`privacy.look`).
 
     Raises:
-        ValueError: a night of a stream without people whose rows are bounded, or with votes.
+        ValueError: a night of a stream without people whose rows are bounded, or with votes; or
+            covariates that nobody counts by, or none to count by.
     """
 
     columns: ComparisonColumns
@@ -121,6 +123,10 @@ class ReduceComparisons(Reduction):
     people_vote: bool = False
 
     def __post_init__(self) -> None:
+        if (self.columns.n_covariates > 0) != (self.statistic is Statistic.COVARIATE_COUNTS):
+            raise ValueError(
+                "rows have covariates where they are counted by covariates, only there"
+            )
         if self.stream is None:
             return
         if self.columns.user is None or self.bounds.max_contributions is None:

@@ -48,6 +48,8 @@ class Comparisons:
         outcome: shape (m,), int8: +1 left won, -1 right won, 0 tie.
         user, event: shape (m, 2), uint64 pseudonyms; None where the job does not need them.
         weight: shape (m,), what each row counts, in integer units; None: one comparison each.
+        covariates: shape (m,), uint64 words of `estimation.common.covariates` as they speak for the
+            left item; None where rows have none.
     """
 
     left: Codes
@@ -56,6 +58,7 @@ class Comparisons:
     user: Hashes | None = None
     event: Hashes | None = None
     weight: Units | None = None
+    covariates: NDArray[np.uint64] | None = None
 
     def __len__(self) -> int:
         return len(self.outcome)
@@ -69,6 +72,7 @@ class Comparisons:
             None if self.user is None else self.user[rows],
             None if self.event is None else self.event[rows],
             None if self.weight is None else self.weight[rows],
+            None if self.covariates is None else self.covariates[rows],
         )
 
 

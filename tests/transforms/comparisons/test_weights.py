@@ -80,6 +80,7 @@ def kept_of(params: PrivacyParams, counted: Counted, ties: Ties, survey: bool) -
         max_contributions=params.max_contributions,
         distinct_pairs=params.distinct_pairs,
         factors=factors,
+        weighted=survey,
     )
     return bound_bucket(own(rows, ties, KEY), bounds, KEY).kept
 
