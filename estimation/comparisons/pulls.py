@@ -44,6 +44,7 @@ from hushrank.estimation.common.crossing import WinCurves, crossing
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.pair_separation import apart, separate_pairs
+from hushrank.estimation.common.pooling import Evidence
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.estimation.fit.pair_fit import laplacian, score_differences
 from hushrank.privacy.units import NoiseKind
@@ -205,6 +206,20 @@ def _known(
     noise = pulls.noise_variance + from_exposure + SINGULAR * np.diagonal(sampling).max()
     known = stiffness @ np.linalg.solve(sampling + np.diag(noise), stiffness)
     return slopes, stiffness, (known + known.T) / 2
+
+
+def evidence_of_pulls(pulls: Pulls, scores: Floats) -> Evidence:
+    """What the pulls say near some scores."""
+    weights = np.maximum(pulls.design.sum(axis=1), np.finfo(float).tiny)
+    chance, slopes = pulls.chances_and_slopes(scores)
+    share = (pulls.design * chance).sum(axis=1) / weights
+    stiffness = laplacian(slopes)
+    sampling = laplacian(pulls.design * pulls.sampling_factor * chance * (1 - chance))
+    noise = pulls.noise_variance + (share - pulls.free_share) ** 2 * pulls.exposure_variance
+    variance = sampling + np.diag(noise + SINGULAR * np.diagonal(sampling).max())
+    left = pulls.values - weights * (share - 0.5)
+    solved = np.linalg.solve(variance, np.column_stack([stiffness, left]))
+    return Evidence(stiffness @ solved[:, :-1], stiffness @ solved[:, -1])
 
 
 def _errors_of(pulls: Pulls, scores: Floats) -> ScoreErrors:

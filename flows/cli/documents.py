@@ -18,7 +18,8 @@ from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.history import HistoryRow
 from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.release.archive import RELEASE, REPORT
-from hushrank.flows.release.release import RankedItem, Release
+from hushrank.flows.release.boards import RankedItem
+from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.wording import verdict
 from hushrank.flows.run.job import Job

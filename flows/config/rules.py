@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import reduce
 
 from hushrank.flows.config.comparisons import InputConfig
+from hushrank.flows.config.group_rules import problems_of_groups
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
 from hushrank.flows.config.places import contains
 from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
@@ -49,6 +50,7 @@ def problems_of_job(config: Sections, methods: Methods) -> Problems:
     yield from _problems_of_items(config)
     yield from _problems_of_method(config, methods)
     yield from _problems_of_kind(config, methods)
+    yield from problems_of_groups(config, methods)
     yield from _problems_of_runner(config)
     yield from _problems_of_report(config, methods)
     yield from problems_of_stream(config, methods)

@@ -20,6 +20,7 @@ from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.guarantee.mechanism import Mechanism
 from hushrank.flows.guarantee.record import PrivacyRecord
+from hushrank.flows.release.boards import Board
 from hushrank.flows.release.effects import Effect
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import Released
@@ -36,7 +37,7 @@ from hushrank.privacy.units import PrivacyParams, Unit
 from hushrank.transforms.storage.files import InputFile
 
 Arrays = dict[str, NDArray[Any]]  # as stored: by name, never of objects
-DESIGN = "input.design"
+DESIGN, GROUPS = "input.design", "groups"
 ReductionJob = ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings | CountRankings
 
 
@@ -78,6 +79,7 @@ class Conclusion:
         scale: what the scores are.
         warnings: what a reader must know.
         effects: of covariates; None where there are none.
+        boards: rankings of groups; empty: there are none.
     """
 
     estimate: Estimate
@@ -86,6 +88,7 @@ class Conclusion:
     scale: Scale
     warnings: tuple[str, ...] = ()
     effects: tuple[Effect, ...] | None = None
+    boards: tuple[Board, ...] = ()
 
 
 M = TypeVar("M", bound=Mechanism)
@@ -185,7 +188,9 @@ class PlannedMethod(RankingMethod[M]):
     plan_order: int | None = None
 
     def suits(self, config: SurveyConfig) -> bool:
-        """Whether it is right for the design that the configuration states."""
+        """Whether it is right for the stated design, and ranks groups if there are some."""
+        if config.groups is not None and not self.facts.uses(GROUPS):
+            return False
         return not any(key == DESIGN for key, _ in self.facts.rules(config))
 
     def noise_in_a_pull(self, mechanism: M) -> float | None:

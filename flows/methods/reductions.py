@@ -77,6 +77,7 @@ class CountedMethod(PlannedMethod[B]):
             key=key,
             confidential=folder,
             fail_on_bad_rows=config.input.on_bad_rows is BadRows.FAIL,
+            groups=None if config.groups is None else config.groups.groups(),
         )
 
     def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
@@ -84,6 +85,9 @@ class CountedMethod(PlannedMethod[B]):
 
         Weights of a survey's design are taken as 1.
         """
+        if config.groups is not None:
+            wins = survey.grouped_wins(replicate) * config.comparisons.ties.row_weight
+            return {"counts": wins.sum(axis=-1) if self.statistic is Statistic.WIN_COUNTS else wins}
         params, factors = config.privacy.params(), None
         if params.bounding is Bounding.WEIGHTS and self.counted is not None:
             factors = RowFactors(params, self.counted, survey.n_items)

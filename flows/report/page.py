@@ -28,7 +28,7 @@ from hushrank.flows.report.changes import changes_between, stream_sentence
 from hushrank.flows.report.downloads import downloads_of
 from hushrank.flows.report.effects import effect_rows
 from hushrank.flows.report.policy import policy_of
-from hushrank.flows.report.rows import table_of
+from hushrank.flows.report.rows import board_tables, table_of
 from hushrank.flows.report.sure import sure_table_of
 from hushrank.flows.report.win_rates import win_rates_of
 from hushrank.privacy.units import Adjacency, Unit
@@ -77,7 +77,9 @@ def render_report(
     downloads, rules = downloads_of(release), dict[str, str]()
     figures = _figures(release, earlier)
     svgs = [Markup(without_styles(str(figure.svg), rules)) for figure in figures]
-    table = table_of(release, ROOM - sum(map(len, [*svgs, *(each.address for each in downloads)])))
+    room = ROOM - sum(map(len, [*svgs, *(each.address for each in downloads)]))
+    for_boards = room // 2 if release.groups else 0
+    table = table_of(release, room - for_boards)
     style = _resource("report.css")
     style += "".join(f".{name} {{ {declared} }}\n" for name, declared in rules.items())
     script = _resource("report.js")
@@ -95,6 +97,7 @@ def render_report(
         effects=effect_rows(release),
         **_words_of(release),
         table=table,
+        boards=board_tables(release, for_boards),
         counts=release.released.wins_by_item() is not None,
         protected=_of_kind(release, PROTECTED[release.privacy.unit]) if release.safe else "nobody",
         downloads=downloads,

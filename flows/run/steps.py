@@ -297,6 +297,7 @@ def estimate(job: Job) -> Release:
         shown_as=Scale.ELO if config.report.scale == "elo" else None,
         look=look,
         effects=conclusion.effects,
+        boards=conclusion.boards,
     )
 
 

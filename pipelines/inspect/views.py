@@ -105,7 +105,8 @@ class View(ABC, Generic[K]):
         if found.valid is not None:
             batch = batch.filter(pa.array(found.valid))
         job = self.kind.job
-        rows = encode_comparisons(batch, job.columns, job.catalogue, None).rows
+        groups = getattr(job, "groups", None)  # the valid rows are in them
+        rows = encode_comparisons(batch, job.columns, job.catalogue, None, groups=groups).rows
         ties = len(rows) - int(np.count_nonzero(rows.outcome))
         return Shown(self._counted(rows.left) + self._counted(rows.right), ties)
 

@@ -23,7 +23,7 @@ from hushrank.pipelines.reduce.results import Arrays
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.common.covariates import covariates_of
 from hushrank.transforms.common.encode import Comparisons, Sifted, encode_comparisons
-from hushrank.transforms.common.schema import Ties
+from hushrank.transforms.common.schema import ComparisonColumns, Ties
 from hushrank.transforms.comparisons.aggregate import (
     PairCountsFn,
     SparsePairCountsFn,
@@ -32,7 +32,7 @@ from hushrank.transforms.comparisons.aggregate import (
 from hushrank.transforms.comparisons.bound import Bounded, bound_bucket
 from hushrank.transforms.comparisons.covariate_counts import CovariateCountsFn
 from hushrank.transforms.comparisons.crowded import Pieces, bound_crowded
-from hushrank.transforms.comparisons.owned_rows import OwnedRows, own
+from hushrank.transforms.comparisons.owned_rows import Carried, OwnedRows, own
 from hushrank.transforms.comparisons.shuffle import Bucket, OwnedParcel, Partitioning, pack, unpack
 from hushrank.transforms.comparisons.votes import refusals, votes_of, without_refusals
 from hushrank.transforms.comparisons.weighted_counts import (
@@ -59,7 +59,7 @@ class ComparisonsKind(Kind[ReduceComparisons]):
         """Raises `InputError` where the people of the night before are missing, or others."""
         super().__init__(job)
         self._people = None if job.stream is None else NightPeople(job.stream)
-        self._bounds = replace(job.bounds, weighted=job.columns.weight is not None)
+        self._bounds = replace(job.bounds, carried=_carried(job.columns))
 
     @property
     def meets_owners(self) -> bool:
@@ -146,15 +146,16 @@ class ComparisonsKind(Kind[ReduceComparisons]):
 
     def combine(self) -> beam.CombineFn:
         """Pairs of many items are summed to sparse counts."""
-        n_items, ties = len(self.job.catalogue), self.job.bounds.ties
+        n_items, ties, groups = len(self.job.catalogue), self.job.bounds.ties, self.job.groups
         if self.job.statistic is Statistic.COVARIATE_COUNTS:
             return CovariateCountsFn(n_items, self.job.columns.n_covariates, ties)
         if self.job.weighted:
             return WEIGHTED[self.job.statistic](n_items, ties)
-        combine = COMBINE[self.job.statistic]
+        if groups is not None:
+            return COMBINE[self.job.statistic](n_items, ties, len(groups))
         if self.job.statistic is Statistic.PAIR_COUNTS and n_items > MOST_DENSE_ITEMS:
-            combine = SparsePairCountsFn
-        return combine(n_items, ties)
+            return SparsePairCountsFn(n_items, ties)
+        return COMBINE[self.job.statistic](n_items, ties)
 
     def arrays(self, total: NDArray[np.int64] | CellCounts | CovariateCounts | Arrays) -> Arrays:
         if isinstance(total, CovariateCounts):
@@ -196,11 +197,23 @@ def _encoded(
     """The valid rows, with covariates if the job counts by them."""
     columns = job.columns
     if not columns.n_covariates:
-        return encode_comparisons(batch, columns, job.catalogue, keyed_hash)
+        return encode_comparisons(batch, columns, job.catalogue, keyed_hash, groups=job.groups)
     covariates = covariates_of(batch, columns, job.catalogue)
     found = encode_comparisons(batch, columns, job.catalogue, keyed_hash, covariates.rules)
     words = covariates.words if found.valid is None else covariates.words[found.valid]
     return replace(found, rows=replace(found.rows, covariates=words))
+
+
+def _carried(columns: ComparisonColumns) -> Carried:
+    """What rows say beside their pair and outcome."""
+    found = Carried.NOTHING
+    for carried, given in (
+        (Carried.GROUPS, columns.group is not None),
+        (Carried.WEIGHTS, columns.weight is not None),
+        (Carried.COVARIATES, columns.n_covariates > 0),
+    ):
+        found |= carried if given else Carried.NOTHING
+    return found
 
 
 def _voted(bucket: Bucket, rows_at_once: int) -> Counting:

@@ -50,7 +50,7 @@ class Columns(Protocol):
         ...
 
     def item_names(self) -> list[str]:
-        """The columns whose values name items."""
+        """The columns whose values name items, or are few for another reason."""
         ...
 
     def roles(self) -> list[tuple[str, str]]:
@@ -98,6 +98,7 @@ class ComparisonColumns:
         event: identity of the event; rows with the same user, pair and event are copies.
         words: texts of `outcome` for +1, -1 and 0; with `winner`: texts that mean a tie, instead of
             the word `tie`.
+        group: the public group of a row, such as its language; None: there are no groups.
         weight: how much a row counts; None: all count alike.
         most_units: the largest weight, in integer units (`privacy.units.UNITS`); 0 without weights.
         first: the item that was shown first; None: that is no covariate.
@@ -111,6 +112,7 @@ class ComparisonColumns:
     user: str | None
     event: str | None
     words: Words | None = None
+    group: str | None = None
     weight: str | None = None
     most_units: int = 0
     first: str | None = None
@@ -126,8 +128,8 @@ class ComparisonColumns:
         return list(dict.fromkeys(name for _, name in self.roles()))
 
     def item_names(self) -> list[str]:
-        """The columns that name items."""
-        chosen = (self.left, self.right, self.winner, self.first)
+        """The columns of few distinct values: items, and the group."""
+        chosen = (self.left, self.right, self.winner, self.first, self.group)
         return list(dict.fromkeys(name for name in chosen if name is not None))
 
     def roles(self) -> list[tuple[str, str]]:
@@ -167,7 +169,9 @@ def check_schema(
 
 
 def _key_of(role: str) -> str:
-    return "input.features" if role == FEATURE else f"input.columns.{role}"
+    """The key that names the column of a role."""
+    elsewhere = {FEATURE: "input.features", "group": "groups.column"}
+    return elsewhere.get(role, f"input.columns.{role}")
 
 
 def is_text(type_: pa.DataType) -> bool:
@@ -280,7 +284,8 @@ def _missing_column(path: str, role: str, name: str, present: list[str]) -> str:
             " column of its name. Correct items, or set input.layout: long."
         )
     close = difflib.get_close_matches(name, present, n=1, cutoff=0.5)
-    advice = f"Set {_key_of(role)}: {close[0]}." if close else f"Set {_key_of(role)}."
+    key = _key_of(role)
+    advice = f"Set {key}: {close[0]}." if close else f"Set {key}."
     return f"{path}: column {name} not found. Columns: {', '.join(present)}. {advice}"
 
 

@@ -26,7 +26,7 @@ from hushrank.transforms.common.sorting import (
     order_within,
     sort_into_runs,
 )
-from hushrank.transforms.comparisons.owned_rows import OwnedRows, comparisons_of
+from hushrank.transforms.comparisons.owned_rows import Carried, OwnedRows, comparisons_of
 from hushrank.transforms.comparisons.weights import factored, tally_of_weights
 
 # labels of the hashes; `transforms.comparisons.owned_rows` has the next
@@ -47,7 +47,8 @@ class Bounds:
         distinct_pairs: at most one row on each pair of items.
         factors: by which the rows of a person are multiplied instead of leaving out those beyond L;
             None: these are left out.
-        weighted: what rows say beyond their outcome is a weight; otherwise it is covariates.
+        carried: what rows say beside their pair and outcome. All bounds hold across groups: they
+            are of a person's rows, and never of those in one group.
     """
 
     n_items: int
@@ -56,7 +57,7 @@ class Bounds:
     per_item_cap: int | None = None
     distinct_pairs: bool = False
     factors: RowFactors | None = None
-    weighted: bool = False
+    carried: Carried = Carried.NOTHING
 
     @property
     def most_kept(self) -> int | None:
@@ -109,7 +110,7 @@ def bound_bucket(rows: OwnedRows, bounds: Bounds, keyed_hash: KeyedHash) -> Boun
         order = order[np.flatnonzero(among_first(starts, bounds.most_kept))]
     tally["rows_kept"] = len(order)
     more = None if rows.more is None else np.take(rows.more, order)
-    kept = comparisons_of(np.take(rows.content, order), more, weighted=bounds.weighted)
+    kept = comparisons_of(np.take(rows.content, order), more, bounds.carried)
     if bounds.factors is not None:
         kept = replace(kept, weight=factored(kept.weight, starts, bounds.factors))
     if bounds.ties is Ties.RANDOM:
@@ -133,9 +134,9 @@ def _on_pairs_and_items(
 def one_row_an_event(rows: OwnedRows, keyed_hash: KeyedHash) -> tuple[OwnedRows, OwnedRows]:
     """Merge the copies of each event (owner, pair, event); where copies contradict, set all aside.
 
-    Copies with different outcomes, weights or covariates contradict each other. Not just any copy
-    may be kept: adding one row must never turn a win into a loss, which would move two counts where
-    the sensitivity allows one.
+    Copies with different outcomes, groups, weights or covariates contradict each other. Not just
+    any copy may be kept: adding one row must never turn a win into a loss, which would move two
+    counts where the sensitivity allows one.
     """
     if rows.event is None:
         return rows, rows.take(np.empty(0, np.int64))
@@ -144,7 +145,7 @@ def one_row_an_event(rows: OwnedRows, keyed_hash: KeyedHash) -> tuple[OwnedRows,
     rows, first = rows.take(by_event.order), np.ones(len(rows), np.bool_)
     first[by_event.repeats] = False
     run, contradicts = number_runs(first), np.zeros(int(first.sum()), np.bool_)
-    for word in (rows.outcome, rows.more):
+    for word in (rows.content, rows.more):  # of one pair: its group and the outcome
         if word is not None:
             contradicts[run[word != word[first][run]]] = True
     return rows.filter(first & ~contradicts[run]), rows.filter(contradicts[run])

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from enum import Flag, auto
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,6 +12,7 @@ from numpy.typing import NDArray
 from hushrank.estimation.common.covariates import turned
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.transforms.common.encode import Comparisons, Outcomes
+from hushrank.transforms.common.groups import GroupCodes
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.common.sorting import Mask, Order, Words
 
@@ -18,7 +20,18 @@ from hushrank.transforms.common.sorting import Mask, Order, Words
 OWNER_LABEL = 4
 WORDS, WORDS_WITH_EVENT = 3, 6  # a row: owner, owner, content; then event, event, place
 # One more word, the last one, is the row's weight or its covariates, as the job has it.
-_ITEM_BITS, _OUTCOME_BITS = 31, 2  # low item, high item and outcome + 1 share the content word
+# Group, low item, high item and outcome + 1 share the content word.
+_ITEM_BITS, _OUTCOME_BITS = 27, 2  # the group has the 8 bits above them
+_UNGROUPED = np.uint64((1 << (2 * _ITEM_BITS + _OUTCOME_BITS)) - 1)
+
+
+class Carried(Flag):
+    """What rows say beside their pair and its outcome."""
+
+    NOTHING = 0
+    GROUPS = auto()
+    WEIGHTS = auto()  # in the word after all others
+    COVARIATES = auto()  # likewise: no job has both
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,14 +62,19 @@ class OwnedRows:
 
     @property
     def content(self) -> Words:
-        """What was compared and the outcome, in one word."""
+        """In which group, what was compared and the outcome, in one word."""
         content: Words = self.words[2]
         return content
 
     @property
     def pair(self) -> Words:
-        """A number for each pair of items."""
-        return self.content >> np.uint64(_OUTCOME_BITS)
+        """A number for each pair of items, the same in every group."""
+        return (self.content & _UNGROUPED) >> np.uint64(_OUTCOME_BITS)
+
+    @property
+    def group(self) -> GroupCodes:
+        """Code of each row's group; 0 where there are none."""
+        return _group_of(self.content)
 
     @property
     def outcome(self) -> Outcomes:
@@ -96,21 +114,30 @@ class OwnedRows:
         """The rows where `keep` is true, in the order they are in."""
         return self.take(np.flatnonzero(keep))
 
-    def comparisons(self, *, weighted: bool = False) -> Comparisons:
-        """The rows without owners, low item on the left; `weighted` as `Bounds.weighted`."""
-        return comparisons_of(self.content, self.more, weighted=weighted)
+    def comparisons(self, carried: Carried = Carried.NOTHING) -> Comparisons:
+        """The rows without owners, low item on the left, and what else they say."""
+        return comparisons_of(self.content, self.more, carried)
 
 
-def comparisons_of(content: Words, more: Words | None, *, weighted: bool) -> Comparisons:
-    """What two words of `OwnedRows` say, low item on the left; `weighted` as `Bounds.weighted`."""
-    low = (content >> (_ITEM_BITS + _OUTCOME_BITS)).astype(np.int32)
-    high = (content >> _OUTCOME_BITS & ((1 << _ITEM_BITS) - 1)).astype(np.int32)
-    found = Comparisons(low, high, _outcome_of(content))
-    if more is None:
-        return found
-    return (
-        replace(found, weight=more.view(np.int64)) if weighted else replace(found, covariates=more)
+def comparisons_of(
+    content: Words, more: Words | None = None, carried: Carried = Carried.NOTHING
+) -> Comparisons:
+    """What two words of `OwnedRows` say, low item on the left."""
+    one_item = (1 << _ITEM_BITS) - 1
+    low = (content >> (_ITEM_BITS + _OUTCOME_BITS) & one_item).astype(np.int32)
+    high = (content >> _OUTCOME_BITS & one_item).astype(np.int32)
+    return Comparisons(
+        low,
+        high,
+        _outcome_of(content),
+        group=_group_of(content) if Carried.GROUPS in carried else None,
+        weight=more.view(np.int64) if more is not None and Carried.WEIGHTS in carried else None,
+        covariates=more if Carried.COVARIATES in carried else None,
     )
+
+
+def _group_of(content: Words) -> GroupCodes:
+    return (content >> (2 * _ITEM_BITS + _OUTCOME_BITS)).astype(np.int16)
 
 
 def _outcome_of(content: Words) -> Outcomes:
@@ -149,6 +176,8 @@ def own(
     words[:2] = owner.T
     content <<= _OUTCOME_BITS
     content |= (outcome + 1).view(np.uint8)
+    if rows.group is not None:
+        content |= rows.group.astype(np.uint64) << (2 * _ITEM_BITS + _OUTCOME_BITS)
     if rows.event is not None:
         if place is None:
             raise ValueError("rows that carry an event must say where they were read")
