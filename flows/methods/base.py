@@ -16,6 +16,7 @@ from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.look import noticed_from
+from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.guarantee.mechanism import Mechanism
@@ -185,7 +186,11 @@ class PlannedMethod(RankingMethod[M]):
     plan_order: int | None = None
 
     def suits(self, config: SurveyConfig) -> bool:
-        """Whether it is right for the design that the configuration states."""
+        """Whether it is right for the design and the covariates that the configuration states."""
+        rows = config.input
+        covariates = isinstance(rows, InputConfig) and rows.covariates
+        if covariates and not self.facts.uses("input.features"):
+            return False
         return not any(key == DESIGN for key, _ in self.facts.rules(config))
 
     def noise_in_a_pull(self, mechanism: M) -> float | None:
