@@ -124,7 +124,7 @@ class _World:
     @classmethod
     def of(cls, released: CovariateRelease, mechanism: CovariateMle, doubt: float) -> _World:
         """By the release; `doubt`: see `_kept`."""
-        kinds = mechanism.of_scores, mechanism.between, mechanism.of_effects
+        kinds = mechanism.information
         noise = [kind.variance for kind in kinds]
         known, between, of_effects = (
             np.asarray(sums * kind.unit, np.float64)

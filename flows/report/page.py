@@ -94,7 +94,6 @@ def render_report(
         svgs=svgs,
         rates=win_rates_of(release),
         sure=sure_table_of(release),
-        effects=effect_rows(release),
         **_words_of(release),
         table=table,
         counts=release.released.wins_by_item() is not None,
@@ -121,6 +120,7 @@ def _words_of(release: Release) -> dict[str, Any]:
         "certainty": certainty(release),
         "at_once": release.says("low_all"),
         "chances": release.says("p_best"),
+        "effects": effect_rows(release),
         "verdict": verdict(release),
         "words": WORDS[release.scale],
     }

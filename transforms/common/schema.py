@@ -152,12 +152,9 @@ def check_schema(
             raise InputError(f"{path}: column {name} occurs twice. Rename one of them.")
         problem = _type_problem(role, schema.field(name).type)
         if problem:
-            key = "" if role == WIDE_ITEM else f" ({_key_of(role)})"
+            key = "" if role == WIDE_ITEM else f" (input.columns.{role})"
+            key = " (input.features)" if role == FEATURE else key
             raise InputError(f"{path}: column {name}{key} {problem}")
-
-
-def _key_of(role: str) -> str:
-    return "input.features" if role == FEATURE else f"input.columns.{role}"
 
 
 def is_text(type_: pa.DataType) -> bool:
@@ -270,7 +267,8 @@ def _missing_column(path: str, role: str, name: str, present: list[str]) -> str:
             " column of its name. Correct items, or set input.layout: long."
         )
     close = difflib.get_close_matches(name, present, n=1, cutoff=0.5)
-    advice = f"Set {_key_of(role)}: {close[0]}." if close else f"Set {_key_of(role)}."
+    advice = "Set input.features" if role == FEATURE else f"Set input.columns.{role}"
+    advice += f": {close[0]}." if close else "."
     return f"{path}: column {name} not found. Columns: {', '.join(present)}. {advice}"
 
 
