@@ -11,7 +11,6 @@ from hushrank.flows.guarantee.perturbed_mle import ERRATUM, THEOREM
 from hushrank.flows.guarantee.record import Parameter, PrivacyRecord
 from hushrank.flows.guarantee.sentences import Guarantee, compose_statement, number
 from hushrank.privacy.accounting import Spend
-from hushrank.privacy.exact_minimiser import OutputCover
 from hushrank.privacy.units import PrivacyParams, Unit
 from hushrank.transforms.common.schema import Ties
 
@@ -85,8 +84,7 @@ def effects_record(mechanism: EffectMechanism) -> PrivacyRecord:
 
 
 def _noise(mechanism: EffectMechanism) -> Iterator[str]:
-    calibrated, objective = mechanism.calibrated, mechanism.calibrated.objective
-    cover = calibrated.cover
+    objective, cover = mechanism.calibrated.objective, mechanism.calibrated.cover
     if cover is None:
         return
     effects = "the same hold each effect"
@@ -101,14 +99,7 @@ def _noise(mechanism: EffectMechanism) -> Iterator[str]:
         "Each covariate of a row is divided by its public scale and clipped to between -1 and 1"
         " before anything else is done with it, so no row can pull an effect by more than 1."
     )
-    kinds = (calibrated.of_scores, calibrated.between, calibrated.of_effects)
-    spread = ", ".join(number(4 * math.sqrt(kind.variance)) for kind in kinds if kind.sensitivity)
-    yield (
-        "How much the answers tell of each score and effect, from which the intervals follow, is"
-        f" released with discrete Laplace noise of its own (standard deviations {spread}, counted"
-        " in comparisons of equal items)."
-    )
-    yield _shares_of_epsilon(mechanism, cover)
+    yield from _parts(mechanism.calibrated, cover.epsilon)
     yield (
         "Gamma is public: it follows from the configuration, and nothing was counted to choose it."
         " The last digits, which rounding and the solver leave behind, are covered by discrete"
@@ -118,18 +109,27 @@ def _noise(mechanism: EffectMechanism) -> Iterator[str]:
     )
 
 
-def _shares_of_epsilon(mechanism: EffectMechanism, cover: OutputCover) -> str:
-    calibrated, objective = mechanism.calibrated, mechanism.calibrated.objective
-    kinds = (calibrated.of_scores, calibrated.between, calibrated.of_effects)
-    information = sum(kind.epsilon for kind in kinds if kind.sensitivity)
+def _parts(calibrated: CovariateMle, last_digits: float) -> Iterator[str]:
+    """What each part of epsilon is for."""
+    objective, of = (
+        calibrated.objective,
+        [kind for kind in calibrated.information if kind.sensitivity],
+    )
+    spread = ", ".join(number(4 * math.sqrt(kind.variance)) for kind in of)
+    yield (
+        "How much the answers tell of each score and effect, from which the intervals follow, is"
+        f" released with discrete Laplace noise of its own (standard deviations {spread}, counted"
+        " in comparisons of equal items)."
+    )
+    pull, information = objective.sensitivity / objective.scale, sum(kind.epsilon for kind in of)
     counted = ""
     if objective.share < 1:
         counted = f", where what it moves of effects counts {number(objective.share)} times"
-    return (
-        f"Of epsilon, {number(objective.sensitivity / objective.scale)} is for the pull (such a"
-        f" change moves the gradient by at most {number(objective.sensitivity)} altogether"
-        f"{counted}), {number(objective.determinant_epsilon)} for what the curvature tells,"
-        f" {number(cover.epsilon)} for the last digits and {number(information)} for how much the"
+    yield (
+        f"Of epsilon, {number(pull)} is for the pull (such a change moves the gradient by at most"
+        f" {number(objective.sensitivity)} altogether{counted}),"
+        f" {number(objective.determinant_epsilon)} for what the curvature tells,"
+        f" {number(last_digits)} for the last digits and {number(information)} for how much the"
         " answers tell."
     )
 

@@ -93,7 +93,6 @@ def render_report(
         svgs=svgs,
         rates=win_rates_of(release),
         sure=sure_table_of(release),
-        effects=effect_rows(release),
         **_words_of(release),
         **_tables(release, room),
         counts=release.released.wins_by_item() is not None,
@@ -141,6 +140,7 @@ def _words_of(release: Release) -> dict[str, Any]:
         "at_once": release.says("low_all"),
         "chances": release.says("p_best"),
         "stream": None if release.stream is None else stream_sentence(release.stream),
+        "effects": effect_rows(release),
         "verdict": verdict(release),
         "words": WORDS[release.scale],
     }
