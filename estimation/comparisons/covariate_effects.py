@@ -124,7 +124,7 @@ class _World:
     @classmethod
     def of(cls, released: CovariateRelease, mechanism: CovariateMle, doubt: float) -> _World:
         """By the release; `doubt`: see `_kept`."""
-        kinds = mechanism.of_scores, mechanism.between, mechanism.of_effects
+        kinds = mechanism.information
         noise = [kind.variance for kind in kinds]
         known, between, of_effects = (
             np.asarray(sums * kind.unit, np.float64)
@@ -304,11 +304,13 @@ class _Errors:
         """Of the effects."""
         n = world.n_items
         centre, variance = self.centre[n:], np.diagonal(self.covariance)[n:]
-        q = quantile(np.clip(self.noise_part[n:] / variance, 0, 1), LEVEL / 2, NoiseKind.LAPLACE, 1)
+        share = self.noise_part[n:] / np.maximum(variance, np.finfo(float).tiny)
+        q = quantile(np.clip(share, 0, 1), LEVEL / 2, NoiseKind.LAPLACE, 1)
         known, error = world.known_of_effects
         sure = 1 - q**2 * error / known**2
-        with np.errstate(divide="ignore"):
-            half = q * np.sqrt(variance / np.maximum(sure, 0.0))
+        half = np.full(len(q), np.inf)
+        told = (sure > 0) & (variance > 0)
+        half[told] = q[told] * np.sqrt(variance[told] / sure[told])
         return EffectEstimates(
             effects, np.minimum(centre - half, effects), np.maximum(centre + half, effects)
         )

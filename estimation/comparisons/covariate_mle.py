@@ -140,6 +140,11 @@ class CovariateMle:
     spend: Spend
 
     @property
+    def information(self) -> tuple[InformationNoise, InformationNoise, InformationNoise]:
+        """The three kinds."""
+        return self.of_scores, self.between, self.of_effects
+
+    @property
     def ridges(self) -> Floats:
         """Of each score and each effect, shape (n + q,)."""
         ridge, share = self.objective.ridge, self.objective.share

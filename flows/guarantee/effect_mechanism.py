@@ -84,11 +84,9 @@ def effects_record(mechanism: EffectMechanism) -> PrivacyRecord:
 
 
 def _noise(mechanism: EffectMechanism) -> Iterator[str]:
-    calibrated, objective = mechanism.calibrated, mechanism.calibrated.objective
-    cover = calibrated.cover
+    objective, cover = mechanism.calibrated.objective, mechanism.calibrated.cover
     if cover is None:
         return
-    pull = objective.sensitivity / objective.scale
     effects = "the same hold each effect"
     if objective.share < 1:
         effects = f"{number(1 / objective.share)} times both hold each effect"
@@ -101,14 +99,29 @@ def _noise(mechanism: EffectMechanism) -> Iterator[str]:
         "Each covariate of a row is divided by its public scale and clipped to between -1 and 1"
         " before anything else is done with it, so no row can pull an effect by more than 1."
     )
-    kinds = (calibrated.of_scores, calibrated.between, calibrated.of_effects)
-    information = sum(kind.epsilon for kind in kinds if kind.sensitivity)
-    spread = ", ".join(number(4 * math.sqrt(kind.variance)) for kind in kinds if kind.sensitivity)
+    yield from _parts(mechanism.calibrated, cover.epsilon)
+    yield (
+        "Gamma is public: it follows from the configuration, and nothing was counted to choose it."
+        " The last digits, which rounding and the solver leave behind, are covered by discrete"
+        f" Laplace noise of standard deviation {number(cover.noise.standard_deviation)}. Only these"
+        " scores, effects and numbers leave; the rows they were fitted to are deleted as soon as"
+        " the noise is drawn."
+    )
+
+
+def _parts(calibrated: CovariateMle, last_digits: float) -> Iterator[str]:
+    """What each part of epsilon is for."""
+    objective, of = (
+        calibrated.objective,
+        [kind for kind in calibrated.information if kind.sensitivity],
+    )
+    spread = ", ".join(number(4 * math.sqrt(kind.variance)) for kind in of)
     yield (
         "How much the answers tell of each score and effect, from which the intervals follow, is"
         f" released with discrete Laplace noise of its own (standard deviations {spread}, counted"
         " in comparisons of equal items)."
     )
+    pull, information = objective.sensitivity / objective.scale, sum(kind.epsilon for kind in of)
     counted = ""
     if objective.share < 1:
         counted = f", where what it moves of effects counts {number(objective.share)} times"
@@ -116,15 +129,8 @@ def _noise(mechanism: EffectMechanism) -> Iterator[str]:
         f"Of epsilon, {number(pull)} is for the pull (such a change moves the gradient by at most"
         f" {number(objective.sensitivity)} altogether{counted}),"
         f" {number(objective.determinant_epsilon)} for what the curvature tells,"
-        f" {number(cover.epsilon)} for the last digits and {number(information)} for how much the"
+        f" {number(last_digits)} for the last digits and {number(information)} for how much the"
         " answers tell."
-    )
-    yield (
-        "Gamma is public: it follows from the configuration, and nothing was counted to choose it."
-        " The last digits, which rounding and the solver leave behind, are covered by discrete"
-        f" Laplace noise of standard deviation {number(cover.noise.standard_deviation)}. Only these"
-        " scores, effects and numbers leave; the rows they were fitted to are deleted as soon as"
-        " the noise is drawn."
     )
 
 

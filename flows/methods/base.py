@@ -16,6 +16,7 @@ from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.look import noticed_from
+from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.guarantee.mechanism import Mechanism
@@ -188,8 +189,12 @@ class PlannedMethod(RankingMethod[M]):
     plan_order: int | None = None
 
     def suits(self, config: SurveyConfig) -> bool:
-        """Whether it is right for the stated design, and ranks groups if there are some."""
-        if config.groups is not None and not self.facts.uses(GROUPS):
+        """Whether it is right for the stated design, and for groups and covariates if any."""
+        rows, used = config.input, self.facts.uses
+        covariates = isinstance(rows, InputConfig) and rows.covariates
+        if config.groups is not None and not used(GROUPS):
+            return False
+        if covariates and not used("input.features"):
             return False
         return not any(key == DESIGN for key, _ in self.facts.rules(config))
 

@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
+from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.plan.choice import AUTO, Verdict
 from hushrank.flows.plan.guarantees import guarantee_words
@@ -271,7 +272,9 @@ def _source_text(config: SurveyConfig, settings: Sequence[Setting], world: World
         )
     noun = "ranking" if config.input.kind == "rankings" else "answer"
     nouns = noun if answers == "1" else f"{noun}s"
+    covariates = isinstance(config.input, InputConfig) and config.input.covariates
+    effects = ", without effects of covariates" if covariates else ""
     return (
         f"(simulated from {people} invented people with {answers} {nouns} each and true scores of"
-        f" standard deviation {world.spread:g}; your data was not read; nothing was spent)"
+        f" standard deviation {world.spread:g}{effects}; your data was not read; nothing was spent)"
     )

@@ -279,7 +279,7 @@ def _one(
         raise ConfigError(
             f"plan: {config.method} fails at epsilon {config.privacy.epsilon:g}: {error}"
         ) from None
-    truth = survey.truth(replicate)
+    truth = survey.truth_of_all(replicate)
     found = _measured(conclusion.estimate, truth, config.top_k)
     if conclusion.scale is Scale.PLACE:  # a list of the best items and nothing else
         found |= dict.fromkeys(("order", "width"), math.nan)

@@ -60,8 +60,7 @@ class ReleasedEffects(Record):
         names: Sequence[str],
     ) -> Self:
         """The record of what `mechanism` drew."""
-        kinds = (mechanism.of_scores, mechanism.between, mechanism.of_effects)
-        one, two, three = (kind.unit for kind in kinds)
+        one, two, three = (kind.unit for kind in mechanism.information)
         return cls(
             scores=dict(zip(items, released.scores.tolist(), strict=True)),
             effects=dict(zip(names, released.effects.tolist(), strict=True)),

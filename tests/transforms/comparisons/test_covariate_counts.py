@@ -14,9 +14,10 @@ from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import Bounds, bound_bucket
 from hushrank.transforms.comparisons.covariate_counts import CovariateCountsFn, count_rows
 from hushrank.transforms.comparisons.crowded import bound_crowded
-from hushrank.transforms.comparisons.owned_rows import OwnedRows, own
+from hushrank.transforms.comparisons.owned_rows import Carried, OwnedRows, own
 
 N_ITEMS, Q = 4, 2
+COVARIATES = Carried.COVARIATES
 HASH = KeyedHash(bytes(range(32)))
 
 
@@ -82,7 +83,7 @@ def contents(rows: Comparisons) -> Counter[tuple[int, ...]]:
 
 
 def test_nobody_has_more_rows_than_the_bound_and_the_choice_is_by_content() -> None:
-    bounds = Bounds(n_items=N_ITEMS, ties=Ties.SPLIT, max_contributions=3)
+    bounds = Bounds(n_items=N_ITEMS, ties=Ties.SPLIT, max_contributions=3, carried=COVARIATES)
     rows = log(2_000, 25, 2)
     kept = bound_bucket(owned(rows), bounds, HASH).kept
     assert len(kept) == 25 * 3
@@ -96,7 +97,7 @@ def test_which_row_is_kept_depends_on_its_covariates() -> None:
     """One person, one pair, one outcome, five covariates: no copy is preferred by its place."""
     steps = np.arange(-2, 3, dtype=np.int8)[:, np.newaxis] * np.ones(Q, np.int8)
     chosen: Counter[int] = Counter()
-    bounds = Bounds(n_items=N_ITEMS, ties=Ties.DROP, max_contributions=1)
+    bounds = Bounds(n_items=N_ITEMS, ties=Ties.DROP, max_contributions=1, carried=COVARIATES)
     for person in range(300):
         user = HASH.of_integers(np.full(5, person))
         two, one = np.full(5, 2), np.ones(5, np.int64)
@@ -116,7 +117,7 @@ def test_copies_of_an_event_must_agree_in_their_covariates() -> None:
     left, right, won = np.zeros(4, np.int64), np.ones(4, np.int64), np.ones(4, np.int8)
     rows = Comparisons(left, right, won, user, event, pack(steps))
     held = own(rows, Ties.DROP, HASH, np.arange(4), Q)
-    bounds = Bounds(n_items=N_ITEMS, ties=Ties.DROP, max_contributions=9)
+    bounds = Bounds(n_items=N_ITEMS, ties=Ties.DROP, max_contributions=9, carried=COVARIATES)
     bounded = bound_bucket(held, bounds, HASH)
     assert len(bounded.kept) == 1
     assert sorted(bounded.conflicts.place.tolist()) == [2, 3]
