@@ -7,14 +7,14 @@ items does it there. Nothing but the configuration and the list of items is read
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hushrank.estimation.common.estimate import Estimate
+from hushrank.estimation.common.estimate import Estimate, nothing_learned
 from hushrank.estimation.common.links import Floats, link_named
 from hushrank.estimation.common.metrics import linf_error, rms_error, top_k_distance
 from hushrank.estimation.fit.solve import ConvergenceError
@@ -177,17 +177,27 @@ def accuracy_of(config: SurveyConfig, setting: Setting, world: World) -> Accurac
     tried = with_setting(config, setting)
     method = _planned(tried)
     mechanism = method.calibrate(tried)
-    replicates = range(world.replicates or _runs(survey))
+    replicates = range(repetitions(survey, world))
     found = [_one(tried, method, mechanism, survey, replicate) for replicate in replicates]
-    table = np.array([[measured[name] for name in MEASURES] for _, measured, _ in found])
     boards = np.mean([of_groups for *_, of_groups in found], axis=0)
+    accuracy = mean_accuracy([measured for _, measured, _ in found], found[0][0])
+    return replace(accuracy, boards=tuple((float(error), float(order)) for error, order in boards))
+
+
+def mean_accuracy(found: Sequence[Mapping[str, float]], scale: Scale) -> Accuracy:
+    """Means and their standard errors over replicates, of which each has all `MEASURES`."""
+    table = np.array([[measured[name] for name in MEASURES] for measured in found])
     errors = table.std(axis=0, ddof=1) / math.sqrt(len(table))
     return Accuracy(
         **dict(zip(MEASURES, table.mean(axis=0).tolist(), strict=True)),
         spread=dict(zip(MEASURES, errors.tolist(), strict=True)),
-        scale=found[0][0],
-        boards=tuple((float(error), float(order)) for error, order in boards),
+        scale=scale,
     )
+
+
+def repetitions(survey: PlannedSurvey, world: World) -> int:
+    """How many surveys are invented."""
+    return world.replicates or _runs(survey)
 
 
 def epsilon_for(
@@ -219,7 +229,7 @@ def epsilon_for(
     if too_little is None and met(low):
         return low
     # Chance between so few replicates hides more than this.
-    precision = 1 + 2 / (world.replicates or _runs(planned_survey(config, setting, world)))
+    precision = 1 + 2 / repetitions(planned_survey(config, setting, world), world)
     while high > precision * low:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if met(middle) else (middle, high)
@@ -303,6 +313,18 @@ def _measured(estimate: Estimate, truth: Floats, n_top: int | None) -> dict[str,
         "width": float((estimate.rank_high - estimate.rank_low).mean()),
         "informative": float(estimate.informative),
     }
+
+
+def scores_measured(scores: Floats, truth: Floats, n_top: int | None) -> dict[str, float]:
+    """What scores without intervals reach, by `MEASURES`: no rank has a width.
+
+    Args:
+        scores: shape (n,), larger is better.
+        truth: true scores.
+        n_top: how many items are the best ones; None: 3.
+    """
+    found = _measured(nothing_learned(scores), truth, n_top) | _errors(scores, truth)
+    return found | {"width": math.nan, "informative": 1.0}
 
 
 def _errors(scores: Floats, wanted: Floats) -> dict[str, float]:
