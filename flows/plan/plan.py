@@ -23,6 +23,7 @@ from hushrank.flows.plan.survey import (
     answers_of,
     chosen_method,
     epsilon_for,
+    group_errors,
     is_right,
     plan_config,
     planned_survey,
@@ -85,6 +86,7 @@ class SurveyPlan:
         compared: `base` by each method that is right for the design, the job's own first.
         best: the method to take; None: there is no choice.
         guarantees: `base` under other guarantees.
+        boards: of each group, error and order in `base`; empty: there are no groups.
     """
 
     config: SurveyConfig
@@ -101,6 +103,7 @@ class SurveyPlan:
     compared: Tried
     best: Verdict | None
     guarantees: list[tuple[Alternative, Accuracy]]
+    boards: list[tuple[float, float]]
 
     @property
     def weights_gain(self) -> float | None:
@@ -161,6 +164,7 @@ def plan_survey(path: Path, request: PlanRequest, world: World) -> SurveyPlan:
         compared=compared,
         best=verdict(config, compared, target),
         guarantees=tried_guarantees(config, base, world),
+        boards=group_errors(config, base, world),
     )
 
 

@@ -67,8 +67,6 @@ class Accuracy:
         informative: share of replicates whose release says anything.
         spread: standard error of each of these, by name.
         scale: what the scores are.
-        boards: error of a typical score of each group, drawn towards the whole, and its `order`;
-            empty: there are no groups.
     """
 
     top: float
@@ -82,7 +80,6 @@ class Accuracy:
     informative: float
     spread: Mapping[str, float]
     scale: Scale
-    boards: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,15 +176,43 @@ def accuracy_of(config: SurveyConfig, setting: Setting, world: World) -> Accurac
     mechanism = method.calibrate(tried)
     replicates = range(world.replicates or _runs(survey))
     found = [_one(tried, method, mechanism, survey, replicate) for replicate in replicates]
-    table = np.array([[measured[name] for name in MEASURES] for _, measured, _ in found])
-    boards = np.mean([of_groups for *_, of_groups in found], axis=0)
+    table = np.array([[measured[name] for name in MEASURES] for _, measured in found])
     errors = table.std(axis=0, ddof=1) / math.sqrt(len(table))
     return Accuracy(
         **dict(zip(MEASURES, table.mean(axis=0).tolist(), strict=True)),
         spread=dict(zip(MEASURES, errors.tolist(), strict=True)),
         scale=found[0][0],
-        boards=tuple((float(error), float(order)) for error, order in boards),
     )
+
+
+def group_errors(config: SurveyConfig, setting: Setting, world: World) -> list[tuple[float, float]]:
+    """Of each group, error of a typical score, drawn towards the whole, and `order`.
+
+    Empty where there are no groups.
+
+    Raises:
+        ConfigError: the method refuses the setting.
+    """
+    if config.groups is None:
+        return []
+    survey, tried = planned_survey(config, setting, world), with_setting(config, setting)
+    method, found = _planned(tried), []
+    mechanism = method.calibrate(tried)
+    for replicate in range(FEWEST):
+        bits = seeded_bits(survey.seed * 1_000_003 + replicate)  # of an invented survey
+        exact = method.invented(tried, survey, replicate)
+        boards = method.conclude(method.draw(exact, mechanism, bits), mechanism, tried).boards
+        truths = [survey.group_truth(replicate, group) for group in range(len(boards))]
+        found.append(
+            [
+                (
+                    rms_error(board.estimate.scores, method.estimand(tried, survey, truth)),
+                    _in_order(board.estimate.scores, truth),
+                )
+                for board, truth in zip(boards, truths, strict=True)
+            ]
+        )
+    return [(float(error), float(order)) for error, order in np.mean(found, axis=0)]
 
 
 def epsilon_for(
@@ -267,14 +292,14 @@ def _one(
     mechanism: Mechanism,
     survey: PlannedSurvey,
     replicate: int,
-) -> tuple[Scale, dict[str, float], list[tuple[float, float]]]:
+) -> tuple[Scale, dict[str, float]]:
     try:
         exact = method.invented(config, survey, replicate)
     except ValueError as error:
         raise ConfigError(f"plan: {error}") from None
     bits = seeded_bits(survey.seed * 1_000_003 + replicate)  # of an invented survey: no release
     try:
-        conclusion = method.conclude(method.draw(exact, mechanism, bits), mechanism, config)
+        conclusion = method.conclude_whole(method.draw(exact, mechanism, bits), mechanism, config)
     except (ConvergenceError, HushrankError) as error:
         raise ConfigError(
             f"plan: {config.method} fails at epsilon {config.privacy.epsilon:g}: {error}"
@@ -286,12 +311,7 @@ def _one(
         wanted = np.full(len(truth), math.nan)
     else:
         wanted = method.estimand(config, survey, truth)
-    of_groups = []
-    for group, board in enumerate(conclusion.boards):
-        own = survey.group_truth(replicate, group)
-        scores, wanted_there = board.estimate.scores, method.estimand(config, survey, own)
-        of_groups.append((rms_error(scores, wanted_there), _in_order(scores, own)))
-    return conclusion.scale, found | _errors(conclusion.estimate.scores, wanted), of_groups
+    return conclusion.scale, found | _errors(conclusion.estimate.scores, wanted)
 
 
 def _measured(estimate: Estimate, truth: Floats, n_top: int | None) -> dict[str, float]:
