@@ -273,8 +273,8 @@ def _groups(plan: SurveyPlan) -> Iterator[GroupReached]:
     groups = plan.config.groups
     if groups is None:
         return
-    shares, found = plan.world.shares_of(len(groups.groups())), plan.compared[0][1].boards
-    for name, share, (error, order) in zip(groups.values, shares, found, strict=False):
+    shares = plan.world.shares_of(len(groups.groups()))
+    for name, share, (error, order) in zip(groups.values, shares, plan.boards, strict=False):
         yield GroupReached(name=name, share=share, error=error, order=order)
 
 

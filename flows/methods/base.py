@@ -223,6 +223,10 @@ class PlannedMethod(RankingMethod[M]):
             ValueError: a survey of this size takes too long to invent.
         """
 
+    def conclude_whole(self, drawn: Arrays, mechanism: M, config: SurveyConfig) -> Conclusion:
+        """`conclude` without rankings of groups, which take longer."""
+        return self.conclude(drawn, mechanism, config)
+
     def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
         """n^(-1/2) l2 norm of the error of the scores, for scores near each other.
 

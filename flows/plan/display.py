@@ -152,18 +152,16 @@ def _guarantees_table(plan: SurveyPlan) -> Table:
 
 def _boards_table(plan: SurveyPlan) -> Table | None:
     """What a release says of each group; None where there are no groups."""
-    found, groups = plan.compared[0][1], plan.config.groups
-    if groups is None or not found.boards:
+    scale, groups = plan.compared[0][1].scale, plan.config.groups
+    if groups is None:
         return None
     table = Table(box=None, header_style="dim", pad_edge=False)
     table.add_column("group", no_wrap=True)
     for heading in ("share", "order", "error"):
         table.add_column(heading, justify="right", no_wrap=True)
     shares = plan.world.shares_of(len(groups.groups()))
-    for name, share, (error, order) in zip(groups.values, shares, found.boards, strict=False):
-        table.add_row(
-            Text(name), _share(share), _share(order), _off_by(error, math.inf, found.scale)
-        )
+    for name, share, (error, order) in zip(groups.values, shares, plan.boards, strict=False):
+        table.add_row(Text(name), _share(share), _share(order), _off_by(error, math.inf, scale))
     return table
 
 

@@ -11,6 +11,7 @@ from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.plan.choice import AUTO, Verdict, methods_to_compare, verdict
+from hushrank.flows.plan.groups import group_errors
 from hushrank.flows.plan.guarantees import Alternative, tried_guarantees
 from hushrank.flows.plan.heavy_users import activity_of, gain_of_weights, weights_text
 from hushrank.flows.plan.naive import Loss, loss_of, naive_ways
@@ -94,6 +95,7 @@ class SurveyPlan:
             order items worse than a naive way.
         best: the method to take; None: there is no choice.
         guarantees: `base` under other guarantees.
+        boards: of each group, error and order in `base`; empty: there are no groups.
     """
 
     config: SurveyConfig
@@ -112,6 +114,7 @@ class SurveyPlan:
     losses: tuple[Loss, ...]
     best: Verdict | None
     guarantees: list[tuple[Alternative, Accuracy]]
+    boards: list[tuple[float, float]]
 
     @property
     def weights_gain(self) -> float | None:
@@ -181,6 +184,7 @@ def plan_survey(path: Path, request: PlanRequest, world: World) -> SurveyPlan:
         losses=tuple(loss for loss in lost if loss is not None),
         best=best,
         guarantees=tried_guarantees(config, base, world),
+        boards=group_errors(config, base, world),
     )
 
 
