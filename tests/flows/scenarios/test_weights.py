@@ -189,3 +189,21 @@ def test_the_noise_has_the_law_that_is_stated_on_counts_and_on_the_squares(surve
         wrong = 1.6 if len(sample) < 1_000 else 1.15
         for factor in (wrong, 1 / wrong):
             assert law_p_value(sample, discrete_gaussian_pmf(factor * scale)) < FALSE_POSITIVE_RATE
+
+
+def test_a_look_comes_before_weighted_rows_and_bad_weights_are_bad_rows(survey, command):
+    weighted(survey, privacy__look=0.05)
+    path = survey.folder / "answers.parquet"
+    log = pq.read_table(path)
+    log = log.set_column(4, "w", pa.array([-1.0] * 200 + [1.0] * (len(log) - 200)))
+    pq.write_table(log, path)
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0, printed
+    reasons = {
+        reason
+        for file in (survey.work).rglob("rejects/*.parquet")
+        for reason in pq.read_table(file)["reason"].to_pylist()
+    }
+    assert reasons == {"weight is no number from 0 on"}
+    seen = json.loads((survey.output / "release.json").read_text())["look"]
+    assert seen["unfit"] > 0
