@@ -58,7 +58,9 @@ def test_a_job_with_weights_releases_says_and_ranks(survey, command, method, tie
     assert "An answer counts by its weight, a column of the input, and by 1.5 at most." in text
     assert f"in units of 1/{units:,} of an answer of weight 1" in text
     page = (survey.output / "report.html").read_text()
-    assert f"1/{units:,} of an answer" in page
+    assert f"1/{units:,} of a win of weight 1" in page
+    assert "Answers per person that count in full, at most" in page
+    assert "all answers of a person count, and less each where more than 2" in printed
 
 
 def test_weights_alone_go_with_laplace_noise_and_one_comparison(survey, command):
