@@ -7,6 +7,7 @@ References:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -52,21 +53,27 @@ class Calibration:
     spend: Spend
 
 
-def calibrate_win_counts(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Calibration:
+def calibrate_win_counts(
+    params: PrivacyParams, n_items: int, row_weight: int = 1, n_groups: int = 1
+) -> Calibration:
     """Noise for the win counts of `n_items` items; it depends on public parameters only."""
-    sensitivity = win_counts_sensitivity(params, n_items, row_weight)
+    sensitivity = win_counts_sensitivity(params, n_items, row_weight, n_groups)
     return calibrate(params, sensitivity, "win_counts_sensitivity")
 
 
-def calibrate_win_loss(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Calibration:
+def calibrate_win_loss(
+    params: PrivacyParams, n_items: int, row_weight: int = 1, n_groups: int = 1
+) -> Calibration:
     """Noise for wins and losses of `n_items` items; it depends on public parameters only."""
-    sensitivity = win_loss_sensitivity(params, n_items, row_weight)
+    sensitivity = win_loss_sensitivity(params, n_items, row_weight, n_groups)
     return calibrate(params, sensitivity, "win_loss_sensitivity")
 
 
-def calibrate_pair_counts(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Calibration:
+def calibrate_pair_counts(
+    params: PrivacyParams, n_items: int, row_weight: int = 1, n_groups: int = 1
+) -> Calibration:
     """Noise for the pair counts of `n_items` items; it depends on public parameters only."""
-    sensitivity = pair_counts_sensitivity(params, n_items, row_weight)
+    sensitivity = pair_counts_sensitivity(params, n_items, row_weight, n_groups)
     return calibrate(params, sensitivity, "pair_counts_sensitivity")
 
 
@@ -110,6 +117,16 @@ def calibrate(params: PrivacyParams, sensitivity: Sensitivity, derivation: str) 
     else:
         law = gaussian_law(sensitivity, spend.rho)
     return Calibration(sensitivity, derivation, law, spend)
+
+
+def law_of_sum(law: NoiseLaw, draws: int) -> NoiseLaw:
+    """Law that the sum of so many draws of `law` is taken to have: normal, of the same variance.
+
+    For estimates from a sum of released counts, such as the whole of several groups.
+    """
+    if draws == 1:
+        return law
+    return NoiseLaw(NoiseKind.GAUSSIAN, math.sqrt(draws * law.variance))
 
 
 def release_win_counts(counts: WinCounts, calibration: Calibration, bits: RandomBits) -> WinCounts:

@@ -45,6 +45,8 @@ import numpy as np
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
+from hushrank.estimation.common.pooling import Evidence, EvidenceAt
+from hushrank.estimation.comparisons.chance_likelihood import ChanceEvidence
 from hushrank.estimation.comparisons.pairs_by_chance import fit_pairs_by_chance
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.pair_fit import (
@@ -246,6 +248,34 @@ def fit_noisy_pairs(
         n_left_out=n_pairs - int((pairs.kept > 0).sum()) // 2,
         noise_share=_share(np.diagonal(noise), np.diagonal(sampling)),
     )
+
+
+def evidence_of_pairs(
+    counts: PairCounts, law: NoiseLaw, link: Link, *, by_chance: bool
+) -> EvidenceAt:
+    """What noisy counts say near any scores, in the way that `rank_noisy_pairs` took for the whole.
+
+    Args:
+        counts: noisy counts.
+        law: law of the noise in one entry.
+        link: F.
+        by_chance: whether pairs met by chance.
+    """
+    if by_chance:
+        return ChanceEvidence.of(counts, law, link)
+    wins, variance = counts.dense() / counts.row_weight, law.variance / counts.row_weight**2
+    totals, gap = wins + wins.T, wins - wins.T
+    pairs = _pair_weights(totals, variance)
+
+    def at(scores: Floats) -> Evidence:
+        d = score_differences(scores)
+        won, lost = (pairs.used + pairs.kept * gap) / 2, (pairs.used - pairs.kept * gap) / 2
+        gradient = (won * link.slope(d) - lost * link.slope(-d)).sum(axis=1)
+        curvature, sampling, noise = _expected_moments(totals, pairs, variance, scores, link)
+        weight = curvature @ np.linalg.pinv(sampling + noise, hermitian=True)
+        return Evidence(weight @ curvature, weight @ gradient)
+
+    return at
 
 
 def _share(noise: Floats, sampling: Floats) -> Floats:

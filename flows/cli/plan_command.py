@@ -74,6 +74,20 @@ Exposures = Annotated[
         " item was shown; never counted in the answers.",
     ),
 ]
+GroupShare = Annotated[
+    list[float] | None,
+    typer.Option(
+        help="With groups: how many of the answers are of each group, relative numbers in the order"
+        " of groups.values; one for each.",
+        show_default="all alike",
+    ),
+]
+GroupSpread = Annotated[
+    float,
+    typer.Option(
+        help="With groups: standard deviation of a group's true scores around the whole's."
+    ),
+]
 Activity = Annotated[
     list[str] | None,
     typer.Option(
@@ -132,6 +146,8 @@ def plan(
     zipf: Zipf = None,
     exposures: Exposures = None,
     activity: Activity = None,
+    group_share: GroupShare = None,
+    group_spread: GroupSpread = 0.3,
     seed: Seed = 0,
     answers: Answers = None,
     target_error: TargetError = 0.1,
@@ -160,6 +176,8 @@ def plan(
         )  # fmt: skip
         return
     if survey is None:
+        if group_share:
+            raise ConfigError("--group-share needs a job with groups: hushrank plan survey.yaml")
         _refuse_without_survey(max_contributions, target, plot, design, zipf, exposures, activity)
         found = _people_needed(items, answers, target_error, epsilons, people, per_user, link)
         tell = _print_json if as_json else _show_people
@@ -171,7 +189,12 @@ def plan(
         )
     _plan_job(
         survey,
-        (spread, seed),
+        {
+            "spread": spread,
+            "seed": seed,
+            "shares": tuple(group_share or ()),
+            "group_spread": group_spread,
+        },
         as_json,
         people=tuple(people or ()),
         answers=tuple(max_contributions or ()),
@@ -186,8 +209,8 @@ def plan(
     )
 
 
-def _plan_job(survey: Path, world: tuple[float, int], as_json: bool, **asked: Any) -> None:
-    """`world` is a spread and a seed; `asked` is what makes a `PlanRequest`."""
+def _plan_job(survey: Path, world: dict[str, Any], as_json: bool, **asked: Any) -> None:
+    """`world` is what makes a `World`, `asked` what makes a `PlanRequest`."""
     console = _console(as_json)
     with console.status("trying invented surveys ..."):
         from hushrank.flows.plan.display import show_plan
@@ -195,7 +218,7 @@ def _plan_job(survey: Path, world: tuple[float, int], as_json: bool, **asked: An
         from hushrank.flows.plan.world import World
 
         request = PlanRequest(**{**asked, "target": asked["target"] or DEFAULT_TARGET})
-        plan = plan_survey(survey, request, World(spread=world[0], seed=world[1]))
+        plan = plan_survey(survey, request, World(**world))
     if not as_json:
         show_plan(console, plan)
         return

@@ -14,11 +14,11 @@ from pydantic import ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from hushrank.flows.config.comparisons import Design, InputConfig
+from hushrank.flows.config.groups import GroupsConfig
 from hushrank.flows.config.items import ItemsConfig
-from hushrank.flows.config.ledger import LedgerConfig
 from hushrank.flows.config.model import ModelConfig, ReportConfig, SpectralConfig
 from hushrank.flows.config.observability import ObservabilityConfig
-from hushrank.flows.config.privacy import PrivacyConfig
+from hushrank.flows.config.privacy import LedgerConfig, PrivacyConfig
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.runner import RunnerConfig
@@ -42,6 +42,8 @@ class Sections(Protocol):
     def rankings(self) -> RankingsConfig: ...
     @property
     def items(self) -> ItemsConfig: ...
+    @property
+    def groups(self) -> GroupsConfig | None: ...
     @property
     def privacy(self) -> PrivacyConfig: ...
     @property
@@ -84,8 +86,9 @@ class MethodFacts:
         summary: what it does, for the table of methods in the reference.
         kind: the kind of input that it ranks.
         units: the units that it protects.
-        reads: dotted keys that only some methods use and that this one uses, among `model`,
-            `spectral` and `privacy.public_graph`. The other such keys are refused with it.
+        reads: dotted keys that only some methods use and that this one uses, among `groups`,
+            `model`, `spectral`, `privacy.public_graph` and `input.features`. The other such keys
+            are refused with it.
         requires: keys that it cannot do without, each with the message if the key is missing.
         logistic: whether its scores always are those of a logistic link.
         chooses_link: whether `model.link` may be `auto`.

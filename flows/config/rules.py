@@ -6,14 +6,16 @@ from collections.abc import Sequence
 from functools import reduce
 
 from hushrank.flows.config.comparisons import InputConfig
+from hushrank.flows.config.group_rules import problems_of_groups
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
 from hushrank.flows.config.places import contains
 from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
+from hushrank.flows.config.row_rules import problems_of_extras
 from hushrank.flows.config.runner import DataflowRunner, LocalRunner, SparkRunner
 from hushrank.flows.config.schedule import problems_of_paths
 from hushrank.flows.config.stream_rules import problems_of_stream
 from hushrank.privacy.random_pairs import Hide
-from hushrank.privacy.units import Adjacency, Bounding, Unit
+from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.encode import TIE_WORD
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.storage.files import REMOTE_PREFIX, is_remote
@@ -34,13 +36,6 @@ _TIES_SHOW = (
     "{} would show which answers were ties, because only the other ones count in full. Write ties:"
     " random, which decides a tie by a fair coin before it is privatised"
 )
-NO_FACTORS = (
-    "weights does not go with method: {}; write noisy-pairs, noisy-counts or win-loss (auto"
-    " compares noise alone, and these weights change the signal too)"
-)
-NO_WEIGHTS = (
-    "method: {} counts every row once; remove it, or write noisy-pairs, noisy-counts or win-loss"
-)
 _NO_PERSONAL_EPSILON = (
     "a personal epsilon only counts where each person's answers are privatised one by one; under"
     " unit comparison or user everybody is protected at privacy.epsilon. Remove this line"
@@ -55,6 +50,7 @@ def problems_of_job(config: Sections, methods: Methods) -> Problems:
     yield from _problems_of_items(config)
     yield from _problems_of_method(config, methods)
     yield from _problems_of_kind(config, methods)
+    yield from problems_of_groups(config, methods)
     yield from _problems_of_runner(config)
     yield from _problems_of_report(config, methods)
     yield from problems_of_stream(config, methods)
@@ -142,34 +138,10 @@ def _problems_of_keys(config: Sections, own: MethodFacts, methods: Methods) -> P
         yield "model.link", f"auto is for methods {choosers}; write logistic"
     if config.privacy.public_graph and not own.uses("privacy.public_graph"):
         yield "privacy.public_graph", f"changes nothing with method: {own.name}; remove it"
-    yield from problems_of_weights(config, own)
+    yield from problems_of_extras(config, own, methods)
     for key, missing in own.requires.items():
         if reduce(getattr, key.split("."), config) is None:
             yield key, missing
-
-
-def problems_of_weights(config: Sections, own: MethodFacts) -> Problems:
-    """Weights of rows that the method does not take, or that have no bound or no column."""
-    privacy, rows = config.privacy, config.input
-    column = rows.columns.weight if isinstance(rows, InputConfig) else None
-    if privacy.bounding is Bounding.WEIGHTS and not own.uses("privacy.bounding"):
-        yield "privacy.bounding", NO_FACTORS.format(own.name)
-    if column is not None and privacy.unit is Unit.LOCAL:
-        yield (
-            "input.columns.weight",
-            "not under unit: local, where each answer is privatised by itself and counts as one;"
-            " remove it",
-        )
-    elif column is not None and not own.uses("input.columns.weight"):
-        yield "input.columns.weight", NO_WEIGHTS.format(own.name)
-    elif column is not None and privacy.max_weight is None:
-        yield (
-            "privacy.max_weight",
-            "missing; input.columns.weight needs the largest weight of a row, a public number."
-            " Add for example max_weight: 3",
-        )
-    if column is None and privacy.max_weight is not None:
-        yield "privacy.max_weight", "bounds input.columns.weight; add that, or remove this"
 
 
 def _problems_of_adjacency(config: Sections, rows: InputConfig, own: MethodFacts) -> Problems:

@@ -127,6 +127,7 @@ def _noise(words: CountWords, mechanism: CountMechanism) -> Iterator[str]:
             " Gaussian noise of this scale. It also gives zCDP with"
             f" rho = squared sensitivity / (2 squared scale) = {number(guarantee.rho)}."
         )
+    yield from _group_sentences(mechanism)
     yield from design_sentences(mechanism.design)
     yield from _weights(mechanism)
     if mechanism.ties is Ties.SPLIT and not mechanism.params.weighted:
@@ -134,6 +135,23 @@ def _noise(words: CountWords, mechanism: CountMechanism) -> Iterator[str]:
             "A tie is half a win for each item; the released counts are in half wins, and scale"
             " and sensitivity are too."
         )
+
+
+def _group_sentences(mechanism: CountMechanism) -> Iterator[str]:
+    """Why several rankings cost no more than one; nothing where there are no groups."""
+    groups = mechanism.groups
+    if groups is None:
+        return
+    cost = "epsilon" if mechanism.guarantee.rho is None else "the budget"
+    across = ""
+    if mechanism.params.unit is Unit.USER:
+        across = " The bound on a person's answers holds across all groups."
+    yield (
+        f"Counts are kept apart for {len(groups.names)} groups"
+        f"{' and for all other answers' * groups.others}. An answer counts in one of them only, and"
+        f" the noise hides a change of any answers in any groups: {cost} is paid once for all"
+        f" rankings of this release together.{across}"
+    )
 
 
 def _weights(mechanism: CountMechanism) -> Iterator[str]:

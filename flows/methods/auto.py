@@ -21,7 +21,7 @@ from typing import Any
 
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.method import MethodFacts
-from hushrank.flows.config.rules import problems_of_weights
+from hushrank.flows.config.row_rules import problems_of_weights
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Choice, Method, PlannedMethod

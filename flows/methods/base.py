@@ -16,10 +16,13 @@ from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.look import noticed_from
+from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.guarantee.mechanism import Mechanism
 from hushrank.flows.guarantee.record import PrivacyRecord
+from hushrank.flows.release.boards import Board
+from hushrank.flows.release.effects import Effect
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import Released
 from hushrank.pipelines.reduce.private_job import ReduceAnswers
@@ -35,7 +38,7 @@ from hushrank.privacy.units import PrivacyParams, Unit
 from hushrank.transforms.storage.files import InputFile
 
 Arrays = dict[str, NDArray[Any]]  # as stored: by name, never of objects
-DESIGN = "input.design"
+DESIGN, GROUPS = "input.design", "groups"
 ReductionJob = ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings | CountRankings
 
 
@@ -76,6 +79,8 @@ class Conclusion:
         released: what is published of the arrays themselves.
         scale: what the scores are.
         warnings: what a reader must know.
+        effects: of covariates; None where there are none.
+        boards: rankings of groups; empty: there are none.
     """
 
     estimate: Estimate
@@ -83,6 +88,8 @@ class Conclusion:
     released: Released
     scale: Scale
     warnings: tuple[str, ...] = ()
+    effects: tuple[Effect, ...] | None = None
+    boards: tuple[Board, ...] = ()
 
 
 M = TypeVar("M", bound=Mechanism)
@@ -182,7 +189,13 @@ class PlannedMethod(RankingMethod[M]):
     plan_order: int | None = None
 
     def suits(self, config: SurveyConfig) -> bool:
-        """Whether it is right for the design that the configuration states."""
+        """Whether it is right for the stated design, and for groups and covariates if any."""
+        rows, used = config.input, self.facts.uses
+        covariates = isinstance(rows, InputConfig) and rows.covariates
+        if config.groups is not None and not used(GROUPS):
+            return False
+        if covariates and not used("input.features"):
+            return False
         return not any(key == DESIGN for key, _ in self.facts.rules(config))
 
     def noise_in_a_pull(self, mechanism: M) -> float | None:

@@ -18,7 +18,12 @@ from hushrank.estimation.common.matrices import (
     outcome_counts_of,
     pair_counts_of,
 )
-from hushrank.estimation.comparisons.noisy_pairs import RankedPairs, rank_noisy_pairs
+from hushrank.estimation.common.pooling import EvidenceAt
+from hushrank.estimation.comparisons.noisy_pairs import (
+    RankedPairs,
+    evidence_of_pairs,
+    rank_noisy_pairs,
+)
 from hushrank.estimation.comparisons.planning import predicted_error, weight_under_noise
 from hushrank.estimation.comparisons.public_pairs import fit_public_pairs
 from hushrank.estimation.fit.pair_fit import estimate_from
@@ -29,8 +34,8 @@ from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.counts import OUTCOME_COUNTS, PAIR_COUNTS
 from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.guarantee.record import Parameter, count_record
-from hushrank.flows.methods.base import Arrays, Conclusion, Terms
-from hushrank.flows.methods.reductions import CountedMethod
+from hushrank.flows.methods.base import GROUPS, Arrays, Conclusion, Terms
+from hushrank.flows.methods.groups import GroupedMethod, groups_of
 from hushrank.flows.methods.streams import (
     calibrate_stream,
     invented_night,
@@ -48,7 +53,7 @@ from hushrank.flows.methods.weighted import (
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import SCALE_OF_LINK
-from hushrank.flows.release.statistics import ReleasedPairs
+from hushrank.flows.release.statistics import Released, ReleasedPairs
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.randomness import RandomBits
@@ -64,7 +69,7 @@ NOT_CONVEX = (
 )
 
 
-class NoisyPairs(CountedMethod[CountMechanism]):
+class NoisyPairs(GroupedMethod):
     """See `noisy_pairs`, and `public_pairs` for a public graph, in `estimation.comparisons`."""
 
     facts = MethodFacts(
@@ -72,11 +77,12 @@ class NoisyPairs(CountedMethod[CountMechanism]):
         summary="fit scores to the noisy matrix of wins",
         kind="comparisons",
         units=(Unit.USER, Unit.COMPARISON),
-        reads=("model.link", "privacy.public_graph", *WEIGHT_KEYS),
+        reads=("model.link", "privacy.public_graph", GROUPS, *WEIGHT_KEYS),
         streams=True,
     )
     mechanism = CountMechanism
     statistic = Statistic.PAIR_COUNTS
+    words = PAIR_COUNTS
     counted = Counted.PAIRS
     plan_order = 3
 
@@ -90,10 +96,14 @@ class NoisyPairs(CountedMethod[CountMechanism]):
             return CountMechanism.of(params, calibration, n_items, ties, stream=stream)
         if params.weighted:
             return weighted_mechanism(params, self.counted, n_items, ties)
-        calibrate = calibrate_outcomes if public else calibrate_pair_counts
-        calibration = calibrate(params, n_items, ties.row_weight)
-        stated = config.privacy.public_graph_statement
-        return CountMechanism.of(params, calibration, n_items, ties, stated)
+        if public:
+            calibration = calibrate_outcomes(params, n_items, ties.row_weight)
+            stated = config.privacy.public_graph_statement
+            return CountMechanism.of(params, calibration, n_items, ties, stated)
+        groups = groups_of(config, n_items**2, MOST_ITEMS**2)
+        n_groups = 1 if groups is None else len(groups)
+        calibration = calibrate_pair_counts(params, n_items, ties.row_weight, n_groups)
+        return CountMechanism.of(params, calibration, n_items, ties, groups=groups)
 
     def terms(self, mechanism: CountMechanism) -> Terms:
         """Cost and noise."""
@@ -104,7 +114,7 @@ class NoisyPairs(CountedMethod[CountMechanism]):
         )
         return terms_of(mechanism, where)
 
-    def draw(self, exact: Arrays, mechanism: CountMechanism, bits: RandomBits) -> Arrays:
+    def draw_counts(self, exact: Arrays, mechanism: CountMechanism, bits: RandomBits) -> Arrays:
         """Add noise to every entry; on a public graph, to one entry of each pair that met."""
         counts = pair_counts_of(exact, mechanism.row_weight)
         if _is_public(mechanism):
@@ -114,7 +124,7 @@ class NoisyPairs(CountedMethod[CountMechanism]):
         noisy = release_pair_counts(counts, mechanism.calibration, bits).dense()
         return {"wins": noisy, **drawn_squares(exact, mechanism, bits)}
 
-    def conclude(
+    def conclude_counts(
         self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig
     ) -> Conclusion:
         """Fit scores to the noisy counts."""
@@ -142,6 +152,17 @@ class NoisyPairs(CountedMethod[CountMechanism]):
             scale=SCALE_OF_LINK[link.name],
             warnings=tuple(_warnings(ranked, estimate.informative, private)),
         )
+
+    def board(
+        self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig, whole: Conclusion
+    ) -> tuple[EvidenceAt, Released]:
+        """Scores in one group, by the design that the whole has."""
+        counts = PairCounts(drawn["wins"], mechanism.row_weight, confidential=False)
+        by_chance = bool(whole.privacy.parameters["design_of_chance_fits"])
+        evidence = evidence_of_pairs(
+            counts, mechanism.law, link_named(config.model.link), by_chance=by_chance
+        )
+        return evidence, ReleasedPairs.of(counts, config.items.catalogue().names)
 
     def noise_in_a_pull(self, mechanism: CountMechanism) -> float:
         """Of (wins - losses) / 2 against n - 1 opponents."""

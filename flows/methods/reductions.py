@@ -54,7 +54,8 @@ class CountedMethod(PlannedMethod[B]):
         folder: str,
     ) -> ReduceComparisons:
         """Count, within the bounds of the mechanism."""
-        params, n_items = mechanism.params, len(config.items.catalogue())
+        params, columns = mechanism.params, config.comparison_columns()
+        n_items = len(config.items.catalogue())
         factors = None
         if params.bounding is Bounding.WEIGHTS and self.counted is not None:
             factors = RowFactors(params, self.counted, n_items)
@@ -68,14 +69,15 @@ class CountedMethod(PlannedMethod[B]):
         )
         return ReduceComparisons(
             files=files,
-            columns=config.comparison_columns(),
+            columns=columns,
             catalogue=config.items.catalogue(),
             bounds=bounds,
-            statistic=self.statistic,
+            statistic=Statistic.COVARIATE_COUNTS if columns.n_covariates else self.statistic,
             people_vote=params.unit is Unit.USER and params.look > 0,
             key=key,
             confidential=folder,
             fail_on_bad_rows=config.input.on_bad_rows is BadRows.FAIL,
+            groups=None if config.groups is None else config.groups.groups(),
         )
 
     def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
@@ -83,6 +85,9 @@ class CountedMethod(PlannedMethod[B]):
 
         Weights of a survey's design are taken as 1.
         """
+        if config.groups is not None:
+            wins = survey.grouped_wins(replicate) * config.comparisons.ties.row_weight
+            return {"counts": wins.sum(axis=-1) if self.statistic is Statistic.WIN_COUNTS else wins}
         params, factors = config.privacy.params(), None
         if params.bounding is Bounding.WEIGHTS and self.counted is not None:
             factors = RowFactors(params, self.counted, survey.n_items)

@@ -34,6 +34,11 @@ from hushrank.privacy.units import Unit
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 DEFAULT_TARGET = "top=0.9"
 MOST_SETTINGS = 40
+IN_A_STREAM = (
+    "People are those whose answers count in what the last night shows, each on one night of it;"
+    " epsilon is that of all nights of the stream together. hushrank plan --stream says how many"
+    " answers the caps leave out."
+)
 Tried = list[tuple[Setting, Accuracy]]
 
 
@@ -116,8 +121,12 @@ class SurveyPlan:
 
     @property
     def design(self) -> str:
-        """Which design was invented, in one line; empty: answers are no comparisons."""
-        return design_text(self.world, planned_survey(self.config, self.base, self.world))
+        """Which design was invented, in one line; empty: answers are no comparisons.
+
+        For a stream of nights also what the people of a survey stand for.
+        """
+        text = design_text(self.world, planned_survey(self.config, self.base, self.world))
+        return text if self.config.schedule.stream is None else f"{text} {IN_A_STREAM}"
 
 
 def plan_survey(path: Path, request: PlanRequest, world: World) -> SurveyPlan:

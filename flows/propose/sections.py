@@ -197,23 +197,7 @@ def rankings_lines(
             if items_file is not None
             else _choose_items("ranked"),
         ),
-        privacy=(
-            line(
-                "  unit",
-                "user",
-                "you may see true rankings; where nobody may: local",
-            ),
-            *_adjacency_and_epsilon(),
-            line("  noise", "gaussian", "for many counts that move a little; or laplace"),
-            line("  delta", "1.0e-6", "chance that the promise fails: far below one in the people"),
-            line(
-                "  max_contributions",
-                "1",
-                "the most rankings of one person that count"
-                if owned
-                else "nothing says whose a ranking is: each is another person's",
-            ),
-        ),
+        privacy=tuple(_trusted_lines(owned=owned)),
         budget="10",
         delta="1.0e-5",
         choices=(
@@ -222,6 +206,20 @@ def rankings_lines(
             "epsilon",
         ),
     )
+
+
+def _trusted_lines(*, owned: bool) -> Iterator[str]:
+    """The guarantee of rankings that are counted before noise is added."""
+    yield line(
+        "  unit", "user", "you may see true rankings; where nobody may: local, with mechanism: auto"
+    )
+    yield from _adjacency_and_epsilon()
+    yield line("  noise", "gaussian", "for many counts that move a little; or laplace")
+    yield line("  delta", "1.0e-6", "chance that the promise fails: far below one in the people")
+    bound = "the most rankings of one person that count"
+    if not owned:
+        bound = "nothing says whose a ranking is: each is another person's"
+    yield line("  max_contributions", "1", bound)
 
 
 def _role_lines(

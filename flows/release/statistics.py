@@ -22,6 +22,7 @@ from hushrank.estimation.rankings.ranking_counts import RankingCounts
 from hushrank.estimation.responses.measurements import DifferentialMeasurements
 from hushrank.estimation.responses.randomized_measurements import RandomizedMeasurements
 from hushrank.flows.guarantee.record import Record
+from hushrank.flows.release.effects import ReleasedEffects
 from hushrank.flows.release.pair_answers import ReleasedPairAnswers
 from hushrank.flows.release.public_pairs import (
     ReleasedOutcomes,
@@ -345,6 +346,7 @@ Released = Annotated[
     | ReleasedPairs
     | ReleasedOutcomes
     | ReleasedScores
+    | ReleasedEffects
     | ReleasedMeasurements
     | ReleasedRandomized
     | ReleasedList

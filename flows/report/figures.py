@@ -14,6 +14,7 @@ import numpy as np
 from markupsafe import Markup
 
 from hushrank.flows.release.axis import axis_of
+from hushrank.flows.release.effects import ReleasedEffects
 from hushrank.flows.release.pair_answers import ReleasedPairAnswers
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
@@ -291,6 +292,7 @@ FIGURES: dict[type[Any], tuple[Callable[[Release], ReportFigure], ...]] = {
     ReleasedPairs: (scores_figure, heatmap_figure),
     ReleasedOutcomes: (scores_figure, heatmap_figure),
     ReleasedScores: (scores_figure,),
+    ReleasedEffects: (scores_figure,),
     ReleasedSums: (scores_figure,),
     ReleasedMeasurements: (item_map_figure,),
     ReleasedRandomized: (item_map_figure,),

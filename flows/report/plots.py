@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.flows.release.axis import Axis, axis_of
+from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.exact import exact_text
-from hushrank.flows.release.release import RankedItem, Release
+from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, Scale
 from hushrank.flows.report.style import (
     ACCENT,

@@ -52,6 +52,7 @@ from hushrank.pipelines.reduce.stream_nights import (
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.write import npz_bytes, write_whole
 from hushrank.transforms.streams import released_files
 from hushrank.transforms.streams.released_files import (
@@ -64,6 +65,7 @@ from hushrank.transforms.streams.stream_folder import (
     begin,
     delete_counting,
     delete_unfinished,
+    settle,
     stream_key,
 )
 
@@ -218,6 +220,7 @@ def draw_stream(job: Job, night: StreamNight, ledger: Ledger) -> None:
             f" night is drawn once. Nothing is released. To go on, {NEW_STREAM}."
         )
     content = _content(night, found)
+    settle(night.folder, night.number)
     forget_unmarked(job.work)  # no mark names one: the night is reserved
     with signals_held():
         digest = store_unmarked(job.work, content)
@@ -231,6 +234,8 @@ def _drawn_now(job: Job, night: StreamNight, ledger: Ledger) -> released_files.D
     place = (night.folder, night.stream_id, night.number)
     try:
         return draw_night(*place, night.stream, job.bits(), counted_with)
+    except InputError:  # a file of the stream is not the one of its turn: nothing was drawn
+        raise
     except ValueError:  # of the mechanism: that it fails may tell something about the rows
         with signals_held():
             ledger.mark_drawn(job.release_id)

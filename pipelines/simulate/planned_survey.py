@@ -43,6 +43,8 @@ class PlannedSurvey:
         link: F, how scores become chances.
         spread: standard deviation of the true scores, drawn from a normal law.
         ability_spread: standard deviation of the abilities, in a test.
+        shares: of the answers, of each group of rows; empty: there are no groups.
+        group_spread: standard deviation of a group's true scores around those of the whole.
         seed: the same seed and replicate give the same world, whatever the other fields are.
 
     Raises:
@@ -60,6 +62,8 @@ class PlannedSurvey:
     meetings: Meetings | None = None
     activity: Activity = ()
     group: int = 0
+    shares: tuple[float, ...] = ()
+    group_spread: float = 0.0
 
     def __post_init__(self) -> None:
         if self.n_items < 2:
@@ -72,7 +76,7 @@ class PlannedSurvey:
         for name in ("people", "answers"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("spread", "ability_spread"):
+        for name in ("spread", "ability_spread", "group_spread"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
                 raise ValueError(f"{name} must be finite and >= 0, got {getattr(self, name)!r}")
 
@@ -127,6 +131,30 @@ class PlannedSurvey:
         won = rng.binomial(totals, self.link.cdf(truth[i] - truth[j]))
         wins = np.zeros((self.n_items, self.n_items), np.int64)
         wins[i, j], wins[j, i] = won, totals - won
+        return wins
+
+    def group_truth(self, replicate: int, group: int) -> NDArray[np.float64]:
+        """True scores of one group, shape (n,); they sum to zero."""
+        own = self._generator(3, replicate, group).normal(0.0, self.group_spread, self.n_items)
+        return np.asarray(self.truth(replicate) + own - own.mean())
+
+    def truth_of_all(self, replicate: int) -> NDArray[np.float64]:
+        """True scores of all answers together: of groups the mean, weighed by their shares."""
+        if not self.shares:
+            return self.truth(replicate)
+        of_groups = [self.group_truth(replicate, k) for k in range(len(self.shares))]
+        return np.asarray(np.average(of_groups, axis=0, weights=self.shares))
+
+    def grouped_wins(self, replicate: int) -> Counts:
+        """How often each item beat each other in each group, shape (g, n, n)."""
+        whole, rng = self.pair_wins(replicate), self._generator(4, replicate)
+        i, j = np.triu_indices(self.n_items, 1)
+        totals = rng.multinomial(whole[i, j] + whole[j, i], self.shares).T
+        wins = np.zeros((len(self.shares), self.n_items, self.n_items), np.int64)
+        for group, asked in enumerate(totals):
+            truth = self.group_truth(replicate, group)
+            won = rng.binomial(asked, self.link.cdf(truth[i] - truth[j]))
+            wins[group, i, j], wins[group, j, i] = won, asked - won
         return wins
 
     def exposures(self, replicate: int) -> NDArray[np.float64]:

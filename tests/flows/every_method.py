@@ -39,6 +39,14 @@ def _comparisons(method: str, privacy: dict[str, Any], **more: Any) -> dict[str,
     }
 
 
+def _with_covariates(settings: dict[str, Any]) -> dict[str, Any]:
+    """The left item is shown first, and a feature is made of what is there."""
+    rows = settings["input"]
+    columns = {**rows["columns"], "first": rows["columns"]["left"]}
+    features = [{"left": "item_i", "right": "item_j", "scale": 4, "name": "place"}]
+    return {**settings, "input": {**rows, "columns": columns, "features": features}}
+
+
 def _responses(method: str, privacy: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"input": {"kind": "responses"}, "privacy": privacy, "method": method, **more}
 
@@ -71,6 +79,7 @@ BITS = {
     "perturbed-mle": NOISE | KEYED,
     "perturbed-mle, exposures": NOISE | KEYED,
     "perturbed-mle, exposures, public": NOISE | KEYED | COINS,
+    "perturbed-mle, covariates": NOISE | KEYED,
     "perturbed-mle, public": NOISE | KEYED | COINS,
     "noisy-objective": NOISE | KEYED,
     "one-shot": NOISE | KEYED,
@@ -113,6 +122,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "perturbed-mle": _comparisons("perturbed-mle", PER_PERSON, model=SCORES),
     "perturbed-mle, exposures": _comparisons("perturbed-mle", PER_PERSON),
     "perturbed-mle, exposures, public": _comparisons("perturbed-mle", PUBLIC),
+    "perturbed-mle, covariates": _with_covariates(_comparisons("perturbed-mle", PER_PERSON)),
     "perturbed-mle, public": _comparisons("perturbed-mle", PUBLIC, model=SCORES),
     "noisy-objective": _comparisons("noisy-objective", GAUSSIAN, model=SCORES),
     "one-shot": _comparisons("one-shot", PER_PERSON, top_k=2),

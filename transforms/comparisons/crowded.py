@@ -187,7 +187,7 @@ def _within(ranked: _Ranked, bounds: Bounds) -> _Ranked:
 
 
 def _kept(ranked: _Ranked, bounds: Bounds, tally: dict[str, int]) -> Bounded:
-    kept = ranked.rows.comparisons()
+    kept = ranked.rows.comparisons(bounds.carried)
     if bounds.factors is not None:
         kept = replace(kept, weight=factored(kept.weight, _starts(ranked), bounds.factors))
     return _counted(ranked, kept, bounds, tally)
@@ -227,7 +227,7 @@ def _factored(
                 people = people.and_(_People.of(on_slice))
                 continue
             each = bounds.factors.of(people.rows_of(on_slice.rows))
-            kept = on_slice.rows.comparisons()
+            kept = on_slice.rows.comparisons(bounds.carried)
             kept = replace(kept, weight=multiplied(kept.weight, each))
             yield _counted(on_slice, kept, bounds, {})
     tally = {"rows_with_owner": n_rows, "conflicting_rows": 0, "duplicate_rows": 0}

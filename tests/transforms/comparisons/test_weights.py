@@ -19,7 +19,7 @@ from hushrank.privacy.units import UNITS, Adjacency, Bounding, NoiseKind, Privac
 from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import Bounds, bound_bucket
-from hushrank.transforms.comparisons.owned_rows import own
+from hushrank.transforms.comparisons.owned_rows import Carried, own
 from hushrank.transforms.comparisons.weighted_counts import add_weighted
 
 ITEMS, KEY = 3, KeyedHash(bytes(range(32)))
@@ -80,6 +80,7 @@ def kept_of(params: PrivacyParams, counted: Counted, ties: Ties, survey: bool) -
         max_contributions=params.max_contributions,
         distinct_pairs=params.distinct_pairs,
         factors=factors,
+        carried=Carried.WEIGHTS if survey else Carried.NOTHING,
     )
     return bound_bucket(own(rows, ties, KEY), bounds, KEY).kept
 
