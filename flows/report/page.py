@@ -32,7 +32,7 @@ from hushrank.flows.report.policy import policy_of
 from hushrank.flows.report.rows import board_tables, table_of
 from hushrank.flows.report.sure import sure_table_of
 from hushrank.flows.report.win_rates import win_rates_of
-from hushrank.privacy.units import Adjacency, Unit
+from hushrank.privacy.units import Adjacency, Bounding, Unit
 from hushrank.transforms.common.plain_text import shown as visible
 from hushrank.transforms.common.schema import Ties
 
@@ -181,7 +181,7 @@ def _privacy_facts(release: Release) -> list[tuple[str, str]]:
         ("Noise scale", _number(privacy.noise_scale)),
         ("Noise standard deviation", _root(privacy.noise_variance)),
         ("Sensitivity", _sensitivity(privacy)),
-        (_of_kind(release, "Answers used per person, at most"), privacy.max_contributions),
+        (_of_kind(release, _used(privacy)), privacy.max_contributions),
         ("Answers per person on one item, at most", privacy.per_item_cap),
         ("Answers per person on one pair, at most", 1 if privacy.distinct_pairs else None),
         ("Ties", None if privacy.ties is None else TIES_WORDS[privacy.ties]),
@@ -190,6 +190,12 @@ def _privacy_facts(release: Release) -> list[tuple[str, str]]:
         *([] if release.stream is None else _stream_facts(release.stream)),
     ]
     return [(name, str(value)) for name, value in facts if value is not None]
+
+
+def _used(privacy: PrivacyRecord) -> str:
+    if privacy.parameters.get("bounding") == Bounding.WEIGHTS:
+        return "Answers per person that count in full, at most"
+    return "Answers used per person, at most"
 
 
 def _stream_facts(night: StreamRecord) -> list[tuple[str, str]]:
@@ -232,6 +238,8 @@ def _sensitivity(privacy: PrivacyRecord) -> str | None:
 
 
 def _unit_of_counts(release: Release) -> str | None:
+    if units := release.privacy.parameters.get("units_of_a_comparison"):
+        return f"1/{units:,} of a win of weight 1"
     halves = release.privacy.ties is Ties.SPLIT and release.released.wins_by_item() is not None
     return "half wins" if halves else None
 
