@@ -21,9 +21,16 @@ from hushrank.flows.ledger.budget_text import (
 )
 from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.release.archive import RANKING, REPORT
-from hushrank.flows.release.release import RankedItem, Release
+from hushrank.flows.release.boards import RankedItem
+from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
-from hushrank.flows.release.wording import certainty, chance_text, rank_interval, verdict
+from hushrank.flows.release.wording import (
+    certainty,
+    chance_text,
+    groups_note,
+    rank_interval,
+    verdict,
+)
 from hushrank.flows.run.job import Job
 from hushrank.flows.run.nights import NightResult
 from hushrank.flows.run.stages import STEPS, Outcome, Step
@@ -77,6 +84,8 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
     console.print()
     console.print(Text(verdict(release), style="bold"))
     console.print(_ranking_table(release))
+    if where := groups_note(release):
+        console.print(Text(where), soft_wrap=True)
     for note in reading_notes(release):
         console.print(Text(note, style="dim"), soft_wrap=True)
     if expected := expected_error(release):

@@ -41,7 +41,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("config",),
         ("ledger", "guarantee"),
         ("release",),
-        ("methods", "report"),
+        ("methods", "recovery", "report"),
         ("run", "plan"),
         ("display",),
         ("prefect",),

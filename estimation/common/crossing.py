@@ -1,16 +1,23 @@
-"""Where the curve of each item crosses what was seen: ends of intervals, found by bisection."""
+"""Where the curve of each item crosses what was seen: ends of intervals, found by bisection.
+
+Most curves are sums over opponents, and an end of one interval asks for some forty values of each:
+`WinCurves` tabulates them once.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.estimation.common.links import Floats
+from hushrank.estimation.common.links import Floats, Link
 
 FARTHEST = 30.0  # a score further than this from all others has no effect that anybody could see
 BISECTIONS = 36  # of an interval of length 60 and more: 1e-9 of it is left
+STEP = 0.1  # of the table of a curve; cubics between its rows are right to 1e-7 of the weights
 
 
 def crossing(beyond: Callable[[Floats], NDArray[np.bool_]], scores: Floats) -> Floats:
@@ -32,3 +39,37 @@ def crossing(beyond: Callable[[Floats], NDArray[np.bool_]], scores: Floats) -> F
         low, high = np.where(crossed, low, middle), np.where(crossed, middle, high)
     found = np.where(low == first, -np.inf, (low + high) / 2)
     return np.where(high == last, np.inf, found)
+
+
+@dataclass(frozen=True, slots=True)
+class WinCurves:
+    """S_i(x) = sum over j of w[i, j] F(x - score_j), what item i of score x wins; tabulated.
+
+    Attributes:
+        first: x of the first row of the table.
+        values, slopes: S_i and its derivative times `STEP`; shape (n, rows).
+    """
+
+    first: float
+    values: Floats
+    slopes: Floats
+
+    @classmethod
+    def of(cls, weights: Floats, scores: Floats, link: Link) -> Self:
+        """Of the weights w, shape (n, n), wherever `crossing` looks for an end."""
+        first, last = float(scores.min()) - FARTHEST, float(scores.max()) + FARTHEST
+        x = first + STEP * np.arange(np.ceil((last - first) / STEP) + 1)
+        away = np.subtract.outer(scores, x)
+        np.negative(away, out=away)
+        chance = link.cdf(away)
+        return cls(first, weights @ chance, weights @ (STEP * link.slope(away) * chance))
+
+    def at(self, x: Floats) -> Floats:
+        """S_i(x_i), shape (n,), by the cubics that have the values and slopes of the table."""
+        place = np.clip((x - self.first) / STEP, 0, self.values.shape[1] - 1)
+        row = np.minimum(place.astype(np.int64), self.values.shape[1] - 2)
+        t, items = place - row, np.arange(len(x))
+        low, high = self.values[items, row], self.values[items, row + 1]
+        rising, falling = self.slopes[items, row], self.slopes[items, row + 1]
+        bend = (1 - t) * (rising - (high - low)) + t * (high - low - falling)
+        return np.asarray(low + t * (high - low) + t * (1 - t) * bend)

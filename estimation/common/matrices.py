@@ -28,7 +28,8 @@ class WinCounts:
     Attributes:
         wins: shape (n,), int64; at least 0 while confidential, of any sign once noisy, and then
             float64 as well.
-        row_weight: what one win adds: 1, or 2 where ties were split into two halves.
+        row_weight: integer units of one win: 1, or 2 where ties were split into two halves, and a
+            multiple of that where rows have weights.
         confidential: True until noise was added.
 
     Raises:
@@ -44,8 +45,7 @@ class WinCounts:
             raise ValueError(
                 f"wins must be a 1-d int64 array, got {self.wins.ndim}-d {self.wins.dtype}"
             )
-        if self.row_weight not in (1, 2):
-            raise ValueError(f"row_weight must be 1 or 2, got {self.row_weight}")
+        _check_row_weight(self.row_weight)
         if self.confidential and (self.wins < 0).any():
             raise ValueError("wins without noise cannot be negative")
 
@@ -61,7 +61,7 @@ class WinLossCounts:
 
     Attributes:
         wins, losses: shape (n,), int64; at least 0 while confidential, of any sign once noisy.
-        row_weight: what one comparison adds to either: 1, or 2 where ties were split.
+        row_weight: integer units of one comparison, as in `WinCounts`.
         confidential: True until noise was added.
 
     Raises:
@@ -80,8 +80,7 @@ class WinLossCounts:
                 raise ValueError(f"{name} must be a 1-d int64 array, one entry an item")
             if self.confidential and (counts < 0).any():
                 raise ValueError(f"{name} without noise cannot be negative")
-        if self.row_weight not in (1, 2):
-            raise ValueError(f"row_weight must be 1 or 2, got {self.row_weight}")
+        _check_row_weight(self.row_weight)
 
     @property
     def n_items(self) -> int:
@@ -105,6 +104,11 @@ def integers_of(counts: Counts) -> NDArray[np.int64]:
     return counts.astype(np.int64, copy=False)
 
 
+def _check_row_weight(row_weight: int) -> None:
+    if row_weight < 1:
+        raise ValueError(f"row_weight must be at least 1, got {row_weight}")
+
+
 def check_released(counts: WinCounts | WinLossCounts) -> None:
     """Counts that a ranking may be made of.
 
@@ -125,7 +129,8 @@ class PairCounts:
         wins: shape (n, n), int64, zero diagonal; wins[a, b] = times a beat b. CSR only while
             confidential: which pairs are stored says who compared what. Once noisy, float64 as
             well.
-        row_weight: what one win adds: 1, or 2 where ties were split into two halves.
+        row_weight: integer units of one win: 1, or 2 where ties were split into two halves, and a
+            multiple of that where rows have weights.
         confidential: True until noise was added.
 
     Raises:
@@ -146,8 +151,7 @@ class PairCounts:
             raise ValueError(
                 f"wins must be a square int64 matrix, got {self.wins.shape} {self.wins.dtype}"
             )
-        if self.row_weight not in (1, 2):
-            raise ValueError(f"row_weight must be 1 or 2, got {self.row_weight}")
+        _check_row_weight(self.row_weight)
         if self.wins.diagonal().any():
             raise ValueError("the diagonal of wins must be zero: no item meets itself")
         if self.confidential and (self.entries < 0).any():
@@ -206,7 +210,8 @@ class OutcomeCounts:
         wins: shape (n, n), CSR, int64, strictly upper triangle; wins[a, b] = times a beat b; within
             0 and the total while confidential, of any size once noisy.
         totals: stores the same pairs, all that met: comparisons of a with b, public; > 0.
-        row_weight: what one win adds: 1, or 2 where ties were split into two halves.
+        row_weight: integer units of one win: 1, or 2 where ties were split into two halves, and a
+            multiple of that where rows have weights.
         confidential: True until noise was added to `wins`.
 
     Raises:
@@ -230,8 +235,7 @@ class OutcomeCounts:
             raise ValueError("totals must store the same pairs as wins, as int64")
         if triu(totals, 1).nnz < totals.nnz:
             raise ValueError("wins must lie above the diagonal: each pair is stored once")
-        if self.row_weight not in (1, 2):
-            raise ValueError(f"row_weight must be 1 or 2, got {self.row_weight}")
+        _check_row_weight(self.row_weight)
         if (totals.data <= 0).any():
             raise ValueError("totals must be above 0: pairs that did not meet are not stored")
         if self.confidential and ((wins.data < 0) | (wins.data > totals.data)).any():

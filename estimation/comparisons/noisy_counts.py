@@ -37,6 +37,7 @@ from hushrank.estimation.common.estimate import (
     nothing_learned,
 )
 from hushrank.estimation.common.matrices import WinCounts, check_released
+from hushrank.estimation.common.pooling import Evidence, EvidenceAt
 from hushrank.estimation.common.uncertainty import (
     LEVEL,
     Margin,
@@ -45,6 +46,8 @@ from hushrank.estimation.common.uncertainty import (
 )
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.units import NoiseKind
+
+LEAST_WON = 0.5  # comparisons that an item is taken to win: where there is no noise, it may have 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +115,27 @@ def rank_by_win_counts(counts: WinCounts, law: NoiseLaw, laplace_draws: int = 1)
         errors=ScoreErrors(scores, variances),
         noise_share=_noise_share(share, wins.sum(), noise_sd**2),
     )
+
+
+def evidence_of_win_counts(counts: WinCounts, law: NoiseLaw) -> EvidenceAt:
+    """What noisy counts say near any scores; nothing where the total is not clear of its noise.
+
+    As for an interval: wins_i - pi_i M has mean zero, and the variance of `_score_interval`.
+    """
+    check_released(counts)
+    n, wins = counts.n_items, counts.wins / counts.row_weight
+    noise, total = law.variance / counts.row_weight**2, float(counts.wins.sum() / counts.row_weight)
+
+    def at(scores: NDArray[np.float64]) -> Evidence:
+        if total <= CLEAR_TOTAL * math.sqrt(noise * n):
+            return Evidence(np.zeros(n), np.zeros(n))
+        share = np.clip(2 * (scores + 0.5) / n, 0, 2 / n)
+        sampling = np.maximum(total * share * (1 - share), LEAST_WON)
+        variance = noise * (1 - 2 * share + n * share**2) + sampling
+        slope = 2 * total / n
+        return Evidence(slope**2 / variance, slope * (wins - share * total) / variance)
+
+    return at
 
 
 def _within_bounds(scores: NDArray[np.float64]) -> NDArray[np.float64]:

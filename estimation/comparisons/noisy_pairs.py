@@ -22,8 +22,9 @@ The ridge c is at least 1, and grows with the noise: for scores of variance 1, s
 information h with noise v, the mean error is smallest near 2 c = 1 + v / h. Where v is far above h,
 scores would run away with less.
 
-All this is for pairs whose totals show that partners were not drawn by chance, as in a league: for
-others `pairs_by_chance` has the smaller errors. `rank_noisy_pairs` looks which it is.
+All this is for pairs whose totals show that items meet in groups, as in a league: for others
+`pairs_by_chance` has the smaller errors, even if some pairs met far more often than chance has it.
+`rank_noisy_pairs` looks which it is.
 
 Errors: what noise and chance add to the gradient, pair by pair, through the curvature (a sandwich,
 see `debiased`). Comparisons are taken as independent given the scores: answers of one person that
@@ -31,6 +32,7 @@ agree with each other more than the scores explain make the intervals too short.
 
 References:
     [S81] Stein. Estimation of the mean of a multivariate normal distribution. 1981. Lemma 1.
+    [W58] Wigner. On the distribution of the roots of certain symmetric matrices. 1958.
 """
 
 from __future__ import annotations
@@ -43,6 +45,8 @@ import numpy as np
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
+from hushrank.estimation.common.pooling import Evidence, EvidenceAt
+from hushrank.estimation.comparisons.chance_likelihood import ChanceEvidence
 from hushrank.estimation.comparisons.pairs_by_chance import fit_pairs_by_chance
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.pair_fit import (
@@ -63,6 +67,7 @@ CLEAR_PAIR = 2.0  # standard deviations of its noise up to which a pair's total 
 WHOLE_TOTAL = 4.0  # and from which on the pair always enters as it is
 NOT_BY_CHANCE = 5.0  # standard errors by which totals must differ from a design of chance
 MISSED = 4.5  # and by which an item's sum of totals must
+TOGETHER = 1.5  # times the largest eigenvalue of independent residuals: they go together
 LAPLACE_KURTOSIS, NORMAL_KURTOSIS = 4.5, 3.0  # of a sum of two draws
 
 
@@ -142,11 +147,15 @@ def _by_chance(counts: PairCounts, law: NoiseLaw, link: Link) -> Estimate | None
 
 
 def _not_by_chance(counts: PairCounts, law: NoiseLaw, meetings: Floats) -> bool:
-    """Whether pairs met more unequally than chance and noise make them.
+    """Whether pairs met in another way than chance and noise explain, and scores suffer from it.
 
-    Squares of what totals have beyond the design, less their expectation, each weighed by the share
-    of the design in its variance; where partners are drawn by chance, the sum has mean zero. And of
-    each item the sum of its totals: a fit that takes large counts for outliers misses it by far.
+    Each of these says so:
+
+    -   The sum of an item's totals is far from its share of the design: a fit that takes large
+        counts for outliers misses it by far.
+    -   Pairs met more unequally than by chance, and in groups of items that meet each other, as in
+        a league. If totals differ pair by pair only, the differences average out over an item's
+        opponents, and the scores hold.
     """
     wins = counts.dense() / counts.row_weight
     totals, noise = wins + wins.T, 2 * law.variance / counts.row_weight**2
@@ -154,13 +163,46 @@ def _not_by_chance(counts: PairCounts, law: NoiseLaw, meetings: Floats) -> bool:
     off = np.abs(totals.sum(axis=1) - met)
     if (off > MISSED * np.sqrt(met + (counts.n_items - 1) * noise)).any():
         return True
-    upper = np.triu_indices(counts.n_items, 1)
+    kurtosis = LAPLACE_KURTOSIS if law.kind is NoiseKind.LAPLACE else NORMAL_KURTOSIS
+    if not _unequal(totals, meetings, noise, kurtosis):
+        return False
+    return _in_groups((totals - meetings) / np.sqrt(meetings + noise))
+
+
+def _unequal(totals: Floats, meetings: Floats, noise: float, kurtosis: float) -> bool:
+    """Whether pairs met more unequally than chance and noise make them.
+
+    Squares of what totals have beyond the design, less their expectation, each weighed by the share
+    of the design in its variance; where partners are drawn by chance, the sum has mean zero.
+
+    Args:
+        totals: noisy, in comparisons, shape (n, n).
+        meetings: the design, shape (n, n).
+        noise: its variance in a total.
+        kurtosis: of that noise.
+    """
+    upper = np.triu_indices(len(totals), 1)
     design = meetings[upper]
     excess = np.square(totals[upper] - design) - design - noise
-    kurtosis = LAPLACE_KURTOSIS if law.kind is NoiseKind.LAPLACE else NORMAL_KURTOSIS
     variance = (kurtosis - 1) * noise**2 + 4 * noise * design + 2 * design**2 + design
     weight = np.square(design) / variance
     return bool((weight * excess).sum() > NOT_BY_CHANCE * np.sqrt((weight**2 * variance).sum()))
+
+
+def _in_groups(residuals: Floats) -> bool:
+    """Whether residuals of pairs go together: by their largest eigenvalue.
+
+    That of independent residuals of mean square r^2 is near 2 r sqrt(n) (semicircle law, [W58]);
+    two groups that meet within themselves alone have (n - 1) r: half of it is the bar of few items.
+
+    Args:
+        residuals: symmetric, shape (n, n), each over its standard deviation.
+    """
+    n = len(residuals)
+    residuals = residuals * (1 - np.eye(n))
+    size = math.sqrt(np.square(residuals).sum() / (n * (n - 1)))
+    bar = min(TOGETHER * 2 * math.sqrt(n), (n - 1) / 2)
+    return bool(np.linalg.eigvalsh(residuals)[-1] > bar * size)
 
 
 def fit_noisy_pairs(
@@ -206,6 +248,34 @@ def fit_noisy_pairs(
         n_left_out=n_pairs - int((pairs.kept > 0).sum()) // 2,
         noise_share=_share(np.diagonal(noise), np.diagonal(sampling)),
     )
+
+
+def evidence_of_pairs(
+    counts: PairCounts, law: NoiseLaw, link: Link, *, by_chance: bool
+) -> EvidenceAt:
+    """What noisy counts say near any scores, in the way that `rank_noisy_pairs` took for the whole.
+
+    Args:
+        counts: noisy counts.
+        law: law of the noise in one entry.
+        link: F.
+        by_chance: whether pairs met by chance.
+    """
+    if by_chance:
+        return ChanceEvidence.of(counts, law, link)
+    wins, variance = counts.dense() / counts.row_weight, law.variance / counts.row_weight**2
+    totals, gap = wins + wins.T, wins - wins.T
+    pairs = _pair_weights(totals, variance)
+
+    def at(scores: Floats) -> Evidence:
+        d = score_differences(scores)
+        won, lost = (pairs.used + pairs.kept * gap) / 2, (pairs.used - pairs.kept * gap) / 2
+        gradient = (won * link.slope(d) - lost * link.slope(-d)).sum(axis=1)
+        curvature, sampling, noise = _expected_moments(totals, pairs, variance, scores, link)
+        weight = curvature @ np.linalg.pinv(sampling + noise, hermitian=True)
+        return Evidence(weight @ curvature, weight @ gradient)
+
+    return at
 
 
 def _share(noise: Floats, sampling: Floats) -> Floats:

@@ -84,6 +84,8 @@ def calibrate_one_shot(
     """
     if not 1 <= k <= n_items:
         raise ValueError(f"top_k must be between 1 and {n_items} (the items), got {k!r}")
+    if params.weighted:
+        raise ValueError("one-shot counts every row once: remove the weights")
     if params.noise is not NoiseKind.LAPLACE:
         raise ValueError("one-shot is pure DP: set noise: laplace, without delta and rho")
     both_ways = 1 if params.adjacency is Adjacency.ADD_REMOVE else 2

@@ -40,16 +40,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.chances import ScoreErrors
-from hushrank.estimation.common.crossing import crossing
+from hushrank.estimation.common.crossing import WinCurves, crossing
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.pair_separation import apart, separate_pairs
+from hushrank.estimation.common.pooling import Evidence
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.estimation.fit.pair_fit import laplacian, score_differences
 from hushrank.privacy.units import NoiseKind
 
-MOST_ALONE = 400  # items of which each is an opponent of its own; of more, `GROUPS` groups are
-GROUPS = 200
 PRECISION = 1.0  # of a score that nothing is known of: standard deviation 1
 NEWTON_STEPS = 100
 SOLVED = 1e-10
@@ -100,31 +99,28 @@ class Pulls:
 
 @dataclass(frozen=True, slots=True)
 class _Opponents:
-    """Whom each item meets: all others, of many items in groups of nearly equal scores.
+    """Whom each item meets; arrays of shape (n,).
 
     Attributes:
-        scores: shape (k,), of each group.
-        weights: shape (n, k), of each item's comparisons with a group.
-        chance: shape (n,), factor of p (1 - p) in V_i.
-        variance: shape (n,), that the errors of their scores add to C_i.
+        met: comparisons of each item, at least a little above 0.
+        curves: what an item wins of them.
+        chance: factor of p (1 - p) in V_i.
+        variance: that the errors of their scores add to C_i.
     """
 
-    scores: Floats
-    weights: Floats
+    met: Floats
+    curves: WinCurves
     chance: Floats
     variance: Floats
 
     @classmethod
     def of(cls, pulls: Pulls, scores: Floats, variance: Floats) -> _Opponents:
-        n = len(scores)
-        chance = (pulls.design * pulls.sampling_factor).sum(axis=1)
-        if n <= MOST_ALONE:
-            return cls(scores, pulls.design, chance, variance)
-        group = np.empty(n, np.int64)
-        group[np.argsort(scores)] = np.arange(n) * GROUPS // n
-        member = (group[:, np.newaxis] == np.arange(GROUPS)).astype(np.float64)
-        means = (scores @ member) / member.sum(axis=0)
-        return cls(means, pulls.design @ member, chance, variance)
+        return cls(
+            met=np.maximum(pulls.design.sum(axis=1), np.finfo(float).tiny),
+            curves=WinCurves.of(pulls.design, scores, pulls.link),
+            chance=(pulls.design * pulls.sampling_factor).sum(axis=1),
+            variance=variance,
+        )
 
 
 def rank_by_pulls(pulls: Pulls) -> Estimate:
@@ -212,6 +208,20 @@ def _known(
     return slopes, stiffness, (known + known.T) / 2
 
 
+def evidence_of_pulls(pulls: Pulls, scores: Floats) -> Evidence:
+    """What the pulls say near some scores."""
+    weights = np.maximum(pulls.design.sum(axis=1), np.finfo(float).tiny)
+    chance, slopes = pulls.chances_and_slopes(scores)
+    share = (pulls.design * chance).sum(axis=1) / weights
+    stiffness = laplacian(slopes)
+    sampling = laplacian(pulls.design * pulls.sampling_factor * chance * (1 - chance))
+    noise = pulls.noise_variance + (share - pulls.free_share) ** 2 * pulls.exposure_variance
+    variance = sampling + np.diag(noise + SINGULAR * np.diagonal(sampling).max())
+    left = pulls.values - weights * (share - 0.5)
+    solved = np.linalg.solve(variance, np.column_stack([stiffness, left]))
+    return Evidence(stiffness @ solved[:, :-1], stiffness @ solved[:, -1])
+
+
 def _errors_of(pulls: Pulls, scores: Floats) -> ScoreErrors:
     """What the scores would be without the penalty, to first order, and how far they may be off."""
     weights = np.maximum(pulls.design.sum(axis=1), np.finfo(float).tiny)
@@ -266,16 +276,14 @@ class _Intervals:
 
 def _expected(pulls: Pulls, at: Floats, others: _Opponents) -> tuple[Floats, Floats]:
     """C_i and V_i where item i has score `at[i]` and the others their scores."""
-    chance = pulls.link.cdf(np.subtract.outer(at, others.scores))
-    weights = others.weights.sum(axis=1)
-    share = (others.weights * chance).sum(axis=1) / np.maximum(weights, np.finfo(float).tiny)
+    share = others.curves.at(at) / others.met
     variance = (
         others.chance * share * (1 - share)
         + pulls.noise_variance
         + (share - pulls.free_share) ** 2 * pulls.exposure_variance
         + others.variance
     )
-    return weights * (share - 0.5), variance
+    return others.met * (share - 0.5), variance
 
 
 def _crossing(pulls: Pulls, scores: Floats, others: _Opponents, q: Floats) -> Floats:

@@ -21,7 +21,7 @@ from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import log_ndtr, pdtrc
+from scipy.special import log_ndtr, pdtr, pdtrc
 
 from hushrank.estimation.common.links import Floats
 from hushrank.privacy.noise import NoiseLaw
@@ -29,6 +29,7 @@ from hushrank.privacy.units import NoiseKind
 
 EXACT_MEAN = 15.0  # a larger count is taken as normal
 EXACT_SCALE = 2.0  # and so is any, under noise of a larger scale
+CLOSED_SCALE = 0.3  # from which on the closed form for Laplace noise stays in range
 LEAST_VARIANCE = 1e-3
 RATIOS = np.geomspace(1e-3, 1e3, 121)  # of s to b, in the table of informations
 REACH, POINTS = 14.0, 6001  # of the sum for one entry of it: standard deviations, abscissas
@@ -130,6 +131,31 @@ def _noise_chances(noise: NoiseLaw) -> Floats:
 
 def _poisson(counts: Floats, means: Floats, noise: NoiseLaw) -> tuple[Floats, Floats]:
     """Of N + noise, N Poisson: the slope of p(x) in the mean is p(x - 1) - p(x)."""
+    if noise.kind is NoiseKind.LAPLACE and noise.scale >= CLOSED_SCALE:
+        return _poisson_laplace(np.rint(counts), means, noise.scale)
+    return _poisson_summed(counts, means, noise)
+
+
+def _poisson_laplace(x: Floats, m: Floats, scale: float) -> tuple[Floats, Floats]:
+    """The same in closed form, with q = e^(-1 / scale): p(x) is in proportion to L + U, where
+
+        L = sum over k < x of P(k) q^(x - k) = q^x e^(m / q - m) P[N' < x],     N' of mean m / q,
+        U = sum over k >= x of P(k) q^(k - x) = q^-x e^(m q - m) P[N'' >= x],   N'' of mean m q,
+
+    and p(x - 1) to L / q + U q.
+    """
+    q = np.exp(-1 / scale)
+    loss, score = -x / scale + m * (1 - q), np.full(m.shape, q - 1)  # L is 0 where x <= 0
+    above = x > 0
+    x, m = x[above], m[above]
+    low = np.exp(m / q - m - x / scale) * pdtr(x - 1, m / q)
+    high = np.exp(m * q - m + x / scale) * pdtrc(x - 1, m * q)
+    here = np.maximum(low + high, SMALLEST)
+    loss[above], score[above] = -np.log(here), np.maximum(low / q + high * q, SMALLEST) / here - 1
+    return loss - np.log(np.tanh(1 / (2 * scale))), score
+
+
+def _poisson_summed(counts: Floats, means: Floats, noise: NoiseLaw) -> tuple[Floats, Floats]:
     chances = _noise_chances(noise)
     middle = len(chances) // 2
     at = np.rint(counts).astype(np.int64) + middle

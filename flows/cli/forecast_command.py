@@ -49,6 +49,22 @@ def forecast(config: ConfigPath, as_json: AsJson = False) -> None:
     states. Of a stream of nights it says until when they are paid for. Reads no rows and spends
     nothing.
     """
+    from hushrank.flows.run.budget import ledger_of
+    from hushrank.flows.run.job import read_survey
+
+    survey = read_survey(config)
+    checked, ledger = survey.config, ledger_of(survey.config)
+    spend, balance = survey.calibrated.spend, ledger.balance()
+    if checked.schedule.stream is not None:
+        _of_stream(checked, ledger, spend, balance, as_json=as_json)
+    else:
+        _of_nights(checked, ledger, spend, balance, as_json=as_json)
+
+
+def _of_nights(
+    checked: SurveyConfig, ledger: Ledger, spend: Spend, balance: Balance, *, as_json: bool
+) -> None:
+    """Print how many nights that each cost as much fit into the budget."""
     from hushrank.flows.display import show_balance
     from hushrank.flows.ledger.budget_text import spend_text
     from hushrank.flows.ledger.forecast import (
@@ -58,19 +74,9 @@ def forecast(config: ConfigPath, as_json: AsJson = False) -> None:
         forecast_text,
     )
     from hushrank.flows.ledger.forecast import forecast as forecast_of
-    from hushrank.flows.run.budget import ledger_of
-    from hushrank.flows.run.job import read_survey
     from hushrank.flows.run.nights import due_nights
 
     now = datetime.now(UTC)
-    survey = read_survey(config)
-    checked = survey.config
-    ledger = ledger_of(checked)
-    balance = ledger.balance()
-    spend = survey.calibrated.spend
-    if checked.schedule.stream is not None:
-        _of_stream(checked, ledger, spend, balance, as_json=as_json)
-        return
     due = 0
     if checked.nightly:
         due = len(due_nights(checked, checked.schedule.last_night(now)))

@@ -54,6 +54,8 @@ class ColumnsConfig(ColumnRoles):
         event: identity of an answer. Rows of one user, pair and event count once; where they
             contradict each other, none counts.
         epsilon: of unit `local`: the epsilon of this answer.
+        weight: how much an answer counts, as the weights of a survey's design; needs
+            `privacy.max_weight`. A row whose weight is missing, negative or no number is set aside.
         first: the item that was shown first, or above; the column of `left` again where that is
             always the left one. Then being shown first has an effect of its own; of method
             `perturbed-mle`.
@@ -69,6 +71,7 @@ class ColumnsConfig(ColumnRoles):
     loser: Text | None = Field(default=None, examples=["loser"])
     event: Text | None = Field(default=None, examples=["event"])
     epsilon: Text | None = Field(default=None, examples=["epsilon"])
+    weight: Text | None = Field(default=None, examples=["weight"])
     first: Text | None = Field(default=None, examples=["left"])
 
     @model_validator(mode="before")

@@ -14,6 +14,7 @@ from pydantic import ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from hushrank.flows.config.comparisons import Design, InputConfig
+from hushrank.flows.config.groups import GroupsConfig
 from hushrank.flows.config.items import ItemsConfig
 from hushrank.flows.config.ledger import LedgerConfig
 from hushrank.flows.config.model import ModelConfig, ReportConfig, SpectralConfig
@@ -42,6 +43,8 @@ class Sections(Protocol):
     def rankings(self) -> RankingsConfig: ...
     @property
     def items(self) -> ItemsConfig: ...
+    @property
+    def groups(self) -> GroupsConfig | None: ...
     @property
     def privacy(self) -> PrivacyConfig: ...
     @property
@@ -84,9 +87,9 @@ class MethodFacts:
         summary: what it does, for the table of methods in the reference.
         kind: the kind of input that it ranks.
         units: the units that it protects.
-        reads: dotted keys that only some methods use and that this one uses, among `model`,
-            `spectral`, `privacy.public_graph` and `input.features`. The other such keys are
-            refused with it.
+        reads: dotted keys that only some methods use and that this one uses, among `groups`,
+            `model`, `spectral`, `privacy.public_graph` and `input.features`. The other such keys
+            are refused with it.
         requires: keys that it cannot do without, each with the message if the key is missing.
         logistic: whether its scores always are those of a logistic link.
         chooses_link: whether `model.link` may be `auto`.

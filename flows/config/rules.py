@@ -6,15 +6,17 @@ from collections.abc import Sequence
 from functools import reduce
 
 from hushrank.flows.config.comparisons import InputConfig
+from hushrank.flows.config.group_rules import problems_of_groups
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
 from hushrank.flows.config.places import contains
-from hushrank.flows.config.privacy import PrivacyConfig
+from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
+from hushrank.flows.config.row_rules import problems_of_extras
 from hushrank.flows.config.runner import DataflowRunner, LocalRunner, SparkRunner
 from hushrank.flows.config.schedule import problems_of_paths
 from hushrank.flows.config.stream_rules import problems_of_stream
+from hushrank.privacy.random_pairs import Hide
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.encode import TIE_WORD
-from hushrank.transforms.common.randomisation import RankingMechanism
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.storage.files import REMOTE_PREFIX, is_remote
 
@@ -48,9 +50,10 @@ def problems_of_job(config: Sections, methods: Methods) -> Problems:
     yield from _problems_of_items(config)
     yield from _problems_of_method(config, methods)
     yield from _problems_of_kind(config, methods)
+    yield from problems_of_groups(config, methods)
     yield from _problems_of_runner(config)
     yield from _problems_of_report(config, methods)
-    yield from problems_of_stream(config, methods[config.method], methods)
+    yield from problems_of_stream(config, methods)
 
 
 def _problems_of_report(config: Sections, methods: Methods) -> Problems:
@@ -135,23 +138,10 @@ def _problems_of_keys(config: Sections, own: MethodFacts, methods: Methods) -> P
         yield "model.link", f"auto is for methods {choosers}; write logistic"
     if config.privacy.public_graph and not own.uses("privacy.public_graph"):
         yield "privacy.public_graph", f"changes nothing with method: {own.name}; remove it"
-    yield from _problems_of_covariates(config, own, methods)
+    yield from problems_of_extras(config, own, methods)
     for key, missing in own.requires.items():
         if reduce(getattr, key.split("."), config) is None:
             yield key, missing
-
-
-def _problems_of_covariates(config: Sections, own: MethodFacts, methods: Methods) -> Problems:
-    """Covariates that the method does not look at."""
-    if not isinstance(config.input, InputConfig) or own.uses("input.features"):
-        return
-    users = " or ".join(name for name, each in methods.items() if each.uses("input.features"))
-    for key, given in (
-        ("input.features", bool(config.input.features)),
-        ("input.columns.first", config.input.columns.first is not None),
-    ):
-        if given:
-            yield key, f"is for method: {users}; remove it, or write that method"
 
 
 def _problems_of_adjacency(config: Sections, rows: InputConfig, own: MethodFacts) -> Problems:
@@ -273,6 +263,7 @@ def _problems_of_rankings(config: Sections, own: MethodFacts) -> Problems:
     if n_items > MOST_ITEMS_RANKED:
         yield "items", f"must be at most {MOST_ITEMS_RANKED} with input.kind: rankings"
     yield from _problems_of_epsilon(config)
+    yield from _problems_of_pairs(config)
     if config.rankings.columns.user is None and config.rankings.layout == "list":
         for key, given in (
             ("privacy.max_contributions", privacy.max_contributions is not None),
@@ -282,11 +273,40 @@ def _problems_of_rankings(config: Sections, own: MethodFacts) -> Problems:
                 yield key, "needs input.columns.user, which says whose ranking a row is"
 
 
+def _problems_of_pairs(config: Sections) -> Problems:
+    """Rules of private answers to random pairs."""
+    privacy, layout = config.privacy, config.rankings.layout
+    answered = privacy.already_private and privacy.mechanism is RankingChoice.RANDOM_PAIRS
+    if answered and layout != "pairs":
+        yield (
+            "input.layout",
+            "must be pairs with mechanism: random-pairs and already_private: true: the rows are"
+            f" private answers, not rankings; got {layout}",
+        )
+    if layout != "pairs":
+        return
+    if not answered:
+        yield (
+            "input.layout",
+            "pairs is for private answers; set privacy.mechanism: random-pairs and"
+            " already_private: true, or write long or list",
+        )
+    if privacy.hide is Hide.ITEMS and config.rankings.columns.length is not None:
+        yield "input.columns.length", "is hidden by privacy.hide: items; remove it"
+    if privacy.max_contributions is not None:
+        yield (
+            "privacy.max_contributions",
+            "not with input.layout: pairs, where each row counts as another person's; remove it",
+        )
+
+
 def _problems_of_trusted_rankings(config: Sections) -> Problems:
     """Rules of rankings that are counted before noise is added."""
     privacy, rankings = config.privacy, config.rankings
     if len(config.items.catalogue()) > MOST_ITEMS_RANKED:
         yield "items", f"must be at most {MOST_ITEMS_RANKED} with input.kind: rankings"
+    if rankings.layout == "pairs":
+        yield "input.layout", "pairs is for unit: local; write long or list"
     if privacy.mechanism is not None:
         yield "privacy.mechanism", "is for unit: local; remove it"
     if rankings.columns.epsilon is not None:
@@ -307,7 +327,7 @@ def _problems_of_trusted_rankings(config: Sections) -> Problems:
 def _problems_of_epsilon(config: Sections) -> Problems:
     privacy, columns = config.privacy, config.rankings.columns
     yield from _problems_of_sources(privacy, columns.epsilon, "rankings")
-    if privacy.mechanism is RankingMechanism.LAPLACE_RANKS and privacy.epsilon is None:
+    if privacy.mechanism is RankingChoice.LAPLACE_RANKS and privacy.epsilon is None:
         yield "privacy.epsilon", "missing; mechanism: laplace-ranks takes one number for all"
     if config.model.debiased is True and privacy.epsilon is None:
         yield "model.debiased", "needs privacy.epsilon, one number for all; write auto or false"

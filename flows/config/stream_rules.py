@@ -2,29 +2,30 @@
 
 from __future__ import annotations
 
-from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
+from hushrank.flows.config.method import Methods, Problems, Sections
+from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.runner import LocalRunner
 from hushrank.flows.config.schedule import NightlyBudget, selects_nights
-from hushrank.privacy.units import NoiseKind, Unit
+from hushrank.flows.config.stream import StreamConfig
+from hushrank.privacy.units import Bounding, NoiseKind, Unit
 
 STREAM = "schedule.stream"
 
 
-def problems_of_stream(config: Sections, own: MethodFacts, methods: Methods) -> Problems:
+def problems_of_stream(config: Sections, methods: Methods) -> Problems:
     """Key and text of the rules that a stream and other sections break together."""
-    stream, privacy = config.schedule.stream, config.privacy
-    if stream is None:
+    own = methods[config.method]
+    if config.schedule.stream is None:
         return
     if not own.streams:
         suitable = " or ".join(name for name, each in methods.items() if each.streams)
         yield STREAM, f"is for method: {suitable}, got {own.name}; change one of the two"
         return
-    if privacy.unit is not Unit.USER:
-        yield (
-            STREAM,
-            "protects a person on all nights together, so it needs privacy.unit: user, got"
-            f" {privacy.unit}; set that, or remove stream",
-        )
+    yield from _problems_of_nights(config)
+    yield from _problems_of_its_guarantee(config.privacy, config.schedule.stream)
+
+
+def _problems_of_nights(config: Sections) -> Problems:
     if not selects_nights(config.input.paths, config.schedule):
         yield (
             STREAM,
@@ -36,6 +37,21 @@ def problems_of_stream(config: Sections, own: MethodFacts, methods: Methods) -> 
             "schedule.budget",
             "must be per-night with schedule.stream, of which section privacy pays all nights;"
             " remove this line",
+        )
+    if not isinstance(config.runner, LocalRunner):
+        yield (
+            "runner",
+            "must be local with schedule.stream: on other engines a job that outlives its run could"
+            " write who counted after the next one began; remove runner, or stream",
+        )
+
+
+def _problems_of_its_guarantee(privacy: PrivacyConfig, stream: StreamConfig) -> Problems:
+    if privacy.unit is not Unit.USER:
+        yield (
+            STREAM,
+            "protects a person on all nights together, so it needs privacy.unit: user, got"
+            f" {privacy.unit}; set that, or remove stream",
         )
     if privacy.look is not None:
         yield (
@@ -49,16 +65,16 @@ def problems_of_stream(config: Sections, own: MethodFacts, methods: Methods) -> 
             "not with schedule.stream: on which nights a person's rows count would show in who"
             " compared what; remove one of the two",
         )
+    if privacy.bounding is Bounding.WEIGHTS or privacy.max_weight is not None:
+        yield (
+            STREAM,
+            "not with weights of rows (privacy.bounding, input.columns.weight), of which every"
+            " night would have to release the sum of squares too; remove one of the two",
+        )
     if not privacy.private:
         yield "privacy.epsilon", "must be finite with schedule.stream"
     if privacy.noise is NoiseKind.LAPLACE and stream.bands not in (None, 1):
         yield (
             f"{STREAM}.bands",
             f"must be 1 with noise: laplace, got {stream.bands}; remove it, or set noise: gaussian",
-        )
-    if not isinstance(config.runner, LocalRunner):
-        yield (
-            "runner",
-            "must be local with schedule.stream: on other engines a job that outlives its run could"
-            " write who counted after the next one began; remove runner, or stream",
         )

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from hushrank.privacy.look import epsilon_with_look
-from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
+from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, PrivacyParams, Unit
 
 CCW = (
     "Cai, Chakraborty and Wang, Optimal differentially private ranking from pairwise comparisons"
@@ -184,12 +184,27 @@ def bounds(params: PrivacyParams) -> Iterator[str]:
     """How many of a person's answers were used."""
     if params.unit is Unit.COMPARISON:
         return
+    if params.bounding is Bounding.WEIGHTS:
+        yield from _factors(params)
+        return
     chosen = f"At most {params.max_contributions} answers of each person count, chosen at random"
     if params.distinct_pairs:
         chosen += ", at most one on each pair of items"
     if params.per_item_cap is not None:
         chosen += f", with any one item in at most {params.per_item_cap} of them"
     yield f"{chosen}; the rest of a person's answers are not used."
+
+
+def _factors(params: PrivacyParams) -> Iterator[str]:
+    """How answers of people with many of them count."""
+    counted = "All answers of each person count, at most one on each pair of items"
+    if params.per_item_cap is not None:
+        counted += f" and with any one item in at most {params.per_item_cap} of them"
+    yield (
+        f"{counted}. Of a person with more than {params.max_contributions} of them each counts"
+        " less, the less the more there are: together they move the counts by no more, as a vector,"
+        f" than {params.max_contributions} answers could."
+    )
 
 
 def not_protected(params: PrivacyParams, guarantee: Guarantee) -> Iterator[str]:

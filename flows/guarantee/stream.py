@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from hushrank.flows.guarantee.designs import design_sentences
 from hushrank.flows.guarantee.mechanism import CountMechanism
@@ -22,9 +21,6 @@ from hushrank.privacy.stream import Stream
 from hushrank.privacy.stream_encoder import ONE
 from hushrank.privacy.units import Adjacency, NoiseKind
 from hushrank.transforms.common.schema import Ties
-
-if TYPE_CHECKING:
-    from hushrank.flows.guarantee.counts import CountWords
 
 ALL_NIGHTS = "this night and all others of the stream together"
 THEOREM = (
@@ -47,12 +43,13 @@ DATES_TOLD = (
 
 
 def stream_statement(
-    words: CountWords, mechanism: CountMechanism, stream: Stream
+    entry: str, computed: str, mechanism: CountMechanism, stream: Stream
 ) -> PrivacyStatement:
     """The guarantee of all nights in words.
 
     Args:
-        words: which counts.
+        entry: one of the counts, after "every".
+        computed: what is computed from them, and that nothing else was looked at.
         mechanism: what draws them.
         stream: its nights.
     """
@@ -67,7 +64,7 @@ def stream_statement(
             _who(params.adjacency, stream),
             *against_what(change, guarantee, ALL_NIGHTS),
             *_nights(stream),
-            *_noise(words, mechanism, stream),
+            *_noise(entry, computed, mechanism, stream),
             *(f"On such a night {each[:1].lower()}{each[1:]}" for each in bounds(params)),
         ),
         not_protected=(*uncovered, WHO_COUNTED, DATES_TOLD),
@@ -103,18 +100,18 @@ def _nights(stream: Stream) -> Iterator[str]:
     )
 
 
-def _noise(words: CountWords, mechanism: CountMechanism, stream: Stream) -> Iterator[str]:
+def _noise(entry: str, computed: str, mechanism: CountMechanism, stream: Stream) -> Iterator[str]:
     law, terms = mechanism.law, stream.terms
     spread = ""
     if stream.encoder.bands > 1:
         spread = f", spread over {stream.encoder.bands} nights with public weights,"
     deviation, shown = math.sqrt(law.variance) / ONE, stream.shown_law(terms.nights - 1)
     yield (
-        f"Each night every {words.entry}, zeros included{spread} got its own discrete"
+        f"Each night every {entry}, zeros included{spread} got its own discrete"
         f" {law.kind.capitalize()} noise of standard deviation {number(deviation)}, drawn once."
         f" What is shown, {_shown(stream)}, is made of these noisy numbers alone, and its noise has"
         f" standard deviation {number(math.sqrt(shown.variance))} on the last night;"
-        f" {words.computed}."
+        f" {computed}."
     )
     if law.kind is NoiseKind.LAPLACE:
         yield (

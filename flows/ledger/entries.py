@@ -87,7 +87,7 @@ class Reserve(_Wire):
     Attributes:
         night: the day whose answers are ranked; None: the configuration selects no night.
         key: check value of the key that made the names below; empty in older entries.
-        inputs: keyed names of the input files (`flows.ledger.input_names`).
+        inputs: keyed names of the input files (`flows.ledger.key`).
         others: populations that the operator states to consist of other people.
         stream: the nights that this pays for, where it reserves a stream.
         of: id of the stream that pays for it, where it reserves a night of one.

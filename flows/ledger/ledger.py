@@ -48,7 +48,7 @@ from hushrank.flows.ledger.entries import (
     write_lines,
 )
 from hushrank.flows.ledger.history import HistoryRow, history_of
-from hushrank.flows.ledger.input_names import InputNames
+from hushrank.flows.ledger.key import InputNames
 from hushrank.flows.ledger.local_file import LedgerFile
 from hushrank.flows.ledger.period import period_at
 from hushrank.flows.ledger.rules import (

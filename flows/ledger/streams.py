@@ -16,13 +16,13 @@ from hushrank.flows.ledger.book import Book, reserving
 from hushrank.flows.ledger.budget import Reservation
 from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.entries import Event, StreamSpan
-from hushrank.flows.ledger.input_names import InputNames
+from hushrank.flows.ledger.key import InputNames
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.rules import repeated, require_no_lead, require_release_id
 from hushrank.privacy.accounting import Spend
 
 FREE = Spend()  # what a night of a stream costs beside the stream
-NEW_STREAM = "To go on, start a new stream: another schedule.stream.first"
+NEW_STREAM = "start a new stream (another schedule.stream.first), which is paid for anew"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -67,9 +67,9 @@ def require_open(account: Account, wanted: NightToPay) -> Attempt | None:
     closed = found.state is ReleaseState.ENDED and drawn < wanted.span.nights
     if found.stream != wanted.span or closed:
         raise LedgerError(
-            f"Stream {wanted.stream_id} was ended when its ledger was recovered: nights of it may"
-            f" have been drawn that the ledger does not know. Its cost is entered. {NEW_STREAM}."
-            f" {NOTHING_SPENT}"
+            f"Stream {wanted.stream_id}: the ledger was recovered and does not know which of its"
+            " nights were drawn, so no other may be: it could be drawn twice. Its cost is entered."
+            f" To go on, {NEW_STREAM}. {NOTHING_SPENT}"
         )
     return found
 
@@ -96,7 +96,7 @@ def require_turn(account: Account, wanted: NightToPay) -> None:
     if night > span.last:
         raise NightOutOfTurn(
             f"Night {night} is not of this stream, which ended on {span.last}, its night"
-            f" {span.nights}. {NEW_STREAM}; that is paid for anew. {NOTHING_SPENT}"
+            f" {span.nights}. To go on, {NEW_STREAM}. {NOTHING_SPENT}"
         )
     if upcoming is None or night < upcoming:
         raise NightOutOfTurn(

@@ -21,6 +21,7 @@ from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.guarantee.mechanism import Mechanism
 from hushrank.flows.guarantee.record import PrivacyRecord
+from hushrank.flows.release.boards import Board
 from hushrank.flows.release.effects import Effect
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import Released
@@ -37,7 +38,7 @@ from hushrank.privacy.units import PrivacyParams, Unit
 from hushrank.transforms.storage.files import InputFile
 
 Arrays = dict[str, NDArray[Any]]  # as stored: by name, never of objects
-DESIGN = "input.design"
+DESIGN, GROUPS = "input.design", "groups"
 ReductionJob = ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings | CountRankings
 
 
@@ -79,6 +80,7 @@ class Conclusion:
         scale: what the scores are.
         warnings: what a reader must know.
         effects: of covariates; None where there are none.
+        boards: rankings of groups; empty: there are none.
     """
 
     estimate: Estimate
@@ -87,6 +89,7 @@ class Conclusion:
     scale: Scale
     warnings: tuple[str, ...] = ()
     effects: tuple[Effect, ...] | None = None
+    boards: tuple[Board, ...] = ()
 
 
 M = TypeVar("M", bound=Mechanism)
@@ -186,10 +189,11 @@ class PlannedMethod(RankingMethod[M]):
     plan_order: int | None = None
 
     def suits(self, config: SurveyConfig) -> bool:
-        """Whether it is right for the design and the covariates that the configuration states."""
-        rows = config.input
-        covariates = isinstance(rows, InputConfig) and rows.covariates
-        if covariates and not self.facts.uses("input.features"):
+        """Whether it is right for the stated design, and takes groups and covariates if any."""
+        rows, uses = config.input, self.facts.uses
+        if config.groups is not None and not uses(GROUPS):
+            return False
+        if isinstance(rows, InputConfig) and rows.covariates and not uses("input.features"):
             return False
         return not any(key == DESIGN for key, _ in self.facts.rules(config))
 

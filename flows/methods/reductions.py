@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Protocol, TypeVar
 
+import numpy as np
+
 from hushrank.flows.config.comparisons import BadRows
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.guarantee.mechanism import Mechanism
@@ -12,9 +14,11 @@ from hushrank.pipelines.reduce.reduction_job import ReduceComparisons, Statistic
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.keyed_hash import SecretKey
-from hushrank.privacy.units import PrivacyParams, Unit
+from hushrank.privacy.row_weights import FACTOR_BITS, Counted, RowFactors
+from hushrank.privacy.units import Bounding, PrivacyParams, Unit
 from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.comparisons.bound import Bounds
+from hushrank.transforms.comparisons.weighted_counts import SQUARES
 from hushrank.transforms.storage.files import InputFile
 
 
@@ -35,9 +39,11 @@ class CountedMethod(PlannedMethod[B]):
 
     Attributes:
         statistic: what is counted: the array `counts` that `draw` takes.
+        counted: what noise is added to, of methods that take rows with weights; None: of others.
     """
 
     statistic: Statistic
+    counted: Counted | None = None
 
     def reduction(
         self,
@@ -49,12 +55,17 @@ class CountedMethod(PlannedMethod[B]):
     ) -> ReduceComparisons:
         """Count, within the bounds of the mechanism."""
         params, columns = mechanism.params, config.comparison_columns()
+        n_items = len(config.items.catalogue())
+        factors = None
+        if params.bounding is Bounding.WEIGHTS and self.counted is not None:
+            factors = RowFactors(params, self.counted, n_items)
         bounds = Bounds(
-            n_items=len(config.items.catalogue()),
+            n_items=n_items,
             ties=config.comparisons.ties,
             max_contributions=params.max_contributions if params.unit is Unit.USER else None,
             per_item_cap=params.per_item_cap,
             distinct_pairs=params.distinct_pairs,
+            factors=factors,
         )
         return ReduceComparisons(
             files=files,
@@ -66,13 +77,31 @@ class CountedMethod(PlannedMethod[B]):
             key=key,
             confidential=folder,
             fail_on_bad_rows=config.input.on_bad_rows is BadRows.FAIL,
+            groups=None if config.groups is None else config.groups.groups(),
         )
 
     def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
-        """Wins of an invented survey, counted as the statistic has it."""
-        wins = survey.pair_wins(replicate) * config.comparisons.ties.row_weight
-        by_item = self.statistic is Statistic.WIN_COUNTS
-        return {"counts": wins.sum(axis=1) if by_item else wins}
+        """Wins of an invented survey, counted as the statistic has it.
+
+        Weights of a survey's design are taken as 1.
+        """
+        if config.groups is not None:
+            wins = survey.grouped_wins(replicate) * config.comparisons.ties.row_weight
+            return {"counts": wins.sum(axis=-1) if self.statistic is Statistic.WIN_COUNTS else wins}
+        params, factors = config.privacy.params(), None
+        if params.bounding is Bounding.WEIGHTS and self.counted is not None:
+            factors = RowFactors(params, self.counted, survey.n_items)
+        wins, squares = np.zeros((survey.n_items, survey.n_items), np.int64), 0
+        for rows, people in survey.groups(all_count=factors is not None):
+            units = params.units
+            if factors is not None:
+                units = units * int(factors.of(np.array([rows]))[0]) >> FACTOR_BITS
+            won = people.pair_wins(replicate)
+            wins += won * units
+            squares += units**2 * int(won.sum())
+        wins *= config.comparisons.ties.row_weight
+        counts = wins.sum(axis=1) if self.statistic is Statistic.WIN_COUNTS else wins
+        return {"counts": counts} | ({SQUARES: np.array([squares])} if params.weighted else {})
 
 
 def reduce_test(

@@ -67,6 +67,8 @@ class Accuracy:
         informative: share of replicates whose release says anything.
         spread: standard error of each of these, by name.
         scale: what the scores are.
+        boards: error of a typical score of each group, drawn towards the whole, and its `order`;
+            empty: there are no groups.
     """
 
     top: float
@@ -80,6 +82,7 @@ class Accuracy:
     informative: float
     spread: Mapping[str, float]
     scale: Scale
+    boards: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,12 +179,14 @@ def accuracy_of(config: SurveyConfig, setting: Setting, world: World) -> Accurac
     mechanism = method.calibrate(tried)
     replicates = range(world.replicates or _runs(survey))
     found = [_one(tried, method, mechanism, survey, replicate) for replicate in replicates]
-    table = np.array([[measured[name] for name in MEASURES] for _, measured in found])
+    table = np.array([[measured[name] for name in MEASURES] for _, measured, _ in found])
+    boards = np.mean([of_groups for *_, of_groups in found], axis=0)
     errors = table.std(axis=0, ddof=1) / math.sqrt(len(table))
     return Accuracy(
         **dict(zip(MEASURES, table.mean(axis=0).tolist(), strict=True)),
         spread=dict(zip(MEASURES, errors.tolist(), strict=True)),
         scale=found[0][0],
+        boards=tuple((float(error), float(order)) for error, order in boards),
     )
 
 
@@ -224,7 +229,7 @@ def epsilon_for(
 
 def predicted(config: SurveyConfig, setting: Setting, world: World) -> float | None:
     """The error of a typical score by the method's formula; None: it has none for this design."""
-    if world.design not in (None, Design.BALANCED):
+    if world.design not in (None, Design.BALANCED) or world.activity:
         return None
     survey, tried = planned_survey(config, setting, world), with_setting(config, setting)
     return _planned(tried).predicted_error(tried, survey)
@@ -248,6 +253,9 @@ def planned_survey(config: SurveyConfig, setting: Setting, world: World) -> Plan
             ability_spread=world.ability_spread,
             seed=world.seed,
             meetings=world.meetings(n_items),
+            shares=() if config.groups is None else world.shares_of(len(config.groups.groups())),
+            group_spread=world.group_spread,
+            activity=world.activity,
         )
     except ValueError as error:
         raise ConfigError(f"plan: {error}") from None
@@ -259,7 +267,7 @@ def _one(
     mechanism: Mechanism,
     survey: PlannedSurvey,
     replicate: int,
-) -> tuple[Scale, dict[str, float]]:
+) -> tuple[Scale, dict[str, float], list[tuple[float, float]]]:
     try:
         exact = method.invented(config, survey, replicate)
     except ValueError as error:
@@ -278,7 +286,12 @@ def _one(
         wanted = np.full(len(truth), math.nan)
     else:
         wanted = method.estimand(config, survey, truth)
-    return conclusion.scale, found | _errors(conclusion.estimate.scores, wanted)
+    of_groups = []
+    for group, board in enumerate(conclusion.boards):
+        own = survey.group_truth(replicate, group)
+        scores, wanted_there = board.estimate.scores, method.estimand(config, survey, own)
+        of_groups.append((rms_error(scores, wanted_there), _in_order(scores, own)))
+    return conclusion.scale, found | _errors(conclusion.estimate.scores, wanted), of_groups
 
 
 def _measured(estimate: Estimate, truth: Floats, n_top: int | None) -> dict[str, float]:

@@ -16,12 +16,13 @@ class ReleasedWinLoss(Record):
     """The noisy numbers of comparisons that each item won and lost.
 
     Attributes:
-        row_weight: what one comparison adds: 1, or 2 if ties were split into two halves.
+        row_weight: what one comparison adds: 1, or 2 if ties were split into two halves; where rows
+            have weights, a thousand times that for one of weight 1.
         wins, losses: by item, in catalogue order.
     """
 
     kind: Literal["win-loss-counts"] = "win-loss-counts"
-    row_weight: int = Field(ge=1, le=2)
+    row_weight: int = Field(ge=1)
     wins: dict[str, int]
     losses: dict[str, int]
 

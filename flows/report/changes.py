@@ -11,7 +11,8 @@ import numpy as np
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.score_change import Intervals, ScoreChange, score_change
 from hushrank.estimation.common.shared_nights import error_correlation, sampling_correlation
-from hushrank.flows.release.release import RankedItem, Release, on_scale
+from hushrank.flows.release.boards import RankedItem
+from hushrank.flows.release.release import Release, on_scale
 from hushrank.flows.release.scale import WORDS, Scale, score_decimals, score_text
 from hushrank.flows.release.statistics import ReleasedList
 from hushrank.flows.release.stream import StreamRecord
@@ -144,9 +145,11 @@ def _how(before: Release, release: Release) -> str:
 def stream_sentence(night: StreamRecord) -> str:
     """What a night of a stream shows, and what it cost."""
     shown = "That night alone is shown" if len(night.answers) == 1 else f"Shown are {_span(night)}"
+    first = night.number == 1
+    cost = "it was charged with this one" if first else "this one cost nothing more"
     return (
         f"Night {night.number} of {night.nights} of a stream, {day_text(night.night)}. {shown}."
-        f" One budget pays for all nights until {day_text(night.last)}; this one cost nothing more."
+        f" One budget pays for all nights until {day_text(night.last)}; {cost}."
     )
 
 

@@ -15,6 +15,7 @@ from markupsafe import Markup
 
 from hushrank.flows.release.axis import axis_of
 from hushrank.flows.release.effects import ReleasedEffects
+from hushrank.flows.release.pair_answers import ReleasedPairAnswers
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
 from hushrank.flows.release.release import Release
@@ -179,7 +180,9 @@ def heatmap_figure(release: Release) -> ReportFigure:
             " the more often the item of its row beat the item of its column."
             f"{negative} The whole matrix is in release.json."
         ),
-        table=_matrix_table(release, pairs, "Wins of … over", pairs.row_weight - 1),  # half wins
+        table=_matrix_table(
+            release, pairs, "Wins of … over", int(pairs.row_weight > 1)
+        ),  # half wins
     )
 
 
@@ -195,9 +198,9 @@ def _matrix_table(
 
 
 def above_figure(release: Release) -> ReportFigure:
-    """How often one item is ranked above another in the private rankings."""
+    """How often one item is ranked above another in the private rankings, or answers."""
     pairs = release.released
-    if not isinstance(pairs, ReleasedRankings | ReleasedAbove):
+    if not isinstance(pairs, ReleasedRankings | ReleasedAbove | ReleasedPairAnswers):
         raise ValueError(f"a release of {pairs.kind} has no rankings to draw")
     rankings, noise = _rankings_words(release)
     shown, labels = shown_items(release), release.shown()
@@ -216,7 +219,7 @@ def above_figure(release: Release) -> ReportFigure:
             " them have the item of its row above the item of its column. All counts are in"
             " release.json."
         ),
-        table=_matrix_table(release, pairs, "Rankings with … above"),
+        table=_matrix_table(release, pairs, f"{rankings.split()[-1].capitalize()} with … above"),
     )
 
 
@@ -224,6 +227,8 @@ def _rankings_words(release: Release) -> tuple[str, str]:
     """What was counted, and which noise the counts have."""
     if isinstance(release.released, ReleasedRankings):
         return "private rankings", ""
+    if isinstance(release.released, ReleasedPairAnswers):
+        return "private answers", ""
     exact = release.privacy.mechanism == "none"
     return "rankings", "" if exact else ", with noise"
 
@@ -292,6 +297,7 @@ FIGURES: dict[type[Any], tuple[Callable[[Release], ReportFigure], ...]] = {
     ReleasedMeasurements: (item_map_figure,),
     ReleasedRandomized: (item_map_figure,),
     ReleasedRankings: (scores_figure, above_figure),
+    ReleasedPairAnswers: (scores_figure, above_figure),
     ReleasedAbove: (scores_figure, above_figure),
     ReleasedNets: (scores_figure,),
     ReleasedPlaces: (scores_figure,),

@@ -11,6 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
+from hushrank.flows.release.pair_answers import ReleasedPairAnswers
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.ranking_counts import ReleasedAbove
 from hushrank.flows.release.release import Release
@@ -32,7 +33,7 @@ LIGHT_ON_DARK = 0.55  # a cell with a stronger colour shows its number in the pa
 COLUMN_NAME = 14
 
 
-Matrix = ReleasedPairs | ReleasedOutcomes | ReleasedRankings | ReleasedAbove
+Matrix = ReleasedPairs | ReleasedOutcomes | ReleasedRankings | ReleasedAbove | ReleasedPairAnswers
 
 
 def heatmap_svg(release: Release, pairs: Matrix, description: str) -> str:
@@ -62,7 +63,8 @@ def _spots(
     release: Release, pairs: Matrix, names: list[str], wins: NDArray[np.float64]
 ) -> list[Spot]:
     """What each cell says."""
-    verb = "above" if isinstance(pairs, ReleasedRankings | ReleasedAbove) else "over"
+    of_rankings = isinstance(pairs, ReleasedRankings | ReleasedAbove | ReleasedPairAnswers)
+    verb = "above" if of_rankings else "over"
     shown = release.shown()
     return [
         Spot(

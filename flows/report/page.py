@@ -9,7 +9,7 @@ import math
 from collections.abc import Sequence
 from datetime import UTC
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
@@ -18,6 +18,7 @@ from hushrank.flows.guarantee.record import Parameter, PrivacyRecord
 from hushrank.flows.guarantee.sentences import number
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.budget_text import alert_sentence, left_text, needed_text
+from hushrank.flows.release.pair_answers import ReleasedPairAnswers
 from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, Scale
@@ -27,12 +28,15 @@ from hushrank.flows.report.changes import changes_between, stream_sentence
 from hushrank.flows.report.downloads import downloads_of
 from hushrank.flows.report.effects import effect_rows
 from hushrank.flows.report.policy import policy_of
-from hushrank.flows.report.rows import table_of
+from hushrank.flows.report.rows import board_tables, table_of
 from hushrank.flows.report.sure import sure_table_of
 from hushrank.flows.report.win_rates import win_rates_of
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.plain_text import shown as visible
 from hushrank.transforms.common.schema import Ties
+
+if TYPE_CHECKING:
+    from hushrank.flows.report.figures import ReportFigure
 
 ROOM = 850_000  # bytes for downloads, figures and tables; a page stays under 1 MB
 ROUNDING = 1e-9  # so that 0.3 / 0.1 is three
@@ -68,18 +72,14 @@ def render_report(
         before: the release before this one, to show what changed; None leaves that out.
         earlier: earlier nights of its stream, the first one first, to show ranks over time.
     """
-    from hushrank.flows.report.figures import (
-        figures_of,
-        history_figure,
-    )  # matplotlib takes a second
-    from hushrank.flows.report.style import without_styles
+    from hushrank.flows.report.style import without_styles  # matplotlib takes a second
 
     downloads, rules = downloads_of(release), dict[str, str]()
-    figures = figures_of(release)
-    if (over_time := history_figure(release, earlier)) is not None:
-        figures.insert(0, over_time)
+    figures = _figures(release, earlier)
     svgs = [Markup(without_styles(str(figure.svg), rules)) for figure in figures]
-    table = table_of(release, ROOM - sum(map(len, [*svgs, *(each.address for each in downloads)])))
+    room = ROOM - sum(map(len, [*svgs, *(each.address for each in downloads)]))
+    for_boards = room // 2 if release.groups else 0
+    table = table_of(release, room - for_boards)
     style = _resource("report.css")
     style += "".join(f".{name} {{ {declared} }}\n" for name, declared in rules.items())
     script = _resource("report.js")
@@ -96,6 +96,7 @@ def render_report(
         sure=sure_table_of(release),
         **_words_of(release),
         table=table,
+        boards=board_tables(release, for_boards),
         counts=release.released.wins_by_item() is not None,
         protected=_of_kind(release, PROTECTED[release.privacy.unit]) if release.safe else "nobody",
         downloads=downloads,
@@ -111,6 +112,14 @@ def render_report(
         left=left_text,
     )
     return visible(page, lines=True)  # in older releases names may hold any character
+
+
+def _figures(release: Release, earlier: Sequence[Release]) -> list[ReportFigure]:
+    """Ranks over the nights of a stream first, then what the release itself shows."""
+    from hushrank.flows.report.figures import figures_of, history_figure
+
+    over_time = history_figure(release, earlier)
+    return [*([] if over_time is None else [over_time]), *figures_of(release)]
 
 
 def _words_of(release: Release) -> dict[str, Any]:
@@ -173,7 +182,7 @@ def _privacy_facts(release: Release) -> list[tuple[str, str]]:
 
 def _of_kind(release: Release, words: str) -> str:
     """The words for answers; for rankings instead if people gave rankings."""
-    counted = (ReleasedRankings, ReleasedAbove, ReleasedNets, ReleasedPlaces)
+    counted = (ReleasedRankings, ReleasedAbove, ReleasedNets, ReleasedPlaces, ReleasedPairAnswers)
     if not isinstance(release.released, counted):
         return words
     return words.replace("answer", "ranking").replace("Answer", "Ranking")

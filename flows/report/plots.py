@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.flows.release.axis import Axis, axis_of
+from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.exact import exact_text
-from hushrank.flows.release.release import RankedItem, Release
+from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, Scale
 from hushrank.flows.report.style import (
     ACCENT,
@@ -167,7 +168,8 @@ def noise_half_width(release: Release) -> float:
         return 0.0
     kind = NoiseKind(privacy.mechanism.removeprefix("discrete-"))
     deviations = float(quantile(np.array(1.0), LEVEL / 2, kind, n_draws=1))
-    return deviations * math.sqrt(release.noise_variance) / (privacy.ties or Ties.DROP).row_weight
+    units = getattr(release.released, "row_weight", (privacy.ties or Ties.DROP).row_weight)
+    return deviations * math.sqrt(release.noise_variance) / units
 
 
 def _label_items(axes: Axes, lines: list[RankedItem]) -> None:

@@ -15,13 +15,14 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, MethodRefused
 from hushrank.flows.guarantee.mechanism import Mechanism
 from hushrank.flows.ledger.account import ReleaseState
-from hushrank.flows.ledger.input_names import InputNames, input_names
 from hushrank.flows.ledger.key import (
     KEY_BYTES,
     TAG_DIGITS,
+    InputNames,
     LedgerKey,
     Purpose,
     find_key,
+    input_names,
     ledger_key,
 )
 from hushrank.flows.methods.base import Calibrated, ReductionJob, Terms

@@ -33,6 +33,7 @@ from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import DRAWN_FILE, FAILED_FILE, finds_drawn
 from hushrank.flows.run.job import Job, Survey, check_places, job_without_files, prepare_job
+from hushrank.flows.run.run import abandon
 from hushrank.flows.run.stages import Outcome
 from hushrank.flows.run.stream_steps import refuse_stream_id
 from hushrank.flows.run.stream_turns import (
@@ -41,7 +42,6 @@ from hushrank.flows.run.stream_turns import (
     prepare_in_turn,
     stream_job_to_check,
 )
-from hushrank.flows.run.undo import abandon
 
 DAY = timedelta(days=1)
 

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from hushrank.flows.ledger.budget import Balance
+from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.release.release import Release
 from hushrank.flows.run.confidential_folder import DRAWN_FILE
 from hushrank.flows.run.job import Job
@@ -134,7 +135,8 @@ class Outcome:
     Attributes:
         release: what is published now.
         folder: where.
-        spent: what the ledger was charged; None where the release had been drawn before.
+        spent: what the ledger was charged, `FREE` where a stream had paid; None where the release
+            had been drawn before.
         balance: of the population's budget, afterwards.
         alerts: fractions of the budget that are used and of which nobody was told before.
         again: whether it was paid for before, and the noise of then was not kept.
@@ -146,3 +148,8 @@ class Outcome:
     balance: Balance
     alerts: tuple[float, ...] = ()
     again: bool = False
+
+    @property
+    def charged(self) -> bool:
+        """Whether this run cost budget; nights of a stream after the first cost none."""
+        return self.spent not in (None, FREE)

@@ -32,6 +32,7 @@ from hushrank.flows.ledger.account import Attempt
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.methods.base import Arrays
+from hushrank.flows.recovery.witness import PAID, keep_witness, require_remembered
 from hushrank.flows.release.archive import nights_before, release_before
 from hushrank.flows.release.provenance import Provenance
 from hushrank.flows.release.publish import publish
@@ -62,7 +63,6 @@ from hushrank.flows.run.drawn import (
     refuse_stopped,
 )
 from hushrank.flows.run.job import Job, code_version
-from hushrank.flows.run.ledger_witness import PAID, keep_witness, require_remembered
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.stream_steps import (
     draw_stream,
@@ -297,6 +297,7 @@ def estimate(job: Job) -> Release:
         shown_as=Scale.ELO if config.report.scale == "elo" else None,
         look=look,
         effects=conclusion.effects,
+        boards=conclusion.boards,
     )
 
 

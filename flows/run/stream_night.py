@@ -1,7 +1,9 @@
 """The night of a stream that a job is: its names, its turn, and the law that all nights share.
 
 The mechanism is calibrated once, for the first night. It is stored in the stream's folder, and
-every later night is drawn by what is stored, whatever version of hushrank draws it.
+every later night is drawn by what is stored, whatever version of hushrank draws it. If that file
+is lost, the law is calibrated again; where it is not the one of the nights before, these refuse it
+(`transforms.streams.released_files`).
 """
 
 from __future__ import annotations

@@ -52,6 +52,7 @@ from hushrank.pipelines.reduce.stream_nights import (
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.write import npz_bytes, write_whole
 from hushrank.transforms.streams import released_files
 from hushrank.transforms.streams.released_files import (
@@ -64,6 +65,7 @@ from hushrank.transforms.streams.stream_folder import (
     begin,
     delete_counting,
     delete_unfinished,
+    settle,
     stream_key,
 )
 
@@ -106,7 +108,7 @@ def reserve_stream(job: Job, night: StreamNight, ledger: Ledger) -> None:
         first = night.section.night(lost[0])
         raise LedgerError(
             f"{night.folder}/released does not hold what was drawn for night {first}, and every"
-            f" later night is made of it too. Restore that folder; if it is lost: {NEW_STREAM}."
+            f" later night is made of it too. Restore that folder; if it is lost, {NEW_STREAM}."
             f" {NOTHING_SPENT}"
         )
     spend = job.terms.spend if night.stored is None else night.stored.spend
@@ -121,7 +123,7 @@ def _require_night_before(account: Account, night: StreamNight) -> None:
     if before is not None and before.drawn_at is not None and before.result is None:
         raise LedgerError(
             f"The mechanism failed on night {before.night} of this stream, which is recorded as"
-            f" drawn, so no later night can be shown. {NEW_STREAM}. {NOTHING_SPENT}"
+            f" drawn, so no later night can be shown. To go on, {NEW_STREAM}. {NOTHING_SPENT}"
         )
 
 
@@ -186,7 +188,7 @@ def _of_stream(job: Job, night: StreamNight) -> NightOfStream:
             raise LedgerError(
                 f"{night.folder}/key.json is missing, without which nobody knows who counted"
                 f" before. Restore the folder, as it was after night {before and before.night}; if"
-                f" it is lost: {NEW_STREAM}. {NOTHING_SPENT}"
+                f" it is lost, {NEW_STREAM}. {NOTHING_SPENT}"
             ) from None
     return NightOfStream(
         stream=night.stream_id,
@@ -215,9 +217,10 @@ def draw_stream(job: Job, night: StreamNight, ledger: Ledger) -> None:
     if not (found.bits.safe and found.bits.covers(Purpose.NOISE)):
         raise DrawError(
             "draw: the noise of this night was not drawn from bits of the operating system, and a"
-            f" night is drawn once. Nothing is released. {NEW_STREAM}."
+            f" night is drawn once. Nothing is released. To go on, {NEW_STREAM}."
         )
     content = _content(night, found)
+    settle(night.folder, night.number)
     forget_unmarked(job.work)  # no mark names one: the night is reserved
     with signals_held():
         digest = store_unmarked(job.work, content)
@@ -231,6 +234,8 @@ def _drawn_now(job: Job, night: StreamNight, ledger: Ledger) -> released_files.D
     place = (night.folder, night.stream_id, night.number)
     try:
         return draw_night(*place, night.stream, job.bits(), counted_with)
+    except InputError:  # a file of the stream is not the one of its turn: nothing was drawn
+        raise
     except ValueError:  # of the mechanism: that it fails may tell something about the rows
         with signals_held():
             ledger.mark_drawn(job.release_id)
@@ -264,7 +269,7 @@ def restore_drawn(job: Job, night: StreamNight, attempt: Attempt) -> None:
             raise LedgerError(
                 f"Night {night.night}: its noise was drawn and is in {night.folder}/released, which"
                 " does not hold it now. A night of a stream is drawn once, so it is not drawn"
-                " again: restore that folder, as it was after the night; if it is lost:"
+                " again: restore that folder, as it was after the night; if it is lost,"
                 f" {NEW_STREAM}. {NOTHING_SPENT}"
             )
         content = _content(night, found)

@@ -85,7 +85,8 @@ class CountRankingsKind(RankingsKind):
         """Rankings of a partition, slice by slice, and beside them those that break a rule."""
         job = self.job
         if isinstance(job.columns, ListColumns):
-            yield from map(Sifted[Rankings], slices(parcels, spill, rankings_of_blob, most))
+            lists: Iterable[Rankings] = slices(parcels, spill, rankings_of_blob, most)
+            yield from (Sifted(rankings) for rankings in lists)
             return
         coins = KeyedCoins(self.keyed_hash) if job.break_ties else None
         parts: Iterable[Pieces] = slices(parcels, spill, pieces_of_blob, most, ranking_numbers)

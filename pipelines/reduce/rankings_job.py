@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from hushrank.pipelines.reduce.reduction_job import LocalReduction, Reduction
 from hushrank.privacy.bits_used import BitsUsed, Purpose
+from hushrank.privacy.random_pairs import RandomPairs
 from hushrank.privacy.randomness import BitSource
 from hushrank.transforms.common.randomisation import RankingMechanism
-from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
+from hushrank.transforms.rankings.ranking_columns import ListColumns, PairColumns, RankColumns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,15 +24,17 @@ class ReduceRankings(LocalReduction):
         break_ties: put tied items in random order; False: rankings with ties are set aside.
         mechanism: how a ranking is privatised.
         by_place: keep pairs apart by place, for debiasing.
+        pairs: the law of `random-pairs`; None: another mechanism.
     """
 
-    columns: RankColumns | ListColumns
+    columns: RankColumns | ListColumns | PairColumns
     contest: str | None
     max_length: int
     max_rankings: int
     break_ties: bool
     mechanism: RankingMechanism
     by_place: bool
+    pairs: RandomPairs | None = None
 
     @property
     def bits(self) -> BitsUsed:

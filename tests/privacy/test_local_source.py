@@ -42,7 +42,7 @@ def test_flip_rate_is_the_theorem_s(answer: int) -> None:
     assert binomtest(flips, M, 1 / (1 + math.exp(0.8))).pvalue < FALSE_POSITIVE_RATE
 
 
-def test_module_needs_only_the_standard_source_of_secrets() -> None:
+def test_module_needs_only_the_standard_library() -> None:
     tree = ast.parse(Path(local_source.__file__).read_text())
     imported = [
         alias.name
@@ -50,7 +50,7 @@ def test_module_needs_only_the_standard_source_of_secrets() -> None:
         if isinstance(node, ast.Import)
         for alias in node.names
     ]
-    assert imported == ["secrets"]
+    assert imported == ["math", "secrets"]
     assert not any(isinstance(node, ast.ImportFrom) for node in ast.walk(tree))
 
 

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hushrank.estimation.common.covariates import STEPS, Steps, Words, pack
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.encode import Mask, Rules
-from hushrank.transforms.common.epsilons import numbers_of
+from hushrank.transforms.common.numbers import numbers_of
 from hushrank.transforms.common.schema import ComparisonColumns, Feature
 
 NOT_SHOWN = "the item shown first is neither of the two items"

@@ -50,7 +50,8 @@ def refusals(
         columns: which column says whose row it is.
         keyed_hash: the run's secret hash, which makes pseudonyms.
     """
-    words = words_of_row(columns.event is not None, columns.n_covariates > 0)
+    more = columns.weight is not None or columns.n_covariates > 0
+    words = words_of_row(event=columns.event is not None, more=more)
     if rejects is None or columns.user is None:
         return OwnedRows(np.empty((words, 0), np.uint64))
     (batch,) = rejects.select([columns.user]).combine_chunks().to_batches()

@@ -29,6 +29,7 @@ from hushrank.transforms.streams.people_files import open_people
 from hushrank.transforms.streams.stream_folder import (
     RELEASED,
     check_stream,
+    intact,
     night_name,
     nights_of,
 )
@@ -175,7 +176,7 @@ def _path(folder: str, night: int) -> str:
 
 
 def _read(path: str, content: bytes, name: str, night: int, stream: Stream) -> Drawn:
-    with np.load(io.BytesIO(content)) as arrays:
+    with intact(path), np.load(io.BytesIO(content)) as arrays:
         check_stream(path, str(arrays["stream"]), name)
         same = tuple(arrays["coefficients"].tolist()) == stream.encoder.coefficients
         scale = float(arrays["scale"])

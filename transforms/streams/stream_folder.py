@@ -13,14 +13,22 @@ from __future__ import annotations
 
 import json
 import shutil
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from zipfile import BadZipFile
 
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import BitSource, RandomBits
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
-from hushrank.transforms.storage.write import TEMPORARY_NAME, read_whole, write_whole
+from hushrank.transforms.storage.write import (
+    TEMPORARY_NAME,
+    flush_folder,
+    read_whole,
+    write_whole,
+)
 
 KEY_FILE, PEOPLE, CELLS, RELEASED = "key.json", "people", "cells", "released"
 
@@ -62,9 +70,12 @@ def stream_key(folder: str, stream: str) -> SecretKey:
         FileNotFoundError: it has not.
         InputError: the folder is another stream's.
     """
-    content = json.loads(read_whole(f"{folder}/{KEY_FILE}"))
-    check_stream(f"{folder}/{KEY_FILE}", content["stream"], stream)
-    return SecretKey(bytes.fromhex(content["key"]), BitSource(content["source"]))
+    path = f"{folder}/{KEY_FILE}"
+    text = read_whole(path)
+    with intact(path):
+        content = json.loads(text)
+        check_stream(path, content["stream"], stream)
+        return SecretKey(bytes.fromhex(content["key"]), BitSource(content["source"]))
 
 
 def check_stream(path: str, found: str, stream: str) -> None:
@@ -74,6 +85,20 @@ def check_stream(path: str, found: str, stream: str) -> None:
             f"{path}: belongs to another stream. A stream has a folder of its own, and changing any"
             " of its terms makes another stream: name a new folder, or restore the terms."
         )
+
+
+@contextmanager
+def intact(path: str) -> Iterator[None]:
+    """Raise as `InputError` what the content of a damaged file raises when it is taken apart."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (ValueError, KeyError, TypeError, EOFError, BadZipFile, zlib.error):
+        raise InputError(
+            f"{path}: is damaged. Restore the folder of the stream as it was after its last night;"
+            " nothing was released."
+        ) from None
 
 
 def delete_nights(folder: str, kind: str, until: int) -> None:
@@ -103,6 +128,17 @@ def end(folder: str) -> None:
             _delete(path)
     delete_unfinished(folder)
     _delete(f"{folder}/{KEY_FILE}")
+
+
+def settle(folder: str, night: int) -> None:
+    """Make all that a night has written survive a power failure, before it is marked as drawn."""
+    if is_cloud(folder):
+        return
+    place = Path(folder)
+    kinds = (CELLS, PEOPLE, RELEASED)
+    for each in (place, *(place / kind for kind in kinds), place / PEOPLE / night_name(night)):
+        if each.is_dir():
+            flush_folder(each)
 
 
 def delete_unfinished(folder: str) -> None:

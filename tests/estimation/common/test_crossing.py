@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.special import logit
 
-from hushrank.estimation.common.crossing import FARTHEST, crossing
+from hushrank.estimation.common.crossing import FARTHEST, WinCurves, crossing
+from hushrank.estimation.common.links import LAPLACE, LOGISTIC, PROBIT, Link
 
 
 def test_each_item_has_its_own_crossing() -> None:
@@ -31,3 +32,24 @@ def test_a_score_beyond_all_that_anybody_could_see_is_infinite() -> None:
     targets = np.array([FARTHEST + 2.0, -FARTHEST - 2.0])
     found = crossing(lambda at: at > targets, np.array([-1.0, 1.0]))
     assert found.tolist() == [np.inf, -np.inf]
+
+
+@pytest.mark.parametrize(
+    ("link", "off"), [(LOGISTIC, 1e-7), (PROBIT, 1e-6), (LAPLACE, 1e-3)], ids=["l", "p", "laplace"]
+)
+def test_a_tabulated_curve_is_the_sum_over_opponents(link: Link, off: float) -> None:
+    """The slope of the Laplace link has a corner, which a cubic cannot follow."""
+    generator = np.random.default_rng(3)
+    scores, weights = generator.normal(0, 2, 30), generator.gamma(0.5, size=(30, 30))
+    curves = WinCurves.of(weights, scores, link)
+    for x in (generator.normal(0, 3, 30), scores, scores - FARTHEST / 2, scores + 1e-9):
+        wanted = (weights * link.cdf(np.subtract.outer(x, scores))).sum(axis=1)
+        assert np.abs(curves.at(x) - wanted).max() <= off * weights.sum(axis=1).max()
+
+
+def test_two_items_that_met_each_other_alone_are_level_where_each_wins_half() -> None:
+    scores, met = np.array([0.3, -1.2]), np.array([[0.0, 9.0], [9.0, 0.0]])
+    curves = WinCurves.of(met, scores, LOGISTIC)
+    level = crossing(lambda x: curves.at(x) > 4.5, scores)
+    np.testing.assert_allclose(level, scores[::-1], atol=1e-6)
+    assert (crossing(lambda x: curves.at(x) > 9.5, scores) == np.inf).all()

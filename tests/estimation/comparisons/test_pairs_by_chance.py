@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 
 from hushrank.estimation.common.central_noise import calibrate_pair_counts, release_pair_counts
@@ -76,6 +79,57 @@ def test_a_league_is_told_from_chance_and_fitted_as_one() -> None:
     ours, theirs, by_chance = errors(LEAGUE, params, logs=3)
     assert not any(by_chance)
     assert ours < 0.9 * theirs
+
+
+class Uneven(Arena):
+    """Some pairs met far more often than chance has it, others hardly ever, for no reason."""
+
+    def design(self, truth: Floats, generator: np.random.Generator) -> Floats:
+        """Expected comparisons of each pair."""
+        factor = np.triu(generator.gamma(1.0, size=(self.n_items, self.n_items)), 1)
+        return super().design(truth, generator) * (factor + factor.T)
+
+
+@pytest.mark.parametrize(("epsilon", "groups"), [(0.5, False), (2.0, False), (0.5, True)])
+def test_unequal_pairs_are_left_to_chance_unless_they_go_together(epsilon, groups) -> None:
+    """Single pairs would lose there: they are fitted to their noise."""
+    arena = LEAGUE if groups else Uneven(40, 4_000, zipf=0.4, spread=0.45)
+    generator = np.random.default_rng(8)
+    truth = arena.truth(generator)
+    counts = arena.answers(truth, arena.design(truth, generator), generator)
+    calibration = calibrate_pair_counts(by_comparison(epsilon), arena.n_items)
+    noisy = release_pair_counts(counts, calibration, seeded_bits(1))
+    found = rank_noisy_pairs(noisy, calibration.law, LOGISTIC)
+    assert found.by_chance is not groups
+    single = fit_noisy_pairs(noisy, calibration.law, LOGISTIC).fit.scores
+    by_chance = fit_pairs_by_chance(noisy, calibration.law, LOGISTIC).scores
+    errors = [float(np.square(scores - truth).mean()) for scores in (single, by_chance)]
+    assert np.square(found.estimate.scores - truth).mean() < 1.05 * min(errors)
+
+
+def test_real_battles_of_models_beat_the_naive_way_with_intervals_that_hold(
+    real_data: Path,
+) -> None:
+    """Of 59 models, 784 pairs never met and others 50 times. Who won is drawn anew."""
+    table = pq.read_table(real_data / "pair_llmfao.parquet").to_pandas()
+    items = {name: number for number, name in enumerate(sorted({*table.item_i, *table.item_j}))}
+    asked = np.zeros((len(items), len(items)), np.int64)
+    np.add.at(asked, (table.item_i.map(items), table.item_j.map(items)), 1)
+    generator = np.random.default_rng(6)
+    truth = np.linspace(-0.9, 0.9, len(items))[generator.permutation(len(items))]
+    chance = LOGISTIC.cdf(np.subtract.outer(truth, truth))
+    calibration = calibrate_pair_counts(by_comparison(0.5), len(items))
+    ours, theirs, held = [], [], []
+    for log in range(8):
+        won = generator.binomial(asked, chance)
+        counts = PairCounts(won + (asked - won).T)
+        noisy = release_pair_counts(counts, calibration, seeded_bits(log))
+        found = rank_noisy_pairs(noisy, calibration.law, LOGISTIC).estimate
+        ours.append(np.square(found.scores - truth).mean())
+        theirs.append(np.square(naive(noisy) - truth).mean())
+        held.append(((found.low <= truth) & (truth <= found.high)).mean())
+    assert np.mean(ours) < 0.85 * np.mean(theirs)
+    assert 0.9 < np.mean(held) < 0.99
 
 
 @pytest.mark.slow

@@ -306,19 +306,3 @@ def test_wrong_shapes_are_refused() -> None:
 
 def laplace_law_of():
     return laplace_law(exposures_sensitivity(by_comparison(1.0), 3), 1.0)
-
-
-def test_opponents_in_groups_are_as_good_as_all_of_them(monkeypatch) -> None:
-    arena = Arena(450, 60_000, zipf=0.5)
-    generator = np.random.default_rng(9)
-    truth = arena.truth(generator)
-    counts = arena.answers(truth, arena.design(truth, generator), generator)
-    grouped = win_loss(counts, by_comparison(1.0), seeded_bits(1))
-    monkeypatch.setattr("hushrank.estimation.comparisons.pulls.MOST_ALONE", 450)
-    alone = win_loss(counts, by_comparison(1.0), seeded_bits(1))
-    assert (grouped.scores == alone.scores).all()
-    finite = np.isfinite(alone.high) & np.isfinite(alone.low)
-    assert (finite == (np.isfinite(grouped.high) & np.isfinite(grouped.low))).all()
-    width = (alone.high - alone.low)[finite]
-    assert np.abs((grouped.high - alone.high)[finite] / width).max() < 0.01
-    assert np.abs((grouped.low - alone.low)[finite] / width).max() < 0.01

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hushrank.experiments.beyond import trusted_rankings
+from hushrank.experiments.beyond import heavy_users, local_pairs, trusted_rankings
 from hushrank.experiments.beyond.beyond import figures, run
 
 
@@ -43,6 +43,38 @@ def test_trusted_rankings_are_nearer_at_every_epsilon(
     assert found == pytest.approx(expected, rel=0.2)
     for ending in ("png", "svg"):
         assert (tmp_path / f"trusted-rankings.{ending}").stat().st_size > 5_000
+
+
+def test_random_pairs_are_nearer_until_epsilon_is_large(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_pairs, "EPSILONS", (4.5, 36.0))
+    run(["local-pairs"], 3, False, tmp_path)
+    with (tmp_path / "results.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    assert len(rows) == 2 * 2 * 3
+    for panel, less in ((local_pairs.SHARES, 0.1), (local_pairs.SCORES, 0.8)):
+        of = {
+            (way, epsilon): value_of(rows, panel, way, epsilon)
+            for way in (local_pairs.MALLOWS, *local_pairs.PAIRS.values())
+            for epsilon in (4.5, 36.0)
+        }
+        order, items = (local_pairs.PAIRS[hide] for hide in local_pairs.Hide)
+        assert of[order, 4.5] < less * of[local_pairs.MALLOWS, 4.5]
+        assert of[order, 36.0] > of[local_pairs.MALLOWS, 36.0]
+        assert of[order, 4.5] < of[items, 4.5] < 1.3 * of[order, 4.5]
+
+
+def test_weights_for_heavy_users_narrow_the_intervals_and_cover(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(heavy_users, "EXPONENTS", (1.0,))
+    monkeypatch.setattr(heavy_users, "PEOPLE", 2_000)
+    found = {(each.panel, each.way): each.value for each in heavy_users.measure(6)}
+    for panel in (heavy_users.ERROR, heavy_users.WIDTH):
+        assert found[panel, heavy_users.WEIGHTS] < 0.85 * found[panel, heavy_users.LEAVE_OUT]
+    for way in (heavy_users.WEIGHTS, heavy_users.LEAVE_OUT):
+        assert found[heavy_users.COVERAGE, way] > 0.9
 
 
 def test_every_module_with_a_figure_is_found() -> None:

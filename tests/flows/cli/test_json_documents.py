@@ -43,7 +43,8 @@ def test_a_run_says_what_its_release_and_its_ledger_say(survey, ask):
     published = json.loads((survey.output / "release.json").read_text())
     for field in ("release_id", "name", "method", "safe", "informative", "created"):
         assert found["release"][field] == published[field]
-    ranking = [{"label": None, **line, "place": None} for line in published["ranking"]]
+    absent = {"label": None, "noise_share": None}
+    ranking = [{**absent, **line, "place": None} for line in published["ranking"]]
     assert [{**line, "place": None} for line in found["ranking"]] == ranking
     assert [line["place"] for line in found["ranking"]] == ["1", "2", "3", "4"]
     assert found["spent"] == {"epsilon": 2.0, "delta": 0.0, "rho": None}

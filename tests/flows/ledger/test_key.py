@@ -13,8 +13,14 @@ from pathlib import Path
 import pytest
 
 from hushrank.flows.errors import LedgerError
-from hushrank.flows.ledger.input_names import InputNames
-from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey, Purpose, find_key, ledger_key
+from hushrank.flows.ledger.key import (
+    KEY_BYTES,
+    InputNames,
+    LedgerKey,
+    Purpose,
+    find_key,
+    ledger_key,
+)
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.run.job import Job, prepare_job, read_survey
 from hushrank.privacy.accounting import Spend

@@ -84,7 +84,7 @@ def test_a_stream_that_does_not_fit_is_refused_whole(ledger, path):
         (-1, "is before the first of its stream, 2026-11-20"),
         (0, "was drawn before, and a night of a stream is drawn once"),
         (2, "2026-11-21 comes first. hushrank catch-up"),
-        (3, "ended on 2026-11-22, its night 3. To go on, start a new stream"),
+        (3, "ended on 2026-11-22, its night 3. To go on, start a new stream "),
     ],
 )
 def test_nights_out_of_turn_are_refused(ledger, path, number, says):

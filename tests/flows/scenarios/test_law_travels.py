@@ -28,7 +28,7 @@ from hushrank.flows.run.confidential_folder import load_arrays
 from hushrank.flows.run.drawn import Drawn, drawn_of, entries_of, look_of
 from hushrank.flows.run.job import Job, prepare_job, read_survey
 from hushrank.flows.run.steps import draw, reduce, reserve
-from hushrank.privacy import randomized_response
+from hushrank.privacy import random_pairs, randomized_response
 from hushrank.transforms.common import randomisation
 from hushrank.transforms.storage.write import npz_bytes
 from tests.flows.conftest import InProcessReducer, Survey
@@ -108,9 +108,11 @@ def change_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
         return dataclasses.replace(noise, scale=3 * noise.scale, sensitivity=3 * noise.sensitivity)
 
     monkeypatch.setattr(perturbed_mle, "calibrate_noise", louder)
-    for module in (randomisation, randomized_response):
+    for module in (randomisation, randomized_response, random_pairs):
         flips = third(module.flip_thresholds)
         monkeypatch.setattr(module, "flip_thresholds", flips)
+    three = third(random_pairs._thresholds_of_three)
+    monkeypatch.setattr(random_pairs, "_thresholds_of_three", three)
     monkeypatch.setattr(randomisation, "insertion_weights", third(randomisation.insertion_weights))
     monkeypatch.setattr(randomisation, "response_law", third(randomisation.response_law))
     ranks = randomisation.rank_law
@@ -234,7 +236,16 @@ def test_a_law_in_an_unknown_form_is_refused_and_kept(tmp_path, change, command)
 
 
 @pytest.mark.parametrize(
-    "name", ["debiased-rr", "debiased-rr, per user", "laplace-rr", "kemeny", "borda, laplace-ranks"]
+    "name",
+    [
+        "debiased-rr",
+        "debiased-rr, per user",
+        "laplace-rr",
+        "kemeny",
+        "borda, laplace-ranks",
+        "kemeny, random-pairs",
+        "borda, auto, hidden items",
+    ],
 )
 def test_workers_that_would_draw_by_another_law_refuse(name, tmp_path, monkeypatch):
     job = prepare_job(read_survey(survey_of(name, tmp_path).config))

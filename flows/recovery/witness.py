@@ -52,7 +52,7 @@ class Witness(Record):
     Attributes:
         ledger: place of the ledger.
         line, hash: number and hash of its last line.
-        inputs: the last input, in plain words (`flows.ledger.input_names`).
+        inputs: the last input, in plain words (`flows.ledger.key`).
         counted: attempts that counted in the population's period.
         includes: hashes of other witnesses whose spends are entered in this ledger.
     """

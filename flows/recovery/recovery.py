@@ -11,12 +11,12 @@ from dataclasses import dataclass
 
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.ledger.entries import Accept
-from hushrank.flows.ledger.input_names import InputNames
+from hushrank.flows.ledger.key import InputNames
 from hushrank.flows.ledger.ledger import MAX_TRIES, Ledger
 from hushrank.flows.ledger.period import period_at
 from hushrank.flows.ledger.rules import MAX_CLOCK_LEAD, WRONG_YEAR
-from hushrank.flows.run.ledger_loss import LostRelease, lost_once, split_lost
-from hushrank.flows.run.ledger_witness import Forgotten, forgotten, keep_witness
+from hushrank.flows.recovery.loss import LostRelease, lost_once, split_lost
+from hushrank.flows.recovery.witness import Forgotten, forgotten, keep_witness
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Finding:
     Attributes:
         text: what is wrong; `effect`: what going on means. Neither ends with a full stop.
         lost: attempts that the ledger should have counted.
-        witness: hash of the witness that shows it (`flows.run.ledger_witness`); empty: none does.
+        witness: hash of the witness that shows it (`flows.recovery.witness`); empty: none does.
     """
 
     text: str
