@@ -189,12 +189,11 @@ class PlannedMethod(RankingMethod[M]):
     plan_order: int | None = None
 
     def suits(self, config: SurveyConfig) -> bool:
-        """Whether it is right for the stated design, and for groups and covariates if any."""
-        rows, used = config.input, self.facts.uses
-        covariates = isinstance(rows, InputConfig) and rows.covariates
-        if config.groups is not None and not used(GROUPS):
+        """Whether it is right for the stated design, and takes groups and covariates if any."""
+        rows, uses = config.input, self.facts.uses
+        if config.groups is not None and not uses(GROUPS):
             return False
-        if covariates and not used("input.features"):
+        if isinstance(rows, InputConfig) and rows.covariates and not uses("input.features"):
             return False
         return not any(key == DESIGN for key, _ in self.facts.rules(config))
 

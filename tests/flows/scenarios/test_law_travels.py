@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from hushrank.estimation.common import central_noise, look
-from hushrank.estimation.comparisons import one_shot, perturbed_mle
+from hushrank.estimation.comparisons import covariate_mle, one_shot, perturbed_mle
 from hushrank.estimation.rankings import noisy_rankings
 from hushrank.estimation.responses import private_measurements
 from hushrank.flows.errors import EstimateError
@@ -101,13 +101,20 @@ def change_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     _tripled(monkeypatch, noisy_rankings, "ranking_sensitivity")
     change = one_shot._largest_change
     monkeypatch.setattr(one_shot, "_largest_change", lambda *given: 3 * change(*given))
-    calibrate = perturbed_mle.calibrate_noise
 
-    def louder(*given, **named):
-        noise = calibrate(*given, **named)
-        return dataclasses.replace(noise, scale=3 * noise.scale, sensitivity=3 * noise.sensitivity)
+    def louder(calibrate):
+        def calibrated(*given, **named):
+            noise = calibrate(*given, **named)
+            changes = {"scale": 3 * noise.scale, "sensitivity": 3 * noise.sensitivity}
+            return dataclasses.replace(noise, **changes)
 
-    monkeypatch.setattr(perturbed_mle, "calibrate_noise", louder)
+        return calibrated
+
+    for module, name in (
+        (perturbed_mle, "calibrate_noise"),
+        (covariate_mle, "calibrate_covariates"),
+    ):
+        monkeypatch.setattr(module, name, louder(getattr(module, name)))
     for module in (randomisation, randomized_response, random_pairs):
         flips = third(module.flip_thresholds)
         monkeypatch.setattr(module, "flip_thresholds", flips)
