@@ -11,6 +11,7 @@ from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.plan.choice import AUTO, Verdict, methods_to_compare, verdict
+from hushrank.flows.plan.groups import group_errors
 from hushrank.flows.plan.guarantees import Alternative, tried_guarantees
 from hushrank.flows.plan.heavy_users import activity_of, gain_of_weights, weights_text
 from hushrank.flows.plan.survey import (
@@ -23,7 +24,6 @@ from hushrank.flows.plan.survey import (
     answers_of,
     chosen_method,
     epsilon_for,
-    group_errors,
     is_right,
     plan_config,
     planned_survey,

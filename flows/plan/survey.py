@@ -172,7 +172,7 @@ def accuracy_of(config: SurveyConfig, setting: Setting, world: World) -> Accurac
     """
     survey = planned_survey(config, setting, world)
     tried = with_setting(config, setting)
-    method = _planned(tried)
+    method = planned_method(tried)
     mechanism = method.calibrate(tried)
     replicates = range(world.replicates or _runs(survey))
     found = [_one(tried, method, mechanism, survey, replicate) for replicate in replicates]
@@ -183,36 +183,6 @@ def accuracy_of(config: SurveyConfig, setting: Setting, world: World) -> Accurac
         spread=dict(zip(MEASURES, errors.tolist(), strict=True)),
         scale=found[0][0],
     )
-
-
-def group_errors(config: SurveyConfig, setting: Setting, world: World) -> list[tuple[float, float]]:
-    """Of each group, error of a typical score, drawn towards the whole, and `order`.
-
-    Empty where there are no groups.
-
-    Raises:
-        ConfigError: the method refuses the setting.
-    """
-    if config.groups is None:
-        return []
-    survey, tried = planned_survey(config, setting, world), with_setting(config, setting)
-    method, found = _planned(tried), []
-    mechanism = method.calibrate(tried)
-    for replicate in range(FEWEST):
-        bits = seeded_bits(survey.seed * 1_000_003 + replicate)  # of an invented survey
-        exact = method.invented(tried, survey, replicate)
-        boards = method.conclude(method.draw(exact, mechanism, bits), mechanism, tried).boards
-        truths = [survey.group_truth(replicate, group) for group in range(len(boards))]
-        found.append(
-            [
-                (
-                    rms_error(board.estimate.scores, method.estimand(tried, survey, truth)),
-                    _in_order(board.estimate.scores, truth),
-                )
-                for board, truth in zip(boards, truths, strict=True)
-            ]
-        )
-    return [(float(error), float(order)) for error, order in np.mean(found, axis=0)]
 
 
 def epsilon_for(
@@ -257,7 +227,7 @@ def predicted(config: SurveyConfig, setting: Setting, world: World) -> float | N
     if world.design not in (None, Design.BALANCED) or world.activity:
         return None
     survey, tried = planned_survey(config, setting, world), with_setting(config, setting)
-    return _planned(tried).predicted_error(tried, survey)
+    return planned_method(tried).predicted_error(tried, survey)
 
 
 def planned_survey(config: SurveyConfig, setting: Setting, world: World) -> PlannedSurvey:
@@ -319,7 +289,7 @@ def _measured(estimate: Estimate, truth: Floats, n_top: int | None) -> dict[str,
     return {
         "top": float(estimate.order[0] == truth.argmax()),
         "best": 1 - top_k_distance(-estimate.rank, truth, k),
-        "order": _in_order(-estimate.rank, truth),
+        "order": in_order(-estimate.rank, truth),
         "width": float((estimate.rank_high - estimate.rank_low).mean()),
         "informative": float(estimate.informative),
     }
@@ -335,14 +305,14 @@ def _errors(scores: Floats, wanted: Floats) -> dict[str, float]:
     }
 
 
-def _in_order(scores: Floats, truth: Floats) -> float:
+def in_order(scores: Floats, truth: Floats) -> float:
     """Share of the pairs of items in the right order; equal ones count as half right."""
     n = len(truth)
     found, wanted = (np.sign(np.subtract.outer(values, values)) for values in (scores, truth))
     return float(1 + (found * wanted).sum() / (n * (n - 1))) / 2
 
 
-def _planned(config: SurveyConfig) -> PlannedMethod[Any]:
+def planned_method(config: SurveyConfig) -> PlannedMethod[Any]:
     """The method that would rank.
 
     Raises:
@@ -395,7 +365,7 @@ def _runs(survey: PlannedSurvey) -> int:
 
 def _refuse_what_cannot_be_planned(path: Path, config: SurveyConfig) -> None:
     try:
-        _planned(config)
+        planned_method(config)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
     if config.privacy.rho is not None:

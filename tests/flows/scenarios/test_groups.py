@@ -11,7 +11,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.methods.registry import load_config
-from hushrank.flows.plan.survey import Setting, group_errors
+from hushrank.flows.plan.groups import group_errors
+from hushrank.flows.plan.survey import Setting
 from hushrank.flows.plan.world import World
 from tests.flows.conftest import ITEMS
 
