@@ -1,4 +1,4 @@
-"""How well each group of a planned survey is ranked."""
+"""What a release would say of each group of rows, on invented surveys."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.plan.survey import (
     FEWEST,
     Setting,
-    method_of,
+    in_order,
+    planned_method,
     planned_survey,
-    share_in_order,
     with_setting,
 )
 from hushrank.flows.plan.world import World
@@ -29,7 +29,7 @@ def group_errors(config: SurveyConfig, setting: Setting, world: World) -> list[t
     if config.groups is None:
         return []
     survey, tried = planned_survey(config, setting, world), with_setting(config, setting)
-    method, found = method_of(tried), []
+    method, found = planned_method(tried), []
     mechanism = method.calibrate(tried)
     for replicate in range(FEWEST):
         bits = seeded_bits(survey.seed * 1_000_003 + replicate)  # of an invented survey
@@ -40,7 +40,7 @@ def group_errors(config: SurveyConfig, setting: Setting, world: World) -> list[t
             [
                 (
                     rms_error(board.estimate.scores, method.estimand(tried, survey, truth)),
-                    share_in_order(board.estimate.scores, truth),
+                    in_order(board.estimate.scores, truth),
                 )
                 for board, truth in zip(boards, truths, strict=True)
             ]

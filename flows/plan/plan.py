@@ -145,11 +145,7 @@ def plan_survey(path: Path, request: PlanRequest, world: World) -> SurveyPlan:
         ConfigError: the file or the request breaks a rule.
     """
     config = plan_config(path, request.n_items, request.design)
-    world = world_of(config, world, request.zipf, request.exposures)
-    if request.activity:
-        if config.input.kind != "comparisons" or config.privacy.unit is not Unit.USER:
-            raise ConfigError("--activity: is for comparisons and unit: user; remove it")
-        world = replace(world, activity=activity_of(request.activity))
+    world = _world_of(config, request, world)
     target, settings = parse_target(request.target), settings_of(config, request)
     right = is_right(config, config.method)
     tried = [(each, accuracy_of(config, each, world)) for each in settings]
@@ -186,6 +182,16 @@ def plan_survey(path: Path, request: PlanRequest, world: World) -> SurveyPlan:
         guarantees=tried_guarantees(config, base, world),
         boards=group_errors(config, base, world),
     )
+
+
+def _world_of(config: SurveyConfig, request: PlanRequest, world: World) -> World:
+    """The world that the request asks for."""
+    world = world_of(config, world, request.zipf, request.exposures)
+    if not request.activity:
+        return world
+    if config.input.kind != "comparisons" or config.privacy.unit is not Unit.USER:
+        raise ConfigError("--activity: is for comparisons and unit: user; remove it")
+    return replace(world, activity=activity_of(request.activity))
 
 
 def _needed(

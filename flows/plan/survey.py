@@ -172,7 +172,7 @@ def accuracy_of(config: SurveyConfig, setting: Setting, world: World) -> Accurac
     """
     survey = planned_survey(config, setting, world)
     tried = with_setting(config, setting)
-    method = method_of(tried)
+    method = planned_method(tried)
     mechanism = method.calibrate(tried)
     replicates = range(repetitions(survey, world))
     found = [_one(tried, method, mechanism, survey, replicate) for replicate in replicates]
@@ -237,7 +237,7 @@ def predicted(config: SurveyConfig, setting: Setting, world: World) -> float | N
     if world.design not in (None, Design.BALANCED) or world.activity:
         return None
     survey, tried = planned_survey(config, setting, world), with_setting(config, setting)
-    return method_of(tried).predicted_error(tried, survey)
+    return planned_method(tried).predicted_error(tried, survey)
 
 
 def planned_survey(config: SurveyConfig, setting: Setting, world: World) -> PlannedSurvey:
@@ -299,7 +299,7 @@ def _measured(estimate: Estimate, truth: Floats, n_top: int | None) -> dict[str,
     return {
         "top": float(estimate.order[0] == truth.argmax()),
         "best": 1 - top_k_distance(-estimate.rank, truth, k),
-        "order": share_in_order(-estimate.rank, truth),
+        "order": in_order(-estimate.rank, truth),
         "width": float((estimate.rank_high - estimate.rank_low).mean()),
         "informative": float(estimate.informative),
     }
@@ -327,14 +327,14 @@ def _errors(scores: Floats, wanted: Floats) -> dict[str, float]:
     }
 
 
-def share_in_order(scores: Floats, truth: Floats) -> float:
+def in_order(scores: Floats, truth: Floats) -> float:
     """Share of the pairs of items in the right order; equal ones count as half right."""
     n = len(truth)
     found, wanted = (np.sign(np.subtract.outer(values, values)) for values in (scores, truth))
     return float(1 + (found * wanted).sum() / (n * (n - 1))) / 2
 
 
-def method_of(config: SurveyConfig) -> PlannedMethod[Any]:
+def planned_method(config: SurveyConfig) -> PlannedMethod[Any]:
     """The method that would rank.
 
     Raises:
@@ -387,7 +387,7 @@ def _runs(survey: PlannedSurvey) -> int:
 
 def _refuse_what_cannot_be_planned(path: Path, config: SurveyConfig) -> None:
     try:
-        method_of(config)
+        planned_method(config)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
     if config.privacy.rho is not None:

@@ -55,17 +55,17 @@ def _counted(
     left_won, right_won = cell(rows.left, rows.right), cell(rows.right, rows.left)
     # Not by `where`: the processor guesses every other outcome wrong, 5 ns a row instead of 0.6.
     won = right_won + (rows.outcome > 0) * (left_won - right_won)
-    if rows.group is not None:
-        before = rows.group.astype(np.int64) * cells_a_group
-        won, left_won, right_won = won + before, left_won + before, right_won + before
+    before = None if rows.group is None else np.multiply(rows.group, cells_a_group, dtype=np.int64)
+    if before is not None:
+        won = won + before
     if rows.outcome.all():
         yield won, ties.row_weight
         return
     tied = rows.outcome == 0
     yield won[~tied], ties.row_weight
     if ties is Ties.SPLIT:
-        yield left_won[tied], 1
-        yield right_won[tied], 1
+        for either in (left_won[tied], right_won[tied]):
+            yield either if before is None else either + before[tied], 1
 
 
 def _add_cells(counts: Counts, cells: Cells, weight: int) -> None:
