@@ -17,12 +17,13 @@ from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import pyarrow.parquet as pq
+from scipy.special import chdtrc
 
 from benchmarks.designs import METHODS, held
 from benchmarks.frontier_page import HEADER, Found, keep, kept_in, losers, table_line, write
@@ -35,41 +36,38 @@ from hushrank.estimation.common.central_noise import (
 from hushrank.estimation.common.estimate import Estimate, nothing_learned
 from hushrank.estimation.common.links import LOGISTIC, Floats
 from hushrank.estimation.common.matrices import PairCounts, WinCounts
+from hushrank.estimation.comparisons.exposures import Exposures
+from hushrank.estimation.comparisons.naive import clipped_fit
 from hushrank.estimation.comparisons.one_shot import calibrate_one_shot, one_shot_top_k
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.pair_fit import AnswerVariance, estimate_from, fit_sums
 from hushrank.estimation.fit.solve import minimise
-from hushrank.flows.config.survey import check_config
+from hushrank.flows.config.survey import SurveyConfig, check_config
+from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import METHODS as CONFIGURED
 from hushrank.pipelines.simulate.arenas import Arena
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
 
 EPSILONS = (0.5, 1.0, 2.0, 4.0)
-NEARLY_NO_RIDGE = 0.01  # of naive fits: items that lost every comparison stay finite
 TRUTH_RIDGE = 2.0  # of the fit to real answers
 MANY = 300  # items from where fewer logs do
 MOST_ITEMS = 1_000
+UNLIKELY = 1e-6  # chance of a real design below which it is none of chance
 NO_SCORES = ("noisy-counts", "one-shot", "naive: noisy wins")  # shares or an order, not log-odds
 
 Ranker = Callable[[PairCounts, PrivacyParams, RandomBits], Estimate]
 
 
-def exact_fit(counts: PairCounts) -> Floats:
-    """Bradley-Terry scores of a matrix of wins, of any sign: what is below zero counts as zero."""
-    wins = np.maximum(counts.dense() / counts.row_weight, 0.0)
-    return minimise(Objective(wins, LOGISTIC, NEARLY_NO_RIDGE, np.zeros(len(wins)))).theta
-
-
 def no_privacy(counts: PairCounts, params: PrivacyParams, bits: RandomBits) -> Estimate:
     """The exact matrix, fitted."""
-    return nothing_learned(exact_fit(counts))
+    return nothing_learned(clipped_fit(counts))
 
 
 def clipped(counts: PairCounts, params: PrivacyParams, bits: RandomBits) -> Estimate:
     """The noisy matrix, clipped at zero and fitted."""
     calibration = calibrate_pair_counts(params, counts.n_items)
-    return nothing_learned(exact_fit(release_pair_counts(counts, calibration, bits)))
+    return nothing_learned(clipped_fit(release_pair_counts(counts, calibration, bits)))
 
 
 def by_noisy_wins(counts: PairCounts, params: PrivacyParams, bits: RandomBits) -> Estimate:
@@ -143,6 +141,18 @@ class Setting:
 
     def taken_by_auto(self, epsilon: float) -> str:
         """The method that `auto` takes."""
+        config = self._config("auto", epsilon)
+        return CONFIGURED["auto"].resolve(config).method.facts.name
+
+    def offers(self, name: str) -> bool:
+        """Whether a configuration that states the design may name this method of ours."""
+        try:
+            self._config(name, 1.0)
+        except ConfigError:
+            return False
+        return True
+
+    def _config(self, method: str, epsilon: float) -> SurveyConfig:
         privacy = {"unit": "comparison", "adjacency": "replace-one", "epsilon": epsilon}
         columns = {"left": "i", "right": "j", "outcome": "won"}
         if self.rows > 1:
@@ -157,15 +167,14 @@ class Setting:
                 "columns": columns,
             },
             "items": {"count": self.n_items},
-            "method": "auto",
+            "method": method,
             "privacy": privacy,
             "output": "out",
             "confidential": "work",
             "ledger": {"path": "ledger.jsonl", "epsilon": 100},
         }
         facts = {name: method.facts for name, method in CONFIGURED.items()}
-        config = check_config(Path("frontier.yaml").absolute(), content, facts)
-        return CONFIGURED["auto"].resolve(config).method.facts.name
+        return check_config(Path("frontier.yaml").absolute(), content, facts)
 
 
 def simulated(arena: Arena) -> Callable[[np.random.Generator], tuple[Floats, PairCounts]]:
@@ -211,8 +220,20 @@ def real_settings(folder: Path) -> Iterator[Setting]:
             f"{name}: {n} items, {asked.sum()} answers, an answer protected",
             n,
             redrawn(truth, asked),
-            "random",
+            "random" if met_by_chance(asked) else "any",
         )
+
+
+def met_by_chance(asked: np.ndarray) -> bool:
+    """Whether items met in proportion to how often each is shown, by a chi-square test.
+
+    Who looks at the exact answers may say so; an operator knows how the pairs were drawn.
+    """
+    met = asked + asked.T
+    design = Exposures(met.sum(axis=1).astype(float), 0.0).design()
+    upper = np.triu_indices(len(met), 1)
+    squares = np.square(met[upper] - design[upper]) / design[upper]
+    return bool(chdtrc(len(squares) - len(met), squares.sum()) > UNLIKELY)
 
 
 def redrawn(
@@ -228,16 +249,17 @@ def redrawn(
     return draw
 
 
-def measure(setting: Setting, epsilon: float, logs: int) -> list[Found]:
-    """Every method on the same logs."""
+def measure(setting: Setting, epsilon: float, logs: int, methods: Collection[str]) -> list[Found]:
+    """Methods on the same logs, whichever of them are asked for."""
     generator = np.random.default_rng(5)
     values: dict[str, list[tuple[float, ...]]] = {}
     for _ in range(logs if setting.n_items < MANY else max(2, logs // 10)):
         truth, counts = setting.log(generator)
         for name, rank in RANKERS.items():
-            ranked = rank(
-                counts, setting.params(epsilon), seeded_bits(int(generator.integers(2**60)))
-            )
+            seed = int(generator.integers(2**60))
+            if name not in methods:
+                continue
+            ranked = rank(counts, setting.params(epsilon), seeded_bits(seed))
             tau, scores, ranks, _ = held(ranked, truth)
             error = math.sqrt(float(np.square(ranked.scores - truth).mean()))
             if name in NO_SCORES:
@@ -257,7 +279,7 @@ def main() -> None:
     parser.add_argument("--logs", type=int, default=10)
     parser.add_argument("--data", type=Path, help="folder of real comparisons")
     parser.add_argument("--settings", default="", help="only those whose names start with these")
-    parser.add_argument("--keep", type=Path, help="file of what was measured, to go on from")
+    parser.add_argument("--keep", type=Path, help="file of what was measured: only the rest is")
     parser.add_argument("--write", type=Path, help="folder of frontier.md")
     options = parser.parse_args()
     settings = [*SETTINGS, *(real_settings(options.data) if options.data else ())]
@@ -265,23 +287,27 @@ def main() -> None:
     kept = kept_in(options.keep)
     found: list[Found] = []
     autos: dict[tuple[str, float], str] = {}
+    offered: dict[str, frozenset[str]] = {}
     for setting in settings:
         if not setting.name.startswith(chosen):
             continue
         print(f"\n### {setting.name}\n\n{HEADER}", flush=True)
+        offered[setting.name] = frozenset(name for name in OURS if setting.offers(name))
         for epsilon in EPSILONS:
             autos[setting.name, epsilon] = setting.taken_by_auto(epsilon)
             mine = [
                 each for each in kept if (each.setting, each.epsilon) == (setting.name, epsilon)
             ]
-            if not mine:
-                mine = measure(setting, epsilon, options.logs)
-                keep(mine, options.keep)
+            missing = RANKERS.keys() - {each.method for each in mine}
+            if missing:
+                measured = measure(setting, epsilon, options.logs, missing)
+                keep(measured, options.keep)
+                mine = sorted([*mine, *measured], key=lambda each: list(RANKERS).index(each.method))
             found += mine
             print("\n".join(map(table_line, mine)), flush=True)
-    print("\n".join(losers(found, OURS)))
+    print("\n".join(losers(found, offered)))
     if options.write is not None:
-        write(found, OURS, autos, options.write)
+        write(found, offered, autos, options.write)
 
 
 if __name__ == "__main__":

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 ALIKE = 0.02  # of an error: a smaller difference is chance
+DESIGNED = ("noisy-counts", "win-loss", "noisy-pairs", "perturbed-mle")  # refused for some designs
 BEGIN, END = "<!-- frontier: begin -->", "<!-- frontier: end -->"
 
 
@@ -55,41 +56,50 @@ def table_line(found: Found) -> str:
     )
 
 
-def losers(found: Sequence[Found], ours: Sequence[str]) -> list[str]:
+Offered = Mapping[str, Set[str]]  # of each setting, methods of ours that its design may name
+
+
+def losers(found: Sequence[Found], offered: Offered) -> list[str]:
     """Methods whose scores are worse than the naive fit's of the same setting by 2 % and more.
 
-    Not `debiased-rr`, which trusts nobody with the answers: the naive fit needs somebody.
+    Only methods that are offered for the design. Not `debiased-rr`, which trusts nobody with the
+    answers: the naive fit needs somebody.
     """
     naive = {(each.setting, each.epsilon): each.error for each in found if "clipped" in each.method}
     return [
         f"- {each.setting}, ε = {each.epsilon:g}: {each.method}, error {each.error:.3f}"
         f" (naive {naive[each.setting, each.epsilon]:.3f})"
         for each in found
-        if each.method in ours and each.error > (1 + ALIKE) * naive[each.setting, each.epsilon]
+        if each.method in offered[each.setting]
+        and each.error > (1 + ALIKE) * naive[each.setting, each.epsilon]
     ]
 
 
-def page(
-    found: Sequence[Found], ours: Sequence[str], autos: Mapping[tuple[str, float], str]
-) -> str:
+def page(found: Sequence[Found], offered: Offered, autos: Mapping[tuple[str, float], str]) -> str:
     """Tables of all settings, and who loses to the naive fit."""
     parts = []
     for setting in dict.fromkeys(each.setting for each in found):
         taken = dict.fromkeys(name for (of, _), name in autos.items() if of == setting)
         rows = [each for each in found if each.setting == setting]
         rows.sort(key=lambda each: each.epsilon)
-        parts += [f"### {setting}", "", f"`auto` takes {', '.join(taken)}.", "", HEADER]
+        methods = dict.fromkeys(each.method for each in rows)
+        wrong = [name for name in methods if name in DESIGNED and name not in offered[setting]]
+        said = f"`auto` takes {', '.join(taken)}."
+        if wrong:
+            said += f" Refused for this design: {', '.join(wrong)}."
+        parts += [f"### {setting}", "", said, "", HEADER]
         parts += [*map(table_line, rows), ""]
-    worse = losers(found, ours) or ["- None."]
+    worse = losers(found, offered) or ["- None."]
     parts += ["### Worse than the naive fit by 2 % and more", "", *worse]
     return "\n".join(parts)
 
 
-def plot(found: Sequence[Found], ours: Sequence[str], path: Path) -> None:
+def plot(found: Sequence[Found], offered: Offered, path: Path) -> None:
     """Error of the scores against epsilon, a panel a setting."""
     from matplotlib.figure import Figure
 
     settings = list(dict.fromkeys(each.setting for each in found))
+    ours = frozenset[str]().union(*offered.values())
     rows = -(-len(settings) // 2)
     figure = Figure(figsize=(10, 3 * rows), layout="constrained")
     panels = figure.subplots(rows, 2, squeeze=False).ravel()
@@ -114,13 +124,15 @@ def plot(found: Sequence[Found], ours: Sequence[str], path: Path) -> None:
 
 def write(
     found: Sequence[Found],
-    ours: Sequence[str],
+    offered: Offered,
     autos: Mapping[tuple[str, float], str],
     folder: Path,
 ) -> None:
     """Put the tables into frontier.md, between its two marks, and the figure beside it."""
     target = folder / "frontier.md"
     before, _, rest = target.read_text().partition(BEGIN)
-    middle = f"\n![Error of scores against epsilon](frontier.svg)\n\n{page(found, ours, autos)}\n"
+    middle = (
+        f"\n![Error of scores against epsilon](frontier.svg)\n\n{page(found, offered, autos)}\n"
+    )
     target.write_text(before + BEGIN + middle + END + rest.partition(END)[2])
-    plot(found, ours, folder / "frontier.svg")
+    plot(found, offered, folder / "frontier.svg")

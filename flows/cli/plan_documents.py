@@ -9,6 +9,7 @@ from typing import Literal
 from hushrank.flows.cli.documents import Document
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.guarantee.record import Record
+from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.plan.plan import SurveyPlan
 from hushrank.flows.plan.survey import Accuracy, Setting, is_right, planned_survey, predicted
 from hushrank.flows.plan.world import most_to_median
@@ -98,6 +99,8 @@ class PlanDocument(Document):
         enough_epsilon: the epsilon that reaches the target; null: no epsilon is enough.
         guarantees: the recommended setting, or else the last, under other guarantees.
         methods: the recommended setting, or else the last, by each method.
+        naive: the same setting by naive ways, which are no methods and have no intervals.
+        losing: of the job's method and `take`, those that order items worse than a naive way.
         take: the method to take; null: there is only one.
         why: why to take it, in words.
         weights_gain: signal to noise with weights for heavy users over that without; null: unknown
@@ -123,6 +126,8 @@ class PlanDocument(Document):
     enough_epsilon: float | None
     guarantees: tuple[Guaranteed, ...]
     methods: tuple[Reached, ...]
+    naive: tuple[Reached, ...]
+    losing: tuple[str, ...]
     take: str | None
     why: str | None
     weights_gain: float | None
@@ -251,6 +256,8 @@ def plan_document(plan: SurveyPlan) -> PlanDocument:
             for each, found in plan.guarantees
         ),
         methods=tuple(_reached(plan, setting, found) for setting, found in plan.compared),
+        naive=tuple(_reached(plan, setting, found) for setting, found in plan.naive),
+        losing=tuple(each.method for each in plan.losses),
         take=None if plan.best is None else plan.best.setting.method,
         why=None if plan.best is None else plan.best.why,
         weights_gain=plan.weights_gain,
@@ -266,8 +273,8 @@ def _groups(plan: SurveyPlan) -> Iterator[GroupReached]:
     groups = plan.config.groups
     if groups is None:
         return
-    shares, found = plan.world.shares_of(len(groups.groups())), plan.compared[0][1].boards
-    for name, share, (error, order) in zip(groups.values, shares, found, strict=False):
+    shares = plan.world.shares_of(len(groups.groups()))
+    for name, share, (error, order) in zip(groups.values, shares, plan.boards, strict=False):
         yield GroupReached(name=name, share=share, error=error, order=order)
 
 
@@ -279,7 +286,7 @@ def _reached(plan: SurveyPlan, setting: Setting, found: Accuracy) -> Reached:
         epsilon=setting.epsilon,
         people=setting.people,
         max_contributions=setting.answers,
-        right=is_right(plan.config, setting.method),
+        right=setting.method not in METHODS or is_right(plan.config, setting.method),
         informative=found.informative,
         best_first=_known(found.top),
         best=_known(found.best),

@@ -16,13 +16,11 @@ from pydantic_core import PydanticCustomError
 from hushrank.flows.config.comparisons import Design, InputConfig
 from hushrank.flows.config.groups import GroupsConfig
 from hushrank.flows.config.items import ItemsConfig
-from hushrank.flows.config.ledger import LedgerConfig
 from hushrank.flows.config.model import ModelConfig, ReportConfig, SpectralConfig
-from hushrank.flows.config.observability import ObservabilityConfig
-from hushrank.flows.config.privacy import PrivacyConfig
+from hushrank.flows.config.privacy import LedgerConfig, PrivacyConfig
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
-from hushrank.flows.config.runner import RunnerConfig
+from hushrank.flows.config.runner import ObservabilityConfig, RunnerConfig
 from hushrank.flows.config.schedule import ScheduleConfig
 from hushrank.privacy.units import Unit
 from hushrank.transforms.storage.cloud_storage import Place

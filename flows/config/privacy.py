@@ -1,15 +1,15 @@
-"""The `privacy` section: the guarantee and the bounds that it rests on."""
+"""The sections `privacy`, the guarantee and its bounds, and `ledger`, the budget of releases."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from hushrank.flows.config.places import LocalPath
+from hushrank.flows.config.places import AnyPlace, LocalPath
 from hushrank.flows.config.problems import refuse
 from hushrank.flows.config.section import (
     LEAST_LOSS,
@@ -33,6 +33,7 @@ from hushrank.privacy.units import (
 from hushrank.transforms.common.epsilons import AnswerBudget, EpsilonSource
 from hushrank.transforms.common.randomisation import RankingMechanism
 
+Fraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
 _CENTRAL_KEYS = (
     *("delta", "rho", "noise", "per_item_cap", "distinct_pairs", "bounding", "max_weight"),
     *("public_graph", "look"),
@@ -330,3 +331,29 @@ def _problems_of_pairs(privacy: PrivacyConfig) -> Iterable[tuple[str, str]]:
             "missing; already_private: true needs to know how many pairs each ranking answered."
             " Add for example pairs: 1",
         )
+
+
+class LedgerConfig(Section):
+    """The privacy budget of the population.
+
+    Attributes:
+        path: the file of the ledger.
+        epsilon: the most that one unit may lose altogether in a period, at `delta`.
+        delta: delta at which totals are stated; more than 0 if a release has a delta or a rho.
+        refresh: when the total renews; None: never.
+        alerts: fractions of the total at which people are warned, once a period; 1.0 warns when one
+            more release does not fit.
+        other_people: names of other jobs that read the same files although their people are others
+            than those of this job; without this key, the same files under two names are refused.
+    """
+
+    path: AnyPlace = Field(examples=[".hushrank/ledger.jsonl"])
+    epsilon: float = Field(ge=LEAST_LOSS, le=MOST_LOSS, allow_inf_nan=False, examples=["10"])
+    delta: Delta = Field(default=0.0, examples=["1.0e-6"])
+    refresh: Literal["daily", "weekly", "monthly", "yearly"] | None = None
+    alerts: Annotated[tuple[Fraction, ...], Field(strict=False)] = Field(
+        default=(), examples=["[0.5, 0.8, 1.0]"]
+    )
+    other_people: Annotated[tuple[str, ...], Field(strict=False)] = Field(
+        default=(), examples=["[staff-choice]"]
+    )

@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from functools import reduce
 
 from hushrank.flows.config.comparisons import InputConfig
-from hushrank.flows.config.group_rules import problems_of_groups
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
 from hushrank.flows.config.places import contains
 from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
 from hushrank.flows.config.row_rules import problems_of_extras
 from hushrank.flows.config.runner import DataflowRunner, LocalRunner, SparkRunner
 from hushrank.flows.config.schedule import problems_of_paths
-from hushrank.flows.config.stream_rules import problems_of_stream
+from hushrank.flows.config.stream_rules import problems_of_groups, problems_of_stream
 from hushrank.privacy.random_pairs import Hide
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.encode import TIE_WORD

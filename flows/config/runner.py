@@ -1,4 +1,4 @@
-"""The `runner` section, on which engine the graph runs, and the key `memory_limit`.
+"""How a run is carried out and watched: `runner`, `memory_limit` and `observability`.
 
 `runner: local` is short for `runner: {kind: local}`. The same job gives the same release on every
 engine, so nothing here enters the job's hash. Workers get the hushrank package from an image, a
@@ -274,3 +274,26 @@ def _seconds(hours: float) -> int:
 
 def _options(given: Mapping[str, str | int | Path | None]) -> Iterator[str]:
     return (f"--{name}={value}" for name, value in given.items() if value is not None)
+
+
+class ObservabilityConfig(Section):
+    """Where runs are reported to; nothing here enters the release key.
+
+    Attributes:
+        log: file that gets lines for every run; None: no file.
+        log_format: `json`, one object a line, or `text`.
+        metrics: Prometheus text file, replaced after every run; None: no file.
+        traces: send OpenTelemetry spans to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names.
+        support: folder that gets a bundle without data when a run fails; None: no folder.
+    """
+
+    log: LocalPath | None = Field(default=None, examples=["hushrank.log.jsonl"])
+    log_format: Literal["json", "text"] = "json"
+    metrics: LocalPath | None = Field(default=None, examples=["metrics/hushrank.prom"])
+    traces: bool = False
+    support: LocalPath | None = Field(default=None, examples=["support"])
+
+    def places(self) -> dict[str, Path]:
+        """The places that are written to, by key."""
+        named = {"log": self.log, "metrics": self.metrics, "support": self.support}
+        return {key: path for key, path in named.items() if path is not None}

@@ -28,12 +28,10 @@ from hushrank.estimation.responses.public_graph import even_graph_pays
 from hushrank.flows.config.comparisons import Design, InputConfig
 from hushrank.flows.config.groups import GroupsConfig
 from hushrank.flows.config.items import ItemsConfig
-from hushrank.flows.config.ledger import LedgerConfig
 from hushrank.flows.config.method import METHODS, Methods, known_method, methods_of
 from hushrank.flows.config.model import GraphKind, ModelConfig, ReportConfig, SpectralConfig
-from hushrank.flows.config.observability import ObservabilityConfig
 from hushrank.flows.config.places import FOLDER, AnyPlace
-from hushrank.flows.config.privacy import PrivacyConfig
+from hushrank.flows.config.privacy import LedgerConfig, PrivacyConfig
 from hushrank.flows.config.problems import config_error, refuse
 from hushrank.flows.config.rankings import RankingColumns, RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
@@ -41,6 +39,7 @@ from hushrank.flows.config.rules import problems_of_job
 from hushrank.flows.config.runner import (
     LocalRunner,
     MemorySize,
+    ObservabilityConfig,
     RunnerConfig,
     spelled_out,
 )

@@ -9,8 +9,16 @@ what scores are made of, whatever the method. Chance in who answered what is the
     noisy-pairs     (wins - losses) / 2 over n - 1 opponents, each cell of noise v: (n - 1) v / 2
     perturbed-mle   the noise w inside the likelihood: its variance
 
-`noisy-pairs` shows more than scores (who beats whom, cycles), so it is taken where it is nearly as
-good.
+`noisy-counts` takes for granted how often an item was shown. That is so where everybody is asked
+about every pair; where pairs are drawn, all equally often, chance in it adds as much to an item's
+wins as chance in who won. How much that is follows from the number of answers, which is not public;
+with answers enough for a ranking it is more than the noise. So the noise counts more than twice.
+(docs/frontier.md, A: order right by tau = 0.953 with `win-loss`, 0.935 with `noisy-counts`.)
+
+The likelihood that `noisy-pairs` fits may need less than its formula says, down to a quarter where
+exposures are unequal (frontier, B), and more where they are equal (10 items, A): the formula is in
+between. The matrix shows more than scores (who beats whom, cycles), so it is taken where it is
+nearly as good.
 """
 
 from __future__ import annotations
@@ -31,9 +39,11 @@ from hushrank.flows.methods.perturbed_mle import MLE
 from hushrank.flows.methods.win_loss import WinLoss
 from hushrank.privacy.units import Unit
 
-NEARLY = 1.1  # times the least variance
+NEARLY = 1.15  # times the least variance
 
+CHANCE_IN_TOTALS = 4.0  # times the noise of a method that takes them for granted
 CANDIDATES = (NoisyPairs(), NoisyCounts(), WinLoss(), MLE)  # those that tell most first
+DOUBTED = " (and chance in how often an item was shown, which it does not see)"
 BECAUSE = {
     Design.BALANCED: "every pair of items was asked about equally often (input.design: balanced)",
     Design.RANDOM: "chance decided which items met (input.design: random)",
@@ -48,10 +58,17 @@ class Candidate:
     Attributes:
         method: it.
         variance: of the privacy noise in an item's pull, in comparisons.
+        counts: times that the noise counts.
     """
 
     method: PlannedMethod[Any]
     variance: float
+    counts: float = 1.0
+
+    @property
+    def loss(self) -> float:
+        """By what candidates are compared."""
+        return self.variance * self.counts
 
 
 class Auto(Method):
@@ -79,8 +96,8 @@ class Auto(Method):
                 refused = error
         if not found:
             raise refused or ConfigError("method: auto found none; name one")
-        least = min(candidate.variance for candidate in found)
-        best = next(each for each in found if each.variance <= NEARLY * least)
+        least = min(candidate.loss for candidate in found)
+        best = next(each for each in found if each.loss <= NEARLY * least)
         return Choice(best.method, _reason(best, found, config.comparisons.design))
 
 
@@ -92,13 +109,23 @@ def _candidate(method: PlannedMethod[Any], config: SurveyConfig) -> Candidate:
     variance = method.noise_in_a_pull(method.calibrate(config))
     if variance is None:
         raise TypeError(f"{method.facts.name} is no candidate of auto")
-    return Candidate(method, variance)
+    drawn = method.facts.design is Design.BALANCED and not _all_pairs_of_everybody(config)
+    return Candidate(method, variance, CHANCE_IN_TOTALS if drawn else 1.0)
+
+
+def _all_pairs_of_everybody(config: SurveyConfig) -> bool:
+    """Whether everybody may be asked about every pair once, and about none twice."""
+    n_items, privacy = len(config.items.catalogue()), config.privacy
+    return privacy.distinct_pairs and (
+        (privacy.max_contributions or 0) >= n_items * (n_items - 1) // 2
+    )
 
 
 def _reason(best: Candidate, found: list[Candidate], design: Design) -> str:
     noise = ", ".join(
         f"{math.sqrt(each.variance):.3g} with {each.method.facts.name}"
-        for each in sorted(found, key=lambda each: (each is not best, each.variance))
+        + DOUBTED * (each.counts > 1 and each is not best)
+        for each in sorted(found, key=lambda each: (each is not best, each.loss))
     )
     return f"{BECAUSE[design]}; noise in an item's wins: {noise}"
 

@@ -189,11 +189,12 @@ class PlannedMethod(RankingMethod[M]):
     plan_order: int | None = None
 
     def suits(self, config: SurveyConfig) -> bool:
-        """Whether it is right for the stated design, and takes groups and covariates if any."""
-        rows, uses = config.input, self.facts.uses
-        if config.groups is not None and not uses(GROUPS):
+        """Whether it is right for the stated design, and for groups and covariates if any."""
+        rows, used = config.input, self.facts.uses
+        covariates = isinstance(rows, InputConfig) and rows.covariates
+        if config.groups is not None and not used(GROUPS):
             return False
-        if isinstance(rows, InputConfig) and rows.covariates and not uses("input.features"):
+        if covariates and not used("input.features"):
             return False
         return not any(key == DESIGN for key, _ in self.facts.rules(config))
 
@@ -221,6 +222,10 @@ class PlannedMethod(RankingMethod[M]):
         Raises:
             ValueError: a survey of this size takes too long to invent.
         """
+
+    def conclude_whole(self, drawn: Arrays, mechanism: M, config: SurveyConfig) -> Conclusion:
+        """`conclude` without rankings of groups, which take longer."""
+        return self.conclude(drawn, mechanism, config)
 
     def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
         """n^(-1/2) l2 norm of the error of the scores, for scores near each other.

@@ -95,8 +95,21 @@ class GroupedMethod(CountedMethod[CountMechanism]):
         self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig
     ) -> Conclusion:
         """Rank all rows, and each group."""
-        groups = mechanism.groups
+        groups, whole = mechanism.groups, self.conclude_whole(drawn, mechanism, config)
         if groups is None:
+            return whole
+        of_group = replace(mechanism, groups=None)
+        parts = [
+            self.board({name: drawn[name][k] for name in drawn}, of_group, config, whole)
+            for k in range(len(groups))
+        ]
+        return replace(whole, boards=self._boards(groups, parts, whole.estimate.scores))
+
+    def conclude_whole(
+        self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig
+    ) -> Conclusion:
+        """Rank all rows."""
+        if mechanism.groups is None:
             return self.conclude_counts(drawn, mechanism, config)
         calibration = replace(mechanism.calibration, law=mechanism.whole_law)
         whole = self.conclude_counts(
@@ -104,16 +117,8 @@ class GroupedMethod(CountedMethod[CountMechanism]):
             replace(mechanism, groups=None, calibration=calibration),
             config,
         )
-        of_group = replace(mechanism, groups=None)
-        parts = [
-            self.board({name: drawn[name][k] for name in drawn}, of_group, config, whole)
-            for k in range(len(groups))
-        ]
-        return replace(
-            whole,
-            privacy=count_record(self.words, mechanism, whole.privacy.parameters),
-            boards=self._boards(groups, parts, whole.estimate.scores),
-        )
+        privacy = count_record(self.words, mechanism, whole.privacy.parameters)
+        return replace(whole, privacy=privacy)
 
     def _boards(
         self, groups: Groups, parts: list[tuple[EvidenceAt, Released]], scores: Floats

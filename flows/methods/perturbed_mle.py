@@ -29,8 +29,7 @@ from hushrank.flows.guarantee.perturbed_mle import mle_record
 from hushrank.flows.guarantee.score_mechanism import ScoreMechanism
 from hushrank.flows.methods import order_effects
 from hushrank.flows.methods.base import Arrays, Conclusion, Terms
-from hushrank.flows.methods.designs import warnings_of
-from hushrank.flows.methods.reductions import CountedMethod
+from hushrank.flows.methods.reductions import CountedMethod, warnings_of
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import SCALE_OF_LINK
 from hushrank.flows.release.statistics import ReleasedScores

@@ -21,8 +21,8 @@ from hushrank.flows.guarantee.counts import WIN_LOSS_COUNTS
 from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.guarantee.record import count_record
 from hushrank.flows.methods.base import GROUPS, Arrays, Conclusion, Terms
-from hushrank.flows.methods.designs import problems_of_unknown_partners, warnings_of
 from hushrank.flows.methods.groups import GroupedMethod, groups_of
+from hushrank.flows.methods.reductions import problems_of_unknown_partners, warnings_of
 from hushrank.flows.methods.weighted import (
     WEIGHT_KEYS,
     drawn_squares,

@@ -12,6 +12,7 @@ from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.plan.choice import AUTO, Verdict
 from hushrank.flows.plan.guarantees import guarantee_words
+from hushrank.flows.plan.naive import Loss
 from hushrank.flows.plan.plan import SurveyPlan
 from hushrank.flows.plan.survey import SHARES, Accuracy, Setting, answers_of, is_right, predicted
 from hushrank.flows.plan.world import World
@@ -54,11 +55,13 @@ def show_plan(console: Console, plan: SurveyPlan) -> None:
     if plan.reason:
         named, taken = plan.config.method, plan.compared[0][0].method
         console.print(Text(f"\nMethod {named} takes {taken}: {plan.reason}."), soft_wrap=True)
-    if len(plan.compared) > 1:
+    if len(plan.compared) > 1 or plan.naive:
         console.print(Text(f"\nMethods at epsilon {plan.base.epsilon:g}:", style="bold"))
         console.print(_methods_table(plan))
     if plan.best is not None:
         console.print(Text(_verdict_text(plan, plan.best)), soft_wrap=True)
+    for loss in plan.losses:
+        console.print(Text(_loss_text(loss)), soft_wrap=True)
     if plan.weights:
         console.print(Text(f"\n{plan.weights}"), soft_wrap=True)
     if plan.guarantees and plan.right:
@@ -79,7 +82,7 @@ def show_plan(console: Console, plan: SurveyPlan) -> None:
 
 def _legend(plan: SurveyPlan) -> str:
     others = plan.guarantees if plan.right else []
-    rows = [found for _, found in (*plan.tried, *plan.compared, *others)]
+    rows = [found for _, found in (*plan.tried, *plan.compared, *plan.naive, *others)]
     unknown = any(UNKNOWN in (_error(found), _largest(found)) for found in rows)
     formula = any(each is not None for each in _formulas(plan))
     nothing = any(found.informative < SELDOM for found in rows)
@@ -132,6 +135,8 @@ def _methods_table(plan: SurveyPlan) -> Table:
     for setting, found in plan.compared:
         remark = _remark(found, right=is_right(plan.config, setting.method))
         table.add_row(setting.method, *_measured(found), remark)
+    for setting, found in plan.naive:
+        table.add_row(Text(setting.method, style="dim"), *_measured(found), "")
     return table
 
 
@@ -147,18 +152,16 @@ def _guarantees_table(plan: SurveyPlan) -> Table:
 
 def _boards_table(plan: SurveyPlan) -> Table | None:
     """What a release says of each group; None where there are no groups."""
-    found, groups = plan.compared[0][1], plan.config.groups
-    if groups is None or not found.boards:
+    scale, groups = plan.compared[0][1].scale, plan.config.groups
+    if groups is None:
         return None
     table = Table(box=None, header_style="dim", pad_edge=False)
     table.add_column("group", no_wrap=True)
     for heading in ("share", "order", "error"):
         table.add_column(heading, justify="right", no_wrap=True)
     shares = plan.world.shares_of(len(groups.groups()))
-    for name, share, (error, order) in zip(groups.values, shares, found.boards, strict=False):
-        table.add_row(
-            Text(name), _share(share), _share(order), _off_by(error, math.inf, found.scale)
-        )
+    for name, share, (error, order) in zip(groups.values, shares, plan.boards, strict=False):
+        table.add_row(Text(name), _share(share), _share(order), _off_by(error, math.inf, scale))
     return table
 
 
@@ -254,6 +257,14 @@ def _verdict_text(plan: SurveyPlan, best: Verdict) -> str:
         taken = f"auto, which is {taken} here"
     where = "" if plan.world.design is None else f" (design {plan.world.design.value})"
     return f"Take {taken}: {best.why}{where}."
+
+
+def _loss_text(loss: Loss) -> str:
+    return (
+        f"{loss.method} loses to a naive way here: {loss.naive.removeprefix('naive: ')} has"
+        f" {_share(loss.theirs)} of the pairs in the right order, {loss.method} has"
+        f" {_share(loss.ours)}. No naive way has intervals, and nothing here runs one."
+    )
 
 
 def _source_text(config: SurveyConfig, settings: Sequence[Setting], world: World) -> str:

@@ -117,7 +117,7 @@ def _alternatives(config: SurveyConfig, own: str) -> Iterator[tuple[SurveyConfig
         if kind == "rankings":
             local = Unit.LOCAL in METHODS[own].facts.units
             yield _local(config), own if local else BY_PAIRS
-        elif kind in LOCAL and config.schedule.stream is None:
+        elif kind in LOCAL and config.schedule.stream is None and config.groups is None:
             yield _local(config), LOCAL[kind]
     elif kind == "rankings" and not privacy.already_private:
         delta = config.ledger.delta or DELTA

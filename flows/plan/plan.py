@@ -11,8 +11,10 @@ from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.plan.choice import AUTO, Verdict, methods_to_compare, verdict
+from hushrank.flows.plan.groups import group_errors
 from hushrank.flows.plan.guarantees import Alternative, tried_guarantees
 from hushrank.flows.plan.heavy_users import activity_of, gain_of_weights, weights_text
+from hushrank.flows.plan.naive import Loss, loss_of, naive_ways
 from hushrank.flows.plan.survey import (
     ERRORS,
     SHARES,
@@ -88,8 +90,12 @@ class SurveyPlan:
         reason: why `auto` takes the first method of `compared`; empty: the job names its method.
         needed: epsilon that is enough for the target; infinite: none is.
         compared: `base` by each method that is right for the design, the job's own first.
+        naive: `base` by naive ways, which are no methods.
+        losses: of the job's method, or what `auto` takes, and of the method to take: those that
+            order items worse than a naive way.
         best: the method to take; None: there is no choice.
         guarantees: `base` under other guarantees.
+        boards: of each group, error and order in `base`; empty: there are no groups.
     """
 
     config: SurveyConfig
@@ -104,8 +110,11 @@ class SurveyPlan:
     reason: str
     needed: float
     compared: Tried
+    naive: Tried
+    losses: tuple[Loss, ...]
     best: Verdict | None
     guarantees: list[tuple[Alternative, Accuracy]]
+    boards: list[tuple[float, float]]
 
     @property
     def weights_gain(self) -> float | None:
@@ -155,6 +164,9 @@ def plan_survey(path: Path, request: PlanRequest, world: World) -> SurveyPlan:
     ]
     if request.plot is not None:
         _draw(config, request, tried, methods, world)
+    best, naive = verdict(config, compared, target), naive_ways(config, base, world)
+    taken = {methods[0], methods[0] if best is None else best.setting.method}
+    lost = (loss_of(each, naive) for each in compared if each[0].method in taken)
     return SurveyPlan(
         config=config,
         request=request,
@@ -168,8 +180,11 @@ def plan_survey(path: Path, request: PlanRequest, world: World) -> SurveyPlan:
         reason=own.reason,
         needed=_needed(config, target, tried, base, chosen, world) if right else math.inf,
         compared=compared,
-        best=verdict(config, compared, target),
+        naive=naive,
+        losses=tuple(loss for loss in lost if loss is not None),
+        best=best,
         guarantees=tried_guarantees(config, base, world),
+        boards=group_errors(config, base, world),
     )
 
 

@@ -7,14 +7,14 @@ items does it there. Nothing but the configuration and the list of items is read
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hushrank.estimation.common.estimate import Estimate
+from hushrank.estimation.common.estimate import Estimate, nothing_learned
 from hushrank.estimation.common.links import Floats, link_named
 from hushrank.estimation.common.metrics import linf_error, rms_error, top_k_distance
 from hushrank.estimation.fit.solve import ConvergenceError
@@ -67,8 +67,6 @@ class Accuracy:
         informative: share of replicates whose release says anything.
         spread: standard error of each of these, by name.
         scale: what the scores are.
-        boards: error of a typical score of each group, drawn towards the whole, and its `order`;
-            empty: there are no groups.
     """
 
     top: float
@@ -82,7 +80,6 @@ class Accuracy:
     informative: float
     spread: Mapping[str, float]
     scale: Scale
-    boards: tuple[tuple[float, float], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,19 +172,27 @@ def accuracy_of(config: SurveyConfig, setting: Setting, world: World) -> Accurac
     """
     survey = planned_survey(config, setting, world)
     tried = with_setting(config, setting)
-    method = _planned(tried)
+    method = method_of(tried)
     mechanism = method.calibrate(tried)
-    replicates = range(world.replicates or _runs(survey))
+    replicates = range(repetitions(survey, world))
     found = [_one(tried, method, mechanism, survey, replicate) for replicate in replicates]
-    table = np.array([[measured[name] for name in MEASURES] for _, measured, _ in found])
-    boards = np.mean([of_groups for *_, of_groups in found], axis=0)
+    return mean_accuracy([measured for _, measured in found], found[0][0])
+
+
+def mean_accuracy(found: Sequence[Mapping[str, float]], scale: Scale) -> Accuracy:
+    """Means and their standard errors over replicates, of which each has all `MEASURES`."""
+    table = np.array([[measured[name] for name in MEASURES] for measured in found])
     errors = table.std(axis=0, ddof=1) / math.sqrt(len(table))
     return Accuracy(
         **dict(zip(MEASURES, table.mean(axis=0).tolist(), strict=True)),
         spread=dict(zip(MEASURES, errors.tolist(), strict=True)),
-        scale=found[0][0],
-        boards=tuple((float(error), float(order)) for error, order in boards),
+        scale=scale,
     )
+
+
+def repetitions(survey: PlannedSurvey, world: World) -> int:
+    """How many surveys are invented."""
+    return world.replicates or _runs(survey)
 
 
 def epsilon_for(
@@ -219,7 +224,7 @@ def epsilon_for(
     if too_little is None and met(low):
         return low
     # Chance between so few replicates hides more than this.
-    precision = 1 + 2 / (world.replicates or _runs(planned_survey(config, setting, world)))
+    precision = 1 + 2 / repetitions(planned_survey(config, setting, world), world)
     while high > precision * low:
         middle = math.sqrt(low * high)
         low, high = (low, middle) if met(middle) else (middle, high)
@@ -232,7 +237,7 @@ def predicted(config: SurveyConfig, setting: Setting, world: World) -> float | N
     if world.design not in (None, Design.BALANCED) or world.activity:
         return None
     survey, tried = planned_survey(config, setting, world), with_setting(config, setting)
-    return _planned(tried).predicted_error(tried, survey)
+    return method_of(tried).predicted_error(tried, survey)
 
 
 def planned_survey(config: SurveyConfig, setting: Setting, world: World) -> PlannedSurvey:
@@ -267,31 +272,26 @@ def _one(
     mechanism: Mechanism,
     survey: PlannedSurvey,
     replicate: int,
-) -> tuple[Scale, dict[str, float], list[tuple[float, float]]]:
+) -> tuple[Scale, dict[str, float]]:
     try:
         exact = method.invented(config, survey, replicate)
     except ValueError as error:
         raise ConfigError(f"plan: {error}") from None
     bits = seeded_bits(survey.seed * 1_000_003 + replicate)  # of an invented survey: no release
     try:
-        conclusion = method.conclude(method.draw(exact, mechanism, bits), mechanism, config)
+        conclusion = method.conclude_whole(method.draw(exact, mechanism, bits), mechanism, config)
     except (ConvergenceError, HushrankError) as error:
         raise ConfigError(
             f"plan: {config.method} fails at epsilon {config.privacy.epsilon:g}: {error}"
         ) from None
-    truth = survey.truth(replicate)
+    truth = survey.truth_of_all(replicate)
     found = _measured(conclusion.estimate, truth, config.top_k)
     if conclusion.scale is Scale.PLACE:  # a list of the best items and nothing else
         found |= dict.fromkeys(("order", "width"), math.nan)
         wanted = np.full(len(truth), math.nan)
     else:
         wanted = method.estimand(config, survey, truth)
-    of_groups = []
-    for group, board in enumerate(conclusion.boards):
-        own = survey.group_truth(replicate, group)
-        scores, wanted_there = board.estimate.scores, method.estimand(config, survey, own)
-        of_groups.append((rms_error(scores, wanted_there), _in_order(scores, own)))
-    return conclusion.scale, found | _errors(conclusion.estimate.scores, wanted), of_groups
+    return conclusion.scale, found | _errors(conclusion.estimate.scores, wanted)
 
 
 def _measured(estimate: Estimate, truth: Floats, n_top: int | None) -> dict[str, float]:
@@ -299,10 +299,22 @@ def _measured(estimate: Estimate, truth: Floats, n_top: int | None) -> dict[str,
     return {
         "top": float(estimate.order[0] == truth.argmax()),
         "best": 1 - top_k_distance(-estimate.rank, truth, k),
-        "order": _in_order(-estimate.rank, truth),
+        "order": share_in_order(-estimate.rank, truth),
         "width": float((estimate.rank_high - estimate.rank_low).mean()),
         "informative": float(estimate.informative),
     }
+
+
+def scores_measured(scores: Floats, truth: Floats, n_top: int | None) -> dict[str, float]:
+    """What scores without intervals reach, by `MEASURES`: no rank has a width.
+
+    Args:
+        scores: shape (n,), larger is better.
+        truth: true scores.
+        n_top: how many items are the best ones; None: 3.
+    """
+    found = _measured(nothing_learned(scores), truth, n_top) | _errors(scores, truth)
+    return found | {"width": math.nan, "informative": 1.0}
 
 
 def _errors(scores: Floats, wanted: Floats) -> dict[str, float]:
@@ -315,14 +327,14 @@ def _errors(scores: Floats, wanted: Floats) -> dict[str, float]:
     }
 
 
-def _in_order(scores: Floats, truth: Floats) -> float:
+def share_in_order(scores: Floats, truth: Floats) -> float:
     """Share of the pairs of items in the right order; equal ones count as half right."""
     n = len(truth)
     found, wanted = (np.sign(np.subtract.outer(values, values)) for values in (scores, truth))
     return float(1 + (found * wanted).sum() / (n * (n - 1))) / 2
 
 
-def _planned(config: SurveyConfig) -> PlannedMethod[Any]:
+def method_of(config: SurveyConfig) -> PlannedMethod[Any]:
     """The method that would rank.
 
     Raises:
@@ -375,7 +387,7 @@ def _runs(survey: PlannedSurvey) -> int:
 
 def _refuse_what_cannot_be_planned(path: Path, config: SurveyConfig) -> None:
     try:
-        _planned(config)
+        method_of(config)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
     if config.privacy.rho is not None:

@@ -279,7 +279,7 @@ def _file_lines(
     yield from own.privacy
     yield ""
     yield from own.further
-    yield line("method", own.method)
+    yield line("method", own.method, own.method_remark)
     yield line("output", scalar(f"out/{name}"), "what may be shown, and nothing else")
     yield line("confidential", ".hushrank/work", "what must not be shown: keep it private")
     yield "ledger:"

@@ -85,6 +85,13 @@ class KindLines:
         """The method to propose."""
         return DEFAULT_METHODS[self.kind]
 
+    @property
+    def method_remark(self) -> str:
+        """What the person may want to know of it; empty: nothing."""
+        if self.kind != "comparisons":
+            return ""
+        return "hushrank plan compares it with others and says where it loses to a naive way"
+
 
 def comparisons_lines(columns: list[str], guess: ColumnGuess) -> KindLines:
     """Lines for a log of comparisons; the person fills in unknown roles."""

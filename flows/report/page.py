@@ -23,6 +23,7 @@ from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, R
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, Scale
 from hushrank.flows.release.statistics import ReleasedRankings
+from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.release.wording import certainty, verdict
 from hushrank.flows.report.changes import changes_between, stream_sentence
 from hushrank.flows.report.downloads import downloads_of
@@ -31,7 +32,7 @@ from hushrank.flows.report.policy import policy_of
 from hushrank.flows.report.rows import board_tables, table_of
 from hushrank.flows.report.sure import sure_table_of
 from hushrank.flows.report.win_rates import win_rates_of
-from hushrank.privacy.units import Adjacency, Unit
+from hushrank.privacy.units import Adjacency, Bounding, Unit
 from hushrank.transforms.common.plain_text import shown as visible
 from hushrank.transforms.common.schema import Ties
 
@@ -78,8 +79,6 @@ def render_report(
     figures = _figures(release, earlier)
     svgs = [Markup(without_styles(str(figure.svg), rules)) for figure in figures]
     room = ROOM - sum(map(len, [*svgs, *(each.address for each in downloads)]))
-    for_boards = room // 2 if release.groups else 0
-    table = table_of(release, room - for_boards)
     style = _resource("report.css")
     style += "".join(f".{name} {{ {declared} }}\n" for name, declared in rules.items())
     script = _resource("report.js")
@@ -95,15 +94,13 @@ def render_report(
         rates=win_rates_of(release),
         sure=sure_table_of(release),
         **_words_of(release),
-        table=table,
-        boards=board_tables(release, for_boards),
+        **_tables(release, room),
         counts=release.released.wins_by_item() is not None,
-        protected=_of_kind(release, PROTECTED[release.privacy.unit]) if release.safe else "nobody",
+        protected=_protected(release),
         downloads=downloads,
         changes=None if before is None else changes_between(before, release),
         n_items=len(release.ranking),
         facts=_privacy_facts(release),
-        stream=None if release.stream is None else stream_sentence(release.stream),
         balance=balance,
         runs_left=None if balance is None else runs_left(release, balance),
         number=number,
@@ -112,6 +109,19 @@ def render_report(
         left=left_text,
     )
     return visible(page, lines=True)  # in older releases names may hold any character
+
+
+def _tables(release: Release, room: int) -> dict[str, Any]:
+    """The table of the ranking and those of groups, in so many bytes together."""
+    for_boards = room // 2 if release.groups else 0
+    return {
+        "table": table_of(release, room - for_boards),
+        "boards": board_tables(release, for_boards),
+    }
+
+
+def _protected(release: Release) -> str:
+    return _of_kind(release, PROTECTED[release.privacy.unit]) if release.safe else "nobody"
 
 
 def _figures(release: Release, earlier: Sequence[Release]) -> list[ReportFigure]:
@@ -129,6 +139,7 @@ def _words_of(release: Release) -> dict[str, Any]:
         "certainty": certainty(release),
         "at_once": release.says("low_all"),
         "chances": release.says("p_best"),
+        "stream": None if release.stream is None else stream_sentence(release.stream),
         "effects": effect_rows(release),
         "verdict": verdict(release),
         "words": WORDS[release.scale],
@@ -170,14 +181,34 @@ def _privacy_facts(release: Release) -> list[tuple[str, str]]:
         ("Noise scale", _number(privacy.noise_scale)),
         ("Noise standard deviation", _root(privacy.noise_variance)),
         ("Sensitivity", _sensitivity(privacy)),
-        (_of_kind(release, "Answers used per person, at most"), privacy.max_contributions),
+        (_of_kind(release, _used(privacy)), privacy.max_contributions),
         ("Answers per person on one item, at most", privacy.per_item_cap),
         ("Answers per person on one pair, at most", 1 if privacy.distinct_pairs else None),
         ("Ties", None if privacy.ties is None else TIES_WORDS[privacy.ties]),
         ("Unit of the released counts", _unit_of_counts(release)),
         *((_heading(name), _value(value)) for name, value in privacy.parameters.items()),
+        *([] if release.stream is None else _stream_facts(release.stream)),
     ]
     return [(name, str(value)) for name, value in facts if value is not None]
+
+
+def _used(privacy: PrivacyRecord) -> str:
+    if privacy.parameters.get("bounding") == Bounding.WEIGHTS:
+        return "Answers per person that count in full, at most"
+    return "Answers used per person, at most"
+
+
+def _stream_facts(night: StreamRecord) -> list[tuple[str, str]]:
+    """Terms of a stream, and the noise in what this night shows."""
+    return [
+        ("Stream", night.stream),
+        ("Nights of the stream", f"{night.nights}, from {night.first} to {night.last}"),
+        ("Nights that count per person, at most", f"{night.participations}"),
+        ("Nights from one of them to the next, at least", f"{night.gap}"),
+        ("Nights shown together", "all so far" if night.window is None else f"{night.window}"),
+        ("Nights over which a night is spread", f"{night.bands}"),
+        ("Noise standard deviation of a shown count", number(math.sqrt(night.shown_variance))),
+    ]
 
 
 def _of_kind(release: Release, words: str) -> str:
@@ -207,6 +238,8 @@ def _sensitivity(privacy: PrivacyRecord) -> str | None:
 
 
 def _unit_of_counts(release: Release) -> str | None:
+    if units := release.privacy.parameters.get("units_of_a_comparison"):
+        return f"1/{units:,} of a win of weight 1"
     halves = release.privacy.ties is Ties.SPLIT and release.released.wins_by_item() is not None
     return "half wins" if halves else None
 

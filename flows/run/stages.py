@@ -18,7 +18,7 @@ from hushrank.flows.run.confidential_folder import DRAWN_FILE
 from hushrank.flows.run.job import Job
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE
 from hushrank.privacy.accounting import Spend
-from hushrank.privacy.units import Unit
+from hushrank.privacy.units import Bounding, Unit
 from hushrank.transforms.storage.cloud_storage import Place
 
 T = TypeVar("T")
@@ -64,6 +64,9 @@ def _reads(job: Job) -> str:
         reads += " yet"
     if privacy.max_contributions is None:
         return reads
+    if privacy.bounding is Bounding.WEIGHTS:
+        most = privacy.max_contributions
+        return f"{reads}; all answers of a person count, and less each where more than {most}"
     return f"{reads}; {_bound_text(privacy.max_contributions, job.config.input.kind)}"
 
 

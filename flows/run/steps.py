@@ -31,7 +31,7 @@ from hushrank.flows.errors import (
 from hushrank.flows.ledger.account import Attempt
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.ledger import Ledger
-from hushrank.flows.methods.base import Arrays
+from hushrank.flows.methods.base import Arrays, Conclusion
 from hushrank.flows.recovery.witness import PAID, keep_witness, require_remembered
 from hushrank.flows.release.archive import nights_before, release_before
 from hushrank.flows.release.provenance import Provenance
@@ -262,16 +262,8 @@ def estimate(job: Job) -> Release:
     drawn = drawn_of(load_arrays(job.work / DRAWN_FILE), config)
     if drawn.stopped:
         forget_exact(job.work)  # a run may have died just before it, and nothing is published
-    look = look_of(drawn, config)
-    method = drawn.drawn_by.method
-    try:
-        conclusion = method.conclude(drawn.arrays, drawn.mechanism, config)
-    except ConvergenceError as error:
-        raise EstimateError(
-            f"estimate: {error}. The noise is drawn and paid for, and nothing is published. It is"
-            f" kept: hushrank resume {job.release_id} publishes it if another version of hushrank"
-            " can fit it; another model in the YAML file makes another release."
-        ) from None
+    look, method = look_of(drawn, config), drawn.drawn_by.method
+    conclusion = _concluded(job, drawn)
     provenance = Provenance(
         release_id=job.release_id,
         created=drawn.created,
@@ -299,6 +291,17 @@ def estimate(job: Job) -> Release:
         effects=conclusion.effects,
         boards=conclusion.boards,
     )
+
+
+def _concluded(job: Job, drawn: Drawn) -> Conclusion:
+    try:
+        return drawn.drawn_by.method.conclude(drawn.arrays, drawn.mechanism, job.config)
+    except ConvergenceError as error:
+        raise EstimateError(
+            f"estimate: {error}. The noise is drawn and paid for, and nothing is published. It is"
+            f" kept: hushrank resume {job.release_id} publishes it if another version of hushrank"
+            " can fit it; another model in the YAML file makes another release."
+        ) from None
 
 
 def publish_release(job: Job, release: Release, balance: Balance) -> Place:

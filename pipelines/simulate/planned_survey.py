@@ -138,6 +138,13 @@ class PlannedSurvey:
         own = self._generator(3, replicate, group).normal(0.0, self.group_spread, self.n_items)
         return np.asarray(self.truth(replicate) + own - own.mean())
 
+    def truth_of_all(self, replicate: int) -> NDArray[np.float64]:
+        """True scores of all answers together: of groups the mean, weighed by their shares."""
+        if not self.shares:
+            return self.truth(replicate)
+        of_groups = [self.group_truth(replicate, k) for k in range(len(self.shares))]
+        return np.asarray(np.average(of_groups, axis=0, weights=self.shares))
+
     def grouped_wins(self, replicate: int) -> Counts:
         """How often each item beat each other in each group, shape (g, n, n)."""
         whole, rng = self.pair_wins(replicate), self._generator(4, replicate)

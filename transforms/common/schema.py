@@ -164,7 +164,8 @@ def check_schema(
             raise InputError(f"{path}: column {name} occurs twice. Rename one of them.")
         problem = _type_problem(role, schema.field(name).type)
         if problem:
-            key = "" if role == WIDE_ITEM else f" ({_key_of(role)})"
+            key = "" if role == WIDE_ITEM else f" (input.columns.{role})"
+            key = " (input.features)" if role == FEATURE else key
             raise InputError(f"{path}: column {name}{key} {problem}")
 
 
@@ -285,8 +286,7 @@ def _missing_column(path: str, role: str, name: str, present: list[str]) -> str:
         )
     close = difflib.get_close_matches(name, present, n=1, cutoff=0.5)
     key = _key_of(role)
-    advice = f"Set input.columns.{role}" if key.endswith(f".columns.{role}") else f"Set {key}"
-    advice += f": {close[0]}." if close else "."
+    advice = f"Set {key}: {close[0]}." if close else f"Set {key}."
     return f"{path}: column {name} not found. Columns: {', '.join(present)}. {advice}"
 
 

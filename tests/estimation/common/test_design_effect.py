@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -9,10 +11,12 @@ from hushrank.estimation.common.central_noise import (
     calibrate_weighted,
     release_pair_counts,
     release_squares,
+    release_win_counts,
 )
 from hushrank.estimation.common.design_effect import effective_units
 from hushrank.estimation.common.links import LOGISTIC
-from hushrank.estimation.common.matrices import PairCounts
+from hushrank.estimation.common.matrices import PairCounts, WinCounts
+from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.estimation.comparisons.noisy_pairs import rank_noisy_pairs
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.row_weights import FACTOR_BITS, Counted, RowFactors
@@ -87,6 +91,37 @@ def test_intervals_cover_and_without_the_sum_of_squares_they_do_not(epsilon, max
     assert np.mean(ends) >= 0.9
     if epsilon > 10 and max_weight is None:  # one comparison is the wrong unit where chance counts
         assert not 0.92 <= np.mean(plain) <= 0.985
+
+
+def test_shares_of_wins_cover_with_the_weights_of_a_survey():
+    params = replace(params_of(20.0, 3.0), bounding=Bounding.LEAVE_OUT, max_contributions=len(LOW))
+    calibration, divisor = calibrate_weighted(params, Counted.WINS, N)
+    variance, covered, plain = calibration.law.variance, [], []
+    for replicate in range(REPLICATES):
+        random = np.random.default_rng((29, replicate))
+        truth = random.normal(0, 0.7, N)
+        chance = LOGISTIC.cdf(np.subtract.outer(truth, truth))
+        share = (chance.sum(axis=1) - 0.5) / (N - 1) - 0.5
+        asked = random.random((1_000, len(LOW))) < 0.1
+        weight = random.choice([250, 1_000, 3_000], (1_000, 1)) * asked
+        won = random.random(asked.shape) < chance[LOW, HIGH]
+        wins = np.bincount(LOW, (weight * won).sum(axis=0), N)
+        wins = (wins + np.bincount(HIGH, (weight * ~won).sum(axis=0), N)).astype(np.int64)
+        squares, bits = np.array([(weight**2).sum()]), seeded_bits(replicate)
+        noisy = release_win_counts(WinCounts(wins, UNITS), calibration, bits).wins
+        ranked_by = effective_units(
+            total=float(noisy.sum()),
+            total_variance=N * variance,
+            squares=float(release_squares(squares, divisor, calibration, bits)[0]) * divisor,
+            squares_variance=variance * divisor**2,
+            row_weight=1,
+            most=params.most_units,
+        )
+        for units, into in ((ranked_by, covered), (UNITS, plain)):
+            found = rank_by_win_counts(WinCounts(noisy, units, confidential=False), calibration.law)
+            into.append((found.low <= share) & (share <= found.high))
+    assert 0.92 <= np.mean(covered) <= 0.98
+    assert np.mean(plain) < 0.9
 
 
 def test_the_unit_is_that_of_equal_weights():

@@ -198,6 +198,31 @@ def test_without_noise_they_say_what_rankings_say() -> None:
     np.testing.assert_array_equal(pairs.squares, counts.wins + counts.wins.T)
 
 
+@pytest.mark.parametrize("m", [2, 3, 4, 5, 10, 30])
+def test_sums_of_nets_are_known_best_from_nets(m: int) -> None:
+    """The variances that `noisy_rankings` states, in units of 1 / (2 rho) with rho 1/2."""
+    params = PrivacyParams(
+        unit=Unit.USER,
+        adjacency=Adjacency.REPLACE_ONE,
+        epsilon=1.0,
+        rho=0.5,
+        noise=NoiseKind.GAUSSIAN,
+    )
+    variance = {
+        part: calibrate_rankings(params, m, {part: 1}).law.variance
+        for part in (Part.NETS, Part.ABOVE, Part.PLACES)
+    }
+    halves = (m - 1) / 2 - np.arange(m)
+    nets = variance[Part.NETS] / 4 * (1 - 1 / m)  # less the mean of all, which is known to be 0
+    above = variance[Part.ABOVE] * 2 * (m - 1) / 4
+    places = variance[Part.PLACES] * np.square(halves).sum()
+    assert nets == pytest.approx((m - 1) ** 2 * (m + 1) / 3)
+    assert above == pytest.approx(m * (m - 1) ** 2 / 2)
+    assert places == pytest.approx(m**2 * (m**2 - 1) / 6)
+    assert nets <= above * (1 + 1e-9)
+    assert nets <= places
+
+
 def test_totals_are_drawn_to_their_mean_as_far_as_noise_explains_their_spread() -> None:
     random = np.random.default_rng(5)
     wins = 500 + random.normal(0, 30, (12, 12))

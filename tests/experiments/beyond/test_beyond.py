@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hushrank.experiments.beyond import heavy_users, local_pairs, trusted_rankings
+from hushrank.experiments.beyond import groups, heavy_users, local_pairs, trusted_rankings
 from hushrank.experiments.beyond.beyond import figures, run
 
 
@@ -92,3 +92,24 @@ def test_what_cannot_be_run_is_refused(tmp_path: Path) -> None:
     ):
         with pytest.raises(ValueError, match=message):
             run(*arguments)
+
+
+def test_pooling_beats_own_counts_and_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(groups, "OWN_SPREADS", (0.25,))
+    run(["groups"], 12, False, tmp_path)
+    with (tmp_path / "results.csv").open(newline="") as stream:
+        rows = list(csv.DictReader(stream))
+    panel = "groups differ by 0.25"
+    for share in groups.SHARES:
+        of = {
+            way: value_of(rows, panel, way, share * groups.VOTES)
+            for way in (groups.UNPOOLED, groups.WHOLE, groups.POOLED)
+        }
+        assert of[groups.POOLED] < 1.1 * min(of[groups.UNPOOLED], of[groups.WHOLE]), share
+    smallest = groups.SHARES[-1] * groups.VOTES
+    assert value_of(rows, panel, groups.UNPOOLED, smallest) > 1.5 * value_of(
+        rows, panel, groups.POOLED, smallest
+    )
+    assert (tmp_path / "groups.svg").stat().st_size > 5_000

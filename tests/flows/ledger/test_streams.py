@@ -9,6 +9,7 @@ import pytest
 from hushrank.flows.errors import BudgetRefused, LedgerError, NightOutOfTurn
 from hushrank.flows.ledger.account import ReleaseState
 from hushrank.flows.ledger.entries import Draw, Reserve, StreamSpan, read_chain, write_lines
+from hushrank.flows.ledger.forecast import forecast_of_stream, stream_text
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.streams import FREE, NightToPay, check_night, reserve_night
 from hushrank.privacy.accounting import Spend
@@ -194,3 +195,27 @@ def test_lines_that_are_about_no_stream_are_as_they_were(ledger, path):
     release(ledger, "a", 1)
     fields = [json.loads(line) for line in path.read_text().splitlines()]
     assert not any({"stream", "of", "people"} & line.keys() for line in fields)
+
+
+def test_that_all_is_used_up_is_told_when_the_stream_has_ended(path, clock):
+    ledger = Ledger(path, terms_of(alerts=(0.5, 1.0)), clock=clock)
+    draw(ledger, 0)
+    assert ledger.alert() == (0.5,)
+    draw(ledger, 1)
+    assert ledger.alert() == ()
+    draw(ledger, 2)
+    assert ledger.alert() == (1.0,)
+
+
+@pytest.mark.parametrize(
+    ("drawn", "spends", "says"),
+    [
+        (None, (), "fits into the budget. Its first night pays for all until 2026-11-22"),
+        (None, (pure(5),), "does not fit into the budget"),
+        (1, (pure(6),), "is paid for until 2026-11-22: 1 drawn, 2 to come"),
+        (3, (pure(6),), "ended on 2026-11-22. Another stream is paid for anew"),
+    ],
+)
+def test_a_forecast_says_until_when_nights_are_paid_for(drawn, spends, says):
+    found = forecast_of_stream(terms_of(), spends, pure(6), SPAN, drawn)
+    assert says in stream_text("zoo", "epsilon 6.00", found)

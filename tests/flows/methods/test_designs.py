@@ -60,10 +60,18 @@ class TestAuto:
 
     @pytest.mark.parametrize(
         ("design", "method"),
-        [("balanced", "noisy-counts"), ("random", "win-loss"), ("any", "perturbed-mle")],
+        [("balanced", "win-loss"), ("random", "win-loss"), ("any", "perturbed-mle")],
     )
     def test_of_many_items(self, survey, design, method):
         assert chosen(survey, items={"names": MANY}, input__design=design) == method
+
+    @pytest.mark.parametrize(("answers", "method"), [(15, "noisy-counts"), (14, "win-loss")])
+    def test_wins_alone_are_enough_where_everybody_is_asked_about_all_pairs(
+        self, survey, answers, method
+    ):
+        privacy = {**PERSON, "max_contributions": answers, "distinct_pairs": True}
+        of = {"items": {"count": 6}, "input__design": "balanced", "privacy": privacy}
+        assert chosen(survey, **of) == method
 
     def test_few_items_leave_room_for_pairs(self, survey):
         assert chosen(survey, input__design="any", privacy=PERSON) == "noisy-pairs"

@@ -48,7 +48,7 @@ def write_exposures(survey, exposures: dict[str, object]):
 @pytest.mark.parametrize(
     ("design", "said", "method"),
     [
-        ("balanced", "balanced, every pair of items is asked about equally often.", "noisy-counts"),
+        ("balanced", "balanced, every pair of items is asked about equally often.", "win-loss"),
         ("random", "and chance decides who meets whom.", "win-loss"),
         ("any", "and items of similar strength meet more often.", "noisy-pairs"),
     ],
@@ -65,12 +65,14 @@ def test_the_stated_design_is_invented_and_auto_chooses_for_it(
     assert compared.splitlines()[2].startswith(method)
     assert f"(design {design})." in compared
     assert all((name in compared) is (design == "balanced") for name in BY_WINS)
+    assert "\nnaive: clipped + Bradley-Terry " in compared
+    assert "\nnaive: noisy wins " in compared
 
 
 def test_another_design_stands_in_place_of_the_stated_one(arena, command):
     printed = plan(command, arena, "--people", 500, "--design", "balanced")
     assert "Invented design: balanced" in printed
-    assert "Method auto takes noisy-counts" in printed
+    assert "Method auto takes win-loss" in printed
     text = arena.config.read_text().replace("design: random", "design:   # CHOOSE: how")
     arena.config.write_text(text)
     assert command("plan", arena.config, "--people", 500)[0] == 2

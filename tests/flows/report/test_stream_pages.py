@@ -122,6 +122,20 @@ def test_the_page_says_which_night_it_is_and_what_it_shows(nights):
     assert render_report(nights[5], BALANCE, nights[4], nights[:5]) == html
 
 
+def test_the_terms_are_in_the_table_of_the_guarantee(nights):
+    page = Page(render_report(nights[5]))
+    facts = dict(row for table in page.tables for row in table if len(row) == 2)
+    stream = stream_mechanism(3, stream_params()).stream
+    assert facts["Stream"] == "5ea3"
+    assert facts["Nights of the stream"] == "8, from 2026-11-01 to 2026-11-08"
+    assert facts["Nights that count per person, at most"] == "3"
+    assert facts["Nights from one of them to the next, at least"] == "3"
+    assert facts["Nights shown together"] == "3"
+    assert facts["Nights over which a night is spread"] == "3"
+    shown = float(facts["Noise standard deviation of a shown count"])
+    assert shown == pytest.approx(math.sqrt(stream.variances[5]), rel=1e-5)
+
+
 def test_the_first_night_says_what_the_stream_cost(nights):
     words = Page(render_report(nights[0], BALANCE)).words()
     assert "Night 1 of 8 of a stream, 1 November 2026. That night alone is shown." in words

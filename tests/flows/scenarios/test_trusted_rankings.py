@@ -202,15 +202,13 @@ def test_plan_compares_with_rankings_that_are_privatised_one_by_one(ballots):
     own = Setting(method="borda", epsilon=2.0, people=300, answers=1)
     laplace, local = tried_guarantees(config, own, world)
     assert laplace[0].words == "Laplace"
-    assert local[0].words == "local, before counting, epsilon 0.8 of a moved item"
-    assert (local[0].method, local[0].setting.epsilon) == ("borda", pytest.approx(0.8))
+    assert local[0].words == "local, auto, epsilon 2 of a ranking"
     assert local[1].error > 2 * accuracy_of(config, own, world).error
     privacy = {"unit": "local", "mechanism": "mallows", "epsilon": 0.8}
     config = plan_config(ballots.set(privacy=privacy).config)
-    own = replace(own, epsilon=0.8)
-    found = [each.words for each, _ in tried_guarantees(config, own, world)]
+    found = [each.words for each, _ in tried_guarantees(config, replace(own, epsilon=0.8), world)]
     of = "epsilon 2 of all rankings of a person"
-    assert found == [f"Gaussian, delta 1e-05, {of}", f"Laplace, {of}"]
+    assert found[-2:] == [f"Gaussian, delta 1e-05, {of}", f"Laplace, {of}"]
     assert methods_to_compare(config) == ("borda", "kemeny", "bradley-terry")
 
 

@@ -58,7 +58,9 @@ def test_a_job_with_weights_releases_says_and_ranks(survey, command, method, tie
     assert "An answer counts by its weight, a column of the input, and by 1.5 at most." in text
     assert f"in units of 1/{units:,} of an answer of weight 1" in text
     page = (survey.output / "report.html").read_text()
-    assert f"1/{units:,} of an answer" in page
+    assert f"1/{units:,} of a win of weight 1" in page
+    assert "Answers per person that count in full, at most" in page
+    assert "all answers of a person count, and less each where more than 2" in printed
 
 
 def test_weights_alone_go_with_laplace_noise_and_one_comparison(survey, command):
@@ -189,3 +191,21 @@ def test_the_noise_has_the_law_that_is_stated_on_counts_and_on_the_squares(surve
         wrong = 1.6 if len(sample) < 1_000 else 1.15
         for factor in (wrong, 1 / wrong):
             assert law_p_value(sample, discrete_gaussian_pmf(factor * scale)) < FALSE_POSITIVE_RATE
+
+
+def test_a_look_comes_before_weighted_rows_and_bad_weights_are_bad_rows(survey, command):
+    weighted(survey, privacy__look=0.05)
+    path = survey.folder / "answers.parquet"
+    log = pq.read_table(path)
+    log = log.set_column(4, "w", pa.array([-1.0] * 200 + [1.0] * (len(log) - 200)))
+    pq.write_table(log, path)
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0, printed
+    reasons = {
+        reason
+        for file in (survey.work).rglob("rejects/*.parquet")
+        for reason in pq.read_table(file)["reason"].to_pylist()
+    }
+    assert reasons == {"weight is no number from 0 on"}
+    seen = json.loads((survey.output / "release.json").read_text())["look"]
+    assert seen["unfit"] > 0

@@ -17,6 +17,7 @@ from hushrank.transforms.comparisons.crowded import bound_crowded
 from hushrank.transforms.comparisons.owned_rows import Carried, OwnedRows, own
 
 N_ITEMS, Q = 4, 2
+COVARIATES = Carried.COVARIATES
 HASH = KeyedHash(bytes(range(32)))
 
 
@@ -67,10 +68,6 @@ def test_counts_are_those_of_a_plain_loop_in_any_order(ties: Ties) -> None:
     assert len(count_rows(rows.take(np.zeros(0, np.int64)), N_ITEMS, Q, ties)) == 0
 
 
-def bounds_of(ties: Ties, most: int) -> Bounds:
-    return Bounds(n_items=N_ITEMS, ties=ties, max_contributions=most, carried=Carried.COVARIATES)
-
-
 def owned(rows: Comparisons) -> OwnedRows:
     return own(rows, Ties.SPLIT, HASH, n_covariates=Q)
 
@@ -86,7 +83,7 @@ def contents(rows: Comparisons) -> Counter[tuple[int, ...]]:
 
 
 def test_nobody_has_more_rows_than_the_bound_and_the_choice_is_by_content() -> None:
-    bounds = bounds_of(Ties.SPLIT, 3)
+    bounds = Bounds(n_items=N_ITEMS, ties=Ties.SPLIT, max_contributions=3, carried=COVARIATES)
     rows = log(2_000, 25, 2)
     kept = bound_bucket(owned(rows), bounds, HASH).kept
     assert len(kept) == 25 * 3
@@ -100,7 +97,7 @@ def test_which_row_is_kept_depends_on_its_covariates() -> None:
     """One person, one pair, one outcome, five covariates: no copy is preferred by its place."""
     steps = np.arange(-2, 3, dtype=np.int8)[:, np.newaxis] * np.ones(Q, np.int8)
     chosen: Counter[int] = Counter()
-    bounds = bounds_of(Ties.DROP, 1)
+    bounds = Bounds(n_items=N_ITEMS, ties=Ties.DROP, max_contributions=1, carried=COVARIATES)
     for person in range(300):
         user = HASH.of_integers(np.full(5, person))
         two, one = np.full(5, 2), np.ones(5, np.int64)
@@ -120,7 +117,7 @@ def test_copies_of_an_event_must_agree_in_their_covariates() -> None:
     left, right, won = np.zeros(4, np.int64), np.ones(4, np.int64), np.ones(4, np.int8)
     rows = Comparisons(left, right, won, user, event, pack(steps))
     held = own(rows, Ties.DROP, HASH, np.arange(4), Q)
-    bounds = bounds_of(Ties.DROP, 9)
+    bounds = Bounds(n_items=N_ITEMS, ties=Ties.DROP, max_contributions=9, carried=COVARIATES)
     bounded = bound_bucket(held, bounds, HASH)
     assert len(bounded.kept) == 1
     assert sorted(bounded.conflicts.place.tolist()) == [2, 3]
