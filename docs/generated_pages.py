@@ -13,7 +13,7 @@ from typing import get_origin
 
 from pydantic import BaseModel
 
-from hushrank.flows.cli import documents, plan_documents
+from hushrank.flows.cli import documents, history_documents, plan_documents
 from hushrank.flows.config.reference import config_reference, sections_of
 from hushrank.flows.methods.registry import facts_of_methods
 
@@ -25,8 +25,8 @@ DOCUMENTS: dict[str, type[BaseModel]] = {
     "plan SURVEY.YAML": plan_documents.PlanDocument,
     "plan` without a file: `hushrank plan": plan_documents.PeopleDocument,
     "plan --stream": plan_documents.StreamDocument,
-    "history": documents.HistoryDocument,
-    "history --verify": documents.VerifyDocument,
+    "history": history_documents.HistoryDocument,
+    "history --verify": history_documents.VerifyDocument,
     "ledger show": documents.LedgerDocument,
 }
 

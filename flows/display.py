@@ -19,10 +19,18 @@ from hushrank.flows.ledger.budget_text import (
     needed_text,
     spend_text,
 )
+from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.release.archive import RANKING, REPORT
-from hushrank.flows.release.release import RankedItem, Release
+from hushrank.flows.release.boards import RankedItem
+from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
-from hushrank.flows.release.wording import certainty, chance_text, rank_interval, verdict
+from hushrank.flows.release.wording import (
+    certainty,
+    chance_text,
+    groups_note,
+    rank_interval,
+    verdict,
+)
 from hushrank.flows.run.job import Job
 from hushrank.flows.run.nights import NightResult
 from hushrank.flows.run.stages import STEPS, Outcome, Step
@@ -76,6 +84,8 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
     console.print()
     console.print(Text(verdict(release), style="bold"))
     console.print(_ranking_table(release))
+    if where := groups_note(release):
+        console.print(Text(where), soft_wrap=True)
     for note in reading_notes(release):
         console.print(Text(note, style="dim"), soft_wrap=True)
     if expected := expected_error(release):
@@ -118,6 +128,8 @@ def night_text(result: NightResult) -> str:
         return f"{name}. {result.text}" if result.text else f"{name}; nothing was spent"
     spent = result.outcome.spent
     cost = "nothing was spent now" if spent is None else f"spent {spend_text(spent)}"
+    if spent == FREE:
+        cost = "paid for with its stream"
     return f"{name}; {cost}. {verdict(result.outcome.release)} {result.outcome.folder}"
 
 
@@ -198,6 +210,12 @@ def _cost_of(outcome: Outcome) -> str:
         return "Unsafe release: it counts against no budget, and the ledger notes it for good."
     if outcome.spent is None:
         return f"This release was drawn before: nothing was spent now. {left}"
+    if outcome.spent == FREE and outcome.release.stream is not None:
+        told_of = outcome.release.stream
+        return (
+            f"Nothing was spent: this is night {told_of.number} of {told_of.nights} that one budget"
+            f" pays for. {left} Running this again changes nothing."
+        )
     privacy = outcome.release.privacy
     told = outcome.spent  # Gaussian noise was asked for as rho, or as epsilon and delta
     if told.rho is not None and privacy.epsilon is not None:

@@ -40,6 +40,10 @@ class NightWithoutFiles(ConfigError):  # noqa: N818 - often nobody's fault
     """There are no files for a night. Nothing was read or spent."""
 
 
+class NightOutOfTurn(ConfigError):  # noqa: N818 - that nights are in order is a rule, not a fault
+    """A night of a stream that is not the next one to be drawn. Nothing was read or spent."""
+
+
 class BudgetRefused(HushrankError):  # noqa: N818 - a refusal is a right outcome, not a fault
     """The ledger does not hold what the run needs. Raised before any row is read."""
 

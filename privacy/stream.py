@@ -71,6 +71,7 @@ from hushrank.privacy.stream_encoder import Encoder, Floats, Terms, Workload, de
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 
 MAX_ENCODED = 1 << 62  # beyond it an integer could overflow
+FEW_DRAWS = 30  # of Laplace noise: the tails of their sum are still heavier than Gaussian
 
 Counts = NDArray[np.int64]
 
@@ -131,6 +132,23 @@ class Stream:
         variances: Floats = self.law.variance * np.cumsum(self.kernel**2)
         return variances
 
+    def shown_law(self, night: int) -> NoiseLaw:
+        """A law with the variance of the noise in a cell as it is shown on `night`, in counts.
+
+        A sum of Gaussian noise is Gaussian. One draw of Laplace noise is Laplace, and so, for
+        intervals that are never too short, is a sum of up to `FEW_DRAWS`; more are near Gaussian.
+
+        Raises:
+            ValueError: the night is not one of the stream.
+        """
+        self.terms.check_night(night)
+        variance = float(self.variances[night])
+        draws = int(np.count_nonzero(self.kernel[: night + 1]))
+        few = self.law.kind is NoiseKind.LAPLACE and draws <= FEW_DRAWS
+        if few and variance > 1:
+            return NoiseLaw(NoiseKind.LAPLACE, math.sqrt(variance / 2 + 1 / 12))  # on integers
+        return NoiseLaw(NoiseKind.GAUSSIAN, math.sqrt(variance))
+
     def covariance(self, first: int, second: int) -> float:
         """Of one cell as it is shown on two nights; that of a night with itself is its variance.
 
@@ -139,14 +157,23 @@ class Stream:
         """
         for night in (first, second):
             self.terms.check_night(night)
-        shared, kernel = min(first, second) + 1, self.kernel
-        lag = abs(first - second)
-        return float(self.law.variance * (kernel[:shared] @ kernel[lag : lag + shared]))
+        return self.law.variance * shown_covariance(self.kernel, first, second)
 
     def change_variance(self, first: int, second: int) -> float:
         """Of the difference between a cell as shown on two nights, from the noise alone."""
         both = self.covariance(first, first) + self.covariance(second, second)
         return max(both - 2 * self.covariance(first, second), 0.0)
+
+
+def shown_covariance(kernel: Floats, first: int, second: int) -> float:
+    """Entry (first, second) of A C^-1 (A C^-1)^T: of a cell on two nights, for noise of variance 1.
+
+    Args:
+        kernel: first column of A C^-1, for all nights up to the later one at least.
+        first, second: nights, from 0.
+    """
+    shared, lag = min(first, second) + 1, abs(first - second)
+    return float(kernel[:shared] @ kernel[lag : lag + shared])
 
 
 def stream_of(

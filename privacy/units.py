@@ -29,6 +29,17 @@ class NoiseKind(StrEnum):
     GAUSSIAN = "gaussian"
 
 
+class Bounding(StrEnum):
+    """What becomes of the rows of a person who has more than L."""
+
+    LEAVE_OUT = "leave-out"  # L of them count, drawn at random
+    WEIGHTS = "weights"  # all count, with a weight that falls with their number
+
+
+UNITS = 1_000  # integer units of a comparison, where rows have weights
+MOST_WEIGHT = 30  # so that squares of the weights of ten billion rows add up within 63 bits
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PrivacyParams:
     """Guarantee of one release and the bounds that it rests on.
@@ -43,6 +54,10 @@ class PrivacyParams:
         max_contributions: L, the rows kept of one user; 1 for unit `comparison`.
         per_item_cap: c, the most kept rows of one user in which the same item occurs; None: no cap.
         distinct_pairs: each user's kept rows are on distinct pairs of items.
+        bounding: what becomes of a user's further rows; `weights` needs unit `user`, `gaussian`
+            noise and `distinct_pairs`.
+        max_weight: W, the largest weight of a row, a multiple of 1 / `UNITS`; None: rows carry no
+            weights of their own.
         look: epsilon that a noisy look at the rows takes beside all that (`privacy.look`); 0: there
             is no look. `epsilon` is what is left for the rest.
 
@@ -60,6 +75,8 @@ class PrivacyParams:
     per_item_cap: int | None = None
     distinct_pairs: bool = False
     look: float = 0.0
+    bounding: Bounding = Bounding.LEAVE_OUT
+    max_weight: float | None = None
 
     def __post_init__(self) -> None:
         if self.unit is Unit.LOCAL:
@@ -74,6 +91,7 @@ class PrivacyParams:
             raise ValueError(f"look must be finite and >= 0, got {self.look!r}")
         self._check_noise()
         self._check_bounds()
+        self._check_weights()
 
     def _check_noise(self) -> None:
         if self.rho is not None and not (math.isfinite(self.rho) and self.rho > 0):
@@ -107,6 +125,44 @@ class PrivacyParams:
                         f"{name} bounds what one user contributes: "
                         "it needs unit: user, got unit: comparison"
                     )
+
+    def _check_weights(self) -> None:
+        if self.max_weight is not None:
+            units = self.max_weight * UNITS
+            if not (1 <= self.max_weight <= MOST_WEIGHT and abs(units - round(units)) < 1e-6):
+                raise ValueError(
+                    f"max_weight must be from 1 to {MOST_WEIGHT} with at most 3 decimals,"
+                    f" got {self.max_weight!r}"
+                )
+        if self.bounding is Bounding.LEAVE_OUT:
+            return
+        if self.unit is Unit.COMPARISON:
+            raise ValueError("bounding weights is for people with many rows: it needs unit: user")
+        if self.noise is NoiseKind.LAPLACE:
+            raise ValueError(
+                "bounding weights needs noise: gaussian: the weights keep the l2 norm of what a"
+                " person adds, and Laplace noise goes by the l1 norm, which grows with the rows"
+            )
+        if not self.distinct_pairs:
+            raise ValueError(
+                "bounding weights needs distinct_pairs: true: rows on one pair add up in one count,"
+                " so that weights would gain nothing"
+            )
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows count with weights, in units of 1 / `UNITS`."""
+        return self.bounding is Bounding.WEIGHTS or self.max_weight is not None
+
+    @property
+    def units(self) -> int:
+        """Integer units of a comparison of weight 1."""
+        return UNITS if self.weighted else 1
+
+    @property
+    def most_units(self) -> int:
+        """Integer units of the heaviest row."""
+        return self.units if self.max_weight is None else round(self.max_weight * UNITS)
 
     @property
     def private(self) -> bool:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
+from dataclasses import replace
+from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
 import numpy as np
 
 from hushrank.estimation.common.central_noise import (
+    Calibration,
     calibrate_pair_counts,
     calibrate_win_counts,
     release_pair_counts,
@@ -16,6 +18,7 @@ from hushrank.estimation.common.central_noise import (
 )
 from hushrank.estimation.common.links import LOGISTIC
 from hushrank.estimation.common.matrices import PairCounts, WinCounts
+from hushrank.estimation.common.shared_nights import window_totals
 from hushrank.estimation.comparisons.mle_uncertainty import rank_by_scores
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.estimation.comparisons.noisy_pairs import rank_noisy_pairs
@@ -25,18 +28,23 @@ from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.guarantee.perturbed_mle import mle_record
 from hushrank.flows.guarantee.record import count_record
 from hushrank.flows.guarantee.score_mechanism import ScoreMechanism
+from hushrank.flows.release.provenance import Provenance
 from hushrank.flows.release.release import (
     NO_COMPARISONS,
     NOT_INFORMATIVE,
-    Provenance,
     Release,
     build_release,
 )
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedCounts, ReleasedPairs, ReleasedScores
+from hushrank.flows.release.stream import StreamRecord
+from hushrank.privacy.accounting import spend_of
 from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.randomness import BitSource, seeded_bits
-from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
+from hushrank.privacy.sensitivity import win_counts_sensitivity
+from hushrank.privacy.stream import released_night, shown_night, stream_of
+from hushrank.privacy.stream_encoder import Terms, Workload
+from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.common.schema import Ties
 
 ITEMS = ("Barcelona", "London", "Milano", "Paris", "St.Gallen", "Stockholm")
@@ -143,3 +151,53 @@ def make_release(
     return build_release(
         origin, items, estimate, privacy, released, Scale.WIN_SHARE, warnings, n_top
     )
+
+
+def stream_params(**changes: Any) -> PrivacyParams:
+    """One person protected on all nights of a stream, with `changes`."""
+    gaussian = {"epsilon": 2.0, "delta": 1e-6, "noise": NoiseKind.GAUSSIAN}
+    return user_params(**({"max_contributions": 1, "distinct_pairs": False} | gaussian | changes))
+
+
+def stream_mechanism(
+    window: int | None, params: PrivacyParams, nights: int = 8, gap: int = 3
+) -> CountMechanism:
+    """Win counts of `ITEMS`, of which each night shows the last `window`."""
+    terms = Terms(nights=nights, participations=-(-nights // gap), gap=gap)
+    added = replace(params, adjacency=Adjacency.ADD_REMOVE)
+    night = win_counts_sensitivity(added, len(ITEMS))
+    stream = stream_of(params, night, terms, Workload(window))
+    spend = spend_of(params, stream.sensitivity.l2_squared)
+    calibration = Calibration(stream.sensitivity, "stream_sensitivity", stream.law, spend)
+    return CountMechanism.of(params, calibration, len(ITEMS), Ties.DROP, stream=stream)
+
+
+def make_nights(
+    wins: Sequence[Sequence[int]],
+    window: int | None = 3,
+    seed: int = 5,
+    params: PrivacyParams | None = None,
+) -> list[Release]:
+    """Releases of the first nights of a stream with these exact `wins`, a row a night."""
+    mechanism = stream_mechanism(window, params or stream_params())
+    stream, bits, first = mechanism.stream, seeded_bits(seed), date(2026, 11, 1)
+    assert stream is not None
+    exact, releases, noisy = [np.array(night, np.int64) for night in wins], [], []
+    for number in range(len(wins)):
+        recent = exact[max(0, number + 1 - stream.encoder.bands) : number + 1][::-1]
+        noisy.append(released_night(stream, recent, bits))
+        shown, law = shown_night(stream, np.array(noisy)), stream.shown_law(number)
+        answers = window_totals(stream, np.array(noisy).sum(axis=1)).answers
+        counts = WinCounts(shown, 1, confidential=False)
+        record = StreamRecord.of("5ea3", first, number, stream, noisy[-1], answers)
+        night = first + timedelta(days=number)
+        made = datetime(night.year, night.month, night.day, 2, tzinfo=UTC) + timedelta(days=1)
+        origin = provenance(release_id=f"night{number}", night=night, created=made, stream=record)
+        estimate = rank_by_win_counts(counts, law)
+        privacy = count_record(WIN_COUNTS, mechanism)
+        released = ReleasedCounts.of(counts, ITEMS)
+        warnings = () if estimate.informative else (NOT_INFORMATIVE,)
+        releases.append(
+            build_release(origin, ITEMS, estimate, privacy, released, Scale.WIN_SHARE, warnings)
+        )
+    return releases

@@ -41,14 +41,14 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("config",),
         ("ledger", "guarantee"),
         ("release",),
-        ("methods", "report"),
+        ("methods", "recovery", "report"),
         ("run", "plan"),
         ("display",),
         ("prefect",),
         ("propose",),
         ("cli",),
     ),
-    "experiments": (("ccw", "nz", "rdp", "stream", "xsc"),),
+    "experiments": (("beyond", "ccw", "nz", "rdp", "stream", "xsc"),),
 }
 PURE = {"privacy", "estimation"}
 RELEASING = {"privacy", "estimation", "transforms", "flows"}

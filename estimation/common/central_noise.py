@@ -7,20 +7,24 @@ References:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hushrank.estimation.common.matrices import (
     OutcomeCounts,
     PairCounts,
     WinCounts,
     WinLossCounts,
+    integers_of,
     outcomes_of,
 )
 from hushrank.privacy.accounting import Spend, spend_of
 from hushrank.privacy.noise import NoiseLaw, add_noise, gaussian_law, laplace_law
 from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.row_weights import Counted, weighted_sensitivity
 from hushrank.privacy.sensitivity import (
     Sensitivity,
     exposures_sensitivity,
@@ -49,21 +53,27 @@ class Calibration:
     spend: Spend
 
 
-def calibrate_win_counts(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Calibration:
+def calibrate_win_counts(
+    params: PrivacyParams, n_items: int, row_weight: int = 1, n_groups: int = 1
+) -> Calibration:
     """Noise for the win counts of `n_items` items; it depends on public parameters only."""
-    sensitivity = win_counts_sensitivity(params, n_items, row_weight)
+    sensitivity = win_counts_sensitivity(params, n_items, row_weight, n_groups)
     return calibrate(params, sensitivity, "win_counts_sensitivity")
 
 
-def calibrate_win_loss(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Calibration:
+def calibrate_win_loss(
+    params: PrivacyParams, n_items: int, row_weight: int = 1, n_groups: int = 1
+) -> Calibration:
     """Noise for wins and losses of `n_items` items; it depends on public parameters only."""
-    sensitivity = win_loss_sensitivity(params, n_items, row_weight)
+    sensitivity = win_loss_sensitivity(params, n_items, row_weight, n_groups)
     return calibrate(params, sensitivity, "win_loss_sensitivity")
 
 
-def calibrate_pair_counts(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Calibration:
+def calibrate_pair_counts(
+    params: PrivacyParams, n_items: int, row_weight: int = 1, n_groups: int = 1
+) -> Calibration:
     """Noise for the pair counts of `n_items` items; it depends on public parameters only."""
-    sensitivity = pair_counts_sensitivity(params, n_items, row_weight)
+    sensitivity = pair_counts_sensitivity(params, n_items, row_weight, n_groups)
     return calibrate(params, sensitivity, "pair_counts_sensitivity")
 
 
@@ -85,6 +95,14 @@ def calibrate_outcomes(params: PrivacyParams, n_items: int, row_weight: int = 1)
     return calibrate(params, sensitivity, "outcomes_sensitivity")
 
 
+def calibrate_weighted(
+    params: PrivacyParams, counted: Counted, n_items: int, row_weight: int = 1
+) -> tuple[Calibration, int]:
+    """Noise for counts of weighted rows and their sum of squares; and what divides that sum."""
+    found = weighted_sensitivity(params, counted, n_items, row_weight)
+    return calibrate(params, found.whole, "weighted_sensitivity"), found.divisor
+
+
 def calibrate(params: PrivacyParams, sensitivity: Sensitivity, derivation: str) -> Calibration:
     """Noise for integers of this sensitivity, by the law that `params` name.
 
@@ -99,6 +117,16 @@ def calibrate(params: PrivacyParams, sensitivity: Sensitivity, derivation: str) 
     else:
         law = gaussian_law(sensitivity, spend.rho)
     return Calibration(sensitivity, derivation, law, spend)
+
+
+def law_of_sum(law: NoiseLaw, draws: int) -> NoiseLaw:
+    """Law that the sum of so many draws of `law` is taken to have: normal, of the same variance.
+
+    For estimates from a sum of released counts, such as the whole of several groups.
+    """
+    if draws == 1:
+        return law
+    return NoiseLaw(NoiseKind.GAUSSIAN, math.sqrt(draws * law.variance))
 
 
 def release_win_counts(counts: WinCounts, calibration: Calibration, bits: RandomBits) -> WinCounts:
@@ -116,7 +144,7 @@ def release_win_counts(counts: WinCounts, calibration: Calibration, bits: Random
         ValueError: `counts` had noise added already.
     """
     _check_without_noise(counts)
-    noisy = add_noise(counts.wins, calibration.law, bits)
+    noisy = add_noise(integers_of(counts.wins), calibration.law, bits)
     return WinCounts(noisy, counts.row_weight, confidential=False)
 
 
@@ -163,7 +191,7 @@ def release_pair_counts(
     """
     _check_without_noise(counts)
     pairs = ~np.eye(counts.n_items, dtype=bool)
-    wins = counts.dense()
+    wins = integers_of(counts.dense())
     noisy = np.zeros_like(wins)
     noisy[pairs] = add_noise(wins[pairs], calibration.law, bits)
     return PairCounts(noisy, counts.row_weight, confidential=False)
@@ -192,6 +220,26 @@ def release_outcomes(
     """
     exact = outcomes_of(counts)
     return exact.with_wins(add_noise(exact.wins.data, calibration.law, bits))
+
+
+def release_squares(
+    squares: NDArray[np.int64], divisor: int, calibration: Calibration, bits: RandomBits
+) -> NDArray[np.int64]:
+    """Add noise to the sum of squared weights: one more entry of the vector of counts.
+
+    Guarantee: together with counts that get noise by the same calibration, of
+    `calibrate_weighted`, that for which it was made.
+
+    Args:
+        squares: exact, shape (1,), in squared units.
+        divisor: of `calibrate_weighted`.
+        calibration: of the counts.
+        bits: `system_bits()` in a release.
+
+    Returns:
+        Shape (1,), in units of `divisor`.
+    """
+    return add_noise(squares // divisor, calibration.law, bits)
 
 
 def _check_without_noise(counts: WinCounts | WinLossCounts | PairCounts) -> None:

@@ -32,6 +32,8 @@ class Estimate:
             everything.
         at_once: what is sure of all items together; None where the method does not say.
         errors: how far the scores may be off, for chances of ranks; None where that is not known.
+        noise_share: share of privacy noise in the variance of each score, the rest being sampling;
+            None where the method does not say.
 
     Raises:
         ValueError: an array has another shape, or an interval is upside down.
@@ -47,6 +49,7 @@ class Estimate:
     informative: bool = True
     at_once: AllAtOnce | None = None
     errors: ScoreErrors | None = None
+    noise_share: NDArray[np.float64] | None = None
 
     def __post_init__(self) -> None:
         for name in ("scores", "low", "high", "rank", "rank_low", "rank_high", "groups"):
@@ -91,6 +94,7 @@ def estimate_of(
     rank: Floats | None = None,
     informative: bool = True,
     errors: ScoreErrors | None = None,
+    noise_share: Floats | None = None,
 ) -> Estimate:
     """Scores with intervals, and the ranks that items may have; `rank` None: by the scores."""
     return Estimate(
@@ -104,6 +108,7 @@ def estimate_of(
         informative=informative,
         at_once=separation.at_once,
         errors=errors,
+        noise_share=noise_share,
     )
 
 

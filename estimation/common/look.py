@@ -15,7 +15,7 @@ from hushrank.estimation.common.central_noise import Calibration, calibrate
 from hushrank.estimation.common.links import Floats
 from hushrank.privacy.look import votes_sensitivity
 from hushrank.privacy.noise import NoiseLaw
-from hushrank.privacy.units import NoiseKind, PrivacyParams
+from hushrank.privacy.units import Bounding, NoiseKind, PrivacyParams
 
 LEVEL = 0.95  # of the interval of the share
 FALSE_STOP = 0.001  # most chance of a stop where half of the votes say that rows fit
@@ -32,7 +32,14 @@ def calibrate_look(params: PrivacyParams) -> Calibration | None:
     if not params.look:
         return None
     pure = replace(
-        params, epsilon=params.look, delta=0.0, rho=None, noise=NoiseKind.LAPLACE, look=0.0
+        params,
+        epsilon=params.look,
+        delta=0.0,
+        rho=None,
+        noise=NoiseKind.LAPLACE,
+        look=0.0,
+        bounding=Bounding.LEAVE_OUT,  # votes have no weights
+        max_weight=None,
     )
     return calibrate(pure, votes_sensitivity(params), "votes_sensitivity")
 

@@ -1,7 +1,9 @@
 """The reduced matrices that cross the seams: small, integer, and checked when made.
 
-All counts are integers, so a sum does not depend on how the input was sharded or in which order
-shards were merged. `confidential` marks a matrix without noise: the publisher refuses it.
+All exact counts are integers, so a sum does not depend on how the input was sharded or in which
+order shards were merged. Released ones are too, but for those that a night of a stream shows: they
+are computed from several releases (`privacy.stream`). `confidential` marks a matrix without noise:
+the publisher refuses it.
 """
 
 from __future__ import annotations
@@ -15,6 +17,7 @@ from scipy.sparse import coo_array, csr_array, triu
 
 from hushrank.estimation.common.sparse_counts import CellSums
 
+Counts = NDArray[np.int64] | NDArray[np.float64]
 MOST_DENSE_ITEMS = 3_000  # a dense matrix of them takes 72 MB; of more, pair counts are sparse
 
 
@@ -23,25 +26,26 @@ class WinCounts:
     """Comparisons won by each item.
 
     Attributes:
-        wins: shape (n,), int64; at least 0 while confidential, of any sign once noisy.
-        row_weight: what one win adds: 1, or 2 where ties were split into two halves.
+        wins: shape (n,), int64; at least 0 while confidential, of any sign once noisy, and then
+            float64 as well.
+        row_weight: integer units of one win: 1, or 2 where ties were split into two halves, and a
+            multiple of that where rows have weights.
         confidential: True until noise was added.
 
     Raises:
         ValueError: the array has another shape or type, or a confidential count is negative.
     """
 
-    wins: NDArray[np.int64]
+    wins: Counts
     row_weight: int = 1
     confidential: bool = True
 
     def __post_init__(self) -> None:
-        if self.wins.ndim != 1 or self.wins.dtype != np.int64:
+        if self.wins.ndim != 1 or not _is_count(self.wins, confidential=self.confidential):
             raise ValueError(
                 f"wins must be a 1-d int64 array, got {self.wins.ndim}-d {self.wins.dtype}"
             )
-        if self.row_weight not in (1, 2):
-            raise ValueError(f"row_weight must be 1 or 2, got {self.row_weight}")
+        _check_row_weight(self.row_weight)
         if self.confidential and (self.wins < 0).any():
             raise ValueError("wins without noise cannot be negative")
 
@@ -57,7 +61,7 @@ class WinLossCounts:
 
     Attributes:
         wins, losses: shape (n,), int64; at least 0 while confidential, of any sign once noisy.
-        row_weight: what one comparison adds to either: 1, or 2 where ties were split.
+        row_weight: integer units of one comparison, as in `WinCounts`.
         confidential: True until noise was added.
 
     Raises:
@@ -76,13 +80,33 @@ class WinLossCounts:
                 raise ValueError(f"{name} must be a 1-d int64 array, one entry an item")
             if self.confidential and (counts < 0).any():
                 raise ValueError(f"{name} without noise cannot be negative")
-        if self.row_weight not in (1, 2):
-            raise ValueError(f"row_weight must be 1 or 2, got {self.row_weight}")
+        _check_row_weight(self.row_weight)
 
     @property
     def n_items(self) -> int:
         """Size of the public catalogue."""
         return len(self.wins)
+
+
+def _is_count(wins: Counts | csr_array, *, confidential: bool) -> bool:
+    """Whether entries are of a type that counts may have."""
+    return wins.dtype == np.int64 or (wins.dtype == np.float64 and not confidential)
+
+
+def integers_of(counts: Counts) -> NDArray[np.int64]:
+    """Counts that are integers, as all are that noise may be added to.
+
+    Raises:
+        ValueError: they are not, as those that a night of a stream shows.
+    """
+    if counts.dtype != np.int64:
+        raise ValueError("counts must be integers: these are computed from released ones")
+    return counts.astype(np.int64, copy=False)
+
+
+def _check_row_weight(row_weight: int) -> None:
+    if row_weight < 1:
+        raise ValueError(f"row_weight must be at least 1, got {row_weight}")
 
 
 def check_released(counts: WinCounts | WinLossCounts) -> None:
@@ -103,8 +127,10 @@ class PairCounts:
 
     Attributes:
         wins: shape (n, n), int64, zero diagonal; wins[a, b] = times a beat b. CSR only while
-            confidential: which pairs are stored says who compared what.
-        row_weight: what one win adds: 1, or 2 where ties were split into two halves.
+            confidential: which pairs are stored says who compared what. Once noisy, float64 as
+            well.
+        row_weight: integer units of one win: 1, or 2 where ties were split into two halves, and a
+            multiple of that where rows have weights.
         confidential: True until noise was added.
 
     Raises:
@@ -112,7 +138,7 @@ class PairCounts:
         count is negative, or noisy counts are sparse.
     """
 
-    wins: NDArray[np.int64] | csr_array
+    wins: Counts | csr_array
     row_weight: int = 1
     confidential: bool = True
 
@@ -120,13 +146,12 @@ class PairCounts:
         if (
             self.wins.ndim != 2
             or self.wins.shape[0] != self.wins.shape[1]
-            or self.wins.dtype != np.int64
+            or not _is_count(self.wins, confidential=self.confidential)
         ):
             raise ValueError(
                 f"wins must be a square int64 matrix, got {self.wins.shape} {self.wins.dtype}"
             )
-        if self.row_weight not in (1, 2):
-            raise ValueError(f"row_weight must be 1 or 2, got {self.row_weight}")
+        _check_row_weight(self.row_weight)
         if self.wins.diagonal().any():
             raise ValueError("the diagonal of wins must be zero: no item meets itself")
         if self.confidential and (self.entries < 0).any():
@@ -155,7 +180,7 @@ class PairCounts:
         """What each item lost, shape (n,)."""
         return np.asarray(self.wins.sum(axis=0)).astype(np.int64)
 
-    def dense(self) -> NDArray[np.int64]:
+    def dense(self) -> Counts:
         """The matrix where it is dense.
 
         Raises:
@@ -185,7 +210,8 @@ class OutcomeCounts:
         wins: shape (n, n), CSR, int64, strictly upper triangle; wins[a, b] = times a beat b; within
             0 and the total while confidential, of any size once noisy.
         totals: stores the same pairs, all that met: comparisons of a with b, public; > 0.
-        row_weight: what one win adds: 1, or 2 where ties were split into two halves.
+        row_weight: integer units of one win: 1, or 2 where ties were split into two halves, and a
+            multiple of that where rows have weights.
         confidential: True until noise was added to `wins`.
 
     Raises:
@@ -209,8 +235,7 @@ class OutcomeCounts:
             raise ValueError("totals must store the same pairs as wins, as int64")
         if triu(totals, 1).nnz < totals.nnz:
             raise ValueError("wins must lie above the diagonal: each pair is stored once")
-        if self.row_weight not in (1, 2):
-            raise ValueError(f"row_weight must be 1 or 2, got {self.row_weight}")
+        _check_row_weight(self.row_weight)
         if (totals.data <= 0).any():
             raise ValueError("totals must be above 0: pairs that did not meet are not stored")
         if self.confidential and ((wins.data < 0) | (wins.data > totals.data)).any():

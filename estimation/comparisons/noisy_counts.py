@@ -22,6 +22,7 @@ References:
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -36,6 +37,7 @@ from hushrank.estimation.common.estimate import (
     nothing_learned,
 )
 from hushrank.estimation.common.matrices import WinCounts, check_released
+from hushrank.estimation.common.pooling import Evidence, EvidenceAt
 from hushrank.estimation.common.uncertainty import (
     LEVEL,
     Margin,
@@ -43,9 +45,31 @@ from hushrank.estimation.common.uncertainty import (
     separate_ranks,
 )
 from hushrank.privacy.noise import NoiseLaw
+from hushrank.privacy.units import NoiseKind
+
+LEAST_WON = 0.5  # comparisons that an item is taken to win: where there is no noise, it may have 0
 
 
-def rank_by_win_counts(counts: WinCounts, law: NoiseLaw) -> Estimate:
+@dataclass(frozen=True, slots=True)
+class _Tails:
+    """Law of the noise in one count, but for its variance.
+
+    Attributes:
+        kind: of each draw.
+        draws: of which the noise is the sum.
+    """
+
+    kind: NoiseKind
+    draws: int
+
+    def quantile(
+        self, noise_share: NDArray[np.float64], tail: float, n_counts: int
+    ) -> NDArray[np.float64]:
+        """Of an error with the noise of `n_counts` counts, see `uncertainty.quantile`."""
+        return quantile(noise_share, tail, self.kind, n_draws=n_counts * self.draws)
+
+
+def rank_by_win_counts(counts: WinCounts, law: NoiseLaw, laplace_draws: int = 1) -> Estimate:
     """Rank items by their noisy counts, with scores, 95 % intervals, rank intervals and groups.
 
     A total that does not stand clear of its own noise says nothing about any item: in a balanced
@@ -56,6 +80,8 @@ def rank_by_win_counts(counts: WinCounts, law: NoiseLaw) -> Estimate:
     Args:
         counts: noisy counts of at least 2 items.
         law: law of the noise in one count, in the counts' own integer units.
+        laplace_draws: where above 1, the noise in a count is a sum of so many Laplace draws, and
+            `law` has its variance.
 
     Returns:
         Scores in [-1/2, 1/2], each inside its interval.
@@ -66,17 +92,19 @@ def rank_by_win_counts(counts: WinCounts, law: NoiseLaw) -> Estimate:
     check_released(counts)
     wins = counts.wins / counts.row_weight  # in comparisons, and so is all that follows
     noise_sd = math.sqrt(law.variance) / counts.row_weight
+    tails = _Tails(NoiseKind.LAPLACE if laplace_draws > 1 else law.kind, laplace_draws)
     if wins.sum() <= CLEAR_TOTAL * noise_sd * math.sqrt(counts.n_items):
         return nothing_learned(np.zeros(len(wins)), rank=mean_ranks(wins), reach=0.5)
     scores = _within_bounds(counts.n_items * wins / (2 * wins.sum()) - 0.5)
 
     def ends_at(tail: float) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        low, high = _score_interval(wins, noise_sd, law, tail)
+        low, high = _score_interval(wins, noise_sd, tails, tail)
         return np.minimum(low, scores), np.maximum(high, scores)
 
     def margin_at(tail: float) -> Margin:
-        return _pair_margin(noise_sd, law, tail)
+        return _pair_margin(noise_sd, tails, tail)
 
+    share = np.clip(wins / wins.sum(), 0, 2 / len(wins))
     each = len(wins) / (2 * wins.sum())  # what one comparison more does to a score
     variances = each**2 * (noise_sd**2 + np.maximum(wins, 0))
     return estimate_of(
@@ -85,7 +113,29 @@ def rank_by_win_counts(counts: WinCounts, law: NoiseLaw) -> Estimate:
         separate_ranks(wins, margin_at, ends_at),
         rank=mean_ranks(wins),
         errors=ScoreErrors(scores, variances),
+        noise_share=_noise_share(share, wins.sum(), noise_sd**2),
     )
+
+
+def evidence_of_win_counts(counts: WinCounts, law: NoiseLaw) -> EvidenceAt:
+    """What noisy counts say near any scores; nothing where the total is not clear of its noise.
+
+    As for an interval: wins_i - pi_i M has mean zero, and the variance of `_score_interval`.
+    """
+    check_released(counts)
+    n, wins = counts.n_items, counts.wins / counts.row_weight
+    noise, total = law.variance / counts.row_weight**2, float(counts.wins.sum() / counts.row_weight)
+
+    def at(scores: NDArray[np.float64]) -> Evidence:
+        if total <= CLEAR_TOTAL * math.sqrt(noise * n):
+            return Evidence(np.zeros(n), np.zeros(n))
+        share = np.clip(2 * (scores + 0.5) / n, 0, 2 / n)
+        sampling = np.maximum(total * share * (1 - share), LEAST_WON)
+        variance = noise * (1 - 2 * share + n * share**2) + sampling
+        slope = 2 * total / n
+        return Evidence(slope**2 / variance, slope * (wins - share * total) / variance)
+
+    return at
 
 
 def _within_bounds(scores: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -104,7 +154,7 @@ def _within_bounds(scores: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _score_interval(
-    wins: NDArray[np.float64], noise_sd: float, law: NoiseLaw, tail: float
+    wins: NDArray[np.float64], noise_sd: float, tails: _Tails, tail: float
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Scores that the counts do not contradict: [F54], since the denominator is noisy too.
 
@@ -115,11 +165,9 @@ def _score_interval(
     """
     n, total, noise = len(wins), wins.sum(), noise_sd**2
     share = np.clip(wins / total, 0, 2 / n)  # nearest possible value: never further from the truth
-    sampling = total * share * (1 - share)
-    spread = noise * (1 - 2 * share + n * share**2) + sampling
-    noise_part = np.divide(spread - sampling, spread, out=np.zeros(n), where=spread > 0)
+    noise_part = _noise_share(share, total, noise)
     # As one draw: the noise of the total, a sum of n draws, is nearer to normal than that.
-    q2 = quantile(noise_part, tail, law.kind, n_draws=1) ** 2
+    q2 = tails.quantile(noise_part, tail, 1) ** 2
     a = total**2 - q2 * (n * noise - total)
     b = total**2 * share + q2 * (total / 2 - noise)
     discriminant = b**2 - a * (total**2 * share**2 - q2 * noise)
@@ -128,7 +176,14 @@ def _score_interval(
     return low - 0.5, high - 0.5
 
 
-def _pair_margin(noise_sd: float, law: NoiseLaw, tail: float) -> Margin:
+def _noise_share(share: NDArray[np.float64], total: float, noise: float) -> NDArray[np.float64]:
+    """Share of the noise in the variance of wins_i - pi_i M, see `_score_interval`."""
+    from_noise = noise * (1 - 2 * share + len(share) * share**2)
+    spread = from_noise + total * share * (1 - share)
+    return np.divide(from_noise, spread, out=np.zeros(len(share)), where=spread > 0)
+
+
+def _pair_margin(noise_sd: float, tails: _Tails, tail: float) -> Margin:
     """Difference of the counts of two equally good items that chance exceeds with `tail`.
 
     It has variance 2 noise_sd^2 + T (pi_i + pi_j), and the sum of the two counts estimates the
@@ -139,6 +194,6 @@ def _pair_margin(noise_sd: float, law: NoiseLaw, tail: float) -> Margin:
     def margin(x: NDArray[np.float64], y: NDArray[np.float64]) -> NDArray[np.float64]:
         variance = noise + np.maximum(x + y, 0)
         noise_part = np.divide(noise, variance, out=np.zeros_like(variance), where=variance > 0)
-        return np.asarray(quantile(noise_part, tail, law.kind, n_draws=2) * np.sqrt(variance))
+        return np.asarray(tails.quantile(noise_part, tail, 2) * np.sqrt(variance))
 
     return margin

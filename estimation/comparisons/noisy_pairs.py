@@ -38,13 +38,15 @@ References:
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
+from hushrank.estimation.common.pooling import Evidence, EvidenceAt
+from hushrank.estimation.comparisons.chance_likelihood import ChanceEvidence
 from hushrank.estimation.comparisons.pairs_by_chance import fit_pairs_by_chance
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.pair_fit import (
@@ -77,11 +79,13 @@ class NoisyPairsFit:
         fit: scores and their errors; `debiased.estimate_from` makes intervals and ranks of it.
         n_pairs: pairs of items, n (n - 1) / 2.
         n_left_out: those whose total was too near its noise to be used.
+        noise_share: shape (n,), share of privacy noise in the variance of what moves each score.
     """
 
     fit: DebiasedFit
     n_pairs: int
     n_left_out: int
+    noise_share: Floats
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -123,7 +127,7 @@ def rank_noisy_pairs(counts: PairCounts, law: NoiseLaw, link: Link) -> RankedPai
         )
     found = fit_noisy_pairs(counts, law, link)
     return RankedPairs(
-        estimate=estimate_from(found.fit),
+        estimate=replace(estimate_from(found.fit), noise_share=found.noise_share),
         by_chance=False,
         n_pairs=n_pairs,
         n_left_out=found.n_left_out,
@@ -232,20 +236,60 @@ def fit_noisy_pairs(
     objective, solution = _solved(pairs, wins - wins.T, link, ridge)
 
     def moments_at(scores: Floats) -> tuple[Floats, Floats]:
-        return _expected_moments(totals, pairs, variance, scores, link)
+        curvature, sampling, noise = _expected_moments(totals, pairs, variance, scores, link)
+        return curvature, sampling + noise
 
     n_pairs = counts.n_items * (counts.n_items - 1) // 2
+    fit = sandwich_fit(objective, solution, moments_at)
+    _, sampling, noise = _expected_moments(totals, pairs, variance, fit.unshrunk, link)
     return NoisyPairsFit(
-        fit=sandwich_fit(objective, solution, moments_at),
+        fit=fit,
         n_pairs=n_pairs,
         n_left_out=n_pairs - int((pairs.kept > 0).sum()) // 2,
+        noise_share=_share(np.diagonal(noise), np.diagonal(sampling)),
     )
+
+
+def evidence_of_pairs(
+    counts: PairCounts, law: NoiseLaw, link: Link, *, by_chance: bool
+) -> EvidenceAt:
+    """What noisy counts say near any scores, in the way that `rank_noisy_pairs` took for the whole.
+
+    Args:
+        counts: noisy counts.
+        law: law of the noise in one entry.
+        link: F.
+        by_chance: whether pairs met by chance.
+    """
+    if by_chance:
+        return ChanceEvidence.of(counts, law, link)
+    wins, variance = counts.dense() / counts.row_weight, law.variance / counts.row_weight**2
+    totals, gap = wins + wins.T, wins - wins.T
+    pairs = _pair_weights(totals, variance)
+
+    def at(scores: Floats) -> Evidence:
+        d = score_differences(scores)
+        won, lost = (pairs.used + pairs.kept * gap) / 2, (pairs.used - pairs.kept * gap) / 2
+        gradient = (won * link.slope(d) - lost * link.slope(-d)).sum(axis=1)
+        curvature, sampling, noise = _expected_moments(totals, pairs, variance, scores, link)
+        weight = curvature @ np.linalg.pinv(sampling + noise, hermitian=True)
+        return Evidence(weight @ curvature, weight @ gradient)
+
+    return at
+
+
+def _share(noise: Floats, sampling: Floats) -> Floats:
+    both = noise + sampling
+    return np.divide(noise, both, out=np.zeros(len(both)), where=both > 0)
 
 
 def _ridge_of(totals: Floats, pairs: _PairWeights, variance: float, link: Link) -> float:
     """c, of an item's mean information and of the mean noise in its gradient at equal scores."""
-    curvature, noise = _expected_moments(totals, pairs, variance, np.zeros(len(totals)), link)
-    information, from_noise = np.trace(curvature), np.trace(noise) - np.trace(curvature)
+    curvature, sampling, noise = _expected_moments(
+        totals, pairs, variance, np.zeros(len(totals)), link
+    )
+    information, gradient = np.trace(curvature), np.trace(sampling) + np.trace(noise)
+    from_noise = gradient - information
     if information <= 0:
         return RIDGE
     return max(RIDGE, (1 + float(from_noise / information)) / 2)
@@ -312,8 +356,10 @@ def _pair_weights(totals: Floats, variance: float) -> _PairWeights:
 
 def _expected_moments(
     totals: Floats, pairs: _PairWeights, variance: float, scores: Floats, link: Link
-) -> tuple[Floats, Floats]:
-    """Expected Hessian without ridge, and covariance of the gradient, both shape (n, n).
+) -> tuple[Floats, Floats, Floats]:
+    """Expected Hessian without ridge, and covariance of the gradient; each of shape (n, n).
+
+    The covariance in two parts: of sampling, and of the noise.
 
     A pair moves the gradient by k (A - B) (slope(d) + slope(-d)) / 2 and by
     u (slope(d) - slope(-d)) / 2, whose derivative in the total is k + T k' times that.
@@ -333,4 +379,4 @@ def _expected_moments(
     from_total = ((pairs.kept + totals * pairs.slope) * gap) ** 2
     noise = variance / 2 * (from_difference + from_total)
     curvature = np.maximum(pairs.used, 0) * link.information(d)
-    return laplacian(curvature), laplacian(sampling + noise)
+    return laplacian(curvature), laplacian(sampling), laplacian(noise)

@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.central_noise import Calibration, calibrate
-from hushrank.estimation.common.matrices import WinCounts
+from hushrank.estimation.common.matrices import WinCounts, integers_of
 from hushrank.privacy.noise import add_noise
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.sensitivity import Sensitivity
@@ -67,7 +67,7 @@ def one_shot_top_k(
     """
     if not counts.confidential:
         raise ValueError("one-shot needs raw counts, and these carry noise: rank them directly")
-    noisy = add_noise(counts.wins, mechanism.calibration.law, bits)
+    noisy = add_noise(integers_of(counts.wins), mechanism.calibration.law, bits)
     return np.argsort(-noisy, kind="stable")[: mechanism.k].astype(np.int64)
 
 
@@ -84,6 +84,8 @@ def calibrate_one_shot(
     """
     if not 1 <= k <= n_items:
         raise ValueError(f"top_k must be between 1 and {n_items} (the items), got {k!r}")
+    if params.weighted:
+        raise ValueError("one-shot counts every row once: remove the weights")
     if params.noise is not NoiseKind.LAPLACE:
         raise ValueError("one-shot is pure DP: set noise: laplace, without delta and rho")
     both_ways = 1 if params.adjacency is Adjacency.ADD_REMOVE else 2

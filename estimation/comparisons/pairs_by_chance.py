@@ -49,139 +49,16 @@ from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
 from hushrank.estimation.common.pair_separation import apart, separate_pairs
 from hushrank.estimation.common.uncertainty import LEVEL
+from hushrank.estimation.comparisons.chance_likelihood import Point, Problem, known_of_scores
 from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.fit.noisy_cells import CellLaw
-from hushrank.estimation.fit.pair_fit import laplacian, score_differences
-from hushrank.estimation.fit.solve import ConvergenceError
+from hushrank.estimation.fit.pair_fit import score_differences
 from hushrank.privacy.noise import NoiseLaw
 
-EXPOSURE_SPREAD = 1.5
 SPREADS = np.geomspace(0.05, 4, 40)  # t
 ROUNDS = 6  # in which t and the weights are found again
 EARLY, LATE = 1e-2, 1e-5  # a step at which a round, the last round, is over
-MOST_STEPS = 1_000
-MOST_HALVINGS = 30
-SUFFICIENT = 0.25  # of the decrease that the slope promises
 FLAT = 1e-7  # of the steepest direction of the scores: less is rounding
-
-
-@dataclass(frozen=True, slots=True)
-class _Point:
-    """Scores and exposures, and what the matrix says there.
-
-    Attributes:
-        scores, log_factors: theta and log a, shape (n,).
-        meetings: a_i a_j, shape (n, n), zero diagonal.
-        chance, slope: F and F' of each difference.
-    """
-
-    scores: Floats
-    log_factors: Floats
-    meetings: Floats
-    chance: Floats
-    slope: Floats
-
-    @classmethod
-    def at(cls, scores: Floats, log_factors: Floats, link: Link) -> _Point:
-        meetings = np.exp(np.add.outer(log_factors, log_factors))
-        np.fill_diagonal(meetings, 0.0)
-        d = score_differences(scores)
-        chance = link.cdf(d)
-        return cls(scores, log_factors, meetings, chance, np.asarray(link.slope(d) * chance))
-
-    @property
-    def means(self) -> Floats:
-        """m, shape (n, n)."""
-        return self.meetings * self.chance
-
-
-@dataclass(frozen=True, slots=True)
-class _Problem:
-    """The penalised likelihood of one matrix, with its weights held.
-
-    Attributes:
-        wins: noisy, in comparisons, shape (n, n).
-        law: of its entries.
-        link: F.
-        spread: t.
-        centre: mean of log a.
-        variance: shape (n, n), of the counts without noise.
-        information: shape (n, n), of each entry about its mean.
-    """
-
-    wins: Floats
-    law: CellLaw
-    link: Link
-    spread: float
-    centre: float
-    variance: Floats
-    information: Floats
-
-    @classmethod
-    def of(cls, wins: Floats, law: CellLaw, link: Link, spread: float, at: _Point) -> _Problem:
-        means = at.means
-        information = law.information(means)
-        np.fill_diagonal(information, 0.0)
-        return cls(wins, law, link, spread, float(at.log_factors.mean()), means, information)
-
-    def loss_and_scores(self, at: _Point) -> tuple[float, Floats]:
-        """The penalised loss, and the score of each entry, shape (n, n)."""
-        loss, score = self.law.loss_and_score(self.wins, at.means, self.variance)
-        np.fill_diagonal(loss, 0.0)
-        np.fill_diagonal(score, 0.0)
-        off = (at.log_factors - self.centre) / EXPOSURE_SPREAD
-        penalty = np.square(at.scores / self.spread).sum() + np.square(off).sum()
-        return float(loss.sum() + penalty / 2), score
-
-    def score_information(self, at: _Point) -> Floats:
-        """Information about the scores, exposures known: a Laplacian, shape (n, n)."""
-        each = self.information * np.square(at.meetings * at.slope)
-        return laplacian(each + each.T)
-
-    def exposure_information(self, at: _Point) -> Floats:
-        """Information about log a, scores known, and its penalty; shape (n, n)."""
-        each = self.information * np.square(at.means)
-        each = each + each.T
-        size = len(each)
-        return np.asarray(each + np.diag(each.sum(axis=1)) + np.eye(size) / EXPOSURE_SPREAD**2)
-
-    def step(self, at: _Point, score: Floats) -> tuple[Floats, Floats, float]:
-        """Fisher steps of scores and exposures, each with the others held, and their slope."""
-        pull, push = score * at.meetings * at.slope, score * at.means
-        left = pull.sum(axis=1) - pull.sum(axis=0) - at.scores / self.spread**2
-        stiff = self.score_information(at) + np.eye(len(left)) / self.spread**2
-        off = (at.log_factors - self.centre) / EXPOSURE_SPREAD**2
-        more = push.sum(axis=1) + push.sum(axis=0) - off
-        steps = np.linalg.solve(stiff, left), np.linalg.solve(self.exposure_information(at), more)
-        longest = max(1.0, *(float(np.abs(step).max()) for step in steps))
-        slope = float(left @ steps[0] + more @ steps[1]) / longest
-        return steps[0] / longest, steps[1] / longest, slope
-
-    def solve(self, at: _Point, tolerance: float) -> _Point:
-        """The penalised maximum likelihood near a point.
-
-        Raises:
-            ConvergenceError: it was not reached.
-        """
-        loss, score = self.loss_and_scores(at)
-        for _ in range(MOST_STEPS):
-            scores, factors, slope = self.step(at, score)
-            if max(np.abs(scores).max(), np.abs(factors).max()) <= tolerance:
-                return at
-            length = 1.0
-            for _ in range(MOST_HALVINGS):
-                moved = at.scores + length * scores
-                there = _Point.at(
-                    moved - moved.mean(), at.log_factors + length * factors, self.link
-                )
-                loss_there, score_there = self.loss_and_scores(there)
-                if loss_there <= loss - SUFFICIENT * length * slope:
-                    break
-                length /= 2
-            else:
-                return at  # what is left is rounding
-            at, loss, score = there, loss_there, score_there
-        raise ConvergenceError(f"the fit of the noisy wins took more than {MOST_STEPS} steps")
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,31 +97,21 @@ def fit_pairs_by_chance(counts: PairCounts, law: NoiseLaw, link: Link) -> PairsB
     if not law.scale > 0:
         raise ValueError("counts without noise show how often each pair met: fit them as they are")
     wins = counts.dense() / counts.row_weight
-    cells = CellLaw(law, counts.row_weight)
+    cells = CellLaw(law, counts.row_weight, whole=counts.dense().dtype == np.int64)
     n = counts.n_items
     exposures = Exposures((wins + wins.T).sum(axis=1), 2 * (n - 1) * cells.variance)
-    at, spread = _Point.at(np.zeros(n), np.log(exposures.factors()), link), 1.0
+    at, spread = Point.at(np.zeros(n), np.log(exposures.factors()), link), 1.0
     for left in reversed(range(ROUNDS)):
-        problem = _Problem.of(wins, cells, link, spread, at)
+        problem = Problem.of(wins, cells, link, spread, at)
         at = problem.solve(at, EARLY if left else LATE)
         if left > ROUNDS // 2:
             spread = _likeliest_spread(problem, at)
     return PairsByChance(at.scores, at.meetings, spread, _estimate(problem, at))
 
 
-def _known(problem: _Problem, at: _Point) -> Floats:
-    """Information about the scores where exposures are not known, shape (n, n)."""
-    each = problem.information * at.meetings * at.slope * at.means
-    cross = each - each.T
-    cross = cross + np.diag(each.sum(axis=1) - each.sum(axis=0))
-    shared = cross @ np.linalg.solve(problem.exposure_information(at), cross.T)
-    known = problem.score_information(at) - shared
-    return np.asarray((known + known.T) / 2)
-
-
-def _likeliest_spread(problem: _Problem, at: _Point) -> float:
+def _likeliest_spread(problem: Problem, at: Point) -> float:
     """t, by the marginal likelihood of scores without the penalty; all t are alike beforehand."""
-    values, vectors = np.linalg.eigh(_known(problem, at))
+    values, vectors = np.linalg.eigh(known_of_scores(problem, at))
     values, along = np.maximum(values[1:], 0), (vectors.T @ at.scores)[1:]
     # Along an eigenvector of information h the penalised score is x h / (h + 1 / t^2).
     seen = along * (values + problem.spread**-2)  # h x
@@ -254,7 +121,7 @@ def _likeliest_spread(problem: _Problem, at: _Point) -> float:
     return float(SPREADS[np.argmax((power - np.log(total)).sum(axis=1) / 2 - prior)])
 
 
-def _estimate(problem: _Problem, at: _Point) -> Estimate:
+def _estimate(problem: Problem, at: Point) -> Estimate:
     intervals = _Intervals.of(problem, at)
 
     def ends_at(tail: float) -> tuple[Floats, Floats]:
@@ -271,11 +138,18 @@ def _estimate(problem: _Problem, at: _Point) -> Estimate:
     if not (np.isfinite(low) & np.isfinite(high)).any():
         return nothing_learned(at.scores)
     low, high = ends_at(LEVEL / 2)
-    known = _known(problem, at)
+    known = known_of_scores(problem, at)
     covariance = np.asarray(np.linalg.pinv(known, rcond=FLAT, hermitian=True))
     unshrunk = at.scores + covariance @ at.scores / problem.spread**2
     separation = separate_pairs(at.scores, better_at, ends_at)
-    return estimate_of(at.scores, low, high, separation, errors=ScoreErrors(unshrunk, covariance))
+    return estimate_of(
+        at.scores,
+        low,
+        high,
+        separation,
+        errors=ScoreErrors(unshrunk, covariance),
+        noise_share=intervals.noise_share,
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,6 +165,7 @@ class _Intervals:
             wins.
         fixed: the part of V that is noise, and other items' errors.
         exposure_variance: Var(log W).
+        noise_share: of the part of V that an item's own counts make, the noise's share.
     """
 
     scores: Floats
@@ -300,14 +175,17 @@ class _Intervals:
     chance_factor: Floats
     fixed: Floats
     exposure_variance: Floats
+    noise_share: Floats
 
     @classmethod
-    def of(cls, problem: _Problem, at: _Point) -> _Intervals:
+    def of(cls, problem: Problem, at: Point) -> _Intervals:
         each = problem.information
         weights = (each + each.T) * np.square(at.meetings) * at.slope
         slopes = weights * at.slope
         information = slopes.sum(axis=1)
-        posterior = np.linalg.inv(_known(problem, at) + np.eye(len(each)) / problem.spread**2)
+        posterior = np.linalg.inv(
+            known_of_scores(problem, at) + np.eye(len(each)) / problem.spread**2
+        )
         posterior = posterior - posterior.mean(axis=0)
         posterior = posterior - posterior.mean(axis=1, keepdims=True)
         others = np.einsum("ij,jk,ik->i", slopes, posterior, slopes, optimize=True)
@@ -332,6 +210,7 @@ class _Intervals:
             from_chance / np.maximum(won * (total - won), np.finfo(float).tiny),
             information - from_chance + others,
             np.asarray(exposure),
+            1 - from_chance / np.maximum(information, np.finfo(float).tiny),
         )
 
     def _expected(self, x: Floats) -> tuple[Floats, Floats]:

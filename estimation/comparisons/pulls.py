@@ -44,6 +44,7 @@ from hushrank.estimation.common.crossing import WinCurves, crossing
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.pair_separation import apart, separate_pairs
+from hushrank.estimation.common.pooling import Evidence
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.estimation.fit.pair_fit import laplacian, score_differences
 from hushrank.privacy.units import NoiseKind
@@ -68,7 +69,7 @@ class Pulls:
             design F (1 - F): the same factor.
         link: F.
         noise_variance: shape (n,), of the privacy noise in each pull.
-        exposure_variance: of the noise in each exposure.
+        exposure_variance: of the noise in each exposure; one for all, or shape (n,).
         free_share: shape (n,), share of wins at which the exposure's error does not matter.
         kind, draws: law of the noise, and how many draws of equal scale it is the sum of.
     """
@@ -78,7 +79,7 @@ class Pulls:
     sampling_factor: Floats
     link: Link
     noise_variance: Floats
-    exposure_variance: float
+    exposure_variance: float | Floats
     free_share: Floats
     kind: NoiseKind
     draws: int
@@ -113,12 +114,12 @@ class _Opponents:
     variance: Floats
 
     @classmethod
-    def of(cls, pulls: Pulls, scores: Floats) -> _Opponents:
+    def of(cls, pulls: Pulls, scores: Floats, variance: Floats) -> _Opponents:
         return cls(
             met=np.maximum(pulls.design.sum(axis=1), np.finfo(float).tiny),
             curves=WinCurves.of(pulls.design, scores, pulls.link),
             chance=(pulls.design * pulls.sampling_factor).sum(axis=1),
-            variance=_variance_of_others(pulls, scores),
+            variance=variance,
         )
 
 
@@ -128,7 +129,21 @@ def rank_by_pulls(pulls: Pulls) -> Estimate:
     Where no score is bounded on both sides, `informative` is False.
     """
     scores = fit_pulls(pulls)
-    intervals = _Intervals.of(pulls, scores)
+    return rank_around(pulls, scores, _variance_of_others(pulls, scores), _errors_of(pulls, scores))
+
+
+def rank_around(
+    pulls: Pulls, scores: Floats, others_variance: Floats, errors: ScoreErrors
+) -> Estimate:
+    """As `rank_by_pulls`, around given scores.
+
+    Args:
+        pulls: what is known of each item.
+        scores: shape (n,), sum zero.
+        others_variance: shape (n,), that all but an item's own score add to its pull.
+        errors: of the scores.
+    """
+    intervals = _Intervals.of(pulls, scores, others_variance)
 
     def ends_at(tail: float) -> tuple[Floats, Floats]:
         low, high = intervals.at(tail)
@@ -141,7 +156,7 @@ def rank_by_pulls(pulls: Pulls) -> Estimate:
     if not (np.isfinite(low) & np.isfinite(high)).any():
         return nothing_learned(scores)
     separation = separate_pairs(scores, better_at, ends_at)
-    return estimate_of(scores, low, high, separation, errors=_errors_of(pulls, scores))
+    return estimate_of(scores, low, high, separation, errors=errors)
 
 
 def precision_of(pulls: Pulls) -> Floats:
@@ -193,6 +208,20 @@ def _known(
     return slopes, stiffness, (known + known.T) / 2
 
 
+def evidence_of_pulls(pulls: Pulls, scores: Floats) -> Evidence:
+    """What the pulls say near some scores."""
+    weights = np.maximum(pulls.design.sum(axis=1), np.finfo(float).tiny)
+    chance, slopes = pulls.chances_and_slopes(scores)
+    share = (pulls.design * chance).sum(axis=1) / weights
+    stiffness = laplacian(slopes)
+    sampling = laplacian(pulls.design * pulls.sampling_factor * chance * (1 - chance))
+    noise = pulls.noise_variance + (share - pulls.free_share) ** 2 * pulls.exposure_variance
+    variance = sampling + np.diag(noise + SINGULAR * np.diagonal(sampling).max())
+    left = pulls.values - weights * (share - 0.5)
+    solved = np.linalg.solve(variance, np.column_stack([stiffness, left]))
+    return Evidence(stiffness @ solved[:, :-1], stiffness @ solved[:, -1])
+
+
 def _errors_of(pulls: Pulls, scores: Floats) -> ScoreErrors:
     """What the scores would be without the penalty, to first order, and how far they may be off."""
     weights = np.maximum(pulls.design.sum(axis=1), np.finfo(float).tiny)
@@ -222,8 +251,8 @@ class _Intervals:
     noise_part: Floats
 
     @classmethod
-    def of(cls, pulls: Pulls, scores: Floats) -> _Intervals:
-        others = _Opponents.of(pulls, scores)
+    def of(cls, pulls: Pulls, scores: Floats, others_variance: Floats) -> _Intervals:
+        others = _Opponents.of(pulls, scores, others_variance)
         _, variance = _expected(pulls, scores, others)
         noise_part = pulls.noise_variance / np.maximum(variance, np.finfo(float).tiny)
         centre = _crossing(pulls, scores, others, np.zeros(len(scores)))

@@ -15,13 +15,16 @@ exposures come with it.
 
 from __future__ import annotations
 
+from functools import partial
+
 import numpy as np
 
 from hushrank.estimation.common.estimate import CLEAR_TOTAL, Estimate, nothing_learned
 from hushrank.estimation.common.links import LOGISTIC, Floats, Link
 from hushrank.estimation.common.matrices import WinLossCounts, check_released
+from hushrank.estimation.common.pooling import Evidence, EvidenceAt
 from hushrank.estimation.comparisons.exposures import Exposures
-from hushrank.estimation.comparisons.pulls import Pulls, rank_by_pulls
+from hushrank.estimation.comparisons.pulls import Pulls, evidence_of_pulls, rank_by_pulls
 from hushrank.privacy.noise import NoiseLaw
 
 
@@ -42,10 +45,24 @@ def rank_by_win_loss(counts: WinLossCounts, law: NoiseLaw, link: Link = LOGISTIC
     """
     check_released(counts)
     exposures = exposures_of(counts, law)
-    total_variance = exposures.noise_variance * counts.n_items
-    if exposures.values.sum() <= CLEAR_TOTAL * np.sqrt(total_variance):
+    if not _clear(exposures):
         return nothing_learned(np.zeros(counts.n_items))
     return rank_by_pulls(_pulls(counts, law, exposures, link))
+
+
+def evidence_of_win_loss(counts: WinLossCounts, law: NoiseLaw, link: Link = LOGISTIC) -> EvidenceAt:
+    """What noisy counts say near any scores; nothing where the total is not clear of its noise."""
+    check_released(counts)
+    exposures = exposures_of(counts, law)
+    if not _clear(exposures):
+        nothing = Evidence(np.zeros((counts.n_items,) * 2), np.zeros(counts.n_items))
+        return lambda _: nothing
+    return partial(evidence_of_pulls, _pulls(counts, law, exposures, link))
+
+
+def _clear(exposures: Exposures) -> bool:
+    variance = exposures.noise_variance * len(exposures.values)
+    return bool(exposures.values.sum() > CLEAR_TOTAL * np.sqrt(variance))
 
 
 def exposures_of(counts: WinLossCounts, law: NoiseLaw) -> Exposures:

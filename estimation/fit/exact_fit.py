@@ -22,6 +22,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -119,6 +120,10 @@ class CountedObjective:
             part = slice(start, start + BLOCK)
             yield part, theta[self.left[part]] - theta[self.right[part]]
 
+    def centred(self, theta: Integers) -> Integers:
+        """With sum zero, but for less than n units: the likelihood depends on differences."""
+        return np.asarray(theta - int(theta.sum()) // len(theta))
+
     def solved(self, gradient: Integers) -> bool:
         """The exact gradient is within the tolerance."""
         return int((gradient * gradient).sum()) <= self.most**2
@@ -137,6 +142,35 @@ def _pairs(counts: PairCounts) -> tuple[NDArray[np.int64], ...]:
     return *np.divmod(pairs, counts.n_items), of_left, of_right
 
 
+class Solvable(Protocol):
+    """Second derivatives."""
+
+    def solve(self, right_side: Floats) -> Floats:
+        """About x with matrix x = right_side; x . right_side > 0 unless both are 0."""
+        ...
+
+
+class ExactObjective(Protocol):
+    """A strictly convex function in units of 2^-bits, as `CountedObjective` is."""
+
+    @property
+    def bits(self) -> int:
+        """Of the units."""
+        ...
+
+    def derivatives(self, theta: Integers) -> tuple[Integers, Solvable]:
+        """Gradient in units, and second derivatives."""
+        ...
+
+    def centred(self, theta: Integers) -> Integers:
+        """Without what the function does not depend on."""
+        ...
+
+    def solved(self, gradient: Integers) -> bool:
+        """The exact gradient is within the tolerance."""
+        ...
+
+
 @dataclass(frozen=True)
 class _Point:
     """Scores, gradient and the Newton step there, in units; the decrement: minus their product."""
@@ -147,22 +181,22 @@ class _Point:
     decrement: int
 
     @classmethod
-    def of(cls, objective: CountedObjective, theta: Integers) -> _Point:
+    def of(cls, objective: ExactObjective, theta: Integers) -> _Point:
         gradient, graph = objective.derivatives(theta)
-        step = _newton_step(gradient, graph)
+        step = _newton_step(objective, gradient, graph)
         return cls(theta, gradient, step, -int((step * gradient).sum()))
 
 
-def exact_fit(objective: CountedObjective, start: Floats) -> FixedPoint:
+def exact_fit(objective: ExactObjective, start: Floats) -> FixedPoint:
     """The scores at which the exact gradient has the tolerance's l2 norm at most.
 
     Args:
         objective: see `CountedObjective.of`.
-        start: finite scores, shape (n,); near the minimum it takes a few steps.
+        start: finite, of the shape of the scores; near the minimum it takes a few steps.
     """
-    units = FixedPoint.of(start - start.mean(), objective.bits).units
     # No step moves the mean: what floats leave of it, times a large ridge, would stay for ever.
-    here = _Point.of(objective, units - int(units.sum()) // len(units))
+    units = objective.centred(FixedPoint.of(start, objective.bits).units)
+    here = _Point.of(objective, units)
     least = here.decrement
     while not objective.solved(here.gradient):
         ahead = _Point.of(objective, here.theta + here.step)
@@ -174,16 +208,16 @@ def exact_fit(objective: CountedObjective, start: Floats) -> FixedPoint:
     return FixedPoint(here.theta, objective.bits)
 
 
-def _newton_step(gradient: Integers, graph: GroundedGraph) -> Integers:
+def _newton_step(objective: ExactObjective, gradient: Integers, matrix: Solvable) -> Integers:
     """In units. The gradient is solved for as numbers up to 1, since it may be tiny or huge."""
     largest = int(np.abs(gradient).max()) or 1
-    scaled = graph.solve(np.array([-unit / largest for unit in gradient], np.float64))
+    scaled = matrix.solve(np.array([-unit / largest for unit in gradient], np.float64))
     ratios = (value.as_integer_ratio() for value in scaled.tolist())
     step = integers(top * largest // bottom for top, bottom in ratios)
-    return np.asarray(step - int(step.sum()) // len(step))  # rounding moved all of them by the same
+    return objective.centred(step)  # rounding moved all of them by the same
 
 
-def _searched(objective: CountedObjective, here: _Point, slope: int) -> Integers:
+def _searched(objective: ExactObjective, here: _Point, slope: int) -> Integers:
     """A point along the step where the objective still falls, half as fast at most.
 
     Args:

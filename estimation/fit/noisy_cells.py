@@ -45,10 +45,12 @@ class CellLaw:
     Attributes:
         noise: law of the noise in the counts' integer units.
         row_weight: integer units of one comparison.
+        whole: whether counts and noise are integers; those that a night of a stream shows are not.
     """
 
     noise: NoiseLaw
     row_weight: int = 1
+    whole: bool = True
 
     @property
     def variance(self) -> float:
@@ -56,7 +58,7 @@ class CellLaw:
         return self.noise.variance / self.row_weight**2
 
     def _exact(self, means: Floats) -> NDArray[np.bool_]:
-        possible = self.row_weight == 1 and self.noise.scale <= EXACT_SCALE
+        possible = self.whole and self.row_weight == 1 and self.noise.scale <= EXACT_SCALE
         return np.asarray(possible & (means <= EXACT_MEAN))
 
     def loss_and_score(

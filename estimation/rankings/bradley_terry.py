@@ -21,7 +21,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
-from scipy.special import ndtri
 
 from hushrank.estimation.common.chances import ScoreErrors
 from hushrank.estimation.common.estimate import Estimate, estimate_of
@@ -101,11 +100,11 @@ def bradley_terry_estimate(evidence: NetEvidence, ridge: float = RIDGE) -> Drawn
     extra = _bias_in_errors(evidence)
 
     def ends_at(tail: float) -> tuple[Floats, Floats]:
-        low, high = _ends(evidence, scores, undrawn, extra - ndtri(tail))
+        low, high = _ends(evidence, scores, undrawn, extra + evidence.reach(tail))
         return np.minimum(low, scores), np.maximum(high, scores)
 
     def better_at(tail: float) -> NDArray[np.bool_]:
-        margin = (2 * extra - ndtri(tail)) * np.sqrt(spread)
+        margin = (2 * extra + evidence.reach(tail)) * np.sqrt(spread)
         ahead = score_differences(undrawn.scores) > margin
         return np.asarray(ahead & (score_differences(scores) > 0))
 

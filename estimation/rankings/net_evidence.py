@@ -24,8 +24,10 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
+from scipy.special import ndtri
 
 from hushrank.estimation.common.links import Floats
+from hushrank.estimation.common.pair_separation import difference_variance
 from hushrank.estimation.rankings.ranking_counts import RankingCounts, place_pairs
 
 PlaceLaw = Callable[[int], Floats]  # of a length; see `place_laws`
@@ -79,6 +81,15 @@ class NetEvidence:
         """
         spread = self.moments - np.outer(self.sums, self.sums) / max(self.rankings, 1)
         return np.asarray(spread + self.one**2 * np.eye(self.n_items))
+
+    @property
+    def differences(self) -> Floats:
+        """Variance of the sum of one item less that of another, shape (n, n)."""
+        return difference_variance(self.covariance)
+
+    def reach(self, tail: float) -> float:
+        """Standard errors that the error of a sum exceeds with chance `tail`."""
+        return float(-ndtri(tail))
 
 
 def plain_nets(counts: RankingCounts) -> NetEvidence:

@@ -20,12 +20,11 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from hushrank.estimation.common.chances import SPREADS, ScoreErrors
 from hushrank.estimation.common.estimate import Estimate, estimate_of, mean_ranks
 from hushrank.estimation.common.links import Floats
-from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs
+from hushrank.estimation.common.pair_separation import BetterAt, separate_pairs
 from hushrank.estimation.common.uncertainty import LEVEL, RankSeparation
 from hushrank.estimation.fit.pair_fit import score_differences
 from hushrank.estimation.rankings.consensus import Consensus, kemeny
@@ -39,31 +38,42 @@ def kemeny_estimate(evidence: RankingEvidence) -> tuple[Estimate, Consensus]:
     Scores are places above the middle, (n + 1) / 2 - rank. An item is surely ahead of another where
     the order says so and their margin is beyond chance; rank intervals and groups follow from that.
     """
-    n_items = evidence.n_items
     consensus = kemeny(evidence.wins)
-    rank = np.empty(n_items)
-    rank[consensus.order] = np.arange(1, n_items + 1)
-    middle = (n_items + 1) / 2
-    scores = middle - rank
-    above = score_differences(scores) > 0
-    spread = np.sqrt(evidence.squares)
+    place = np.argsort(consensus.order)
+    above = place[:, np.newaxis] < place
 
     def better_at(tail: float) -> NDArray[np.bool_]:
-        return np.asarray((evidence.margins > -ndtri(tail) * spread) & above)
+        return np.asarray((evidence.margins > evidence.reach(tail)) & above)
+
+    informative = bool(evidence.totals.any())
+    return order_estimate(consensus.order, better_at, informative=informative), consensus
+
+
+def order_estimate(order: NDArray[np.int64], better_at: BetterAt, *, informative: bool) -> Estimate:
+    """Places above the middle in an order, and the ranks that items may have.
+
+    Args:
+        order: items, best first.
+        better_at: as for `separate_pairs`; it says nothing against the order.
+        informative: whether anything was learned.
+    """
+    n_items, middle = len(order), (len(order) + 1) / 2
+    rank = np.empty(n_items)
+    rank[order] = np.arange(1, n_items + 1)
+    scores = middle - rank
 
     def ends_at(_: float) -> tuple[Floats, Floats]:  # a score says no more than its rank
         return np.full(n_items, -np.inf), np.full(n_items, np.inf)
 
     separation = _with_places(separate_pairs(scores, better_at, ends_at), middle)
-    estimate = estimate_of(
+    return estimate_of(
         scores,
         np.asarray(middle - separation.rank_high, np.float64),
         np.asarray(middle - separation.rank_low, np.float64),
         separation,
         rank=rank,
-        informative=bool(evidence.totals.any()),
+        informative=informative,
     )
-    return estimate, consensus
 
 
 def _with_places(separation: RankSeparation, middle: float) -> RankSeparation:
@@ -108,17 +118,17 @@ def borda_estimate(evidence: NetEvidence, *, drawn: bool = True) -> Drawn:
     if drawn and (largest := float(np.abs(undrawn).max())) > 0:
         factor = min(factor, reach / largest)
     scores, error = factor * undrawn, np.sqrt(np.diagonal(covariance))
-    between = np.sqrt(difference_variance(covariance))
+    between = np.sqrt(evidence.differences) / n
 
     def ends_at(tail: float) -> tuple[Floats, Floats]:
         if not (known and evidence.undone):
             return np.full(n_items, -np.inf), np.full(n_items, np.inf)
-        half_width = -ndtri(tail) * error + bias
+        half_width = evidence.reach(tail) * error + bias
         low, high = (np.clip(undrawn + side * half_width, -reach, reach) for side in (-1, 1))
         return np.minimum(low, scores), np.maximum(high, scores)
 
     def better_at(tail: float) -> NDArray[np.bool_]:
-        margin = -ndtri(tail) * between + 2 * bias
+        margin = evidence.reach(tail) * between + 2 * bias
         return np.asarray((score_differences(undrawn) > margin) & known)
 
     estimate = estimate_of(

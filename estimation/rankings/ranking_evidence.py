@@ -17,6 +17,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtri
 
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.rankings.pair_debiasing import pair_estimator
@@ -50,6 +51,10 @@ class RankingEvidence:
     def margins(self) -> Floats:
         """Wins less losses of each pair."""
         return np.asarray(self.wins - self.wins.T)
+
+    def reach(self, tail: float) -> Floats:
+        """What the margin of two equally good items exceeds with chance `tail`, shape (n, n)."""
+        return np.asarray(-ndtri(tail) * np.sqrt(self.squares))
 
 
 def plain_evidence(counts: RankingCounts) -> RankingEvidence:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.ticker import LogLocator
 
 from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.stream import stream_of
@@ -45,8 +46,10 @@ def _lines(rows: Rows, value: str, label: str, panels: tuple[str, ...]) -> Figur
             best = [min(row[value] for row in mine if row["nights"] == t) for t in lengths]
             axis.plot(lengths, best, marker="o", color=color, label=way)
         axis.set(xscale="log", yscale="log", title=", ".join(group), xlabel="nights", ylabel=label)
-        axis.set_xticks(lengths, map(str, lengths))
+        axis.yaxis.set_major_locator(LogLocator(subs=(1, 2, 5)))
+        axis.yaxis.set_major_formatter("{x:g}")
         axis.minorticks_off()
+        axis.set_xticks(lengths, map(str, lengths))
     axes[0].legend()
     return figure
 

@@ -16,13 +16,16 @@ from hushrank.flows.guarantee.look import LookRecord
 from hushrank.flows.guarantee.record import Extended, Record
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.history import HistoryRow
+from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.release.archive import RELEASE, REPORT
-from hushrank.flows.release.release import RankedItem, Release
+from hushrank.flows.release.boards import RankedItem
+from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.wording import verdict
 from hushrank.flows.run.job import Job
 from hushrank.flows.run.stage_table import stage_rows
 from hushrank.flows.run.stages import STEPS, Outcome
+from hushrank.flows.run.stream_steps import cost_of
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Adjacency, Unit
 
@@ -168,6 +171,7 @@ class PlacedItem(RankedItem):
         rank_low_all, rank_high_all: interval of the rank; those of all items hold at once.
         surely_above: places in the list whose items this item is surely better than: `3..7 9`.
         p_best, p_top: chance to be the best, and among the best k, which the release states.
+        noise_share: of a night of a stream, share of privacy noise in the variance of the score.
     """
 
     place: str
@@ -222,7 +226,7 @@ def run_document(outcome: Outcome) -> RunDocument:
         folder=str(folder),
         report=str(folder / REPORT),
         release_file=str(folder / RELEASE),
-        spent=None if outcome.spent is None else Cost.of(outcome.spent),
+        spent=Cost.of(outcome.spent) if outcome.spent and outcome.charged else None,
         paid_again=outcome.again,
         alerts=outcome.alerts,
         budget=Budget.of(outcome.balance, published=release.release_id),
@@ -281,7 +285,8 @@ class ValidateDocument(Document):
         night: the night whose files were checked; null: all files were.
         files_found: false if no night has files yet, so that columns were not checked.
         steps: what a run would do.
-        cost: cost of one run; null: an unsafe run, which counts against no budget.
+        cost: cost of one run; null: an unsafe run, which counts against no budget, or a night of a
+            stream whose budget pays for it.
         notes: what could not be checked, and why.
         budget: the present budget.
     """
@@ -301,36 +306,10 @@ def validate_document(job: Job, balance: Balance, notes: tuple[str, ...]) -> Val
         night=job.night,
         files_found=bool(job.files),
         steps=tuple(StepPlan(step=step.name, does=step.says(job)) for step in STEPS),
-        cost=Cost.of(job.terms.spend) if job.safe else None,
+        cost=Cost.of(cost) if job.safe and (cost := cost_of(job)) != FREE else None,
         notes=notes,
         budget=Budget.of(balance),
     )
-
-
-class HistoryDocument(Document):
-    """What `hushrank history` lists.
-
-    Attributes:
-        releases: the releases, the earliest first.
-        left_out: ids of unsafe releases that are left out because there are safe ones.
-        plot: the picture that was drawn; null: none.
-    """
-
-    command: Literal["history"] = "history"
-    releases: tuple[ReleaseSummary, ...]
-    left_out: tuple[str, ...]
-    plot: str | None
-
-
-class VerifyDocument(Document):
-    """What `hushrank history --verify` found: everything is unchanged; otherwise it is an error.
-
-    Attributes:
-        releases: how many releases were checked.
-    """
-
-    command: Literal["history --verify"] = "history --verify"
-    releases: int
 
 
 class LedgerEntry(Record):
@@ -339,7 +318,8 @@ class LedgerEntry(Record):
     Attributes:
         time: when it was recorded; for a release, when it was reserved.
         release_id: null for terms, alerts and recoveries.
-        state: reserved, drawn, committed or cancelled; UNSAFE, terms, alert or recovery.
+        state: reserved, drawn, committed or cancelled; of a stream of nights reserved, running,
+            ended or cancelled; UNSAFE, terms, alert or recovery.
         cost: its cost; null if nothing is charged.
         counts_now: whether it uses budget of the current period.
         operator: who ran it.

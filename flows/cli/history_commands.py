@@ -14,9 +14,11 @@ from hushrank.flows.terminal import Console, print_records
 
 if TYPE_CHECKING:
     from hushrank.flows.release.release import Release
+    from hushrank.flows.report.changes import Changes
     from hushrank.transforms.storage.cloud_storage import Place
 
 HEADINGS = ("day", "release", "method", "epsilon", "what it says")
+CHANGE_HEADINGS = ("item", "before", "now", "change", "95 % interval", "rank", "more than noise")
 PICTURES = {".svg": "svg", ".png": "png"}
 
 Sources = Annotated[
@@ -25,6 +27,10 @@ Sources = Annotated[
 ]
 Plot = Annotated[
     Path | None, typer.Option(help="Draw ranks over time into this file, .svg or .png.")
+]
+Since = Annotated[
+    str | None,
+    typer.Option(metavar="DATE", help="What changed from the release of that day to the last."),
 ]
 Verify = Annotated[
     bool, typer.Option("--verify", help="Only check that nothing was changed since publication.")
@@ -36,7 +42,11 @@ OneRelease = Annotated[
 
 
 def history(
-    sources: Sources, plot: Plot = None, verify: Verify = False, as_json: AsJson = False
+    sources: Sources,
+    plot: Plot = None,
+    since: Since = None,
+    verify: Verify = False,
+    as_json: AsJson = False,
 ) -> None:
     """List the releases of a population, and draw its ranking over time."""
     from hushrank.flows.methods.registry import load_config
@@ -49,6 +59,7 @@ def history(
     if plot is not None and plot.suffix not in PICTURES:
         raise ConfigError(f"--plot {plot}: must end in {' or '.join(PICTURES)}")
     releases, left_out = apart(read_history(outputs))
+    changes = None if since is None else _changes(releases, since)
     if not as_json:
         print_records(Console(), HEADINGS, map(_cells, releases))
         _say_what_is_left_out(left_out)
@@ -56,8 +67,10 @@ def history(
         from hushrank.flows.report.history_plot import ranks_over_time  # matplotlib takes a second
 
         _write(plot, ranks_over_time(releases, PICTURES[plot.suffix]))
+    if changes is not None and not as_json:
+        _show_changes(changes)
     if as_json:
-        _print_json(releases, left_out, plot)
+        _print_json(releases, left_out, plot, changes)
     elif plot is not None:
         _say(f"Ranks over time: {plot}")
 
@@ -69,7 +82,8 @@ def _verify(outputs: list[Place], as_json: bool) -> None:
         raise ArchiveError("\n".join(problems))
     count = len(read_history(outputs))
     if as_json:
-        from hushrank.flows.cli.documents import VerifyDocument, print_document
+        from hushrank.flows.cli.documents import print_document
+        from hushrank.flows.cli.history_documents import VerifyDocument
 
         print_document(VerifyDocument(releases=count))
         return
@@ -77,14 +91,48 @@ def _verify(outputs: list[Place], as_json: bool) -> None:
     _say(f"{what} published.")
 
 
-def _print_json(releases: list[Release], left_out: list[Release], plot: Path | None) -> None:
-    from hushrank.flows.cli.documents import HistoryDocument, print_document, summary_of
+def _changes(releases: list[Release], since: str) -> Changes:
+    """From the last release of a day to the last of all."""
+    from hushrank.flows.config.schedule import day_of
+    from hushrank.flows.report.changes import changes_between
+
+    day = day_of(since, "--since")
+    before = [release for release in releases[:-1] if release.day == day]
+    if not before:
+        raise ConfigError(
+            f"--since {day}: no release of that day comes before the last. hushrank history lists"
+            " them"
+        )
+    return changes_between(before[-1], releases[-1])
+
+
+def _show_changes(changes: Changes) -> None:
+    _say(f"\nSince the release of {changes.since}: {changes.sentence}")
+    if changes.how:
+        _say(changes.how)
+    if changes.rows:
+        rows = (
+            (row.item, row.before, row.now, row.change, row.interval, row.ranks, row.beyond)
+            for row in changes.rows
+        )
+        print_records(Console(), CHANGE_HEADINGS, rows)
+
+
+def _print_json(
+    releases: list[Release],
+    left_out: list[Release],
+    plot: Path | None,
+    changes: Changes | None,
+) -> None:
+    from hushrank.flows.cli.documents import print_document, summary_of
+    from hushrank.flows.cli.history_documents import HistoryDocument, changes_document
 
     print_document(
         HistoryDocument(
             releases=tuple(map(summary_of, releases)),
             left_out=tuple(release.release_id for release in left_out),
             plot=None if plot is None else str(plot),
+            changes=None if changes is None else changes_document(changes),
         )
     )
 

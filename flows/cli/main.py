@@ -26,7 +26,7 @@ from hushrank.flows.cli.clean_command import clean
 from hushrank.flows.cli.forecast_command import forecast
 from hushrank.flows.cli.history_commands import export, history
 from hushrank.flows.cli.inspect_command import inspect
-from hushrank.flows.cli.ledger_commands import cancel, show, verify
+from hushrank.flows.cli.ledger_commands import cancel, recover, show, verify
 from hushrank.flows.cli.night_commands import (
     AFTER_FAILURE,
     backfill,
@@ -36,7 +36,6 @@ from hushrank.flows.cli.night_commands import (
 )
 from hushrank.flows.cli.plan_command import plan
 from hushrank.flows.cli.privatize_command import privatize
-from hushrank.flows.cli.recover_command import recover
 from hushrank.flows.cli.reproduce_command import reproduce
 from hushrank.flows.cli.schedule_commands import deploy, serve
 from hushrank.flows.cli.simulate_command import simulate
@@ -125,10 +124,11 @@ def validate(
     night, console = _night(day), Console()
     with nullcontext() if as_json else console.status(f"checking {config}"):
         from hushrank.flows.display import check_notes, show_checks
+        from hushrank.flows.recovery.witness import require_remembered
         from hushrank.flows.run.budget import ledger_of
         from hushrank.flows.run.job import prepare_job, read_survey
-        from hushrank.flows.run.ledger_witness import require_remembered
         from hushrank.flows.run.nights import job_to_check
+        from hushrank.flows.run.stream_steps import check_turn
 
         survey = read_survey(config, no_privacy=no_privacy)
         if night is None and survey.config.nightly:
@@ -138,7 +138,10 @@ def validate(
         ledger, inputs = ledger_of(job.config), job.planned_inputs
         if job.safe:
             require_remembered(job.config, ledger, inputs.plain)
-            ledger.check(job.terms.spend, inputs)
+            if survey.config.schedule.stream is None:
+                ledger.check(job.terms.spend, inputs)
+            else:
+                check_turn(job, ledger)
         balance = ledger.balance(inputs)
     if not as_json:
         show_checks(console, job, balance)

@@ -74,6 +74,28 @@ Exposures = Annotated[
         " item was shown; never counted in the answers.",
     ),
 ]
+GroupShare = Annotated[
+    list[float] | None,
+    typer.Option(
+        help="With groups: how many of the answers are of each group, relative numbers in the order"
+        " of groups.values; one for each.",
+        show_default="all alike",
+    ),
+]
+GroupSpread = Annotated[
+    float,
+    typer.Option(
+        help="With groups: standard deviation of a group's true scores around the whole's."
+    ),
+]
+Activity = Annotated[
+    list[str] | None,
+    typer.Option(
+        metavar="ANSWERS[:SHARE]",
+        help="How many answers a person gives, and how many people do; several times: 5:0.9 60:0.1."
+        " Says what privacy.bounding: weights would gain.",
+    ),
+]
 Seed = Annotated[int, typer.Option(help="The same seed simulates the same surveys.")]
 Answers = Annotated[
     int | None,
@@ -123,6 +145,9 @@ def plan(
     design: DesignOf = None,
     zipf: Zipf = None,
     exposures: Exposures = None,
+    activity: Activity = None,
+    group_share: GroupShare = None,
+    group_spread: GroupSpread = 0.3,
     seed: Seed = 0,
     answers: Answers = None,
     target_error: TargetError = 0.1,
@@ -143,7 +168,7 @@ def plan(
     pays for many nights.
     """
     if stream is not None:
-        _refuse_with_stream(survey, target, plot, design, zipf, exposures, answers)
+        _refuse_with_stream(survey, target, plot, design, zipf, exposures, answers, activity)
         _plan_stream(
             as_json, nights=stream, show=show, habits=habits or (), people=people or (),
             items=items, answers=max_contributions or (), epsilons=epsilons or (), delta=delta,
@@ -151,7 +176,9 @@ def plan(
         )  # fmt: skip
         return
     if survey is None:
-        _refuse_without_survey(max_contributions, target, plot, design, zipf, exposures)
+        if group_share:
+            raise ConfigError("--group-share needs a job with groups: hushrank plan survey.yaml")
+        _refuse_without_survey(max_contributions, target, plot, design, zipf, exposures, activity)
         found = _people_needed(items, answers, target_error, epsilons, people, per_user, link)
         tell = _print_json if as_json else _show_people
         tell(found)
@@ -162,7 +189,12 @@ def plan(
         )
     _plan_job(
         survey,
-        (spread, seed),
+        {
+            "spread": spread,
+            "seed": seed,
+            "shares": tuple(group_share or ()),
+            "group_spread": group_spread,
+        },
         as_json,
         people=tuple(people or ()),
         answers=tuple(max_contributions or ()),
@@ -173,11 +205,12 @@ def plan(
         design=None if design is None else _design(design),
         zipf=zipf,
         exposures=exposures,
+        activity=tuple(activity or ()),
     )
 
 
-def _plan_job(survey: Path, world: tuple[float, int], as_json: bool, **asked: Any) -> None:
-    """`world` is a spread and a seed; `asked` is what makes a `PlanRequest`."""
+def _plan_job(survey: Path, world: dict[str, Any], as_json: bool, **asked: Any) -> None:
+    """`world` is what makes a `World`, `asked` what makes a `PlanRequest`."""
     console = _console(as_json)
     with console.status("trying invented surveys ..."):
         from hushrank.flows.plan.display import show_plan
@@ -185,7 +218,7 @@ def _plan_job(survey: Path, world: tuple[float, int], as_json: bool, **asked: An
         from hushrank.flows.plan.world import World
 
         request = PlanRequest(**{**asked, "target": asked["target"] or DEFAULT_TARGET})
-        plan = plan_survey(survey, request, World(spread=world[0], seed=world[1]))
+        plan = plan_survey(survey, request, World(**world))
     if not as_json:
         show_plan(console, plan)
         return
@@ -211,7 +244,7 @@ def _refuse_with_stream(*given: object) -> None:
     if any(each is not None for each in given):
         raise ConfigError(
             "--stream goes without a YAML file and without --answers, --target, --plot, --design,"
-            " --zipf and --exposures; it takes --show, --habit, --people, --items,"
+            " --zipf, --exposures and --activity; it takes --show, --habit, --people, --items,"
             " --max-contributions, --epsilon, --delta and --seed"
         )
 
@@ -230,8 +263,8 @@ def _print_json(document: Document) -> None:
 def _refuse_without_survey(*given: object) -> None:
     if any(each is not None for each in given):
         raise ConfigError(
-            "--max-contributions, --target, --plot, --design, --zipf and --exposures need a job:"
-            " hushrank plan survey.yaml"
+            "--max-contributions, --target, --plot, --design, --zipf, --exposures and --activity"
+            " need a job: hushrank plan survey.yaml"
         )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Literal
 
 from hushrank.flows.cli.documents import Document
@@ -66,6 +67,22 @@ class Guaranteed(Record):
     reached: Reached
 
 
+class GroupReached(Record):
+    """What a release says of one group.
+
+    Attributes:
+        name: of the group.
+        share: of all answers, supposed.
+        error: of a typical score, on the scale of the whole.
+        order: share of the pairs of items in the right order.
+    """
+
+    name: str
+    share: float
+    error: float
+    order: float
+
+
 class PlanDocument(Document):
     """What `hushrank plan SURVEY.YAML` found with simulated surveys.
 
@@ -86,9 +103,14 @@ class PlanDocument(Document):
         losing: of the job's method and `take`, those that order items worse than a naive way.
         take: the method to take; null: there is only one.
         why: why to take it, in words.
+        weights_gain: signal to noise with weights for heavy users over that without; null: unknown
+            without `--activity`, or the method takes no weights.
         spread: standard deviation of the true scores of the simulated items.
         seed: the same seed simulates the same surveys.
         plot: the picture that was drawn; null: none.
+        groups: of the recommended setting, or else the last, what it reaches for each group; empty:
+            the job has no groups.
+        group_spread: standard deviation of a group's true scores around the whole's.
     """
 
     command: Literal["plan"] = "plan"
@@ -108,9 +130,12 @@ class PlanDocument(Document):
     losing: tuple[str, ...]
     take: str | None
     why: str | None
+    weights_gain: float | None
     spread: float
     seed: int
     plot: str | None
+    groups: tuple[GroupReached, ...] = ()
+    group_spread: float | None = None
 
 
 class MixPlan(Record):
@@ -235,10 +260,22 @@ def plan_document(plan: SurveyPlan) -> PlanDocument:
         losing=tuple(each.method for each in plan.losses),
         take=None if plan.best is None else plan.best.setting.method,
         why=None if plan.best is None else plan.best.why,
+        weights_gain=plan.weights_gain,
         spread=world.spread,
         seed=world.seed,
         plot=None if plan.request.plot is None else str(plan.request.plot),
+        groups=tuple(_groups(plan)),
+        group_spread=None if plan.config.groups is None else world.group_spread,
     )
+
+
+def _groups(plan: SurveyPlan) -> Iterator[GroupReached]:
+    groups = plan.config.groups
+    if groups is None:
+        return
+    shares = plan.world.shares_of(len(groups.groups()))
+    for name, share, (error, order) in zip(groups.values, shares, plan.boards, strict=False):
+        yield GroupReached(name=name, share=share, error=error, order=order)
 
 
 def _reached(plan: SurveyPlan, setting: Setting, found: Accuracy) -> Reached:

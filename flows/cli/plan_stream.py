@@ -39,10 +39,8 @@ CAVEAT = (
     " leaving out their answers moves the shares."
 )
 NOTHING = "With none of these settings shares say more than that all items are equal."
-NO_COMMAND = (
-    "A plan only: no command runs a stream yet, and nights of a survey are released one by one."
-    " No answer was read; nothing was spent."
-)
+NO_STREAM = "A stream then gains nothing: keep nights that are released one by one."
+READ_NOTHING = "No answer was read; nothing was spent."
 
 
 def stream_plan(
@@ -150,8 +148,9 @@ def show_stream(console: Console, plan: StreamPlan) -> None:
         _say(console, NOTHING)
     else:
         _say(console, _advice(plan))
+        _say(console, _configuration(plan))
     console.print(Text(CAVEAT, style="dim"), soft_wrap=True)
-    _say(console, NO_COMMAND)
+    _say(console, READ_NOTHING)
 
 
 def _say(console: Console, text: str) -> None:
@@ -192,6 +191,24 @@ def _cells(each: StreamSetting, plan: StreamPlan) -> tuple[str, ...]:
         f"{each.counted:.0%}",
         f"{100 * each.error:.2g}",
         RECOMMENDED if chosen else "",
+    )
+
+
+def _configuration(plan: StreamPlan) -> str:
+    """What a survey's file needs for what is recommended."""
+    best, request = plan.recommended, plan.request
+    if best.gap == 1:
+        return NO_STREAM
+    delta = f", delta: {request.delta:.1e}" if best.noise_kind is NoiseKind.GAUSSIAN else ""
+    bands = f", bands: {best.bands}" if best.bands > 1 else ""
+    window = request.workload.window
+    shows = {None: "cumulative", 1: "night"}.get(window, f"{{window: {window}}}")
+    return (
+        "In the file of a survey:\n"
+        f"  privacy: {{unit: user, adjacency: {request.adjacency}, epsilon: {request.epsilon:g}"
+        f"{delta}, noise: {best.noise_kind}, max_contributions: {request.answers}}}\n"
+        f"  schedule: {{stream: {{nights: {request.nights}, participations: {best.participations},"
+        f" gap: {best.gap}, show: {shows}{bands}, first: DATE}}}}"
     )
 
 

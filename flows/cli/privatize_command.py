@@ -19,7 +19,9 @@ if TYPE_CHECKING:
 KINDS = ("comparisons", "rankings")
 # Options that only one kind of file has.
 OF_COMPARISONS = ("budget", "left", "right", "outcome", "winner")
-OF_RANKINGS = ("item", "rank", "ranking", "contest", "mechanism", "ties")
+OF_RANKINGS = (
+    "item", "rank", "ranking", "contest", "mechanism", "ties", "pairs", "hide", "items",
+)  # fmt: skip
 SMALLEST_SHARE = 0.001  # smallest part of a person's epsilon that one answer gets
 
 Answers = Annotated[
@@ -65,7 +67,26 @@ Ranking = Annotated[
 Contest = Annotated[
     str | None, typer.Option(help="For rankings: the column that tells a person's rankings apart.")
 ]
-Mechanism = Annotated[str, typer.Option(help="For rankings: mallows or laplace-ranks.")]
+Mechanism = Annotated[
+    str, typer.Option(help="For rankings: mallows, laplace-ranks or random-pairs.")
+]
+Pairs = Annotated[
+    int | None,
+    typer.Option(
+        help="With random-pairs: how many pairs a ranking answers. Default: as many as give the"
+        " smallest error."
+    ),
+]
+Hide = Annotated[
+    str,
+    typer.Option(
+        help="With random-pairs: order, or items, which hides also which items were ranked."
+    ),
+]
+Items = Annotated[
+    Path | None,
+    typer.Option(help="With --hide items: the file of the public catalogue to draw pairs from."),
+]
 Ties = Annotated[
     str,
     typer.Option(
@@ -95,11 +116,14 @@ def privatize(
     contest: Contest = None,
     mechanism: Mechanism = "mallows",
     ties: Ties = "refuse",
+    pairs: Pairs = None,
+    hide: Hide = "order",
+    items: Items = None,
 ) -> None:
     """Privatise every answer or ranking of a file at the source, so that no true one leaves it.
 
-    The new file holds items, privatised outcomes or synthetic rankings, and epsilon, in random
-    order and without names of people.
+    The new file holds items, privatised outcomes, synthetic rankings or private answers to pairs of
+    them, and epsilon, in random order and without names of people.
     """
     if sum(given is not None for given in (epsilon, epsilon_column, epsilon_table)) != 1:
         raise ConfigError("Give exactly one of --epsilon, --epsilon-column and --epsilon-table.")
@@ -113,7 +137,8 @@ def privatize(
     if kind == "rankings":
         options = RankingOptions(
             user=user, item=item, rank=rank, ranking=ranking, contest=contest,
-            epsilon=epsilon_column, mechanism=mechanism, ties=ties,
+            epsilon=epsilon_column, mechanism=mechanism, ties=ties, pairs=pairs, hide=hide,
+            items=items,
         )  # fmt: skip
         privatize_rankings(answers, out, options, source)
         return

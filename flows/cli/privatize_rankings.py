@@ -1,4 +1,4 @@
-"""`hushrank privatize --kind rankings`: read rankings, and write private synthetic rankings."""
+"""`hushrank privatize --kind rankings`: read rankings, and write private ones."""
 
 from __future__ import annotations
 
@@ -11,8 +11,9 @@ from hushrank.flows.terminal import Console
 
 if TYPE_CHECKING:
     from hushrank.pipelines.privatize.rankings_file import PrivateForm
+    from hushrank.privacy.random_pairs import RandomPairs
     from hushrank.transforms.common.epsilons import EpsilonSource
-    from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
+    from hushrank.transforms.rankings.ranking_columns import ListColumns, PairColumns, RankColumns
     from hushrank.transforms.storage.files import FileFormat, InputFile
 
 LIST_COLUMN = "ranking"  # column of the new file if the old one is a PrefLib file
@@ -30,6 +31,9 @@ class RankingOptions:
     epsilon: str | None
     mechanism: str
     ties: str
+    pairs: int | None
+    hide: str
+    items: Path | None
 
 
 def privatize_rankings(
@@ -92,19 +96,65 @@ def _columns(
 def _form(options: RankingOptions, epsilons: EpsilonSource, as_lists: str | None) -> PrivateForm:
     from hushrank.flows.config.rankings import RankingTies
     from hushrank.pipelines.privatize.rankings_file import PrivateForm
+    from hushrank.privacy.random_pairs import Hide
     from hushrank.transforms.common.randomisation import RankingMechanism
 
-    for name, allowed in (("mechanism", RankingMechanism), ("ties", RankingTies)):
+    for name, allowed in (("mechanism", RankingMechanism), ("ties", RankingTies), ("hide", Hide)):
         if (given := getattr(options, name)) not in list(allowed):
-            raise ConfigError(f"--{name} must be {' or '.join(allowed)}, got {given!r}")
+            *others, last = allowed
+            raise ConfigError(f"--{name} must be {', '.join(others)} or {last}, got {given!r}")
     mechanism = RankingMechanism(options.mechanism)
-    if mechanism is RankingMechanism.LAPLACE_RANKS and epsilons.value is None:
-        raise ConfigError("--mechanism laplace-ranks takes one --epsilon for all rankings.")
+    if mechanism is not RankingMechanism.MALLOWS and epsilons.value is None:
+        raise ConfigError(f"--mechanism {mechanism} takes one --epsilon for all rankings.")
+    law = items = None
+    if mechanism is RankingMechanism.RANDOM_PAIRS:
+        items = _catalogue(options)
+        law = _law(options, epsilons.value or 0.0, items)
+        as_lists = None
+    elif options.pairs is not None or options.items is not None or options.hide != Hide.ORDER:
+        raise ConfigError("--pairs, --hide and --items are for --mechanism random-pairs.")
     return PrivateForm(
         mechanism=mechanism,
         break_ties=options.ties == RankingTies.RANDOM,
         as_lists=as_lists,
+        pairs=law,
+        items=items,
     )
+
+
+def _catalogue(options: RankingOptions) -> tuple[str, ...] | None:
+    """The public items, where the ranked ones are hidden."""
+    from hushrank.flows.config.items import read_item_names
+
+    if options.contest is not None:
+        raise ConfigError(
+            "--contest is not for --mechanism random-pairs: privatise the rows of each contest"
+            " apart."
+        )
+    if (options.items is None) != (options.hide == "order"):
+        raise ConfigError(
+            "--hide items needs --items, the file of the public catalogue, and nothing else does:"
+            " the items that occur in the rankings would tell what was ranked."
+        )
+    if options.items is None:
+        return None
+    try:
+        return read_item_names(options.items)
+    except (OSError, ValueError) as error:
+        raise ConfigError(f"--items: {error}") from None
+
+
+def _law(options: RankingOptions, epsilon: float, items: tuple[str, ...] | None) -> RandomPairs:
+    from hushrank.flows.config.rules import MOST_ITEMS_RANKED
+    from hushrank.privacy.random_pairs import MOST_PAIRS, Hide, best_pairs, law_of_epsilon, n_pairs
+
+    hide = Hide(options.hide)
+    among = MOST_ITEMS_RANKED if items is None else len(items)
+    pairs = best_pairs(epsilon, among, hide) if options.pairs is None else options.pairs
+    most = min(MOST_PAIRS, n_pairs(among))
+    if not 1 <= pairs <= most:
+        raise ConfigError(f"--pairs must be 1 to {most}, got {pairs}")
+    return law_of_epsilon(epsilon, pairs, hide)
 
 
 def _format(out: Path, *, lists: bool) -> FileFormat:
@@ -151,6 +201,8 @@ def _told(
     from hushrank.transforms.common.randomisation import RankingMechanism
     from hushrank.transforms.rankings.ranking_columns import RankColumns
 
+    if form.pairs is not None and form.columns is not None:
+        return _told_of_pairs(out, form.pairs, form.columns)
     if form.as_lists is not None:
         roles, layout = [("ranking", form.as_lists)], "list"
     elif isinstance(columns, RankColumns):
@@ -175,4 +227,26 @@ def _told(
         " would give away.\nIn the job that ranks it:"
         f"\n  input:   {{kind: rankings, layout: {layout}, columns: {{{named}}}}}"
         f"\n  privacy: {{unit: local, mechanism: {form.mechanism}, already_private: true, {own}}}"
+    )
+
+
+def _told_of_pairs(out: Path, law: RandomPairs, columns: PairColumns) -> str:
+    from hushrank.privacy.random_pairs import Hide
+
+    items = law.hide is Hide.ITEMS
+    roles = [("left", columns.left), ("right", columns.right), ("outcome", columns.outcome)]
+    roles += [] if columns.length is None else [("length", columns.length)]
+    named = ", ".join(f"{role}: {column}" for role, column in roles)
+    other = "items and order" if items else "order of its items"
+    shown = "" if items else "\nWhich items somebody ranked is not hidden."
+    hide = ", hide: items" if items else ""
+    answers = "answer" if law.pairs == 1 else "answers"
+    return (
+        f"Wrote {out}: {law.pairs} private {answers} of each ranking, in random order and without"
+        f" names.\nAny other {other} would change the probability of no result by more than"
+        f" e^epsilon, epsilon = {law.epsilon:g}.{shown}\nPrivatising the same rankings again costs"
+        " their epsilon again: keep this file.\nIn the job that ranks it:"
+        f"\n  input:   {{kind: rankings, layout: pairs, columns: {{{named}}}}}"
+        f"\n  privacy: {{unit: local, mechanism: random-pairs, pairs: {law.pairs}{hide},"
+        f" already_private: true, epsilon: {law.epsilon:g}}}"
     )

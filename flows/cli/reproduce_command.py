@@ -1,4 +1,4 @@
-"""`hushrank reproduce`: rerun the experiments of a paper, or those of streams of nights.
+"""`hushrank reproduce`: rerun the experiments of a paper, or those of hushrank itself.
 
 This is the only module of the layer that imports the experiments, which stand beside it.
 """
@@ -25,10 +25,11 @@ class Paper(StrEnum):
     RDP = "rdp"  # Xu, Sun, Cheng: ranking differential privacy
     NZ = "nz"  # Nguyen, Zhang: learning from human response data
     STREAM = "stream"  # not a paper: one budget for a stream of nights, against one budget a night
+    BEYOND = "beyond"  # nor this: what hushrank adds to the papers, against what there was
 
 
 PaperName = Annotated[
-    Paper, typer.Argument(help="ccw, xsc, rdp, nz or stream.", show_choices=False)
+    Paper, typer.Argument(help="ccw, xsc, rdp, nz, stream or beyond.", show_choices=False)
 ]
 Only = Annotated[str, typer.Option(help="Which experiments, for example 3,8; all by default.")]
 Replicates = Annotated[
@@ -49,7 +50,7 @@ def reproduce(
     out: Out = Path("reproduced"),
     data: DataFiles = None,
 ) -> None:
-    """Rerun the experiments of a paper, or of streams of nights: results.csv and its figures."""
+    """Rerun the experiments of a paper, or those beyond papers: results.csv and its figures."""
     chosen = [name.strip() for name in only.split(",") if name.strip()] or None
     experiments = import_module(f"hushrank.experiments.{paper}.{paper}")
     try:

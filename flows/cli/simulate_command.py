@@ -19,9 +19,12 @@ KINDS = ("comparisons", "responses")
 # Options that only one kind of survey has.
 OF_COMPARISONS = (
     *("comparisons", "varying", "heavy_share", "heavy_factor", "repeated_pairs", "link", "ties"),
-    *("events", "epsilons"),
+    *("events", "epsilons", "nights", "habits", "first"),
 )
 OF_RESPONSES = ("answers", "ability_spread")
+OF_NIGHTS = ("habits", "first")
+NOT_OF_NIGHTS = ("files", "events", "epsilons")
+FIRST, WEEKLY = "2026-01-01", "0.14"
 
 Folder = Annotated[Path, typer.Argument(metavar="FOLDER", help="A new or empty folder.")]
 Items = Annotated[int, typer.Option(help="How many items there are.")]
@@ -51,6 +54,21 @@ Epsilons = Annotated[
     list[float] | None,
     typer.Option("--epsilon", help="Add a column epsilon: one of these, given several times."),
 ]
+Nights = Annotated[
+    int | None,
+    typer.Option(help="A file for each of so many nights, and a job that ranks them as a stream."),
+]
+Habits = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--habit",
+        metavar="CHANCE[:SHARE]",
+        help="With --nights: a person's chance to answer on a night, and how many people have it;"
+        " several times.",
+        show_default="0.14, once a week",
+    ),
+]
+First = Annotated[str, typer.Option(help="With --nights: date of the first.")]
 Files = Annotated[int | None, typer.Option(help="How many files to write.", show_default="8")]
 Format = Annotated[str, typer.Option("--format", help="parquet, csv or jsonl.")]
 Seed = Annotated[int, typer.Option(help="The same seed gives the same answers.")]
@@ -75,6 +93,9 @@ def simulate(
     named: Named = False,
     events: Events = False,
     epsilons: Epsilons = None,
+    nights: Nights = None,
+    habits: Habits = None,
+    first: First = FIRST,
     files: Files = None,
     file_format: Format = "parquet",
     seed: Seed = 0,
@@ -87,7 +108,11 @@ def simulate(
         raise ConfigError(f"kind must be {' or '.join(KINDS)}, got {kind!r}")
     if file_format not in WRITTEN:
         raise ConfigError(f"format must be parquet, csv or jsonl, got {file_format!r}")
-    _refuse_options_of_other_kind(context, kind)
+    _refuse_options(context, OF_RESPONSES if kind == "comparisons" else OF_COMPARISONS, kind)
+    if nights is None:
+        _refuse_options(context, OF_NIGHTS, None)
+    else:
+        _refuse_options(context, NOT_OF_NIGHTS, "nights")
     fields = dict(context.params)
     for name in ("folder", "kind", "files", "file_format"):
         del fields[name]
@@ -106,19 +131,26 @@ def simulate(
     except (ValueError, FileExistsError) as error:
         raise ConfigError(f"{error}. Nothing was written.") from None
     truth = "scores" if kind == "comparisons" else "difficulties"
+    follows = f"run {written.survey}"
+    if nights is not None:
+        follows = f"backfill {written.survey} --from {first} --to {written.log[-1].stem}"
     text = (
         f"Wrote the answers of {people} invented people to {written.log[0].parent}"
-        f"\nand the true {truth} to {written.truth}.\nNext: hushrank run {written.survey}"
+        f"\nand the true {truth} to {written.truth}.\nNext: hushrank {follows}"
     )
     console.print(text, markup=False, highlight=False, soft_wrap=True)
 
 
-def _refuse_options_of_other_kind(context: typer.Context, kind: str) -> None:
-    for name in OF_RESPONSES if kind == "comparisons" else OF_COMPARISONS:
+def _refuse_options(context: typer.Context, names: tuple[str, ...], kind: str | None) -> None:
+    """Refuse options that were typed and do not go with a kind, with nights or without them."""
+    for name in names:
         source = context.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             option = next(each.opts[0] for each in context.command.params if each.name == name)
-            raise ConfigError(f"{option} is not for --kind {kind}; leave it out")
+            if kind is None:
+                raise ConfigError(f"{option} goes with --nights; add that, or leave it out")
+            what = "--nights" if kind == "nights" else f"--kind {kind}"
+            raise ConfigError(f"{option} is not for {what}; leave it out")
 
 
 def _comparisons(fields: dict[str, Any], folder: Path, **how: Any) -> Simulated:
@@ -128,7 +160,17 @@ def _comparisons(fields: dict[str, Any], folder: Path, **how: Any) -> Simulated:
     chosen = {name: value for name, value in fields.items() if name not in OF_RESPONSES}
     chosen["distinct_pairs"] = not chosen.pop("repeated_pairs")
     chosen["epsilons"] = tuple(chosen["epsilons"] or ())
-    return simulate_comparisons(SimulationSpec(**chosen), folder, **how)
+    nights, habits, first = (chosen.pop(name) for name in ("nights", "habits", "first"))
+    spec = SimulationSpec(**chosen)
+    if nights is None:
+        return simulate_comparisons(spec, folder, **how)
+    from hushrank.flows.config.schedule import day_of
+    from hushrank.flows.plan.stream import habits_of
+    from hushrank.pipelines.simulate.simulate_nights import NightsSpec, simulate_nights
+
+    of_nights = NightsSpec(spec, habits_of(habits or [WEEKLY]), nights, day_of(first, "--first"))
+    del how["files"]
+    return simulate_nights(of_nights, folder, **how)
 
 
 def _responses(fields: dict[str, Any], folder: Path, **how: Any) -> Simulated:

@@ -17,9 +17,11 @@ from hushrank.flows.config.section import (
     WordList,
     WordsSection,
 )
-from hushrank.transforms.common.schema import Ties
+from hushrank.transforms.common.schema import Feature, Ties
 from hushrank.transforms.common.words import Words
 from hushrank.transforms.storage.files import FileFormat
+
+FIRST = "shown first"  # name of the effect
 
 
 class BadRows(StrEnum):
@@ -52,7 +54,14 @@ class ColumnsConfig(ColumnRoles):
         event: identity of an answer. Rows of one user, pair and event count once; where they
             contradict each other, none counts.
         epsilon: of unit `local`: the epsilon of this answer.
+        weight: how much an answer counts, as the weights of a survey's design; needs
+            `privacy.max_weight`. A row whose weight is missing, negative or no number is set aside.
+        first: the item that was shown first, or above; the column of `left` again where that is
+            always the left one. Then being shown first has an effect of its own; of method
+            `perturbed-mle`.
     """
+
+    second: ClassVar[frozenset[str]] = frozenset({"first"})
 
     user: Text = Field(default="user", examples=["user"])
     left: Text = Field(default="left", examples=["left"])
@@ -62,6 +71,8 @@ class ColumnsConfig(ColumnRoles):
     loser: Text | None = Field(default=None, examples=["loser"])
     event: Text | None = Field(default=None, examples=["event"])
     epsilon: Text | None = Field(default=None, examples=["epsilon"])
+    weight: Text | None = Field(default=None, examples=["weight"])
+    first: Text | None = Field(default=None, examples=["left"])
 
     @model_validator(mode="before")
     @classmethod
@@ -79,6 +90,9 @@ class ColumnsConfig(ColumnRoles):
             for role in ("left", "right"):
                 if role in self.model_fields_set:
                     yield role, "is not read where winner and loser name the items; remove it"
+        told = {self.outcome, self.winner, self.loser, self.user, self.event} - {None}
+        if self.first in told:
+            yield "first", f"column {self.first} does not say who was shown first; name another"
         yield from super()._problems()
 
     def sides(self) -> tuple[str, str]:
@@ -86,6 +100,40 @@ class ColumnsConfig(ColumnRoles):
         if self.winner is not None and self.loser is not None:
             return self.winner, self.loser
         return self.left, self.right
+
+
+class FeatureConfig(Section):
+    """How much more of something the left item of a comparison has than the right one.
+
+    Attributes:
+        column: holds that difference, left less right; instead of `left` and `right`.
+        left, right: hold the values of the two items, whose difference counts.
+        scale: public: a difference of that size counts as 1, and larger ones count no more. The
+            effect is the log odds that a difference of this size is worth.
+        name: of the effect in the release; by default the column.
+    """
+
+    column: Text | None = Field(default=None, examples=["length_difference"])
+    left: Text | None = Field(default=None, examples=["length_a"])
+    right: Text | None = Field(default=None, examples=["length_b"])
+    scale: float = Field(gt=0, ge=1e-9, le=1e12, examples=["500"])
+    name: Text | None = Field(default=None, examples=["length"])
+
+    def _problems(self) -> Iterable[tuple[str, str]]:
+        sides = [side for side in (self.left, self.right) if side is not None]
+        if len(sides) != (0 if self.column is not None else 2):
+            yield "", "needs column, or left and right; give one of the two"
+        elif sides and self.left == self.right:
+            yield "right", f"column {self.right} is left already; name another"
+
+    @property
+    def title(self) -> str:
+        """Name of the effect."""
+        return self.name or self.column or f"{self.left} - {self.right}"
+
+    def feature(self) -> Feature:
+        """In the form that rows are read with."""
+        return Feature(column=self.column or self.left or "", right=self.right, scale=self.scale)
 
 
 class OutcomeWords(WordsSection):
@@ -118,6 +166,9 @@ class InputConfig(Section):
         words: of the column `outcome`: what its words stand for, instead of 1, -1 and 0; a row with
             another word is set aside. With the column `winner`: which words mean a tie, instead of
             the word tie.
+        features: up to eight features of a comparison whose effect on who wins is estimated, so
+            that scores are those of items with equal features (style control); of method
+            `perturbed-mle`. A row in which one is missing or no number is set aside.
         ties: `drop` leaves ties out; `split` gives half a win each, and counts every win twice so
             that halves stay whole, which doubles the sensitivity too; `random` lets a fair secret
             coin decide.
@@ -143,13 +194,28 @@ class InputConfig(Section):
     words: OutcomeWords | None = Field(
         default=None, examples=["{left: [model_a], right: [model_b], tie: [tie, both_bad]}"]
     )
+    features: Annotated[tuple[FeatureConfig, ...], Field(strict=False)] = Field(
+        default=(), max_length=8, examples=["[{column: length_difference, scale: 500}]"]
+    )
     ties: Annotated[Ties, Field(strict=False)] = Ties.DROP
     on_bad_rows: Annotated[BadRows, Field(strict=False)] = BadRows.SET_ASIDE
     format: Annotated[FileFormat, Field(strict=False)] | None = None
     multiline: bool = False
     delimiter: Delimiter = Field(default=",", examples=['";"'])
 
+    @property
+    def covariates(self) -> tuple[tuple[str, float | None], ...]:
+        """Name of each effect, and the scale of its feature; none for who was shown first."""
+        features = [(feature.title, feature.scale) for feature in self.features]
+        first: list[tuple[str, float | None]] = (
+            [] if self.columns.first is None else [(FIRST, None)]
+        )
+        return (*first, *features)
+
     def _problems(self) -> Iterable[tuple[str, str]]:
+        names = [name for name, _ in self.covariates]
+        for name in sorted({name for name in names if names.count(name) > 1}):
+            yield "features", f"two effects have the name {name}; write another name for one"
         if self.words is None:
             return
         if self.columns.loser is not None:

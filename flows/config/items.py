@@ -1,18 +1,39 @@
-"""The `items` section: the public catalogue."""
+"""The `items` section: the public catalogue, and how it is read from a file.
+
+    .txt            one name a line, no header; blank lines are skipped
+    .csv, .parquet  a column `item` or `name`; with both, `item` stands in the rows and `name` is
+                    what people read. Other columns are ignored. In a published ranking `label` is
+                    what people read, and its CSV writes an apostrophe before = + - @, which is not
+                    part of the text (`transforms.common.plain_text`)
+    .soc and so on  the alternatives in the header of a PrefLib file; no ballot is read
+
+All of this is public, so messages may show it.
+"""
 
 from __future__ import annotations
 
+import csv
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Self
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 from pydantic import BeforeValidator, Field, PrivateAttr, StringConstraints, model_validator
 
-from hushrank.flows.config.items_file import read_items
 from hushrank.flows.config.places import LocalPath
 from hushrank.flows.config.problems import refuse
 from hushrank.flows.config.section import Section
 from hushrank.transforms.common.catalogue import Catalogue
-from hushrank.transforms.common.plain_text import hidden_character
+from hushrank.transforms.common.plain_text import hidden_character, read_cell
+from hushrank.transforms.storage import preflib
 
+PREFLIB_ENDINGS = tuple(f".{kind}" for kind in preflib.KINDS)
+ENDINGS = (".txt", ".csv", ".parquet", *PREFLIB_ENDINGS)
+
+_COLUMNS = ("item", "name")
+_PUBLISHED = "rank"  # a column that published rankings have
 _LONG = "longer than 1000 characters"
 MOST_CHARACTERS = 1000  # most characters of a name
 MAX_ITEMS = 1_000_000  # the matrix of wins has this squared; more is a typing error
@@ -81,3 +102,127 @@ class ItemsConfig(Section):
     def labels(self) -> dict[str, str]:
         """The name that people read, for each item that has one besides its own."""
         return self._labels
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ItemsFile:
+    """The content of such a file.
+
+    Attributes:
+        names: names of the items as in the rows, in the order of the file.
+        labels: what people read instead, for each item that has another text for people.
+    """
+
+    names: tuple[str, ...]
+    labels: dict[str, str]
+
+
+def read_item_names(path: Path) -> tuple[str, ...]:
+    """The names alone: see `read_items`."""
+    return read_items(path).names
+
+
+def read_items(path: Path) -> ItemsFile:
+    """Read names and labels, without surrounding spaces.
+
+    If several items share a label, or a label is the name of another item, the item's own name is
+    appended in brackets, so that a reader knows which item is meant.
+
+    Args:
+        path: a local file.
+
+    Raises:
+        ValueError: the file cannot be read, has another ending, lacks the column, or has an entry
+            that is not a name. The text gives the rule and the fix.
+    """
+    readers = {".txt": _read_text, ".csv": _read_csv, ".parquet": _read_parquet}
+    readers |= dict.fromkeys(PREFLIB_ENDINGS, _read_preflib)
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise ValueError(f"{path} must end in {', '.join(ENDINGS)}; rename it")
+    try:
+        names, labels = reader(path)
+    except FileNotFoundError:
+        raise ValueError(f"{path}: no such file; relative paths start at the YAML file") from None
+    except OSError as error:
+        raise ValueError(f"{path} cannot be read ({error.strerror or 'not a file'})") from None
+    except UnicodeDecodeError:
+        raise ValueError(f"{path} is not UTF-8 text; save it as UTF-8") from None
+    except (pa.ArrowException, csv.Error):
+        raise ValueError(f"{path} is damaged; write it again") from None
+    bare = tuple(name.strip() for name in names)
+    return ItemsFile(names=bare, labels=_distinct(bare, [label.strip() for label in labels]))
+
+
+_Read = tuple[list[str], list[str]]  # names, and either no labels or as many labels
+
+
+def _distinct(names: tuple[str, ...], labels: list[str]) -> dict[str, str]:
+    known, times = set(names), Counter(labels)
+    pairs = ((name, label) for name, label in zip(names, labels, strict=False) if label != name)
+    return {
+        name: f"{label} ({name})" if times[label] > 1 or label in known else label
+        for name, label in pairs
+        if label
+    }
+
+
+def _read_text(path: Path) -> _Read:
+    lines = path.read_text(encoding="utf-8-sig").splitlines()
+    return [line for line in lines if line.strip()], []
+
+
+def _read_csv(path: Path) -> _Read:
+    with path.open(encoding="utf-8-sig", newline="") as stream:
+        rows = csv.reader(stream)
+        header = next(rows, [])
+        item, label = _columns(path, header)
+        lines = [row for row in rows if row]
+        names = _cells(header, lines, item)
+        return names, [] if label is None else _cells(header, lines, label)
+
+
+def _cells(header: list[str], lines: list[list[str]], column: str) -> list[str]:
+    place = header.index(column)
+    cells = [row[place] if len(row) > place else "" for row in lines]
+    # In a published ranking, texts that look like formulas have an apostrophe.
+    return [read_cell(cell) for cell in cells] if _PUBLISHED in header else cells
+
+
+def _read_parquet(path: Path) -> _Read:
+    item, label = _columns(path, pq.read_schema(path).names)
+    names = _values(path, item)
+    if None in names:
+        raise ValueError(f"{path} has an entry without a name")
+    labels = [] if label is None else _values(path, label)
+    return [name or "" for name in names], [each or "" for each in labels]
+
+
+def _values(path: Path, column: str) -> list[str | None]:
+    values = pq.read_table(path, columns=[column])[column]
+    if not (
+        pa.types.is_integer(values.type)
+        or pa.types.is_string(values.type)
+        or pa.types.is_large_string(values.type)
+    ):
+        raise ValueError(f"{path}: column {column} must hold text or integers, not {values.type}")
+    return [None if value is None else str(value) for value in values.to_pylist()]
+
+
+def _read_preflib(path: Path) -> _Read:
+    with path.open("rb") as stream:
+        return list(preflib.read_header(str(path), stream.read(preflib.HEADER_BYTES)).names), []
+
+
+def _columns(path: Path, columns: list[str]) -> tuple[str, str | None]:
+    """The column of items, and the column of labels if there is one."""
+    by_word = {column.strip().lower(): column for column in reversed(columns)}
+    item, name = (by_word.get(word) for word in _COLUMNS)
+    if item is not None:
+        return item, by_word.get("label") if _PUBLISHED in columns else name
+    if name is not None:
+        return name, None
+    raise ValueError(
+        f"{path} has no column item or name; add the header line `item`,"
+        " or use a .txt file with one name a line"
+    )

@@ -14,14 +14,13 @@ from pydantic import ValidationInfo
 from pydantic_core import PydanticCustomError
 
 from hushrank.flows.config.comparisons import Design, InputConfig
+from hushrank.flows.config.groups import GroupsConfig
 from hushrank.flows.config.items import ItemsConfig
-from hushrank.flows.config.ledger import LedgerConfig
 from hushrank.flows.config.model import ModelConfig, ReportConfig, SpectralConfig
-from hushrank.flows.config.observability import ObservabilityConfig
-from hushrank.flows.config.privacy import PrivacyConfig
+from hushrank.flows.config.privacy import LedgerConfig, PrivacyConfig
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
-from hushrank.flows.config.runner import RunnerConfig
+from hushrank.flows.config.runner import ObservabilityConfig, RunnerConfig
 from hushrank.flows.config.schedule import ScheduleConfig
 from hushrank.privacy.units import Unit
 from hushrank.transforms.storage.cloud_storage import Place
@@ -42,6 +41,8 @@ class Sections(Protocol):
     def rankings(self) -> RankingsConfig: ...
     @property
     def items(self) -> ItemsConfig: ...
+    @property
+    def groups(self) -> GroupsConfig | None: ...
     @property
     def privacy(self) -> PrivacyConfig: ...
     @property
@@ -83,14 +84,16 @@ class MethodFacts:
         name: its name in the YAML file, and in releases.
         summary: what it does, for the table of methods in the reference.
         kind: the kind of input that it ranks.
-        units: the units that it protects; a method of unit `local` takes no other unit.
-        reads: dotted keys that only some methods use and that this one uses, among `model`,
-            `spectral` and `privacy.public_graph`. The other such keys are refused with it.
+        units: the units that it protects.
+        reads: dotted keys that only some methods use and that this one uses, among `groups`,
+            `model`, `spectral`, `privacy.public_graph` and `input.features`. The other such keys
+            are refused with it.
         requires: keys that it cannot do without, each with the message if the key is missing.
         logistic: whether its scores always are those of a logistic link.
         chooses_link: whether `model.link` may be `auto`.
         design: the only design that it takes; None: several.
         baseline: whether it is only there for comparison, because a better method does the same.
+        streams: whether one budget can pay for many nights of it (`schedule.stream`).
         rules: further rules that a configuration with this method must keep.
     """
 
@@ -104,6 +107,7 @@ class MethodFacts:
     chooses_link: bool = False
     design: Design | None = None
     baseline: bool = False
+    streams: bool = False
     rules: Callable[[Sections], Problems] = _no_rules
 
     @property
@@ -113,8 +117,8 @@ class MethodFacts:
 
     @property
     def local(self) -> bool:
-        """Whether answers are privatised one by one, before they are counted."""
-        return Unit.LOCAL in self.units
+        """Whether answers always are privatised one by one, before they are counted."""
+        return set(self.units) == {Unit.LOCAL}
 
     def uses(self, key: str) -> bool:
         """Whether this method uses a key that not every method uses."""

@@ -1,15 +1,15 @@
-"""The `privacy` section: the guarantee and the bounds that it rests on."""
+"""The sections `privacy`, the guarantee and its bounds, and `ledger`, the budget of releases."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from hushrank.flows.config.places import LocalPath
+from hushrank.flows.config.places import AnyPlace, LocalPath
 from hushrank.flows.config.problems import refuse
 from hushrank.flows.config.section import (
     LEAST_LOSS,
@@ -21,12 +21,25 @@ from hushrank.flows.config.section import (
     Text,
 )
 from hushrank.privacy.look import MOST_SHARE, with_look
-from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
+from hushrank.privacy.random_pairs import MOST_PAIRS, Hide
+from hushrank.privacy.units import (
+    MOST_WEIGHT,
+    Adjacency,
+    Bounding,
+    NoiseKind,
+    PrivacyParams,
+    Unit,
+)
 from hushrank.transforms.common.epsilons import AnswerBudget, EpsilonSource
 from hushrank.transforms.common.randomisation import RankingMechanism
 
-_CENTRAL_KEYS = ("delta", "rho", "noise", "per_item_cap", "distinct_pairs", "public_graph", "look")
+Fraction = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
+_CENTRAL_KEYS = (
+    *("delta", "rho", "noise", "per_item_cap", "distinct_pairs", "bounding", "max_weight"),
+    *("public_graph", "look"),
+)
 _LOCAL_KEYS = ("budget", "epsilon_range", "epsilon_table", "already_private")
+_OF_PAIRS = ("pairs", "hide")
 _NO_RANGE = (
     "missing; epsilons that come with the answers need public bounds, and rows outside are set"
     " aside. Add for example epsilon_range: [0.1, 5]"
@@ -39,6 +52,20 @@ _NO_STATEMENT = (
     "missing; with public_graph: true the release quotes why anybody may know who compared what."
     " Add for example public_graph_statement: everybody answered about all pairs"
 )
+
+
+class RankingChoice(StrEnum):
+    """How rankings are privatised: a mechanism, or the rule that chooses one."""
+
+    MALLOWS = RankingMechanism.MALLOWS.value
+    LAPLACE_RANKS = RankingMechanism.LAPLACE_RANKS.value
+    RANDOM_PAIRS = RankingMechanism.RANDOM_PAIRS.value
+    AUTO = "auto"
+
+    @property
+    def of_whole(self) -> bool:
+        """Whether epsilon is that of a whole ranking, and not of one moved item."""
+        return self in (RankingChoice.RANDOM_PAIRS, RankingChoice.AUTO)
 
 
 class Budget(StrEnum):
@@ -76,11 +103,19 @@ class PrivacyConfig(Section):
         rho: zCDP, for `gaussian` noise, instead of `epsilon` and `delta`.
         noise: `laplace` gives pure epsilon; `gaussian` gives (epsilon, delta) or rho and adds up
             better over many releases.
-        max_contributions: the most rows of one person that count (L; of test answers K); required
-            for unit `user`, refused for `comparison`; under `local` it bounds a person's total.
+        max_contributions: the most rows of one person that count (L; of test answers K; of rankings
+            whole ones); required for unit `user`, refused for `comparison`; under `local` it bounds
+            a person's total.
         per_item_cap: of a person's rows, the most in which the same item occurs; for unit `user`,
             at most `max_contributions`.
         distinct_pairs: of a person's rows, at most one on each pair of items; for unit `user`.
+        bounding: what becomes of the rows of a person who has more than `max_contributions`.
+            `leave-out`: that many count, drawn at random. `weights`: all count, with a weight that
+            falls with their number so that the noise stays the same; for unit `user`, `gaussian`
+            noise and `distinct_pairs: true`.
+        max_weight: the largest weight of a row (W), 1 to 30 with at most 3 decimals; needed with
+            `input.columns.weight`. Larger weights count as this. The noise is W times as large, so
+            divide weights by their usual size first.
         public_graph: anybody may know who compared what; then only who won is protected. Of methods
             `perturbed-mle`, `noisy-objective` and `noisy-pairs`; needs ties `split` or `random`,
             `replace-one` and no event column.
@@ -96,8 +131,16 @@ class PrivacyConfig(Section):
             outside are set aside.
         epsilon_table: of unit `local`: a CSV or Parquet file with the columns user and epsilon.
         already_private: of unit `local`: the answers were privatised at the source.
-        mechanism: how rankings are privatised: `mallows`, or the baseline `laplace-ranks`, which
-            takes one epsilon for all. Required for input kind `rankings`.
+        mechanism: how rankings are privatised: `mallows` and the baseline `laplace-ranks` draw a
+            synthetic one, and epsilon is for one moved item; `random-pairs` answers a few pairs of
+            its items, and epsilon is for the whole ranking; `auto` takes the better of `mallows`
+            and `random-pairs` where a whole ranking loses epsilon, from public numbers. All but
+            `mallows` take one epsilon for all. Required for input kind `rankings`
+            under unit `local`.
+        pairs: of `random-pairs`: how many pairs a ranking answers, with epsilon divided among them;
+            None: as many as give the smallest error.
+        hide: of `random-pairs`: `order`, which items somebody ranked is not hidden, as with
+            `mallows`; `items`, that is hidden too, by asking about any items of the catalogue.
     """
 
     unit: Annotated[Unit, Field(strict=False)] = Field(examples=["user"])
@@ -113,6 +156,10 @@ class PrivacyConfig(Section):
     max_contributions: int | None = Field(default=None, ge=1, le=MOST_ROWS, examples=["10"])
     per_item_cap: int | None = Field(default=None, ge=1, le=MOST_ROWS, examples=["5"])
     distinct_pairs: bool = Field(default=False, examples=["true"])
+    bounding: Annotated[Bounding, Field(strict=False)] = Field(
+        default=Bounding.LEAVE_OUT, examples=["weights"]
+    )
+    max_weight: float | None = Field(default=None, ge=1, le=MOST_WEIGHT, examples=["3"])
     public_graph: bool = Field(default=False, examples=["true"])
     public_graph_statement: Text | None = Field(
         default=None, examples=["everybody answered about all pairs"]
@@ -126,14 +173,17 @@ class PrivacyConfig(Section):
     )
     epsilon_table: LocalPath | None = Field(default=None, examples=["epsilons.csv"])
     already_private: bool = Field(default=False, examples=["true"])
-    mechanism: Annotated[RankingMechanism, Field(strict=False)] | None = Field(
+    mechanism: Annotated[RankingChoice, Field(strict=False)] | None = Field(
         default=None, examples=["mallows"]
     )
+    pairs: int | None = Field(default=None, ge=1, le=MOST_PAIRS, examples=["1"])
+    hide: Annotated[Hide, Field(strict=False)] = Field(default=Hide.ORDER, examples=["items"])
 
     @model_validator(mode="after")
     def _check(self) -> Self:
         local = self.unit is Unit.LOCAL
         problems = [*_problems_of_local(self), *(() if local else self._problems())]
+        problems += _problems_of_pairs(self)
         if problems:
             refuse(*problems)
         if local:
@@ -170,6 +220,10 @@ class PrivacyConfig(Section):
             yield "public_graph_statement", _NO_STATEMENT
         if self.public_graph_statement is not None and not self.public_graph:
             yield "public_graph_statement", "needs public_graph: true; add that, or remove this"
+        weights = {"bounding": self.bounding is Bounding.WEIGHTS, "max_weight": self.max_weight}
+        for key, given in weights.items():
+            if self.public_graph and given:
+                yield key, "not with public_graph: true, which makes totals public; remove one"
         if self.public_graph and self.adjacency is Adjacency.ADD_REMOVE:
             yield (
                 "public_graph",
@@ -206,6 +260,8 @@ class PrivacyConfig(Section):
             max_contributions=self.max_contributions or 1,
             per_item_cap=self.per_item_cap,
             distinct_pairs=self.distinct_pairs,
+            bounding=self.bounding,
+            max_weight=self.max_weight,
         )
         return whole if self.look is None else with_look(whole, self.look)
 
@@ -250,3 +306,54 @@ def _problems_of_range(privacy: PrivacyConfig) -> Iterable[tuple[str, str]]:
         yield "epsilon_range", f"must be within {within}, got [{low:g}, {high:g}]"
     elif privacy.epsilon is not None and not low <= privacy.epsilon <= high:
         yield "epsilon", f"is {privacy.epsilon:g}, outside epsilon_range [{low:g}, {high:g}]"
+
+
+def _problems_of_pairs(privacy: PrivacyConfig) -> Iterable[tuple[str, str]]:
+    mechanism = privacy.mechanism
+    if mechanism is None or not mechanism.of_whole:
+        for key in _OF_PAIRS:
+            if key in privacy.model_fields_set:
+                yield key, "is for mechanism: random-pairs; remove it"
+        return
+    if privacy.epsilon is None:
+        yield "epsilon", f"missing; mechanism: {mechanism} takes one number for all"
+    if not privacy.already_private:
+        return
+    if mechanism is RankingChoice.AUTO:
+        yield (
+            "mechanism",
+            "auto chooses before rankings are privatised, and already_private: true says that they"
+            " were; name the mechanism that privatised them",
+        )
+    elif privacy.pairs is None:
+        yield (
+            "pairs",
+            "missing; already_private: true needs to know how many pairs each ranking answered."
+            " Add for example pairs: 1",
+        )
+
+
+class LedgerConfig(Section):
+    """The privacy budget of the population.
+
+    Attributes:
+        path: the file of the ledger.
+        epsilon: the most that one unit may lose altogether in a period, at `delta`.
+        delta: delta at which totals are stated; more than 0 if a release has a delta or a rho.
+        refresh: when the total renews; None: never.
+        alerts: fractions of the total at which people are warned, once a period; 1.0 warns when one
+            more release does not fit.
+        other_people: names of other jobs that read the same files although their people are others
+            than those of this job; without this key, the same files under two names are refused.
+    """
+
+    path: AnyPlace = Field(examples=[".hushrank/ledger.jsonl"])
+    epsilon: float = Field(ge=LEAST_LOSS, le=MOST_LOSS, allow_inf_nan=False, examples=["10"])
+    delta: Delta = Field(default=0.0, examples=["1.0e-6"])
+    refresh: Literal["daily", "weekly", "monthly", "yearly"] | None = None
+    alerts: Annotated[tuple[Fraction, ...], Field(strict=False)] = Field(
+        default=(), examples=["[0.5, 0.8, 1.0]"]
+    )
+    other_people: Annotated[tuple[str, ...], Field(strict=False)] = Field(
+        default=(), examples=["[staff-choice]"]
+    )

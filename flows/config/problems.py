@@ -160,6 +160,8 @@ def _model_at(location: Location, model: type[BaseModel]) -> type[BaseModel]:
     """The model that a location leads to; the tag decides in a section that has kinds."""
     parts = iter(location)
     for part in parts:
+        if isinstance(part, int):  # an entry of a list of sections
+            continue
         nested = nested_models(model.model_fields[str(part)].annotation)
         if not nested:
             raise KeyError(part)

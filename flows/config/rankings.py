@@ -11,10 +11,27 @@ from pydantic import BeforeValidator, Field
 from hushrank.flows.config.comparisons import BadRows
 from hushrank.flows.config.places import InputPath
 from hushrank.flows.config.section import ColumnRoles, Delimiter, Section, Text
-from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
+from hushrank.privacy.random_pairs import Hide, RandomPairs
+from hushrank.transforms.rankings.ranking_columns import ListColumns, PairColumns, RankColumns
 from hushrank.transforms.storage.files import ENDINGS, FileFormat, ending_of
 
 MAX_LENGTH = 1_000
+# The layouts that have a column of each role.
+ROLES = {
+    "user": ("long", "list"),
+    "item": ("long",),
+    "rank": ("long",),
+    "ranking": ("list",),
+    "contest": ("long", "list"),
+    "epsilon": ("long", "list"),
+    "left": ("pairs",),
+    "right": ("pairs",),
+    "outcome": ("pairs",),
+    "length": ("pairs",),
+}
+
+
+RankingColumns = RankColumns | ListColumns | PairColumns
 
 
 class RankingTies(StrEnum):
@@ -39,6 +56,9 @@ class RankingColumnsConfig(ColumnRoles):
         ranking: for layout `list`: the items, best first.
         contest: the contest of the ranking; rankings of different contests are different.
         epsilon: the epsilon of this ranking.
+        left, right: for layout `pairs`: the items of a drawn pair.
+        outcome: for layout `pairs`: +1 left above right, -1 below, 0 not both ranked.
+        length: for layout `pairs`: how many items the ranking has.
     """
 
     user: Text | None = Field(default=None, examples=["user"])
@@ -47,6 +67,10 @@ class RankingColumnsConfig(ColumnRoles):
     ranking: Text | None = Field(default=None, examples=["ranking"])
     contest: Text | None = Field(default=None, examples=["contest"])
     epsilon: Text | None = Field(default=None, examples=["epsilon"])
+    left: Text | None = Field(default=None, examples=["left"])
+    right: Text | None = Field(default=None, examples=["right"])
+    outcome: Text | None = Field(default=None, examples=["outcome"])
+    length: Text | None = Field(default=None, examples=["length"])
 
 
 class RankingsConfig(Section):
@@ -56,7 +80,9 @@ class RankingsConfig(Section):
         kind: what the rows are: whole or partial rankings.
         paths: files, folders or patterns, local or gs://. If a path holds {date}, every night
             reads its own files.
-        layout: `long`, a row is one ranked item; `list`, a row is a ranking.
+        layout: `long`, a row is one ranked item; `list`, a row is a ranking; `pairs`, a row has the
+            private answers of a ranking under `mechanism: random-pairs`, and the names of their
+            columns are numbered (`left_1`, `left_2`) where `privacy.pairs` is above 1.
         columns: names of the columns.
         contest: only rankings of this contest count.
         ties: for layout `long`: `refuse` sets a ranking with ties aside; `random` puts tied items
@@ -75,7 +101,7 @@ class RankingsConfig(Section):
     paths: Annotated[tuple[InputPath, ...], Field(strict=False)] = Field(
         min_length=1, examples=["[ballots/*.parquet]"]
     )
-    layout: Literal["long", "list"] = "long"
+    layout: Literal["long", "list", "pairs"] = "long"
     columns: RankingColumnsConfig = Field(
         default_factory=RankingColumnsConfig, examples=["{user: user, item: item, rank: rank}"]
     )
@@ -90,18 +116,17 @@ class RankingsConfig(Section):
     delimiter: Delimiter = Field(default=",", examples=['";"'])
 
     def _problems(self) -> Iterable[tuple[str, str]]:
-        other = {"long": ("ranking",), "list": ("item", "rank")}[self.layout]
-        for role in other:
-            if getattr(self.columns, role) is not None:
-                fitting = "list" if self.layout == "long" else "long"
+        for role in ROLES:
+            if getattr(self.columns, role) is not None and self.layout not in ROLES[role]:
                 yield (
                     f"columns.{role}",
-                    f"belongs to layout: {fitting}; remove this line, or set that",
+                    f"belongs to layout: {' or '.join(ROLES[role])}; remove this line, or set that",
                 )
         if self.contest is not None and self.columns.contest is None:
             yield "columns.contest", "missing; contest chooses by it. Add for example contest: year"
-        if self.layout == "list" and self.ties is not RankingTies.REFUSE:
-            yield "ties", "a ranking in a list has no ties; remove this line"
+        if self.layout != "long" and self.ties is not RankingTies.REFUSE:
+            what = "a ranking in a list has" if self.layout == "list" else "private answers have"
+            yield "ties", f"{what} no ties; remove this line"
         if self.layout == "list" and self.columns.contest is not None and self.contest is None:
             yield (
                 "columns.contest",
@@ -116,10 +141,22 @@ class RankingsConfig(Section):
         A folder of such files is only recognised after it is listed, if `format` is left out.
         """
         formats = {self.format or ENDINGS.get(ending_of(path)) for path in self.paths}
-        return self.ranking_columns().user is not None and FileFormat.PREFLIB not in formats
+        named = self.layout != "pairs" and self.ranking_columns().user is not None
+        return named and FileFormat.PREFLIB not in formats
+
+    def pair_columns(self, law: RandomPairs) -> PairColumns:
+        """The columns to read in layout `pairs`, of answers drawn by `law`."""
+        columns = self.columns
+        return PairColumns(
+            left=columns.left or "left",
+            right=columns.right or "right",
+            outcome=columns.outcome or "outcome",
+            length=None if law.hide is Hide.ITEMS else columns.length or "length",
+            pairs=law.pairs,
+        )
 
     def ranking_columns(self) -> RankColumns | ListColumns:
-        """The columns to read."""
+        """The columns to read of rankings."""
         columns = self.columns
         if self.layout == "list":
             return ListColumns(

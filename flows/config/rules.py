@@ -8,12 +8,14 @@ from functools import reduce
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
 from hushrank.flows.config.places import contains
-from hushrank.flows.config.privacy import PrivacyConfig
+from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
+from hushrank.flows.config.row_rules import problems_of_extras
 from hushrank.flows.config.runner import DataflowRunner, LocalRunner, SparkRunner
 from hushrank.flows.config.schedule import problems_of_paths
+from hushrank.flows.config.stream_rules import problems_of_groups, problems_of_stream
+from hushrank.privacy.random_pairs import Hide
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.encode import TIE_WORD
-from hushrank.transforms.common.randomisation import RankingMechanism
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.storage.files import REMOTE_PREFIX, is_remote
 
@@ -47,8 +49,10 @@ def problems_of_job(config: Sections, methods: Methods) -> Problems:
     yield from _problems_of_items(config)
     yield from _problems_of_method(config, methods)
     yield from _problems_of_kind(config, methods)
+    yield from problems_of_groups(config, methods)
     yield from _problems_of_runner(config)
     yield from _problems_of_report(config, methods)
+    yield from problems_of_stream(config, methods)
 
 
 def _problems_of_report(config: Sections, methods: Methods) -> Problems:
@@ -133,6 +137,7 @@ def _problems_of_keys(config: Sections, own: MethodFacts, methods: Methods) -> P
         yield "model.link", f"auto is for methods {choosers}; write logistic"
     if config.privacy.public_graph and not own.uses("privacy.public_graph"):
         yield "privacy.public_graph", f"changes nothing with method: {own.name}; remove it"
+    yield from problems_of_extras(config, own, methods)
     for key, missing in own.requires.items():
         if reduce(getattr, key.split("."), config) is None:
             yield key, missing
@@ -171,7 +176,7 @@ def _problems_of_kind(config: Sections, methods: Methods) -> Problems:
     if config.privacy.look is not None and config.input.kind != "comparisons" and not local:
         yield "privacy.look", "is for input.kind: comparisons; remove it"
     if config.input.kind == "rankings":
-        yield from _problems_of_rankings(config)
+        yield from _problems_of_rankings(config, methods[config.method])
         return
     if config.privacy.mechanism is not None:
         yield "privacy.mechanism", "is for input.kind: rankings; remove it"
@@ -231,15 +236,24 @@ def _problems_of_answers(config: Sections) -> Problems:
         yield "items", f"must be at most {MOST_ITEMS_LOCAL} with method: {config.method}"
 
 
-def _problems_of_rankings(config: Sections) -> Problems:
+def _problems_of_rankings(config: Sections, own: MethodFacts) -> Problems:
     """Key and text of the rules that the sections of a job on rankings break together."""
     privacy, n_items = config.privacy, len(config.items.catalogue())
-    if privacy.unit is not Unit.LOCAL:
+    if privacy.unit is Unit.COMPARISON:
         yield (
             "privacy.unit",
-            f"must be local with input.kind: rankings, got {privacy.unit}: rankings are privatised"
-            " one by one, before they are counted",
+            "must be user (noise is added to counts) or local (rankings are privatised one by one)"
+            " with input.kind: rankings, got comparison",
         )
+        return
+    if own.kind == "rankings" and privacy.unit not in own.units:
+        yield (
+            "method",
+            f"{own.name} adds noise after counting, which privacy.unit: local rules out; write"
+            " borda, or unit: user",
+        )
+    if privacy.unit is Unit.USER:
+        yield from _problems_of_trusted_rankings(config)
         return
     if privacy.mechanism is None:
         yield "privacy.mechanism", "missing; add mechanism: mallows"
@@ -248,6 +262,7 @@ def _problems_of_rankings(config: Sections) -> Problems:
     if n_items > MOST_ITEMS_RANKED:
         yield "items", f"must be at most {MOST_ITEMS_RANKED} with input.kind: rankings"
     yield from _problems_of_epsilon(config)
+    yield from _problems_of_pairs(config)
     if config.rankings.columns.user is None and config.rankings.layout == "list":
         for key, given in (
             ("privacy.max_contributions", privacy.max_contributions is not None),
@@ -257,10 +272,61 @@ def _problems_of_rankings(config: Sections) -> Problems:
                 yield key, "needs input.columns.user, which says whose ranking a row is"
 
 
+def _problems_of_pairs(config: Sections) -> Problems:
+    """Rules of private answers to random pairs."""
+    privacy, layout = config.privacy, config.rankings.layout
+    answered = privacy.already_private and privacy.mechanism is RankingChoice.RANDOM_PAIRS
+    if answered and layout != "pairs":
+        yield (
+            "input.layout",
+            "must be pairs with mechanism: random-pairs and already_private: true: the rows are"
+            f" private answers, not rankings; got {layout}",
+        )
+    if layout != "pairs":
+        return
+    if not answered:
+        yield (
+            "input.layout",
+            "pairs is for private answers; set privacy.mechanism: random-pairs and"
+            " already_private: true, or write long or list",
+        )
+    if privacy.hide is Hide.ITEMS and config.rankings.columns.length is not None:
+        yield "input.columns.length", "is hidden by privacy.hide: items; remove it"
+    if privacy.max_contributions is not None:
+        yield (
+            "privacy.max_contributions",
+            "not with input.layout: pairs, where each row counts as another person's; remove it",
+        )
+
+
+def _problems_of_trusted_rankings(config: Sections) -> Problems:
+    """Rules of rankings that are counted before noise is added."""
+    privacy, rankings = config.privacy, config.rankings
+    if len(config.items.catalogue()) > MOST_ITEMS_RANKED:
+        yield "items", f"must be at most {MOST_ITEMS_RANKED} with input.kind: rankings"
+    if rankings.layout == "pairs":
+        yield "input.layout", "pairs is for unit: local; write long or list"
+    if privacy.mechanism is not None:
+        yield "privacy.mechanism", "is for unit: local; remove it"
+    if rankings.columns.epsilon is not None:
+        yield "input.columns.epsilon", _NO_PERSONAL_EPSILON
+    for key in ("per_item_cap", "distinct_pairs"):
+        if key in privacy.model_fields_set:
+            yield f"privacy.{key}", "is for input.kind: comparisons; remove it"
+    if "debiased" in config.model.model_fields_set:
+        yield "model.debiased", "is for unit: local, where there is something to undo; remove it"
+    if not rankings.names_people and (privacy.max_contributions or 1) > 1:
+        yield (
+            "privacy.max_contributions",
+            "must be 1 where nothing says whose ranking a row is; name that column in"
+            " input.columns.user, or write 1",
+        )
+
+
 def _problems_of_epsilon(config: Sections) -> Problems:
     privacy, columns = config.privacy, config.rankings.columns
     yield from _problems_of_sources(privacy, columns.epsilon, "rankings")
-    if privacy.mechanism is RankingMechanism.LAPLACE_RANKS and privacy.epsilon is None:
+    if privacy.mechanism is RankingChoice.LAPLACE_RANKS and privacy.epsilon is None:
         yield "privacy.epsilon", "missing; mechanism: laplace-ranks takes one number for all"
     if config.model.debiased is True and privacy.epsilon is None:
         yield "model.debiased", "needs privacy.epsilon, one number for all; write auto or false"

@@ -1,4 +1,4 @@
-"""The `runner` section: on which engine the graph runs, and how to reach it.
+"""How a run is carried out and watched: `runner`, `memory_limit` and `observability`.
 
 `runner: local` is short for `runner: {kind: local}`. The same job gives the same release on every
 engine, so nothing here enters the job's hash. Workers get the hushrank package from an image, a
@@ -19,11 +19,48 @@ from pydantic import BeforeValidator, Field
 from hushrank.flows.config.places import LocalPath
 from hushrank.flows.config.problems import refuse
 from hushrank.flows.config.section import Section, Text
+from hushrank.pipelines.engine.memory_plan import LEAST_MEMORY, MOST_MEMORY
 from hushrank.pipelines.engine.runner import HERE, Engine, Runner
 
 WORKER_REST_MILLISECONDS = 60_000  # how long an idle worker stays, because a start takes seconds
 ADDRESS = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}")
 BUCKET = re.compile(r"gs://[a-z0-9][a-z0-9._-]+(/.*)?")
+
+
+UNITS = {
+    "B": 1,
+    "kB": 10**3,
+    "MB": 10**6,
+    "GB": 10**9,
+    "TB": 10**12,
+    "KiB": 1 << 10,
+    "MiB": 1 << 20,
+    "GiB": 1 << 30,
+    "TiB": 1 << 40,
+}
+_SIZE = re.compile(rf"(\d{{1,18}}(?:\.\d{{1,18}})?) *({'|'.join(UNITS)})")
+
+
+def _memory(value: object) -> object:
+    if isinstance(value, str):
+        found = _SIZE.fullmatch(value.strip())
+        if found is None:
+            refuse(("", f"must be bytes, or a size such as 2 GiB or 1500 MB, got {value[:40]!r}"))
+        value = int(float(found[1]) * UNITS[found[2]])
+    if isinstance(value, int) and not isinstance(value, bool) and value < LEAST_MEMORY:
+        refuse(
+            (
+                "",
+                f"must be at least {LEAST_MEMORY >> 20} MiB, of which the engine and its readers"
+                f" take most, got {value} bytes; raise it, or remove it for 2 GiB",
+            )
+        )
+    if isinstance(value, int) and value > MOST_MEMORY:
+        refuse(("", f"must be at most {MOST_MEMORY >> 40} TiB; write what this machine can spare"))
+    return value
+
+
+MemorySize = Annotated[int, BeforeValidator(_memory)]
 
 
 def _address(value: object) -> object:
@@ -237,3 +274,26 @@ def _seconds(hours: float) -> int:
 
 def _options(given: Mapping[str, str | int | Path | None]) -> Iterator[str]:
     return (f"--{name}={value}" for name, value in given.items() if value is not None)
+
+
+class ObservabilityConfig(Section):
+    """Where runs are reported to; nothing here enters the release key.
+
+    Attributes:
+        log: file that gets lines for every run; None: no file.
+        log_format: `json`, one object a line, or `text`.
+        metrics: Prometheus text file, replaced after every run; None: no file.
+        traces: send OpenTelemetry spans to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names.
+        support: folder that gets a bundle without data when a run fails; None: no folder.
+    """
+
+    log: LocalPath | None = Field(default=None, examples=["hushrank.log.jsonl"])
+    log_format: Literal["json", "text"] = "json"
+    metrics: LocalPath | None = Field(default=None, examples=["metrics/hushrank.prom"])
+    traces: bool = False
+    support: LocalPath | None = Field(default=None, examples=["support"])
+
+    def places(self) -> dict[str, Path]:
+        """The places that are written to, by key."""
+        named = {"log": self.log, "metrics": self.metrics, "support": self.support}
+        return {key: path for key, path in named.items() if path is not None}

@@ -19,6 +19,7 @@ from pydantic import Field, StringConstraints, field_validator
 
 from hushrank.flows.config.problems import refuse
 from hushrank.flows.config.section import LEAST_LOSS, MOST_LOSS, Section, Text
+from hushrank.flows.config.stream import StreamConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.privacy.units import NoiseKind
 from hushrank.transforms.storage.window import Epoch, Window
@@ -68,12 +69,14 @@ class ScheduleConfig(Section):
         window: column of times; only rows whose time is in the night are read.
         epoch: what integers in it count since 1970.
         empty: a night without files is skipped (`skip`) or is an error (`fail`); either way
-            nothing is spent.
+            nothing is spent. In a stream, `skip` takes it for a night without rows, and it is
+            released as such; `fail` makes the stream wait for its files.
         catch_up: which missed night is ranked first; it matters where the budget runs out.
         catch_up_days: how many days before the last night are looked at for missed ones.
         budget: `per-night`, section `privacy` says what a night costs; `per-month`, the ledger's
             total is shared by the nights of a month.
         nights: in a month at most, among which `per-month` shares the budget.
+        stream: nights that one budget pays for together; left out: each night has its own.
     """
 
     cron: Text | None = Field(default=None, examples=['"0 2 * * *"'])
@@ -87,6 +90,7 @@ class ScheduleConfig(Section):
     catch_up_days: int = Field(default=7, ge=0, le=366, examples=["7"])
     budget: Annotated[NightlyBudget, Field(strict=False)] = NightlyBudget.PER_NIGHT
     nights: int = Field(default=MOST_NIGHTS, ge=1, le=MOST_NIGHTS, examples=["31"])
+    stream: StreamConfig | None = None
 
     @field_validator("timezone")
     @classmethod
@@ -138,9 +142,14 @@ class ScheduleConfig(Section):
         """The folder that holds the files of `night`; None: any."""
         return None if self.partition is None else f"{self.partition}={night.isoformat()}"
 
-    def identity(self) -> dict[str, str]:
+    def identity(self) -> dict[str, Any]:
         """Everything here that can change a released result."""
-        chosen = {"partition": self.partition, "window": self.window, "epoch": self.epoch}
+        chosen: dict[str, Any] = {
+            "partition": self.partition,
+            "window": self.window,
+            "epoch": self.epoch,
+            "stream": None if self.stream is None else self.stream.model_dump(mode="json"),
+        }
         if self.window is not None:
             chosen["timezone"] = self.timezone
         return {key: value for key, value in chosen.items() if value is not None}

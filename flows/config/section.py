@@ -58,11 +58,13 @@ class Section(BaseModel):
 
 
 class ColumnRoles(Section):
-    """The role of each input column; no column plays two roles."""
+    """The role of each input column; no column plays two roles, but for roles of `second`."""
+
+    second: ClassVar[frozenset[str]] = frozenset()
 
     def _problems(self) -> Iterable[tuple[str, str]]:
         roles: dict[str, str] = {}
-        for role, column in self.model_dump(exclude_none=True).items():
+        for role, column in self.model_dump(exclude_none=True, exclude=set(self.second)).items():
             if roles.setdefault(column, role) != role:
                 yield role, f"column {column} is {roles[column]} already; name another"
 

@@ -26,20 +26,20 @@ from pydantic import (
 
 from hushrank.estimation.responses.public_graph import even_graph_pays
 from hushrank.flows.config.comparisons import Design, InputConfig
+from hushrank.flows.config.groups import GroupsConfig
 from hushrank.flows.config.items import ItemsConfig
-from hushrank.flows.config.ledger import LedgerConfig
-from hushrank.flows.config.memory import MemorySize
 from hushrank.flows.config.method import METHODS, Methods, known_method, methods_of
 from hushrank.flows.config.model import GraphKind, ModelConfig, ReportConfig, SpectralConfig
-from hushrank.flows.config.observability import ObservabilityConfig
 from hushrank.flows.config.places import FOLDER, AnyPlace
-from hushrank.flows.config.privacy import PrivacyConfig
+from hushrank.flows.config.privacy import LedgerConfig, PrivacyConfig
 from hushrank.flows.config.problems import config_error, refuse
-from hushrank.flows.config.rankings import RankingsConfig
+from hushrank.flows.config.rankings import RankingColumns, RankingsConfig
 from hushrank.flows.config.responses import ResponsesConfig
 from hushrank.flows.config.rules import problems_of_job
 from hushrank.flows.config.runner import (
     LocalRunner,
+    MemorySize,
+    ObservabilityConfig,
     RunnerConfig,
     spelled_out,
 )
@@ -51,7 +51,8 @@ from hushrank.flows.config.schedule import (
 from hushrank.flows.config.section import Section
 from hushrank.flows.errors import ConfigError
 from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY
-from hushrank.privacy.units import Unit
+from hushrank.privacy.random_pairs import Hide, law_of_epsilon
+from hushrank.privacy.units import Bounding, Unit
 from hushrank.transforms.common.epsilons import AnswerColumns
 from hushrank.transforms.common.schema import Columns, ComparisonColumns
 
@@ -78,6 +79,8 @@ class SurveyConfig(Section):
         name: the population, the people whose budget is counted together.
         input: which rows are read, and what they mean.
         items: the public catalogue, all that can be ranked.
+        groups: public groups that are ranked one by one and all together; of comparisons, with a
+            method that releases counts.
         privacy: the guarantee.
         method: how the ranking is computed; see the page on choosing.
         model: settings of methods that fit scores.
@@ -99,6 +102,9 @@ class SurveyConfig(Section):
         discriminator="kind", examples=["{kind: comparisons, paths: [answers.csv]}"]
     )
     items: ItemsConfig = Field(examples=["{names: [London, Paris]}"])
+    groups: GroupsConfig | None = Field(
+        default=None, examples=["{column: language, values: [English, German]}"]
+    )
     privacy: PrivacyConfig = Field(examples=["{unit: user, epsilon: 2.0, max_contributions: 10}"])
     method: Annotated[str, BeforeValidator(known_method)] = Field(examples=["noisy-counts"])
     model: ModelConfig = Field(default_factory=ModelConfig, examples=["{link: logistic}"])
@@ -178,12 +184,22 @@ class SurveyConfig(Section):
     def columns(self) -> Columns:
         """The columns to read, for every kind of input."""
         if isinstance(self.input, RankingsConfig):
-            return self.input.ranking_columns()
+            return self.ranking_columns()
         if isinstance(self.input, ResponsesConfig):
             return self.input.response_columns(self.items.catalogue())
         if self.privacy.unit is Unit.LOCAL:
             return self.answer_columns()
         return self.comparison_columns()
+
+    def ranking_columns(self) -> RankingColumns:
+        """The columns to read of a job on rankings."""
+        privacy = self.privacy
+        if self.rankings.layout != "pairs":
+            return self.rankings.ranking_columns()
+        if privacy.epsilon is None or privacy.pairs is None:  # the rules demand both
+            raise ConfigError("privacy.pairs: missing; input.layout: pairs needs it")
+        law = law_of_epsilon(privacy.epsilon, privacy.pairs, privacy.hide)
+        return self.rankings.pair_columns(law)
 
     def comparison_columns(self) -> ComparisonColumns:
         """The columns to read; without the user if neither bounds nor events need it."""
@@ -198,6 +214,11 @@ class SurveyConfig(Section):
             user=columns.user if needs_user else None,
             event=columns.event,
             words=self.comparisons.meanings(),
+            group=None if self.groups is None else self.groups.column,
+            weight=columns.weight,
+            most_units=0 if columns.weight is None else self.privacy.params().most_units,
+            first=columns.first,
+            features=tuple(feature.feature() for feature in self.comparisons.features),
         )
 
     def answer_columns(self) -> AnswerColumns:
@@ -231,12 +252,12 @@ class SurveyConfig(Section):
         """SHA-256, in hex, of everything here that can change the released result.
 
         It covers: name, input (with absolute paths, in any order), the names of the catalogue in
-        their order (so a changed items file is another job), privacy, method, model and top_k, with
-        defaults as if written out, and how rows are assigned to nights. It leaves out: the date of
-        the night; report and the labels of items, which change how a release is written but not
-        what was drawn; output, confidential, ledger, retention, runner and memory_limit, which
-        decide where and under which budget, but not what. It also leaves out the content of the
-        input files, whose identity the release key adds.
+        their order (so a changed items file is another job), groups, privacy, method, model and
+        top_k, with defaults as if written out, and how rows are assigned to nights. It leaves out:
+        the date of the night; report and the labels of items, which change how a release is written
+        but not what was drawn; output, confidential, ledger, retention, runner and memory_limit,
+        which decide where and under which budget, but not what. It also leaves out the content of
+        the input files, whose identity the release key adds.
         """
         dumped = self.model_dump_json(
             include={"name", "input", "privacy", "method", "model", "top_k"}
@@ -244,9 +265,19 @@ class SurveyConfig(Section):
         content = json.loads(dumped)
         content["input"]["paths"] = sorted(set(self.input.paths))
         _without_new_keys(content["input"], self._settled_design)
-        if self.privacy.look is None:  # as in versions that had none
-            del content["privacy"]["look"]
+        defaults: dict[str, object] = {
+            "look": None,
+            "bounding": Bounding.LEAVE_OUT,
+            "max_weight": None,
+            "pairs": None,
+            "hide": Hide.ORDER,
+        }
+        for key, default in defaults.items():  # as in versions that had none
+            if content["privacy"][key] == default:
+                del content["privacy"][key]
         content["items"] = self.items.catalogue().names
+        if self.groups is not None:
+            content["groups"] = json.loads(self.groups.model_dump_json())
         if self.spectral is not None:
             content["spectral"] = json.loads(self.spectral.model_dump_json())
             _without_new_graphs(content["spectral"], even=self.takes_even_graph())
@@ -262,7 +293,12 @@ def _without_new_keys(content: dict[str, Any], settled_design: Design) -> None:
         del content["delimiter"]
     if content.get("design") == settled_design:
         del content["design"]
-    for section, key in ((content, "multiline"), (content, "words"), (content["columns"], "loser")):
+    names = ["loser", "weight", "first"]
+    if content["kind"] == "rankings":
+        names += ["left", "right", "outcome", "length"]
+    new = ((content, "multiline"), (content, "words"), (content, "features"))
+    columns = ((content["columns"], name) for name in names)
+    for section, key in (*new, *columns):
         if not section.get(key):
             section.pop(key, None)
 

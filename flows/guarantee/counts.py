@@ -18,6 +18,7 @@ from hushrank.flows.guarantee.sentences import (
     graph_sentences,
     number,
 )
+from hushrank.flows.guarantee.stream import stream_statement
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
@@ -91,6 +92,8 @@ def count_statement(words: CountWords, mechanism: CountMechanism) -> PrivacyStat
         mechanism: what drew them.
     """
     params, law = mechanism.params, mechanism.law
+    if mechanism.stream is not None:
+        return stream_statement(words.entry, words.computed, mechanism, mechanism.stream)
     graph_statement = mechanism.public_graph_statement
     public = graph_statement is not None
     return compose_statement(
@@ -124,12 +127,50 @@ def _noise(words: CountWords, mechanism: CountMechanism) -> Iterator[str]:
             " Gaussian noise of this scale. It also gives zCDP with"
             f" rho = squared sensitivity / (2 squared scale) = {number(guarantee.rho)}."
         )
+    yield from _group_sentences(mechanism)
     yield from design_sentences(mechanism.design)
-    if mechanism.ties is Ties.SPLIT:
+    yield from _weights(mechanism)
+    if mechanism.ties is Ties.SPLIT and not mechanism.params.weighted:
         yield (
             "A tie is half a win for each item; the released counts are in half wins, and scale"
             " and sensitivity are too."
         )
+
+
+def _group_sentences(mechanism: CountMechanism) -> Iterator[str]:
+    """Why several rankings cost no more than one; nothing where there are no groups."""
+    groups = mechanism.groups
+    if groups is None:
+        return
+    cost = "epsilon" if mechanism.guarantee.rho is None else "the budget"
+    across = ""
+    if mechanism.params.unit is Unit.USER:
+        across = " The bound on a person's answers holds across all groups."
+    yield (
+        f"Counts are kept apart for {len(groups.names)} groups"
+        f"{' and for all other answers' * groups.others}. An answer counts in one of them only, and"
+        f" the noise hides a change of any answers in any groups: {cost} is paid once for all"
+        f" rankings of this release together.{across}"
+    )
+
+
+def _weights(mechanism: CountMechanism) -> Iterator[str]:
+    """In which unit weighted counts are, and what else is released."""
+    params = mechanism.params
+    if not params.weighted:
+        return
+    if params.max_weight is not None:
+        yield (
+            "An answer counts by its weight, a column of the input, and by"
+            f" {params.max_weight:g} at most."
+        )
+    halves = ": a tie is half a win for each item" if mechanism.ties is Ties.SPLIT else ""
+    yield (
+        f"The released counts are in units of 1/{mechanism.row_weight:,} of an answer of weight"
+        f" 1{halves}; scale and sensitivity are too. The sum of all squared weights got noise of"
+        " the same scale, as one more number of the vector; it says how far chance reaches in the"
+        " counts."
+    )
 
 
 def _erratum(params: PrivacyParams, law: NoiseLaw, sensitivity: Sensitivity) -> str | None:

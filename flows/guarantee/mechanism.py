@@ -12,13 +12,15 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol, Self
 
-from hushrank.estimation.common.central_noise import Calibration
+from hushrank.estimation.common.central_noise import Calibration, law_of_sum
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.guarantee.sentences import Guarantee
 from hushrank.privacy.accounting import Spend, epsilon_of, spend_of
 from hushrank.privacy.noise import NoiseLaw, gaussian_law, laplace_law
 from hushrank.privacy.sensitivity import Sensitivity
+from hushrank.privacy.stream import Stream
 from hushrank.privacy.units import PrivacyParams
+from hushrank.transforms.common.groups import Groups
 from hushrank.transforms.common.schema import Ties
 
 RHO_DELTA = 1e-6  # at which a guarantee that was given as rho is also told as epsilon
@@ -46,6 +48,11 @@ class CountMechanism:
         public_graph_statement: why who compared what is public, in the operator's words; None where
             it is protected.
         design: which pairs were asked about, as the operator states it, where results rest on that.
+        stream: the nights that the guarantee covers together, and how they are shown; `calibration`
+            is then of all of them, in units of 2^-20 of a count. None: one release.
+        squares_divisor: K of `privacy.row_weights`, by which the sum of squared weights is divided
+            before it gets noise; None where rows have no weights, so that none is released.
+        groups: the public groups that have counts of their own; None: there are none.
     """
 
     params: PrivacyParams
@@ -55,6 +62,9 @@ class CountMechanism:
     ties: Ties | None
     public_graph_statement: str | None = None
     design: Design | None = None
+    stream: Stream | None = None
+    squares_divisor: int | None = None
+    groups: Groups | None = None
 
     @classmethod
     def of(
@@ -65,6 +75,9 @@ class CountMechanism:
         ties: Ties | None,
         public_graph_statement: str | None = None,
         design: Design | None = None,
+        stream: Stream | None = None,
+        squares_divisor: int | None = None,
+        groups: Groups | None = None,
     ) -> Self:
         """The mechanism that adds the calibrated noise.
 
@@ -81,12 +94,27 @@ class CountMechanism:
             ties=ties,
             public_graph_statement=public_graph_statement,
             design=design,
+            stream=stream,
+            squares_divisor=squares_divisor,
+            groups=groups,
         )
 
     @property
     def law(self) -> NoiseLaw:
         """Of the noise in each count."""
         return self.calibration.law
+
+    @property
+    def shown_variance(self) -> float:
+        """Of the noise in a count as it is shown; on the last night of a stream; of all groups."""
+        if self.stream is None:
+            return self.whole_law.variance
+        return self.stream.shown_law(self.stream.terms.nights - 1).variance
+
+    @property
+    def whole_law(self) -> NoiseLaw:
+        """Of the noise in each count of all groups together."""
+        return self.law if self.groups is None else law_of_sum(self.law, len(self.groups))
 
     @property
     def sensitivity(self) -> Sensitivity:
@@ -100,8 +128,8 @@ class CountMechanism:
 
     @property
     def row_weight(self) -> int:
-        """What one row adds to the counts."""
-        return 1 if self.ties is None else self.ties.row_weight
+        """What one row of weight 1 adds to the counts."""
+        return self.params.units * (1 if self.ties is None else self.ties.row_weight)
 
 
 def _guarantee(params: PrivacyParams, sensitivity: Sensitivity) -> Guarantee:

@@ -5,7 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from hushrank.estimation.rankings.mechanism_choice import mallows_epsilon, predicted
+from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
 from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.record import Parameter, PrivacyRecord
 from hushrank.flows.guarantee.sentences import (
     REACH,
@@ -16,13 +19,19 @@ from hushrank.flows.guarantee.sentences import (
 )
 from hushrank.privacy import laplace_ranks, mallows
 from hushrank.privacy.accounting import Spend
+from hushrank.privacy.random_pairs import Hide, RandomPairs, best_pairs, law_of_epsilon, n_pairs
 from hushrank.privacy.units import Adjacency, Unit
+from hushrank.transforms.common.epsilons import EpsilonSource
 from hushrank.transforms.common.randomisation import LocalLaw, RankingMechanism
 
 RDP = "Xu, Sun and Cheng, Ranking differential privacy"
 THEOREM = {
     RankingMechanism.MALLOWS: f"{RDP}, Algorithm 1 and Theorem 1.",
     RankingMechanism.LAPLACE_RANKS: f"{RDP}, Lemma 3, with discrete Laplace noise.",
+    RankingMechanism.RANDOM_PAIRS: (
+        "Warner, Randomized response (1965), on pairs drawn without looking at the order; see"
+        " hushrank's privacy/random_pairs.py"
+    ),
 }
 ERRATUM = (
     "E4: Lemmas 1 and 2 of the paper print an exponent that is not the one of its Algorithm 1 where"
@@ -31,6 +40,10 @@ ERRATUM = (
 )
 
 
+HIDDEN = {
+    Hide.ORDER: "the order of the ranked items",
+    Hide.ITEMS: "which items were ranked, how many, and their order",
+}
 WHOLE_RANKING = {
     RankingMechanism.MALLOWS: mallows.whole_ranking_epsilon,
     RankingMechanism.LAPLACE_RANKS: laplace_ranks.whole_ranking_epsilon,
@@ -42,7 +55,8 @@ class RankingGuarantee:
     """What is promised before anything is read.
 
     Attributes:
-        low, high: bounds of the epsilons of a ranking.
+        low, high: bounds of the epsilons of a ranking: of one moved item; under `random-pairs` of
+            the whole ranking.
         max_length: m, the most items of a ranking that counts.
         max_rankings: the most rankings of one person that count.
         mechanism: how a ranking was privatised.
@@ -51,6 +65,8 @@ class RankingGuarantee:
         whole_ranking: most that one ranking loses, whatever other order of its items it takes.
         person: most that the rankings of one person that count lose: what the ledger is charged.
             Where they are unnamed nothing bounds how many those are; it is then the loss of one.
+        pairs: the law of `random-pairs`; None: another mechanism.
+        chosen: why this mechanism, where the job leaves that open; empty: the job names it.
     """
 
     low: float
@@ -62,19 +78,40 @@ class RankingGuarantee:
     unnamed: bool
     whole_ranking: float
     person: float
+    pairs: RandomPairs | None = None
+    chosen: str = ""
 
     @classmethod
-    def of(cls, config: SurveyConfig) -> RankingGuarantee:
-        """The guarantee of a job on rankings."""
-        privacy, epsilons = config.privacy, config.privacy.local_epsilons()
-        n_items = len(config.items.catalogue())
-        mechanism = privacy.mechanism or RankingMechanism.MALLOWS
+    def of(cls, config: SurveyConfig, *, by_pairs: bool = False) -> RankingGuarantee:
+        """The guarantee of a job on rankings.
+
+        Args:
+            config: the job.
+            by_pairs: its method publishes an order, which follows from pairs, and no scores;
+                `mechanism: auto` chooses by that, and nothing else depends on it.
+
+        Raises:
+            ConfigError: a ranking has fewer pairs than it should answer.
+        """
+        privacy, n_items = config.privacy, len(config.items.catalogue())
         longest = min(config.rankings.max_length or n_items, n_items)
         most = privacy.max_contributions or 1
-        whole = WHOLE_RANKING[mechanism](epsilons.high, longest)
+        law = _law_of_pairs(privacy, longest, n_items)
+        pairs, chosen = law, ""
+        if law is not None and privacy.mechanism is RankingChoice.AUTO:
+            takes_pairs, chosen = _choice(law, longest, by_pairs=by_pairs)
+            pairs = law if takes_pairs else None
+        low, high = privacy.local_epsilons().low, privacy.local_epsilons().high
+        if law is not None and pairs is None:
+            low = high = mallows_epsilon(law.epsilon, longest)
+        mechanism = RankingMechanism.RANDOM_PAIRS
+        if pairs is None:
+            own = privacy.mechanism or RankingChoice.MALLOWS
+            mechanism = RankingMechanism(RankingChoice.MALLOWS if own.of_whole else own)
+        whole = high if pairs is not None else WHOLE_RANKING[mechanism](high, longest)
         return cls(
-            low=epsilons.low,
-            high=epsilons.high,
+            low=low,
+            high=high,
             max_length=longest,
             max_rankings=most,
             mechanism=mechanism,
@@ -82,12 +119,50 @@ class RankingGuarantee:
             unnamed=not config.rankings.names_people,
             whole_ranking=whole,
             person=most * whole,
+            pairs=pairs,
+            chosen=chosen,
         )
+
+    def epsilons(self, source: EpsilonSource) -> EpsilonSource:
+        """Where the epsilons of rankings come from, by the mechanism that was chosen."""
+        if self.low < self.high or source.value is None:
+            return source
+        return EpsilonSource(low=self.low, high=self.high, value=self.high)
+
+
+def _law_of_pairs(privacy: PrivacyConfig, longest: int, n_items: int) -> RandomPairs | None:
+    """The law of random pairs that a job may draw by; None: it draws by another mechanism."""
+    if privacy.mechanism is None or not privacy.mechanism.of_whole or privacy.epsilon is None:
+        return None
+    among = n_items if privacy.hide is Hide.ITEMS else longest
+    pairs = privacy.pairs or best_pairs(privacy.epsilon, among, privacy.hide)
+    if pairs > n_pairs(among) and not privacy.already_private:
+        raise ConfigError(
+            f"privacy.pairs: must be at most {n_pairs(among)}, the pairs of {among} items, got"
+            f" {pairs}"
+        )
+    return law_of_epsilon(privacy.epsilon, pairs, privacy.hide)
+
+
+def _choice(law: RandomPairs, longest: int, *, by_pairs: bool) -> tuple[bool, str]:
+    """Whether `mechanism: auto` takes random pairs, and why."""
+    if law.hide is Hide.ITEMS:
+        return True, "only random-pairs hides which items were ranked"
+    found = predicted(law, longest, by_pairs=by_pairs)
+    taken, other = RankingMechanism.RANDOM_PAIRS, RankingMechanism.MALLOWS
+    if not found.takes_pairs:
+        taken, other = other, taken
+    what = "orders of neighbours" if by_pairs else "scores"
+    return found.takes_pairs, (
+        f"where a whole ranking of {longest} items loses {number(law.epsilon)}, {other} would need"
+        f" about {number(float(f'{found.fewer_people:.2g}'))} times as many rankings as {taken} for"
+        f" {what} as sure"
+    )
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyntheticMechanism:
-    """How rankings are replaced by private synthetic ones before they are counted.
+    """How rankings are privatised before they are counted: replaced, or asked for pairs.
 
     Attributes:
         guarantee: what is promised.
@@ -120,6 +195,12 @@ def ranking_record(
         "epsilon_of_a_whole_ranking_at_most": guarantee.whole_ranking,
         "longest_ranking": guarantee.max_length,
     }
+    if guarantee.pairs is not None:
+        del facts["epsilon_of_a_whole_ranking_at_most"]  # it is that of a ranking
+        facts["pairs_answered"] = guarantee.pairs.pairs
+        facts["hidden"] = HIDDEN[guarantee.pairs.hide]
+    if guarantee.chosen:
+        facts["mechanism_chosen"] = guarantee.chosen
     if not guarantee.unnamed:
         facts["epsilon_of_a_person_at_most"] = guarantee.person
     return PrivacyRecord(
@@ -138,6 +219,67 @@ def ranking_record(
 
 
 def _sentences(guarantee: RankingGuarantee) -> Iterator[str]:
+    if guarantee.pairs is not None:
+        yield from _sentences_of_pairs(guarantee, guarantee.pairs)
+    else:
+        yield from _sentences_of_synthetic(guarantee)
+    if guarantee.chosen:
+        yield f"This mechanism was chosen from public numbers: {guarantee.chosen}."
+    if guarantee.unnamed:
+        yield "Each ranking in the input counts as the one ranking of another person."
+    elif guarantee.max_rankings == 1:
+        yield "One ranking of each person counts; of several, one was chosen at random."
+    else:
+        yield (
+            f"At most {guarantee.max_rankings} rankings of each person count, chosen at random; all"
+            " of them together are protected at the sum of their losses,"
+            f" {number(guarantee.person)} at most."
+        )
+
+
+def _sentences_of_pairs(guarantee: RankingGuarantee, law: RandomPairs) -> Iterator[str]:
+    d, items = law.pairs, law.hide is Hide.ITEMS
+    pairs = "one pair" if d == 1 else f"{d} pairs"
+    whose = "items of the catalogue" if items else "its items"
+    if guarantee.already_private:
+        yield (
+            f"Each ranking was answered for where it was given, with private answers to {pairs} of"
+            f" {whose}; true rankings were never collected."
+        )
+    else:
+        yield (
+            f"Each ranking was replaced by private answers to {pairs} of {whose}, before anything"
+            " was counted."
+        )
+    other = (
+        "ranked any other items, in any order,"
+        if items
+        else "put the same items in any other order"
+    )
+    yield (
+        f"If somebody had {other}, nothing here would become more than"
+        f" {odds_factor(law.epsilon)} times as likely (e^epsilon): the loss of a whole ranking is"
+        f" {number(law.epsilon)}. The budget is charged with it."
+    )
+    yield REACH
+    drawn = "pair was" if d == 1 else f"{d} pairs were"
+    share = "epsilon" if d == 1 else f"epsilon / {d}"
+    if items:
+        yield (
+            f"The {drawn} drawn by secret bits from the whole catalogue, whatever was ranked;"
+            " each answer (above, below, or not both ranked) became each of the two others with"
+            f" probability 1 / (e^x + 2), x = {share}. All results are computed from such answers"
+            " alone."
+        )
+    else:
+        yield (
+            f"The {drawn} drawn by secret bits among those of the ranked items, without"
+            " looking at their order; each answer was flipped with probability 1 / (e^x + 1), x ="
+            f" {share}. All results are computed from such answers alone."
+        )
+
+
+def _sentences_of_synthetic(guarantee: RankingGuarantee) -> Iterator[str]:
     if guarantee.already_private:
         yield (
             "Each ranking was replaced by a synthetic one where it was given; true rankings were"
@@ -156,16 +298,6 @@ def _sentences(guarantee: RankingGuarantee) -> Iterator[str]:
     yield _whole(guarantee)
     yield REACH
     yield _how(guarantee.mechanism)
-    if guarantee.unnamed:
-        yield "Each ranking in the input counts as the one ranking of another person."
-    elif guarantee.max_rankings == 1:
-        yield "One ranking of each person counts; of several, one was chosen at random."
-    else:
-        yield (
-            f"At most {guarantee.max_rankings} rankings of each person count, chosen at random; all"
-            " of them together are protected at the sum of their losses,"
-            f" {number(guarantee.person)} at most."
-        )
 
 
 def _whole(guarantee: RankingGuarantee) -> str:
@@ -198,10 +330,22 @@ def _how(mechanism: RankingMechanism) -> str:
 def _not_protected(mechanism: SyntheticMechanism) -> Iterator[str]:
     guarantee = mechanism.guarantee
     contests = ", in which contests" if mechanism.contests else ""
-    yield (
-        f"Which items a person ranked, and how many{contests}, at which epsilon, and that a ranking"
-        " was given at all: only the order of the ranked items is hidden."
-    )
+    law = guarantee.pairs
+    if law is not None and law.hide is Hide.ITEMS:
+        yield (
+            f"That a ranking was given at all{contests}, and whether it held more than"
+            f" {guarantee.max_length} items: longer ones were left out."
+        )
+    elif law is not None:
+        yield (
+            f"Which items a person ranked, and how many{contests}, and that a ranking was given at"
+            " all: each answer shows two of the items, and only their order is hidden."
+        )
+    else:
+        yield (
+            f"Which items a person ranked, and how many{contests}, at which epsilon, and that a"
+            " ranking was given at all: only the order of the ranked items is hidden."
+        )
     if mechanism.ties_refused:
         yield "Whether somebody put two items at the same rank: such rankings were left out."
     if guarantee.unnamed:

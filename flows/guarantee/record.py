@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
 from hushrank.flows.guarantee.counts import CountWords, count_statement
 from hushrank.flows.guarantee.mechanism import CountMechanism
+from hushrank.privacy.stream_encoder import ONE
 from hushrank.privacy.units import Adjacency, NoiseKind, Unit
 from hushrank.transforms.common.schema import Ties
 
@@ -39,7 +40,11 @@ class PrivacyRecord(Record):
         rho: zCDP parameter of Gaussian noise on counts.
         mechanism: `none` where nothing is protected.
         noise_scale: in units of what noise was added to; so are `noise_variance` and `sensitivity`.
-        sensitivity: in the norm that the noise is calibrated to, `sensitivity_norm`.
+            Of a night of a stream they are those of the noisy numbers from which all that is shown
+            is computed, in counts.
+        sensitivity: in the norm that the noise is calibrated to, `sensitivity_norm`; of a stream
+            that of all nights together.
+        sensitivity_l1, sensitivity_l2_squared: exact; of a stream in units of 2^-20 and 2^-40.
         max_contributions: null for unit `comparison`, which bounds nobody's answers.
         parameters: other public numbers and choices of the mechanism, by name.
         bits: where the random bits came from, by what they decided (`privacy.bits_used`); null in
@@ -89,6 +94,8 @@ def count_record(
     sensitivity = mechanism.sensitivity
     statement = count_statement(words, mechanism)
     laplace = law.kind is NoiseKind.LAPLACE
+    unit = 1.0 if mechanism.stream is None else 1 / ONE
+    moved = sensitivity.l1 if laplace else math.sqrt(sensitivity.l2_squared)
     return PrivacyRecord(
         unit=params.unit,
         adjacency=params.adjacency,
@@ -96,9 +103,9 @@ def count_record(
         delta=guarantee.delta,
         rho=guarantee.rho,
         mechanism=f"discrete-{law.kind}" if params.private else "none",
-        noise_scale=law.scale,
-        noise_variance=law.variance,
-        sensitivity=sensitivity.l1 if laplace else math.sqrt(sensitivity.l2_squared),
+        noise_scale=law.scale * unit,
+        noise_variance=law.variance * unit**2,
+        sensitivity=moved if mechanism.stream is None else moved * unit,
         sensitivity_norm="l1" if laplace else "l2",
         sensitivity_l1=sensitivity.l1,
         sensitivity_l2_squared=sensitivity.l2_squared,

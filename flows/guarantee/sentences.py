@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from hushrank.privacy.look import epsilon_with_look
-from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
+from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, PrivacyParams, Unit
 
 CCW = (
     "Cai, Chakraborty and Wang, Optimal differentially private ranking from pairwise comparisons"
@@ -162,12 +162,12 @@ def who(params: PrivacyParams) -> str:
     return "Each person is protected, with all their answers in this run's input."
 
 
-def against_what(change: str, guarantee: Guarantee) -> Iterator[str]:
+def against_what(change: str, guarantee: Guarantee, what: str = "this release") -> Iterator[str]:
     """What differs little, whoever looks: `change` is the start of a sentence (`CHANGE`)."""
     epsilon, delta = guarantee.epsilon, guarantee.delta
     but_for = f", but for a probability of {number(delta)} (delta)" if delta > 0 else ""
     yield (
-        f"{change}, no result of this release, nor anything"
+        f"{change}, no result of {what}, nor anything"
         f" computed from it, would become more than {odds_factor(epsilon)} times as likely"
         f" (e^epsilon, epsilon = {number(epsilon)}){but_for}."
     )
@@ -184,12 +184,27 @@ def bounds(params: PrivacyParams) -> Iterator[str]:
     """How many of a person's answers were used."""
     if params.unit is Unit.COMPARISON:
         return
+    if params.bounding is Bounding.WEIGHTS:
+        yield from _factors(params)
+        return
     chosen = f"At most {params.max_contributions} answers of each person count, chosen at random"
     if params.distinct_pairs:
         chosen += ", at most one on each pair of items"
     if params.per_item_cap is not None:
         chosen += f", with any one item in at most {params.per_item_cap} of them"
     yield f"{chosen}; the rest of a person's answers are not used."
+
+
+def _factors(params: PrivacyParams) -> Iterator[str]:
+    """How answers of people with many of them count."""
+    counted = "All answers of each person count, at most one on each pair of items"
+    if params.per_item_cap is not None:
+        counted += f" and with any one item in at most {params.per_item_cap} of them"
+    yield (
+        f"{counted}. Of a person with more than {params.max_contributions} of them each counts"
+        " less, the less the more there are: together they move the counts by no more, as a vector,"
+        f" than {params.max_contributions} answers could."
+    )
 
 
 def not_protected(params: PrivacyParams, guarantee: Guarantee) -> Iterator[str]:
@@ -216,16 +231,19 @@ def not_protected(params: PrivacyParams, guarantee: Guarantee) -> Iterator[str]:
     yield from large_loss(guarantee.epsilon)
 
 
+OTHER_RELEASES = (
+    "Other releases from answers of the same people, other nights of this job among them: their"
+    " losses add up. The budget ledger of the population keeps the account."
+)
+
+
 def never_protected() -> Iterator[str]:
     """What no mechanism covers."""
     yield (
         "What holds for people in general: what most people answer says something about those who"
         " did not take part as well."
     )
-    yield (
-        "Other releases from answers of the same people, other nights of this job among them:"
-        " their losses add up. The budget ledger of the population keeps the account."
-    )
+    yield OTHER_RELEASES
     yield (
         "What is public anyway: the list of items, the configuration, when the run took place,"
         " how long it took and how large its files are."

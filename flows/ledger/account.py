@@ -6,12 +6,19 @@ cost is spent, and the rest is given back. A release whose noise was drawn and t
 reserved again, as a further attempt that costs again: nobody can prove that the first noise was
 not seen.
 
+A stream of nights: none -> reserved -> running, with the draw of its first night -> ended, with
+that of its last. Each night is a release besides, in the states above; it costs nothing. Nights are
+reserved and drawn in order, each once: a draw that was lost is not paid for again. A draw of the
+stream's own id ends it early; a recovery does this where nobody knows which nights were drawn.
+
 What counts: an attempt counts until it is cancelled, in each period from the one in which it was
 reserved to the one in which its noise was drawn. So an attempt that is reserved in November and
 drawn in December counts in both: November had set the budget aside, and in December people were
-exposed. An attempt whose noise was never drawn counts in every period until it is cancelled. In
-whatever order steps come, the draws of a period never exceed its total. If an operator corrected a
-wrong date (`Accept`), attempts with a later date count in the period of that correction.
+exposed. A stream counts until the period in which its last night is drawn, and its nights do not
+count beside it. An attempt whose noise was never drawn counts in every period until it is
+cancelled. In whatever order steps come, the draws of a period never exceed its total. If an
+operator corrected a wrong date (`Accept`), attempts with a later date count in the period of that
+correction.
 """
 
 from __future__ import annotations
@@ -34,6 +41,7 @@ from hushrank.flows.ledger.entries import (
     Open,
     Reserve,
     Stop,
+    StreamSpan,
     Unsafe,
 )
 from hushrank.flows.ledger.period import Period
@@ -49,11 +57,15 @@ class ReleaseState(StrEnum):
     COMMITTED = "committed"  # published
     STOPPED = "stopped"  # a look at the rows was drawn and told to stop: only the look is spent
     CANCELLED = "cancelled"  # the reservation was given back
+    RUNNING = "running"  # a stream of which a night was drawn: spent, and more nights may follow
+    ENDED = "ended"  # a stream of which no more night may be drawn
 
+
+OF_STREAM = frozenset({ReleaseState.RUNNING, ReleaseState.ENDED})
 
 MAY_FOLLOW = {
-    Reserve: frozenset(ReleaseState) - {ReleaseState.RESERVED},
-    Draw: frozenset({ReleaseState.RESERVED}),
+    Reserve: frozenset(ReleaseState) - {ReleaseState.RESERVED} - OF_STREAM,
+    Draw: frozenset({ReleaseState.RESERVED, ReleaseState.RUNNING}),
     Stop: frozenset({ReleaseState.RESERVED}),
     Commit: frozenset({ReleaseState.DRAWN}),
     Cancel: frozenset({ReleaseState.RESERVED}),
@@ -74,6 +86,9 @@ class Attempt:
         result: SHA-256 of the file with the noisy result; None: no draw, or not recorded.
         inputs: keyed names of the files that it reads.
         others: populations that the operator states to consist of other people.
+        stream: the nights that it pays for; None: it is no reservation of a stream.
+        of: id of the stream that pays for it; empty: it pays for itself.
+        people: of a night of a stream that was drawn: digest of the file of who counted.
     """
 
     seq: int
@@ -89,13 +104,18 @@ class Attempt:
     result: str | None = None
     inputs: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+    stream: StreamSpan | None = None
+    of: str = ""
+    people: str = ""
 
     def counts_in(self, period: Period) -> bool:
         """Whether this attempt uses budget of `period`."""
-        if self.state is ReleaseState.CANCELLED:
+        if self.state is ReleaseState.CANCELLED or self.of:
             return False
         if period.end is not None and self.reserved_at >= period.end:
             return False
+        if self.state is ReleaseState.RUNNING:
+            return True
         return period.start is None or self.drawn_at is None or self.drawn_at >= period.start
 
 
@@ -120,6 +140,7 @@ class Account:
         notes: the other entries, in order.
         latest: release id -> index in `attempts` of the last attempt at that release.
         accepted: releases that the ledger may lack, because an operator accepted this.
+        nights_drawn: stream -> how many of its nights were drawn.
     """
 
     opened: Open | None = None
@@ -128,6 +149,7 @@ class Account:
     notes: list[Note] = field(default_factory=list)
     latest: dict[str, int] = field(default_factory=dict)
     accepted: set[str] = field(default_factory=set)
+    nights_drawn: dict[str, int] = field(default_factory=dict)
 
     def attempt(self, release_id: str) -> Attempt | None:
         """The last attempt at a release; None if there is none."""
@@ -158,6 +180,14 @@ class Account:
             for attempt in self._of(config_hash)
             if attempt.night == night and attempt.state is ReleaseState.RESERVED
         )
+
+    def nights_of(self, stream_id: str) -> dict[date, Attempt]:
+        """For each night of a stream that is reserved or drawn, its last attempt."""
+        mine = (each for each in self.attempts if each.of == stream_id and each.night is not None)
+        last = {each.night: each for each in mine if each.night is not None}
+        return {
+            night: each for night, each in last.items() if each.state is not ReleaseState.CANCELLED
+        }
 
     def unpublished(self) -> tuple[str, ...]:
         """Releases whose noise was drawn but whose publication is not recorded."""
@@ -219,6 +249,8 @@ def _add(account: Account, entry: Entry) -> bool:
     before = account.attempt(what.release_id)
     if account.opened is None or account.state(what.release_id) not in MAY_FOLLOW[type(what)]:
         return False
+    if not _is_next_night(account, what):
+        return False
     if isinstance(what, Reserve):
         account.latest[what.release_id] = len(account.attempts)
         account.attempts.append(_reserved(entry, what))
@@ -226,7 +258,43 @@ def _add(account: Account, entry: Entry) -> bool:
     if before is None or what.attempt != before.number:
         return False
     account.attempts[account.latest[what.release_id]] = _moved(before, what, entry.time)
+    if isinstance(what, Draw) and before.of:
+        _draw_of_stream(account, before.of, entry.time)
     return True
+
+
+def _is_next_night(account: Account, what: Reserve | Draw | Stop | Commit | Cancel) -> bool:
+    """False for a night that is reserved or drawn out of turn; True of what is no such night."""
+    before = account.attempt(what.release_id)
+    if isinstance(what, Reserve):
+        stream_id, night = what.of, what.night
+        if what.of and what.spend != Spend():
+            return False
+    elif isinstance(what, Draw) and before is not None:
+        stream_id, night = before.of, before.night
+    else:
+        return True
+    return not stream_id or night_is_next(account, stream_id, night)
+
+
+def night_is_next(account: Account, stream_id: str, night: date | None) -> bool:
+    """Whether `night` is the first one of a stream that was not drawn."""
+    stream = account.attempt(stream_id)
+    if stream is None or stream.stream is None or night is None:
+        return False
+    drawn = account.nights_drawn.get(stream_id, 0)
+    going_on = stream.state in (ReleaseState.RESERVED, ReleaseState.RUNNING)
+    return going_on and (night - stream.stream.first).days == drawn
+
+
+def _draw_of_stream(account: Account, stream_id: str, time: datetime) -> None:
+    """A night of the stream was drawn."""
+    place = account.latest[stream_id]
+    stream = account.attempts[place]
+    drawn = account.nights_drawn[stream_id] = account.nights_drawn.get(stream_id, 0) + 1
+    whole = stream.stream is not None and drawn == stream.stream.nights
+    state = ReleaseState.ENDED if whole else ReleaseState.RUNNING
+    account.attempts[place] = replace(stream, state=state, drawn_at=time)
 
 
 def _reserved(entry: Entry, what: Reserve) -> Attempt:
@@ -241,6 +309,8 @@ def _reserved(entry: Entry, what: Reserve) -> Attempt:
         night=what.night,
         inputs=what.inputs,
         others=what.others,
+        stream=what.stream,
+        of=what.of,
     )
 
 
@@ -257,8 +327,11 @@ def _moved(attempt: Attempt, what: Draw | Stop | Commit | Cancel, time: datetime
     if isinstance(what, Stop):
         stopped = replace(attempt, state=ReleaseState.STOPPED, spend=what.spend)
         return replace(stopped, drawn_at=time, result=what.result)
+    if isinstance(what, Draw) and attempt.stream is not None:
+        return replace(attempt, state=ReleaseState.ENDED, drawn_at=time)
     if isinstance(what, Draw):
-        return replace(attempt, state=ReleaseState.DRAWN, drawn_at=time, result=what.result)
+        drawn = replace(attempt, state=ReleaseState.DRAWN, drawn_at=time, result=what.result)
+        return replace(drawn, people=what.people)
     if isinstance(what, Commit):
         return replace(attempt, state=ReleaseState.COMMITTED)
     return replace(attempt, state=ReleaseState.CANCELLED)

@@ -17,7 +17,7 @@ class Protects(StrEnum):
 
     ROWS = "rows"  # everything, including who compared what
     OUTCOMES = "outcomes"  # who won; who compared what is public
-    ANSWER = "answer"  # one local answer; nothing bounds how many answers a person gives
+    ANSWER = "answer"  # one answer; nothing says whose it is, or bounds how many a person gives
     PERSON = "person"  # all local answers of one person
 
 

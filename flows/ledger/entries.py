@@ -11,7 +11,7 @@ import hashlib
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from typing import Annotated, Any, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
@@ -30,6 +30,7 @@ RESTORE = (
 )
 _NO_PREVIOUS = "0" * 64
 _HASH_FIELD = b',"hash":"'
+_OF_STREAMS = ("stream", "of", "people")  # left out of lines that are about no stream
 
 
 class _Wire(BaseModel):
@@ -61,14 +62,35 @@ class ChangeTerms(_Wire):
     refresh: Refresh | None
 
 
+class StreamSpan(_Wire):
+    """The nights that one reservation pays for.
+
+    Attributes:
+        nights: how many there are.
+        first: date of the first.
+    """
+
+    nights: int
+    first: date
+
+    @property
+    def last(self) -> date:
+        """Date of the last night."""
+        return self.first + timedelta(days=self.nights - 1)
+
+
 class Reserve(_Wire):
-    """Budget set aside for one attempt at a release.
+    """Budget set aside for one attempt at a release, or for a stream of nights.
+
+    A stream is reserved under an id of its own. Its nights are releases that cost nothing.
 
     Attributes:
         night: the day whose answers are ranked; None: the configuration selects no night.
         key: check value of the key that made the names below; empty in older entries.
-        inputs: keyed names of the input files (`flows.ledger.input_names`).
+        inputs: keyed names of the input files (`flows.ledger.key`).
         others: populations that the operator states to consist of other people.
+        stream: the nights that this pays for, where it reserves a stream.
+        of: id of the stream that pays for it, where it reserves a night of one.
     """
 
     event: Literal["reserve"] = "reserve"
@@ -80,6 +102,8 @@ class Reserve(_Wire):
     key: str = ""
     inputs: tuple[str, ...] = ()
     others: tuple[str, ...] = ()
+    stream: StreamSpan | None = None
+    of: str = ""
 
 
 class Draw(_Wire):
@@ -88,12 +112,15 @@ class Draw(_Wire):
     Attributes:
         result: SHA-256 of the file with the noisy result; None if the mechanism failed, and in
             entries of versions that did not record it.
+        people: digest of the file of who counted, of a night of a stream; the next night must find
+            that file.
     """
 
     event: Literal["draw"] = "draw"
     release_id: str
     attempt: int
     result: str | None = None
+    people: str = ""
 
 
 class Stop(_Wire):
@@ -251,7 +278,9 @@ def write_lines(
 
 
 def _body(entry: Entry) -> bytes:
-    fields = entry.model_dump(mode="json", exclude={"what"}) | entry.what.model_dump(mode="json")
+    what = entry.what.model_dump(mode="json")
+    told = {name: value for name, value in what.items() if value or name not in _OF_STREAMS}
+    fields = entry.model_dump(mode="json", exclude={"what"}) | told
     return json.dumps(fields, separators=(",", ":"), allow_nan=False).encode()
 
 

@@ -15,7 +15,8 @@ from cronsim import CronSim, CronSimError
 
 from hushrank.flows.config.schedule import ScheduleConfig
 from hushrank.flows.ledger.budget import BudgetTerms
-from hushrank.privacy.accounting import Spend
+from hushrank.flows.ledger.entries import StreamSpan
+from hushrank.privacy.accounting import Spend, fits
 from hushrank.privacy.budget_split import releases_left
 
 HORIZON = 3650  # nights, and days; no forecast looks further ahead
@@ -133,6 +134,65 @@ def _by_night(schedule: ScheduleConfig, now: datetime, due: int, end: date) -> D
 def _end(now: datetime, renews_on: date | None) -> date:
     """The first day that the forecast no longer covers."""
     return renews_on or now.astimezone(UTC).date() + timedelta(days=HORIZON + 1)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class StreamForecast:
+    """Until when the nights of a stream are paid for.
+
+    Attributes:
+        nights: how many the stream has.
+        drawn: how many of them were drawn.
+        first, last: dates of its first and its last night.
+        begun: whether its budget is set aside or spent.
+        fits: whether its budget fits, where it has not begun.
+    """
+
+    nights: int
+    drawn: int
+    first: date
+    last: date
+    begun: bool
+    fits: bool
+
+
+def forecast_of_stream(
+    terms: BudgetTerms,
+    spends: Sequence[Spend],
+    spend: Spend,
+    span: StreamSpan,
+    drawn: int | None,
+) -> StreamForecast:
+    """What becomes of the nights of a stream.
+
+    Args:
+        terms: total and delta.
+        spends: costs that count in this period.
+        spend: cost of the stream.
+        span: its nights.
+        drawn: how many of them were drawn; None: the stream is not in the ledger.
+    """
+    return StreamForecast(
+        nights=span.nights,
+        drawn=drawn or 0,
+        first=span.first,
+        last=span.last,
+        begun=drawn is not None,
+        fits=drawn is not None or fits(spends, spend, terms.epsilon, terms.delta),
+    )
+
+
+def stream_text(population: str, cost: str, found: StreamForecast) -> str:
+    """The forecast of a stream as text."""
+    whole = f"{population}: a stream of {found.nights} nights from {found.first}, {cost} together"
+    if not found.fits:
+        return f"{whole}, does not fit into the budget."
+    if not found.begun:
+        return f"{whole}, fits into the budget. Its first night pays for all until {found.last}."
+    if found.drawn >= found.nights:
+        return f"{whole}, ended on {found.last}. Another stream is paid for anew."
+    left = found.nights - found.drawn
+    return f"{whole}, is paid for until {found.last}: {found.drawn} drawn, {left} to come."
 
 
 def forecast_text(population: str, cost: str, found: Forecast) -> str:

@@ -61,7 +61,7 @@ def _attempt_row(attempt: Attempt, period: Period) -> HistoryRow:
         time=attempt.reserved_at,
         release_id=attempt.release_id,
         state=attempt.state.value,
-        spend=attempt.spend,
+        spend=None if attempt.of else attempt.spend,
         counts_now=attempt.counts_in(period),
         operator=attempt.operator,
         note="; ".join(_remarks(attempt)),
@@ -69,8 +69,14 @@ def _attempt_row(attempt: Attempt, period: Period) -> HistoryRow:
 
 
 def _remarks(attempt: Attempt) -> Iterator[str]:
+    if attempt.stream is not None:
+        span = attempt.stream
+        nights = "night" if span.nights == 1 else "nights"
+        yield f"stream of {span.nights} {nights}, {span.first} to {span.last}"
     if attempt.night is not None:
         yield f"night {attempt.night}"
+    if attempt.of:
+        yield f"paid by {attempt.of}"
     if attempt.number > 1:
         yield f"attempt {attempt.number}"
     if attempt.state is ReleaseState.STOPPED:

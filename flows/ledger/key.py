@@ -8,6 +8,13 @@ random bytes from the operating system. They stand only in `ledger.jsonl.key`, b
 Without the key such a name looks random (HMAC is a pseudo-random function, [B06]). Each purpose has
 a function of its own.
 
+Inputs. With such names a ledger recognises an input that it saw before, even under another
+population's name. For each input the ledger keeps: the configured paths (so it recognises the next
+night's file in the same place), the real path of each file, and the size and modification time of
+each local file. A file keeps these when it is moved, linked, or copied with its dates (`cp -p`,
+`rsync -a`). No row is read, because a refusal must not depend on rows. So the ledger does not
+recognise a copy with a new date in another place, nor a part of the rows in a file of its own.
+
 References:
     [B06] Bellare. New proofs for NMAC and HMAC: security without collision-resistance. 2006.
 """
@@ -16,6 +23,8 @@ from __future__ import annotations
 
 import hashlib
 import hmac
+import os
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -24,10 +33,12 @@ from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger.private_files import create_private, read_private, require_own_folder
 from hushrank.flows.signals import signals_held
 from hushrank.privacy.randomness import system_bits
-from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, Place
+from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, Place, is_cloud
+from hushrank.transforms.storage.files import InputFile
 from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER
 
 KEY_BYTES = 32
+MOST_FILES = 256  # most files whose names are kept; see `InputNames`
 TAG_DIGITS = 16  # 64 bits: two names of one ledger practically never coincide
 
 
@@ -37,6 +48,7 @@ class Purpose(StrEnum):
     RELEASE = "release id"
     INPUT = "input"
     CHECK = "key check"
+    STREAM = "stream"
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,3 +155,48 @@ def _unusable(path: Place, what: str, error: OSError) -> LedgerError:
         " It must be a file, not a link, and belong to your account. Correct its permissions,"
         " or ledger.path. Nothing was spent."
     )
+
+
+@dataclass(frozen=True, slots=True)
+class InputNames:
+    """What a reservation records about its input.
+
+    If there are more than `MOST_FILES` files, the smallest names are kept. Without the key this is
+    a random choice. Two inputs that share a part f of all their files are then recognised as
+    sharing some, except with probability (1 - f)^256.
+
+    Attributes:
+        key: shows whether two of these objects were made with one key (`LedgerKey.check`).
+        names: keyed names, ascending.
+        plain: the texts that were named; only for the confidential area.
+    """
+
+    key: str
+    names: tuple[str, ...]
+    plain: tuple[str, ...] = ()
+
+
+def input_names(paths: Sequence[str], files: Iterable[InputFile], key: LedgerKey) -> InputNames:
+    """Compute the names of an input under the key of its ledger.
+
+    Args:
+        paths: paths as configured, absolute, patterns included.
+        files: the files that these paths name now.
+        key: the ledger's key.
+    """
+    found = list(files)
+    local = [file for file in found if not is_cloud(file.path)]
+    kinds = (
+        {f"paths {path}" for path in paths},
+        {
+            f"file {file.path if is_cloud(file.path) else os.path.realpath(file.path)}"
+            for file in found
+        },
+        {f"copy {file.size} {file.version}" for file in local},
+    )
+    chosen: dict[str, str] = {}
+    for texts in kinds:
+        named = sorted((key.tag(Purpose.INPUT, text), text) for text in texts)
+        chosen |= dict(named[:MOST_FILES])
+    names = tuple(sorted(chosen))
+    return InputNames(key.check, names, tuple(chosen[name] for name in names))

@@ -22,41 +22,38 @@ is right. `rules` has these rules and others.
 
 from __future__ import annotations
 
-import getpass
-import os
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
 from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import TypeVar
 
 from hushrank.flows.errors import LedgerError
-from hushrank.flows.ledger.account import Account, Attempt, ReleaseState, account_of
+from hushrank.flows.ledger.account import Attempt, ReleaseState, account_of
 from hushrank.flows.ledger.alerts import new_alerts, reached
-from hushrank.flows.ledger.backend import LedgerBackend, Snapshot
+from hushrank.flows.ledger.backend import LedgerBackend
+from hushrank.flows.ledger.book import Book, operator_name, reserving, utc_now
 from hushrank.flows.ledger.budget import Balance, BudgetTerms, Reservation
 from hushrank.flows.ledger.entries import (
     Alert,
     Cancel,
-    Chain,
     ChangeTerms,
     Commit,
     Draw,
     Event,
     Open,
-    Reserve,
     Stop,
     Unsafe,
     read_chain,
     write_lines,
 )
 from hushrank.flows.ledger.history import HistoryRow, history_of
-from hushrank.flows.ledger.input_names import InputNames
+from hushrank.flows.ledger.key import InputNames
 from hushrank.flows.ledger.local_file import LedgerFile
-from hushrank.flows.ledger.period import Period, period_at
+from hushrank.flows.ledger.period import period_at
 from hushrank.flows.ledger.rules import (
     attempt_for,
+    given_back_with,
     repeated,
     require_clock,
     require_fit,
@@ -73,35 +70,6 @@ from hushrank.privacy.accounting import Spend, composed_epsilon, remaining_epsil
 MAX_TRIES = 200  # tries of one append; each fails only because another one succeeded
 
 _Result = TypeVar("_Result")
-
-
-@dataclass(frozen=True, slots=True)
-class Book:
-    """The ledger at one moment. `now` is never before its last entry."""
-
-    snapshot: Snapshot
-    chain: Chain
-    account: Account
-    now: datetime
-    period: Period
-
-    @property
-    def last(self) -> datetime | None:
-        """When the last entry was made; None if there is none."""
-        return self.chain.entries[-1].time if self.chain.entries else None
-
-
-def utc_now() -> datetime:
-    """The machine's clock."""
-    return datetime.now(UTC)
-
-
-def operator_name() -> str:
-    """The account that runs this process, for the audit trail."""
-    try:
-        return getpass.getuser()
-    except (KeyError, OSError):  # a container may run under a number without a name
-        return f"uid {os.getuid()}"
 
 
 class Ledger:
@@ -176,30 +144,28 @@ class Ledger:
                 attempt_for(Draw, book.account, release_id)  # which says why there is none
             if latest is not None and latest.drawn_at is not None and not noise_lost:
                 raise LedgerError(drawn_before_text(release_id, latest.drawn_at))
-            self._require_room(book, spend, inputs)
-            number = 1 if latest is None else latest.number + 1
-            event = Reserve(
-                release_id=release_id,
-                attempt=number,
-                spend=spend,
+            self.require_room(book, spend, inputs)
+            event = reserving(
+                book,
+                self.terms,
+                release_id,
+                spend,
                 config_hash=config_hash,
                 night=night,
-                key="" if inputs is None else inputs.key,
-                inputs=() if inputs is None else inputs.names,
-                others=self.terms.other_people,
+                inputs=inputs,
             )
-            reservation = Reservation(release_id, number, spend, book.now, repeated=False)
+            reservation = Reservation(release_id, event.attempt, spend, book.now, repeated=False)
             return [*self.terms_events(book), event], reservation
 
-        return self._record(decide)
+        return self.record(decide)
 
     def check(self, spend: Spend, inputs: InputNames | None = None) -> None:
         """Raise what `reserve` of a new release would raise, but record nothing."""
         book = self.book()
         require_no_lead(self.clock(), book.last, self.backend.place)
-        self._require_room(book, spend, inputs)
+        self.require_room(book, spend, inputs)
 
-    def mark_drawn(self, release_id: str, result: str | None = None) -> None:
+    def mark_drawn(self, release_id: str, result: str | None = None, people: str = "") -> None:
         """Record that noise was drawn; call it before anybody can see the noise.
 
         However many callers try it for one reservation, only one call returns.
@@ -207,11 +173,12 @@ class Ledger:
         Args:
             release_id: the release.
             result: SHA-256 of the noisy result; None: the mechanism failed.
+            people: of a night of a stream: digest of the file of who counted.
 
         Raises:
             LedgerError: the release is not reserved.
         """
-        self._move(Draw(release_id=release_id, attempt=0, result=result))
+        self._move(Draw(release_id=release_id, attempt=0, result=result, people=people))
 
     def mark_stopped(self, release_id: str, spend: Spend, result: str) -> None:
         """As `mark_drawn`, where a look at the rows was drawn and nothing else.
@@ -231,7 +198,8 @@ class Ledger:
     def cancel(self, release_id: str) -> None:
         """Give a reservation back; a repeated call changes nothing.
 
-        This is safe while a run still goes on, because its `mark_drawn` will be refused.
+        This is safe while a run still goes on, because its `mark_drawn` will be refused. The first
+        night of a stream and the stream itself are given back together.
 
         Raises:
             LedgerError: the release is not reserved, or its noise was drawn.
@@ -242,7 +210,7 @@ class Ledger:
         """Record a release that no budget covers; it stays in `history` and is not counted."""
         require_release_id(release_id)
         unsafe = Unsafe(release_id=release_id, why=why)
-        self._record(lambda book: ([*self.terms_events(book), unsafe], None))
+        self.record(lambda book: ([*self.terms_events(book), unsafe], None))
 
     def attempt(self, release_id: str) -> Attempt | None:
         """The last attempt at a release; None if the ledger does not know it."""
@@ -274,7 +242,7 @@ class Ledger:
             unsafe=sum(isinstance(note.what, Unsafe) for note in book.account.notes),
             renews_on=None if book.period.end is None else book.period.end.date(),
             unpublished=book.account.unpublished(),
-            alert=max(reached(terms, spends), default=None),
+            alert=max(reached(terms, counted), default=None),
             shared=tuple(each.told for each in shared),
             shared_epsilon=composed_epsilon([*spends, *theirs], terms.delta),
             begun=book.account.opened is not None,
@@ -300,7 +268,7 @@ class Ledger:
             new = new_alerts(self.terms, book.account, book.period)
             return [Alert(fraction=each, epsilon=self.terms.epsilon) for each in new], new
 
-        return self._record(decide)
+        return self.record(decide)
 
     def history(self) -> tuple[HistoryRow, ...]:
         """All records of the population, oldest first."""
@@ -324,7 +292,7 @@ class Ledger:
             now = max(now, chain.entries[-1].time)
         return Book(snapshot, chain, account, now, period_at(now, self.terms.refresh))
 
-    def _record(self, decide: Callable[[Book], tuple[Sequence[Event], _Result]]) -> _Result:
+    def record(self, decide: Callable[[Book], tuple[Sequence[Event], _Result]]) -> _Result:
         """Append the events that `decide` returns; call it again if another process wrote first."""
         for _ in range(MAX_TRIES):
             book = self.book()
@@ -362,22 +330,27 @@ class Ledger:
             latest = attempt_for(type(step), book.account, step.release_id)
             if isinstance(step, Stop):
                 require_part(step.spend, latest.spend)
-            return [step.model_copy(update={"attempt": latest.number})], None
+            event = step.model_copy(update={"attempt": latest.number})
+            if isinstance(step, Cancel):
+                return [event, *given_back_with(book.account, latest)], None
+            return [event], None
 
-        self._record(decide)
+        self.record(decide)
 
     def _sharing(self, book: Book, inputs: InputNames | None) -> tuple[Sharing, ...]:
         names = () if inputs is None else inputs.names
         place = self.backend.place
         return sharing_of(book.chain.entries, self.terms, names, book.period, place)
 
-    def _require_room(self, book: Book, spend: Spend, inputs: InputNames | None) -> None:
+    def require_room(self, book: Book, spend: Spend | None, inputs: InputNames | None) -> None:
+        """Raise where `spend` does not fit, or anything else is wrong; None: it is paid for."""
         place = self.backend.place
         require_clock(self.clock(), book.now, self.terms, place)
         if inputs is not None:
             require_key(book.chain.key, inputs.key, place)
             require_own_people(self._sharing(book, inputs), self.terms, place)
-        require_fit(spend, book.account, book.period, self.terms, book.now.date())
+        if spend is not None:
+            require_fit(spend, book.account, book.period, self.terms, book.now.date())
 
     def terms_events(self, book: Book) -> list[Event]:
         """The events to record before the first release under these terms."""

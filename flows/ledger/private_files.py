@@ -7,7 +7,6 @@ existing file.
 
 from __future__ import annotations
 
-import errno
 import os
 import stat
 import uuid
@@ -15,13 +14,12 @@ from contextlib import suppress
 from pathlib import Path
 
 from hushrank.flows.errors import LedgerError
-from hushrank.transforms.storage.write import OWNER_ONLY_FILE
+from hushrank.transforms.storage.write import NO_LINKS, OWNER_ONLY_FILE
 
 OPEN_TO_WRITE = stat.S_IWGRP | stat.S_IWOTH
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
 OPEN_TO_READ = stat.S_IRWXG | stat.S_IRWXO
 ROOT = 0  # root can write everywhere anyway
-NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP)  # where hard links do not exist
 
 
 def require_own_folder(path: Path) -> None:

@@ -7,7 +7,13 @@ import re
 from datetime import date, datetime, timedelta
 
 from hushrank.flows.errors import BudgetRefused, LedgerError
-from hushrank.flows.ledger.account import MAY_FOLLOW, Account, Attempt
+from hushrank.flows.ledger.account import (
+    MAY_FOLLOW,
+    Account,
+    Attempt,
+    ReleaseState,
+    night_is_next,
+)
 from hushrank.flows.ledger.budget import BudgetTerms, Reservation
 from hushrank.flows.ledger.budget_text import day_text, refusal_text
 from hushrank.flows.ledger.entries import Cancel, Commit, Draw, Stop
@@ -126,6 +132,25 @@ def attempt_for(
 ) -> Attempt:
     """The attempt at a release that takes `step`; LedgerError if none may."""
     latest, state = account.attempt(release_id), account.state(release_id)
-    if latest is None or state not in MAY_FOLLOW[step]:
+    out_of_turn = (
+        step is Draw
+        and latest is not None
+        and latest.of
+        and not night_is_next(account, latest.of, latest.night)
+    )
+    if latest is None or state not in MAY_FOLLOW[step] or out_of_turn:
         raise LedgerError(wrong_state_text(release_id, step, state))
     return latest
+
+
+def given_back_with(account: Account, attempt: Attempt) -> list[Cancel]:
+    """What goes with a reservation that is given back: a stream and its first night, each with the
+    other."""
+    if attempt.stream is not None:
+        found = account.nights_of(attempt.release_id).values()
+        together = [each for each in found if each.state is ReleaseState.RESERVED]
+    else:
+        stream = account.attempt(attempt.of) if attempt.of else None
+        first = stream is not None and stream.state is ReleaseState.RESERVED
+        together = [stream] if stream is not None and first else []
+    return [Cancel(release_id=each.release_id, attempt=each.number) for each in together]

@@ -1,7 +1,7 @@
 """Populations of one ledger that read the same input, and so may be the same people. Pure.
 
 A budget holds for people, but a configuration only has a name for them: under six names somebody
-could release the same file six times. So the ledger recognises inputs (`flows.ledger.input_names`)
+could release the same file six times. So the ledger recognises inputs (`flows.ledger.key`)
 and lets two populations share an input only if the operator states that their people are others.
 """
 

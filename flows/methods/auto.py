@@ -29,6 +29,7 @@ from typing import Any
 
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.method import MethodFacts
+from hushrank.flows.config.row_rules import problems_of_weights
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Choice, Method, PlannedMethod
@@ -78,7 +79,7 @@ class Auto(Method):
         summary="the method of least noise that suits the stated design, by public facts alone",
         kind="comparisons",
         units=(Unit.USER, Unit.COMPARISON),
-        reads=("model.link", "privacy.public_graph"),
+        reads=("model.link", "privacy.public_graph", "input.columns.weight"),
     )
 
     def resolve(self, config: SurveyConfig) -> Choice:
@@ -101,7 +102,8 @@ class Auto(Method):
 
 
 def _candidate(method: PlannedMethod[Any], config: SurveyConfig) -> Candidate:
-    problems = [f"{key}: {rule}" for key, rule in method.facts.rules(config)]
+    broken = (*method.facts.rules(config), *problems_of_weights(config, method.facts))
+    problems = [f"{key}: {rule}" for key, rule in broken]
     if problems:
         raise ConfigError("\n".join(problems))
     variance = method.noise_in_a_pull(method.calibrate(config))

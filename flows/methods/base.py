@@ -16,14 +16,17 @@ from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.look import noticed_from
+from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.guarantee.mechanism import Mechanism
 from hushrank.flows.guarantee.record import PrivacyRecord
+from hushrank.flows.release.boards import Board
+from hushrank.flows.release.effects import Effect
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import Released
 from hushrank.pipelines.reduce.private_job import ReduceAnswers
-from hushrank.pipelines.reduce.rankings_job import ReduceRankings
+from hushrank.pipelines.reduce.rankings_job import CountRankings, ReduceRankings
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
@@ -35,8 +38,8 @@ from hushrank.privacy.units import PrivacyParams, Unit
 from hushrank.transforms.storage.files import InputFile
 
 Arrays = dict[str, NDArray[Any]]  # as stored: by name, never of objects
-DESIGN = "input.design"
-ReductionJob = ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings
+DESIGN, GROUPS = "input.design", "groups"
+ReductionJob = ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings | CountRankings
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -52,10 +55,17 @@ class Terms:
     noise: str
 
     @classmethod
-    def of(cls, calibration: Calibration, where: str) -> Self:
-        """Of discrete noise that is added to counts; `where` says to which."""
+    def of(cls, calibration: Calibration, where: str, unit: float = 1.0) -> Self:
+        """Of discrete noise that is added to counts, or to fractions of them.
+
+        Args:
+            calibration: of the noise.
+            where: to which counts.
+            unit: what 1 in them is worth.
+        """
         law = calibration.law
-        noise = f"discrete {law.kind.capitalize()} noise of scale {law.scale:.6g} {where}"
+        scale = law.scale * unit
+        noise = f"discrete {law.kind.capitalize()} noise of scale {scale:.6g} {where}"
         return cls(spend=calibration.spend, noise=noise)
 
 
@@ -69,6 +79,8 @@ class Conclusion:
         released: what is published of the arrays themselves.
         scale: what the scores are.
         warnings: what a reader must know.
+        effects: of covariates; None where there are none.
+        boards: rankings of groups; empty: there are none.
     """
 
     estimate: Estimate
@@ -76,6 +88,8 @@ class Conclusion:
     released: Released
     scale: Scale
     warnings: tuple[str, ...] = ()
+    effects: tuple[Effect, ...] | None = None
+    boards: tuple[Board, ...] = ()
 
 
 M = TypeVar("M", bound=Mechanism)
@@ -89,6 +103,11 @@ class Method(ABC):
     """
 
     facts: MethodFacts
+
+    @property
+    def ways(self) -> tuple[RankingMethod[Any], ...]:
+        """The methods that may rank under this name."""
+        return ()
 
     @abstractmethod
     def resolve(self, config: SurveyConfig) -> Choice:
@@ -113,6 +132,11 @@ class RankingMethod(Method, Generic[M]):
     """
 
     mechanism: type[M]
+
+    @property
+    def ways(self) -> tuple[RankingMethod[Any], ...]:
+        """Itself."""
+        return (self,)
 
     def resolve(self, config: SurveyConfig) -> Choice:
         """Itself."""
@@ -165,7 +189,12 @@ class PlannedMethod(RankingMethod[M]):
     plan_order: int | None = None
 
     def suits(self, config: SurveyConfig) -> bool:
-        """Whether it is right for the design that the configuration states."""
+        """Whether it is right for the stated design, and takes groups and covariates if any."""
+        rows, uses = config.input, self.facts.uses
+        if config.groups is not None and not uses(GROUPS):
+            return False
+        if isinstance(rows, InputConfig) and rows.covariates and not uses("input.features"):
+            return False
         return not any(key == DESIGN for key, _ in self.facts.rules(config))
 
     def noise_in_a_pull(self, mechanism: M) -> float | None:
@@ -192,6 +221,10 @@ class PlannedMethod(RankingMethod[M]):
         Raises:
             ValueError: a survey of this size takes too long to invent.
         """
+
+    def conclude_whole(self, drawn: Arrays, mechanism: M, config: SurveyConfig) -> Conclusion:
+        """`conclude` without rankings of groups, which take longer."""
+        return self.conclude(drawn, mechanism, config)
 
     def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
         """n^(-1/2) l2 norm of the error of the scores, for scores near each other.

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hushrank.estimation.common.central_noise import calibrate_win_counts, release_win_counts
 from hushrank.estimation.common.links import Floats
-from hushrank.estimation.common.matrices import WinCounts
-from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
+from hushrank.estimation.common.matrices import WinCounts, integers_of
+from hushrank.estimation.common.pooling import EvidenceAt
+from hushrank.estimation.comparisons.noisy_counts import (
+    evidence_of_win_counts,
+    rank_by_win_counts,
+)
 from hushrank.estimation.comparisons.planning import predicted_share_error
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.method import MethodFacts
@@ -13,19 +19,31 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.guarantee.counts import WIN_COUNTS
 from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.guarantee.record import count_record
-from hushrank.flows.methods.base import Arrays, Conclusion, Terms
-from hushrank.flows.methods.designs import problems_of_unbalanced
-from hushrank.flows.methods.reductions import CountedMethod
+from hushrank.flows.methods.base import GROUPS, Arrays, Conclusion, Terms
+from hushrank.flows.methods.groups import GroupedMethod, groups_of
+from hushrank.flows.methods.reductions import problems_of_unbalanced
+from hushrank.flows.methods.streams import calibrate_stream, invented_night, shown_cells, terms_of
+from hushrank.flows.methods.weighted import (
+    WEIGHT_KEYS,
+    drawn_squares,
+    ranking_weight,
+    weight_parameters,
+    weighted_mechanism,
+)
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import Scale
-from hushrank.flows.release.statistics import ReleasedCounts
+from hushrank.flows.release.statistics import Released, ReleasedCounts
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.row_weights import Counted
+from hushrank.privacy.sensitivity import win_counts_sensitivity
 from hushrank.privacy.units import Unit
 
+MOST_COUNTS = 2_000_000  # of items and groups: 20 to 30 MB of JSON
 
-class NoisyCounts(CountedMethod[CountMechanism]):
+
+class NoisyCounts(GroupedMethod):
     """[CCW] Algorithms 2 and 3: see `estimation.comparisons.noisy_counts`."""
 
     facts = MethodFacts(
@@ -33,49 +51,76 @@ class NoisyCounts(CountedMethod[CountMechanism]):
         summary="rank by noisy win counts",
         kind="comparisons",
         units=(Unit.USER, Unit.COMPARISON),
+        reads=(GROUPS, *WEIGHT_KEYS),
         design=Design.BALANCED,
         rules=problems_of_unbalanced,
+        streams=True,
     )
     mechanism = CountMechanism
     statistic = Statistic.WIN_COUNTS
+    words, unit, reach = WIN_COUNTS, 0.25, 0.5  # of shares won, which differ by 1 at most
+    counted = Counted.WINS
     plan_order = 0
 
     def calibrate(self, config: SurveyConfig) -> CountMechanism:
         """Noise for every win count."""
         params, ties = config.privacy.params(), config.comparisons.ties
         n_items = len(config.items.catalogue())
-        calibration = calibrate_win_counts(params, n_items, ties.row_weight)
-        return CountMechanism.of(
-            params, calibration, n_items, ties, design=config.comparisons.design
-        )
+        design = config.comparisons.design
+        if (nights := calibrate_stream(config, win_counts_sensitivity)) is not None:
+            calibration, stream = nights
+            return CountMechanism.of(
+                params, calibration, n_items, ties, design=design, stream=stream
+            )
+        if params.weighted:
+            return weighted_mechanism(params, self.counted, n_items, ties, design)
+        groups = groups_of(config, n_items, MOST_COUNTS)
+        n_groups = 1 if groups is None else len(groups)
+        calibration = calibrate_win_counts(params, n_items, ties.row_weight, n_groups)
+        return CountMechanism.of(params, calibration, n_items, ties, design=design, groups=groups)
 
     def terms(self, mechanism: CountMechanism) -> Terms:
         """Cost and noise."""
-        return Terms.of(mechanism.calibration, "on every count")
+        return terms_of(mechanism, "on every count")
 
-    def draw(self, exact: Arrays, mechanism: CountMechanism, bits: RandomBits) -> Arrays:
+    def draw_counts(self, exact: Arrays, mechanism: CountMechanism, bits: RandomBits) -> Arrays:
         """Add noise to every count."""
         counts = WinCounts(exact["counts"], mechanism.row_weight)
-        return {"counts": release_win_counts(counts, mechanism.calibration, bits).wins}
+        if (night := invented_night(integers_of(counts.wins), mechanism, bits)) is not None:
+            return night
+        noisy = release_win_counts(counts, mechanism.calibration, bits).wins
+        return {"counts": noisy, **drawn_squares(exact, mechanism, bits)}
 
-    def conclude(
+    def conclude_counts(
         self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig
     ) -> Conclusion:
         """Rank by the noisy counts."""
-        counts = WinCounts(drawn["counts"], mechanism.row_weight, confidential=False)
-        estimate = rank_by_win_counts(counts, mechanism.law)
+        cells = shown_cells(drawn, mechanism, "counts")
+        counts = WinCounts(cells.counts, mechanism.row_weight, confidential=False)
+        ranked_by = ranking_weight(drawn, mechanism, counts.wins, counts.n_items)
+        estimate = rank_by_win_counts(replace(counts, row_weight=ranked_by), cells.law)
         nothing = NOT_INFORMATIVE if mechanism.params.private else NO_COMPARISONS
         return Conclusion(
             estimate=estimate,
-            privacy=count_record(WIN_COUNTS, mechanism),
+            privacy=count_record(
+                WIN_COUNTS, mechanism, weight_parameters(drawn, mechanism, ranked_by)
+            ),
             released=ReleasedCounts.of(counts, config.items.catalogue().names),
             scale=Scale.WIN_SHARE,
             warnings=() if estimate.informative else (nothing,),
         )
 
+    def board(
+        self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig, whole: Conclusion
+    ) -> tuple[EvidenceAt, Released]:
+        """Shares won in one group."""
+        counts = WinCounts(drawn["counts"], mechanism.row_weight, confidential=False)
+        released = ReleasedCounts.of(counts, config.items.catalogue().names)
+        return evidence_of_win_counts(counts, mechanism.law), released
+
     def noise_in_a_pull(self, mechanism: CountMechanism) -> float:
         """Of a count: a balanced design tells how many comparisons there were."""
-        return mechanism.law.variance / mechanism.row_weight**2
+        return mechanism.shown_variance / mechanism.row_weight**2
 
     def estimand(self, config: SurveyConfig, survey: PlannedSurvey, truth: Floats) -> Floats:
         """Shares won where every pair is asked about equally often."""
@@ -83,10 +128,11 @@ class NoisyCounts(CountedMethod[CountMechanism]):
 
     def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
         """Of shares won."""
-        law, rows = self.calibrate(config).law, config.comparisons.ties.row_weight
+        mechanism = self.calibrate(config)
+        variance, rows = mechanism.shown_variance, mechanism.row_weight
         share = min(survey.answers / survey.n_pairs, 1.0) if survey.distinct else 0.0
         return predicted_share_error(
-            survey.n_items, survey.pair_comparisons, share, law.variance / rows**2
+            survey.n_items, survey.pair_comparisons, share, variance / rows**2
         ).typical
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from hushrank.estimation.common.central_noise import (
     calibrate_outcomes,
@@ -11,8 +12,18 @@ from hushrank.estimation.common.central_noise import (
     release_pair_counts,
 )
 from hushrank.estimation.common.links import link_named
-from hushrank.estimation.common.matrices import PairCounts, outcome_counts_of, pair_counts_of
-from hushrank.estimation.comparisons.noisy_pairs import RankedPairs, rank_noisy_pairs
+from hushrank.estimation.common.matrices import (
+    PairCounts,
+    integers_of,
+    outcome_counts_of,
+    pair_counts_of,
+)
+from hushrank.estimation.common.pooling import EvidenceAt
+from hushrank.estimation.comparisons.noisy_pairs import (
+    RankedPairs,
+    evidence_of_pairs,
+    rank_noisy_pairs,
+)
 from hushrank.estimation.comparisons.planning import predicted_error, weight_under_noise
 from hushrank.estimation.comparisons.public_pairs import fit_public_pairs
 from hushrank.estimation.fit.pair_fit import estimate_from
@@ -23,15 +34,31 @@ from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.counts import OUTCOME_COUNTS, PAIR_COUNTS
 from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.guarantee.record import Parameter, count_record
-from hushrank.flows.methods.base import Arrays, Conclusion, Terms
-from hushrank.flows.methods.reductions import CountedMethod
+from hushrank.flows.methods.base import GROUPS, Arrays, Conclusion, Terms
+from hushrank.flows.methods.groups import GroupedMethod, groups_of
+from hushrank.flows.methods.streams import (
+    calibrate_stream,
+    invented_night,
+    shown_cells,
+    terms_of,
+    without_diagonal,
+)
+from hushrank.flows.methods.weighted import (
+    WEIGHT_KEYS,
+    drawn_squares,
+    ranking_weight,
+    weight_parameters,
+    weighted_mechanism,
+)
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import SCALE_OF_LINK
-from hushrank.flows.release.statistics import ReleasedPairs
+from hushrank.flows.release.statistics import Released, ReleasedPairs
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.row_weights import Counted
+from hushrank.privacy.sensitivity import pair_counts_sensitivity
 from hushrank.privacy.units import Unit
 
 MOST_ITEMS = 2_000  # four million noisy counts: 20 to 30 MB of JSON
@@ -42,7 +69,7 @@ NOT_CONVEX = (
 )
 
 
-class NoisyPairs(CountedMethod[CountMechanism]):
+class NoisyPairs(GroupedMethod):
     """See `noisy_pairs`, and `public_pairs` for a public graph, in `estimation.comparisons`."""
 
     facts = MethodFacts(
@@ -50,10 +77,13 @@ class NoisyPairs(CountedMethod[CountMechanism]):
         summary="fit scores to the noisy matrix of wins",
         kind="comparisons",
         units=(Unit.USER, Unit.COMPARISON),
-        reads=("model.link", "privacy.public_graph"),
+        reads=("model.link", "privacy.public_graph", GROUPS, *WEIGHT_KEYS),
+        streams=True,
     )
     mechanism = CountMechanism
     statistic = Statistic.PAIR_COUNTS
+    words = PAIR_COUNTS
+    counted = Counted.PAIRS
     plan_order = 3
 
     def calibrate(self, config: SurveyConfig) -> CountMechanism:
@@ -61,10 +91,19 @@ class NoisyPairs(CountedMethod[CountMechanism]):
         params, ties = config.privacy.params(), config.comparisons.ties
         n_items, public = len(config.items.catalogue()), config.privacy.public_graph
         _check_size(n_items, public=public)
-        calibrate = calibrate_outcomes if public else calibrate_pair_counts
-        calibration = calibrate(params, n_items, ties.row_weight)
-        stated = config.privacy.public_graph_statement
-        return CountMechanism.of(params, calibration, n_items, ties, stated)
+        if (nights := calibrate_stream(config, pair_counts_sensitivity)) is not None:
+            calibration, stream = nights
+            return CountMechanism.of(params, calibration, n_items, ties, stream=stream)
+        if params.weighted:
+            return weighted_mechanism(params, self.counted, n_items, ties)
+        if public:
+            calibration = calibrate_outcomes(params, n_items, ties.row_weight)
+            stated = config.privacy.public_graph_statement
+            return CountMechanism.of(params, calibration, n_items, ties, stated)
+        groups = groups_of(config, n_items**2, MOST_ITEMS**2)
+        n_groups = 1 if groups is None else len(groups)
+        calibration = calibrate_pair_counts(params, n_items, ties.row_weight, n_groups)
+        return CountMechanism.of(params, calibration, n_items, ties, groups=groups)
 
     def terms(self, mechanism: CountMechanism) -> Terms:
         """Cost and noise."""
@@ -73,30 +112,37 @@ class NoisyPairs(CountedMethod[CountMechanism]):
             if _is_public(mechanism)
             else "on every entry of the matrix of wins"
         )
-        return Terms.of(mechanism.calibration, where)
+        return terms_of(mechanism, where)
 
-    def draw(self, exact: Arrays, mechanism: CountMechanism, bits: RandomBits) -> Arrays:
+    def draw_counts(self, exact: Arrays, mechanism: CountMechanism, bits: RandomBits) -> Arrays:
         """Add noise to every entry; on a public graph, to one entry of each pair that met."""
         counts = pair_counts_of(exact, mechanism.row_weight)
         if _is_public(mechanism):
             return release_outcomes(counts, mechanism.calibration, bits).arrays()
-        return {"wins": release_pair_counts(counts, mechanism.calibration, bits).dense()}
+        if (night := invented_night(integers_of(counts.dense()), mechanism, bits)) is not None:
+            return night
+        noisy = release_pair_counts(counts, mechanism.calibration, bits).dense()
+        return {"wins": noisy, **drawn_squares(exact, mechanism, bits)}
 
-    def conclude(
+    def conclude_counts(
         self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig
     ) -> Conclusion:
         """Fit scores to the noisy counts."""
         if _is_public(mechanism):
             return _conclude_public(drawn, mechanism, config)
-        counts = PairCounts(drawn["wins"], mechanism.row_weight, confidential=False)
+        cells = shown_cells(drawn, mechanism, "wins")
+        counts = PairCounts(without_diagonal(cells.counts), mechanism.row_weight, False)
         link = link_named(config.model.link)
-        ranked = rank_noisy_pairs(counts, mechanism.law, link)
+        entries = counts.n_items * (counts.n_items - 1)
+        ranked_by = ranking_weight(drawn, mechanism, counts.dense(), entries)
+        ranked = rank_noisy_pairs(replace(counts, row_weight=ranked_by), cells.law, link)
         estimate = ranked.estimate
         parameters: dict[str, Parameter] = {
             "link": link.name,
             "pairs": ranked.n_pairs,
             "design_of_chance_fits": ranked.by_chance,
             "pairs_left_out_of_the_fit": ranked.n_left_out,
+            **weight_parameters(drawn, mechanism, ranked_by),
         }
         private = mechanism.params.private
         return Conclusion(
@@ -107,17 +153,28 @@ class NoisyPairs(CountedMethod[CountMechanism]):
             warnings=tuple(_warnings(ranked, estimate.informative, private)),
         )
 
+    def board(
+        self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig, whole: Conclusion
+    ) -> tuple[EvidenceAt, Released]:
+        """Scores in one group, by the design that the whole has."""
+        counts = PairCounts(drawn["wins"], mechanism.row_weight, confidential=False)
+        by_chance = bool(whole.privacy.parameters["design_of_chance_fits"])
+        evidence = evidence_of_pairs(
+            counts, mechanism.law, link_named(config.model.link), by_chance=by_chance
+        )
+        return evidence, ReleasedPairs.of(counts, config.items.catalogue().names)
+
     def noise_in_a_pull(self, mechanism: CountMechanism) -> float:
         """Of (wins - losses) / 2 against n - 1 opponents."""
         # The two cells of a pair have noises of their own; where the graph is public, +v and -v.
         cells = 4 if _is_public(mechanism) else 2
-        variance = mechanism.law.variance / mechanism.row_weight**2
+        variance = mechanism.shown_variance / mechanism.row_weight**2
         return variance * (mechanism.n_items - 1) * cells / 4
 
     def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
         """Of scores."""
-        mechanism, rows = self.calibrate(config), config.comparisons.ties.row_weight
-        variance = mechanism.law.variance / rows**2
+        mechanism = self.calibrate(config)
+        variance = mechanism.shown_variance / mechanism.row_weight**2
         # Of a pair with a total that is public, noise moves one count up and the other one down.
         noise = 2 * variance if _is_public(mechanism) else variance
         weight = weight_under_noise(survey.pair_comparisons, noise)

@@ -21,8 +21,7 @@ from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.guarantee.record import PrivacyRecord
 from hushrank.flows.guarantee.sentences import compose_statement, number
 from hushrank.flows.methods.base import Arrays, Conclusion, Terms
-from hushrank.flows.methods.designs import problems_of_unbalanced
-from hushrank.flows.methods.reductions import CountedMethod
+from hushrank.flows.methods.reductions import CountedMethod, problems_of_unbalanced
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedList
 from hushrank.pipelines.reduce.reduction_job import Statistic

@@ -24,11 +24,12 @@ from hushrank.flows.config.method import MethodFacts, Problems, Sections
 from hushrank.flows.config.schedule import NightlyBudget
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.guarantee.effect_mechanism import EffectMechanism
 from hushrank.flows.guarantee.perturbed_mle import mle_record
 from hushrank.flows.guarantee.score_mechanism import ScoreMechanism
+from hushrank.flows.methods import order_effects
 from hushrank.flows.methods.base import Arrays, Conclusion, Terms
-from hushrank.flows.methods.designs import warnings_of
-from hushrank.flows.methods.reductions import CountedMethod
+from hushrank.flows.methods.reductions import CountedMethod, warnings_of
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.flows.release.scale import SCALE_OF_LINK
 from hushrank.flows.release.statistics import ReleasedScores
@@ -60,16 +61,21 @@ _REFUSED_LINK = (
 
 
 @dataclass(frozen=True)
-class PerturbedLikelihood(CountedMethod[ScoreMechanism]):
-    """Algorithm 1 of Cai, Chakraborty and Wang: see `estimation.comparisons.perturbed_mle`."""
+class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
+    """Algorithm 1 of Cai, Chakraborty and Wang: see `estimation.comparisons.perturbed_mle`.
+
+    Where the job names covariates: see `flows.methods.order_effects`.
+    """
 
     facts: MethodFacts
     plan_order: int | None = None
-    mechanism = ScoreMechanism
+    mechanism = ScoreMechanism | EffectMechanism
     statistic = Statistic.PAIR_COUNTS
 
-    def calibrate(self, config: SurveyConfig) -> ScoreMechanism:
+    def calibrate(self, config: SurveyConfig) -> ScoreMechanism | EffectMechanism:
         """Noise inside the optimisation, the ridge, noise that covers rounding, and exposures'."""
+        if order_effects.has_covariates(config):
+            return order_effects.calibrate(config)
         stated, ties = config.privacy.public_graph_statement, config.comparisons.ties
         if config.model.expected_comparisons is not None:
             return ScoreMechanism.of(_calibrated(config, config.privacy.params()), ties, stated)
@@ -88,8 +94,10 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism]):
             spend=Spend(epsilon=whole.epsilon, delta=whole.delta),
         )
 
-    def terms(self, mechanism: ScoreMechanism) -> Terms:
+    def terms(self, mechanism: ScoreMechanism | EffectMechanism) -> Terms:
         """Cost and noise."""
+        if isinstance(mechanism, EffectMechanism):
+            return order_effects.terms(mechanism)
         objective = mechanism.objective
         noise = (
             f"{objective.kind.capitalize()} noise of scale {objective.scale:.6g} on the gradient of"
@@ -100,8 +108,12 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism]):
             noise += f"; of scale {scale:.6g} on how often each item was compared"
         return Terms(spend=mechanism.spend, noise=noise)
 
-    def draw(self, exact: Arrays, mechanism: ScoreMechanism, bits: RandomBits) -> Arrays:
+    def draw(
+        self, exact: Arrays, mechanism: ScoreMechanism | EffectMechanism, bits: RandomBits
+    ) -> Arrays:
         """Fit with noise. The scores are all that leaves, and noisy exposures."""
+        if isinstance(mechanism, EffectMechanism):
+            return order_effects.draw(exact, mechanism, bits)
         counts = pair_counts_of(exact, mechanism.ties.row_weight)
         drawn: Arrays = {"scores": perturbed_mle(counts, mechanism.calibrated, bits)}
         if mechanism.shows_exposures:
@@ -112,9 +124,11 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism]):
         return drawn
 
     def conclude(
-        self, drawn: Arrays, mechanism: ScoreMechanism, config: SurveyConfig
+        self, drawn: Arrays, mechanism: ScoreMechanism | EffectMechanism, config: SurveyConfig
     ) -> Conclusion:
         """Ranking and intervals, from the scores, exposures and public numbers."""
+        if isinstance(mechanism, EffectMechanism):
+            return order_effects.conclude(drawn, mechanism, config)
         scores, names = drawn["scores"], config.items.catalogue().names
         if mechanism.shows_exposures:
             exposures = _exposures(drawn, mechanism)
@@ -134,13 +148,23 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism]):
             warnings=said,
         )
 
-    def noise_in_a_pull(self, mechanism: ScoreMechanism) -> float:
+    def noise_in_a_pull(self, mechanism: ScoreMechanism | EffectMechanism) -> float:
         """Of the linear term of the likelihood."""
+        if isinstance(mechanism, EffectMechanism):
+            return mechanism.calibrated.score_noise.variance
         return float(mechanism.noise.variance)
+
+    def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
+        """Wins of an invented survey; covariates have no effect there."""
+        exact = super().invented(config, survey, replicate)
+        if not order_effects.has_covariates(config):
+            return exact
+        n_covariates = len(config.comparisons.covariates)
+        return order_effects.invented(exact["counts"], n_covariates, config.comparisons.ties)
 
     def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
         """Of scores."""
-        variance = self.calibrate(config).noise.variance
+        variance = self.noise_in_a_pull(self.calibrate(config))
         weight = weight_under_perturbation(
             survey.n_items, survey.pair_comparisons, variance, survey.link
         )
@@ -202,6 +226,8 @@ def _settings(config: SurveyConfig, n_items: int) -> MleSettings:
 
 
 def _problems(config: Sections) -> Problems:
+    if config.comparisons.covariates:
+        yield from order_effects.problems(config)
     link = config.model.link
     if link != "auto" and math.isinf(link_named(link).kappa1):
         yield "model.link", f"{link} {_REFUSED_LINK}"
@@ -230,7 +256,7 @@ _MLE = MethodFacts(
     units=(Unit.USER, Unit.COMPARISON),
     reads=(
         *("model.link", "model.constants", "model.gamma", "model.c0"),
-        *("model.expected_comparisons", "privacy.public_graph"),
+        *("model.expected_comparisons", "privacy.public_graph", "input.features"),
     ),
     rules=_problems,
 )
@@ -238,6 +264,7 @@ _OBJECTIVE = replace(
     _MLE,
     name="noisy-objective",
     summary="as perturbed-mle, with Gaussian noise and a delta",
+    reads=tuple(key for key in _MLE.reads if key != "input.features"),
     rules=_problems_of_gaussian,
 )
 MLE = PerturbedLikelihood(_MLE, plan_order=2)

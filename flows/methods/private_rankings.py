@@ -1,4 +1,4 @@
-"""Methods on rankings that are privatised one by one: `kemeny`, `borda` and `bradley-terry`.
+"""Methods on rankings that are privatised one by one: unit `local`.
 
 As in `flows.methods.local_responses`, what the reduction leaves is private already and waits in the
 confidential area until the ledger has recorded the release.
@@ -15,6 +15,7 @@ from hushrank.estimation.common.estimate import Estimate, mean_ranks
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.rankings.bradley_terry import bradley_terry_estimate
 from hushrank.estimation.rankings.consensus import Consensus
+from hushrank.estimation.rankings.pair_answer_counts import PairAnswerCounts, count_answers
 from hushrank.estimation.rankings.ranking_counts import RankingCounts, count_rankings
 from hushrank.estimation.rankings.ranking_estimates import (
     borda_estimate,
@@ -32,16 +33,19 @@ from hushrank.flows.guarantee.rankings import (
 )
 from hushrank.flows.guarantee.record import Parameter
 from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
-from hushrank.flows.methods.undone_rankings import impossible, nets_of, pairs_of
+from hushrank.flows.methods.undone_rankings import Counts, impossible, nets_of, pairs_of
+from hushrank.flows.release.pair_answers import ReleasedPairAnswers
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedRankings
 from hushrank.pipelines.reduce.rankings_job import ReduceRankings
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.random_pairs import Hide
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import Unit
-from hushrank.transforms.common.randomisation import law_of_rankings
+from hushrank.transforms.common.randomisation import law_of_pairs, law_of_rankings
+from hushrank.transforms.rankings.pair_answers import answer_rankings
 from hushrank.transforms.rankings.private_rankings import randomize_rankings
 from hushrank.transforms.rankings.rankings import Rankings
 from hushrank.transforms.storage.files import InputFile
@@ -82,15 +86,17 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
         rank: what the method makes of the counts.
         bias: what counting private rankings as they are does to the result.
         by_pairs: pairs are undone, not places.
+        needs_items: which items were ranked must not be hidden.
         most_items: largest catalogue; None: as large as any of rankings.
     """
 
     facts: MethodFacts
     plan_order: int | None
     truth: Callable[[PlannedSurvey, Floats, int], Floats]
-    rank: Callable[[RankingCounts, RankingGuarantee, SurveyConfig], _Ranked]
+    rank: Callable[[Counts, RankingGuarantee, SurveyConfig], _Ranked]
     bias: str = "scores are too near 0, and how far the true ones may lie from them is not known"
     by_pairs: bool = False
+    needs_items: bool = False
     most_items: int | None = None
 
     mechanism = SyntheticMechanism
@@ -103,13 +109,21 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
                 f"items: must be at most {self.most_items} with method: {self.facts.name}, got"
                 f" {n_items}; set method: borda"
             )
-        guarantee = RankingGuarantee.of(config)
+        guarantee = self._guarantee(config)
+        if self.needs_items and guarantee.pairs and guarantee.pairs.hide is Hide.ITEMS:
+            raise ConfigError(
+                f"privacy.hide: must be order with method: {self.facts.name}, which needs to know"
+                " how many rankings hold both items of a pair; or set method: borda"
+            )
         reason = impossible(config, guarantee, by_pairs=self.by_pairs)
         if config.model.debiased is True and reason:
             raise ConfigError(f"model.debiased: cannot be: {reason}; write auto or false")
         ends = (guarantee.low, guarantee.high)
         try:
-            law = law_of_rankings(guarantee.mechanism, *ends, guarantee.max_length)
+            if guarantee.pairs is not None:
+                law = law_of_pairs(guarantee.pairs)
+            else:
+                law = law_of_rankings(guarantee.mechanism, *ends, guarantee.max_length)
         except ValueError as error:
             raise ConfigError(f"privacy: {error}") from None
         refuses_ties = rankings.layout == "long" and rankings.ties is RankingTies.REFUSE
@@ -125,9 +139,17 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
         """Cost and noise."""
         guarantee = mechanism.guarantee
         noise = "each ranking replaced by a synthetic one, before counting"
+        if (law := guarantee.pairs) is not None:
+            pairs = "one random pair" if law.pairs == 1 else f"{law.pairs} random pairs"
+            noise = f"each ranking replaced by private answers to {pairs}, before counting"
         if guarantee.already_private:
             noise = "none is added: the rankings were privatised where they were given"
+        if guarantee.chosen:
+            noise += f"; mechanism: auto took {guarantee.mechanism}, because {guarantee.chosen}"
         whole = "one ranking" if guarantee.unnamed else "all rankings of one person"
+        if law is not None:
+            noise += f" (protects {whole} at epsilon {guarantee.person:g}, or less)"
+            return Terms(spend=mechanism.spend, noise=noise)
         noise += (
             f" (protects one moved item at epsilon {guarantee.high:g}, or less; {whole} at epsilon"
             f" {guarantee.person:g}, or less)"
@@ -146,13 +168,13 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
         rankings, guarantee = config.rankings, mechanism.guarantee
         return ReduceRankings(
             files=files,
-            columns=rankings.ranking_columns(),
+            columns=config.ranking_columns(),
             catalogue=config.items.catalogue(),
             contest=rankings.contest,
             max_length=guarantee.max_length,
             max_rankings=guarantee.max_rankings,
             break_ties=rankings.ties is RankingTies.RANDOM,
-            epsilons=config.privacy.local_epsilons(),
+            epsilons=guarantee.epsilons(config.privacy.local_epsilons()),
             mechanism=guarantee.mechanism,
             already_private=guarantee.already_private,
             by_place=self._by_place(config, guarantee),
@@ -160,6 +182,7 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
             confidential=folder,
             fail_on_bad_rows=rankings.on_bad_rows is BadRows.FAIL,
             law=None if guarantee.already_private else mechanism.law,
+            pairs=guarantee.pairs,
         )
 
     def draw(self, exact: Arrays, mechanism: SyntheticMechanism, bits: RandomBits) -> Arrays:
@@ -170,32 +193,39 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
         self, drawn: Arrays, mechanism: SyntheticMechanism, config: SurveyConfig
     ) -> Conclusion:
         """Rank by the counts."""
-        counts = RankingCounts(**drawn)
+        answered = mechanism.guarantee.pairs is not None
+        counts = PairAnswerCounts(**drawn) if answered else RankingCounts(**drawn)
         ranked = self.rank(counts, mechanism.guarantee, config)
         parameters = {"debiased": ranked.debiased, **ranked.parameters}
         warnings = (*self._doubt(ranked), *ranked.warnings)
         if not ranked.estimate.informative:
             warnings = (NOT_INFORMATIVE,)
+        names = config.items.catalogue().names
         return Conclusion(
             estimate=ranked.estimate,
             privacy=ranking_record(mechanism, parameters),
-            released=ReleasedRankings.of(counts, config.items.catalogue().names),
+            released=ReleasedPairAnswers.of(counts, names)
+            if isinstance(counts, PairAnswerCounts)
+            else ReleasedRankings.of(counts, names),
             scale=ranked.scale,
             warnings=warnings,
         )
 
     def estimand(self, config: SurveyConfig, survey: PlannedSurvey, truth: Floats) -> Floats:
         """Places above the middle, or scores in log odds."""
-        return self.truth(survey, truth, RankingGuarantee.of(config).max_length)
+        return self.truth(survey, truth, self._guarantee(config).max_length)
 
     def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
         """Counts of privatised rankings of an invented survey."""
-        guarantee, n_items = RankingGuarantee.of(config), survey.n_items
+        guarantee, n_items = self._guarantee(config), survey.n_items
         orders = survey.orders(replicate, guarantee.max_length)
         lengths = np.full(len(orders), guarantee.max_length)
         epsilons = np.full(len(orders), guarantee.high)
         true = Rankings(orders.ravel(), lengths, epsilons)
         bits = seeded_bits(survey.seed * 1_000_033 + replicate)  # an invented survey: no release
+        if (law := guarantee.pairs) is not None:
+            answers = answer_rankings(true, n_items, law, bits)
+            return {**count_answers(answers, n_items, guarantee.max_length, law).arrays()}
         private = randomize_rankings(true, guarantee.mechanism, bits)
         counted = count_rankings(
             private.items,
@@ -206,9 +236,12 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
         )
         return {**counted.arrays()}
 
+    def _guarantee(self, config: SurveyConfig) -> RankingGuarantee:
+        return RankingGuarantee.of(config, by_pairs=self.by_pairs)
+
     def _by_place(self, config: SurveyConfig, guarantee: RankingGuarantee) -> bool:
         """Whether counts are kept by place, so that the mechanism may be undone."""
-        undone = config.model.debiased is not False
+        undone = config.model.debiased is not False and guarantee.pairs is None
         return undone and not impossible(config, guarantee, by_pairs=self.by_pairs)
 
     def _doubt(self, ranked: _Ranked) -> tuple[str, ...]:
@@ -220,20 +253,22 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
         )
 
 
-def _consensus_places(survey: PlannedSurvey, truth: Floats, length: int) -> Floats:
+def consensus_places(survey: PlannedSurvey, truth: Floats, length: int) -> Floats:
+    """Places above the middle of the true order."""
     return np.asarray((survey.n_items + 1) / 2 - mean_ranks(truth))
 
 
-def _mean_places(survey: PlannedSurvey, truth: Floats, length: int) -> Floats:
+def mean_places(survey: PlannedSurvey, truth: Floats, length: int) -> Floats:
     """Half the mean net, by items in front and behind, where a list holds items by chance."""
     return length * (length - 1) / survey.n_items * survey.true_shares(truth)
 
 
-def _log_odds(survey: PlannedSurvey, truth: Floats, length: int) -> Floats:
+def log_odds(survey: PlannedSurvey, truth: Floats, length: int) -> Floats:
+    """The true scores."""
     return truth
 
 
-def _kemeny(counts: RankingCounts, guarantee: RankingGuarantee, config: SurveyConfig) -> _Ranked:
+def _kemeny(counts: Counts, guarantee: RankingGuarantee, config: SurveyConfig) -> _Ranked:
     evidence, reason = pairs_of(counts, guarantee, config)
     estimate, consensus = kemeny_estimate(evidence)
     parameters: dict[str, Parameter] = {
@@ -241,11 +276,12 @@ def _kemeny(counts: RankingCounts, guarantee: RankingGuarantee, config: SurveyCo
         "fewest_possible_disagreements": consensus.lower_bound,
         "proven_best": consensus.optimal,
     }
-    warnings = _not_proven(consensus)
+    warnings = not_proven(consensus)
     return _Ranked(estimate, Scale.ABOVE_MIDDLE, not reason, reason, parameters, warnings)
 
 
-def _not_proven(consensus: Consensus) -> tuple[str, ...]:
+def not_proven(consensus: Consensus) -> tuple[str, ...]:
+    """A warning where a better order may exist."""
     if consensus.optimal:
         return ()
     return (
@@ -255,18 +291,16 @@ def _not_proven(consensus: Consensus) -> tuple[str, ...]:
     )
 
 
-def _borda(counts: RankingCounts, guarantee: RankingGuarantee, config: SurveyConfig) -> _Ranked:
-    evidence, reason = nets_of(counts, guarantee, config)
+def _borda(counts: Counts, guarantee: RankingGuarantee, config: SurveyConfig) -> _Ranked:
+    evidence, reason = nets_of(counts, guarantee, config, fitted=False)
     found = borda_estimate(evidence, drawn=config.model.debiased == "auto")
     parameters: dict[str, Parameter] = {} if reason else {"drawn_to_zero_by": found.factor}
     warnings = _drawn(f"multiplied by {found.factor:.2g}") if found.factor < HARDLY_DRAWN else ()
     return _Ranked(found.estimate, Scale.ABOVE_MIDDLE, not reason, reason, parameters, warnings)
 
 
-def _bradley_terry(
-    counts: RankingCounts, guarantee: RankingGuarantee, config: SurveyConfig
-) -> _Ranked:
-    evidence, reason = nets_of(counts, guarantee, config)
+def _bradley_terry(counts: Counts, guarantee: RankingGuarantee, config: SurveyConfig) -> _Ranked:
+    evidence, reason = nets_of(counts, guarantee, config, fitted=True)
     found = bradley_terry_estimate(evidence, config.model.ridge)
     drawn = not reason and found.factor < HARDLY_DRAWN
     warnings = _drawn(f"fitted with a ridge of {found.ridge:.3g}") if drawn else ()
@@ -299,16 +333,20 @@ _BRADLEY_TERRY = replace(
     summary="scores by maximum likelihood, from private rankings",
     reads=("model.debiased", "model.ridge"),
 )
-METHODS = (
-    PrivateRankings(
-        facts=_KEMENY,
-        plan_order=0,
-        truth=_consensus_places,
-        rank=_kemeny,
-        bias="close items are harder to tell apart",
-        by_pairs=True,
-        most_items=MOST_KEMENY_ITEMS,
-    ),
-    PrivateRankings(facts=_BORDA, plan_order=1, truth=_mean_places, rank=_borda),
-    PrivateRankings(facts=_BRADLEY_TERRY, plan_order=2, truth=_log_odds, rank=_bradley_terry),
+KEMENY = PrivateRankings(
+    facts=_KEMENY,
+    plan_order=0,
+    truth=consensus_places,
+    rank=_kemeny,
+    bias="close items are harder to tell apart",
+    by_pairs=True,
+    most_items=MOST_KEMENY_ITEMS,
+)
+BORDA = PrivateRankings(facts=_BORDA, plan_order=1, truth=mean_places, rank=_borda)
+BRADLEY_TERRY = PrivateRankings(
+    facts=_BRADLEY_TERRY,
+    plan_order=2,
+    truth=log_odds,
+    rank=_bradley_terry,
+    needs_items=True,
 )

@@ -1,20 +1,29 @@
-"""From a configuration to the reduction of its log: of comparisons, or of test answers."""
+"""From a configuration to the reduction of its log; which method needs which design of it."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Protocol, TypeVar
 
-from hushrank.flows.config.comparisons import BadRows
+import numpy as np
+
+from hushrank.estimation.common.estimate import Estimate
+from hushrank.estimation.comparisons.exposures import Exposures
+from hushrank.flows.config.comparisons import BadRows, Design
+from hushrank.flows.config.method import Problems, Sections
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.guarantee.mechanism import Mechanism
 from hushrank.flows.methods.base import Arrays, PlannedMethod
+from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons, Statistic
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.keyed_hash import SecretKey
-from hushrank.privacy.units import PrivacyParams, Unit
+from hushrank.privacy.row_weights import FACTOR_BITS, Counted, RowFactors
+from hushrank.privacy.units import Bounding, PrivacyParams, Unit
 from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.comparisons.bound import Bounds
+from hushrank.transforms.comparisons.weighted_counts import SQUARES
 from hushrank.transforms.storage.files import InputFile
 
 
@@ -35,9 +44,11 @@ class CountedMethod(PlannedMethod[B]):
 
     Attributes:
         statistic: what is counted: the array `counts` that `draw` takes.
+        counted: what noise is added to, of methods that take rows with weights; None: of others.
     """
 
     statistic: Statistic
+    counted: Counted | None = None
 
     def reduction(
         self,
@@ -48,31 +59,54 @@ class CountedMethod(PlannedMethod[B]):
         folder: str,
     ) -> ReduceComparisons:
         """Count, within the bounds of the mechanism."""
-        params = mechanism.params
+        params, columns = mechanism.params, config.comparison_columns()
+        n_items = len(config.items.catalogue())
+        factors = None
+        if params.bounding is Bounding.WEIGHTS and self.counted is not None:
+            factors = RowFactors(params, self.counted, n_items)
         bounds = Bounds(
-            n_items=len(config.items.catalogue()),
+            n_items=n_items,
             ties=config.comparisons.ties,
             max_contributions=params.max_contributions if params.unit is Unit.USER else None,
             per_item_cap=params.per_item_cap,
             distinct_pairs=params.distinct_pairs,
+            factors=factors,
         )
         return ReduceComparisons(
             files=files,
-            columns=config.comparison_columns(),
+            columns=columns,
             catalogue=config.items.catalogue(),
             bounds=bounds,
-            statistic=self.statistic,
+            statistic=Statistic.COVARIATE_COUNTS if columns.n_covariates else self.statistic,
             people_vote=params.unit is Unit.USER and params.look > 0,
             key=key,
             confidential=folder,
             fail_on_bad_rows=config.input.on_bad_rows is BadRows.FAIL,
+            groups=None if config.groups is None else config.groups.groups(),
         )
 
     def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
-        """Wins of an invented survey, counted as the statistic has it."""
-        wins = survey.pair_wins(replicate) * config.comparisons.ties.row_weight
-        by_item = self.statistic is Statistic.WIN_COUNTS
-        return {"counts": wins.sum(axis=1) if by_item else wins}
+        """Wins of an invented survey, counted as the statistic has it.
+
+        Weights of a survey's design are taken as 1.
+        """
+        if config.groups is not None:
+            wins = survey.grouped_wins(replicate) * config.comparisons.ties.row_weight
+            return {"counts": wins.sum(axis=-1) if self.statistic is Statistic.WIN_COUNTS else wins}
+        params, factors = config.privacy.params(), None
+        if params.bounding is Bounding.WEIGHTS and self.counted is not None:
+            factors = RowFactors(params, self.counted, survey.n_items)
+        wins, squares = np.zeros((survey.n_items, survey.n_items), np.int64), 0
+        for rows, people in survey.groups(all_count=factors is not None):
+            units = params.units
+            if factors is not None:
+                units = units * int(factors.of(np.array([rows]))[0]) >> FACTOR_BITS
+            won = people.pair_wins(replicate)
+            wins += won * units
+            squares += units**2 * int(won.sum())
+        wins *= config.comparisons.ties.row_weight
+        counts = wins.sum(axis=1) if self.statistic is Statistic.WIN_COUNTS else wins
+        return {"counts": counts} | ({SQUARES: np.array([squares])} if params.weighted else {})
 
 
 def reduce_test(
@@ -97,3 +131,55 @@ def reduce_test(
         fail_on_bad_rows=responses.on_bad_rows is BadRows.FAIL,
         local=local,
     )
+
+
+def problems_of_unbalanced(config: Sections) -> Problems:
+    """Of a method that ranks by wins alone, which count how often an item was shown."""
+    if config.comparisons.design is not Design.BALANCED:
+        yield (
+            "input.design",
+            f"method: {config.method} ranks by wins, and so by how often an item was shown too:"
+            " write balanced if every pair of items was asked about equally often, else set"
+            " method: auto",
+        )
+
+
+def problems_of_unknown_partners(config: Sections) -> Problems:
+    """Of a method that knows how often an item was compared, and not with whom."""
+    if config.comparisons.design is Design.ANY:
+        yield (
+            "input.design",
+            f"method: {config.method} takes chance to have decided which items met: write random"
+            " (or balanced) if that is so, else set method: perturbed-mle",
+        )
+
+
+def warnings_of(
+    estimate: Estimate, exposures: Exposures, design: Design | None, *, private: bool
+) -> Iterator[str]:
+    """What a reader of scores must know of how often items were compared.
+
+    Args:
+        estimate: of the release.
+        exposures: released ones.
+        design: as the operator stated it.
+        private: whether noise was added.
+    """
+    if design is Design.BALANCED and exposures.clearly_unbalanced():
+        least, most = np.quantile(exposures.values, (0.1, 0.9))
+        yield (
+            "The operator states that every pair of items was asked about equally often, and that"
+            f" was not so: the released counts say that a tenth of the items took part in fewer"
+            f" than {max(least, 0):,.0f} comparisons and a tenth in more than {most:,.0f}. These"
+            " scores allow for it; method noisy-counts would not."
+        )
+    if not estimate.informative:
+        yield NOT_INFORMATIVE if private else NO_COMPARISONS
+        return
+    open_ended = int((np.isinf(estimate.low) | np.isinf(estimate.high)).sum())
+    if open_ended:
+        items = "1 item was" if open_ended == 1 else f"{open_ended:,} items were"
+        yield (
+            f"{items} compared too rarely, against this noise, to bound their scores on both sides:"
+            " an end of their intervals is open."
+        )

@@ -12,6 +12,12 @@ from hushrank.estimation.rankings.net_evidence import (
     plain_nets,
     undone_nets,
 )
+from hushrank.estimation.rankings.pair_answer_counts import PairAnswerCounts
+from hushrank.estimation.rankings.pair_answer_evidence import (
+    answered_nets,
+    answered_pairs,
+    fitted_nets,
+)
 from hushrank.estimation.rankings.place_laws import (
     MOST_LAPLACE,
     laplace_places,
@@ -32,12 +38,16 @@ from hushrank.estimation.rankings.ranking_evidence import (
 )
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.guarantee.rankings import RankingGuarantee
+from hushrank.privacy.random_pairs import RandomPairs
 from hushrank.transforms.common.randomisation import RankingMechanism
+
+AS_THEY_ARE = "model.debiased is false"
+Counts = RankingCounts | PairAnswerCounts
 
 
 def impossible(config: SurveyConfig, guarantee: RankingGuarantee, *, by_pairs: bool) -> str:
     """Why the mechanism cannot be undone for sure, from public choices alone; empty: it can."""
-    if reason := _no_law(config, guarantee, by_pairs=by_pairs):
+    if (reason := _no_law(config, guarantee, by_pairs=by_pairs)) or guarantee.pairs is not None:
         return reason
     n_items, longest = len(config.items.catalogue()), guarantee.max_length
     if n_place_pairs(longest) * n_items**2 > MOST_BY_PLACE:
@@ -50,6 +60,8 @@ def impossible(config: SurveyConfig, guarantee: RankingGuarantee, *, by_pairs: b
 
 def _no_law(config: SurveyConfig, guarantee: RankingGuarantee, *, by_pairs: bool) -> str:
     """Why what the mechanism does to a list is not known; empty: it is."""
+    if guarantee.pairs is not None:
+        return ""
     if guarantee.mechanism is RankingMechanism.LAPLACE_RANKS:
         if by_pairs:
             return "for pairs under mechanism laplace-ranks no closed form is known"
@@ -61,12 +73,16 @@ def _no_law(config: SurveyConfig, guarantee: RankingGuarantee, *, by_pairs: bool
 
 
 def pairs_of(
-    counts: RankingCounts, guarantee: RankingGuarantee, config: SurveyConfig
+    counts: Counts, guarantee: RankingGuarantee, config: SurveyConfig
 ) -> tuple[RankingEvidence, str]:
     """Plain or undone pairs, as the configuration and the released counts decide; why plain."""
+    undone = config.model.debiased is not False
+    if isinstance(counts, PairAnswerCounts):
+        law = _law_of_answers(guarantee)
+        return answered_pairs(counts, law, undone=undone), "" if undone else AS_THEY_ARE
     plain, epsilon = plain_evidence(counts), guarantee.high
     if config.model.debiased is False:
-        return plain, "model.debiased is false"
+        return plain, AS_THEY_ARE
     if reason := impossible(config, guarantee, by_pairs=True):
         return plain, reason
     if counts.by_place is None:
@@ -80,11 +96,24 @@ def pairs_of(
 
 
 def nets_of(
-    counts: RankingCounts, guarantee: RankingGuarantee, config: SurveyConfig
+    counts: Counts, guarantee: RankingGuarantee, config: SurveyConfig, *, fitted: bool
 ) -> tuple[NetEvidence, str]:
-    """Sums of half nets, undone wherever it is possible; why not."""
+    """Sums of half nets, undone wherever it is possible; why not.
+
+    Args:
+        counts: as released.
+        guarantee: what they promise.
+        config: the job.
+        fitted: for scores by likelihood; False: for mean half nets.
+    """
+    if isinstance(counts, PairAnswerCounts):
+        undone, law = config.model.debiased is not False, _law_of_answers(guarantee)
+        reason = "" if undone else AS_THEY_ARE
+        if fitted:
+            return fitted_nets(counts, law, config.model.ridge, undone=undone), reason
+        return answered_nets(counts, law, undone=undone), reason
     if config.model.debiased is False:
-        return plain_nets(counts), "model.debiased is false"
+        return plain_nets(counts), AS_THEY_ARE
     if reason := _no_law(config, guarantee, by_pairs=False):
         return plain_nets(counts), reason
     if not can_be_undone(counts):
@@ -96,3 +125,9 @@ def _law_of_places(guarantee: RankingGuarantee) -> PlaceLaw:
     laplace = guarantee.mechanism is RankingMechanism.LAPLACE_RANKS
     law = laplace_places if laplace else mallows_places
     return lambda length: law(length, guarantee.high)
+
+
+def _law_of_answers(guarantee: RankingGuarantee) -> RandomPairs:
+    if guarantee.pairs is None:
+        raise ValueError("private answers to pairs were drawn by no law of pairs")
+    return guarantee.pairs

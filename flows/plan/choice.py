@@ -10,6 +10,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from hushrank.flows.config.row_rules import problems_of_weights
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import PlannedMethod
@@ -24,7 +25,6 @@ from hushrank.flows.plan.survey import (
     needs_list,
     with_setting,
 )
-from hushrank.privacy.units import Unit
 
 AUTO = "auto"
 
@@ -50,14 +50,16 @@ def methods_to_compare(config: SurveyConfig, own: str | None = None) -> tuple[st
         own: what ranks in it, where the job leaves that open; it stands there even if it is not
             right.
     """
-    local = config.privacy.unit is Unit.LOCAL
     usable = [
         name
         for name in sorted(METHODS, key=_plan_order)
-        if (METHODS[name].facts.kind, METHODS[name].facts.local) == (config.input.kind, local)
+        if METHODS[name].facts.kind == config.input.kind
+        and config.privacy.unit in METHODS[name].facts.units
         and math.isfinite(_plan_order(name))
         and is_right(config, name)
+        and not any(problems_of_weights(config, METHODS[name].facts))
         and _accepts(config, name)
+        and (METHODS[name].facts.streams or config.schedule.stream is None)
     ]
     return tuple(dict.fromkeys((own or config.method, *usable)))
 
@@ -113,10 +115,10 @@ def _plan_order(name: str) -> float:
 
 
 def _accepts(config: SurveyConfig, name: str) -> bool:
-    method = METHODS[name]
     setting = Setting(method=name, epsilon=1.0, people=1000, answers=answers_of(config))
     try:
         tried = with_setting(config, setting)
+        method = METHODS[name].resolve(tried).method
         if isinstance(method, PlannedMethod):
             method.calibrate(tried)
     except ConfigError:

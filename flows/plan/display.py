@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from rich.table import Table
 from rich.text import Text
 
+from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.plan.choice import AUTO, Verdict
 from hushrank.flows.plan.guarantees import guarantee_words
@@ -17,6 +18,7 @@ from hushrank.flows.plan.survey import SHARES, Accuracy, Setting, answers_of, is
 from hushrank.flows.plan.world import World
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.terminal import Console
+from hushrank.privacy.units import Bounding
 
 RECOMMENDED = "<- recommended"
 NOT_RIGHT = "<- not right for this design"
@@ -60,11 +62,17 @@ def show_plan(console: Console, plan: SurveyPlan) -> None:
         console.print(Text(_verdict_text(plan, plan.best)), soft_wrap=True)
     for loss in plan.losses:
         console.print(Text(_loss_text(loss)), soft_wrap=True)
+    if plan.weights:
+        console.print(Text(f"\n{plan.weights}"), soft_wrap=True)
     if plan.guarantees and plan.right:
         console.print(
             Text(f"\nNoise at epsilon {plan.base.epsilon:g}, the job's first:", style="bold")
         )
         console.print(_guarantees_table(plan))
+    if boards := _boards_table(plan):
+        console.print(Text(f"\nGroups at epsilon {plan.base.epsilon:g}:", style="bold"))
+        console.print(boards)
+        console.print(Text(_boards_legend(plan), style="dim"), soft_wrap=True)
     if plan.request.plot is not None:
         console.print(Text(f"Plot: {plan.request.plot}"), soft_wrap=True)
     settings = [setting for setting, _ in plan.tried]
@@ -140,6 +148,29 @@ def _guarantees_table(plan: SurveyPlan) -> Table:
     for words, method, found in rows:
         table.add_row(words, method, *_measured(found), _remark(found, right=True))
     return table
+
+
+def _boards_table(plan: SurveyPlan) -> Table | None:
+    """What a release says of each group; None where there are no groups."""
+    scale, groups = plan.compared[0][1].scale, plan.config.groups
+    if groups is None:
+        return None
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    table.add_column("group", no_wrap=True)
+    for heading in ("share", "order", "error"):
+        table.add_column(heading, justify="right", no_wrap=True)
+    shares = plan.world.shares_of(len(groups.groups()))
+    for name, share, (error, order) in zip(groups.values, shares, plan.boards, strict=False):
+        table.add_row(Text(name), _share(share), _share(order), _off_by(error, math.inf, scale))
+    return table
+
+
+def _boards_legend(plan: SurveyPlan) -> str:
+    return (
+        "share: of all answers, supposed (--group-share); scores of groups are drawn towards the"
+        " whole and differ from it by a standard deviation of"
+        f" {plan.world.group_spread:g} (--group-spread)"
+    )
 
 
 def _comparison(*of: str) -> Table:
@@ -241,9 +272,20 @@ def _source_text(config: SurveyConfig, settings: Sequence[Setting], world: World
     answers = " or ".join(
         f"{n:,}" for n in dict.fromkeys(answers_of(config, each.answers) for each in settings)
     )
+    if world.activity:
+        given = ", ".join(f"{rows:,} ({share:.0%})" for rows, share in world.activity)
+        weights = config.privacy.bounding is Bounding.WEIGHTS
+        counted = f"which count as {answers}" if weights else f"of which {answers} count"
+        return (
+            f"(simulated from {people} invented people who give {given} answers, {counted} at most,"
+            f" and true scores of standard deviation {world.spread:g}; your data was not read;"
+            " nothing was spent)"
+        )
     noun = "ranking" if config.input.kind == "rankings" else "answer"
     nouns = noun if answers == "1" else f"{noun}s"
+    covariates = isinstance(config.input, InputConfig) and config.input.covariates
+    effects = ", without effects of covariates" if covariates else ""
     return (
         f"(simulated from {people} invented people with {answers} {nouns} each and true scores of"
-        f" standard deviation {world.spread:g}; your data was not read; nothing was spent)"
+        f" standard deviation {world.spread:g}{effects}; your data was not read; nothing was spent)"
     )

@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from hushrank.flows.config.privacy import Budget
+from hushrank.flows.config.privacy import Budget, PrivacyConfig, RankingChoice
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.guarantee.rankings import RankingGuarantee
+from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.plan.survey import (
     DELTA,
     Accuracy,
@@ -18,13 +20,16 @@ from hushrank.flows.plan.survey import (
     accuracy_of,
     chosen_method,
     is_right,
+    with_setting,
 )
 from hushrank.flows.plan.world import World
-from hushrank.privacy.units import Adjacency, NoiseKind, Unit
+from hushrank.privacy.random_pairs import Hide
+from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, Unit
 from hushrank.transforms.common.schema import Ties
 
 LOCAL = {"comparisons": "debiased-rr", "responses": "spectral-rr"}  # by kind of input
 TRUSTED = {"comparisons": "auto", "responses": "spectral"}
+BY_PAIRS = "kemeny"  # of rankings, in place of a method that has no local form
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +55,7 @@ def tried_guarantees(
     """What the survey reaches under each other guarantee that some method of ours can give."""
     found = []
     for other, method in _alternatives(config, base.method):
-        setting = replace(base, method=method)
+        setting = replace(base, method=method, epsilon=_same_loss(config, other, base))
         if not is_right(other, method):
             continue
         try:
@@ -58,15 +63,46 @@ def tried_guarantees(
             accuracy = accuracy_of(other, setting, world)
         except ConfigError:  # the method does not give that guarantee
             continue
-        found.append((Alternative(guarantee_words(other), name, other, setting), accuracy))
+        words = guarantee_words(other) + _epsilon_words(config, other, setting)
+        found.append((Alternative(words, name, other, setting), accuracy))
     return found
+
+
+def _same_loss(config: SurveyConfig, other: SurveyConfig, base: Setting) -> float:
+    """Epsilon of the job under another guarantee at which a person loses as much in all.
+
+    Under unit `local` the epsilon of rankings is that of one moved item, or of one whole ranking;
+    a person loses a multiple of it.
+    """
+    if config.input.kind != "rankings" or not (_local_unit(config) or _local_unit(other)):
+        return base.epsilon
+    of_person = [
+        RankingGuarantee.of(with_setting(each, base)).person if _local_unit(each) else base.epsilon
+        for each in (config, other)
+    ]
+    return base.epsilon * of_person[0] / of_person[1]
+
+
+def _local_unit(config: SurveyConfig) -> bool:
+    return config.privacy.unit is Unit.LOCAL
+
+
+def _epsilon_words(config: SurveyConfig, other: SurveyConfig, setting: Setting) -> str:
+    if config.input.kind != "rankings" or not (_local_unit(config) or _local_unit(other)):
+        return ""
+    of = "of all rankings of a person"
+    if _local_unit(other):
+        mechanism = other.privacy.mechanism
+        of = "of a ranking" if mechanism and mechanism.of_whole else "of a moved item"
+    return f", epsilon {setting.epsilon:.3g} {of}"
 
 
 def guarantee_words(config: SurveyConfig) -> str:
     """The guarantee of a job: of which law noise is, or that answers are privatised one by one."""
-    if config.privacy.unit is Unit.LOCAL:
-        return "local, before counting"
-    return _noise_words(config)
+    if config.privacy.unit is not Unit.LOCAL:
+        return _noise_words(config)
+    mechanism = config.privacy.mechanism
+    return "local, before counting" if mechanism is None else f"local, {mechanism}"
 
 
 def _alternatives(config: SurveyConfig, own: str) -> Iterator[tuple[SurveyConfig, str]]:
@@ -76,11 +112,30 @@ def _alternatives(config: SurveyConfig, own: str) -> Iterator[tuple[SurveyConfig
         gaussian = privacy.noise is NoiseKind.GAUSSIAN
         noise = NoiseKind.LAPLACE if gaussian else NoiseKind.GAUSSIAN
         delta = 0.0 if gaussian else config.ledger.delta or DELTA
-        yield _with(config, noise=noise, delta=delta), own
-        if kind in LOCAL:
+        bounding = Bounding.LEAVE_OUT if gaussian else privacy.bounding
+        yield _with(config, noise=noise, delta=delta, bounding=bounding), own
+        if kind == "rankings":
+            local = Unit.LOCAL in METHODS[own].facts.units
+            yield _local(config), own if local else BY_PAIRS
+        elif kind in LOCAL and config.schedule.stream is None and config.groups is None:
             yield _local(config), LOCAL[kind]
+    elif kind == "rankings" and not privacy.already_private:
+        delta = config.ledger.delta or DELTA
+        for mechanism in _other_mechanisms(privacy):
+            yield _with(config, mechanism=mechanism), own
+        config = _with(config, mechanism=None, pairs=None, hide=Hide.ORDER)
+        yield _with(config, unit=Unit.USER, noise=NoiseKind.GAUSSIAN, delta=delta), own
+        yield _with(config, unit=Unit.USER), own
     elif kind in TRUSTED and not privacy.already_private:
         yield _trusted(config), TRUSTED[kind]
+
+
+def _other_mechanisms(privacy: PrivacyConfig) -> tuple[RankingChoice, ...]:
+    """Local mechanisms of rankings to compare with the job's own, at the same loss of a person."""
+    mallows, pairs = RankingChoice.MALLOWS, RankingChoice.RANDOM_PAIRS
+    if privacy.hide is Hide.ITEMS:  # no other hides them
+        return ()
+    return tuple(each for each in (mallows, pairs) if each is not privacy.mechanism)
 
 
 def _local(config: SurveyConfig) -> SurveyConfig:
@@ -91,7 +146,11 @@ def _local(config: SurveyConfig) -> SurveyConfig:
         unit=Unit.LOCAL,
         budget=Budget.PER_COMPARISON if one else Budget.PER_USER,
         adjacency=Adjacency.REPLACE_ONE,
+        bounding=Bounding.LEAVE_OUT,
+        max_weight=None,
     )
+    if config.input.kind == "rankings":
+        return _with(other, mechanism=RankingChoice.AUTO)
     if config.input.kind != "comparisons":
         return other
     ties = config.comparisons.model_copy(update={"ties": Ties.RANDOM})  # as that unit demands

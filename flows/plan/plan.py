@@ -11,7 +11,9 @@ from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.plan.choice import AUTO, Verdict, methods_to_compare, verdict
+from hushrank.flows.plan.groups import group_errors
 from hushrank.flows.plan.guarantees import Alternative, tried_guarantees
+from hushrank.flows.plan.heavy_users import activity_of, gain_of_weights, weights_text
 from hushrank.flows.plan.naive import Loss, loss_of, naive_ways
 from hushrank.flows.plan.survey import (
     ERRORS,
@@ -29,10 +31,16 @@ from hushrank.flows.plan.survey import (
     predicted,
 )
 from hushrank.flows.plan.world import World, design_text, world_of
+from hushrank.privacy.units import Unit
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 DEFAULT_TARGET = "top=0.9"
 MOST_SETTINGS = 40
+IN_A_STREAM = (
+    "People are those whose answers count in what the last night shows, each on one night of it;"
+    " epsilon is that of all nights of the stream together. hushrank plan --stream says how many"
+    " answers the caps leave out."
+)
 Tried = list[tuple[Setting, Accuracy]]
 
 
@@ -50,6 +58,7 @@ class PlanRequest:
         design: to invent, in place of the stated one.
         zipf: exponent of the exposures in a design that is not balanced.
         exposures: file of public exposures, instead.
+        activity: how many answers people give, such as 5:0.9 and 60:0.1; empty: as many as count.
     """
 
     people: tuple[int, ...]
@@ -61,6 +70,7 @@ class PlanRequest:
     design: Design | None = None
     zipf: float | None = None
     exposures: Path | None = None
+    activity: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,6 +95,7 @@ class SurveyPlan:
             order items worse than a naive way.
         best: the method to take; None: there is no choice.
         guarantees: `base` under other guarantees.
+        boards: of each group, error and order in `base`; empty: there are no groups.
     """
 
     config: SurveyConfig
@@ -103,11 +114,28 @@ class SurveyPlan:
     losses: tuple[Loss, ...]
     best: Verdict | None
     guarantees: list[tuple[Alternative, Accuracy]]
+    boards: list[tuple[float, float]]
+
+    @property
+    def weights_gain(self) -> float | None:
+        """Signal to noise with weights for heavy users over that without; None: not known."""
+        method, activity = self.compared[0][0].method, self.world.activity
+        return gain_of_weights(self.config, method, self.base.answers, activity)
+
+    @property
+    def weights(self) -> str:
+        """What to know of weights for heavy users, in one line; empty: nothing."""
+        method, activity = self.compared[0][0].method, self.world.activity
+        return weights_text(self.config, method, self.base.answers, activity)
 
     @property
     def design(self) -> str:
-        """Which design was invented, in one line; empty: answers are no comparisons."""
-        return design_text(self.world, planned_survey(self.config, self.base, self.world))
+        """Which design was invented, in one line; empty: answers are no comparisons.
+
+        For a stream of nights also what the people of a survey stand for.
+        """
+        text = design_text(self.world, planned_survey(self.config, self.base, self.world))
+        return text if self.config.schedule.stream is None else f"{text} {IN_A_STREAM}"
 
 
 def plan_survey(path: Path, request: PlanRequest, world: World) -> SurveyPlan:
@@ -117,7 +145,7 @@ def plan_survey(path: Path, request: PlanRequest, world: World) -> SurveyPlan:
         ConfigError: the file or the request breaks a rule.
     """
     config = plan_config(path, request.n_items, request.design)
-    world = world_of(config, world, request.zipf, request.exposures)
+    world = _world_of(config, request, world)
     target, settings = parse_target(request.target), settings_of(config, request)
     right = is_right(config, config.method)
     tried = [(each, accuracy_of(config, each, world)) for each in settings]
@@ -152,7 +180,18 @@ def plan_survey(path: Path, request: PlanRequest, world: World) -> SurveyPlan:
         losses=tuple(loss for loss in lost if loss is not None),
         best=best,
         guarantees=tried_guarantees(config, base, world),
+        boards=group_errors(config, base, world),
     )
+
+
+def _world_of(config: SurveyConfig, request: PlanRequest, world: World) -> World:
+    """The world that the request asks for."""
+    world = world_of(config, world, request.zipf, request.exposures)
+    if not request.activity:
+        return world
+    if config.input.kind != "comparisons" or config.privacy.unit is not Unit.USER:
+        raise ConfigError("--activity: is for comparisons and unit: user; remove it")
+    return replace(world, activity=activity_of(request.activity))
 
 
 def _needed(

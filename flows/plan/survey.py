@@ -172,7 +172,7 @@ def accuracy_of(config: SurveyConfig, setting: Setting, world: World) -> Accurac
     """
     survey = planned_survey(config, setting, world)
     tried = with_setting(config, setting)
-    method = _planned(tried)
+    method = planned_method(tried)
     mechanism = method.calibrate(tried)
     replicates = range(repetitions(survey, world))
     found = [_one(tried, method, mechanism, survey, replicate) for replicate in replicates]
@@ -234,10 +234,10 @@ def epsilon_for(
 
 def predicted(config: SurveyConfig, setting: Setting, world: World) -> float | None:
     """The error of a typical score by the method's formula; None: it has none for this design."""
-    if world.design not in (None, Design.BALANCED):
+    if world.design not in (None, Design.BALANCED) or world.activity:
         return None
     survey, tried = planned_survey(config, setting, world), with_setting(config, setting)
-    return _planned(tried).predicted_error(tried, survey)
+    return planned_method(tried).predicted_error(tried, survey)
 
 
 def planned_survey(config: SurveyConfig, setting: Setting, world: World) -> PlannedSurvey:
@@ -258,6 +258,9 @@ def planned_survey(config: SurveyConfig, setting: Setting, world: World) -> Plan
             ability_spread=world.ability_spread,
             seed=world.seed,
             meetings=world.meetings(n_items),
+            shares=() if config.groups is None else world.shares_of(len(config.groups.groups())),
+            group_spread=world.group_spread,
+            activity=world.activity,
         )
     except ValueError as error:
         raise ConfigError(f"plan: {error}") from None
@@ -276,12 +279,12 @@ def _one(
         raise ConfigError(f"plan: {error}") from None
     bits = seeded_bits(survey.seed * 1_000_003 + replicate)  # of an invented survey: no release
     try:
-        conclusion = method.conclude(method.draw(exact, mechanism, bits), mechanism, config)
+        conclusion = method.conclude_whole(method.draw(exact, mechanism, bits), mechanism, config)
     except (ConvergenceError, HushrankError) as error:
         raise ConfigError(
             f"plan: {config.method} fails at epsilon {config.privacy.epsilon:g}: {error}"
         ) from None
-    truth = survey.truth(replicate)
+    truth = survey.truth_of_all(replicate)
     found = _measured(conclusion.estimate, truth, config.top_k)
     if conclusion.scale is Scale.PLACE:  # a list of the best items and nothing else
         found |= dict.fromkeys(("order", "width"), math.nan)
@@ -296,7 +299,7 @@ def _measured(estimate: Estimate, truth: Floats, n_top: int | None) -> dict[str,
     return {
         "top": float(estimate.order[0] == truth.argmax()),
         "best": 1 - top_k_distance(-estimate.rank, truth, k),
-        "order": _in_order(-estimate.rank, truth),
+        "order": in_order(-estimate.rank, truth),
         "width": float((estimate.rank_high - estimate.rank_low).mean()),
         "informative": float(estimate.informative),
     }
@@ -324,14 +327,14 @@ def _errors(scores: Floats, wanted: Floats) -> dict[str, float]:
     }
 
 
-def _in_order(scores: Floats, truth: Floats) -> float:
+def in_order(scores: Floats, truth: Floats) -> float:
     """Share of the pairs of items in the right order; equal ones count as half right."""
     n = len(truth)
     found, wanted = (np.sign(np.subtract.outer(values, values)) for values in (scores, truth))
     return float(1 + (found * wanted).sum() / (n * (n - 1))) / 2
 
 
-def _planned(config: SurveyConfig) -> PlannedMethod[Any]:
+def planned_method(config: SurveyConfig) -> PlannedMethod[Any]:
     """The method that would rank.
 
     Raises:
@@ -384,7 +387,7 @@ def _runs(survey: PlannedSurvey) -> int:
 
 def _refuse_what_cannot_be_planned(path: Path, config: SurveyConfig) -> None:
     try:
-        _planned(config)
+        planned_method(config)
     except ConfigError as error:
         raise ConfigError(f"{path}: {error}") from None
     if config.privacy.rho is not None:

@@ -16,9 +16,10 @@ from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.pipelines.simulate.arenas import Meetings
-from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
+from hushrank.pipelines.simulate.planned_survey import Activity, PlannedSurvey
 
 DEFAULT_ZIPF = 1.0
+GROUP_SPREAD = 0.3  # of the scores of a group around the whole's
 MOST_ZIPF = 5.0
 ALIKE = 1.1  # times: exposures that differ by less are called equal
 COLUMNS = ("item", "exposure")
@@ -50,6 +51,10 @@ class World:
         replicates: how many; None: as many as their size allows.
         design: of the invented surveys; None: answers are no comparisons.
         exposed: of a design that is not balanced.
+        shares: relative numbers of answers of each group; empty: all groups have equally many.
+        group_spread: standard deviation of a group's true scores around those of the whole.
+        activity: how many answers people give, and how many of them do; empty: all as many as
+            count.
     """
 
     spread: float = 1.0
@@ -58,6 +63,25 @@ class World:
     replicates: int | None = None
     design: Design | None = Design.BALANCED
     exposed: Exposed = Exposed()
+    shares: tuple[float, ...] = ()
+    group_spread: float = GROUP_SPREAD
+    activity: Activity = ()
+
+    def shares_of(self, n_groups: int) -> tuple[float, ...]:
+        """Share of the answers of each of so many groups, others at last: they sum to 1.
+
+        Raises:
+            ConfigError: the supposed shares are those of another number of groups.
+        """
+        given = self.shares or (1.0,) * n_groups
+        if len(given) != n_groups:
+            raise ConfigError(
+                f"--group-share: {len(given)} shares are given, and the job has {n_groups} groups"
+                " (others, where they count, are the last); give one each, or none"
+            )
+        if not all(math.isfinite(share) and share > 0 for share in given):
+            raise ConfigError("--group-share must be > 0; shares are relative numbers")
+        return tuple(share / sum(given) for share in given)
 
     def meetings(self, n_items: int) -> Meetings | None:
         """Who meets whom, among so many items; None: all equally often.

@@ -68,6 +68,8 @@ def summary(outcome: Outcome) -> str:
     if privacy.delta:
         guarantee += f", delta {privacy.delta:g}"
     spent = "nothing: it was drawn before" if outcome.spent is None else "what it promises"
+    if outcome.spent is not None and not outcome.charged:
+        spent = "nothing: its stream is paid for"
     warnings = [f"> **Please note.** {_plain(text)}" for text in release.warnings]
     lines = [
         f"## {_plain(release.name)}, {release.day}",

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
-from hushrank.flows.config.items_file import PREFLIB_ENDINGS, read_item_names
+from hushrank.flows.config.items import PREFLIB_ENDINGS, read_item_names
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.propose.columns import ColumnGuess, guess_columns, items_seen
 from hushrank.flows.propose.head import HEAD_ROWS, Head, read_head
@@ -285,6 +285,8 @@ def _file_lines(
     yield "ledger:"
     yield line("  path", ".hushrank/ledger.jsonl", "what was spent; never delete it")
     yield line("  epsilon", own.budget, "the most that may ever be spent on these people")
+    if own.delta:
+        yield line("  delta", own.delta, "of all releases together: ten at the delta above")
     if head.partition is not None:
         yield "# All dates are ranked together. For a release of its own each night, add:"
         yield f"# schedule: {{partition: {scalar(head.partition)}}}"

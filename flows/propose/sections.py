@@ -67,6 +67,7 @@ class KindLines:
         privacy: lines of the section `privacy`.
         further: sections that only this kind has.
         budget: total epsilon of the ledger.
+        delta: of the ledger, for noise that needs it; empty: none does.
         choices: what the lines marked CHOOSE ask for.
     """
 
@@ -77,6 +78,7 @@ class KindLines:
     budget: str
     choices: tuple[str, ...]
     further: tuple[str, ...] = ()
+    delta: str = ""
 
     @property
     def method(self) -> str:
@@ -187,8 +189,8 @@ def rankings_lines(
         items_file: the file whose header names the items; None: the person must name them.
     """
     meaning = "refuse: set aside; random: a secret coin puts tied items in order"
-    bound = line("  max_contributions", "1", "the most rankings of one person that count")
     named = items_file is not None
+    owned = "user" in (*guess.known(), *guess.unknown())
     return KindLines(
         kind="rankings",
         input=(
@@ -202,22 +204,29 @@ def rankings_lines(
             if items_file is not None
             else _choose_items("ranked"),
         ),
-        privacy=(
-            line("  unit", "local", "each ranking is privatised before it is counted"),
-            line("  mechanism", "mallows"),
-            choose(
-                "  epsilon",
-                "for one moved item; a whole ranking of m items costs m / 2 times as much",
-            ),
-            *((bound,) if "user" in (*guess.known(), *guess.unknown()) else ()),
-        ),
-        budget="50",
+        privacy=tuple(_trusted_lines(owned=owned)),
+        budget="10",
+        delta="1.0e-5",
         choices=(
             *_columns_asked(guess.unknown()),
             *(() if named else ("the items",)),
             "epsilon",
         ),
     )
+
+
+def _trusted_lines(*, owned: bool) -> Iterator[str]:
+    """The guarantee of rankings that are counted before noise is added."""
+    yield line(
+        "  unit", "user", "you may see true rankings; where nobody may: local, with mechanism: auto"
+    )
+    yield from _adjacency_and_epsilon()
+    yield line("  noise", "gaussian", "for many counts that move a little; or laplace")
+    yield line("  delta", "1.0e-6", "chance that the promise fails: far below one in the people")
+    bound = "the most rankings of one person that count"
+    if not owned:
+        bound = "nothing says whose a ranking is: each is another person's"
+    yield line("  max_contributions", "1", bound)
 
 
 def _role_lines(

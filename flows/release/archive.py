@@ -25,6 +25,7 @@ SUMS = "SHA256SUMS"
 RELEASES = "releases"
 PARTIAL = ".partial"  # ending of folders that a killed run may leave
 READ_ONLY = 0o444
+MOST_NIGHTS, MOST_ITEMS = 28, 500  # of a stream, whose ranks a report shows over time
 NAME = re.compile(r"\d{4}-\d\d-\d\d-.+")
 
 
@@ -94,6 +95,26 @@ def release_before(release: Release, output: Place) -> Release | None:
             if earlier.safe == release.safe and earlier.moment < release.moment:
                 return earlier
     return None
+
+
+def nights_before(release: Release, output: Place) -> list[Release]:
+    """The last earlier nights of the release's stream in `output`, the earliest first.
+
+    `MOST_NIGHTS` at most; none of a release without a stream, and none of many items: they take
+    long to read.
+    A release that cannot be read or was changed is skipped.
+    """
+    nights = list[Release]()
+    if release.stream is None or len(release.ranking) > MOST_ITEMS:
+        return nights
+    earlier = [folder for folder in archived(output) if folder.name[:10] < str(release.day)]
+    for folder in earlier[-MOST_NIGHTS:]:
+        with suppress(ArchiveError, ConfigError):
+            night = load_archived(folder)
+            same = night.stream is not None and night.stream.stream == release.stream.stream
+            if same and night.safe == release.safe:
+                nights.append(night)
+    return nights
 
 
 def keep(folder: Place, contents: dict[str, bytes]) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 
-from hushrank.flows.release.release import RankedItem, Release
+from hushrank.flows.release.boards import RankedItem
+from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS
 
 

@@ -118,3 +118,12 @@ def rows_of(values: NDArray[np.integer], ends: NDArray[np.integer]) -> Rows:
     """The values of each row of a CSR matrix; `ends` are the ends of its rows (`indptr`)."""
     listed, cuts = values.tolist(), ends.tolist()
     return tuple(tuple(listed[start:end]) for start, end in pairwise(cuts))
+
+
+def among_items(
+    matrix: Sequence[Sequence[int | float]], catalogue: Sequence[str], items: Sequence[str]
+) -> NDArray[np.float64]:
+    """Rows and columns of these items, in their order."""
+    position = {name: i for i, name in enumerate(catalogue)}
+    places = [position[name] for name in items]
+    return np.array([[matrix[row][column] for column in places] for row in places], np.float64)

@@ -11,6 +11,7 @@ import csv
 import io
 import os
 import shutil
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
@@ -184,7 +185,8 @@ def ranking_csv(release: Release) -> str:
     """The ranking as a table, best first; scores to six decimals, texts by `write_cell`.
 
     A column `label` stands where items have labels; `unit` says what the scores are. Of what later
-    versions say of the items, the columns stand at the end: see `RankedItem`.
+    versions say of the items, the columns stand at the end: see `RankedItem`. Where there are
+    groups, their rankings follow that of the whole, and the last column names the group.
     """
     text = io.StringIO()
     table = csv.writer(text, lineterminator="\n")
@@ -194,15 +196,26 @@ def ranking_csv(release: Release) -> str:
     counted = [] if wins is None else ["noisy_wins"]
     said = [name for name in LATER_COLUMNS if release.says(name)]
     later = [f"p_top_{release.top}" if name == "p_top" else name for name in said]
-    table.writerow([*columns, *counted, *["unit"] * len(unit), *later])
+    boards = [("", release), *((group.name, board) for group, board in release.boards())]
+    board_column = ["board"] * (len(boards) > 1)
+    table.writerow([*columns, *counted, *["unit"] * len(unit), *later, *board_column])
+    for name, board in boards:
+        of_board = [write_cell(name)] * len(board_column)
+        for row in _csv_rows(board, said, unit):
+            table.writerow([*row, *of_board])
+    return text.getvalue()
+
+
+def _csv_rows(release: Release, said: Sequence[str], unit: Sequence[str]) -> Iterator[list[object]]:
+    """The lines of one ranking, without the name of its group."""
+    wins = release.released.wins_by_item()
     for line in release.ranking:
-        texts = [write_cell(line.item), *([write_cell(line.shown)] if label else ())]
+        texts = [write_cell(line.item), *([write_cell(line.shown)] if release.labelled else ())]
         scores = (f"{value:.6f}" for value in (line.score, line.low, line.high))
         ranks = (line.rank_low, line.rank_high, line.group)
         won = () if wins is None else (wins[line.item],)
         more = (_cell(getattr(line, name)) for name in said)
-        table.writerow([line.rank, *texts, *scores, *ranks, *won, *unit, *more])
-    return text.getvalue()
+        yield [line.rank, *texts, *scores, *ranks, *won, *unit, *more]
 
 
 def _cell(value: float | str | None) -> str:

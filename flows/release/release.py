@@ -9,19 +9,27 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import partial
 from typing import Any, Self
 
 from pydantic import AwareDatetime, Field, ValidationError, model_validator
 
-from hushrank.estimation.common.chances import RankChances
 from hushrank.estimation.common.estimate import Estimate, top_k
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.look import LookRecord
-from hushrank.flows.guarantee.record import Extended, PrivacyRecord, Record
+from hushrank.flows.guarantee.record import PrivacyRecord, Record
+from hushrank.flows.release.boards import (
+    Board,
+    GroupRanking,
+    RankedItem,
+    group_ranking,
+    ranked_items,
+)
+from hushrank.flows.release.effects import Effect
 from hushrank.flows.release.json_text import json_text
+from hushrank.flows.release.provenance import Provenance
 from hushrank.flows.release.scale import (
     UNITS,
     Scale,
@@ -31,7 +39,8 @@ from hushrank.flows.release.scale import (
     published,
 )
 from hushrank.flows.release.statistics import Released
-from hushrank.flows.release.sure import CHANCE_DECIMALS, chances_of, surely_above
+from hushrank.flows.release.stream import StreamRecord
+from hushrank.flows.release.sure import chances_of
 from hushrank.privacy.bits_used import BitsUsed
 from hushrank.transforms.storage.cloud_storage import Place
 
@@ -57,68 +66,6 @@ NO_ELO = (
 NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
 
 
-class RankedItem(Record):
-    """One line of the ranking; `Estimate` defines the numbers.
-
-    Releases of earlier versions lack the last seven fields, because those versions said nothing
-    about all items at once.
-
-    Attributes:
-        item: the item as in the rows.
-        label: what people read instead, if the catalogue has a label.
-        low, high, rank_low, rank_high: 95 % intervals of this item alone.
-        group: no two items of one group can be told apart, by the intervals of all items at once.
-        low_all, high_all, rank_low_all, rank_high_all: intervals that hold for all items at once
-            with 95 %.
-        surely_above: lines of the ranking, counted from 1, whose items this item is surely better
-            than; all such statements hold together with 95 %: `3..7 9`; empty: none.
-        p_best: chance to be the best.
-        p_top: chance to be among the best k; k is `top` of the release.
-    """
-
-    item: str
-    label: str | None = None
-    rank: int | float
-    score: float
-    low: Extended
-    high: Extended
-    rank_low: int
-    rank_high: int
-    group: int
-    low_all: Extended | None = None
-    high_all: Extended | None = None
-    rank_low_all: int | None = None
-    rank_high_all: int | None = None
-    surely_above: str | None = None
-    p_best: float | None = None
-    p_top: float | None = None
-
-    @property
-    def at_once(self) -> RankedItem:
-        """The line with the interval that holds for all items at once, if there is one."""
-        if self.low_all is None or self.high_all is None:
-            return self
-        return self.model_copy(update={"low": self.low_all, "high": self.high_all})
-
-    @property
-    def sure_ranks(self) -> tuple[int, int]:
-        """The ranks that hold for all items at once; in an older release, for this item alone."""
-        if self.rank_low_all is None or self.rank_high_all is None:
-            return self.rank_low, self.rank_high
-        return self.rank_low_all, self.rank_high_all
-
-    @property
-    def shown(self) -> str:
-        """What people read: the label, or else the item."""
-        return self.item if self.label is None else self.label
-
-    def moved(self, onto: Callable[[float], float]) -> RankedItem:
-        """The line with its numbers on another scale."""
-        names = ("score", "low", "high", "low_all", "high_all")
-        ends = {name: onto(old) for name in names if (old := getattr(self, name)) is not None}
-        return self.model_copy(update=ends)
-
-
 class Release(Record):
     """One published ranking. `build_release` makes it; its JSON is `release.json`.
 
@@ -133,6 +80,9 @@ class Release(Record):
         top_k: the best items, best first, if the job asked for them.
         top: k of `p_top` in the ranking.
         look: what a noisy look at the rows saw before the rest was drawn; None: there was none.
+        groups: a ranking of each group, where there are groups; `ranking` is of all together.
+        stream: the night of a stream that it is, which `privacy` covers whole; None: it is none.
+        effects: of covariates on who wins; None: the job names none.
     """
 
     release_id: str
@@ -152,13 +102,16 @@ class Release(Record):
     top: int | None = None
     privacy: PrivacyRecord
     look: LookRecord | None = None
+    stream: StreamRecord | None = None
+    effects: tuple[Effect, ...] | None = None
     released: Released
+    groups: tuple[GroupRanking, ...] | None = None
 
     def to_json(self) -> str:
         """Strict JSON with keys in a fixed order; keys without content are left out."""
         absent: dict[str, Any] = {
             name: True
-            for name in ("top_k", "night", "unit", "top", "look")
+            for name in ("top_k", "night", "unit", "top", "look", "stream", "effects", "groups")
             if getattr(self, name) is None
         }
         optional = [
@@ -167,6 +120,8 @@ class Release(Record):
         unsaid = {name for name in optional if not self.says(name)}
         if unsaid:
             absent["ranking"] = {"__all__": unsaid}
+            if self.groups is not None:
+                absent["groups"] = {"__all__": {"ranking": {"__all__": unsaid}}}
         content = self.model_dump(mode="json", exclude=absent)
         return json_text(content) + "\n"
 
@@ -185,6 +140,19 @@ class Release(Record):
     def says(self, name: str) -> bool:
         """Whether lines of the ranking have a value in the optional field of this name."""
         return any(getattr(line, name) is not None for line in self.ranking)
+
+    def boards(self) -> Iterator[tuple[GroupRanking, Release]]:
+        """Each group, and the release as if its ranking were all that it holds."""
+        for group in self.groups or ():
+            of_group = {
+                name: getattr(group, name) for name in ("informative", "ranking", "released")
+            }
+            yield group, self.model_copy(update={**of_group, "groups": None, "top_k": None})
+
+    @property
+    def noise_variance(self) -> float | None:
+        """Of the noise in each released count; None where no noise was added to counts."""
+        return self.privacy.noise_variance if self.stream is None else self.stream.shown_variance
 
     @property
     def labelled(self) -> bool:
@@ -214,39 +182,6 @@ class Release(Record):
             place = first.setdefault(line.group, position)
             places.append(f"{place}=" if sizes[line.group] > 1 else f"{place}")
         return places
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Provenance:
-    """The origin of a release.
-
-    Attributes:
-        release_id: unique to this release.
-        created: when it was made, with a time zone.
-        night: the day whose rows are ranked; None if the configuration selects no nights.
-        name: name of the job and its population.
-        job: id of the job's configuration.
-        method: the method as in the configuration.
-        code_version: version of the hushrank that drew the noise; a later one may have published.
-        charged: whether the ledger counts it; False if a seed was injected or there is no noise.
-        bits: which random bits were really used; None if an older version did not record them; then
-            the law of the noise was not stored either.
-    """
-
-    release_id: str
-    created: datetime
-    night: date | None = None
-    name: str
-    job: str
-    method: str
-    code_version: str
-    charged: bool
-    bits: BitsUsed | None
-
-    @property
-    def safe(self) -> bool:
-        """Whether nobody can predict or repeat the draw."""
-        return self.charged and (self.bits is None or self.bits.safe)
 
 
 def load_release(path: Place) -> Release:
@@ -280,8 +215,14 @@ def on_scale(release: Release, scale: Scale) -> Release:
     move = onto.get((release.scale, scale))
     if move is None:
         return release
-    lines = tuple(line.moved(move) for line in release.ranking)
-    return release.model_copy(update={"ranking": lines, "scale": scale, "unit": UNITS[scale]})
+    changed: dict[str, Any] = {"scale": scale, "unit": UNITS[scale]}
+    changed["ranking"] = tuple(line.moved(move) for line in release.ranking)
+    if release.groups is not None:
+        changed["groups"] = tuple(
+            group.model_copy(update={"ranking": tuple(line.moved(move) for line in group.ranking)})
+            for group in release.groups
+        )
+    return release.model_copy(update=changed)
 
 
 def build_release(
@@ -296,6 +237,8 @@ def build_release(
     labels: Mapping[str, str] | None = None,
     shown_as: Scale | None = None,
     look: LookRecord | None = None,
+    effects: tuple[Effect, ...] | None = None,
+    boards: Sequence[Board] = (),
 ) -> Release:
     """Build a release from published statistics and an estimate computed from them.
 
@@ -310,7 +253,9 @@ def build_release(
         n_top: how many of the best items `top_k` names; None: there is no such list.
         labels: what people read instead of items.
         look: what a look at the rows saw; its warnings are the release's.
+        effects: of covariates.
         shown_as: Elo turns log odds into ratings; other scores stay, with a warning.
+        boards: rankings of groups, computed from noisy counts too.
 
     Raises:
         ValueError: the sizes differ.
@@ -322,6 +267,7 @@ def build_release(
     told = (NO_ELO,) if elo and scale is not Scale.LOG_ODDS else ()
     seen = () if look is None else look.warnings
     chances = chances_of(estimate, n_top)
+    compared = estimate if provenance.stream is not None else replace(estimate, noise_share=None)
     release = Release(
         release_id=provenance.release_id,
         created=provenance.created,
@@ -335,50 +281,18 @@ def build_release(
         warnings=(*_warnings(provenance, privacy), *seen, *warnings, *told),
         scale=scale,
         unit=UNITS[scale],
-        ranking=_ranking(items, estimate, scale, labels or {}, chances),
+        ranking=ranked_items(items, compared, scale, labels or {}, chances),
         top_k=best,
         top=None if chances is None else chances.k,
         privacy=privacy.model_copy(update=_origin(provenance)),
         look=look,
+        stream=provenance.stream,
+        effects=effects,
         released=released,
+        groups=tuple(group_ranking(items, board, scale, labels or {}, n_top) for board in boards)
+        or None,
     )
     return on_scale(release, Scale.ELO) if elo else release
-
-
-def _ranking(
-    items: Sequence[str],
-    estimate: Estimate,
-    scale: Scale,
-    labels: Mapping[str, str],
-    chances: RankChances | None,
-) -> tuple[RankedItem, ...]:
-    columns: dict[str, list[Any]] = {
-        "rank": [int(rank) if rank % 1 == 0 else rank for rank in estimate.rank.tolist()],
-        "score": published(scale, estimate.scores).tolist(),
-        "low": published(scale, estimate.low).tolist(),
-        "high": published(scale, estimate.high).tolist(),
-        "rank_low": estimate.rank_low.tolist(),
-        "rank_high": estimate.rank_high.tolist(),
-        "group": estimate.groups.tolist(),
-    }
-    if (sure := estimate.at_once) is not None:
-        columns["low_all"] = published(scale, sure.low).tolist()
-        columns["high_all"] = published(scale, sure.high).tolist()
-        columns["rank_low_all"] = sure.rank_low.tolist()
-        columns["rank_high_all"] = sure.rank_high.tolist()
-        if sure.better is not None:
-            columns["surely_above"] = surely_above(sure.better, estimate.order)
-    if chances is not None:
-        columns["p_best"] = chances.best.round(CHANCE_DECIMALS).tolist()
-        columns["p_top"] = chances.top.round(CHANCE_DECIMALS).tolist()
-    return tuple(
-        RankedItem(
-            item=items[i],
-            label=labels.get(items[i]),
-            **{name: values[i] for name, values in columns.items()},
-        )
-        for i in estimate.order.tolist()
-    )
 
 
 def _origin(provenance: Provenance) -> dict[str, Any]:

@@ -22,7 +22,16 @@ from hushrank.estimation.rankings.ranking_counts import RankingCounts
 from hushrank.estimation.responses.measurements import DifferentialMeasurements
 from hushrank.estimation.responses.randomized_measurements import RandomizedMeasurements
 from hushrank.flows.guarantee.record import Record
-from hushrank.flows.release.public_pairs import ReleasedOutcomes, Rows, require_noisy, rows_of
+from hushrank.flows.release.effects import ReleasedEffects
+from hushrank.flows.release.pair_answers import ReleasedPairAnswers
+from hushrank.flows.release.public_pairs import (
+    ReleasedOutcomes,
+    Rows,
+    among_items,
+    require_noisy,
+    rows_of,
+)
+from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
 from hushrank.flows.release.win_loss import ReleasedWinLoss, in_comparisons
 
 MOST_MEASURED = 2000  # items whose matrix of measurements is published: 20 to 30 MB
@@ -34,13 +43,14 @@ class ReleasedCounts(Record):
     """The noisy win counts, from which all the rest is computed.
 
     Attributes:
-        row_weight: what one win adds: 1, or 2 where ties were split into two halves.
-        wins: by item, in catalogue order.
+        row_weight: what one win adds: 1, or 2 where ties were split into two halves; where rows
+            have weights, a thousand times that for a win of weight 1.
+        wins: by item, in catalogue order; whole numbers, but for what a night of a stream shows.
     """
 
     kind: Literal["win-counts"] = "win-counts"
-    row_weight: int = Field(ge=1, le=2)
-    wins: dict[str, int]
+    row_weight: int = Field(ge=1)
+    wins: dict[str, int | float]
 
     @classmethod
     def of(cls, counts: WinCounts, items: Sequence[str]) -> Self:
@@ -64,16 +74,17 @@ class ReleasedPairs(Record):
     In `release.json` every row of the matrix is one line of integers: 2 000 items take 20 to 30 MB.
 
     Attributes:
-        row_weight: what one win adds: 1, or 2 where ties were split into two halves.
+        row_weight: what one win adds: 1, or 2 where ties were split into two halves; where rows
+            have weights, a thousand times that for a win of weight 1.
         items: in catalogue order; rows and columns are in this order.
         wins: entry b of row a is how often a beat b, noise included; zero on the diagonal, where
-            there is nothing to count.
+            there is nothing to count. Whole numbers, but for what a night of a stream shows.
     """
 
     kind: Literal["pair-counts"] = "pair-counts"
-    row_weight: int = Field(ge=1, le=2)
+    row_weight: int = Field(ge=1)
     items: tuple[str, ...]
-    wins: tuple[tuple[int, ...], ...]
+    wins: tuple[tuple[int | float, ...], ...]
 
     @classmethod
     def of(cls, counts: PairCounts, items: Sequence[str]) -> Self:
@@ -91,7 +102,7 @@ class ReleasedPairs(Record):
 
     def among(self, items: Sequence[str]) -> NDArray[np.float64]:
         """Noisy wins of some items over each other, in comparisons."""
-        return _among(self.wins, self.items, items) / self.row_weight
+        return among_items(self.wins, self.items, items) / self.row_weight
 
     def wins_by_item(self) -> dict[str, int | float] | None:
         """Comparisons won by each item: the sums of the rows, noise included."""
@@ -322,7 +333,7 @@ class ReleasedRankings(Record):
 
     def among(self, items: Sequence[str]) -> NDArray[np.float64]:
         """Private rankings with the row's item above the column's, of some items."""
-        return _among(self.wins, self.items, items)
+        return among_items(self.wins, self.items, items)
 
     def wins_by_item(self) -> dict[str, int | float] | None:
         """None: how often an item is above others depends on how many there are in a list."""
@@ -335,11 +346,16 @@ Released = Annotated[
     | ReleasedPairs
     | ReleasedOutcomes
     | ReleasedScores
+    | ReleasedEffects
     | ReleasedMeasurements
     | ReleasedRandomized
     | ReleasedList
     | ReleasedSums
-    | ReleasedRankings,
+    | ReleasedRankings
+    | ReleasedPairAnswers
+    | ReleasedAbove
+    | ReleasedNets
+    | ReleasedPlaces,
     Field(discriminator="kind"),
 ]  # what a method publishes beside the ranking
 
@@ -358,12 +374,3 @@ def _rows_of_sums(pairs: WeightedPairs) -> tuple[Rows | None, Rows | None, Rows 
     columns = (places.indices, np.asarray(of_s), np.asarray(places.data))
     met, listed_s, listed_w = (rows_of(each, places.indptr) for each in columns)
     return met, listed_s, listed_w
-
-
-def _among(
-    matrix: Sequence[Sequence[int]], catalogue: Sequence[str], items: Sequence[str]
-) -> NDArray[np.float64]:
-    """Rows and columns of these items, in their order."""
-    position = {name: i for i, name in enumerate(catalogue)}
-    places = [position[name] for name in items]
-    return np.array([[matrix[row][column] for column in places] for row in places], np.float64)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal, Self
 
 from pydantic import Field
@@ -16,12 +16,13 @@ class ReleasedWinLoss(Record):
     """The noisy numbers of comparisons that each item won and lost.
 
     Attributes:
-        row_weight: what one comparison adds: 1, or 2 if ties were split into two halves.
+        row_weight: what one comparison adds: 1, or 2 if ties were split into two halves; where rows
+            have weights, a thousand times that for one of weight 1.
         wins, losses: by item, in catalogue order.
     """
 
     kind: Literal["win-loss-counts"] = "win-loss-counts"
-    row_weight: int = Field(ge=1, le=2)
+    row_weight: int = Field(ge=1)
     wins: dict[str, int]
     losses: dict[str, int]
 
@@ -43,7 +44,7 @@ class ReleasedWinLoss(Record):
         return in_comparisons(self.wins, self.row_weight)
 
 
-def in_comparisons(wins: dict[str, int], row_weight: int) -> dict[str, int | float]:
+def in_comparisons(wins: Mapping[str, int | float], row_weight: int) -> dict[str, int | float]:
     """Wins as numbers of comparisons."""
     if row_weight == 1:
         return {**wins}

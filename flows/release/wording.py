@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from hushrank.flows.release.release import RankedItem, Release
+from hushrank.flows.release.boards import RankedItem
+from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, ScaleWords
 from hushrank.flows.release.statistics import ReleasedList
 
@@ -53,6 +54,18 @@ def _next_group(lines: Sequence[RankedItem], leaders: Sequence[RankedItem]) -> l
     after = lines[len(leaders)].group
     behind = [line for line in lines if line.group == after]
     return behind if all(line.sure_ranks[0] == len(leaders) + 1 for line in behind) else []
+
+
+def groups_note(release: Release) -> str:
+    """Where the rankings of groups are; empty where there are no groups."""
+    if not release.groups:
+        return ""
+    names = [group.name for group in release.groups]
+    return (
+        f"This is the ranking of all answers together. Of {name_list(names)} there"
+        f" {'is one each' if len(names) > 1 else 'is one'} in the report, ranking.csv and"
+        " release.json, at the same epsilon."
+    )
 
 
 def likely_best(release: Release) -> str:

@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC
+from datetime import UTC, date
 
 import numpy as np
 
+from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.score_change import Intervals, ScoreChange, score_change
-from hushrank.flows.release.release import RankedItem, Release, on_scale
+from hushrank.estimation.common.shared_nights import error_correlation, sampling_correlation
+from hushrank.flows.release.boards import RankedItem
+from hushrank.flows.release.release import Release, on_scale
 from hushrank.flows.release.scale import WORDS, Scale, score_decimals, score_text
 from hushrank.flows.release.statistics import ReleasedList
+from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.release.wording import name_list, rank_interval
 
+ESTIMATOR = "design_of_chance_fits"  # the parameter that says how `noisy-pairs` made its scores
 MOST_ROWS = 15  # most rows: changes beyond noise first, then the largest others
 NORMAL_MECHANISMS = ("discrete-gaussian", "randomised-response")  # all others have Laplace tails
 
@@ -48,18 +53,20 @@ class Changes:
         rows: rows of a table; empty if items cannot be compared one by one.
         left_out: how many items the table leaves out; none of them changed beyond noise unless the
             sentence says so.
+        how: of nights of a stream, what a change is; else empty.
     """
 
     since: str
     sentence: str
     rows: tuple[ChangeRow, ...]
     left_out: int
+    how: str = ""
 
 
 def changes_between(before: Release, release: Release) -> Changes:
     """Compare `release` with an earlier one of the same population, from published numbers only."""
     before = on_scale(before, release.scale)
-    since = f"{before.day:%-d %B %Y}"
+    since = day_text(before.day)
     if before.day == release.day:
         since += f", {before.created.astimezone(UTC):%H:%M} UTC"
     old, new = ({line.item: line for line in each.ranking} for each in (before, release))
@@ -70,6 +77,7 @@ def changes_between(before: Release, release: Release) -> Changes:
         _intervals([old[item] for item in items]),
         _intervals([new[item] for item in items]),
         normal=all(each.privacy.mechanism in NORMAL_MECHANISMS for each in (before, release)),
+        correlation=_correlation(before, release, items),
     )
     order = np.lexsort((-np.abs(found.change), ~found.beyond))[:MOST_ROWS]
     shown = sorted(order.tolist(), key=lambda i: (not found.beyond[i], i))
@@ -82,7 +90,78 @@ def changes_between(before: Release, release: Release) -> Changes:
         sentence=_sentence(release.scale, [new[item].shown for item in items], found),
         rows=rows,
         left_out=len(items) - len(rows),
+        how=_how(before, release),
     )
+
+
+def _nights(before: Release, release: Release) -> tuple[StreamRecord, StreamRecord] | None:
+    """Which nights of one stream the releases are; None: of two streams, or of none."""
+    one, other = before.stream, release.stream
+    if one is None or other is None or one.stream != other.stream:
+        return None
+    return one, other
+
+
+def _correlation(before: Release, release: Release, items: Sequence[str]) -> Floats | float:
+    """Of the errors of the scores on two nights of a stream; 0 of other releases.
+
+    0 as well where different estimators made the scores, whose errors need not be alike: then a
+    change counts only if it is larger than two independent nights explain.
+    """
+    nights = _nights(before, release)
+    if (
+        nights is None
+        or len({each.privacy.parameters.get(ESTIMATOR) for each in (before, release)}) > 1
+    ):
+        return 0.0
+    shares = [{line.item: line.noise_share for line in each.ranking} for each in (before, release)]
+    old, new = (np.array([each[item] for item in items], np.float64) for each in shares)
+    if np.isnan(old).any() or np.isnan(new).any():
+        return 0.0
+    one, other = nights
+    sampling = sampling_correlation(one.totals, other.totals)
+    return error_correlation((old, new), one.noise_correlation(other), sampling)
+
+
+def _how(before: Release, release: Release) -> str:
+    """What a change between two nights of a stream is; empty for other releases."""
+    if (nights := _nights(before, release)) is None:
+        return ""
+    one, other = nights
+    both = max((min(one.night, other.night) - max(one.first_shown, other.first_shown)).days + 1, 0)
+    compared = (
+        f"Compared are the answers of {_span(one)} and those of {_span(other)}. A change is the"
+        " difference between what these two would say if every night came out anew very often."
+    )
+    if not both:
+        return f"{compared} No night is in both; the noise they have in common is allowed for."
+    return (
+        f"{compared} {both} night{' is' if both == 1 else 's are'} in both, with the same answers,"
+        " so a change comes from the nights in one of them alone; that, and the noise they have in"
+        " common, is allowed for."
+    )
+
+
+def stream_sentence(night: StreamRecord) -> str:
+    """What a night of a stream shows, and what it cost."""
+    shown = "That night alone is shown" if len(night.answers) == 1 else f"Shown are {_span(night)}"
+    first = night.number == 1
+    cost = "it was charged with this one" if first else "this one cost nothing more"
+    return (
+        f"Night {night.number} of {night.nights} of a stream, {day_text(night.night)}. {shown}."
+        f" One budget pays for all nights until {day_text(night.last)}; {cost}."
+    )
+
+
+def _span(night: StreamRecord) -> str:
+    if night.first_shown == night.night:
+        return day_text(night.night)
+    return f"{day_text(night.first_shown)} to {day_text(night.night)}"
+
+
+def day_text(day: date) -> str:
+    """18 November 2026."""
+    return f"{day:%-d %B %Y}"
 
 
 def _why_not(before: Release, release: Release) -> str | None:

@@ -6,7 +6,7 @@ A method that releases another kind adds a function here, under the type of its 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,7 +14,10 @@ import numpy as np
 from markupsafe import Markup
 
 from hushrank.flows.release.axis import axis_of
+from hushrank.flows.release.effects import ReleasedEffects
+from hushrank.flows.release.pair_answers import ReleasedPairAnswers
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
+from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, score_text
 from hushrank.flows.release.statistics import (
@@ -28,8 +31,9 @@ from hushrank.flows.release.statistics import (
     ReleasedSums,
 )
 from hushrank.flows.release.win_loss import ReleasedWinLoss
-from hushrank.flows.release.wording import name_list
+from hushrank.flows.release.wording import name_list, rank_interval
 from hushrank.flows.report.heatmap import Matrix, heatmap_svg, shown_items
+from hushrank.flows.report.history_plot import MOST_LINES, ranks_over_time_svg
 from hushrank.flows.report.item_map import item_map_svg
 from hushrank.flows.report.plots import MOST_NAMED, drawn_lines, scores_svg, win_counts_svg
 
@@ -65,6 +69,30 @@ def figures_of(release: Release) -> list[ReportFigure]:
     """The figures of a release, in the order of the page."""
     figures = FIGURES[type(release.released)]
     return [figure(release) for figure in figures if figure is not heatmap_figure or _met(release)]
+
+
+def history_figure(release: Release, earlier: Sequence[Release]) -> ReportFigure | None:
+    """Ranks over the nights of a stream; None where there is nothing to draw."""
+    nights = [each for each in (*earlier, release) if each.informative]
+    if len(nights) < 2 or not release.informative:
+        return None
+    first, best = nights[0].day, release.ranking[:MOST_LINES]
+    which = f"the best {len(best)} items" if len(best) < len(release.ranking) else "all items"
+    description = (
+        f"Plot of the ranks of {which} from {first} to {release.day}, rank 1 on top, with the ranks"
+        f" that each can have. Last of all {best[0].shown} has rank {rank_interval(best[0])}."
+    )
+    return ReportFigure(
+        identifier="over-time",
+        title="Ranks over time",
+        svg=Markup(ranks_over_time_svg(nights, description)),
+        caption=(
+            f"The ranks of {which} on the last {len(nights)} nights that say anything; bands and"
+            f" bars are the ranks that an item can have. {CONFIDENCE} Nights next to each other"
+            " share most of their answers and part of their noise: what changed since the last one"
+            " is tested above."
+        ),
+    )
 
 
 def _met(release: Release) -> bool:
@@ -152,7 +180,9 @@ def heatmap_figure(release: Release) -> ReportFigure:
             " the more often the item of its row beat the item of its column."
             f"{negative} The whole matrix is in release.json."
         ),
-        table=_matrix_table(release, pairs, "Wins of … over", pairs.row_weight - 1),  # half wins
+        table=_matrix_table(
+            release, pairs, "Wins of … over", int(pairs.row_weight > 1)
+        ),  # half wins
     )
 
 
@@ -168,28 +198,39 @@ def _matrix_table(
 
 
 def above_figure(release: Release) -> ReportFigure:
-    """How often one item is ranked above another in the private rankings."""
+    """How often one item is ranked above another in the private rankings, or answers."""
     pairs = release.released
-    if not isinstance(pairs, ReleasedRankings):
+    if not isinstance(pairs, ReleasedRankings | ReleasedAbove | ReleasedPairAnswers):
         raise ValueError(f"a release of {pairs.kind} has no rankings to draw")
+    rankings, noise = _rankings_words(release)
     shown, labels = shown_items(release), release.shown()
     which = "" if len(shown) == len(release.ranking) else f" of the best {len(shown)} items"
     description = (
-        f"Heatmap{which}, best first: in how many private rankings the item of the row is above the"
+        f"Heatmap{which}, best first: in how many {rankings} the item of the row is above the"
         f" item of the column, from {labels[shown[0]]} to {labels[shown[-1]]}."
         " The table below it has the same numbers."
     )
     return ReportFigure(
         identifier="matrix",
-        title="Who is above whom, in private rankings",
+        title=f"Who is above whom, in {rankings}",
         svg=Markup(heatmap_svg(release, pairs, description)),
         caption=(
-            f"Counted in private rankings{which}, best first. The stronger a cell, the more of them"
-            " have the item of its row above the item of its column. All counts are in"
+            f"Counted in {rankings}{noise}{which}, best first. The stronger a cell, the more of"
+            " them have the item of its row above the item of its column. All counts are in"
             " release.json."
         ),
-        table=_matrix_table(release, pairs, "Rankings with … above"),
+        table=_matrix_table(release, pairs, f"{rankings.split()[-1].capitalize()} with … above"),
     )
+
+
+def _rankings_words(release: Release) -> tuple[str, str]:
+    """What was counted, and which noise the counts have."""
+    if isinstance(release.released, ReleasedRankings):
+        return "private rankings", ""
+    if isinstance(release.released, ReleasedPairAnswers):
+        return "private answers", ""
+    exact = release.privacy.mechanism == "none"
+    return "rankings", "" if exact else ", with noise"
 
 
 def item_map_figure(release: Release) -> ReportFigure:
@@ -251,9 +292,14 @@ FIGURES: dict[type[Any], tuple[Callable[[Release], ReportFigure], ...]] = {
     ReleasedPairs: (scores_figure, heatmap_figure),
     ReleasedOutcomes: (scores_figure, heatmap_figure),
     ReleasedScores: (scores_figure,),
+    ReleasedEffects: (scores_figure,),
     ReleasedSums: (scores_figure,),
     ReleasedMeasurements: (item_map_figure,),
     ReleasedRandomized: (item_map_figure,),
     ReleasedRankings: (scores_figure, above_figure),
+    ReleasedPairAnswers: (scores_figure, above_figure),
+    ReleasedAbove: (scores_figure, above_figure),
+    ReleasedNets: (scores_figure,),
+    ReleasedPlaces: (scores_figure,),
     ReleasedList: (),
 }

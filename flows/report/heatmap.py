@@ -11,7 +11,9 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
+from hushrank.flows.release.pair_answers import ReleasedPairAnswers
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
+from hushrank.flows.release.ranking_counts import ReleasedAbove
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.statistics import ReleasedPairs, ReleasedRankings
 from hushrank.flows.report.style import (
@@ -31,7 +33,7 @@ LIGHT_ON_DARK = 0.55  # a cell with a stronger colour shows its number in the pa
 COLUMN_NAME = 14
 
 
-Matrix = ReleasedPairs | ReleasedOutcomes | ReleasedRankings
+Matrix = ReleasedPairs | ReleasedOutcomes | ReleasedRankings | ReleasedAbove | ReleasedPairAnswers
 
 
 def heatmap_svg(release: Release, pairs: Matrix, description: str) -> str:
@@ -54,12 +56,15 @@ def heatmap_svg(release: Release, pairs: Matrix, description: str) -> str:
         axes = figure.add_subplot()
         _draw_cells(axes, wins)
         _label(axes, [release.shown()[name] for name in names])
-        return page_svg(figure, axes, description, _spots(release, names, wins))
+        return page_svg(figure, axes, description, _spots(release, pairs, names, wins))
 
 
-def _spots(release: Release, names: list[str], wins: NDArray[np.float64]) -> list[Spot]:
+def _spots(
+    release: Release, pairs: Matrix, names: list[str], wins: NDArray[np.float64]
+) -> list[Spot]:
     """What each cell says."""
-    verb = "above" if isinstance(release.released, ReleasedRankings) else "over"
+    of_rankings = isinstance(pairs, ReleasedRankings | ReleasedAbove | ReleasedPairAnswers)
+    verb = "above" if of_rankings else "over"
     shown = release.shown()
     return [
         Spot(

@@ -17,7 +17,7 @@ from matplotlib.dates import AutoDateLocator, ConciseDateFormatter
 from matplotlib.figure import Figure
 
 from hushrank.flows.release.release import Release
-from hushrank.flows.report.style import short_name
+from hushrank.flows.report.style import WIDTH, page_style, page_svg, short_name
 
 EPOCH = date(1970, 1, 1)  # start of the axis of days
 MOST_LINES = 10  # items drawn: the first of the last release
@@ -38,10 +38,28 @@ def ranks_over_time(releases: Sequence[Release], format_: str) -> bytes:
         for position, item in enumerate(items):
             _draw(axes, releases, item, f"C{position}")
         _frame(axes, releases, len(items))
+        axes.set_title(f"{releases[-1].name}: {len(releases)} releases", loc="left", fontsize=10.5)
         content = io.BytesIO()
         metadata = {"Date": None} if format_ == "svg" else {}
         figure.savefig(content, format=format_, dpi=120, metadata=metadata)
         return content.getvalue()
+
+
+def ranks_over_time_svg(releases: Sequence[Release], description: str) -> str:
+    """The same for the page of the last release, an `svg` element.
+
+    Args:
+        releases: at least two, of one population, the earliest first.
+        description: text for readers who do not see the plot.
+    """
+    items = [line.item for line in releases[-1].ranking[:MOST_LINES]]
+    with page_style(releases[-1]):
+        figure = Figure(figsize=(WIDTH, 1.0 + 0.3 * len(items)), layout="constrained")
+        axes = figure.add_subplot()
+        for position, item in enumerate(items):
+            _draw(axes, releases, item, f"C{position}")
+        _frame(axes, releases, len(items))
+        return page_svg(figure, axes, description)
 
 
 def _draw(axes: Axes, releases: Sequence[Release], item: str, color: str) -> None:
@@ -101,6 +119,5 @@ def _frame(axes: Axes, releases: Sequence[Release], n_drawn: int) -> None:
     form = ConciseDateFormatter(locator)  # type: ignore[no-untyped-call]
     axes.xaxis.set_major_formatter(form)
     axes.grid(axis="y", linewidth=0.5, color="#dddddd")
-    axes.set_title(f"{releases[-1].name}: {len(releases)} releases", loc="left", fontsize=10.5)
     for side in ("top", "right"):
         axes.spines[side].set_visible(False)

@@ -8,7 +8,8 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from hushrank.flows.release.axis import Axis, axis_of
-from hushrank.flows.release.release import RankedItem, Release
+from hushrank.flows.release.boards import RankedItem
+from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS
 from hushrank.flows.report.plots import band, beyond, dot, mark, ranked_svg
 from hushrank.flows.report.style import ACCENT, LINE, SOFT

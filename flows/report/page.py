@@ -6,9 +6,10 @@ The page is complete without its script, which searches, filters and sorts the r
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from datetime import UTC
 from importlib.resources import files
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
@@ -17,19 +18,26 @@ from hushrank.flows.guarantee.record import Parameter, PrivacyRecord
 from hushrank.flows.guarantee.sentences import number
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.budget_text import alert_sentence, left_text, needed_text
+from hushrank.flows.release.pair_answers import ReleasedPairAnswers
+from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, Scale
 from hushrank.flows.release.statistics import ReleasedRankings
+from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.release.wording import certainty, verdict
-from hushrank.flows.report.changes import changes_between
+from hushrank.flows.report.changes import changes_between, stream_sentence
 from hushrank.flows.report.downloads import downloads_of
+from hushrank.flows.report.effects import effect_rows
 from hushrank.flows.report.policy import policy_of
-from hushrank.flows.report.rows import table_of
+from hushrank.flows.report.rows import board_tables, table_of
 from hushrank.flows.report.sure import sure_table_of
 from hushrank.flows.report.win_rates import win_rates_of
-from hushrank.privacy.units import Adjacency, Unit
+from hushrank.privacy.units import Adjacency, Bounding, Unit
 from hushrank.transforms.common.plain_text import shown as visible
 from hushrank.transforms.common.schema import Ties
+
+if TYPE_CHECKING:
+    from hushrank.flows.report.figures import ReportFigure
 
 ROOM = 850_000  # bytes for downloads, figures and tables; a page stays under 1 MB
 ROUNDING = 1e-9  # so that 0.3 / 0.1 is three
@@ -52,22 +60,25 @@ TIES_WORDS = {
 
 
 def render_report(
-    release: Release, balance: Balance | None = None, before: Release | None = None
+    release: Release,
+    balance: Balance | None = None,
+    before: Release | None = None,
+    earlier: Sequence[Release] = (),
 ) -> str:
-    """The page as text. It shows only what is in `release`, `balance` and `before`.
+    """The page as text. It shows only what is in its arguments.
 
     Args:
         release: the release to report.
         balance: the budget after this release; None leaves that section out.
         before: the release before this one, to show what changed; None leaves that out.
+        earlier: earlier nights of its stream, the first one first, to show ranks over time.
     """
-    from hushrank.flows.report.figures import figures_of  # matplotlib takes a second
-    from hushrank.flows.report.style import without_styles
+    from hushrank.flows.report.style import without_styles  # matplotlib takes a second
 
     downloads, rules = downloads_of(release), dict[str, str]()
-    figures = figures_of(release)
+    figures = _figures(release, earlier)
     svgs = [Markup(without_styles(str(figure.svg), rules)) for figure in figures]
-    table = table_of(release, ROOM - sum(map(len, [*svgs, *(each.address for each in downloads)])))
+    room = ROOM - sum(map(len, [*svgs, *(each.address for each in downloads)]))
     style = _resource("report.css")
     style += "".join(f".{name} {{ {declared} }}\n" for name, declared in rules.items())
     script = _resource("report.js")
@@ -83,9 +94,9 @@ def render_report(
         rates=win_rates_of(release),
         sure=sure_table_of(release),
         **_words_of(release),
-        table=table,
+        **_tables(release, room),
         counts=release.released.wins_by_item() is not None,
-        protected=_of_kind(release, PROTECTED[release.privacy.unit]) if release.safe else "nobody",
+        protected=_protected(release),
         downloads=downloads,
         changes=None if before is None else changes_between(before, release),
         n_items=len(release.ranking),
@@ -100,6 +111,27 @@ def render_report(
     return visible(page, lines=True)  # in older releases names may hold any character
 
 
+def _tables(release: Release, room: int) -> dict[str, Any]:
+    """The table of the ranking and those of groups, in so many bytes together."""
+    for_boards = room // 2 if release.groups else 0
+    return {
+        "table": table_of(release, room - for_boards),
+        "boards": board_tables(release, for_boards),
+    }
+
+
+def _protected(release: Release) -> str:
+    return _of_kind(release, PROTECTED[release.privacy.unit]) if release.safe else "nobody"
+
+
+def _figures(release: Release, earlier: Sequence[Release]) -> list[ReportFigure]:
+    """Ranks over the nights of a stream first, then what the release itself shows."""
+    from hushrank.flows.report.figures import figures_of, history_figure
+
+    over_time = history_figure(release, earlier)
+    return [*([] if over_time is None else [over_time]), *figures_of(release)]
+
+
 def _words_of(release: Release) -> dict[str, Any]:
     """The sentences about the ranking, and which columns it has."""
     return {
@@ -107,6 +139,8 @@ def _words_of(release: Release) -> dict[str, Any]:
         "certainty": certainty(release),
         "at_once": release.says("low_all"),
         "chances": release.says("p_best"),
+        "stream": None if release.stream is None else stream_sentence(release.stream),
+        "effects": effect_rows(release),
         "verdict": verdict(release),
         "words": WORDS[release.scale],
     }
@@ -127,6 +161,8 @@ def runs_left(release: Release, balance: Balance) -> int | None:
     """At least how many more runs at this cost fit; None if costs do not simply add up."""
     privacy = release.privacy
     pure = privacy.delta == 0 and privacy.rho is None and math.isfinite(privacy.epsilon)
+    if release.stream is not None:
+        return None  # a night costs nothing
     if not (pure and release.safe and privacy.unit is not Unit.LOCAL):
         return None
     return math.floor(balance.remaining_epsilon / privacy.epsilon + ROUNDING)
@@ -145,19 +181,40 @@ def _privacy_facts(release: Release) -> list[tuple[str, str]]:
         ("Noise scale", _number(privacy.noise_scale)),
         ("Noise standard deviation", _root(privacy.noise_variance)),
         ("Sensitivity", _sensitivity(privacy)),
-        (_of_kind(release, "Answers used per person, at most"), privacy.max_contributions),
+        (_of_kind(release, _used(privacy)), privacy.max_contributions),
         ("Answers per person on one item, at most", privacy.per_item_cap),
         ("Answers per person on one pair, at most", 1 if privacy.distinct_pairs else None),
         ("Ties", None if privacy.ties is None else TIES_WORDS[privacy.ties]),
         ("Unit of the released counts", _unit_of_counts(release)),
         *((_heading(name), _value(value)) for name, value in privacy.parameters.items()),
+        *([] if release.stream is None else _stream_facts(release.stream)),
     ]
     return [(name, str(value)) for name, value in facts if value is not None]
 
 
+def _used(privacy: PrivacyRecord) -> str:
+    if privacy.parameters.get("bounding") == Bounding.WEIGHTS:
+        return "Answers per person that count in full, at most"
+    return "Answers used per person, at most"
+
+
+def _stream_facts(night: StreamRecord) -> list[tuple[str, str]]:
+    """Terms of a stream, and the noise in what this night shows."""
+    return [
+        ("Stream", night.stream),
+        ("Nights of the stream", f"{night.nights}, from {night.first} to {night.last}"),
+        ("Nights that count per person, at most", f"{night.participations}"),
+        ("Nights from one of them to the next, at least", f"{night.gap}"),
+        ("Nights shown together", "all so far" if night.window is None else f"{night.window}"),
+        ("Nights over which a night is spread", f"{night.bands}"),
+        ("Noise standard deviation of a shown count", number(math.sqrt(night.shown_variance))),
+    ]
+
+
 def _of_kind(release: Release, words: str) -> str:
     """The words for answers; for rankings instead if people gave rankings."""
-    if not isinstance(release.released, ReleasedRankings):
+    counted = (ReleasedRankings, ReleasedAbove, ReleasedNets, ReleasedPlaces, ReleasedPairAnswers)
+    if not isinstance(release.released, counted):
         return words
     return words.replace("answer", "ranking").replace("Answer", "Ranking")
 
@@ -181,6 +238,8 @@ def _sensitivity(privacy: PrivacyRecord) -> str | None:
 
 
 def _unit_of_counts(release: Release) -> str | None:
+    if units := release.privacy.parameters.get("units_of_a_comparison"):
+        return f"1/{units:,} of a win of weight 1"
     halves = release.privacy.ties is Ties.SPLIT and release.released.wins_by_item() is not None
     return "half wins" if halves else None
 

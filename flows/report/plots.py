@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.flows.release.axis import Axis, axis_of
+from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.exact import exact_text
-from hushrank.flows.release.release import RankedItem, Release
+from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, Scale
 from hushrank.flows.report.style import (
     ACCENT,
@@ -163,11 +164,12 @@ def _draw_counts(
 def noise_half_width(release: Release) -> float:
     """Half width of the 95 % interval of an exact count around the noisy one, in comparisons."""
     privacy = release.privacy
-    if privacy.mechanism == "none" or privacy.noise_variance is None:
+    if privacy.mechanism == "none" or release.noise_variance is None:
         return 0.0
     kind = NoiseKind(privacy.mechanism.removeprefix("discrete-"))
     deviations = float(quantile(np.array(1.0), LEVEL / 2, kind, n_draws=1))
-    return deviations * math.sqrt(privacy.noise_variance) / (privacy.ties or Ties.DROP).row_weight
+    units = getattr(release.released, "row_weight", (privacy.ties or Ties.DROP).row_weight)
+    return deviations * math.sqrt(release.noise_variance) / units
 
 
 def _label_items(axes: Axes, lines: list[RankedItem]) -> None:

@@ -18,7 +18,7 @@ from hushrank.flows.release.scale import (
     score_decimals,
     score_text,
 )
-from hushrank.flows.release.wording import chance_text, rank_interval
+from hushrank.flows.release.wording import chance_text, rank_interval, verdict
 from hushrank.transforms.common.schema import Ties
 
 LONG = 1000  # longer rankings show the best and worst, the rest on request
@@ -103,6 +103,43 @@ def table_of(release: Release, room: int) -> RankingTable:
     ends = rows[:SHOWN_BEST] + rows[-SHOWN_WORST:]
     fit = _that_fit(rows, room, ROW_BYTES)
     return RankingTable(shown=ends, gap=SHOWN_BEST, full=fit, ticks=ticks)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoardTable:
+    """The ranking of one group, as the page shows it.
+
+    Attributes:
+        name: of the group.
+        verdict: what the ranking says.
+        own: how much of it the group's own answers decide, in percent.
+        rows: as many lines as fit, best first.
+        left_out: how many do not.
+    """
+
+    name: str
+    verdict: str
+    own: str
+    rows: list[Row]
+    left_out: int
+
+
+def board_tables(release: Release, room: int) -> list[BoardTable]:
+    """A table of each group, on a page that has `room` bytes for them."""
+    tables = []
+    for group, board in release.boards():
+        rows = _rows_of(board)
+        fit = _that_fit(rows, room // len(release.groups or (group,)), ROW_BYTES)
+        tables.append(
+            BoardTable(
+                name=group.name,
+                verdict=verdict(board),
+                own=f"{100 * group.own:.0f} %",
+                rows=fit,
+                left_out=len(rows) - len(fit),
+            )
+        )
+    return tables
 
 
 def _rows_of(release: Release) -> list[Row]:

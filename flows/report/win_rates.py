@@ -107,13 +107,15 @@ def _of_counts(release: Release) -> WinRates | None:
         return None
     if isinstance(pairs, ReleasedOutcomes) and pairs.pairs is None:
         return None
-    variance = 0.0 if privacy.mechanism == "none" else privacy.noise_variance
+    variance = 0.0 if privacy.mechanism == "none" else release.noise_variance
     if variance is None:
         return None
     kind = NoiseKind.GAUSSIAN if "gaussian" in privacy.mechanism else NoiseKind.LAPLACE
+    # Of rows with weights, so many comparisons are as random as one.
+    effect = float(privacy.parameters.get("design_effect", 1.0))
     return rates_of_counts(
-        pairs.among([line.item for line in release.ranking[:MOST]]),
-        variance / pairs.row_weight**2,
+        pairs.among([line.item for line in release.ranking[:MOST]]) / effect,
+        variance / (pairs.row_weight * effect) ** 2,
         kind,
         public_totals=isinstance(pairs, ReleasedOutcomes),
     )

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.guarantee.local import LocalGuarantee
 from hushrank.flows.ledger.budget import BudgetTerms, Protects
@@ -31,6 +32,8 @@ def ledger_of(config: SurveyConfig) -> Ledger:
 def protects(config: SurveyConfig) -> Protects:
     """What of a unit the releases of `config` hide."""
     if config.privacy.unit is not Unit.LOCAL:
+        if isinstance(config.input, RankingsConfig) and not config.input.names_people:
+            return Protects.ANSWER
         return Protects.OUTCOMES if config.privacy.public_graph else Protects.ROWS
     bounded = LocalGuarantee.of(config).person is not None
     return Protects.PERSON if bounded else Protects.ANSWER

@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
+from importlib.metadata import version
 from typing import Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
-from pydantic import BaseModel, ConfigDict, create_model
+from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.common.look import Seen
@@ -34,7 +35,7 @@ from hushrank.flows.guarantee.mechanism import Mechanism
 from hushrank.flows.guarantee.record import PrivacyRecord
 from hushrank.flows.guarantee.sentences import ROWS_SPAN_LINES
 from hushrank.flows.ledger.account import Attempt, ReleaseState
-from hushrank.flows.methods.base import Arrays, Calibrated, Choice, RankingMethod
+from hushrank.flows.methods.base import Arrays, Calibrated, Choice, Method, RankingMethod
 from hushrank.flows.methods.registry import METHODS, calibrate
 from hushrank.privacy.bits_used import BitsUsed
 from hushrank.privacy.noise import add_noise
@@ -97,24 +98,42 @@ def entries_of(drawn: Drawn) -> Arrays:
     """
     if drawn.bits is None:
         raise ValueError("a release without a record of its bits is not stored")
-    method, reason = drawn.drawn_by.method, drawn.drawn_by.chosen.reason
-    document = _document_of(method)(
-        format=FORMAT,
-        method=method.facts.name,
-        reason=reason,
-        code_version=drawn.code_version,
-        mechanism=drawn.mechanism,
-        look=drawn.drawn_by.look,
-        bits=drawn.bits.to_dict(),
-    )
-    unsaid = {name for name in ("reason", "look") if not getattr(document, name)}
     return {
         **drawn.arrays,
         **({} if drawn.votes is None else {VOTES: drawn.votes}),
         CREATED: np.array(drawn.created.isoformat(timespec="seconds")),
         CODE: np.array(drawn.code_version),
-        LAW: np.array(document.model_dump_json(exclude=unsaid)),
+        LAW: np.array(_text_of(drawn.drawn_by, drawn.code_version, drawn.bits)),
     }
+
+
+def text_of_law(drawn_by: Calibrated) -> str:
+    """Method and mechanism as they are stored where nothing was drawn yet."""
+    return _text_of(drawn_by, version("hushrank"), BitsUsed())
+
+
+def law_of(text: str) -> Calibrated:
+    """What `text_of_law` stored.
+
+    Raises:
+        EstimateError: this version cannot read it.
+    """
+    return _read(text, "of another version")[0]
+
+
+def _text_of(drawn_by: Calibrated, code: str, bits: BitsUsed) -> str:
+    document = _document_of(drawn_by.method)(
+        format=FORMAT,
+        method=drawn_by.method.facts.name,
+        reason=drawn_by.chosen.reason,
+        code_version=code,
+        mechanism=drawn_by.mechanism,
+        look=drawn_by.look,
+        bits=bits.to_dict(),
+    )
+    unsaid = {name for name in ("reason", "look") if not getattr(document, name)}
+    text: str = document.model_dump_json(exclude=unsaid)
+    return text
 
 
 def drawn_of(entries: Arrays, config: SurveyConfig) -> Drawn:
@@ -209,12 +228,22 @@ def _document_of(method: RankingMethod[Any]) -> Any:
     return create_model("Law", __base__=_Law, mechanism=(method.mechanism, ...))
 
 
+def _read_by(method: Method | None, text: str) -> tuple[RankingMethod[Any], Any]:
+    """The way of ranking under this name whose mechanism it is, and the document."""
+    ways = () if method is None else method.ways
+    for way in ways[:-1]:
+        try:
+            return way, _document_of(way).model_validate_json(text)
+        except ValidationError:
+            continue
+    if not ways:
+        raise ValueError("the method that drew is not known here")
+    return ways[-1], _document_of(ways[-1]).model_validate_json(text)
+
+
 def _read(text: str, code: str) -> tuple[Calibrated, BitsUsed]:
     try:
-        method = METHODS.get(_Named.model_validate_json(text).method)
-        if not isinstance(method, RankingMethod):
-            raise ValueError("the method that drew is not known here")
-        document = _document_of(method).model_validate_json(text)
+        method, document = _read_by(METHODS.get(_Named.model_validate_json(text).method), text)
         bits = BitsUsed.from_dict(document.bits)
     except ValueError:  # ValidationError among them
         raise EstimateError(

@@ -15,13 +15,14 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, MethodRefused
 from hushrank.flows.guarantee.mechanism import Mechanism
 from hushrank.flows.ledger.account import ReleaseState
-from hushrank.flows.ledger.input_names import InputNames, input_names
 from hushrank.flows.ledger.key import (
     KEY_BYTES,
     TAG_DIGITS,
+    InputNames,
     LedgerKey,
     Purpose,
     find_key,
+    input_names,
     ledger_key,
 )
 from hushrank.flows.methods.base import Calibrated, ReductionJob, Terms
@@ -30,6 +31,7 @@ from hushrank.flows.release.publish import check_output
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import check_confidential
 from hushrank.flows.run.input_files import files_of, input_of, tables_of
+from hushrank.flows.run.stream_night import StreamNight
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import RandomBits, seeded_bits, system_bits
 from hushrank.transforms.common.schema import InputError
@@ -91,7 +93,23 @@ class Job:
         """
         if self.known_id is not None:
             return self.known_id
+        if self.of_stream is not None:  # whatever its files are: a night is drawn once
+            named = {"stream": self.of_stream.stream_id, "night": str(self.night)}
+            return self._key.tag(Purpose.RELEASE, json.dumps(named, sort_keys=True))
         return self._key.tag(Purpose.RELEASE, self._described())
+
+    @cached_property
+    def of_stream(self) -> StreamNight | None:
+        """The night of a stream that it is; None: it is none.
+
+        Raises:
+            LedgerError: the ledger's secret cannot be read or made.
+        """
+        section, night = self.config.schedule.stream, self.night
+        if section is None or night is None:
+            return None
+        area, job_hash = self.config.confidential, self.config.job_hash()
+        return StreamNight.of(self._key, job_hash, section, night, area)
 
     @cached_property
     def inputs(self) -> InputNames:
@@ -190,6 +208,11 @@ def prepare_job(
         ConfigError: the configuration, an input file or the output folder breaks a rule.
     """
     path, config, calibrated = survey.path, survey.config, survey.calibrated
+    if seed is not None and config.schedule.stream is not None:
+        raise ConfigError(
+            f"{path}: --unsafe-seed is not for a night of a stream, whose noise is part of the"
+            " nights after it; leave one of them out. Nothing was read or spent."
+        )
     files, tables = input_of(path, config, night)
     check_places(config, seeded=seed is not None)
     job = Job(
@@ -243,7 +266,7 @@ def _id_before_keys(job: Job) -> str | None:
     Raises:
         LedgerError: the ledger cannot be used.
     """
-    if not job.safe:
+    if not job.safe or job.config.schedule.stream is not None:
         return None
     state = ledger_of(job.config).state(job.unkeyed_id)
     known = state not in (ReleaseState.NONE, ReleaseState.CANCELLED)

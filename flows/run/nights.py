@@ -33,8 +33,15 @@ from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import DRAWN_FILE, FAILED_FILE, finds_drawn
 from hushrank.flows.run.job import Job, Survey, check_places, job_without_files, prepare_job
+from hushrank.flows.run.run import abandon
 from hushrank.flows.run.stages import Outcome
-from hushrank.flows.run.steps import abandon
+from hushrank.flows.run.stream_steps import refuse_stream_id
+from hushrank.flows.run.stream_turns import (
+    NOT_AGAIN,
+    nights_until,
+    prepare_in_turn,
+    stream_job_to_check,
+)
 
 DAY = timedelta(days=1)
 
@@ -76,6 +83,7 @@ def prepare_night(survey: Survey, night: date, now: datetime, *, again: bool = F
         again: rank a released night anew if its input changed; this costs again.
 
     Raises:
+        NightOutOfTurn: it is a night of a stream, and others come first.
         NightWithoutFiles: there is no file to read.
         ConfigError: the night is not over; and as for `prepare_job`.
         LedgerError: the ledger cannot be used.
@@ -88,12 +96,16 @@ def prepare_night(survey: Survey, night: date, now: datetime, *, again: bool = F
             f" ({config.schedule.timezone}, schedule.lag_days: {config.schedule.lag_days})."
             f" {NOTHING_SPENT}"
         )
+    in_stream = config.schedule.stream is not None
+    if again and in_stream:
+        raise ConfigError(NOT_AGAIN)
     attempt = None
     if config.nightly and not again:
         attempt = ledger_of(config).nights(config.job_hash()).get(night)
     if attempt is None or attempt.drawn_at is None:
-        return prepare_job(survey, night=night)
-    if finds_drawn(config.confidential / attempt.release_id, attempt.result):
+        return prepare_in_turn(survey, night) if in_stream else prepare_job(survey, night=night)
+    work = config.confidential / attempt.release_id
+    if attempt.of or finds_drawn(work, attempt.result):  # a stream has stored its noise besides
         check_places(config)
         return Job(config=config, files=(), night=night, known_id=attempt.release_id)
     return prepare_job(survey, night=night, known_id=attempt.release_id)  # its noise is lost
@@ -114,6 +126,8 @@ def job_to_check(survey: Survey, now: datetime) -> Job:
         LedgerError: the ledger cannot be used.
     """
     schedule = survey.config.schedule
+    if schedule.stream is not None:
+        return stream_job_to_check(survey)
     last = schedule.last_night(now)
     due = due_nights(survey.config, last)
     earlier = [last - back * DAY for back in range(schedule.catch_up_days + 1)]
@@ -179,12 +193,16 @@ def due_nights(config: SurveyConfig, last: date) -> list[date]:
     """Nights up to `last` that are not published yet, in the configured order.
 
     Nights before the first one that this configuration ranked are never due. If the configuration
-    has ranked no night yet, only `last` is due.
+    has ranked no night yet, only `last` is due. Of a stream all nights are due from its first on,
+    the oldest first.
 
     Raises:
         LedgerError: the ledger cannot be used.
     """
     known = ledger_of(config).nights(config.job_hash())
+    if config.schedule.stream is not None:
+        nights = nights_until(config.schedule.stream, last)
+        return [night for night in nights if not _is_published(known.get(night))]
     earliest = max(min(known, default=last), last - config.schedule.catch_up_days * DAY)
     days = [last - back * DAY for back in range((last - earliest).days + 1)]
     due = [day for day in days if not _is_published(known.get(day))] if days else [last]
@@ -200,6 +218,8 @@ def rank_nights(
     pays again. If the rows or the noise of one night are to blame, the others are still ranked. Any
     other error stops everything at once, and the nights ranked until then stay.
 
+    Nights of a stream are drawn in order: after one that failed, none is drawn.
+
     Raises:
         BudgetRefused: the budget does not hold the next night.
         ConfigError: at the end, if a night failed.
@@ -208,12 +228,15 @@ def rank_nights(
     config = survey.config
     if nights and not config.nightly:
         prepare_job(survey, night=nights[0])  # says what is missing
-    failures = []
+    failures: list[str] = []
     for place, night in enumerate(nights):
         attempt = ledger_of(config).nights(config.job_hash()).get(night)
         if _is_published(attempt):
             yield NightResult(night, NightStatus.BEFORE)
             continue
+        if failures and config.schedule.stream is not None and not _is_drawn(attempt):
+            failures.append(_not_ranked(nights[place:]))
+            break
         try:
             _refuse_failed(config, attempt)
             outcome = run_night(survey, night, now, execute)
@@ -261,6 +284,7 @@ def drawn_job(survey: Survey, release_id: str) -> Job:
     config = survey.config
     ledger = ledger_of(config)
     attempt = ledger.attempt(release_id)
+    refuse_stream_id(attempt)
     if attempt is None or attempt.drawn_at is None:
         state = "is not in the ledger" if attempt is None else f"is {attempt.state}"
         raise LedgerError(
@@ -274,6 +298,10 @@ def drawn_job(survey: Survey, release_id: str) -> Job:
             " drawn under. Put that one back to publish it; output, confidential, ledger and the"
             " order of nights may differ. Nothing was spent."
         )
+    job = Job(config=config, files=(), night=attempt.night, known_id=release_id)
+    if attempt.of:
+        check_places(config)
+        return job
     if not finds_drawn(config.confidential / release_id, attempt.result):
         raise LedgerError(
             f"Release {release_id}: its noise was drawn, but {config.confidential / release_id}"
@@ -282,11 +310,15 @@ def drawn_job(survey: Survey, release_id: str) -> Job:
             " spent now."
         )
     check_places(config)
-    return Job(config=config, files=(), night=attempt.night, known_id=release_id)
+    return job
 
 
 def _is_published(attempt: Attempt | None) -> bool:
     return attempt is not None and attempt.state is ReleaseState.COMMITTED
+
+
+def _is_drawn(attempt: Attempt | None) -> bool:
+    return attempt is not None and attempt.drawn_at is not None
 
 
 def _refuse_failed(config: SurveyConfig, attempt: Attempt | None) -> None:
@@ -294,6 +326,8 @@ def _refuse_failed(config: SurveyConfig, attempt: Attempt | None) -> None:
     if attempt is None or attempt.state is not ReleaseState.DRAWN:
         return
     work = config.confidential / attempt.release_id
+    if attempt.of:  # that its mechanism failed, the step that reserves says itself
+        return
     if (work / FAILED_FILE).exists() and not (work / DRAWN_FILE).exists():
         raise DrawError(
             "draw: the mechanism failed before, and its budget is spent. hushrank run --date"

@@ -54,7 +54,7 @@ class Observer:
                 self._facts.ended(
                     time.monotonic() - started,
                     outcome.balance,
-                    spent_now=outcome.spent is not None,
+                    spent_now=outcome.charged,
                 )
             )
 

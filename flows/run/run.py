@@ -2,18 +2,23 @@
 
 The same steps run directly or as the tasks of a Prefect flow (`flows.prefect.flow`); the difference
 is one function, `Perform`. What spends budget is never repeated: `draw` has no retries, and a run
-that finds the noise drawn goes on from there.
+that finds the noise drawn goes on from there. A run that ends before puts back what it has begun.
 """
 
 from __future__ import annotations
 
 import importlib
 import threading
+from collections.abc import Iterator
 
+from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import HushrankError
+from hushrank.flows.ledger.account import ReleaseState
 from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.recovery.witness import PAID
 from hushrank.flows.release.publish import published
 from hushrank.flows.run.budget import ledger_of
+from hushrank.flows.run.confidential_folder import forget_exact, forget_unmarked
 from hushrank.flows.run.job import Job
 from hushrank.flows.run.observer import observer_of
 from hushrank.flows.run.reader_process import Reducer
@@ -37,9 +42,9 @@ from hushrank.flows.run.steps import (
     reduce,
     reserve,
     sweep,
-    undo,
 )
-from hushrank.flows.signals import one_signal
+from hushrank.flows.run.stream_steps import cost_of, forget_counted
+from hushrank.flows.signals import one_signal, signals_held
 from hushrank.privacy.accounting import Spend
 
 FIGURES_MODULE = "hushrank.flows.report.figures"
@@ -74,7 +79,7 @@ def _run(job: Job, reducer: Reducer, perform: Perform) -> Outcome:
     with ledger.run_lock(job.release_id):
         standing = _draw_once(job, reducer, ledger, perform)
         drawn_now = standing is Standing.RESERVED and job.safe
-        return _publish(job, ledger, perform, spent=job.terms.spend if drawn_now else None)
+        return _publish(job, ledger, perform, spent=cost_of(job) if drawn_now else None)
 
 
 def publish_drawn(job: Job, perform: Perform = directly) -> Outcome:
@@ -129,3 +134,69 @@ def _publish(job: Job, ledger: Ledger, perform: Perform, *, spent: Spend | None)
     alerts = ledger.alert() if job.safe and job.config.ledger.alerts else ()
     again = spent is not None and ledger.book().account.draws(job.release_id) > 1
     return Outcome(release, folder, spent, balance, alerts, again)
+
+
+def undo(job: Job, ledger: Ledger, error: BaseException, *, counted: bool) -> None:
+    """Put back what a run has begun that `error` ended, unless its noise was drawn.
+
+    Each part is tried whatever becomes of the others; what cannot be put back is added to `error`
+    as a note, for whoever tells people about it.
+
+    Args:
+        job: what the run was to do.
+        ledger: where it may have reserved.
+        error: why it ended.
+        counted: whether exact arrays are its own.
+    """
+    with signals_held():
+        for note in _undone(job, ledger, counted=counted):
+            error.add_note(note)
+
+
+def _undone(job: Job, ledger: Ledger, *, counted: bool) -> Iterator[str]:
+    """Do it; yield a sentence for each part that failed."""
+    try:
+        if counted:
+            forget_exact(job.work)
+    except OSError as failure:
+        reason = failure.strerror or type(failure).__name__
+        yield f"Exact counts could not be deleted from {job.work} ({reason}): the next run does it."
+    try:
+        give_back(job, ledger)
+    except HushrankError as failure:
+        yield (
+            f"Release {job.release_id} may still be reserved, for it could not be given back:"
+            f" {failure} Running again uses the reservation; hushrank ledger cancel ends it."
+        )
+    except OSError as failure:  # it is given back
+        reason = failure.strerror or type(failure).__name__
+        yield f"A temporary file is left in {job.work} ({reason}): the next run deletes it."
+
+
+def give_back(job: Job, ledger: Ledger) -> None:
+    """Cancel the reservation if no noise was drawn for it; noise without a mark is deleted.
+
+    Raises:
+        LedgerError: the ledger cannot be used.
+        OSError: such noise could not be deleted.
+    """
+    state = ledger.state(job.release_id) if job.safe else ReleaseState.NONE
+    if state is ReleaseState.RESERVED:
+        ledger.cancel(job.release_id)
+    if state not in PAID:
+        forget_unmarked(job.work)
+        forget_counted(job.config, ledger.book().account, job.release_id)
+
+
+def abandon(config: SurveyConfig, ledger: Ledger, release_id: str) -> None:
+    """Give back what a run reserved that died before it drew noise; its exact counts are deleted.
+
+    Raises:
+        LedgerError: the release is not reserved, or its noise was drawn.
+    """
+    nights = ledger.book().account.nights_of(release_id).values()
+    ledger.cancel(release_id)
+    for each in (release_id, *(night.release_id for night in nights)):
+        forget_exact(config.confidential / each)
+        forget_unmarked(config.confidential / each)
+    forget_counted(config, ledger.book().account, release_id)

@@ -12,12 +12,13 @@ from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
 from hushrank.flows.ledger.budget import Balance
+from hushrank.flows.ledger.streams import FREE
 from hushrank.flows.release.release import Release
 from hushrank.flows.run.confidential_folder import DRAWN_FILE
 from hushrank.flows.run.job import Job
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE
 from hushrank.privacy.accounting import Spend
-from hushrank.privacy.units import Unit
+from hushrank.privacy.units import Bounding, Unit
 from hushrank.transforms.storage.cloud_storage import Place
 
 T = TypeVar("T")
@@ -47,14 +48,25 @@ class Step:
 def _reserves(job: Job) -> str:
     if job.calibrated is None:
         return "nothing: its noise was drawn before"
+    stream, night = job.config.schedule.stream, job.night
+    if stream is not None and night is not None:
+        nights, number = stream.nights, stream.number_of(night) + 1
+        if number > 1:
+            return f"nothing: night {number} of {nights}, paid for with the first one"
+        return f"{_cost(job)} of the budget of {job.config.name}, for {nights} nights"
     return f"{_cost(job)} of the budget of {job.config.name}"
 
 
 def _reads(job: Job) -> str:
     privacy, n_files = job.config.privacy, len(job.files)
-    reads = f"{n_files} file{'' if n_files == 1 else 's'}" if job.files else "no file yet"
+    reads = f"{n_files} file{'' if n_files == 1 else 's'}" if job.files else "no file"
+    if job.config.schedule.stream is None and not job.files:
+        reads += " yet"
     if privacy.max_contributions is None:
         return reads
+    if privacy.bounding is Bounding.WEIGHTS:
+        most = privacy.max_contributions
+        return f"{reads}; all answers of a person count, and less each where more than {most}"
     return f"{reads}; {_bound_text(privacy.max_contributions, job.config.input.kind)}"
 
 
@@ -126,7 +138,8 @@ class Outcome:
     Attributes:
         release: what is published now.
         folder: where.
-        spent: what the ledger was charged; None where the release had been drawn before.
+        spent: what the ledger was charged, `FREE` where a stream had paid; None where the release
+            had been drawn before.
         balance: of the population's budget, afterwards.
         alerts: fractions of the budget that are used and of which nobody was told before.
         again: whether it was paid for before, and the noise of then was not kept.
@@ -138,3 +151,8 @@ class Outcome:
     balance: Balance
     alerts: tuple[float, ...] = ()
     again: bool = False
+
+    @property
+    def charged(self) -> bool:
+        """Whether this run cost budget; nights of a stream after the first cost none."""
+        return self.spent not in (None, FREE)

@@ -11,7 +11,6 @@ next run finds what was paid for: it is never paid for twice.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -25,18 +24,19 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import (
     DrawError,
     EstimateError,
-    HushrankError,
     LedgerError,
     PredictableBits,
     RunInProgress,
 )
-from hushrank.flows.ledger.account import Attempt, ReleaseState
+from hushrank.flows.ledger.account import Attempt
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.ledger import Ledger
-from hushrank.flows.methods.base import Arrays
-from hushrank.flows.release.archive import release_before
+from hushrank.flows.methods.base import Arrays, Conclusion
+from hushrank.flows.recovery.witness import PAID, keep_witness, require_remembered
+from hushrank.flows.release.archive import nights_before, release_before
+from hushrank.flows.release.provenance import Provenance
 from hushrank.flows.release.publish import publish
-from hushrank.flows.release.release import Provenance, Release, build_release
+from hushrank.flows.release.release import Release, build_release
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.run.confidential_folder import (
     DRAWN_FILE,
@@ -46,7 +46,6 @@ from hushrank.flows.run.confidential_folder import (
     finish_drawn,
     forget_exact,
     forget_half_written,
-    forget_unmarked,
     is_unfinished,
     load_arrays,
     make_confidential,
@@ -64,8 +63,15 @@ from hushrank.flows.run.drawn import (
     refuse_stopped,
 )
 from hushrank.flows.run.job import Job, code_version
-from hushrank.flows.run.ledger_witness import PAID, keep_witness, require_remembered
 from hushrank.flows.run.reader_process import Reducer
+from hushrank.flows.run.stream_steps import (
+    draw_stream,
+    reduce_stream,
+    reserve_stream,
+    restore_drawn,
+    stream_record,
+    tidy_stream,
+)
 from hushrank.flows.signals import signals_held
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE
 from hushrank.privacy.bits_used import BitsUsed, Purpose
@@ -98,6 +104,10 @@ def reserve(job: Job, ledger: Ledger) -> Standing:
     if not job.safe:
         return Standing.DRAWN if stored else Standing.RESERVED
     paid = attempt is not None and attempt.drawn_at is not None
+    night = job.of_stream
+    if night is not None and attempt is not None and paid and not stored:
+        restore_drawn(job, night, attempt)
+        return Standing.DRAWN
     if stored and not paid:
         raise LedgerError(
             f"{job.config.ledger.path}: does not know release {job.release_id}, whose noise was"
@@ -106,14 +116,17 @@ def reserve(job: Job, ledger: Ledger) -> Standing:
     if stored:
         return Standing.DRAWN
     require_remembered(job.config, ledger, job.inputs.plain)
-    ledger.reserve(
-        job.release_id,
-        job.terms.spend,
-        config_hash=job.config.job_hash(),
-        night=job.night,
-        noise_lost=paid,  # and its result is not in the confidential area
-        inputs=job.inputs,
-    )
+    if night is not None:
+        reserve_stream(job, night, ledger)
+    else:
+        ledger.reserve(
+            job.release_id,
+            job.terms.spend,
+            config_hash=job.config.job_hash(),
+            night=job.night,
+            noise_lost=paid,  # and its result is not in the confidential area
+            inputs=job.inputs,
+        )
     keep_witness(job.config, ledger, job.inputs.plain)
     return Standing.RESERVED
 
@@ -125,6 +138,9 @@ def reduce(job: Job, reducer: Reducer) -> None:
         ConfigError: the input breaks a rule.
         ReductionError: anything else went wrong.
     """
+    if job.of_stream is not None:
+        reduce_stream(job, job.of_stream, reducer)
+        return
     make_confidential(job.config.confidential, job.release_id)
     config, reduction = job.config, job.reduction(SecretKey.draw(job.bits()), job.work)
     reducer.run(replace(reduction, memory_limit=config.memory_limit, engine=config.runner.engine()))
@@ -142,6 +158,9 @@ def draw(job: Job, ledger: Ledger) -> None:
             not. No budget was spent.
         DrawError: the mechanism failed; `FAILED_FILE` says so to whoever would try again unasked.
     """
+    if job.of_stream is not None:
+        draw_stream(job, job.of_stream, ledger)
+        return
     exact, reduced = load_arrays(job.work / EXACT_FILE), _safe_bits(job)
     votes = None
     if job.drawn_by.look is not None:
@@ -243,16 +262,8 @@ def estimate(job: Job) -> Release:
     drawn = drawn_of(load_arrays(job.work / DRAWN_FILE), config)
     if drawn.stopped:
         forget_exact(job.work)  # a run may have died just before it, and nothing is published
-    look = look_of(drawn, config)
-    method = drawn.drawn_by.method
-    try:
-        conclusion = method.conclude(drawn.arrays, drawn.mechanism, config)
-    except ConvergenceError as error:
-        raise EstimateError(
-            f"estimate: {error}. The noise is drawn and paid for, and nothing is published. It is"
-            f" kept: hushrank resume {job.release_id} publishes it if another version of hushrank"
-            " can fit it; another model in the YAML file makes another release."
-        ) from None
+    look, method = look_of(drawn, config), drawn.drawn_by.method
+    conclusion = _concluded(job, drawn)
     provenance = Provenance(
         release_id=job.release_id,
         created=drawn.created,
@@ -263,6 +274,7 @@ def estimate(job: Job) -> Release:
         code_version=drawn.code_version,
         charged=job.safe,
         bits=drawn.bits,
+        stream=stream_record(job, drawn),
     )
     return build_release(
         provenance,
@@ -276,7 +288,20 @@ def estimate(job: Job) -> Release:
         labels=config.items.labels(),
         shown_as=Scale.ELO if config.report.scale == "elo" else None,
         look=look,
+        effects=conclusion.effects,
+        boards=conclusion.boards,
     )
+
+
+def _concluded(job: Job, drawn: Drawn) -> Conclusion:
+    try:
+        return drawn.drawn_by.method.conclude(drawn.arrays, drawn.mechanism, job.config)
+    except ConvergenceError as error:
+        raise EstimateError(
+            f"estimate: {error}. The noise is drawn and paid for, and nothing is published. It is"
+            f" kept: hushrank resume {job.release_id} publishes it if another version of hushrank"
+            " can fit it; another model in the YAML file makes another release."
+        ) from None
 
 
 def publish_release(job: Job, release: Release, balance: Balance) -> Place:
@@ -287,8 +312,9 @@ def publish_release(job: Job, release: Release, balance: Balance) -> Place:
     """
     from hushrank.flows.report.page import render_report  # draws plots: slow to load
 
-    before = release_before(release, job.config.output)
-    report = render_report(release, balance, before)
+    output = job.config.output
+    before, earlier = release_before(release, output), nights_before(release, output)
+    report = render_report(release, balance, before, earlier)
     return publish(release, report, job.config.output, allow_unsafe=not job.safe)
 
 
@@ -298,7 +324,7 @@ def commit(job: Job, ledger: Ledger) -> None:
     Raises:
         LedgerError: the ledger does not know that it was paid for, or cannot be used.
     """
-    forget_exact(job.work)
+    tidy_stream(job)
     if not job.safe:
         return
     account = ledger.book().account
@@ -324,68 +350,6 @@ def sweep(config: SurveyConfig, ledger: Ledger) -> None:
             work, attempt = config.confidential / release_id, ledger.attempt(release_id)
             finish(work, attempt)
             delete_strays(work, temporary=attempt is not None)
-
-
-def undo(job: Job, ledger: Ledger, error: BaseException, *, counted: bool) -> None:
-    """Put back what a run has begun that `error` ended, unless its noise was drawn.
-
-    Each part is tried whatever becomes of the others; what cannot be put back is added to `error`
-    as a note, for whoever tells people about it.
-
-    Args:
-        job: what the run was to do.
-        ledger: where it may have reserved.
-        error: why it ended.
-        counted: whether exact arrays are its own.
-    """
-    with signals_held():
-        for note in _undone(job, ledger, counted=counted):
-            error.add_note(note)
-
-
-def _undone(job: Job, ledger: Ledger, *, counted: bool) -> Iterator[str]:
-    """Do it; yield a sentence for each part that failed."""
-    try:
-        if counted:
-            forget_exact(job.work)
-    except OSError as failure:
-        reason = failure.strerror or type(failure).__name__
-        yield f"Exact counts could not be deleted from {job.work} ({reason}): the next run does it."
-    try:
-        give_back(job, ledger)
-    except HushrankError as failure:
-        yield (
-            f"Release {job.release_id} may still be reserved, for it could not be given back:"
-            f" {failure} Running again uses the reservation; hushrank ledger cancel ends it."
-        )
-    except OSError as failure:  # it is given back
-        reason = failure.strerror or type(failure).__name__
-        yield f"A temporary file is left in {job.work} ({reason}): the next run deletes it."
-
-
-def give_back(job: Job, ledger: Ledger) -> None:
-    """Cancel the reservation if no noise was drawn for it; noise without a mark is deleted.
-
-    Raises:
-        LedgerError: the ledger cannot be used.
-        OSError: such noise could not be deleted.
-    """
-    state = ledger.state(job.release_id) if job.safe else ReleaseState.NONE
-    if state is ReleaseState.RESERVED:
-        ledger.cancel(job.release_id)
-    if state not in PAID:
-        forget_unmarked(job.work)
-
-
-def abandon(config: SurveyConfig, ledger: Ledger, release_id: str) -> None:
-    """Give back what a run reserved that died before it drew noise; its exact counts are deleted.
-
-    Raises:
-        LedgerError: the release is not reserved, or its noise was drawn.
-    """
-    ledger.cancel(release_id)
-    forget_exact(config.confidential / release_id)
-    forget_unmarked(config.confidential / release_id)
 
 
 def _why_unsafe(job: Job) -> str:

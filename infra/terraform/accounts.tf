@@ -94,10 +94,39 @@ resource "google_project_iam_member" "launcher_dataflow" {
   member  = local.launcher
 }
 
-# To take work from the service.
+# To take work from the service. The predefined role of workers may also read and create objects in every bucket
+# of the project, the ledger's and the releases' among them; this one has what else that role has.
+resource "google_project_iam_custom_role" "worker" {
+  role_id     = "${replace(var.name, "-", "_")}_worker"
+  title       = "hushrank worker"
+  description = "Take work from Dataflow and report on it; no access to storage."
+  permissions = [
+    "autoscaling.sites.readRecommendations",
+    "autoscaling.sites.writeMetrics",
+    "autoscaling.sites.writeState",
+    "compute.instanceGroupManagers.update",
+    "compute.instances.delete",
+    "compute.instances.setDiskAutoDelete",
+    "dataflow.jobs.get",
+    "dataflow.shuffle.read",
+    "dataflow.shuffle.write",
+    "dataflow.streamingWorkItems.ImportState",
+    "dataflow.streamingWorkItems.commitWork",
+    "dataflow.streamingWorkItems.getData",
+    "dataflow.streamingWorkItems.getWork",
+    "dataflow.streamingWorkItems.getWorkerMetadata",
+    "dataflow.workItems.lease",
+    "dataflow.workItems.sendMessage",
+    "dataflow.workItems.update",
+    "logging.logEntries.create",
+    "logging.logEntries.route",
+    "monitoring.timeSeries.create",
+  ]
+}
+
 resource "google_project_iam_member" "worker_dataflow" {
   project = var.project
-  role    = "roles/dataflow.worker"
+  role    = google_project_iam_custom_role.worker.name
   member  = local.worker
 }
 

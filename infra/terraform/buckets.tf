@@ -113,8 +113,8 @@ resource "google_storage_bucket" "released" {
   }
 }
 
-# The ledger's object is replaced at every entry, so no retention policy: every version is kept instead, and what
-# is deleted can be put back for 90 days.
+# The ledger's object is replaced at every entry, so no retention policy: every version of it is kept instead, and
+# what is deleted can be put back for 90 days.
 resource "google_storage_bucket" "ledger" {
   #checkov:skip=CKV_GCP_62:Reads and writes are in the audit log (audit.tf), which a bucket's own log would repeat
   name                        = "${local.bucket_prefix}-ledger"
@@ -133,6 +133,7 @@ resource "google_storage_bucket" "ledger" {
   lifecycle_rule { # leases and lengths have versions too, of no use after a while
     condition {
       days_since_noncurrent_time = 400
+      matches_suffix             = [".lease", ".length"]
     }
     action {
       type = "Delete"

@@ -11,6 +11,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hushrank.pipelines.reduce.count_rankings import CountRankingsKind
 from hushrank.pipelines.reduce.kind import Kind
 from hushrank.pipelines.reduce.reduce import Job, kind_of
 from hushrank.pipelines.reduce.reduce_comparisons import ComparisonsKind
@@ -18,6 +19,7 @@ from hushrank.pipelines.reduce.reduce_private import AnswersKind
 from hushrank.pipelines.reduce.reduce_rankings import RankingsKind
 from hushrank.pipelines.reduce.reduce_responses import ResponsesKind
 from hushrank.pipelines.reduce.reduction_job import LocalReduction
+from hushrank.privacy.random_pairs import PairAnswers
 from hushrank.transforms.common.encode import Sifted, encode_comparisons
 from hushrank.transforms.common.sorting import Words
 from hushrank.transforms.comparisons.bound import CONFLICT
@@ -103,7 +105,8 @@ class View(ABC, Generic[K]):
         if found.valid is not None:
             batch = batch.filter(pa.array(found.valid))
         job = self.kind.job
-        rows = encode_comparisons(batch, job.columns, job.catalogue, None).rows
+        groups = getattr(job, "groups", None)  # the valid rows are in them
+        rows = encode_comparisons(batch, job.columns, job.catalogue, None, groups=groups).rows
         ties = len(rows) - int(np.count_nonzero(rows.outcome))
         return Shown(self._counted(rows.left) + self._counted(rows.right), ties)
 
@@ -178,6 +181,8 @@ class RankingsView(View[RankingsKind]):
 
     def shown(self, batch: pa.RecordBatch, found: Sifted[Any]) -> Shown:
         rows = found.rows.rankings if isinstance(found.rows, Pieces) else found.rows
+        if isinstance(rows, PairAnswers):
+            return Shown(self._counted(np.concatenate([rows.first, rows.second])))
         return Shown(self._counted(rows.items))
 
     def owner_words(self, parcels: list[Any]) -> Iterator[Words]:
@@ -195,6 +200,7 @@ VIEWS: dict[type[Kind[Any]], type[View[Any]]] = {
     AnswersKind: AnswersView,
     ResponsesKind: ResponsesView,
     RankingsKind: RankingsView,
+    CountRankingsKind: RankingsView,
 }
 
 

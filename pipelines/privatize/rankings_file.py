@@ -1,6 +1,7 @@
-"""Turn a file of rankings into a file of private synthetic rankings; their holder runs this.
+"""Turn a file of rankings into a file of private ones; their holder runs this.
 
-Each ranking becomes a synthetic ranking of the same items. Each row also has the epsilon and, if
+Each ranking becomes a synthetic ranking of the same items, or private answers to random pairs of
+them, all in one row (`transforms.rankings.pair_answers`). Each row also has the epsilon and, if
 there are several, the contest; nothing else: no person, no time, no order of rows. A job reads the
 file with `already_private: true`.
 
@@ -15,7 +16,7 @@ from __future__ import annotations
 
 import tempfile
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import numpy as np
@@ -30,11 +31,14 @@ from hushrank.pipelines.privatize.ranking_files import (
 )
 from hushrank.pipelines.simulate.row_files import new_row_file
 from hushrank.privacy.keyed_hash import KEY_BYTES, KeyedHash
+from hushrank.privacy.random_pairs import Hide, RandomPairs
 from hushrank.privacy.randomness import RandomBits
+from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.encode import MALFORMED, missing
 from hushrank.transforms.common.epsilons import EpsilonSource, EpsilonTable, read_epsilon_table
 from hushrank.transforms.common.randomisation import RankingMechanism
 from hushrank.transforms.common.schema import InputError
+from hushrank.transforms.rankings.pair_answers import answer_rankings, table_of_answers
 from hushrank.transforms.rankings.private_rankings import PrivateRankings, randomize_rankings
 from hushrank.transforms.rankings.ranking_blobs import (
     blob_of_pieces,
@@ -42,7 +46,7 @@ from hushrank.transforms.rankings.ranking_blobs import (
     pieces_of_blob,
     rankings_of_blob,
 )
-from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
+from hushrank.transforms.rankings.ranking_columns import ListColumns, PairColumns, RankColumns
 from hushrank.transforms.rankings.rankings import (
     Pieces,
     Rankings,
@@ -58,6 +62,7 @@ from hushrank.transforms.storage.read import Split, plan_splits, read_batches
 from hushrank.transforms.storage.spill_file import Parcel, SpillFile, fetch, park
 
 EPSILON = "epsilon"  # column of the new file if the old one has none
+LEFT, RIGHT, OUTCOME, LENGTH = "left", "right", "outcome", "length"  # of private answers
 SLICE_ITEMS = 1_000_000  # rows of ranked items that are privatised at a time
 SLICE_LISTS = 100_000
 MAX_SLICES = 1 << 12
@@ -74,11 +79,26 @@ class PrivateForm:
         break_ties: put tied items in random order; False: rankings with ties are left out.
         as_lists: name of a column of lists, one row for each ranking; None: one row for each ranked
             item, under the names of the columns that were read.
+        pairs: the law of `random-pairs`; None: another mechanism.
+        items: the public catalogue, for answers that hide which items were ranked; None: the items
+            that occur.
     """
 
     mechanism: RankingMechanism
     break_ties: bool
     as_lists: str | None
+    pairs: RandomPairs | None = None
+    items: tuple[str, ...] | None = None
+
+    @property
+    def columns(self) -> PairColumns | None:
+        """The columns of private answers; None: another mechanism."""
+        if self.pairs is None:
+            return None
+        length = None if self.pairs.hide is Hide.ITEMS else LENGTH
+        return PairColumns(
+            left=LEFT, right=RIGHT, outcome=OUTCOME, length=length, pairs=self.pairs.pairs
+        )
 
 
 def privatize_ranking_file(
@@ -90,12 +110,13 @@ def privatize_ranking_file(
     form: PrivateForm,
     bits: RandomBits,
 ) -> tuple[str, ...]:
-    """Write the rankings of `source` to `target`, each replaced by a private synthetic one.
+    """Write the rankings of `source` to `target`, each replaced by a private one.
 
-    Guarantee: epsilon-ranking DP for each ranking with the epsilon in its rows; between any two
-    rankings of the same items, the bound of the mechanism's `whole_ranking_epsilon`. The items of a
-    ranking and its contest are not hidden. In long form the column of people holds new numbers
-    without meaning, one for each ranking.
+    Guarantee: for answers to random pairs that of `random_pairs`; else epsilon-ranking DP for each
+    ranking with the epsilon in its rows, and between any two rankings of the same items the bound
+    of the mechanism's `whole_ranking_epsilon`. The items of a ranking are not hidden then, nor is
+    its contest. In long form the column of people holds new numbers without meaning, one for each
+    ranking.
 
     Args:
         source: a log of rankings.
@@ -121,7 +142,10 @@ def privatize_ranking_file(
         with open_bytes(source.path) as stream:
             check_ballots(source.path, stream)
     splits = plan_splits(source, schema, columns)
-    work = _Work(columns, epsilons, form, occurring(splits, columns), bits)
+    known = occurring(splits, columns)
+    if form.items is not None:
+        known = replace(known, catalogue=Catalogue(form.items))
+    work = _Work(columns, epsilons, form, known, bits)
     with tempfile.TemporaryFile(dir=target.parent) as file:
         spill = SpillFile(file.fileno())
         slices = work.slices(splits, spill)
@@ -198,7 +222,11 @@ class _Work:
             blobs = [fetch(parcel, spill) for parcel in slices[contest, slice_]]
             rankings = self._whole(blobs)
             rankings = rankings.take(np.argsort(self.bits.words(len(rankings))))
-            if len(rankings):
+            if len(rankings) and self.form.pairs is not None:
+                table = self._answers(rankings, self.form.pairs)
+                if len(table):
+                    yield table
+            elif len(rankings):
                 private = randomize_rankings(rankings, self.form.mechanism, self.bits)
                 yield self._table(private, contest, numbered)
                 numbered += len(rankings)
@@ -212,6 +240,15 @@ class _Work:
         found = assemble(pieces, catalogue, len(catalogue), coins)
         self._note(found.rejects)
         return found.rows
+
+    def _answers(self, rankings: Rankings, law: RandomPairs) -> pa.Table:
+        """Rows of private answers."""
+        answers = answer_rankings(rankings, len(self.known.catalogue), law, self.bits)
+        columns, known = self.form.columns, self.known
+        if columns is None:
+            raise ValueError("private answers need columns")
+        table = table_of_answers(answers, columns, known.catalogue, as_text=known.as_text)
+        return table.append_column(EPSILON, pa.array(np.full(len(table), law.epsilon)))
 
     def _table(self, private: PrivateRankings, contest: str, numbered: int) -> pa.Table:
         """Rows of private rankings; `numbered` rankings were written before."""

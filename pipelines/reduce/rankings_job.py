@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hushrank.pipelines.reduce.reduction_job import LocalReduction
+from hushrank.pipelines.reduce.reduction_job import LocalReduction, Reduction
 from hushrank.privacy.bits_used import BitsUsed, Purpose
+from hushrank.privacy.random_pairs import RandomPairs
 from hushrank.privacy.randomness import BitSource
 from hushrank.transforms.common.randomisation import RankingMechanism
-from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
+from hushrank.transforms.rankings.ranking_columns import ListColumns, PairColumns, RankColumns
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -23,15 +24,17 @@ class ReduceRankings(LocalReduction):
         break_ties: put tied items in random order; False: rankings with ties are set aside.
         mechanism: how a ranking is privatised.
         by_place: keep pairs apart by place, for debiasing.
+        pairs: the law of `random-pairs`; None: another mechanism.
     """
 
-    columns: RankColumns | ListColumns
+    columns: RankColumns | ListColumns | PairColumns
     contest: str | None
     max_length: int
     max_rankings: int
     break_ties: bool
     mechanism: RankingMechanism
     by_place: bool
+    pairs: RandomPairs | None = None
 
     @property
     def bits(self) -> BitsUsed:
@@ -45,4 +48,30 @@ class ReduceRankings(LocalReduction):
             if self.mechanism is RankingMechanism.LAPLACE_RANKS:
                 drawn.append(BitSource.OPENDP)
             used |= BitsUsed.of(Purpose.RANDOMISATION, drawn)
+        return used
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CountRankings(Reduction):
+    """One reduction of rankings to counts of true ones, to which noise is added afterwards.
+
+    Attributes:
+        columns, contest, max_length, max_rankings: as in `ReduceRankings`.
+        break_ties: as there; the key decides the coins, and which rankings of a person count.
+    """
+
+    columns: RankColumns | ListColumns
+    contest: str | None
+    max_length: int
+    max_rankings: int
+    break_ties: bool
+
+    @property
+    def bits(self) -> BitsUsed:
+        """All from the key."""
+        used = BitsUsed()
+        if self.columns.user is not None:
+            used |= BitsUsed.of(Purpose.ROW_CHOICE, [self.key.source])
+        if self.break_ties:
+            used |= BitsUsed.of(Purpose.COINS, [self.key.source])
         return used

@@ -21,10 +21,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from hushrank.pipelines.reduce.confidential_area import set_aside
+from hushrank.pipelines.reduce.count_rankings import CountRankingsKind
 from hushrank.pipelines.reduce.execution import execute
 from hushrank.pipelines.reduce.kind import Kind
 from hushrank.pipelines.reduce.private_job import ReduceAnswers
-from hushrank.pipelines.reduce.rankings_job import ReduceRankings
+from hushrank.pipelines.reduce.rankings_job import CountRankings, ReduceRankings
 from hushrank.pipelines.reduce.reduce_comparisons import ComparisonsKind
 from hushrank.pipelines.reduce.reduce_private import AnswersKind
 from hushrank.pipelines.reduce.reduce_rankings import RankingsKind
@@ -45,7 +46,7 @@ ROW_BITS = 40  # of the place where a row was read; the others are the number of
 
 ROWS, TALLY, AGAIN = "rows", "tally", "again"
 
-Job = ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings
+Job = ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings | CountRankings
 
 
 def run(job: Job) -> None:
@@ -73,6 +74,8 @@ def build(pipeline: beam.Pipeline, job: Job) -> None:
 
 def kind_of(job: Job) -> Kind[Any]:
     """What is special about the rows of `job`."""
+    if isinstance(job, CountRankings):
+        return CountRankingsKind(job)
     if isinstance(job, ReduceRankings):
         return RankingsKind(job)
     if isinstance(job, ReduceResponses):

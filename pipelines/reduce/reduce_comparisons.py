@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hushrank.estimation.common.covariates import CovariateCounts
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, arrays_of_sparse
 from hushrank.estimation.common.sparse_counts import CellCounts
 from hushrank.pipelines.reduce.confidential_area import read_tally
@@ -18,23 +20,36 @@ from hushrank.pipelines.reduce.kind import Kind, Parcels
 from hushrank.pipelines.reduce.night_people import Counting, NightPeople, PartitionOfPeople
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE, ReduceComparisons, Statistic
 from hushrank.pipelines.reduce.results import Arrays
+from hushrank.privacy.keyed_hash import KeyedHash
+from hushrank.transforms.common.covariates import covariates_of
 from hushrank.transforms.common.encode import Comparisons, Sifted, encode_comparisons
-from hushrank.transforms.common.schema import Ties
+from hushrank.transforms.common.schema import ComparisonColumns, Ties
 from hushrank.transforms.comparisons.aggregate import (
     PairCountsFn,
     SparsePairCountsFn,
     WinCountsFn,
 )
 from hushrank.transforms.comparisons.bound import Bounded, bound_bucket
+from hushrank.transforms.comparisons.covariate_counts import CovariateCountsFn
 from hushrank.transforms.comparisons.crowded import Pieces, bound_crowded
-from hushrank.transforms.comparisons.owned_rows import OwnedRows, own
+from hushrank.transforms.comparisons.owned_rows import Carried, OwnedRows, own
 from hushrank.transforms.comparisons.shuffle import Bucket, OwnedParcel, Partitioning, pack, unpack
 from hushrank.transforms.comparisons.votes import refusals, votes_of, without_refusals
+from hushrank.transforms.comparisons.weighted_counts import (
+    SQUARES,
+    WeightedPairCountsFn,
+    WeightedWinCountsFn,
+)
+from hushrank.transforms.comparisons.weights import SQUARES_KEPT, UNITS_KEPT, tally_of_weights
 from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.storage.spill_file import SpillFile
 from hushrank.transforms.storage.write import read_whole
 
 COMBINE = {Statistic.WIN_COUNTS: WinCountsFn, Statistic.PAIR_COUNTS: PairCountsFn}
+WEIGHTED = {
+    Statistic.WIN_COUNTS: WeightedWinCountsFn,
+    Statistic.PAIR_COUNTS: WeightedPairCountsFn,
+}
 
 
 class ComparisonsKind(Kind[ReduceComparisons]):
@@ -44,6 +59,7 @@ class ComparisonsKind(Kind[ReduceComparisons]):
         """Raises `InputError` where the people of the night before are missing, or others."""
         super().__init__(job)
         self._people = None if job.stream is None else NightPeople(job.stream)
+        self._bounds = replace(job.bounds, carried=_carried(job.columns))
 
     @property
     def meets_owners(self) -> bool:
@@ -56,22 +72,32 @@ class ComparisonsKind(Kind[ReduceComparisons]):
     def encode(self, batch: pa.RecordBatch, place: int) -> Sifted[OwnedRows | Comparisons]:
         job, keyed_hash = self.job, self.keyed_hash if self.meets_owners else None
         pseudonyms = keyed_hash if self._people is None else self._people.keyed_hash
-        found = encode_comparisons(batch, job.columns, job.catalogue, pseudonyms)
+        found = _encoded(batch, job, pseudonyms)
         if keyed_hash is None:
             drops_ties = job.bounds.ties is Ties.DROP
             kept = np.count_nonzero(found.rows.outcome) if drops_ties else len(found.rows)
-            return Sifted(found.rows, found.rejects, found.valid, tally={"rows_kept": int(kept)})
+            tally = {"rows_kept": int(kept)}
+            if self.job.weighted:
+                tally |= self._weights(found.rows)
+            return Sifted(found.rows, found.rejects, found.valid, tally=tally)
         places = None
         if job.columns.event is not None:
             valid = np.arange(len(batch)) if found.valid is None else np.flatnonzero(found.valid)
             places = valid + place
-        rows = own(found.rows, job.bounds.ties, keyed_hash, places)
+        n_covariates = job.columns.n_covariates
+        rows = own(found.rows, job.bounds.ties, keyed_hash, places, n_covariates)
         tally = {"rows_sent": len(rows)}
         if job.people_vote:
             refused = refusals(found.rejects, job.columns, keyed_hash)
             tally["refusals_sent"] = len(refused)
             rows = OwnedRows.concatenate([rows, refused])
         return Sifted(rows, found.rejects, found.valid, tally=tally)
+
+    def _weights(self, rows: Comparisons) -> dict[str, int]:
+        """The tally of weights of rows that are counted as they are; ties count if not dropped."""
+        if self.job.bounds.ties is Ties.DROP:
+            rows = rows.take(rows.outcome != 0)
+        return tally_of_weights(rows)
 
     def partitions(self, n_rows: int) -> Partitioning:
         if self._people is not None:
@@ -114,18 +140,28 @@ class ComparisonsKind(Kind[ReduceComparisons]):
     def _bounded(self, rows: Counting) -> Iterable[Bounded]:
         most = self.memory.rows_at_once
         if rows.n_rows > most:
-            return bound_crowded(rows.pieces, rows.n_rows, self.job.bounds, self.keyed_hash, most)
+            return bound_crowded(rows.pieces, rows.n_rows, self._bounds, self.keyed_hash, most)
         together = OwnedRows.concatenate(list(rows.pieces()))
-        return [bound_bucket(together, self.job.bounds, self.keyed_hash)]
+        return [bound_bucket(together, self._bounds, self.keyed_hash)]
 
     def combine(self) -> beam.CombineFn:
         """Pairs of many items are summed to sparse counts."""
-        n_items, combine = len(self.job.catalogue), COMBINE[self.job.statistic]
+        n_items, ties, groups = len(self.job.catalogue), self.job.bounds.ties, self.job.groups
+        if self.job.statistic is Statistic.COVARIATE_COUNTS:
+            return CovariateCountsFn(n_items, self.job.columns.n_covariates, ties)
+        if self.job.weighted:
+            return WEIGHTED[self.job.statistic](n_items, ties)
+        if groups is not None:
+            return COMBINE[self.job.statistic](n_items, ties, len(groups))
         if self.job.statistic is Statistic.PAIR_COUNTS and n_items > MOST_DENSE_ITEMS:
-            combine = SparsePairCountsFn
-        return combine(n_items, self.job.bounds.ties)
+            return SparsePairCountsFn(n_items, ties)
+        return COMBINE[self.job.statistic](n_items, ties)
 
-    def arrays(self, total: NDArray[np.int64] | CellCounts) -> Arrays:
+    def arrays(self, total: NDArray[np.int64] | CellCounts | CovariateCounts | Arrays) -> Arrays:
+        if isinstance(total, CovariateCounts):
+            return total.arrays()
+        if isinstance(total, dict):  # of weighted rows
+            return total
         if isinstance(total, CellCounts):
             return arrays_of_sparse(total.matrix(len(self.job.catalogue)))
         return {"counts": total}
@@ -140,16 +176,44 @@ class ComparisonsKind(Kind[ReduceComparisons]):
         exact = io.BytesIO(read_whole(f"{self.job.confidential}/{EXACT_FILE}"))
         with np.load(exact) as arrays:
             counted = int(arrays["counts"].sum())
+            squares = int(arrays[SQUARES].sum()) if self.job.weighted else 0
+        kept = UNITS_KEPT if self.job.weighted else "rows_kept"
         arrived = all(
             tally.get(sent, 0) == tally.get(met, 0)
             for sent, met in (("rows_sent", "rows_with_owner"), ("refusals_sent", "refusals_met"))
         )
-        if not arrived or counted != self.job.bounds.ties.row_weight * tally.get("rows_kept", 0):
+        whole = counted == self.job.bounds.ties.row_weight * tally.get(kept, 0)
+        if not (arrived and whole and squares == tally.get(SQUARES_KEPT, 0)):
             raise RuntimeError(
                 "the engine lost or repeated rows; nothing was released: run it again"
             )
         if self._people is not None:
             self._people.finish(self.partitions(n_rows))
+
+
+def _encoded(
+    batch: pa.RecordBatch, job: ReduceComparisons, keyed_hash: KeyedHash | None
+) -> Sifted[Comparisons]:
+    """The valid rows, with covariates if the job counts by them."""
+    columns = job.columns
+    if not columns.n_covariates:
+        return encode_comparisons(batch, columns, job.catalogue, keyed_hash, groups=job.groups)
+    covariates = covariates_of(batch, columns, job.catalogue)
+    found = encode_comparisons(batch, columns, job.catalogue, keyed_hash, covariates.rules)
+    words = covariates.words if found.valid is None else covariates.words[found.valid]
+    return replace(found, rows=replace(found.rows, covariates=words))
+
+
+def _carried(columns: ComparisonColumns) -> Carried:
+    """What rows say beside their pair and outcome."""
+    found = Carried.NOTHING
+    for carried, given in (
+        (Carried.GROUPS, columns.group is not None),
+        (Carried.WEIGHTS, columns.weight is not None),
+        (Carried.COVARIATES, columns.n_covariates > 0),
+    ):
+        found |= carried if given else Carried.NOTHING
+    return found
 
 
 def _voted(bucket: Bucket, rows_at_once: int) -> Counting:

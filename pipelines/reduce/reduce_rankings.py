@@ -1,6 +1,6 @@
 """How rankings are reduced to counts of private ones: encoded, put together, bounded, randomised.
 
-Only counts of private rankings leave the graph.
+Only counts of private rankings, or of private answers to random pairs, leave the graph.
 """
 
 from __future__ import annotations
@@ -10,19 +10,22 @@ from dataclasses import replace
 
 import pyarrow as pa
 
+from hushrank.estimation.rankings.pair_answer_counts import PairAnswerCounts
 from hushrank.estimation.rankings.ranking_counts import RankingCounts
 from hushrank.pipelines.reduce.kind import Kind, Parcels, partitions_of, slices
 from hushrank.pipelines.reduce.rankings_job import ReduceRankings
 from hushrank.pipelines.reduce.results import Arrays
 from hushrank.privacy.bits_used import Purpose
+from hushrank.privacy.random_pairs import PairAnswers
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.common.bits_tally import bits_tally
 from hushrank.transforms.common.encode import Sifted
 from hushrank.transforms.common.epsilons import EpsilonTable, read_epsilon_table
-from hushrank.transforms.common.randomisation import law_of_rankings
+from hushrank.transforms.common.randomisation import law_of_pairs, law_of_rankings
 from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.rankings.bound_rankings import bound_rankings, ranking_numbers
-from hushrank.transforms.rankings.count_rankings import RankingCountsFn
+from hushrank.transforms.rankings.count_rankings import PairAnswersFn, RankingCountsFn
+from hushrank.transforms.rankings.pair_answers import answer_rankings, encode_pair_answers
 from hushrank.transforms.rankings.private_rankings import PrivateRankings, randomize_rankings
 from hushrank.transforms.rankings.ranking_blobs import (
     blob_of_pieces,
@@ -30,7 +33,12 @@ from hushrank.transforms.rankings.ranking_blobs import (
     pieces_of_blob,
     rankings_of_blob,
 )
-from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns, of_contest
+from hushrank.transforms.rankings.ranking_columns import (
+    ListColumns,
+    PairColumns,
+    RankColumns,
+    of_contest,
+)
 from hushrank.transforms.rankings.rankings import (
     Pieces,
     Rankings,
@@ -49,8 +57,11 @@ MAX_PARTITIONS = 1 << 15
 BLOCK_RANKINGS = 1 << 16  # privatised and counted at a time, so that what is between stays small
 
 
+Private = PrivateRankings | PairAnswers
+
+
 class RankingsKind(Kind[ReduceRankings]):
-    """Rows are `Rankings` in list form, `Pieces` in long form; `PrivateRankings` are counted."""
+    """Rows are `Rankings` in list form, `Pieces` in long form; `Private` ones are counted."""
 
     _table: EpsilonTable | None = None
 
@@ -66,30 +77,42 @@ class RankingsKind(Kind[ReduceRankings]):
         job, epsilons = self.job, self.job.epsilons
         if job.law is not None:
             ends = (epsilons.low, epsilons.high)
-            job.law.require(law_of_rankings(job.mechanism, *ends, job.max_length))
+            if job.pairs is not None:
+                job.law.require(law_of_pairs(job.pairs))
+            else:
+                job.law.require(law_of_rankings(job.mechanism, *ends, job.max_length))
         if epsilons.table is not None and self._table is None:
             self._table = read_epsilon_table(epsilons.table)
 
     def encode(
         self, batch: pa.RecordBatch, place: int
-    ) -> Sifted[Rankings] | Sifted[Pieces] | Sifted[PrivateRankings]:
+    ) -> Sifted[Rankings] | Sifted[Pieces] | Sifted[Private] | Sifted[PairAnswers]:
         job, columns = self.job, self.job.columns
+        if isinstance(columns, PairColumns):
+            if job.pairs is None or not job.already_private:
+                raise ValueError("columns of private answers need their law")
+            given = encode_pair_answers(batch, columns, job.catalogue, job.pairs, job.max_length)
+            return Sifted(given.rows, given.rejects, given.valid)
         if job.contest is not None and columns.contest is not None:
             batch = of_contest(batch, columns.contest, job.contest)
         how = (job.catalogue, job.epsilons, self._table, self.keyed_hash)
         if not isinstance(columns, ListColumns):
             return encode_ranks(batch, columns, *how)
-        found = encode_lists(batch, columns, *how, job.max_length)
+        lists = encode_lists(batch, columns, *how, job.max_length)
         if self.meets_owners:
-            return found
-        private = self._private(found.rows)
-        return Sifted(private.rows, found.rejects, tally=private.tally)
+            return lists
+        private = self._private(lists.rows)
+        return Sifted(private.rows, lists.rejects, tally=private.tally)
 
-    def _private(self, rankings: Rankings) -> Sifted[PrivateRankings]:
+    def _private(self, rankings: Rankings) -> Sifted[Private]:
         job, bits = self.job, system_bits()
-        private = randomize_rankings(
-            rankings, job.mechanism, bits, already_private=job.already_private
-        )
+        private: Private
+        if job.pairs is not None:
+            private = answer_rankings(rankings, len(job.catalogue), job.pairs, bits)
+        else:
+            private = randomize_rankings(
+                rankings, job.mechanism, bits, already_private=job.already_private
+            )
         return Sifted(private, tally=bits_tally(Purpose.RANDOMISATION, bits.used))
 
     def partitions(self, n_rows: int) -> int:
@@ -113,7 +136,7 @@ class RankingsKind(Kind[ReduceRankings]):
 
     def bound(
         self, parcels: Iterable[tuple[int, Parcel]], spill: SpillFile | None
-    ) -> Iterator[Sifted[PrivateRankings] | Sifted[None]]:
+    ) -> Iterator[Sifted[Private] | Sifted[None]]:
         job, bits = self.job, system_bits()
         coins = system_bits() if job.break_ties else None
         most = CROWD * self._partition_items
@@ -123,7 +146,7 @@ class RankingsKind(Kind[ReduceRankings]):
         else:
             parts = slices(parcels, spill, pieces_of_blob, most, ranking_numbers)
             whole = (assemble(part, job.catalogue, job.max_length, coins) for part in parts)
-        kept = yield from bound_rankings(map(_counted, whole), job.max_rankings, bits)
+        kept = yield from bound_rankings(map(counted_whole, whole), job.max_rankings, bits)
         tally = {"rankings_kept": len(kept)} | bits_tally(Purpose.ROW_CHOICE, bits.used)
         tally |= {} if coins is None else bits_tally(Purpose.COINS, coins.used)
         yield Sifted(None, tally=tally)
@@ -132,11 +155,14 @@ class RankingsKind(Kind[ReduceRankings]):
 
     def combine(self) -> beam.CombineFn:
         job = self.job
+        if job.pairs is not None:
+            return PairAnswersFn(len(job.catalogue), job.max_length, job.pairs)
         return RankingCountsFn(len(job.catalogue), job.max_length, by_place=job.by_place)
 
-    def arrays(self, total: RankingCounts) -> Arrays:
-        return total.arrays()
+    def arrays(self, total: RankingCounts | PairAnswerCounts) -> Arrays:
+        return {**total.arrays()}
 
 
-def _counted(found: Sifted[Rankings]) -> Sifted[Rankings]:
+def counted_whole(found: Sifted[Rankings]) -> Sifted[Rankings]:
+    """With a tally of the rankings that break no rule."""
     return replace(found, tally={"rankings_with_owner": len(found.rows)})

@@ -12,6 +12,7 @@ from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.stream_encoder import Terms
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.epsilons import EpsilonSource
+from hushrank.transforms.common.groups import Groups
 from hushrank.transforms.common.randomisation import LocalLaw
 from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
 from hushrank.transforms.comparisons.bound import Bounds
@@ -26,6 +27,7 @@ class Statistic(StrEnum):
 
     WIN_COUNTS = "win-counts"
     PAIR_COUNTS = "pair-counts"
+    COVARIATE_COUNTS = "covariate-counts"  # pair counts by covariates
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -109,9 +111,12 @@ class ReduceComparisons(Reduction):
         statistic: what to count.
         stream: the night that it is; None: it is no night of a stream.
         people_vote: count as well of how many people the rows fit (`privacy.look`).
+        groups: the public groups in which rows are counted; None: there are none.
 
     Raises:
-        ValueError: a night of a stream without people whose rows are bounded, or with votes.
+        ValueError: a night of a stream without people whose rows are bounded, or with votes or
+            groups; groups without a column, or the other way round; covariates that nobody counts
+            by, or none to count by.
     """
 
     columns: ComparisonColumns
@@ -119,8 +124,15 @@ class ReduceComparisons(Reduction):
     statistic: Statistic
     stream: NightOfStream | None = None
     people_vote: bool = False
+    groups: Groups | None = None
 
     def __post_init__(self) -> None:
+        if (self.columns.n_covariates > 0) != (self.statistic is Statistic.COVARIATE_COUNTS):
+            raise ValueError(
+                "rows have covariates where they are counted by covariates, only there"
+            )
+        if (self.columns.group is None) != (self.groups is None):
+            raise ValueError("groups need a column, and a column of groups needs their names")
         if self.stream is None:
             return
         if self.columns.user is None or self.bounds.max_contributions is None:
@@ -129,6 +141,13 @@ class ReduceComparisons(Reduction):
             )
         if self.people_vote:
             raise ValueError("a night of a stream has no look at its rows")
+        if self.groups is not None:
+            raise ValueError("a night of a stream has no groups")
+
+    @property
+    def weighted(self) -> bool:
+        """Whether rows count with weights."""
+        return self.columns.weight is not None or self.bounds.factors is not None
 
     @property
     def meets_owners(self) -> bool:

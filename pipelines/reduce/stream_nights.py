@@ -11,11 +11,11 @@ what the night before has left is deleted in the last step only.
 from __future__ import annotations
 
 import io
+from collections.abc import Callable
 
 import numpy as np
 
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS
-from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.reduction_job import (
     EXACT_FILE,
     NightOfStream,
@@ -30,11 +30,18 @@ from hushrank.transforms.streams.released_files import drawn_night
 from hushrank.transforms.streams.stream_folder import delete_counting, end
 
 
-def count_night(job: ReduceComparisons, stream: Stream) -> None:
+def count_night(
+    job: ReduceComparisons, stream: Stream, reduce: Callable[[ReduceComparisons], None]
+) -> None:
     """Reduce a night of a stream and keep its exact counts; nothing where it was drawn already.
 
+    Args:
+        job: the night.
+        stream: the terms and the law.
+        reduce: executes a job, as `pipelines.reduce.reduce.run` does.
+
     Raises:
-        InputError: as `reduce.run`; or the night before is not there.
+        InputError: as `reduce`; or the night before is not there.
         ValueError: the job is no night of a stream, or counts pairs of too many items.
     """
     night = job.stream
@@ -48,7 +55,7 @@ def count_night(job: ReduceComparisons, stream: Stream) -> None:
     if _is_drawn(night, stream):
         return
     delete_counting(night.folder, night.night)
-    reduce.run(job)
+    reduce(job)
     with np.load(io.BytesIO(read_whole(f"{job.confidential}/{EXACT_FILE}"))) as arrays:
         keep_cells(night.folder, night.stream, night.night, arrays["counts"])
 
@@ -71,19 +78,26 @@ def count_empty_night(night: NightOfStream, shape: tuple[int, ...], stream: Stre
     keep_cells(night.folder, night.stream, night.night, np.zeros(shape, np.int64))
 
 
-def forget_night(night: NightOfStream, stream: Stream) -> None:
+def forget_night(folder: str, name: str, night: int, stream: Stream) -> None:
     """Delete what no night after this one needs; after the last night everything exact.
 
+    Args:
+        folder: of the stream.
+        name: of the stream and all of its terms.
+        night: from 0.
+        stream: the terms and the law.
+
     Raises:
+        InputError: what was drawn for the night is something else's.
         ValueError: the night was not drawn yet.
     """
-    if not _is_drawn(night, stream):
-        raise ValueError(f"night {night.night} was not drawn yet: its counts are still needed")
-    if night.night == stream.terms.nights - 1:
-        end(night.folder)
+    if drawn_night(folder, name, night, stream) is None:
+        raise ValueError(f"night {night} was not drawn yet: its counts are still needed")
+    if night == stream.terms.nights - 1:
+        end(folder)
         return
-    forget_people(night.folder, night.night)
-    forget_cells(night.folder, night.night, stream.encoder.bands)
+    forget_people(folder, night)
+    forget_cells(folder, night, stream.encoder.bands)
 
 
 def _is_drawn(night: NightOfStream, stream: Stream) -> bool:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,7 @@ from hushrank.pipelines.simulate.arenas import Meetings
 from hushrank.pipelines.simulate.simulated_rows import draw_distinct
 
 Counts = NDArray[np.int64]
+Activity = tuple[tuple[int, float], ...]  # answers of a person, and the share of people with them
 MOST_INVENTED = MOST_DENSE_ITEMS  # most items; a survey is simulated as matrices of all pairs
 WHOLE = 1 - 1e-12  # a chance above this is certain, up to rounding
 MOST_PAIRS_OF_LISTS = 2e8  # most pairs in all simulated rankings; some seconds
@@ -36,10 +37,14 @@ class PlannedSurvey:
         people: how many people answer.
         answers: answers of each person that count, to pairs (or test items) drawn at random.
         meetings: which pairs are drawn more often than others; None: all equally often.
+        activity: how many answers people give, whatever counts of them; empty: `answers` each.
+        group: number of a group of people, each with draws of its own.
         distinct: whether nobody meets a pair twice.
         link: F, how scores become chances.
         spread: standard deviation of the true scores, drawn from a normal law.
         ability_spread: standard deviation of the abilities, in a test.
+        shares: of the answers, of each group of rows; empty: there are no groups.
+        group_spread: standard deviation of a group's true scores around those of the whole.
         seed: the same seed and replicate give the same world, whatever the other fields are.
 
     Raises:
@@ -55,6 +60,10 @@ class PlannedSurvey:
     ability_spread: float = 1.0
     seed: int = 0
     meetings: Meetings | None = None
+    activity: Activity = ()
+    group: int = 0
+    shares: tuple[float, ...] = ()
+    group_spread: float = 0.0
 
     def __post_init__(self) -> None:
         if self.n_items < 2:
@@ -67,7 +76,7 @@ class PlannedSurvey:
         for name in ("people", "answers"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} must be at least 1, got {getattr(self, name)}")
-        for name in ("spread", "ability_spread"):
+        for name in ("spread", "ability_spread", "group_spread"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
                 raise ValueError(f"{name} must be finite and >= 0, got {getattr(self, name)!r}")
 
@@ -80,6 +89,23 @@ class PlannedSurvey:
     def n_pairs(self) -> int:
         """Unordered pairs of items."""
         return self.n_items * (self.n_items - 1) // 2
+
+    def groups(self, *, all_count: bool) -> Iterator[tuple[int, PlannedSurvey]]:
+        """People who are alike: how many answers each gives, and the survey of them alone.
+
+        Args:
+            all_count: all their answers count; otherwise `answers` at most.
+        """
+        shares = self.activity or ((self.answers, 1.0),)
+        ends = np.rint(np.cumsum([share for _, share in shares]) * self.people).astype(int)
+        for group, people in enumerate(np.diff(ends, prepend=0).tolist()):
+            rows = min(shares[group][0], self.n_pairs) if self.distinct else shares[group][0]
+            if people:
+                counted = rows if all_count else min(rows, self.answers)
+                yield (
+                    rows,
+                    replace(self, people=people, answers=counted, activity=(), group=group),
+                )
 
     def truth(self, replicate: int) -> NDArray[np.float64]:
         """True scores or difficulties of one replicate, shape (n,); they sum to zero."""
@@ -94,7 +120,8 @@ class PlannedSurvey:
 
     def pair_wins(self, replicate: int) -> Counts:
         """How often each item beat each other item, shape (n, n)."""
-        rng, truth = self._generator(1, replicate), self.truth(replicate)
+        own = (self.group,) if self.group else ()
+        rng, truth = self._generator(1, replicate, *own), self.truth(replicate)
         i, j = np.triu_indices(self.n_items, 1)
         chances = self._pair_chances(truth)
         if self.distinct:
@@ -104,6 +131,30 @@ class PlannedSurvey:
         won = rng.binomial(totals, self.link.cdf(truth[i] - truth[j]))
         wins = np.zeros((self.n_items, self.n_items), np.int64)
         wins[i, j], wins[j, i] = won, totals - won
+        return wins
+
+    def group_truth(self, replicate: int, group: int) -> NDArray[np.float64]:
+        """True scores of one group, shape (n,); they sum to zero."""
+        own = self._generator(3, replicate, group).normal(0.0, self.group_spread, self.n_items)
+        return np.asarray(self.truth(replicate) + own - own.mean())
+
+    def truth_of_all(self, replicate: int) -> NDArray[np.float64]:
+        """True scores of all answers together: of groups the mean, weighed by their shares."""
+        if not self.shares:
+            return self.truth(replicate)
+        of_groups = [self.group_truth(replicate, k) for k in range(len(self.shares))]
+        return np.asarray(np.average(of_groups, axis=0, weights=self.shares))
+
+    def grouped_wins(self, replicate: int) -> Counts:
+        """How often each item beat each other in each group, shape (g, n, n)."""
+        whole, rng = self.pair_wins(replicate), self._generator(4, replicate)
+        i, j = np.triu_indices(self.n_items, 1)
+        totals = rng.multinomial(whole[i, j] + whole[j, i], self.shares).T
+        wins = np.zeros((len(self.shares), self.n_items, self.n_items), np.int64)
+        for group, asked in enumerate(totals):
+            truth = self.group_truth(replicate, group)
+            won = rng.binomial(asked, self.link.cdf(truth[i] - truth[j]))
+            wins[group, i, j], wins[group, j, i] = won, asked - won
         return wins
 
     def exposures(self, replicate: int) -> NDArray[np.float64]:

@@ -47,18 +47,19 @@ def simulate_comparisons(
         FileExistsError: `out` is not empty, or is a file.
     """
     with simulated_folder(out, spec.people, files, format_) as written:
-        deal_log(_tables(spec), n_blocks(spec), _schema(spec), written.log, format_, progress)
+        deal_log(_tables(spec), n_blocks(spec), schema_of(spec), written.log, format_, progress)
         scores = spec.true_scores().tolist()
-        write_side_files(written, spec.item_ids(), scores, _job(spec, format_))
+        write_side_files(written, spec.item_ids(), scores, job_of(spec, format_))
     return written
 
 
 def _tables(spec: SimulationSpec) -> Iterator[pa.Table]:
     ids = pa.array(spec.item_ids()) if spec.named else None
-    return (_table(columns, ids) for columns in comparison_blocks(spec))
+    return (table_of(columns, ids) for columns in comparison_blocks(spec))
 
 
-def _schema(spec: SimulationSpec) -> pa.Schema:
+def schema_of(spec: SimulationSpec) -> pa.Schema:
+    """Of the files of a log."""
     item = pa.string() if spec.named else pa.int32()
     types = {"user": pa.int64(), "item_i": item, "item_j": item, "outcome": pa.int8()}
     if spec.events:
@@ -68,7 +69,7 @@ def _schema(spec: SimulationSpec) -> pa.Schema:
     return pa.schema(types)
 
 
-def _table(columns: Columns, ids: pa.Array | None) -> pa.Table:
+def table_of(columns: Columns, ids: pa.Array | None) -> pa.Table:
     """The columns as Arrow arrays; if `ids` is given, items by name."""
     arrays = {name: pa.array(column) for name, column in columns.items()}
     if ids is not None:
@@ -77,7 +78,7 @@ def _table(columns: Columns, ids: pa.Array | None) -> pa.Table:
     return pa.table(arrays)
 
 
-def _job(spec: SimulationSpec, format_: FileFormat) -> dict[str, Any]:
+def job_of(spec: SimulationSpec, format_: FileFormat) -> dict[str, Any]:
     """A job that ranks the log; relative paths start at the folder of the job file."""
     columns = {"user": "user", "left": "item_i", "right": "item_j", "outcome": "outcome"}
     if spec.events:

@@ -63,13 +63,24 @@ def simulated_folder(
             f"files must be between 1 and {most} (at most {MAX_FILES}, and at least one person a"
             f" file), got {n_files}"
         )
+    names = [f"part-{number:05}.{format_.value}" for number in range(n_files)]
+    with survey_folder(out, names) as written:
+        yield written
+
+
+@contextlib.contextmanager
+def survey_folder(out: Path, names: Sequence[str]) -> Iterator[Simulated]:
+    """The same with files of these `names`.
+
+    Raises:
+        FileExistsError: `out` is not empty, or is a file.
+    """
     if out.exists() and (not out.is_dir() or any(out.iterdir())):
         raise FileExistsError(f"{out} exists and is not an empty folder; name a new one")
     out.mkdir(parents=True, exist_ok=True)
     with contextlib.ExitStack() as undo:
         undo.callback(_empty_folder, out)
         (out / "survey").mkdir()
-        names = [f"part-{number:05}.{format_.value}" for number in range(n_files)]
         yield Simulated(
             survey=out / "survey.yaml",
             log=tuple(out / "survey" / name for name in names),

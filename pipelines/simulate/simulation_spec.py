@@ -12,7 +12,8 @@ from hushrank.estimation.common.links import Link, link_named
 
 MAX_ITEMS = 1 << 20  # so that (person in a block, pair) fits into one int64
 MAX_ROWS_PER_PERSON = 1 << 20  # one person's rows are drawn at once
-SCORES_STREAM, ROWS_STREAM, EPSILON_STREAM = range(3)  # independent streams of one seed
+# Independent streams of one seed.
+SCORES_STREAM, ROWS_STREAM, EPSILON_STREAM, HABIT_STREAM = range(4)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -58,6 +58,14 @@ class Answers:
         return int(self.counted.sum()) / there if there else 1.0
 
 
+def habit_of_each(
+    habits: Sequence[Habit], n_people: int, random: np.random.Generator
+) -> NDArray[np.intp]:
+    """Which habit each person has, by the shares of the habits; shape (people,)."""
+    shares = np.array([habit.share for habit in habits])
+    return np.asarray(random.choice(len(habits), n_people, p=shares / shares.sum()))
+
+
 def simulate_answers(habits: Sequence[Habit], terms: Terms, n_people: int, seed: int) -> Answers:
     """Simulate the answers of a whole stream, and count them by the rule that runs use.
 
@@ -73,8 +81,7 @@ def simulate_answers(habits: Sequence[Habit], terms: Terms, n_people: int, seed:
     if not habits or n_people < 1:
         raise ValueError(f"need people with habits, got {n_people!r} and {len(habits)} habits")
     random = np.random.default_rng(seed)
-    shares = np.array([habit.share for habit in habits])
-    habit_of = random.choice(len(habits), n_people, p=shares / shares.sum())
+    habit_of = habit_of_each(habits, n_people, random)
     chance = np.array([habit.chance for habit in habits])[habit_of]
     shape = terms.nights, len(habits)
     there, counted = np.zeros(shape, np.int64), np.zeros(shape, np.int64)

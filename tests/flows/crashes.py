@@ -20,7 +20,7 @@ import traceback
 from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from datetime import date
+from datetime import date, timedelta
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, NoReturn
@@ -35,6 +35,7 @@ from tests.flows.every_method import survey_of
 
 NIGHTLY = "nightly"  # one night of win counts
 STOPPING = "stopping"  # a survey that a look at its rows stops
+STREAM_FIRST, STREAM_NEXT, STREAM_LAST = "first night", "next night", "last night"  # of a stream
 PEOPLE = 6
 NEVER = 10**9
 FIRST_APART = 13
@@ -46,6 +47,8 @@ MAY_STAY = re.compile(
     r"|out/(releases/[^/.][^/]+/(SHA256SUMS|{0})|{0})"
     r"|work/ledgers\.json"
     r"|work/[0-9a-f]{{16}}/(drawn\.npz|diagnostics\.json|draw-failed|rejects/[0-9a-f]+\.parquet)"
+    r"|work/stream-[0-9a-f]{{16}}/(law\.json|key\.json|released/[0-9]+\.npz|cells/[0-9]+\.npz"
+    r"|people/[0-9]+/(manifest\.json|[0-9]+-[0-9]+\.(json|parquet)))"
     r"|ledger\.jsonl(\.lock|\.length|\.key|\.runs/[^/]+\.lock)?".format(
         r"(release\.json|ranking\.csv|report\.html)"
     )
@@ -153,11 +156,15 @@ class Struck:
 
     Attributes:
         stops: a look at its rows stops it: the look is all that is drawn and paid for.
+        before: nights that run before it, of the same stream.
+        ends: whether the stream ends with it.
     """
 
     survey: Survey
     night: date | None = None
     stops: bool = False
+    before: tuple[date, ...] = ()
+    ends: bool = False
     spent: float = 0.0
     operations: int = 0
 
@@ -182,8 +189,17 @@ class Struck:
     def job(self) -> Job:
         return prepare_job(read_survey(self.survey.config), night=self.night)
 
+    @property
+    def saved(self) -> Path:
+        """What the nights before it have left."""
+        return self.survey.folder.with_name(f"{self.survey.folder.name}-before")
+
     def learn(self) -> None:
         """Run it once unharmed: now everything is loaded, and its operations are counted."""
+        for night in self.before:
+            assert exit_code(("run", self.survey.config, "--direct", "--date", night)) == 0
+        if self.before:
+            shutil.copytree(self.survey.folder, self.saved)
         assert exit_code(self.run()) == self.good
         self.spent = ledger_of(self.job().config).balance().spent_epsilon
         self.start_anew()
@@ -203,6 +219,8 @@ class Struck:
             shutil.rmtree(path, ignore_errors=True)
         for path in self.survey.folder.glob("ledger.jsonl*"):
             path.unlink()
+        if self.before:
+            shutil.copytree(self.saved, self.survey.folder, dirs_exist_ok=True)
 
     def strike(self, step: int, blow: Blow) -> str:
         """One blow and the run after it; how far the release had got in between."""
@@ -233,7 +251,8 @@ class Struck:
         code = in_child(lambda: exit_code(again), self.printed)
         assert code == self.good, self.printed.read_text()
         marks = [event for event in self.events() if event in ("draw", "stop")]
-        assert marks == ["stop" if self.stops else "draw"], "paid twice"
+        once = ["stop" if self.stops else "draw"]
+        assert marks == [*["draw"] * len(self.before), *once], "paid twice"
         balance = ledger.balance()
         assert (balance.spent_epsilon, balance.releases) == (self.spent, 1)
         assert str(ledger.state(job.release_id)) == self.end
@@ -241,12 +260,20 @@ class Struck:
         assert not public or self.public() == public, "a second noisy copy in public"
         assert noise is None or drawn.read_bytes() == noise, "a second noisy copy"
         assert not self.left_over(), self.left_over()
+        if self.ends:
+            exact = [
+                *self.survey.work.glob("stream-*/cells/*"),
+                *self.survey.work.glob("*/key.json"),
+            ]
+            assert not exact, exact
         return state
 
     def public(self) -> dict[str, bytes]:
         """Every release that is kept, by its folder."""
         kept = self.survey.output.glob("releases/[!.]*/release.json")
-        return {path.parent.name: path.read_bytes() for path in kept}
+        earlier = {str(night) for night in self.before}
+        names = (path for path in kept if path.parent.name[:10] not in earlier)
+        return {path.parent.name: path.read_bytes() for path in names}
 
     def left_over(self) -> list[str]:
         """Files that nobody needs after a run."""
@@ -290,9 +317,31 @@ def struck_survey(name: str, folder: Path) -> Struck:
         survey = survey_of("noisy-counts, look", folder, PEOPLE)
         survey.set(input__words={"left": ["first"], "right": ["second"]})  # which nobody says
         return Struck(survey, stops=True)
+    if name in STREAM_NIGHTS:
+        return _of_stream(folder, *STREAM_NIGHTS[name])
     if name != NIGHTLY:
         return Struck(survey_of(name, folder, PEOPLE))
     night, survey = date(2024, 11, 20), survey_of("noisy-counts", folder, PEOPLE)
     survey.set(input__paths=["rows-{date}.parquet"])
     (folder / "rows.parquet").rename(folder / f"rows-{night}.parquet")
     return Struck(survey, night)
+
+
+STREAM_NIGHTS = {STREAM_FIRST: (0, 3), STREAM_NEXT: (1, 3), STREAM_LAST: (2, 3)}
+
+
+def _of_stream(folder: Path, number: int, nights: int) -> Struck:
+    """A night of a stream that shows the last two nights, after those before it."""
+    first = date(2024, 11, 20)
+    days = [first + timedelta(days=each) for each in range(nights)]
+    survey = survey_of("noisy-counts, rho", folder, PEOPLE)
+    show, terms = {"window": 2}, {"nights": nights, "participations": 2, "gap": 2}
+    survey.set(
+        input__paths=["rows-{date}.parquet"],
+        schedule={"stream": {**terms, "show": show, "first": str(first)}},
+    )
+    for day in days:
+        shutil.copy(folder / "rows.parquet", folder / f"rows-{day}.parquet")
+    (folder / "rows.parquet").unlink()
+    before, ends = tuple(days[:number]), number == nights - 1
+    return Struck(survey, days[number], before=before, ends=ends)

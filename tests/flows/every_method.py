@@ -39,6 +39,14 @@ def _comparisons(method: str, privacy: dict[str, Any], **more: Any) -> dict[str,
     }
 
 
+def _with_covariates(settings: dict[str, Any]) -> dict[str, Any]:
+    """The left item is shown first, and a feature is made of what is there."""
+    rows = settings["input"]
+    columns = {**rows["columns"], "first": rows["columns"]["left"]}
+    features = [{"left": "item_i", "right": "item_j", "scale": 4, "name": "place"}]
+    return {**settings, "input": {**rows, "columns": columns, "features": features}}
+
+
 def _responses(method: str, privacy: dict[str, Any], **more: Any) -> dict[str, Any]:
     return {"input": {"kind": "responses"}, "privacy": privacy, "method": method, **more}
 
@@ -46,6 +54,11 @@ def _responses(method: str, privacy: dict[str, Any], **more: Any) -> dict[str, A
 def _rankings(method: str, **privacy: Any) -> dict[str, Any]:
     kind = {"kind": "rankings", "columns": {}}
     return {"input": kind, "privacy": {**BALLOTS, **privacy}, "method": method}
+
+
+def _counted(method: str, privacy: dict[str, Any], **rows: Any) -> dict[str, Any]:
+    kind = {"kind": "rankings", "columns": {}, **rows}
+    return {"input": kind, "privacy": privacy, "method": method}
 
 
 # Where the random bits of each variant come from, whatever the rows are.
@@ -66,6 +79,7 @@ BITS = {
     "perturbed-mle": NOISE | KEYED,
     "perturbed-mle, exposures": NOISE | KEYED,
     "perturbed-mle, exposures, public": NOISE | KEYED | COINS,
+    "perturbed-mle, covariates": NOISE | KEYED,
     "perturbed-mle, public": NOISE | KEYED | COINS,
     "noisy-objective": NOISE | KEYED,
     "one-shot": NOISE | KEYED,
@@ -83,6 +97,13 @@ BITS = {
     "borda": FLIPS | KEYED,
     "borda, laplace-ranks": RANKS | KEYED,
     "bradley-terry": FLIPS | KEYED,
+    "kemeny, random-pairs": FLIPS | KEYED,
+    "borda, auto, hidden items": FLIPS | KEYED,
+    "kemeny, user": NOISE | KEYED,
+    "borda, user": NOISE | KEYED,
+    "borda, user, ties": NOISE | KEYED | COINS,
+    "bradley-terry, user": NOISE | KEYED,
+    "footrule": NOISE | KEYED,
 }
 
 
@@ -101,6 +122,7 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "perturbed-mle": _comparisons("perturbed-mle", PER_PERSON, model=SCORES),
     "perturbed-mle, exposures": _comparisons("perturbed-mle", PER_PERSON),
     "perturbed-mle, exposures, public": _comparisons("perturbed-mle", PUBLIC),
+    "perturbed-mle, covariates": _with_covariates(_comparisons("perturbed-mle", PER_PERSON)),
     "perturbed-mle, public": _comparisons("perturbed-mle", PUBLIC, model=SCORES),
     "noisy-objective": _comparisons("noisy-objective", GAUSSIAN, model=SCORES),
     "one-shot": _comparisons("one-shot", PER_PERSON, top_k=2),
@@ -118,6 +140,13 @@ VARIANTS: dict[str, dict[str, Any]] = {
     "borda": _rankings("borda"),
     "borda, laplace-ranks": _rankings("borda", mechanism="laplace-ranks"),
     "bradley-terry": _rankings("bradley-terry"),
+    "kemeny, random-pairs": _rankings("kemeny", mechanism="random-pairs"),
+    "borda, auto, hidden items": _rankings("borda", mechanism="auto", hide="items"),
+    "kemeny, user": _counted("kemeny", GAUSSIAN),
+    "borda, user": _counted("borda", {**PER_PERSON, "adjacency": "add-remove"}),
+    "borda, user, ties": _counted("borda", RHO, ties="random"),
+    "bradley-terry, user": _counted("bradley-terry", GAUSSIAN),
+    "footrule": _counted("footrule", PER_PERSON),
 }
 
 

@@ -92,6 +92,7 @@ COMPARISONS = ComparisonColumns(
     user="user", left="left", right="right", outcome="outcome", winner=None, event=None
 )
 WINNERS = replace(COMPARISONS, outcome=None, winner="winner", event="event")
+WEIGHTED = replace(COMPARISONS, weight="weight", most_units=3_000)
 PRIVATE = AnswerColumns(
     user="user", left="left", right="right", outcome="outcome", winner=None, event=None,
     epsilon="epsilon",
@@ -112,6 +113,12 @@ def _winners(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
     rows = encode_comparisons(batch, WINNERS, CATALOGUE, HASH).rows
     columns = (rows.left.tolist(), rows.right.tolist(), rows.outcome.tolist())
     return list(zip(_owners(rows.user), *columns, _owners(rows.event), strict=True))
+
+
+def _weighted(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
+    rows = encode_comparisons(batch, WEIGHTED, CATALOGUE, HASH).rows
+    columns = (rows.left.tolist(), rows.right.tolist(), rows.outcome.tolist(), rows.weight.tolist())
+    return list(zip(_owners(rows.user), *columns, strict=True))
 
 
 def _private(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
@@ -177,6 +184,11 @@ KINDS = {
         lambda n: _pair(n) | {"outcome": 1, "at": 1_795_129_200 + 3_600 * (n % 30)},
         _comparisons,
         window=replace(WINDOW, epoch="s"),
+    ),
+    "weighted comparisons": RowKind(
+        WEIGHTED,
+        lambda n: _pair(n) | {"outcome": (1, -1, 0)[n % 3], "weight": (0.25, 1, 7.5, 0)[n % 4]},
+        _weighted,
     ),
     "private answers": RowKind(
         PRIVATE,

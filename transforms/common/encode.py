@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue, Codes
+from hushrank.transforms.common.groups import OUTSIDE, GroupCodes, Groups
 from hushrank.transforms.common.schema import (
     ComparisonColumns,
     by_distinct,
@@ -23,6 +24,7 @@ from hushrank.transforms.common.schema import (
     to_numpy,
     to_text,
 )
+from hushrank.transforms.common.survey_weights import BAD_WEIGHT, Units, weights_of
 from hushrank.transforms.common.words import Words
 
 TIE_WORD = "tie"
@@ -46,6 +48,10 @@ class Comparisons:
         left, right: shape (m,), int32, two different codes of the catalogue.
         outcome: shape (m,), int8: +1 left won, -1 right won, 0 tie.
         user, event: shape (m, 2), uint64 pseudonyms; None where the job does not need them.
+        group: shape (m,), int16, codes of public groups; None where there are none.
+        weight: shape (m,), what each row counts, in integer units; None: one comparison each.
+        covariates: shape (m,), uint64 words of `estimation.common.covariates` as they speak for the
+            left item; None where rows have none.
     """
 
     left: Codes
@@ -53,6 +59,9 @@ class Comparisons:
     outcome: Outcomes
     user: Hashes | None = None
     event: Hashes | None = None
+    group: GroupCodes | None = None
+    weight: Units | None = None
+    covariates: NDArray[np.uint64] | None = None
 
     def __len__(self) -> int:
         return len(self.outcome)
@@ -65,6 +74,9 @@ class Comparisons:
             self.outcome[rows],
             None if self.user is None else self.user[rows],
             None if self.event is None else self.event[rows],
+            None if self.group is None else self.group[rows],
+            None if self.weight is None else self.weight[rows],
+            None if self.covariates is None else self.covariates[rows],
         )
 
 
@@ -105,6 +117,7 @@ def encode_comparisons(
     catalogue: Catalogue,
     keyed_hash: KeyedHash | None,
     rules: Rules = (),
+    groups: Groups | None = None,
 ) -> Sifted[Comparisons]:
     """Encode one batch.
 
@@ -114,6 +127,7 @@ def encode_comparisons(
         catalogue: the public items.
         keyed_hash: makes the pseudonyms of users and events; None: neither is needed.
         rules: further rules that rows must keep.
+        groups: the public groups; needed where `columns` names a column of them.
     """
     left = catalogue.codes(batch[columns.left])
     right = catalogue.codes(batch[columns.right])
@@ -122,7 +136,12 @@ def encode_comparisons(
     if keyed_hash is not None:
         user = None if columns.user is None else pseudonyms(batch[columns.user], keyed_hash)
         event = None if columns.event is None else pseudonyms(batch[columns.event], keyed_hash)
-    rows = Comparisons(left, right, outcome, user, event)
+    group = weight = None
+    if columns.group is not None and groups is not None:
+        group = groups.codes(batch[columns.group])
+    if columns.weight is not None:
+        weight = weights_of(batch[columns.weight], columns.most_units)
+    rows = Comparisons(left, right, outcome, user, event, group, weight)
     if not rules and _all_valid(batch, columns, rows):
         return Sifted(rows)
     valid, rejects = sift(batch, [*rules, *_rules(batch, columns, rows)])
@@ -142,9 +161,13 @@ MALFORMED = "not a row of this format"
 
 def _all_valid(batch: pa.RecordBatch, columns: ComparisonColumns, rows: Comparisons) -> bool:
     """Whether every row is valid, by a few passes over whole columns: the common case."""
-    if any(batch[name].null_count for name in columns.names()):
+    if any(batch[name].null_count for name in columns.names() if name != columns.group):
         return False
     if missing(batch, columns.user).any() or missing(batch, columns.event).any():
+        return False
+    if rows.group is not None and (rows.group == OUTSIDE).any():
+        return False
+    if rows.weight is not None and (rows.weight == BAD_WEIGHT).any():
         return False
     return len(rows) == 0 or not (
         rows.left.min() < 0
@@ -165,7 +188,27 @@ def _rules(batch: pa.RecordBatch, columns: ComparisonColumns, rows: Comparisons)
         ("null outcome", _null(batch, columns.outcome) | _null(batch, columns.winner)),
         ("outcome is not +1, -1 or 0", bad_outcome & (columns.winner is None)),
         ("winner is neither of the two items", bad_outcome),
+        ("group is not one of groups.values", _outside(rows)),
+        *_rules_of_weights(batch, columns, rows),
     ]
+
+
+def _rules_of_weights(
+    batch: pa.RecordBatch, columns: ComparisonColumns, rows: Comparisons
+) -> Rules:
+    if rows.weight is None:
+        return ()
+    return [
+        ("null weight", missing(batch, columns.weight)),
+        ("weight is no number from 0 on", rows.weight == BAD_WEIGHT),
+    ]
+
+
+def _outside(rows: Comparisons) -> Mask:
+    if rows.group is None:
+        return np.zeros(len(rows), np.bool_)
+    outside: Mask = rows.group == OUTSIDE
+    return outside
 
 
 def _null(batch: pa.RecordBatch, name: str | None) -> Mask:

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hushrank.transforms.common.encode import Mask, Rules
+from hushrank.transforms.common.numbers import numbers_of
 from hushrank.transforms.common.schema import (
     ComparisonColumns,
     InputError,
@@ -200,33 +201,6 @@ def rules_of_epsilons(broken: NDArray[np.int8]) -> Rules:
     if not broken.any():
         return ()
     return [(reason, broken == k) for k, reason in enumerate(REASONS) if reason is not None]
-
-
-def numbers_of(column: pa.Array) -> tuple[Epsilons, Mask]:
-    """Values as the nearest numbers, NaN if there is none, and a mask of nulls."""
-    return by_distinct(column, _numbers, np.nan), to_numpy(pc.is_null(column))
-
-
-def _numbers(values: pa.Array) -> Epsilons:
-    if not is_text(values.type):
-        nearest = pc.cast(values, pa.float64(), safe=False)  # also for integers above 2^53
-        return np.asarray(to_numpy(pc.fill_null(nearest, np.nan)), np.float64)
-    try:
-        return to_numpy(pc.fill_null(values.cast(pa.float64()), np.nan))
-    except pa.ArrowInvalid:  # some text is no number: convert each distinct text
-        coded = values.dictionary_encode()
-        return by_distinct(coded, _numbers_one_by_one, np.nan)
-
-
-def _numbers_one_by_one(texts: pa.Array) -> Epsilons:
-    return np.array([*map(_number, to_text(texts).to_pylist())], np.float64)
-
-
-def _number(text: str | None) -> float:
-    try:
-        return math.nan if text is None else float(text)
-    except ValueError:
-        return math.nan
 
 
 def _as_bytes(column: pa.Array) -> pa.Array:

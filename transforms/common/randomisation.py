@@ -10,6 +10,7 @@ import numpy as np
 from hushrank.privacy.laplace_ranks import rank_law
 from hushrank.privacy.laplace_response import response_law
 from hushrank.privacy.mallows import MOST_ITEMS, insertion_weights
+from hushrank.privacy.random_pairs import RandomPairs, law_of_epsilon
 from hushrank.privacy.randomized_response import SplitResponse, flip_thresholds
 
 
@@ -22,10 +23,11 @@ class Randomisation(StrEnum):
 
 
 class RankingMechanism(StrEnum):
-    """How a ranking is replaced by a private synthetic one of the same items."""
+    """How a ranking is privatised."""
 
-    MALLOWS = "mallows"
-    LAPLACE_RANKS = "laplace-ranks"  # a baseline
+    MALLOWS = "mallows"  # replaced by a synthetic one of the same items
+    LAPLACE_RANKS = "laplace-ranks"  # likewise; a baseline
+    RANDOM_PAIRS = "random-pairs"  # private answers to a few pairs of its items
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +85,7 @@ def law_of_answers(randomisation: Randomisation, low: float, high: float) -> Loc
 
 
 def law_of_rankings(mechanism: RankingMechanism, low: float, high: float, longest: int) -> LocalLaw:
-    """The law of rankings of `longest` items at epsilons from `low` to `high`.
+    """The law of synthetic rankings of `longest` items at epsilons from `low` to `high`.
 
     Raises:
         ValueError: an epsilon is not finite and positive, or too small.
@@ -95,3 +97,14 @@ def law_of_rankings(mechanism: RankingMechanism, low: float, high: float, longes
     weights = insertion_weights(np.array(ends), min(longest, MOST_ITEMS))
     at_low, at_high = weights[-1].tolist()
     return LocalLaw("smallest weight of an insertion, of 2^44", ends, (at_low, at_high))
+
+
+def law_of_pairs(law: RandomPairs) -> LocalLaw:
+    """The law of private answers to random pairs, as this code computes it.
+
+    Raises:
+        ValueError: epsilon is not finite and positive.
+    """
+    own = law_of_epsilon(law.epsilon, law.pairs, law.hide)
+    ends = (own.epsilon, own.epsilon)
+    return LocalLaw("threshold of an answer, of 2^64", ends, (own.threshold, own.threshold))

@@ -50,7 +50,7 @@ class Columns(Protocol):
         ...
 
     def item_names(self) -> list[str]:
-        """The columns whose values name items."""
+        """The columns whose values name items, or are few for another reason."""
         ...
 
     def roles(self) -> list[tuple[str, str]]:
@@ -60,7 +60,30 @@ class Columns(Protocol):
 
 WIDE_ITEM = "wide item"  # the role of an item's own column in a table with one row for each person
 TRUTHS = ("correct", WIDE_ITEM)  # roles of columns in which true and false are values
+FEATURE = "feature"  # the role of a column of a covariate
+NUMBERS = {  # by role
+    "epsilon": "epsilons are numbers, in nats",
+    "weight": "weights are numbers",
+    FEATURE: "features are numbers",
+}
 RANK, RANKING, CONTEST = "rank", "ranking", "contest"  # roles of columns of a log of rankings
+OUTCOME, LENGTH = "outcome", "length"  # and of private answers to pairs of a ranking
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Feature:
+    """A covariate of a comparison: how much more of something the left item has than the right one.
+
+    Attributes:
+        column: holds that difference; with `right`, the value of the left item.
+        right: holds the value of the right item; None: `column` holds the difference.
+        scale: public, > 0: a difference of that size counts as 1, and larger ones do not count
+            more.
+    """
+
+    column: str
+    right: str | None = None
+    scale: float
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -75,6 +98,11 @@ class ComparisonColumns:
         event: identity of the event; rows with the same user, pair and event are copies.
         words: texts of `outcome` for +1, -1 and 0; with `winner`: texts that mean a tie, instead of
             the word `tie`.
+        group: the public group of a row, such as its language; None: there are no groups.
+        weight: how much a row counts; None: all count alike.
+        most_units: the largest weight, in integer units (`privacy.units.UNITS`); 0 without weights.
+        first: the item that was shown first; None: that is no covariate.
+        features: the other covariates.
     """
 
     left: str
@@ -84,19 +112,30 @@ class ComparisonColumns:
     user: str | None
     event: str | None
     words: Words | None = None
+    group: str | None = None
+    weight: str | None = None
+    most_units: int = 0
+    first: str | None = None
+    features: tuple[Feature, ...] = ()
+
+    @property
+    def n_covariates(self) -> int:
+        """How many covariates a row has."""
+        return (self.first is not None) + len(self.features)
 
     def names(self) -> list[str]:
         """The columns that must exist, each once."""
         return list(dict.fromkeys(name for _, name in self.roles()))
 
     def item_names(self) -> list[str]:
-        """The columns that name items."""
-        chosen = (self.left, self.right, self.winner)
+        """The columns of few distinct values: items, and the group."""
+        chosen = (self.left, self.right, self.winner, self.first, self.group)
         return list(dict.fromkeys(name for name in chosen if name is not None))
 
     def roles(self) -> list[tuple[str, str]]:
         """Role and name of each column."""
-        chosen = ((field.name, getattr(self, field.name)) for field in fields(self))
+        chosen = [(field.name, getattr(self, field.name)) for field in fields(self)]
+        chosen += [(FEATURE, name) for each in self.features for name in (each.column, each.right)]
         return [(role, name) for role, name in chosen if isinstance(name, str)]
 
 
@@ -126,7 +165,14 @@ def check_schema(
         problem = _type_problem(role, schema.field(name).type)
         if problem:
             key = "" if role == WIDE_ITEM else f" (input.columns.{role})"
+            key = " (input.features)" if role == FEATURE else key
             raise InputError(f"{path}: column {name}{key} {problem}")
+
+
+def _key_of(role: str) -> str:
+    """The key that names the column of a role."""
+    elsewhere = {FEATURE: "input.features", "group": "groups.column"}
+    return elsewhere.get(role, f"input.columns.{role}")
 
 
 def is_text(type_: pa.DataType) -> bool:
@@ -239,7 +285,8 @@ def _missing_column(path: str, role: str, name: str, present: list[str]) -> str:
             " column of its name. Correct items, or set input.layout: long."
         )
     close = difflib.get_close_matches(name, present, n=1, cutoff=0.5)
-    advice = f"Set input.columns.{role}: {close[0]}." if close else f"Set input.columns.{role}."
+    key = _key_of(role)
+    advice = f"Set {key}: {close[0]}." if close else f"Set {key}."
     return f"{path}: column {name} not found. Columns: {', '.join(present)}. {advice}"
 
 
@@ -254,12 +301,12 @@ def _type_problem(role: str, type_: pa.DataType) -> str | None:
         return _list_problem(type_)
     if pa.types.is_integer(type_) or is_text(type_):
         return None
-    if role in (RANK, "outcome", "correct", WIDE_ITEM) and pa.types.is_floating(type_):
+    if role in (RANK, OUTCOME, LENGTH, "correct", WIDE_ITEM) and pa.types.is_floating(type_):
         return None  # 0.0, 1.0: a data frame writes integers with gaps so
-    if role == "epsilon" and (pa.types.is_floating(type_) or pa.types.is_decimal(type_)):
+    if role in NUMBERS and (pa.types.is_floating(type_) or pa.types.is_decimal(type_)):
         return None
-    if role == "epsilon":
-        return f"has type {type_}; epsilons are numbers, in nats"
+    if role in NUMBERS:
+        return f"has type {type_}; {NUMBERS[role]}"
     if role in ("correct", WIDE_ITEM):
         if pa.types.is_boolean(type_):
             return None
@@ -268,7 +315,7 @@ def _type_problem(role: str, type_: pa.DataType) -> str | None:
         return None
     if role == RANK:
         return f"has type {type_}; ranks are numbers, the smallest of a ranking its best item"
-    if role == "outcome":
+    if role == OUTCOME:
         return f"has type {type_}; outcomes are integers: +1 left won, -1 right won, 0 tie"
     return f"has type {type_}; it must hold integers or text, so cast it when you write the file"
 

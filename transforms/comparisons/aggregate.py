@@ -20,18 +20,23 @@ CELLS_A_ROW = 4  # with more than these, adding one by one is faster than a hist
 
 
 def add_wins(counts: Counts, rows: Comparisons, ties: Ties) -> None:
-    """Add to N_i, shape (n,), the comparisons that item i won, times `ties.row_weight`.
+    """Add to N_i the comparisons that item i won, times `ties.row_weight`.
 
+    `counts` has shape (n,), or with groups (g, n).
     A tie adds 1 to both counts under `split` and nothing under `drop`; under `random`, ties were
     decided before (`transforms.comparisons.bound`).
     """
-    for cells, weight in _counted(rows, ties, lambda winner, _: winner):
-        _add_cells(counts, cells, weight)
+    for cells, weight in _counted(rows, ties, lambda winner, _: winner, counts.shape[-1]):
+        _add_cells(counts.reshape(-1), cells, weight)
 
 
 def add_pairs(counts: Counts, rows: Comparisons, ties: Ties) -> None:
-    """Add to wins[a, b], shape (n, n), the times that a beat b, as `add_wins` counts them."""
-    for cells, weight in _counted(rows, ties, _cell_of_pair(len(counts))):
+    """Add to wins[a, b] the times that a beat b, as `add_wins` counts them.
+
+    `counts` has shape (n, n), or with groups (g, n, n).
+    """
+    n_items = counts.shape[-2]
+    for cells, weight in _counted(rows, ties, _cell_of_pair(n_items), n_items**2):
         _add_cells(counts.reshape(-1), cells, weight)
 
 
@@ -41,20 +46,26 @@ def _cell_of_pair(n_items: int) -> Callable[[Cells, Cells], Cells]:
 
 
 def _counted(
-    rows: Comparisons, ties: Ties, cell: Callable[[Cells, Cells], Cells]
+    rows: Comparisons,
+    ties: Ties,
+    cell: Callable[[Cells, Cells], Cells],
+    cells_a_group: int = 0,
 ) -> Iterator[tuple[Cells, int]]:
-    """Cells to count, and what each occurrence adds."""
+    """Cells to count, and what each occurrence adds; the cells of a group follow on each other."""
     left_won, right_won = cell(rows.left, rows.right), cell(rows.right, rows.left)
     # Not by `where`: the processor guesses every other outcome wrong, 5 ns a row instead of 0.6.
     won = right_won + (rows.outcome > 0) * (left_won - right_won)
+    before = None if rows.group is None else np.multiply(rows.group, cells_a_group, dtype=np.int64)
+    if before is not None:
+        won = won + before
     if rows.outcome.all():
         yield won, ties.row_weight
         return
     tied = rows.outcome == 0
     yield won[~tied], ties.row_weight
     if ties is Ties.SPLIT:
-        yield left_won[tied], 1
-        yield right_won[tied], 1
+        for either in (left_won[tied], right_won[tied]):
+            yield either if before is None else either + before[tied], 1
 
 
 def _add_cells(counts: Counts, cells: Cells, weight: int) -> None:
@@ -67,9 +78,10 @@ def _add_cells(counts: Counts, cells: Cells, weight: int) -> None:
 class _CountsFn(beam.CombineFn):
     """Sum of integer arrays."""
 
-    def __init__(self, n_items: int, ties: Ties) -> None:
+    def __init__(self, n_items: int, ties: Ties, n_groups: int | None = None) -> None:
         self._n_items = n_items
         self._ties = ties
+        self._groups = () if n_groups is None else (n_groups,)
 
     def create_accumulator(self) -> Counts:
         raise NotImplementedError
@@ -85,10 +97,10 @@ class _CountsFn(beam.CombineFn):
 
 
 class WinCountsFn(_CountsFn):
-    """PCollection[Comparisons] -> N_i, shape (n,), int64."""
+    """PCollection[Comparisons] -> N_i, shape (n,) or with groups (g, n), int64."""
 
     def create_accumulator(self) -> Counts:
-        return np.zeros(self._n_items, np.int64)
+        return np.zeros((*self._groups, self._n_items), np.int64)
 
     def add_input(self, counts: Counts, rows: Comparisons) -> Counts:
         add_wins(counts, rows, self._ties)
@@ -96,10 +108,10 @@ class WinCountsFn(_CountsFn):
 
 
 class PairCountsFn(_CountsFn):
-    """PCollection[Comparisons] -> wins[a, b], shape (n, n), int64."""
+    """PCollection[Comparisons] -> wins[a, b], shape (n, n) or with groups (g, n, n), int64."""
 
     def create_accumulator(self) -> Counts:
-        return np.zeros((self._n_items, self._n_items), np.int64)
+        return np.zeros((*self._groups, self._n_items, self._n_items), np.int64)
 
     def add_input(self, counts: Counts, rows: Comparisons) -> Counts:
         add_pairs(counts, rows, self._ties)

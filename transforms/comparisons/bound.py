@@ -8,11 +8,12 @@ the run's key can predict it. Everything here is pure and works on one bucket at
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from hushrank.privacy.keyed_hash import Block, Hashes, KeyedHash
+from hushrank.privacy.row_weights import RowFactors
 from hushrank.transforms.common.encode import Comparisons, Outcomes
 from hushrank.transforms.common.flat_lists import take_lists
 from hushrank.transforms.common.schema import Ties
@@ -25,12 +26,13 @@ from hushrank.transforms.common.sorting import (
     order_within,
     sort_into_runs,
 )
-from hushrank.transforms.comparisons.owned_rows import OwnedRows, comparisons_of
+from hushrank.transforms.comparisons.owned_rows import Carried, OwnedRows, comparisons_of
+from hushrank.transforms.comparisons.weights import factored, tally_of_weights
 
 # labels of the hashes; `transforms.comparisons.owned_rows` has the next
 _EVENT, _ROW, _COPY, _PAIR = range(4)
 
-CONFLICT = "another row of the same user, pair and event has another outcome"
+CONFLICT = "another row of the same user, pair and event contradicts it"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,6 +45,10 @@ class Bounds:
         max_contributions: L; None: no bound (the unit of privacy is one comparison).
         per_item_cap: c; None: no cap.
         distinct_pairs: at most one row on each pair of items.
+        factors: by which the rows of a person are multiplied instead of leaving out those beyond L;
+            None: these are left out.
+        carried: what rows say beside their pair and outcome. All bounds hold across groups: they
+            are of a person's rows, and never of those in one group.
     """
 
     n_items: int
@@ -50,6 +56,13 @@ class Bounds:
     max_contributions: int | None
     per_item_cap: int | None = None
     distinct_pairs: bool = False
+    factors: RowFactors | None = None
+    carried: Carried = Carried.NOTHING
+
+    @property
+    def most_kept(self) -> int | None:
+        """Rows of an owner that are kept; None: all that keep the other bounds."""
+        return self.max_contributions if self.factors is None else None
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,13 +106,16 @@ def bound_bucket(rows: OwnedRows, bounds: Bounds, keyed_hash: KeyedHash) -> Boun
         rows, priority = _on_pairs_and_items(rows, priority, bounds, keyed_hash)
         order, starts = np.arange(len(rows)), new_run(*rows.owner_words)
     tally["owners"] = int(np.count_nonzero(starts))
-    if bounds.max_contributions is not None:
-        order = order[np.flatnonzero(among_first(starts, bounds.max_contributions))]
+    if bounds.most_kept is not None:
+        order = order[np.flatnonzero(among_first(starts, bounds.most_kept))]
     tally["rows_kept"] = len(order)
-    kept = comparisons_of(np.take(rows.content, order))
+    more = None if rows.more is None else np.take(rows.more, order)
+    kept = comparisons_of(np.take(rows.content, order), more, bounds.carried)
+    if bounds.factors is not None:
+        kept = replace(kept, weight=factored(kept.weight, starts, bounds.factors))
     if bounds.ties is Ties.RANDOM:
-        kept = Comparisons(kept.left, kept.right, toss(kept.outcome, priority[order]))
-    return Bounded(kept, conflicts, tally)
+        kept = replace(kept, outcome=toss(kept.outcome, priority[order]))
+    return Bounded(kept, conflicts, tally | tally_of_weights(kept))
 
 
 def _on_pairs_and_items(
@@ -118,8 +134,9 @@ def _on_pairs_and_items(
 def one_row_an_event(rows: OwnedRows, keyed_hash: KeyedHash) -> tuple[OwnedRows, OwnedRows]:
     """Merge the copies of each event (owner, pair, event); where copies contradict, set all aside.
 
-    Not just any copy may be kept: adding one row must never turn a win into a loss, which would
-    move two counts where the sensitivity allows one.
+    Copies with different outcomes, groups, weights or covariates contradict each other. Not just
+    any copy may be kept: adding one row must never turn a win into a loss, which would move two
+    counts where the sensitivity allows one.
     """
     if rows.event is None:
         return rows, rows.take(np.empty(0, np.int64))
@@ -127,9 +144,10 @@ def one_row_an_event(rows: OwnedRows, keyed_hash: KeyedHash) -> tuple[OwnedRows,
     by_event = sort_into_runs(rows.owner_words, identity)
     rows, first = rows.take(by_event.order), np.ones(len(rows), np.bool_)
     first[by_event.repeats] = False
-    run, outcome = number_runs(first), rows.outcome
-    contradicts = np.zeros(int(first.sum()), np.bool_)
-    contradicts[run[outcome != outcome[first][run]]] = True
+    run, contradicts = number_runs(first), np.zeros(int(first.sum()), np.bool_)
+    for word in (rows.content, rows.more):  # of one pair: its group and the outcome
+        if word is not None:
+            contradicts[run[word != word[first][run]]] = True
     return rows.filter(first & ~contradicts[run]), rows.filter(contradicts[run])
 
 
@@ -160,8 +178,9 @@ def _prioritise(rows: OwnedRows, keyed_hash: KeyedHash) -> tuple[Order, Mask, Ha
 
 
 def priorities(rows: OwnedRows, keyed_hash: KeyedHash) -> Hashes:
-    """128 secret bits for each row, made from its owner, content and event."""
-    content: list[Block] = [rows.owner_words, (rows.content,)]
+    """128 secret bits for each row, made from its owner, all that it says, and its event."""
+    said = (rows.content,) if rows.more is None else (rows.content, rows.more)
+    content: list[Block] = [rows.owner_words, said]
     if rows.event is not None:
         content.append(rows.event)
     return keyed_hash.of_tuples(_ROW, *content)

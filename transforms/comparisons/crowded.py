@@ -12,7 +12,7 @@ slices. Pure: works on one bucket at a time.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,7 +21,7 @@ from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.common.slices import of_slice
-from hushrank.transforms.common.sorting import Mask, new_run, sort_into_runs
+from hushrank.transforms.common.sorting import Mask, new_run, number_runs, sort_into_runs
 from hushrank.transforms.comparisons.bound import (
     Bounded,
     Bounds,
@@ -34,7 +34,8 @@ from hushrank.transforms.comparisons.bound import (
     priorities_of_copies,
     toss,
 )
-from hushrank.transforms.comparisons.owned_rows import OwnedRows
+from hushrank.transforms.comparisons.owned_rows import WORDS, OwnedRows
+from hushrank.transforms.comparisons.weights import factored, multiplied, tally_of_weights
 
 Pieces = Callable[[], Iterable[OwnedRows]]  # all rows of a bucket, some at a time; anew each time
 Copies = NDArray[np.int64]
@@ -77,6 +78,9 @@ def bound_crowded(
         What `bound_bucket` returns, in parts; the tallies of the parts add up to its tally.
     """
     n_slices = -(-n_rows // rows_at_once)
+    if bounds.factors is not None and bounds.per_item_cap is None:
+        yield from _factored(pieces, n_rows, n_slices, bounds, keyed_hash, rows_at_once)
+        return
     one_by_one = bounds.max_contributions is None and bounds.per_item_cap is None
     nothing = _nothing(next(iter(pieces())))
     remaining, owners = nothing, nothing.rows.owner
@@ -167,9 +171,9 @@ def _hopeful(ranked: _Ranked, bounds: Bounds) -> _Ranked:
     if bounds.per_item_cap is not None:
         among = among_first_of_items(ranked.rows, bounds.n_items, bounds.per_item_cap)
         return ranked.where(np.asarray(among.any(axis=1)))
-    if bounds.max_contributions is None:
+    if bounds.most_kept is None:
         return ranked
-    return ranked.where(among_first(_starts(ranked), bounds.max_contributions))
+    return ranked.where(among_first(_starts(ranked), bounds.most_kept))
 
 
 def _within(ranked: _Ranked, bounds: Bounds) -> _Ranked:
@@ -177,16 +181,91 @@ def _within(ranked: _Ranked, bounds: Bounds) -> _Ranked:
     if bounds.per_item_cap is not None:
         among = among_first_of_items(ranked.rows, bounds.n_items, bounds.per_item_cap)
         ranked = ranked.where(np.asarray(among.all(axis=1)))
-    if bounds.max_contributions is not None:
-        ranked = ranked.where(among_first(_starts(ranked), bounds.max_contributions))
+    if bounds.most_kept is not None:
+        ranked = ranked.where(among_first(_starts(ranked), bounds.most_kept))
     return ranked
 
 
 def _kept(ranked: _Ranked, bounds: Bounds, tally: dict[str, int]) -> Bounded:
-    kept = ranked.rows.comparisons()
+    kept = ranked.rows.comparisons(bounds.carried)
+    if bounds.factors is not None:
+        kept = replace(kept, weight=factored(kept.weight, _starts(ranked), bounds.factors))
+    return _counted(ranked, kept, bounds, tally)
+
+
+def _counted(ranked: _Ranked, kept: Comparisons, bounds: Bounds, tally: dict[str, int]) -> Bounded:
     if bounds.ties is Ties.RANDOM:
-        kept = Comparisons(kept.left, kept.right, toss(kept.outcome, ranked.priority))
-    return Bounded(kept, _nothing(ranked.rows).rows, {**tally, "rows_kept": len(kept)})
+        kept = replace(kept, outcome=toss(kept.outcome, ranked.priority))
+    counts = {"rows_kept": len(kept), **tally_of_weights(kept)}
+    return Bounded(kept, _nothing(ranked.rows).rows, {**tally, **counts})
+
+
+def _factored(
+    pieces: Pieces,
+    n_rows: int,
+    n_slices: int,
+    bounds: Bounds,
+    keyed_hash: KeyedHash,
+    rows_at_once: int,
+) -> Iterator[Bounded]:
+    """All rows of a person on distinct pairs, each by a factor of how many they are.
+
+    That number is known when all slices were seen, so each is settled twice.
+    """
+    if bounds.factors is None:
+        raise ValueError("no factors are given")
+    people = _People(_nothing(next(iter(pieces()))).rows, np.empty(0, np.int64))
+    for first_time in (True, False):
+        for slice_ in range(n_slices):
+            on_slice = _nothing(next(iter(pieces())))
+            for ranked, conflicts in _settled(pieces, slice_, n_slices, keyed_hash, rows_at_once):
+                if conflicts is not None and first_time:
+                    yield conflicts
+                on_slice = _first_on_pairs(on_slice.and_(ranked))
+            on_slice = _Ranked(*one_row_a_pair(on_slice.rows, on_slice.priority, keyed_hash))
+            if first_time:
+                people = people.and_(_People.of(on_slice))
+                continue
+            each = bounds.factors.of(people.rows_of(on_slice.rows))
+            kept = on_slice.rows.comparisons(bounds.carried)
+            kept = replace(kept, weight=multiplied(kept.weight, each))
+            yield _counted(on_slice, kept, bounds, {})
+    tally = {"rows_with_owner": n_rows, "conflicting_rows": 0, "duplicate_rows": 0}
+    nothing = _nothing(next(iter(pieces())))
+    tally["owners"] = len(people.owners)
+    yield Bounded(nothing.rows.comparisons(), nothing.rows, tally)
+
+
+@dataclass(frozen=True, slots=True)
+class _People:
+    """Every owner once, in some order, as a row without content, and how many rows each has."""
+
+    owners: OwnedRows
+    rows: Copies
+
+    @classmethod
+    def of(cls, ranked: _Ranked) -> _People:
+        """Those of rows that are sorted by owner."""
+        places = np.flatnonzero(_starts(ranked))
+        words = np.take(ranked.rows.words[:WORDS], places, axis=1)
+        words[2] = 0
+        return cls(OwnedRows(words), np.diff(places, append=len(ranked.rows)))
+
+    def and_(self, more: _People) -> _People:
+        """Both; rows of the same owner add up."""
+        owners = [OwnedRows(self.owners.words[:WORDS]), more.owners]
+        (merged,), (rows,) = _merged(owners, [self.rows, more.rows])
+        return _People(merged, rows)
+
+    def rows_of(self, rows: OwnedRows) -> Copies:
+        """How many rows the owner of each row has."""
+        words = np.concatenate([self.owners.words[:2], rows.words[:2]], axis=1)
+        order = np.lexsort(words)  # of equal owners the one here comes first
+        person = np.empty(len(order), np.int64)
+        person[order] = number_runs(new_run(*np.take(words, order, axis=1)))
+        found = np.empty(len(self.rows), np.int64)
+        found[person[: len(self.rows)]] = self.rows
+        return np.asarray(found[person[len(self.rows) :]])
 
 
 def _starts(ranked: _Ranked) -> Mask:

@@ -18,7 +18,7 @@ from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.common.encode import missing, pseudonyms
 from hushrank.transforms.common.schema import ComparisonColumns
 from hushrank.transforms.common.sorting import Mask, Order, Words, new_run, order_leading
-from hushrank.transforms.comparisons.owned_rows import WORDS, WORDS_WITH_EVENT, OwnedRows
+from hushrank.transforms.comparisons.owned_rows import OwnedRows, words_of_row
 
 REFUSED = np.uint64(3)  # content of no comparison: outcomes are 0, 1 and 2 there
 
@@ -50,7 +50,8 @@ def refusals(
         columns: which column says whose row it is.
         keyed_hash: the run's secret hash, which makes pseudonyms.
     """
-    words = WORDS if columns.event is None else WORDS_WITH_EVENT
+    more = columns.weight is not None or columns.n_covariates > 0
+    words = words_of_row(event=columns.event is not None, more=more)
     if rejects is None or columns.user is None:
         return OwnedRows(np.empty((words, 0), np.uint64))
     (batch,) = rejects.select([columns.user]).combine_chunks().to_batches()

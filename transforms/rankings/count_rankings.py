@@ -1,21 +1,29 @@
-"""Count private rankings, on Beam."""
+"""Count rankings, on Beam: private ones and answers, or true ones before noise is added."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable
 
+from hushrank.estimation.rankings.pair_answer_counts import (
+    PairAnswerCounts,
+    count_answers,
+    merge_answers,
+    no_answers,
+)
 from hushrank.estimation.rankings.ranking_counts import (
     RankingCounts,
     count_rankings,
     merge_counts,
     no_rankings,
 )
+from hushrank.privacy.random_pairs import PairAnswers, RandomPairs
 from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.rankings.private_rankings import PrivateRankings
+from hushrank.transforms.rankings.rankings import Rankings
 
 
 class RankingCountsFn(beam.CombineFn):
-    """PCollection[PrivateRankings] -> RankingCounts: integers, exact in any order of merging."""
+    """PCollection[PrivateRankings or Rankings] -> RankingCounts: exact in any order of merging."""
 
     def __init__(self, n_items: int, max_length: int, *, by_place: bool) -> None:
         self._n_items = n_items
@@ -25,7 +33,7 @@ class RankingCountsFn(beam.CombineFn):
     def create_accumulator(self) -> RankingCounts:
         return no_rankings(self._n_items, self._max_length, by_place=self._by_place)
 
-    def add_input(self, total: RankingCounts, rows: PrivateRankings) -> RankingCounts:
+    def add_input(self, total: RankingCounts, rows: PrivateRankings | Rankings) -> RankingCounts:
         own = count_rankings(
             rows.items, rows.lengths, self._n_items, self._max_length, by_place=self._by_place
         )
@@ -35,4 +43,26 @@ class RankingCountsFn(beam.CombineFn):
         return merge_counts(parts)
 
     def extract_output(self, total: RankingCounts) -> RankingCounts:
+        return total
+
+
+class PairAnswersFn(beam.CombineFn):
+    """PCollection[PairAnswers] -> PairAnswerCounts: integers, exact in any order of merging."""
+
+    def __init__(self, n_items: int, max_length: int, law: RandomPairs) -> None:
+        self._n_items = n_items
+        self._max_length = max_length
+        self._law = law
+
+    def create_accumulator(self) -> PairAnswerCounts:
+        return no_answers(self._n_items, self._max_length)
+
+    def add_input(self, total: PairAnswerCounts, answers: PairAnswers) -> PairAnswerCounts:
+        own = count_answers(answers, self._n_items, self._max_length, self._law)
+        return merge_answers([total, own])
+
+    def merge_accumulators(self, parts: Iterable[PairAnswerCounts]) -> PairAnswerCounts:
+        return merge_answers(parts)
+
+    def extract_output(self, total: PairAnswerCounts) -> PairAnswerCounts:
         return total

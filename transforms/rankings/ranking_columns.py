@@ -1,4 +1,4 @@
-"""Columns of a log of rankings: one ranked item a row, or one ranking a row."""
+"""Columns of a log of rankings: one ranked item a row, one ranking a row, or private answers."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ import pyarrow.compute as pc
 from hushrank.transforms.common.encode import Mask
 from hushrank.transforms.common.schema import (
     CONTEST,
+    LENGTH,
+    OUTCOME,
     RANK,
     RANKING,
     by_distinct,
@@ -91,6 +93,53 @@ class ListColumns:
             ("epsilon", self.epsilon),
         ]
         return [(role, name) for role, name in chosen if name is not None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PairColumns:
+    """Columns of a file of private answers to random pairs, one ranking a row.
+
+    Attributes:
+        left, right: two items; each name gets a number, `left_1`, `left_2`, where a ranking has
+            several answers.
+        outcome: +1 left above right, -1 below, 0 not both ranked; numbered likewise.
+        length: how many items the ranking has; None: that is hidden.
+        pairs: d, how many answers a row has.
+    """
+
+    left: str
+    right: str
+    outcome: str
+    length: str | None
+    pairs: int
+
+    @property
+    def user(self) -> None:
+        """None: each row is another person's."""
+        return
+
+    @property
+    def contest(self) -> None:
+        """None: all rows count."""
+        return
+
+    def names(self) -> list[str]:
+        """The columns that must exist, each once."""
+        return list(dict.fromkeys(name for _, name in self.roles()))
+
+    def item_names(self) -> list[str]:
+        """The columns whose values name items."""
+        return [*self.numbered(self.left), *self.numbered(self.right)]
+
+    def roles(self) -> list[tuple[str, str]]:
+        """Role and name of each column."""
+        chosen = [("left", self.left), ("right", self.right), (OUTCOME, self.outcome)]
+        found = [(role, name) for role, each in chosen for name in self.numbered(each)]
+        return found if self.length is None else [*found, (LENGTH, self.length)]
+
+    def numbered(self, name: str) -> list[str]:
+        """Names of the columns of all answers."""
+        return [name] if self.pairs == 1 else [f"{name}_{k + 1}" for k in range(self.pairs)]
 
 
 def of_contest(batch: pa.RecordBatch, name: str, contest: str) -> pa.RecordBatch:

@@ -37,6 +37,8 @@ TOO_LONG = "the ranking has more items than max_length"
 TIED = "the ranking puts two items at the same rank"
 TWO_EPSILONS = "rows of one ranking have different epsilons"
 
+_COIN = 1  # label of a hash; `transforms.rankings.bound_rankings` has the one before
+
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -216,8 +218,27 @@ def encode_ranks(
     return Sifted(Pieces(rankings, rank[rows], rest[rows], contest), rejects, valid)
 
 
+@dataclass(frozen=True, slots=True)
+class KeyedCoins:
+    """Coins for ties, made from the run's key, whose ranking it is and the item.
+
+    A retry decides the same ties in the same way.
+    """
+
+    keyed_hash: KeyedHash
+
+    def words(self, pieces: Pieces) -> Words:
+        """A secret word for each item of `pieces`."""
+        lengths, whose = pieces.rankings.lengths, owners(pieces.rankings)
+        contest = np.repeat(pieces.contest, lengths)
+        item = pieces.rankings.items.astype(np.uint64)
+        blocks = (np.repeat(whose, lengths, axis=0), (contest, item))
+        words: Words = self.keyed_hash.of_tuples(_COIN, *blocks)[:, 0]
+        return words
+
+
 def assemble(
-    pieces: Pieces, catalogue: Catalogue, max_length: int, coins: RandomBits | None
+    pieces: Pieces, catalogue: Catalogue, max_length: int, coins: RandomBits | KeyedCoins | None
 ) -> Sifted[Rankings]:
     """Put the pieces of each ranking together, best item first.
 
@@ -329,11 +350,18 @@ def _starts(whose: pa.RecordBatch) -> Mask:
     return first
 
 
-def _by_rank(number: Integers, pieces: Pieces, coins: RandomBits | None) -> Integers | None:
+def _by_rank(
+    number: Integers, pieces: Pieces, coins: RandomBits | KeyedCoins | None
+) -> Integers | None:
     """Order of the rows by ranking and rank, ties by coin; None where they are in it already."""
     rank, rest = pieces.rank, pieces.rank_rest
     rises = (rank[1:] > rank[:-1]) | (number[1:] > number[:-1])
     if rises.all():
         return None
-    tie = np.zeros(len(rank), np.uint64) if coins is None else coins.words(len(rank))
+    if coins is None:
+        tie = np.zeros(len(rank), np.uint64)
+    elif isinstance(coins, KeyedCoins):
+        tie = coins.words(pieces)
+    else:
+        tie = coins.words(len(rank))
     return np.lexsort((tie, rest, rank, number) if rest.any() else (tie, rank, number))

@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from hushrank.transforms.common.epsilons import numbers_of
+from hushrank.transforms.common.numbers import numbers_of
 from hushrank.transforms.common.schema import by_distinct, is_text, to_numpy, to_text
 
 _STEP = 2048  # 2^64 / 2^53: multiples of it up to 2^64 are exact

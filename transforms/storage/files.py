@@ -15,6 +15,7 @@ import zlib
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path, PurePath
 from typing import IO
 
@@ -29,6 +30,7 @@ from hushrank.transforms.common.schema import (
     is_text,
 )
 from hushrank.transforms.storage import preflib
+from hushrank.transforms.storage.at_once import in_order
 from hushrank.transforms.storage.cloud_files import cloud_matches
 from hushrank.transforms.storage.cloud_storage import CloudPath
 from hushrank.transforms.storage.window import Window
@@ -131,21 +133,29 @@ def list_files(
     return sorted(found.values())
 
 
-def check_files(files: Iterable[InputFile], columns: Columns) -> dict[str, pa.Schema]:
+def check_files(
+    files: Sequence[InputFile], columns: Columns, schemas: Iterable[pa.Schema] | None = None
+) -> dict[str, pa.Schema]:
     """Schemas of `files` by path, after a check that all files can be read and agree.
+
+    Args:
+        files: to check.
+        columns: that they must have.
+        schemas: of each file, in order; None: they are read here.
 
     Raises:
         InputError: a file is damaged, lacks a column, or names people in another type than the
             other files do (the same person would count as two).
     """
-    schemas: dict[str, pa.Schema] = {}
+    if schemas is None:
+        schemas = in_order(partial(read_schema, columns=columns), files, remote=any_remote(files))
+    found: dict[str, pa.Schema] = {}
     first: tuple[str, bool] | None = None
-    for file in files:
-        schema = read_schema(file, columns)
+    for file, schema in zip(files, schemas, strict=True):
         check_schema(file.path, schema, columns, named_by_a_line=file.format is FileFormat.CSV)
         if file.window is not None:
             file.window.check(file.path, schema)
-        schemas[file.path] = schema
+        found[file.path] = schema
         if columns.user is not None:
             kind = is_text(schema.field(columns.user).type)
             first = first or (file.path, kind)
@@ -154,7 +164,7 @@ def check_files(files: Iterable[InputFile], columns: Columns) -> dict[str, pa.Sc
                     f"{file.path}: column {columns.user} holds {_kind(kind)}, but {_kind(first[1])}"
                     f" in {first[0]}. One person must be named in one way: cast one of them."
                 )
-    return schemas
+    return found
 
 
 def read_schema(file: InputFile, columns: Columns) -> pa.Schema:
@@ -341,6 +351,11 @@ def ending_of(path: str | PurePath) -> str:
 def is_remote(path: str) -> bool:
     """Whether `path` is an object in Cloud Storage."""
     return path.startswith(REMOTE_PREFIX)
+
+
+def any_remote(files: Iterable[InputFile]) -> bool:
+    """Whether one of them is an object in Cloud Storage."""
+    return any(is_remote(file.path) for file in files)
 
 
 def _is_input(relative: PurePath) -> bool:

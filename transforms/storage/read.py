@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import IO
 
 import pyarrow as pa
@@ -16,6 +17,7 @@ import pyarrow.parquet as pq
 
 from hushrank.transforms.common.schema import TRUTHS, Columns, InputError, is_list, is_text
 from hushrank.transforms.engine import in_process
+from hushrank.transforms.storage.at_once import in_order
 from hushrank.transforms.storage.cells import as_rejects, set_unreadable_apart
 from hushrank.transforms.storage.csv_rows import read_csv_rows
 from hushrank.transforms.storage.files import (
@@ -23,6 +25,7 @@ from hushrank.transforms.storage.files import (
     HEADER_BYTES,
     FileFormat,
     InputFile,
+    any_remote,
     check_files,
     check_unchanged,
     csv_header,
@@ -30,6 +33,7 @@ from hushrank.transforms.storage.files import (
     is_remote,
     open_bytes,
     parquet_footer,
+    read_schema,
 )
 from hushrank.transforms.storage.json_rows import read_json_rows
 from hushrank.transforms.storage.parquet_rows import LIST_ITEMS, read_parquet
@@ -101,17 +105,48 @@ def plan_files(files: Sequence[InputFile], columns: Columns) -> list[Split]:
     Raises:
         InputError: a column is missing or has another type, or a footer cannot be read.
     """
-    schemas = check_files(files, columns)
-    return [split for file in files for split in plan_splits(file, schemas[file.path], columns)]
+    heads = list(in_order(partial(_head_of, columns=columns), files, remote=any_remote(files)))
+    check_files(files, columns, (schema for schema, _ in heads))
+    return [
+        split
+        for file, (schema, groups) in zip(files, heads, strict=True)
+        for split in plan_splits(file, schema, columns, groups)
+    ]
 
 
-def plan_splits(file: InputFile, schema: pa.Schema, columns: Columns) -> list[Split]:
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """What a footer says of a row group: its rows, and that none of them is in the window."""
+
+    rows: int
+    misses: bool
+
+
+def _head_of(file: InputFile, columns: Columns) -> tuple[pa.Schema, list[RowGroup]]:
+    """Schema and row groups of a file, in one reading of its footer."""
+    if file.format is not FileFormat.PARQUET:
+        return read_schema(file, columns), []
+    footer = parquet_footer(file.path)
+    return footer.schema.to_arrow_schema(), _row_groups(footer, file.window)
+
+
+def _row_groups(footer: pq.FileMetaData, window: Window | None) -> list[RowGroup]:
+    return [
+        RowGroup(footer.row_group(i).num_rows, window is not None and _misses(footer, i, window))
+        for i in range(footer.num_row_groups)
+    ]
+
+
+def plan_splits(
+    file: InputFile, schema: pa.Schema, columns: Columns, groups: list[RowGroup] | None = None
+) -> list[Split]:
     """Cut `file` into splits of about `BATCH_ROWS` rows; text files are not cut.
 
     Args:
         file: the file to cut.
         schema: all of its columns.
         columns: the columns to read.
+        groups: of a Parquet file; None: its footer is read here.
 
     Raises:
         InputError: a Parquet footer cannot be read.
@@ -125,21 +160,21 @@ def plan_splits(file: InputFile, schema: pa.Schema, columns: Columns) -> list[Sp
     if file.format is not FileFormat.PARQUET:
         truths = frozenset(name for role, name in columns.roles() if role in TRUTHS)
         return [Split(file, needed, items, (), _rows_of_text(file), times, identities, truths)]
-    footer = parquet_footer(file.path)
-    if footer.num_row_groups == 0:
+    if groups is None:
+        groups = _row_groups(parquet_footer(file.path), window)
+    if not groups:
         return [Split(file, needed, items, (), 0, times, identities)]
     splits: list[Split] = []
-    groups: list[int] = []
+    together: list[int] = []
     rows = 0
-    candidates = list(range(footer.num_row_groups))
-    if window is not None:  # keep one group even if all miss the window: a split needs one
-        candidates = [group for group in candidates if not _misses(footer, group, window)] or [0]
-    for group in candidates:
-        groups.append(group)
-        rows += footer.row_group(group).num_rows
-        if rows >= batch_rows(needed) or group == candidates[-1]:
-            splits.append(Split(file, needed, items, tuple(groups), rows, times, identities))
-            groups, rows = [], 0
+    # One group is kept even if all miss the window: a split needs one.
+    candidates = [place for place, group in enumerate(groups) if not group.misses] or [0]
+    for place in candidates:
+        together.append(place)
+        rows += groups[place].rows
+        if rows >= batch_rows(needed) or place == candidates[-1]:
+            splits.append(Split(file, needed, items, tuple(together), rows, times, identities))
+            together, rows = [], 0
     return splits
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import re
@@ -20,6 +21,7 @@ from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, 
 
 STALE_SECONDS = 60.0  # no small file takes longer than this to write
 OWNER_ONLY_FILE, OWNER_ONLY_FOLDER = 0o600, 0o700
+NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP)  # where hard links do not exist
 TEMPORARY_NAME = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{32}")  # names of unfinished files
 
 
@@ -45,7 +47,8 @@ def write_whole(path: str, content: bytes) -> None:
 def write_once(path: str, content: bytes) -> bytes:
     """Write `content` to a local or gs:// path, unless the file exists already.
 
-    If several processes write at the same time, one is first, and all get what it wrote.
+    If several processes write at the same time, one is first, and all get what it wrote. A file
+    system without hard links cannot promise that: there the caller must hold a lock.
 
     Returns:
         The content of the file.
@@ -63,11 +66,23 @@ def write_once(path: str, content: bytes) -> bytes:
     temporary = place.with_name(f".{place.name}.{uuid.uuid4().hex}")
     try:
         _write_new(temporary, content)
-        with suppress(FileExistsError):
-            os.link(temporary, place)
+        _link_once(temporary, place)
     finally:
         temporary.unlink(missing_ok=True)
     return place.read_bytes()
+
+
+def _link_once(temporary: Path, place: Path) -> None:
+    """Give a file its name, unless another file has it."""
+    try:
+        os.link(temporary, place)
+    except FileExistsError:
+        return
+    except OSError as error:
+        if error.errno not in NO_LINKS:
+            raise
+        if not place.exists():
+            temporary.replace(place)
 
 
 def is_stale(path: Path) -> bool:
@@ -85,12 +100,17 @@ def write_flushed(path: Path, content: bytes) -> None:
         OSError: the file cannot be written, or exists already; a part of it may be left behind.
     """
     _write_new(path, content)
-    folder = os.open(path.parent, os.O_RDONLY)
+    flush_folder(path.parent)
+
+
+def flush_folder(folder: Path) -> None:
+    """Make the names of files in a local folder survive a power failure."""
+    opened = os.open(folder, os.O_RDONLY)
     try:
         with suppress(OSError):  # some network file systems refuse it for folders
-            os.fsync(folder)
+            os.fsync(opened)
     finally:
-        os.close(folder)
+        os.close(opened)
 
 
 def _write_new(path: Path, content: bytes) -> None:

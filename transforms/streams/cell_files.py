@@ -17,6 +17,7 @@ from hushrank.transforms.streams.stream_folder import (
     CELLS,
     check_stream,
     delete_nights,
+    intact,
     night_name,
 )
 
@@ -62,7 +63,7 @@ def _read(folder: str, stream: str, night: int) -> Counts:
             f"{path} is missing: counts of night {night} are part of the night to be drawn. Run the"
             " nights in order; if the file was lost, restore it or start a new stream."
         ) from None
-    with np.load(io.BytesIO(content)) as arrays:
+    with intact(path), np.load(io.BytesIO(content)) as arrays:
         check_stream(path, str(arrays["stream"]), stream)
         if int(arrays["night"]) != night:
             raise InputError(f"{path}: holds another night. Restore the file of night {night}.")

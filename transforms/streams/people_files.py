@@ -29,6 +29,7 @@ from hushrank.transforms.streams.stream_folder import (
     PEOPLE,
     check_stream,
     delete_nights,
+    intact,
     night_name,
 )
 
@@ -133,20 +134,22 @@ def open_people(folder: str, stream: str, night: int, digest: str | None = None)
             f" {night}, which was never finished or whose files are lost. Run the nights in order,"
             " the first one first; nothing was spent."
         ) from None
-    manifest = json.loads(content)
-    check_stream(path, manifest["stream"], stream)
+    with intact(path):
+        manifest = json.loads(content)
+        check_stream(path, manifest["stream"], stream)
+        found = PeopleOfNight(
+            folder=place,
+            bits=manifest["bits"],
+            shards=tuple(manifest["shards"]),
+            n_people=manifest["people"],
+            digest=_digest(content),
+        )
     if manifest["night"] != night or (digest is not None and _digest(content) != digest):
         raise InputError(
             f"{path}: is an older copy, or another one, of who counted up to night {night}: with it"
             " people could count too often. Restore the one that belongs to the last night."
         )
-    return PeopleOfNight(
-        folder=place,
-        bits=manifest["bits"],
-        shards=tuple(manifest["shards"]),
-        n_people=manifest["people"],
-        digest=_digest(content),
-    )
+    return found
 
 
 def write_shard(folder: str, night: int, number: int, bits: int, people: People) -> None:

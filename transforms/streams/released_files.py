@@ -13,18 +13,26 @@ reach, in the ledger, and hands the digest to the next night (`NightOfStream.bef
 from __future__ import annotations
 
 import io
+import json
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
+from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.randomness import RandomBits
-from hushrank.privacy.stream import Stream, released_night, shown_night
+from hushrank.privacy.stream import Stream, released_night
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.write import npz_bytes, read_whole, write_once
 from hushrank.transforms.streams.cell_files import recent_cells
 from hushrank.transforms.streams.people_files import open_people
-from hushrank.transforms.streams.stream_folder import RELEASED, check_stream, night_name
+from hushrank.transforms.streams.stream_folder import (
+    RELEASED,
+    check_stream,
+    intact,
+    night_name,
+    nights_of,
+)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -35,14 +43,23 @@ class Drawn:
         released: y_t, in units of 2^-20 of a count.
         people: digest of the people of the night, which the next night needs.
         scale: of the noise that was drawn.
+        bits: which random bits the night was counted and drawn with.
     """
 
     released: NDArray[np.int64]
     people: str
     scale: float
+    bits: BitsUsed
 
 
-def draw_night(folder: str, name: str, night: int, stream: Stream, bits: RandomBits) -> Drawn:
+def draw_night(
+    folder: str,
+    name: str,
+    night: int,
+    stream: Stream,
+    bits: RandomBits,
+    counted_with: BitsUsed | None = None,
+) -> Drawn:
     """Draw the noise of a night and store the sum; where that was done before, what was stored.
 
     The night's people and counts are kept already. Nothing may be shown that this did not return.
@@ -53,6 +70,7 @@ def draw_night(folder: str, name: str, night: int, stream: Stream, bits: RandomB
         night: from 0.
         stream: the terms and the law.
         bits: `system_bits()` in a release.
+        counted_with: which random bits the counts were made with.
 
     Raises:
         InputError: the night before was not drawn, or this night's people or counts are missing.
@@ -70,13 +88,16 @@ def draw_night(folder: str, name: str, night: int, stream: Stream, bits: RandomB
         return found
     people = open_people(folder, name, night).digest
     recent = recent_cells(folder, name, night, stream.encoder.bands)
+    released = released_night(stream, recent, bits)
+    used = (counted_with or BitsUsed()) | BitsUsed.of(Purpose.NOISE, bits.used)
     content = npz_bytes(
         stream=np.array(name),
         night=np.array(night),
         people=np.array(people),
         scale=np.array(stream.law.scale),
         coefficients=np.array(stream.encoder.coefficients),
-        released=released_night(stream, recent, bits),
+        bits=np.array(json.dumps(used.to_dict())),
+        released=released,
     )
     path = _path(folder, night)
     return _read(path, write_once(path, content), name, night, stream)
@@ -96,13 +117,42 @@ def drawn_night(folder: str, name: str, night: int, stream: Stream) -> Drawn | N
     return _read(path, content, name, night, stream)
 
 
-def shown_cells(folder: str, name: str, night: int, stream: Stream) -> NDArray[np.float64]:
+def missing_nights(folder: str, before: int) -> list[int]:
+    """The nights before this one of which nothing is stored; what is shown is made of all."""
+    stored = {night for night, _ in nights_of(folder, RELEASED)}
+    return [night for night in range(before) if night not in stored]
+
+
+def is_stored(folder: str, night: int) -> bool:
+    """Whether something was drawn for a night, of whatever stream."""
+    try:
+        return bool(read_whole(_path(folder, night)))
+    except FileNotFoundError:
+        return False
+
+
+@dataclass(frozen=True, slots=True)
+class Shown:
+    """What a night shows.
+
+    Attributes:
+        cells: in counts, in the shape of a night.
+        sums: of the noisy numbers of each night so far, in units of 2^-20; without those on the
+            diagonal of a matrix, where nothing is counted. Shape (nights,).
+    """
+
+    cells: NDArray[np.float64]
+    sums: NDArray[np.int64]
+
+
+def shown_of(folder: str, name: str, night: int, stream: Stream) -> Shown:
     """What is shown on a night that was drawn, from it and all nights before it.
 
     Raises:
         InputError: one of the nights was not drawn, or belongs to something else.
     """
-    nights = []
+    weights, cells = stream.kernel[night::-1], np.zeros(())
+    sums = np.zeros(night + 1, np.int64)
     for each in range(night + 1):
         drawn = drawn_night(folder, name, each, stream)
         if drawn is None:
@@ -110,8 +160,15 @@ def shown_cells(folder: str, name: str, night: int, stream: Stream) -> NDArray[n
                 f"{_path(folder, each)} is missing: what is shown on night {night} is made of all"
                 " nights before it. Restore it."
             )
-        nights.append(drawn.released)
-    return shown_night(stream, np.stack(nights))
+        cells = cells + weights[each] * drawn.released
+        nothing = drawn.released.trace() if drawn.released.ndim == 2 else 0
+        sums[each] = drawn.released.sum() - nothing
+    return Shown(cells, sums)
+
+
+def shown_cells(folder: str, name: str, night: int, stream: Stream) -> NDArray[np.float64]:
+    """The cells of `shown_of`."""
+    return shown_of(folder, name, night, stream).cells
 
 
 def _path(folder: str, night: int) -> str:
@@ -119,7 +176,7 @@ def _path(folder: str, night: int) -> str:
 
 
 def _read(path: str, content: bytes, name: str, night: int, stream: Stream) -> Drawn:
-    with np.load(io.BytesIO(content)) as arrays:
+    with intact(path), np.load(io.BytesIO(content)) as arrays:
         check_stream(path, str(arrays["stream"]), name)
         same = tuple(arrays["coefficients"].tolist()) == stream.encoder.coefficients
         scale = float(arrays["scale"])
@@ -128,4 +185,5 @@ def _read(path: str, content: bytes, name: str, night: int, stream: Stream) -> D
                 f"{path}: was drawn for another night or under other terms. Restore the file of"
                 f" night {night}, or run the version that drew it."
             )
-        return Drawn(arrays["released"], str(arrays["people"]), scale)
+        bits = BitsUsed.from_dict(json.loads(str(arrays["bits"])))
+        return Drawn(arrays["released"], str(arrays["people"]), scale, bits)

@@ -13,14 +13,22 @@ from __future__ import annotations
 
 import json
 import shutil
+import zlib
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
+from zipfile import BadZipFile
 
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import BitSource, RandomBits
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
-from hushrank.transforms.storage.write import read_whole, write_whole
+from hushrank.transforms.storage.write import (
+    TEMPORARY_NAME,
+    flush_folder,
+    read_whole,
+    write_whole,
+)
 
 KEY_FILE, PEOPLE, CELLS, RELEASED = "key.json", "people", "cells", "released"
 
@@ -44,7 +52,7 @@ def begin(folder: str, stream: str, bits: RandomBits) -> SecretKey:
     try:
         return stream_key(folder, stream)
     except FileNotFoundError:
-        if next(_nights(folder, PEOPLE), None) is not None:
+        if next(nights_of(folder, PEOPLE), None) is not None:
             raise InputError(
                 f"{folder}/{KEY_FILE} is missing, and people of this stream have counted already:"
                 " without it nobody knows who they are. Restore it, or start a new stream."
@@ -62,9 +70,12 @@ def stream_key(folder: str, stream: str) -> SecretKey:
         FileNotFoundError: it has not.
         InputError: the folder is another stream's.
     """
-    content = json.loads(read_whole(f"{folder}/{KEY_FILE}"))
-    check_stream(f"{folder}/{KEY_FILE}", content["stream"], stream)
-    return SecretKey(bytes.fromhex(content["key"]), BitSource(content["source"]))
+    path = f"{folder}/{KEY_FILE}"
+    text = read_whole(path)
+    with intact(path):
+        content = json.loads(text)
+        check_stream(path, content["stream"], stream)
+        return SecretKey(bytes.fromhex(content["key"]), BitSource(content["source"]))
 
 
 def check_stream(path: str, found: str, stream: str) -> None:
@@ -76,9 +87,23 @@ def check_stream(path: str, found: str, stream: str) -> None:
         )
 
 
+@contextmanager
+def intact(path: str) -> Iterator[None]:
+    """Raise as `InputError` what the content of a damaged file raises when it is taken apart."""
+    try:
+        yield
+    except InputError:
+        raise
+    except (ValueError, KeyError, TypeError, EOFError, BadZipFile, zlib.error):
+        raise InputError(
+            f"{path}: is damaged. Restore the folder of the stream as it was after its last night;"
+            " nothing was released."
+        ) from None
+
+
 def delete_nights(folder: str, kind: str, until: int) -> None:
     """Delete what is kept in `kind` of every night up to `until`; to repeat it does no harm."""
-    for night, path in list(_nights(folder, kind)):
+    for night, path in list(nights_of(folder, kind)):
         if night <= until:
             _delete(path)
 
@@ -87,9 +112,10 @@ def delete_counting(folder: str, night: int) -> None:
     """Delete what an earlier attempt at a night has kept, so that no half of it is taken for a new
     one's. Counts go first: without them nothing can be drawn."""
     for kind in (CELLS, PEOPLE):
-        for each, path in list(_nights(folder, kind)):
+        for each, path in list(nights_of(folder, kind)):
             if each == night:
                 _delete(path)
+    delete_unfinished(folder)
 
 
 def end(folder: str) -> None:
@@ -98,12 +124,37 @@ def end(folder: str) -> None:
     What was drawn stays: it is private, and later nights are no part of it any more.
     """
     for kind in (CELLS, PEOPLE):
-        for _, path in list(_nights(folder, kind)):
+        for _, path in list(nights_of(folder, kind)):
             _delete(path)
+    delete_unfinished(folder)
     _delete(f"{folder}/{KEY_FILE}")
 
 
-def _nights(folder: str, kind: str) -> Iterator[tuple[int, str]]:
+def settle(folder: str, night: int) -> None:
+    """Make all that a night has written survive a power failure, before it is marked as drawn."""
+    if is_cloud(folder):
+        return
+    place = Path(folder)
+    kinds = (CELLS, PEOPLE, RELEASED)
+    for each in (place, *(place / kind for kind in kinds), place / PEOPLE / night_name(night)):
+        if each.is_dir():
+            flush_folder(each)
+
+
+def delete_unfinished(folder: str) -> None:
+    """Delete files that a killed run has not written to their end; nobody else writes now.
+
+    In Cloud Storage an object appears whole or not at all.
+    """
+    if is_cloud(folder):
+        return
+    for parent in (Path(folder), *(Path(folder) / kind for kind in (CELLS, PEOPLE, RELEASED))):
+        for path in list(parent.iterdir()) if parent.is_dir() else ():
+            if TEMPORARY_NAME.fullmatch(path.name):
+                path.unlink(missing_ok=True)
+
+
+def nights_of(folder: str, kind: str) -> Iterator[tuple[int, str]]:
     """Nights of which something is kept, and where; half-written files are nobody's."""
     parent = f"{folder}/{kind}"
     if is_cloud(parent):

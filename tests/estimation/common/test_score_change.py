@@ -116,3 +116,53 @@ def test_bad_arguments_are_named():
         Intervals(scores=np.zeros(2), low=np.zeros(1), high=np.zeros(2))
     with pytest.raises(ValueError, match="must lie in its interval"):
         Intervals(scores=np.zeros(1), low=np.ones(1), high=np.ones(1))
+
+
+@pytest.mark.parametrize("r", [0.9, -0.5])
+def test_with_errors_in_common_the_interval_has_its_level(r):
+    """And a correlation that is not there makes it wrong: neither too wide nor too short passes."""
+
+    def missed(stated: float) -> int:
+        rng, missed = np.random.default_rng(6), 0
+        for _ in range(RUNS):
+            one, own = rng.normal(size=(2, ITEMS))
+            scores = one, r * one + math.sqrt(1 - r**2) * own
+            pair = (Intervals(scores=s, low=s - NORMAL_HALF, high=s + NORMAL_HALF) for s in scores)
+            found = score_change(*pair, normal=True, correlation=np.full(ITEMS, stated))
+            missed += int(((found.low > 0) | (found.high < 0)).sum())
+        return missed
+
+    def p_value(stated: float) -> float:
+        return binomtest(missed(stated), RUNS * ITEMS, 0.05).pvalue
+
+    assert p_value(r) > FALSE_POSITIVE_RATE
+    assert p_value(r - 0.1) < FALSE_POSITIVE_RATE
+    assert p_value(r + 0.05) < FALSE_POSITIVE_RATE
+
+
+@pytest.mark.parametrize("r", [-1.0, -0.3, 0.0, 0.4, 1.0])
+def test_normal_errors_have_the_variance_of_a_difference(r):
+    a, b = 3.0, 2.0
+    pair = (Intervals(scores=np.zeros(1), low=-half, high=half) for half in np.array([[a], [b]]))
+    found = score_change(*pair, normal=True, correlation=r)
+    assert found.high[0] == pytest.approx(math.sqrt(a**2 + b**2 - 2 * r * a * b), abs=1e-9)
+    assert found.low[0] == pytest.approx(-found.high[0])
+
+
+def test_an_open_interval_makes_a_change_open_on_both_sides_where_errors_are_shared():
+    closed = Intervals(scores=np.zeros(1), low=-np.ones(1), high=np.ones(1))
+    for open_ in (
+        Intervals(scores=np.zeros(1), low=-np.ones(1), high=np.full(1, np.inf)),
+        Intervals(scores=np.zeros(1), low=np.full(1, -np.inf), high=np.full(1, np.inf)),
+    ):
+        for r in (0.5, 1.0):
+            for pair in ((closed, open_), (open_, closed), (open_, open_)):
+                found = score_change(*pair, normal=True, correlation=r)
+                assert (found.low[0], found.high[0]) == (-math.inf, math.inf)
+
+
+def test_a_correlation_is_one():
+    same = Intervals(scores=np.zeros(2), low=np.zeros(2), high=np.zeros(2))
+    for r in (1.1, -2.0, math.nan):
+        with pytest.raises(ValueError, match="between -1 and 1"):
+            score_change(same, same, normal=True, correlation=r)

@@ -162,7 +162,7 @@ def test_wrong_requests_say_what_there_is(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_errors_are_the_paper_s_or_smaller(tmp_path: Path) -> None:
-    run(["I", "S.1.2", "S.1.3"], 50, False, tmp_path)
+    run(["I", "S.1.2", "S.1.3"], 25, False, tmp_path)
     rows = table(tmp_path / "comparison.csv")
     assert len(rows) == len(PRINTED)
     for row in rows:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from hushrank.flows.cli import documents, plan_documents
+from hushrank.flows.cli import documents, history_documents, plan_documents
 from hushrank.flows.cli.main import main
 from hushrank.flows.config.reference import sections_of
 
@@ -43,7 +43,8 @@ def test_a_run_says_what_its_release_and_its_ledger_say(survey, ask):
     published = json.loads((survey.output / "release.json").read_text())
     for field in ("release_id", "name", "method", "safe", "informative", "created"):
         assert found["release"][field] == published[field]
-    ranking = [{"label": None, **line, "place": None} for line in published["ranking"]]
+    absent = {"label": None, "noise_share": None}
+    ranking = [{**absent, **line, "place": None} for line in published["ranking"]]
     assert [{**line, "place": None} for line in found["ranking"]] == ranking
     assert [line["place"] for line in found["ranking"]] == ["1", "2", "3", "4"]
     assert found["spent"] == {"epsilon": 2.0, "delta": 0.0, "rho": None}
@@ -152,7 +153,7 @@ def test_a_name_with_an_escape_code_does_not_reach_the_terminal(survey, ask):
 
 DOCUMENTS = [
     model
-    for module in (documents, plan_documents)
+    for module in (documents, history_documents, plan_documents)
     for model in vars(module).values()
     if isinstance(model, type) and issubclass(model, documents.Document)
 ]

@@ -84,7 +84,7 @@ MISTAKES = [
     ((*KIND, *EPSILON, "--left", "a"), "--left is not for --kind rankings; leave it out."),
     (
         (*KIND, *EPSILON, "--mechanism", "gauss"),
-        "--mechanism must be mallows or laplace-ranks, got 'gauss'",
+        "--mechanism must be mallows, laplace-ranks or random-pairs, got 'gauss'",
     ),
     ((*KIND, *EPSILON, "--ties", "split"), "--ties must be refuse or random, got 'split'"),
     (

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from pydantic import TypeAdapter, ValidationError
 
-from hushrank.flows.config.memory import MemorySize
+from hushrank.flows.config.runner import MemorySize
 from hushrank.pipelines.engine.memory_plan import LEAST_MEMORY, MemoryPlan
 
 SIZE = TypeAdapter(MemorySize)

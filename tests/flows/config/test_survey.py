@@ -258,8 +258,8 @@ WRONG_VALUES = [
         {"method": "noisy-count"},
         "method: must be auto, noisy-counts, noisy-pairs, perturbed-mle, noisy-objective,"
         " win-loss, one-shot, debiased-rr, classic-rr, laplace-rr, rr-counts, spectral,"
-        " spectral-rr, kemeny, borda or"
-        " bradley-terry,"
+        " spectral-rr, kemeny, borda,"
+        " bradley-terry or footrule,"
         " got 'noisy-count'. Did you mean noisy-counts?",
     ),
     (

@@ -9,8 +9,7 @@ import shutil
 import pytest
 
 from hushrank.flows.errors import LedgerError
-from hushrank.flows.ledger.input_names import MOST_FILES, InputNames, input_names
-from hushrank.flows.ledger.key import LedgerKey
+from hushrank.flows.ledger.key import MOST_FILES, InputNames, LedgerKey, input_names
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Unit

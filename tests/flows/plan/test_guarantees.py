@@ -73,13 +73,26 @@ def test_tests_are_compared_too(survey, method):
     assert list(found) == expected
 
 
-def test_rankings_have_one_guarantee(survey):
+def test_rankings_are_compared_by_mechanism_and_with_noise_of_the_operator(survey):
+    """All at the same loss of a whole ranking: of 5 items, 2 for one move are 5."""
     survey.set(
         input={"kind": "rankings", "paths": ["nothing.csv"]},
         privacy={"unit": "local", "epsilon": 1.0, "mechanism": "mallows"},
+        items={"count": 5},
         method="borda",
     )
-    assert len(compared(survey, World(replicates=4, design=None))[0]) == 1
+    found, _ = compared(survey, World(replicates=12, design=None))
+    assert list(found)[:2] == ["local, mallows", "local, random-pairs, epsilon 5 of a ranking"]
+    assert all("epsilon 5 of all rankings of a person" in words for words in list(found)[2:])
+    mallows, pairs, *trusted = found.values()
+    assert pairs.error < mallows.error
+    assert max(each.error for each in trusted) < pairs.error
+    survey.set(privacy__mechanism="random-pairs")
+    again, _ = compared(survey, World(replicates=4, design=None))
+    assert list(again)[:2] == ["local, random-pairs", "local, mallows, epsilon 0.8 of a moved item"]
+    survey.set(privacy__hide="items")
+    only, _ = compared(survey, World(replicates=4, design=None))
+    assert [words.split(",")[0] for words in only] == ["local", *["Gaussian", "Laplace"]]
 
 
 def test_the_plan_shows_them(survey, command):

@@ -39,7 +39,7 @@ def exam(survey):
     )
 
 
-@pytest.mark.parametrize("mechanism", ["mallows", "laplace-ranks"])
+@pytest.mark.parametrize("mechanism", ["mallows", "laplace-ranks", "random-pairs"])
 @pytest.mark.parametrize("method", RANKINGS)
 def test_every_method_of_rankings_is_planned_and_gets_better_with_epsilon(
     survey, method, mechanism

@@ -7,10 +7,13 @@ import math
 
 import numpy as np
 import pytest
+import yaml
 from scipy.signal import lfilter
 
 from hushrank.flows.cli.main import main
 from hushrank.flows.cli.plan_documents import StreamDocument
+from hushrank.flows.config.privacy import PrivacyConfig
+from hushrank.flows.config.stream import StreamConfig
 from hushrank.flows.plan.stream import (
     CAPS,
     COMPOSITION,
@@ -104,12 +107,29 @@ def test_the_command_says_what_to_take_and_what_it_leaves_out(command):
     assert code == 0
     assert printed.count("<- recommended") == 1
     assert "of the answers are left out" in printed
-    assert "no command runs a stream yet" in printed
+    assert "No answer was read; nothing was spent." in printed
     code, printed = command("plan", "--stream", 60, "--habit", "1")
     assert "Take no caps" in printed
+    assert "A stream then gains nothing" in printed
     code, printed = command("plan", "--stream", 30, "--habit", "0.1", "--people", 2)
     assert "all items are equal" in printed
     assert "recommended" not in printed
+
+
+@pytest.mark.parametrize("show", ["14", "night", "all"])
+@pytest.mark.parametrize("delta", ["1e-6", "0"])
+def test_the_lines_for_the_file_are_a_stream_of_what_was_planned(command, show, delta):
+    words = ("plan", "--stream", 60, "--show", show, "--habit", "0.14", "--delta", delta)
+    _, printed = command(*words, "--people", 4000, "--max-contributions", 3)
+    lines = printed.split("In the file of a survey:\n")[1].splitlines()[:2]
+    content = yaml.safe_load("\n".join(lines).replace("DATE", "2026-11-20"))
+    privacy = PrivacyConfig(**content["privacy"])
+    assert (privacy.epsilon, privacy.delta, privacy.max_contributions) == (1.0, float(delta), 3)
+    stream = StreamConfig(**{**content["schedule"]["stream"], "first": "2026-11-20"})
+    assert stream.nights == 60
+    assert stream.show.window == {"14": 14, "night": 1, "all": None}[show]
+    assert f"Take {stream.participations} nights of a person, at least {stream.gap}" in printed
+    assert f"and {stream.bands or 1} band" in printed
 
 
 def test_the_document_holds_what_is_printed(capsys):

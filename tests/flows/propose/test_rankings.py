@@ -10,9 +10,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.flows.methods.registry import load_config
+from hushrank.flows.methods.registry import calibrate, load_config
 from hushrank.flows.propose.proposal import propose_config, write_proposal
 from hushrank.flows.propose.rankings import guess_rankings
+from hushrank.privacy.accounting import fits
+from hushrank.privacy.units import NoiseKind, Unit
 from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
 
 LONG = [
@@ -86,4 +88,8 @@ def test_a_filled_proposal_is_valid(tmp_path: Path, monkeypatch, rows):
         else ListColumns(user="voter", ranking="order")
     )
     assert config.columns() == expected
-    assert config.privacy.mechanism == "mallows"
+    assert config.privacy.unit is Unit.USER
+    assert config.privacy.noise is NoiseKind.GAUSSIAN
+    assert config.ledger.epsilon == 10  # above that little is promised: docs/choosing.md
+    calibrated = calibrate(config)  # and five releases at epsilon 2 fit
+    assert fits([calibrated.spend] * 4, calibrated.spend, 10, config.ledger.delta)

@@ -13,7 +13,7 @@ import pytest
 
 from hushrank.flows.release.publish import publish
 from hushrank.flows.release.release import Release
-from tests.releases import ITEMS, make_release
+from tests.releases import ITEMS, WINS, make_nights, make_release
 
 FIRST = make_release(release_id="a1", seed=1)
 RELEASES = [
@@ -164,3 +164,41 @@ def test_mistakes_are_named(output, command, tmp_path, arguments, message):
     code, printed = command(*(str(argument).format(**places) for argument in arguments))
     assert code == 2
     assert message in printed
+
+
+def test_what_changed_since_an_earlier_day_is_told(output, command):
+    day = RELEASES[0].day
+    code, printed = command("history", output, "--since", day)
+    assert code == 0, printed
+    assert f"Since the release of {day:%-d %B %Y}: No change is larger than" in printed
+    assert re.search(r"^item +before +now +change", printed, re.M)
+    before, now = (
+        {line.item: line for line in each.ranking} for each in (RELEASES[0], RELEASES[-1])
+    )
+    code, printed = command("history", output, "--since", day, "--json")
+    found = json.loads(printed)["changes"]
+    assert {row["item"] for row in found["items"]} == set(ITEMS)
+    for row in found["items"]:
+        moved = now[row["item"]].score - before[row["item"]].score
+        assert float(row["change"]) == pytest.approx(moved, abs=0.501)
+        assert not row["beyond"]
+    assert found["how"] == ""
+    assert json.loads(command("history", output, "--json")[1])["changes"] is None
+
+
+def test_nights_of_a_stream_are_compared_by_what_they_share(tmp_path, command):
+    nights = make_nights([WINS] * 5)
+    for night in nights:
+        publish(night, "<!doctype html><title>report</title>", tmp_path / "out")
+    code, printed = command("history", tmp_path / "out", "--since", nights[1].day)
+    assert code == 0, printed
+    assert "Compared are the answers of 1 November 2026 to 2 November 2026 and those" in printed
+    assert "No night is in both; the noise they have in common is allowed for." in printed
+
+
+@pytest.mark.parametrize("since", ["2020-01-01", str(RELEASES[-1].day)])
+def test_a_day_without_an_earlier_release_is_refused(output, command, since):
+    code, printed = command("history", output, "--since", since)
+    assert code == 2
+    assert f"--since {since}: no release of that day comes before the last." in printed
+    assert "--since: must be a date" in command("history", output, "--since", "May")[1]

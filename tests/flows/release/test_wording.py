@@ -9,9 +9,10 @@ from hypothesis import strategies as st
 
 from hushrank.estimation.common.chances import ScoreErrors
 from hushrank.estimation.common.estimate import estimate_of
+from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.history import SCHEMA, ranking_table
 from hushrank.flows.release.publish import ranking_csv
-from hushrank.flows.release.release import RankedItem, Release, build_release
+from hushrank.flows.release.release import Release, build_release
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.sure import better_lines
 from hushrank.flows.release.wording import certainty, chance_text, rank_interval, verdict

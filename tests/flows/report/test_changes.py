@@ -93,7 +93,7 @@ def test_what_cannot_be_compared_by_score_is_said(before, now, sentence):
 def test_normal_noise_is_reckoned_with_normal_tails(monkeypatch):
     seen = []
 
-    def noted(*arguments, normal):
+    def noted(*arguments, normal, correlation):
         seen.append(normal)
         raise RuntimeError
 

@@ -50,6 +50,16 @@ def test_where_scores_have_no_link_the_noisy_counts_of_a_pair_tell():
                 assert low < round(100 * share) < high
 
 
+def test_counts_of_weighted_rows_are_as_random_as_the_release_says():
+    privacy = PAIRS.privacy.model_copy(update={"parameters": {"design_effect": 4.0}})
+    plain = PAIRS.model_copy(update={"scale": Scale.ABOVE_MIDDLE})
+    tables = [win_rates_of(plain), win_rates_of(plain.model_copy(update={"privacy": privacy}))]
+    assert rates(tables[0]) == rates(tables[1])
+    ends = [list(map(int, table.rows[0][1].interval.split("–"))) for table in tables]
+    plain_width, weighted_width = (high - low for low, high in ends)
+    assert weighted_width > plain_width
+
+
 @pytest.mark.parametrize(
     "release",
     [

@@ -11,13 +11,13 @@ from pathlib import Path
 import pytest
 
 from hushrank.flows.errors import BudgetRefused, DrawError, LedgerError
-from hushrank.flows.ledger.input_names import InputNames
+from hushrank.flows.ledger.key import InputNames
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.methods.registry import load_config
+from hushrank.flows.recovery.loss import LostRelease, lost_once
+from hushrank.flows.recovery.recovery import _accept, _of_the_ledger
 from hushrank.flows.run import steps
 from hushrank.flows.run.budget import ledger_of
-from hushrank.flows.run.ledger_loss import LostRelease, lost_once
-from hushrank.flows.run.ledger_recovery import _accept, _of_the_ledger
 from hushrank.privacy.accounting import Spend
 from tests.ledgers import NOW, Clock, release, terms_of
 

@@ -180,10 +180,10 @@ def test_spans_arrive_at_a_collector(survey, command, monkeypatch):
     assert command("run", survey.config, "--direct")[0] == 0
     server.shutdown()
     server.server_close()
-    ((path, body),) = bodies
-    assert path == "/v1/traces"
-    assert b"hushrank run" in body
-    assert b"reserve" in body
+    assert {path for path, _ in bodies} == {"/v1/traces"}
+    sent = b"".join(body for _, body in bodies)  # of a slow run, some steps are sent before its end
+    assert b"hushrank run" in sent
+    assert b"reserve" in sent
 
 
 CANARY = "canary-7f3a"

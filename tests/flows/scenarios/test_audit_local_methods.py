@@ -24,15 +24,15 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.methods.base import Arrays
-from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.run.confidential_folder import load_arrays
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.pipelines.reduce import reduce
 from hushrank.privacy.audit import audit_epsilon
 from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.random_pairs import RandomPairs, law_of_epsilon
 from hushrank.privacy.randomized_response import SplitResponse, split_response
 from hushrank.transforms.comparisons import privatize
-from hushrank.transforms.rankings import private_rankings
+from hushrank.transforms.rankings import pair_answers, private_rankings
 from hushrank.transforms.responses import randomized_answers
 from tests.flows.conftest import Survey
 from tests.statistics import FALSE_POSITIVE_RATE
@@ -89,6 +89,16 @@ def of_three_items(arrays: Arrays, people: int) -> np.ndarray:
     return np.column_stack([arrays["wins"][first + a, first + b] for a, b in pairs])
 
 
+def of_random_pairs(arrays: Arrays, people: int) -> np.ndarray:
+    """Which of a person's three pairs were answered, and how: each answer weighs three."""
+    first = 3 * np.arange(people)
+    pairs = ((0, 1), (0, 2), (1, 2))
+    wins = arrays["wins"]
+    return np.column_stack(
+        [wins[first + a, first + b] - wins[first + b, first + a] for a, b in pairs]
+    )
+
+
 PAIRS = {"item_i": [0, 0, 1], "item_j": [1, 2, 2]}
 COMPARED = {
     "items": 3,
@@ -127,6 +137,17 @@ AUDITS = {
     "kemeny": Audit(people=150, runs=10, **RANKED),
     "borda": Audit(people=300, runs=5, **RANKED),
     "bradley-terry": Audit(people=300, runs=5, **RANKED),
+    "borda, random-pairs": Audit(
+        people=300,
+        runs=5,
+        **{
+            **RANKED,
+            "privacy": {**LOCAL, "mechanism": "random-pairs", "pairs": 2},
+            "right": {"item": [2, 1, 0], "rank": [1, 2, 3]},
+            "seen": of_random_pairs,
+            "draws": (pair_answers, "answer_pairs"),
+        },
+    ),
 }
 
 
@@ -148,7 +169,7 @@ def release_of(name: str, folder: Path) -> Callable[[Rows, int], np.ndarray]:
         "input": {**audit.input, "paths": ["rows.parquet"]},
         "items": {"count": audit.items * audit.people},
         "privacy": audit.privacy,
-        "method": name,
+        "method": name.partition(",")[0],
         "output": "out",
         "confidential": "work",
         "ledger": {"path": "ledger.jsonl", "epsilon": 100, "delta": 1e-5},
@@ -158,7 +179,7 @@ def release_of(name: str, folder: Path) -> Callable[[Rows, int], np.ndarray]:
     def release(person: Rows, runs: int) -> np.ndarray:
         pq.write_table(rows_of(audit, person), folder / "rows.parquet")
         job = prepare_job(read_survey(job_of))
-        method, outputs = METHODS[job.config.method], []
+        method, outputs = job.drawn_by.method, []
         for _ in range(runs // audit.people):
             key, work = SecretKey.draw(job.bits()), folder / f"work{len(list(folder.iterdir()))}"
             work.mkdir()
@@ -202,6 +223,8 @@ def test_half_the_noise_is_caught(
         *rows, told, bits = arguments
         if isinstance(told, SplitResponse):
             return correct(*rows, split_response(2 * told.epsilon, told.max_answers), bits)
+        if isinstance(told, RandomPairs):
+            return correct(*rows, law_of_epsilon(2 * told.epsilon, told.pairs), bits)
         return correct(*rows, 2 * told, bits)
 
     monkeypatch.setattr(module, draws, half_the_noise)

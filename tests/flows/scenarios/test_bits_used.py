@@ -17,7 +17,6 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.errors import DrawError, PredictableBits
-from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.job import Job, prepare_job, read_survey
 from hushrank.flows.run.steps import draw, reduce, reserve
@@ -163,7 +162,7 @@ def test_two_reductions_of_one_job_keep_different_rows(coins):
 
 
 def reduction_of(job: Job):
-    method = METHODS[job.config.method]
+    method = job.drawn_by.method
     key = SecretKey.draw(job.bits())
     return method.reduction(job.config, job.mechanism, job.files, key, str(job.work))
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.flows.crashes import NIGHTLY, STOPPING
+from tests.flows.crashes import NIGHTLY, STOPPING, STREAM_FIRST, STREAM_LAST, STREAM_NEXT
 from tests.flows.every_method import VARIANTS
 
 STRIKE = """
@@ -61,6 +61,19 @@ def test_a_night_may_be_struck_at_many_operations(tmp_path):
 @pytest.mark.slow
 def test_a_run_that_its_look_stops_may_be_struck_at_many_operations(tmp_path):
     assert struck([STOPPING], tmp_path, stride=11).keys() == STOPPED_STATES
+
+
+@pytest.mark.slow
+def test_a_night_of_a_stream_may_be_struck_at_many_operations(tmp_path):
+    names = [STREAM_FIRST, STREAM_NEXT, STREAM_LAST]
+    assert struck(names, tmp_path, stride=37).keys() >= {"reserved", "drawn", "committed"}
+
+
+@pytest.mark.soak
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", [STREAM_FIRST, STREAM_NEXT, STREAM_LAST])
+def test_a_night_of_a_stream_may_be_struck_at_every_operation(name, tmp_path):
+    assert struck([name], tmp_path, stride=1).keys() == STATES
 
 
 @pytest.mark.soak

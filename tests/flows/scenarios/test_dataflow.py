@@ -119,7 +119,7 @@ def reduction_of(name: str, folder: Path, engine: Engine) -> Any:
     config = folder / "survey.yaml"
     config.write_text(yaml.safe_dump(settings_of(JOBS[name], str(folder))))
     job = prepare_job(read_survey(config))
-    method = METHODS[job.config.method]
+    method = job.drawn_by.method
     key = SecretKey.draw(system_bits())
     made = method.reduction(job.config, job.mechanism, job.files, key, str(job.work))
     return type(made)(**{**_fields(made), "engine": engine})

@@ -103,6 +103,31 @@ def test_a_guide_is_true(
     assert (release.parent / "report.html").exists()
 
 
+# The guide of a stream with nine nights instead of sixty, for the time that they take.
+SHORTER = {
+    "--nights 60": "--nights 9",
+    "participations: 9": "participations: 2",
+    "2026-03-01": "2026-01-09",
+    "2026-02-01": "2026-01-04",
+    "window: 28": "window: 9",
+}
+
+
+def test_the_guide_of_a_stream_is_true(checkout: Path, tmp_path: Path) -> None:
+    page = (checkout / "docs" / "sixty_nights.md").read_text()
+    plan, nights = page.split("## A survey of sixty nights")
+    assert missing(plan, tmp_path) == []
+    for text, shorter in SHORTER.items():
+        assert text in nights
+        nights = nights.replace(text, shorter)
+    (curves,) = re.findall(r"^```python\n(.*?)^```$", nights, re.MULTILINE | re.DOTALL)
+    (tmp_path / "curves.py").write_text(curves)
+    assert missing(nights, tmp_path) == []
+    assert (tmp_path / "curves.svg").exists()
+    for folder in ("out", "out-every"):
+        assert len([*tmp_path.glob(f"nights/{folder}/releases/*")]) == 9
+
+
 def test_a_line_that_is_not_printed_is_found(tmp_path: Path) -> None:
     page = "```\n$ echo '1  Bo  +0.3'\n1=  Ada  -0.7\n1  Ada\n```\n"
     assert missing(page, tmp_path) == ["echo '1  Bo  +0.3': PLACE ITEM"]

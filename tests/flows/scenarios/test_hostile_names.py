@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from rich.table import Table
 from rich.text import Text
 
-from hushrank.flows.config.items_file import read_item_names
+from hushrank.flows.config.items import read_item_names
 from hushrank.flows.release.history import export_bytes, ranking_table
 from hushrank.flows.release.publish import ranking_csv
 from hushrank.flows.report.history_plot import ranks_over_time

@@ -12,13 +12,14 @@ import numpy as np
 import pytest
 
 from hushrank.estimation.common import central_noise, look
-from hushrank.estimation.comparisons import one_shot, perturbed_mle
+from hushrank.estimation.comparisons import covariate_mle, one_shot, perturbed_mle
+from hushrank.estimation.rankings import noisy_rankings
 from hushrank.estimation.responses import private_measurements
 from hushrank.flows.errors import EstimateError
 from hushrank.flows.guarantee import rankings as ranking_statement
 from hushrank.flows.guarantee.look import record_with_look
 from hushrank.flows.methods import spectral
-from hushrank.flows.methods.base import Conclusion, RankingMethod
+from hushrank.flows.methods.base import Conclusion
 from hushrank.flows.methods.registry import METHODS, calibrate
 from hushrank.flows.release.release import RECONSTRUCTED, Release, load_release
 from hushrank.flows.release.scale import published as published_as
@@ -27,14 +28,14 @@ from hushrank.flows.run.confidential_folder import load_arrays
 from hushrank.flows.run.drawn import Drawn, drawn_of, entries_of, look_of
 from hushrank.flows.run.job import Job, prepare_job, read_survey
 from hushrank.flows.run.steps import draw, reduce, reserve
-from hushrank.privacy import randomized_response
+from hushrank.privacy import random_pairs, randomized_response
 from hushrank.transforms.common import randomisation
 from hushrank.transforms.storage.write import npz_bytes
 from tests.flows.conftest import InProcessReducer, Survey
 from tests.flows.every_method import BITS, VARIANTS, survey_of
 
 # `auto` draws nothing: it chooses.
-KINDS = {type(method) for method in METHODS.values() if isinstance(method, RankingMethod)}
+KINDS = {type(way) for method in METHODS.values() for way in method.ways}
 
 
 @pytest.fixture(autouse=True)
@@ -97,18 +98,28 @@ def change_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
         _tripled(monkeypatch, central_noise, f"{name}_sensitivity")
     _tripled(monkeypatch, private_measurements, "measurement_sensitivity")
     _tripled(monkeypatch, look, "votes_sensitivity")
+    _tripled(monkeypatch, noisy_rankings, "ranking_sensitivity")
     change = one_shot._largest_change
     monkeypatch.setattr(one_shot, "_largest_change", lambda *given: 3 * change(*given))
-    calibrate = perturbed_mle.calibrate_noise
 
-    def louder(*given, **named):
-        noise = calibrate(*given, **named)
-        return dataclasses.replace(noise, scale=3 * noise.scale, sensitivity=3 * noise.sensitivity)
+    def louder(calibrate):
+        def calibrated(*given, **named):
+            noise = calibrate(*given, **named)
+            changes = {"scale": 3 * noise.scale, "sensitivity": 3 * noise.sensitivity}
+            return dataclasses.replace(noise, **changes)
 
-    monkeypatch.setattr(perturbed_mle, "calibrate_noise", louder)
-    for module in (randomisation, randomized_response):
+        return calibrated
+
+    for module, name in (
+        (perturbed_mle, "calibrate_noise"),
+        (covariate_mle, "calibrate_covariates"),
+    ):
+        monkeypatch.setattr(module, name, louder(getattr(module, name)))
+    for module in (randomisation, randomized_response, random_pairs):
         flips = third(module.flip_thresholds)
         monkeypatch.setattr(module, "flip_thresholds", flips)
+    three = third(random_pairs._thresholds_of_three)
+    monkeypatch.setattr(random_pairs, "_thresholds_of_three", three)
     monkeypatch.setattr(randomisation, "insertion_weights", third(randomisation.insertion_weights))
     monkeypatch.setattr(randomisation, "response_law", third(randomisation.response_law))
     ranks = randomisation.rank_law
@@ -232,7 +243,16 @@ def test_a_law_in_an_unknown_form_is_refused_and_kept(tmp_path, change, command)
 
 
 @pytest.mark.parametrize(
-    "name", ["debiased-rr", "debiased-rr, per user", "laplace-rr", "kemeny", "borda, laplace-ranks"]
+    "name",
+    [
+        "debiased-rr",
+        "debiased-rr, per user",
+        "laplace-rr",
+        "kemeny",
+        "borda, laplace-ranks",
+        "kemeny, random-pairs",
+        "borda, auto, hidden items",
+    ],
 )
 def test_workers_that_would_draw_by_another_law_refuse(name, tmp_path, monkeypatch):
     job = prepare_job(read_survey(survey_of(name, tmp_path).config))

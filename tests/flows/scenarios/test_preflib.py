@@ -65,7 +65,7 @@ def test_a_file_that_was_cut_can_stop_the_run_and_nothing_is_spent(
     assert "some rows break a rule (on_bad_rows: fail)" in printed
     assert not list(tmp_path.glob("out/**/release.json"))
     code, printed = command("ledger", "show", job)
-    assert "50.00 left of 50.00" in printed
+    assert "10.00 left of 10.00" in printed
 
 
 def test_one_ballot_cannot_stop_the_run_by_its_count(tmp_path, command, election, job):
@@ -103,4 +103,4 @@ def test_a_ballot_that_breaks_a_rule_can_stop_the_run(tmp_path, command, electio
     assert "line 10" not in printed
     assert not list(tmp_path.glob("out/**/release.json"))
     code, printed = command("ledger", "show", job)
-    assert "50.00 left of 50.00" in printed
+    assert "10.00 left of 10.00" in printed

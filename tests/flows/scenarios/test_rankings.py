@@ -259,9 +259,16 @@ def test_true_rankings_are_nowhere_outside_the_confidential_area(ballots, comman
 
 LIST = {"input__layout": "list", "input__columns": {"ranking": "ranking"}}
 MISTAKES = [
-    ({"privacy__unit": "comparison"}, "privacy.unit: must be local with"),
+    ({"privacy__unit": "comparison"}, "privacy.unit: must be user (noise is added to counts) or"),
+    (
+        {"method": "footrule"},
+        "method: footrule adds noise after counting, which privacy.unit",
+    ),
     ({"privacy__mechanism": None}, "privacy.mechanism: missing; add mechanism: mallows"),
-    ({"privacy__mechanism": "laplace"}, "privacy.mechanism: must be mallows or laplace-ranks, got"),
+    (
+        {"privacy__mechanism": "laplace"},
+        "privacy.mechanism: must be mallows, laplace-ranks, random-pairs or auto, got",
+    ),
     ({"privacy__epsilon": None}, "privacy.epsilon_range: missing"),
     ({"privacy__budget": "per_user"}, "privacy.budget: has no meaning for rankings"),
     ({"input__columns": {"epsilon": "e"}}, "privacy: needs exactly one of privacy.epsilon"),

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.pipelines.reduce import stream_nights
+from hushrank.pipelines.reduce import reduce, stream_nights
 from hushrank.pipelines.reduce.reduction_job import NightOfStream, Statistic
 from hushrank.pipelines.reduce.stream_nights import count_empty_night, count_night, forget_night
 from hushrank.privacy.keyed_hash import SecretKey
@@ -72,9 +72,9 @@ def run_night(folder: Path, night: int, stream: Stream, bits=None, empty=EMPTY) 
         job = a_job(folder / f"in{night}", folder / f"w{night}", max_contributions=ALL)
         key = SecretKey(bytes([night]) * 32, BitSource.SEEDED)
         job = dataclasses.replace(job, stream=of_stream, key=key)
-        count_night(job, stream)
+        count_night(job, stream, reduce.run)
     draw_night(of_stream.folder, NAME, night, stream, bits)
-    forget_night(of_stream, stream)
+    forget_night(of_stream.folder, NAME, night, stream)
     return shown_cells(of_stream.folder, NAME, night, stream)
 
 
@@ -200,7 +200,7 @@ def test_nights_out_of_order_are_refused_and_nothing_is_lost(tmp_path):
     with pytest.raises(InputError, match="cannot be drawn before night 2"):
         draw_night(place, NAME, 3, stream, seeded_bits(1))
     with pytest.raises(ValueError, match="not drawn yet"):
-        forget_night(night_of(tmp_path, 1, seeded_bits(1)), stream)
+        forget_night(place, NAME, 1, stream)
     assert run_night(tmp_path, 1, stream) == pytest.approx(expected[1])
     assert run_night(tmp_path, 0, stream) == pytest.approx(expected[0])  # done: nothing is read
     with pytest.raises(ValueError, match="night must be between 0 and 3"):
@@ -224,12 +224,12 @@ def test_other_terms_and_missing_nights_are_refused(tmp_path):
 def test_a_job_that_is_no_night_is_refused(tmp_path):
     inputs(tmp_path)
     with pytest.raises(ValueError, match="no night of a stream"):
-        count_night(a_job(tmp_path / "in0", tmp_path / "w"), the_stream())
+        count_night(a_job(tmp_path / "in0", tmp_path / "w"), the_stream(), reduce.run)
     night = night_of(tmp_path, 0, seeded_bits(1))
     job = a_job(tmp_path / "in0", tmp_path / "w", statistic=Statistic.PAIR_COUNTS)
     many = dataclasses.replace(job, stream=night, catalogue=Catalogue.of_count(5_000))
     with pytest.raises(ValueError, match="items, got 5000; count wins instead"):
-        count_night(many, the_stream())
+        count_night(many, the_stream(), reduce.run)
 
 
 def test_a_folder_from_an_earlier_time_is_refused_by_the_digest_that_was_noted(tmp_path):

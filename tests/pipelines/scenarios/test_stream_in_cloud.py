@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from google.cloud import storage
 
+from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.stream_nights import count_empty_night, count_night, forget_night
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.transforms.common.schema import InputError
@@ -46,14 +47,14 @@ def test_a_stream_in_the_cloud(tmp_path, bucket):
             count_empty_night(of_stream, (N_ITEMS,), stream)
         else:
             job = a_job(tmp_path / f"in{night}", tmp_path / f"w{night}", max_contributions=ALL)
-            count_night(dataclasses.replace(job, stream=of_stream), stream)
+            count_night(dataclasses.replace(job, stream=of_stream), stream, reduce.run)
         drawn = draw_night(PLACE, NAME, night, stream, seeded_bits(3)).released
         again = draw_night(PLACE, NAME, night, stream, seeded_bits(4)).released
         np.testing.assert_array_equal(drawn, again)
         if night == 1:
             assert open_people(PLACE, NAME, 1).n_people > 0
-        forget_night(of_stream, stream)
-        forget_night(of_stream, stream)
+        forget_night(PLACE, NAME, night, stream)
+        forget_night(PLACE, NAME, night, stream)
         assert shown_cells(PLACE, NAME, night, stream) == pytest.approx(expected[night])
         if night == 1:
             kept = {"key.json", "cells/00001.npz", "people/00001/manifest.json"}

@@ -11,6 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from hushrank.privacy.keyed_hash import KeyedHash
+from hushrank.privacy.row_weights import Counted, RowFactors
+from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import Bounds, bound_bucket
@@ -37,23 +39,43 @@ def buckets(draw) -> OwnedRows:
         rng.integers(-1, 2, m).astype(np.int8),
         keyed_hash.of_integers(rng.integers(0, draw(st.integers(1, 6)), m)),
         None if event is None else keyed_hash.of_integers(event),
+        rng.integers(0, 3, m) * 700 if draw(st.booleans()) else None,
     )
     return own(rows, Ties.SPLIT, keyed_hash, None if event is None else np.arange(m))
 
 
 @st.composite
 def all_bounds(draw) -> Bounds:
+    most = draw(st.sampled_from([None, 1, 3, 50]))
+    cap, distinct = draw(st.sampled_from([None, 1, 2])), draw(st.booleans())
+    factors = None
+    if distinct and most is not None and draw(st.booleans()):
+        params = PrivacyParams(
+            unit=Unit.USER,
+            adjacency=Adjacency.REPLACE_ONE,
+            epsilon=1.0,
+            delta=1e-6,
+            noise=NoiseKind.GAUSSIAN,
+            max_contributions=most,
+            distinct_pairs=True,
+            bounding=Bounding.WEIGHTS,
+        )
+        factors = RowFactors(params, draw(st.sampled_from(list(Counted))), N_ITEMS)
     return Bounds(
         n_items=N_ITEMS,
         ties=draw(st.sampled_from([Ties.SPLIT, Ties.RANDOM])),
-        max_contributions=draw(st.sampled_from([None, 1, 3, 50])),
-        per_item_cap=draw(st.sampled_from([None, 1, 2])),
-        distinct_pairs=draw(st.booleans()),
+        max_contributions=most,
+        per_item_cap=cap,
+        distinct_pairs=distinct,
+        factors=factors,
     )
 
 
 def as_rows(kept: Comparisons) -> Counter:
-    return Counter(zip(kept.left.tolist(), kept.right.tolist(), kept.outcome.tolist(), strict=True))
+    columns = [kept.left, kept.right, kept.outcome]
+    if kept.weight is not None:
+        columns.append(kept.weight)
+    return Counter(zip(*(column.tolist() for column in columns), strict=True))
 
 
 def in_shares(bucket: OwnedRows, bounds: Bounds, rows_at_once: int, piece: int):

@@ -13,7 +13,7 @@ from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.owned_rows import OwnedRows, own
 
 HASH = KeyedHash(bytes(range(32)))
-CODES = st.sampled_from([0, 1, 2, 46_341, 2**30, 2**31 - 1])  # codes of 31 bits
+CODES = st.sampled_from([0, 1, 2, 46_341, 2**26, 2**27 - 1])  # codes of 27 bits
 ROWS = st.lists(
     st.tuples(CODES, CODES, st.sampled_from([-1, 0, 1]), st.integers(0, 3)).filter(
         lambda row: row[0] != row[1]

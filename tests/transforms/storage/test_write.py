@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.transforms.storage.write import npz_bytes, parquet_bytes, write_whole
+from hushrank.transforms.storage.write import npz_bytes, parquet_bytes, write_once, write_whole
 
 
 @pytest.fixture
@@ -96,3 +96,29 @@ def test_arrays_and_tables_are_read_back_as_they_were(tmp_path):
 def test_objects_are_not_written():
     with pytest.raises(ValueError, match="Object arrays cannot be saved"):
         npz_bytes(names=np.array(["a", None], object))
+
+
+@pytest.mark.parametrize("error", [None, errno.EPERM, errno.EOPNOTSUPP])
+def test_what_is_written_once_stays_also_where_there_are_no_hard_links(
+    tmp_path, monkeypatch, error
+):
+    path = tmp_path / "drawn"
+    if error is not None:
+
+        def link(*_: object) -> None:
+            raise OSError(error, os.strerror(error))
+
+        monkeypatch.setattr(os, "link", link)
+    assert write_once(str(path), b"first") == b"first"
+    assert write_once(str(path), b"second") == b"first"
+    assert names(tmp_path) == ["drawn"]
+
+
+def test_another_failure_of_a_link_is_not_hidden(tmp_path, monkeypatch):
+    def link(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "link", link)
+    with pytest.raises(OSError, match="Input/output"):
+        write_once(str(tmp_path / "drawn"), b"first")
+    assert names(tmp_path) == []

@@ -1,0 +1,313 @@
+"""Scores of groups, each drawn towards all of them by as much as pays: partial pooling.
+
+The scores of group g are theta_g = mu + delta_g, delta_g ~ N(0, t^2 I): what groups share, and what
+is a group's own. Near any scores a the noisy counts of a group say x_g ~ N(theta_g, I_g^-1), where
+I_g is the information in them (`Evidence`). With A_g = (I_g^-1 + t^2)^-1 = I_g (1 + t^2 I_g)^-1,
+mu flat, its estimate mu' = M sum A_g x_g and M = (sum A_g)^-1, given t ([M83], [DR77])
+
+    theta_g has mean  mu' + t^2 A_g (x_g - mu'),
+    and covariance    t^2 (1 - t^2 A_g) + (1 - t^2 A_g) M (1 - t^2 A_g).
+
+t has a half-Cauchy prior of the scores' own scale and is integrated out on a grid, weighed by how
+well it explains all noisy counts: so errors hold what is not known of t. Nothing is divided by an
+I_g, so a group that says nothing has the scores of the others and an error of their differences.
+Evidence is taken again at the scores that follow, until they stay. All is post-processing.
+
+The estimand is the group's own score. Given the others, an interval misses an item where delta is
+large; on average over items and groups that is what the errors say. The best item of a group is
+one whose delta is large, and it is missed more often, the more of the order is due to delta
+(t beside the scores' scale s) and the more is drawn (r, 0 to 1). So an interval that may miss with
+a chance of c is made for KEPT c (1 - r t / (t + s / 2)); KEPT < 1 is for what a normal law leaves
+out of Laplace noise and of links that are not straight. Errors are those of scores further out, by
+as much as these are drawn in, where counts say less.
+
+References:
+    [DR77] Dempster, Laird, Rubin. Maximum likelihood from incomplete data. 1977. Section 4.4.
+    [M83] Morris. Parametric empirical Bayes inference. 1983.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.linalg import helmert
+from scipy.special import ndtri
+
+from hushrank.estimation.common.chances import ScoreErrors
+from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
+from hushrank.estimation.common.links import Floats
+from hushrank.estimation.common.pair_separation import (
+    difference_variance,
+    separate_intervals,
+    separate_pairs,
+)
+from hushrank.estimation.common.uncertainty import LEVEL, MOST_PAIRED
+
+FEW, MANY = 10, 31  # values of t while scores are sought, and at last
+SPREADS = 0.02, 8.0  # the least t but 0 and the largest, in scales of the scores
+ROUNDS = 8
+STAYS = 0.01  # of a unit: a step at which scores are found
+LONGEST_STEP = 1.5  # units
+LEAST_KNOWN = 1e-9  # of the largest information: what nobody knows of an item is taken as that
+KEPT = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """What noisy counts say of scores near some.
+
+    Attributes:
+        information: shape (n, n), or (n,) where errors are taken as independent; may be singular.
+        pull: shape (n,), information times what the scores are off by.
+    """
+
+    information: Floats
+    pull: Floats
+
+
+EvidenceAt = Callable[[Floats], Evidence]  # at scores, shape (n,)
+
+
+@dataclass(frozen=True, slots=True)
+class Pooled:
+    """Scores of groups.
+
+    Attributes:
+        estimates: of each group, in order.
+        own: of each group, how much of a score's distance from the others its own counts decide: 0,
+            nothing; 1, all.
+        spread: t, its mean.
+    """
+
+    estimates: tuple[Estimate, ...]
+    own: tuple[float, ...]
+    spread: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Posterior:
+    """What is known of the scores of one group: mean, covariance (or variances), and `own`."""
+
+    mean: Floats
+    covariance: Floats
+    own: float
+
+
+def pool(
+    groups: Sequence[EvidenceAt], start: Floats, *, unit: float = 1.0, reach: float = np.inf
+) -> Pooled:
+    """Estimate the scores of each group from the noisy counts of all.
+
+    Args:
+        groups: evidence of each group: functions of scores, shape (n,).
+        start: scores of the whole, shape (n,).
+        unit: of scores: a difference that is far from nothing and not unusual.
+        reach: no score is further from 0.
+
+    Raises:
+        ValueError: fewer than 2 groups.
+    """
+    if len(groups) < 2:
+        raise ValueError(f"pooling takes at least 2 groups, got {len(groups)}")
+    at = np.tile(start - start.mean(), (len(groups), 1))
+    if not any(found.information.any() for found in _seen(groups, at)):
+        nothing = nothing_learned(np.zeros(len(start)), reach=reach)
+        return Pooled((nothing,) * len(groups), (0.0,) * len(groups), 0.0)
+    for _ in range(ROUNDS):
+        found, _, _ = _posteriors(_seen(groups, at), at, unit, FEW)
+        step = np.clip([each.mean for each in found] - at, -LONGEST_STEP * unit, None)
+        step = np.minimum(step, LONGEST_STEP * unit)
+        at = at + step
+        at = np.clip(at - at.mean(axis=1, keepdims=True), -reach, reach)
+        if np.abs(step).max() <= STAYS * unit:
+            break
+    found, spread, scale = _posteriors(_seen(groups, at), at, unit, MANY)
+    outer = np.clip([_stretched(each) for each in found], -reach, reach)
+    further, _, _ = _posteriors(_seen(groups, outer), outer, unit, MANY)
+    estimates = tuple(
+        _estimate(
+            _Posterior(each.mean, wide.covariance, each.own),
+            (1 - each.own) * spread / (spread + scale / 2),
+            reach,
+        )
+        for each, wide in zip(found, further, strict=True)
+    )
+    return Pooled(estimates, tuple(each.own for each in found), spread)
+
+
+def _seen(groups: Sequence[EvidenceAt], at: Floats) -> list[Evidence]:
+    return [evidence(scores) for evidence, scores in zip(groups, at, strict=True)]
+
+
+def _stretched(found: _Posterior) -> Floats:
+    """Scores as far apart as true ones are, whose mean square is that of the mean and the error."""
+    error, size = float(_diagonal(found.covariance).mean()), float(np.mean(found.mean**2))
+    return found.mean * np.sqrt(1 + min(error / size, 1.0)) if size > 0 else found.mean
+
+
+def _posteriors(
+    evidence: Sequence[Evidence], at: Floats, unit: float, n_spreads: int
+) -> tuple[list[_Posterior], float, float]:
+    """Posterior of each group, mean of t, and the scores' own scale."""
+    n = at.shape[1]
+    axes = helmert(n) if evidence[0].information.ndim == 2 else None  # of scores that sum to zero
+    known = [_along(each.information, axes) for each in evidence]
+    sums = [
+        _point(each.pull, axes) + _times(info, _point(scores, axes))
+        for each, info, scores in zip(evidence, known, at, strict=True)
+    ]
+    least = LEAST_KNOWN * max(float(_diagonal(info).max()) for info in known)
+    scale = _scale(known, at, unit, least)
+    spreads = scale * np.concatenate([[0.0], np.geomspace(*SPREADS, n_spreads)])
+    given = [_Given.of(known, sums, spread, least) for spread in spreads]
+    weights = _weights(given, spreads, scale)
+    found = []
+    for group in range(len(known)):
+        means, covariances, own = zip(*(each.posterior(group) for each in given), strict=True)
+        mean = weights @ np.array(means)
+        off = np.array(means) - mean
+        if axes is None:
+            covariance = weights @ (np.array(covariances) + off**2)
+        else:
+            covariance = np.einsum("k,kij->ij", weights, np.array(covariances))
+            covariance = axes.T @ (covariance + (off.T * weights) @ off) @ axes
+            mean = axes.T @ mean
+        found.append(_Posterior(np.asarray(mean), np.asarray(covariance), float(weights @ own)))
+    return found, float(weights @ spreads), scale
+
+
+def _scale(known: Sequence[Floats], at: Floats, unit: float, least: float) -> float:
+    """Root mean square that scores of the whole may have, what is not known of them included."""
+    together = sum(known[1:], known[0])
+    error = float(_diagonal(_inverse(together + least * _one(together))).mean())
+    return float(np.sqrt(np.mean(at.mean(axis=0) ** 2) + min(error, unit**2) + (unit / 20) ** 2))
+
+
+@dataclass(frozen=True, slots=True)
+class _Given:
+    """What follows for one t; a group's arrays are in the order of the groups.
+
+    Attributes:
+        squared: t^2.
+        weights: A_g.
+        sums: A_g x_g.
+        covariance: M.
+        mean: mu'.
+        log_likelihood: of t, mu integrated out, but for what does not depend on t.
+    """
+
+    squared: float
+    weights: tuple[Floats, ...]
+    sums: tuple[Floats, ...]
+    covariance: Floats
+    mean: Floats
+    log_likelihood: float
+
+    @classmethod
+    def of(
+        cls, known: Sequence[Floats], sums: Sequence[Floats], spread: float, least: float
+    ) -> _Given:
+        """Args: I_g, I_g x_g, t, and the least information on anything."""
+        squared = spread**2
+        kept = [_inverse(_one(info) + squared * info) for info in known]
+        weights = [_product(each, info) for each, info in zip(kept, known, strict=True)]
+        drawn = [_times(each, total) for each, total in zip(kept, sums, strict=True)]
+        together = sum(weights[1:], weights[0])
+        together = together + least * _one(together)
+        covariance = _inverse(together)
+        mean = _times(covariance, sum(drawn[1:], drawn[0]))
+        # x'A x = x'I x - t^2 (I x)'(1 + t^2 I)^-1 (I x), whose first part does not depend on t.
+        explained = squared * sum(
+            float(total @ each) for total, each in zip(sums, drawn, strict=True)
+        ) + float(mean @ _times(together, mean))
+        size = sum(_log_size(each) for each in kept) - _log_size(together)
+        return cls(squared, tuple(weights), tuple(drawn), covariance, mean, (size + explained) / 2)
+
+    def posterior(self, group: int) -> tuple[Floats, Floats, float]:
+        """Mean, covariance and how much is a group's own."""
+        weight = self.weights[group]
+        mean = self.mean + self.squared * (self.sums[group] - _times(weight, self.mean))
+        drawn = _one(weight) - self.squared * weight
+        turned = drawn if drawn.ndim == 1 else drawn.T
+        covariance = self.squared * drawn + _product(_product(drawn, self.covariance), turned)
+        own = self.squared * float(_diagonal(weight).mean())
+        return mean, covariance, own
+
+
+def _weights(given: Sequence[_Given], spreads: Floats, scale: float) -> Floats:
+    """Posterior weight of each t."""
+    log = np.array([each.log_likelihood for each in given]) - np.log1p((spreads / scale) ** 2)
+    log = log + np.log(np.gradient(spreads))
+    weights = np.exp(log - log.max())
+    return np.asarray(weights / weights.sum())
+
+
+def _estimate(found: _Posterior, drawn: float, reach: float) -> Estimate:
+    """Scores with intervals, rank intervals and groups of equals; `drawn` is r t / (t + s / 2)."""
+    scores = np.clip(found.mean - found.mean.mean(), -reach, reach)
+    errors = np.sqrt(np.maximum(_diagonal(found.covariance), 0))
+
+    def ends_at(tail: float) -> tuple[Floats, Floats]:
+        half = _quantile(tail, drawn) * errors
+        return np.clip(scores - half, -reach, reach), np.clip(scores + half, -reach, reach)
+
+    if len(scores) > MOST_PAIRED:
+        separation = separate_intervals(scores, ends_at)
+    else:
+        full = found.covariance if found.covariance.ndim == 2 else np.diag(found.covariance)
+        spread = np.sqrt(difference_variance(full))
+        apart = np.subtract.outer(scores, scores)
+
+        def better_at(tail: float) -> NDArray[np.bool_]:
+            return np.asarray((apart > _quantile(tail, drawn) * spread) & (apart > 0))
+
+        separation = separate_pairs(scores, better_at, ends_at)
+    low, high = ends_at(LEVEL / 2)
+    return estimate_of(scores, low, high, separation, errors=ScoreErrors(scores, found.covariance))
+
+
+def _quantile(tail: float, drawn: float) -> float:
+    return -float(ndtri(KEPT * tail * (1 - drawn)))
+
+
+def _along(information: Floats, axes: Floats | None) -> Floats:
+    if axes is None:
+        return information
+    found = axes @ information @ axes.T
+    return np.asarray((found + found.T) / 2)
+
+
+def _point(scores: Floats, axes: Floats | None) -> Floats:
+    return scores if axes is None else np.asarray(axes @ scores)
+
+
+# A diagonal matrix is its diagonal.
+
+
+def _diagonal(matrix: Floats) -> Floats:
+    return matrix if matrix.ndim == 1 else np.diagonal(matrix)
+
+
+def _one(matrix: Floats) -> Floats:
+    return np.ones_like(matrix) if matrix.ndim == 1 else np.eye(len(matrix))
+
+
+def _inverse(matrix: Floats) -> Floats:
+    return np.asarray(1 / matrix if matrix.ndim == 1 else np.linalg.inv(matrix))
+
+
+def _times(matrix: Floats, vector: Floats) -> Floats:
+    return np.asarray(matrix * vector if matrix.ndim == 1 else matrix @ vector)
+
+
+def _product(one: Floats, other: Floats) -> Floats:
+    return np.asarray(one * other if one.ndim == 1 else one @ other)
+
+
+def _log_size(matrix: Floats) -> float:
+    if matrix.ndim == 1:
+        return float(np.log(matrix).sum())
+    return float(np.linalg.slogdet(matrix)[1])

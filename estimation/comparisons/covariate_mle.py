@@ -1,0 +1,357 @@
+"""Private scores and effects of covariates, and what is needed to say how good they are.
+
+One release has two stages, each with its part of epsilon.
+
+Minimiser. Scores and effects by objective perturbation (`privacy.covariate_perturbation`), with
+what a computer makes of the minimiser covered by noise (`privacy.exact_minimiser`).
+
+Information. How far the minimiser may be off depends on who met whom with which covariates, which
+is private. Let h = F' at the row's difference as the released minimiser has it, a function of the
+row and of published numbers. The sums over rows of
+
+    h           for either of its items: the information about a score,
+    h z         for the winner, -h z for the loser: what scores and effects share,
+    h z_k z_l   for k <= l: the information about effects,
+
+are released with discrete Laplace noise. (Not the one for k = l where k tells who was shown first:
+there |z| = 1, and it is half of what all scores have together.) h is a whole number of units of
+1 / (4 H), at most H of them, from a table by the size of the difference, which is itself computed
+in whole numbers; z is a whole number of units of 1 / STEPS, at most STEPS. So the sums are exact
+integers, and a row moves them, in their units and in l1 norm, by at most
+
+    2 H,     2 H STEPS q,     H STEPS^2 m,   m = q (q + 1) / 2 sums, or one less,
+
+all attained where h and |z| are largest. Two adjacent inputs differ in `changed_rows` rows.
+
+Both stages together cost the sum of their epsilons, though the second depends on what the first
+released ([DR14] Theorem B.1).
+
+References:
+    [DR14] Dwork, Roth. The Algorithmic Foundations of Differential Privacy. 2014.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushrank.estimation.common.covariates import STEPS, CovariateCounts
+from hushrank.estimation.common.links import LOGISTIC, Floats
+from hushrank.estimation.comparisons.perturbed_mle import (
+    CROWDED,
+    LARGEST_DRAW,
+    LEAST_TOLERANCE,
+    OUTPUT_SHARE,
+    PRECISION,
+)
+from hushrank.estimation.fit.covariate_fit import BLOCK, fit_covariates
+from hushrank.estimation.fit.fixed_point import FixedPoint
+from hushrank.estimation.fit.likelihood import UNIT_ROUNDOFF
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.covariate_perturbation import (
+    CovariateNoise,
+    calibrate_covariates,
+    changed_rows,
+    free_ridge,
+    share_of_effects,
+)
+from hushrank.privacy.exact_minimiser import (
+    LARGEST_OUTPUT,
+    OUTPUT_BITS,
+    GriddedNoise,
+    OutputCover,
+    gridded,
+    output_cover,
+)
+from hushrank.privacy.noise import NoiseLaw, add_noise, laplace_law
+from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.sensitivity import Sensitivity
+from hushrank.privacy.units import NoiseKind, PrivacyParams
+
+MOST_ITEMS = 1_000  # matrices of so many items are solved in a second
+INFORMATION_PART = 4  # of epsilon, one in so many parts pays for the information
+PARTS = (4, 4, 2)  # of that, one in so many for each of the three kinds
+GRIDS = (1, STEPS, STEPS**2)  # units of the three kinds in one of h
+# Comparisons an item to expect: float64 fits a hundred times as many with ease. It has no part in
+# the guarantee, nor in what is made of the scores.
+ROUND_SIZE = 10_000.0
+
+H = 1 << 10  # units of the largest information in a row, 1/4
+POINT_BITS = 20  # of scores and effects, as the information is computed at
+LARGEST_POINT = 32.0
+TABLE_BITS = 8  # of differences, in the table
+TABLE_SIZE = 1 << 12  # differences up to 16
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class InformationNoise:
+    """Noise on one kind of sums of information.
+
+    Attributes:
+        law: of each entry, in units.
+        sensitivity: l1, in units.
+        epsilon: what it costs.
+        unit: what a unit is worth, in rows.
+    """
+
+    law: NoiseLaw
+    sensitivity: int
+    epsilon: float
+    unit: float
+
+    @property
+    def variance(self) -> float:
+        """Of one entry, in rows."""
+        return self.law.variance * self.unit**2
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CovariateMle:
+    """One mechanism, calibrated: all of it is public and belongs in the release.
+
+    Attributes:
+        params, n_items, n_effects, row_weight: what it was made for.
+        first: whether the first covariate tells who was shown first, and so is 1 or -1.
+        objective: scale of w, ridges, and what the minimiser costs.
+        score_noise, effect_noise: w on its grids.
+        cover: what is done to the computed minimiser; None without privacy.
+        tolerance: gradient norm that the computed minimiser must not exceed, rounding included.
+        of_scores, between, of_effects: noise on the three kinds of information.
+        spend: what one release costs.
+    """
+
+    params: PrivacyParams
+    n_items: int
+    n_effects: int
+    first: bool
+    row_weight: int
+    objective: CovariateNoise
+    score_noise: GriddedNoise
+    effect_noise: GriddedNoise
+    cover: OutputCover | None
+    tolerance: float
+    of_scores: InformationNoise
+    between: InformationNoise
+    of_effects: InformationNoise
+    spend: Spend
+
+    @property
+    def information(self) -> tuple[InformationNoise, InformationNoise, InformationNoise]:
+        """The three kinds."""
+        return self.of_scores, self.between, self.of_effects
+
+    @property
+    def ridges(self) -> Floats:
+        """Of each score and each effect, shape (n + q,)."""
+        ridge, share = self.objective.ridge, self.objective.share
+        return np.repeat([ridge, ridge / share], [self.n_items, self.n_effects])
+
+    @property
+    def noise_variance(self) -> Floats:
+        """Of w, shape (n + q,)."""
+        variances = [self.score_noise.variance, self.effect_noise.variance]
+        return np.repeat(variances, [self.n_items, self.n_effects])
+
+
+@dataclass(frozen=True, slots=True)
+class CovariateRelease:
+    """What leaves the protected side.
+
+    Attributes:
+        scores: shape (n,), sum zero.
+        effects: shape (q,), log odds for a covariate of 1.
+        of_scores, between, of_effects: shapes (n,), (n, q) and (m,), the noisy sums of information
+            in units.
+    """
+
+    scores: Floats
+    effects: Floats
+    of_scores: NDArray[np.int64]
+    between: NDArray[np.int64]
+    of_effects: NDArray[np.int64]
+
+    def arrays(self) -> dict[str, NDArray[Any]]:
+        """As arrays by name; `CovariateRelease(**arrays)` reads them."""
+        return {name: getattr(self, name) for name in self.__slots__}
+
+
+def calibrate_covariate_mle(
+    params: PrivacyParams,
+    n_items: int,
+    n_effects: int,
+    row_weight: int = 1,
+    ridge: float | None = None,
+    *,
+    first: bool = False,
+) -> CovariateMle:
+    """The mechanism for these public choices; no data are looked at.
+
+    Args:
+        params: Laplace noise; `epsilon: inf` gives the mechanism without noise.
+        n_items: size of the public catalogue, at most `MOST_ITEMS`.
+        n_effects: how many covariates there are.
+        row_weight: as in `CovariateCounts`.
+        ridge: of scores; None chooses it by `_default_ridge`.
+        first: whether the first covariate tells who was shown first, and so is 1 or -1.
+
+    Raises:
+        ValueError: the ridge is too small for epsilon (the text says how large it must be), or an
+            argument is out of range.
+    """
+    if not 2 <= n_items <= MOST_ITEMS:
+        raise ValueError(f"items must be 2 to {MOST_ITEMS} with covariates, got {n_items}")
+    information = params.epsilon / INFORMATION_PART  # powers of two: exact
+    rest = params.epsilon - information
+    rest = math.nextafter(rest, 0.0) if params.private else rest
+    cover_epsilon, share = OUTPUT_SHARE * rest, share_of_effects(n_items)
+    noise_epsilon = (1 - OUTPUT_SHARE) * rest
+    if ridge is None:
+        ridge = _default_ridge(params, n_items, n_effects, share, noise_epsilon, cover_epsilon)
+    objective = calibrate_covariates(params, n_items, n_effects, ridge, share, noise_epsilon)
+    scores, effects = _grids(objective.scale, share)
+    tolerance = _tolerance(n_items + n_effects, objective.scale / share)
+    cover = None
+    if params.private:
+        cover = output_cover(n_items + n_effects, tolerance, effects.step, ridge, cover_epsilon)
+    rows = changed_rows(params, n_items) * row_weight
+    sums = n_effects * (n_effects + 1) // 2 - first
+    moved = (2, 2 * STEPS * n_effects, STEPS**2 * sums)
+    kinds = (
+        _information_noise(rows * H * most, information / part, 1 / (4 * H * grid * row_weight))
+        for most, part, grid in zip(moved, PARTS if sums else (2, 2, 2), GRIDS, strict=True)
+    )
+    of_scores, between, of_effects = kinds
+    return CovariateMle(
+        params=params,
+        n_items=n_items,
+        n_effects=n_effects,
+        first=first,
+        row_weight=row_weight,
+        objective=objective,
+        score_noise=scores,
+        effect_noise=effects,
+        cover=cover,
+        tolerance=tolerance,
+        of_scores=of_scores,
+        between=between,
+        of_effects=of_effects,
+        spend=Spend(epsilon=params.epsilon, delta=0.0),
+    )
+
+
+def covariate_mle(
+    counts: CovariateCounts, mechanism: CovariateMle, bits: RandomBits
+) -> CovariateRelease:
+    """Draw w, minimise, cover, and add noise to the information: one private release.
+
+    Guarantee: spend.epsilon-DP for the unit and adjacency of the mechanism's `params`, whose bounds
+    were enforced on the rows that were counted, if `bits.safe`. With `epsilon: inf` it is the
+    penalised maximum likelihood estimate and protects nothing.
+
+    Args:
+        counts: raw counts; they stay inside the confidential area.
+        mechanism: of `calibrate_covariate_mle`; none of it is computed from the counts.
+        bits: `system_bits()` in a release.
+
+    Raises:
+        ValueError: the counts are of other items, covariates or weights than the mechanism.
+    """
+    made_for = mechanism.n_items, mechanism.n_effects, mechanism.row_weight
+    if (counts.n_items, counts.n_covariates, counts.row_weight) != made_for:
+        raise ValueError("the mechanism is for other items, covariates or ties than these counts")
+    w = np.concatenate(
+        [
+            mechanism.score_noise.draw(mechanism.n_items, bits),
+            mechanism.effect_noise.draw(mechanism.n_effects, bits),
+        ]
+    )
+    minimiser = fit_covariates(counts, mechanism.ridges, w, mechanism.tolerance)
+    if mechanism.cover is None:
+        point = minimiser.floats() if isinstance(minimiser, FixedPoint) else minimiser
+    elif isinstance(minimiser, FixedPoint):
+        steps = minimiser.steps(OUTPUT_BITS, LARGEST_OUTPUT)
+        point = mechanism.cover.apply_to_steps(steps, bits)
+    else:
+        point = mechanism.cover.apply(minimiser, bits)
+    scores, effects = point[: mechanism.n_items], point[mechanism.n_items :]
+    scores = scores - scores.mean()
+    of_scores, between, of_effects = information_sums(counts, scores, effects)
+    of_effects = of_effects[mechanism.first :]
+    return CovariateRelease(
+        scores,
+        effects,
+        add_noise(of_scores, mechanism.of_scores.law, bits),
+        add_noise(between, mechanism.between.law, bits),
+        add_noise(of_effects, mechanism.of_effects.law, bits),
+    )
+
+
+def information_sums(
+    counts: CovariateCounts, scores: Floats, effects: Floats
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """The exact sums of the module's text, in units, at published scores and effects."""
+    winner, loser = counts.items
+    steps = counts.steps.astype(np.int64)
+    theta, beta = (
+        np.rint(np.clip(each, -LARGEST_POINT, LARGEST_POINT) * 2.0**POINT_BITS).astype(np.int64)
+        for each in (scores, effects)
+    )
+    apart = np.abs((theta[winner] - theta[loser]) * STEPS + steps @ beta)
+    place = apart // (STEPS << (POINT_BITS - TABLE_BITS))
+    weights = counts.counts * _table()[np.minimum(place, TABLE_SIZE - 1)]
+    of_scores = np.zeros(counts.n_items, np.int64)
+    between = np.zeros((counts.n_items, counts.n_covariates), np.int64)
+    for items, sign in ((winner, 1), (loser, -1)):
+        np.add.at(of_scores, items, weights)
+        for k in range(counts.n_covariates):
+            np.add.at(between[:, k], items, sign * weights * steps[:, k])
+    pairs = zip(*np.triu_indices(counts.n_covariates), strict=True)
+    of_effects = [(weights * steps[:, k] * steps[:, m]).sum() for k, m in pairs]
+    return of_scores, between, np.array(of_effects, np.int64)
+
+
+def _table() -> NDArray[np.int64]:
+    """Information of a row in units, by the size of its difference; at most `H`."""
+    middle = np.asarray((np.arange(TABLE_SIZE) + 0.5) * 2.0**-TABLE_BITS, np.float64)
+    return np.minimum(np.rint(4 * H * LOGISTIC.curvature(middle)), H).astype(np.int64)
+
+
+def _information_noise(sensitivity: int, epsilon: float, unit: float) -> InformationNoise:
+    law = laplace_law(Sensitivity(sensitivity, sensitivity**2), epsilon)
+    return InformationNoise(law=law, sensitivity=sensitivity, epsilon=epsilon, unit=unit)
+
+
+def _grids(scale: float, share: float) -> tuple[GriddedNoise, GriddedNoise]:
+    return gridded(NoiseKind.LAPLACE, scale), gridded(NoiseKind.LAPLACE, scale / share)
+
+
+def _default_ridge(
+    params: PrivacyParams,
+    n_items: int,
+    n_effects: int,
+    share: float,
+    noise_epsilon: float,
+    cover_epsilon: float,
+) -> float:
+    """As `perturbed_mle.default_ridge`: the largest of three, each for one part of the error."""
+    if not params.private:
+        return PRECISION
+    private = free_ridge(params, n_items, n_effects, share, noise_epsilon)
+    noise = calibrate_covariates(params, n_items, n_effects, private, share, noise_epsilon)
+    w, effects = _grids(noise.scale, share)
+    known = ROUND_SIZE / 4
+    tolerance = _tolerance(n_items + n_effects, noise.scale / share)
+    cover = output_cover(n_items + n_effects, tolerance, effects.step, 1.0, cover_epsilon)
+    coverable = 5 * math.sqrt(cover.noise.variance * known)
+    return max(private, PRECISION * (1 + w.variance / known), coverable)
+
+
+def _tolerance(n_values: int, noise_scale: float) -> float:
+    """The gradient norm that float64 can reach, whatever w and nearly any counts."""
+    pulls = (BLOCK + 200) * CROWDED * ROUND_SIZE
+    rounding = UNIT_ROUNDOFF * (pulls + 64 * LARGEST_DRAW * noise_scale) * math.sqrt(n_values)
+    return max(LEAST_TOLERANCE, rounding)

@@ -1,0 +1,272 @@
+"""What noisy counts of rankings say of pairs, of nets and of places.
+
+All of it is post-processing of a release (`noisy_rankings`). Rankings are taken as independent of
+each other; the pairs of one ranking are not, and nor are its places. So a sum of nets has the
+variance V of a net over rankings times their number, and V is not that of as many independent
+pairs. V is estimated from the released squares or places, less what noise adds to the estimate.
+
+How the nets of two items vary together is in no released part. Whether one is surely ahead of
+another allows for the worst: Var(x - y) <= (sd x + sd y)^2. The covariance matrix, which
+Bradley-Terry needs for the sum of all pairs of an item, is taken as that of places that follow from
+independent utilities: C = D - mean, with C 1 = 0 and the variances V. It is exact to a few percent
+for rankings by Plackett and Luce and by Mallows, too large where rankings agree almost wholly, and
+off by up to a factor 2 for pairs of items where people form opposite camps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Self
+
+import numpy as np
+
+from hushrank.estimation.common.links import Floats
+from hushrank.estimation.common.uncertainty import quantile
+from hushrank.estimation.rankings.net_evidence import NetEvidence
+from hushrank.estimation.rankings.noisy_rankings import NoisyRankings
+from hushrank.estimation.rankings.ranking_evidence import RankingEvidence
+from hushrank.privacy.ranking_sensitivity import Part
+from hushrank.privacy.units import NoiseKind
+
+CLEAR = 3.0  # standard errors: a total below is taken for noise
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class NoisyPairs(RankingEvidence):
+    """Pairs with noise in both of their counts.
+
+    Attributes:
+        wins, totals, rankings: with noise, totals raised to 0; all totals are 0 where their sum
+            does not stand clear of noise.
+        squares: variance of a margin, noise included.
+        noise: variance of the noise in a margin.
+        kind: law of the noise.
+    """
+
+    noise: float
+    kind: NoiseKind
+
+    @classmethod
+    def of(cls, counts: NoisyRankings) -> Self:
+        """From a release with `above`."""
+        wins, variance = counts.of(Part.ABOVE), counts.variance(Part.ABOVE)
+        totals = pair_totals(wins, variance)
+        squares = totals + 2 * variance
+        rankings = int(totals.max(initial=0))
+        return cls(
+            wins=wins,
+            totals=totals,
+            squares=squares,
+            rankings=rankings,
+            noise=2 * variance,
+            kind=counts.law.kind,
+        )
+
+    def reach(self, tail: float) -> Floats:
+        """What the margin of two equally good items exceeds with chance `tail`, shape (n, n)."""
+        share = np.divide(
+            self.noise, self.squares, out=np.zeros_like(self.squares), where=self.squares > 0
+        )
+        return np.asarray(quantile(share, tail, self.kind, 2) * np.sqrt(self.squares))
+
+
+@dataclass(frozen=True, slots=True, eq=False, kw_only=True)
+class NoisyNets(NetEvidence):
+    """Sums of half nets with noise.
+
+    Attributes:
+        spread: shape (n,), variance of each sum over rankings, without noise.
+        noise: shape (n, n), covariance of the noise in the sums.
+        size: relative error of `rankings`, which scores are divided by.
+        kind: law of the noise; `draws`, of how many draws that of one sum is made.
+    """
+
+    spread: Floats
+    noise: Floats
+    size: float
+    kind: NoiseKind
+    draws: int
+
+    @classmethod
+    def of(cls, counts: NoisyRankings) -> Self:
+        """From a release with `above` or `nets`, `squares` and `rankings`."""
+        rankings, n = float(counts.of(Part.RANKINGS)[0]), counts.n_items
+        error = np.sqrt(counts.variance(Part.RANKINGS))
+        clear = rankings > CLEAR * error and rankings >= 1
+        number = max(rankings, 1.0)
+        if Part.NETS in counts.weights:
+            variance = counts.variance(Part.NETS) / 4
+            sums = counts.of(Part.NETS) / 2
+            sums, noise = sums - sums.mean(), variance * (np.eye(n) - 1 / n)
+            totals, draws = np.full((n, n), number * clear), 1
+            np.fill_diagonal(totals, 0.0)
+        else:
+            wins, variance = counts.of(Part.ABOVE), counts.variance(Part.ABOVE)
+            sums, draws = (wins - wins.T).sum(axis=1) / 2, 2 * (n - 1)
+            totals = pair_totals(wins, variance) * clear
+            noise = _pair_noise(wins, totals, variance)
+        one = (counts.longest - 1) / 2
+        squares = counts.of(Part.SQUARES) / 4
+        spread = _spread(squares, sums, np.diagonal(noise), number, one)
+        sizes = float(spread.sum()), float(np.trace(noise))
+        return cls(
+            sums=sums,
+            moments=np.diag(squares),
+            totals=totals,
+            rankings=max(round(number), 1),
+            one=one,
+            longest=counts.longest,
+            bias=0.0,
+            kept=float(np.sqrt(sizes[0] / sum(sizes))),
+            spread=spread,
+            noise=np.asarray(noise),
+            size=float(error / number),
+            kind=counts.law.kind,
+            draws=draws,
+        )
+
+    @property
+    def covariance(self) -> Floats:
+        """Of the sums: rankings drawn again, noise, and the noise in the number of rankings."""
+        unsure = self.size**2 * np.outer(self.sums, self.sums)
+        return np.asarray(centred_covariance(self.spread) + self.noise + unsure)
+
+    @property
+    def differences(self) -> Floats:
+        """Variance of the sum of one item less that of another, at most."""
+        noise = np.diagonal(self.noise)
+        apart = noise[:, np.newaxis] + noise - 2 * self.noise
+        unsure = self.size**2 * np.subtract.outer(self.sums, self.sums) ** 2
+        return np.asarray(worst_differences(self.spread) + apart + unsure)
+
+    def reach(self, tail: float) -> float:
+        """Standard errors that the error of a sum exceeds with chance `tail`."""
+        noise = np.diagonal(self.noise)
+        share = np.max(noise / np.maximum(noise + self.spread, 1e-300))
+        return float(quantile(np.array(share), tail, self.kind, self.draws))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyPlaces:
+    """Items by place, with noise.
+
+    Attributes:
+        counts: shape (n, longest), rankings with the item at the place, 0 = best.
+        left_out: shape (n,), rankings without the item; 0 where that is not clear of the noise.
+        there: where among the n places an item is taken to be that a ranking leaves out.
+        sums: shape (n,), of places above the middle.
+        spread: shape (n,), variance of each sum over rankings, without noise.
+        noise: shape (n,), variance of the noise in each sum.
+        kind: law of the noise.
+        informative: whether the number of rankings is clear of the noise.
+    """
+
+    counts: Floats
+    left_out: Floats
+    there: float
+    sums: Floats
+    spread: Floats
+    noise: Floats
+    kind: NoiseKind
+    informative: bool
+
+    @classmethod
+    def of(cls, released: NoisyRankings) -> Self:
+        """From a release with `places`."""
+        counts, variance = released.of(Part.PLACES), released.variance(Part.PLACES)
+        n, longest = counts.shape
+        rankings, error = float(counts[:, 0].sum()), np.sqrt(n * variance)
+        number = max(rankings, 1.0)
+        ranked = counts.sum(axis=1)
+        there = (min(max(ranked.sum() / number, 1.0), longest) + n) / 2
+        missing = number - ranked
+        seen = missing > CLEAR * np.sqrt((longest + n) * variance)
+        left_out = np.where(seen, missing, 0.0)
+        above, behind = (n - 1) / 2 - np.arange(longest), (n - 1) / 2 - there
+        weights = above - behind * seen[:, np.newaxis]
+        sums = counts @ above + left_out * behind
+        noise = variance * np.square(weights).sum(axis=1)
+        squares = counts @ above**2 + left_out * behind**2
+        spread = _spread(squares, sums, noise, number, (n - 1) / 2)
+        clear = rankings > CLEAR * error and rankings >= 1
+        return cls(counts, left_out, there, sums, spread, noise, released.law.kind, bool(clear))
+
+    @property
+    def n_items(self) -> int:
+        """Size of the public catalogue."""
+        return len(self.counts)
+
+    def reach(self, tail: float) -> Floats:
+        """What the sum of one item less that of an equal one exceeds with chance `tail`."""
+        noise = np.add.outer(self.noise, self.noise)
+        total = worst_differences(self.spread) + noise
+        share = np.divide(noise, total, out=np.zeros_like(total), where=total > 0)
+        # Draws of unequal weights have the tail of fewer equal ones.
+        draws = max(self.counts.shape[1] // 2, 1)
+        return np.asarray(quantile(np.minimum(share, 1.0), tail, self.kind, draws) * np.sqrt(total))
+
+
+def pair_totals(wins: Floats, variance: float) -> Floats:
+    """Rankings with both items of a pair, from noisy counts, shape (n, n).
+
+    Totals have twice the noise of a count. They are drawn towards their mean as far as that is what
+    explains how they differ (for complete rankings: wholly), and are 0 where even the mean does not
+    stand clear of noise.
+    """
+    n = len(wins)
+    totals, pairs = wins + wins.T, np.triu_indices(n, 1)
+    mean, seen = float(totals[pairs].mean()), float(totals[pairs].var())
+    if mean <= CLEAR * np.sqrt(2 * variance / len(pairs[0])):
+        return np.zeros_like(wins)
+    kept = max(0.0, 1 - 2 * variance / seen) if seen > 0 else 1.0
+    drawn = np.maximum(mean + kept * (totals - mean), 0.0)
+    np.fill_diagonal(drawn, 0.0)
+    return np.asarray(drawn)
+
+
+def _pair_noise(wins: Floats, totals: Floats, variance: float) -> Floats:
+    """Covariance of the noise in sums of half nets less what totals lead to expect."""
+    margins = wins - wins.T
+    half = np.divide(margins, 2 * totals, out=np.zeros_like(totals), where=totals > 0)
+    off = variance / 2 + 2 * variance * np.clip(half, -0.5, 0.5) ** 2
+    np.fill_diagonal(off, 0.0)
+    return np.asarray(np.diag(off.sum(axis=1)) - off)
+
+
+def _spread(squares: Floats, sums: Floats, noise: Floats, number: float, most: float) -> Floats:
+    """Variance of each sum over rankings, from the sum of squares; within what is possible.
+
+    One ranking more is added: few that agree have hardly any variance.
+
+    Args:
+        squares: shape (n,), sums of squares.
+        sums: shape (n,), noisy.
+        noise: shape (n,), their variance of noise, by which their squares are too large.
+        number: of rankings.
+        most: the largest value in size that one ranking adds to a sum.
+    """
+    mean_squares = np.maximum(sums**2 - noise, 0.0) / number
+    largest = np.maximum(most**2 * number - mean_squares, 0.0)
+    return np.asarray(np.clip(squares - mean_squares, 0.0, largest) + most**2)
+
+
+def centred_covariance(variances: Floats) -> Floats:
+    """That of independent variables less their mean, with these variances; see the module's text.
+
+    Of n = 2 items both variances are the same; their mean is taken.
+    """
+    n = len(variances)
+    mean = float(variances.mean()) / (1 - 1 / n)
+    own = np.full(n, mean)
+    if n > 2:
+        own = np.maximum((variances - mean / n) / (1 - 2 / n), 0.0)
+    centre = np.eye(n) - 1 / n
+    covariance = (centre * own) @ centre
+    size = np.sqrt(variances / np.maximum(np.diagonal(covariance), 1e-300))
+    return np.asarray(covariance * np.outer(size, size))
+
+
+def worst_differences(variances: Floats) -> Floats:
+    """Variance of a difference at most, shape (n, n), whatever the covariances are."""
+    deviations = np.sqrt(variances)
+    return np.asarray(np.add.outer(deviations, deviations) ** 2)

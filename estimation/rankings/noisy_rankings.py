@@ -1,0 +1,122 @@
+"""The central mechanism on counts of rankings: exact counts in, noisy counts out, and back.
+
+What is released is one vector of integers (`privacy.ranking_sensitivity`): parts with weights.
+
+    kemeny           above
+    bradley-terry    above, and squares and the number of rankings
+    borda            nets, and squares and the number of rankings
+    footrule         places
+
+Pairs and places have all that their methods need. Sums of nets do not show how much rankings vary,
+which intervals need, so sums of squares come with them. Borda scores also follow from pairs or
+places, but with more noise. For n complete rankings of m items and one rho, the variance of a sum
+of half nets, in units of 1 / (2 rho), is
+
+    nets      (m - 1)^2 (m + 1) / 3    m (m^2 - 1) / 3, and the sums of all items are known to be 0
+    above     m (m - 1)^2 / 2          (m - 1) / 2 cells of m (m - 1)
+    places    m^2 (m^2 - 1) / 6        2 m times the sum of squared half nets
+
+so nets are the best for every m >= 2 (with Laplace noise by a factor that grows with m).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushrank.estimation.common.central_noise import Calibration, calibrate
+from hushrank.estimation.common.links import Floats
+from hushrank.estimation.rankings.ranking_counts import RankingCounts
+from hushrank.privacy.noise import NoiseLaw, add_noise
+from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.ranking_sensitivity import Part, Weights, ranking_sensitivity
+from hushrank.privacy.units import PrivacyParams
+
+Integers = NDArray[np.int64]
+
+
+def calibrate_rankings(params: PrivacyParams, longest: int, weights: Weights) -> Calibration:
+    """Noise for counts of rankings of at most `longest` items; from public parameters only."""
+    sensitivity = ranking_sensitivity(params, longest, weights)
+    return calibrate(params, sensitivity, "ranking_sensitivity")
+
+
+def release_rankings(
+    counts: RankingCounts, weights: Weights, law: NoiseLaw, bits: RandomBits
+) -> dict[str, Integers]:
+    """Add noise to every entry of every part, zeros too; no item is above itself.
+
+    Guarantee: that for which `calibrate_rankings` made the law, for counts of a log whose bounds
+    were enforced, if `bits.safe`.
+
+    Args:
+        counts: confidential.
+        weights: of each part that is released.
+        law: of the noise on each entry.
+        bits: `system_bits()` in a release.
+
+    Returns:
+        Weighted noisy counts by part, which may be published.
+    """
+    exact = {part: weight * _part(counts, part) for part, weight in weights.items()}
+    noisy = add_noise(np.concatenate([each.ravel() for each in exact.values()]), law, bits)
+    ends = np.cumsum([each.size for each in exact.values()])
+    released = {
+        str(part): own.reshape(exact[part].shape)
+        for part, own in zip(exact, np.split(noisy, ends[:-1]), strict=True)
+    }
+    if Part.ABOVE in exact:
+        np.fill_diagonal(released[Part.ABOVE], 0)
+    return released
+
+
+def _part(counts: RankingCounts, part: Part) -> Integers:
+    if part is Part.ABOVE:
+        return counts.wins
+    if part is Part.PLACES:
+        return counts.places
+    if part is Part.NETS:
+        return np.asarray(counts.wins.sum(axis=1) - counts.wins.sum(axis=0))
+    if part is Part.SQUARES:
+        return np.diagonal(counts.moments)
+    return np.array([counts.rankings])
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class NoisyRankings:
+    """Released counts of rankings.
+
+    Attributes:
+        parts: as `release_rankings` returned them.
+        weights: of each of them.
+        law: of the noise on each entry.
+        longest: the most items of a list.
+
+    Raises:
+        ValueError: a part is missing, or there is none.
+    """
+
+    parts: Mapping[str, Integers]
+    weights: Weights
+    law: NoiseLaw
+    longest: int
+
+    def __post_init__(self) -> None:
+        if not self.parts or set(self.parts) != set(map(str, self.weights)):
+            raise ValueError(f"got the parts {sorted(self.parts)}, but weights of others")
+
+    @property
+    def n_items(self) -> int:
+        """Size of the public catalogue."""
+        return max(len(part) for part in self.parts.values())
+
+    def of(self, part: Part) -> Floats:
+        """What was counted, with noise."""
+        return np.asarray(self.parts[part] / self.weights[part], np.float64)
+
+    def variance(self, part: Part) -> float:
+        """Of the noise in one entry of `of(part)`."""
+        return self.law.variance / self.weights[part] ** 2

@@ -1,0 +1,98 @@
+"""What `hushrank history` prints with `--json`."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+from hushrank.flows.cli.documents import Document, ReleaseSummary
+from hushrank.flows.report.changes import Changes
+
+
+class ChangeOfItem(Document):
+    """What changed of one item.
+
+    Attributes:
+        item: as it is shown.
+        before, now: its scores, with the unit.
+        change: with its sign.
+        interval: of the change, 95 % of one item at a time.
+        ranks: before and now.
+        beyond: whether noise and chance do not explain it, with 95 % for all items together.
+    """
+
+    item: str
+    before: str
+    now: str
+    change: str
+    interval: str
+    ranks: str
+    beyond: bool
+
+
+class ChangesDocument(Document):
+    """What changed from one release to another, as the report has it.
+
+    Attributes:
+        since: day of the earlier release.
+        sentence: what changed.
+        how: of nights of a stream, what is compared; else empty.
+        items: the largest changes; empty where the releases cannot be compared item by item.
+        left_out: how many items changed less.
+    """
+
+    since: str
+    sentence: str
+    how: str
+    items: tuple[ChangeOfItem, ...]
+    left_out: int
+
+
+class HistoryDocument(Document):
+    """What `hushrank history` lists.
+
+    Attributes:
+        releases: the releases, the earliest first.
+        left_out: ids of unsafe releases that are left out because there are safe ones.
+        plot: the picture that was drawn; null: none.
+        changes: what changed since the day of `--since`; null: not asked for.
+    """
+
+    command: Literal["history"] = "history"
+    releases: tuple[ReleaseSummary, ...]
+    left_out: tuple[str, ...]
+    plot: str | None
+    changes: ChangesDocument | None = None
+
+
+class VerifyDocument(Document):
+    """What `hushrank history --verify` found: everything is unchanged; otherwise it is an error.
+
+    Attributes:
+        releases: how many releases were checked.
+    """
+
+    command: Literal["history --verify"] = "history --verify"
+    releases: int
+
+
+def changes_document(changes: Changes) -> ChangesDocument:
+    """The document of what the report says."""
+    items = (
+        ChangeOfItem(
+            item=row.item,
+            before=row.before,
+            now=row.now,
+            change=row.change,
+            interval=row.interval,
+            ranks=row.ranks,
+            beyond=row.beyond == "yes",
+        )
+        for row in changes.rows
+    )
+    return ChangesDocument(
+        since=changes.since,
+        sentence=changes.sentence,
+        how=changes.how,
+        items=tuple(items),
+        left_out=changes.left_out,
+    )

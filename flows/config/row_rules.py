@@ -1,0 +1,58 @@
+"""The rules about what rows of comparisons say beside who won: weights and covariates."""
+
+from __future__ import annotations
+
+from hushrank.flows.config.comparisons import InputConfig
+from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
+from hushrank.privacy.units import Bounding, Unit
+
+NO_FACTORS = (
+    "weights does not go with method: {}; write noisy-pairs, noisy-counts or win-loss (auto"
+    " compares noise alone, and these weights change the signal too)"
+)
+NO_WEIGHTS = (
+    "method: {} counts every row once; remove it, or write noisy-pairs, noisy-counts or win-loss"
+)
+
+
+def problems_of_extras(config: Sections, own: MethodFacts, methods: Methods) -> Problems:
+    """Key and text of the rules that weights and covariates break with other sections."""
+    yield from problems_of_weights(config, own)
+    yield from _problems_of_covariates(config, own, methods)
+
+
+def problems_of_weights(config: Sections, own: MethodFacts) -> Problems:
+    """Weights of rows that the method does not take, or that have no bound or no column."""
+    privacy, rows = config.privacy, config.input
+    column = rows.columns.weight if isinstance(rows, InputConfig) else None
+    if privacy.bounding is Bounding.WEIGHTS and not own.uses("privacy.bounding"):
+        yield "privacy.bounding", NO_FACTORS.format(own.name)
+    if column is not None and privacy.unit is Unit.LOCAL:
+        yield (
+            "input.columns.weight",
+            "not under unit: local, where each answer is privatised by itself and counts as one;"
+            " remove it",
+        )
+    elif column is not None and not own.uses("input.columns.weight"):
+        yield "input.columns.weight", NO_WEIGHTS.format(own.name)
+    elif column is not None and privacy.max_weight is None:
+        yield (
+            "privacy.max_weight",
+            "missing; input.columns.weight needs the largest weight of a row, a public number."
+            " Add for example max_weight: 3",
+        )
+    if column is None and privacy.max_weight is not None:
+        yield "privacy.max_weight", "bounds input.columns.weight; add that, or remove this"
+
+
+def _problems_of_covariates(config: Sections, own: MethodFacts, methods: Methods) -> Problems:
+    """Covariates that the method does not look at."""
+    if not isinstance(config.input, InputConfig) or own.uses("input.features"):
+        return
+    users = " or ".join(name for name, each in methods.items() if each.uses("input.features"))
+    for key, given in (
+        ("input.features", bool(config.input.features)),
+        ("input.columns.first", config.input.columns.first is not None),
+    ):
+        if given:
+            yield key, f"is for method: {users}; remove it, or write that method"

@@ -1,0 +1,286 @@
+"""Methods on rankings that are counted before noise is added: unit `user`."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from hushrank.estimation.common.estimate import Estimate
+from hushrank.estimation.common.links import Floats
+from hushrank.estimation.rankings.bradley_terry import bradley_terry_estimate
+from hushrank.estimation.rankings.footrule import footrule_estimate
+from hushrank.estimation.rankings.noisy_evidence import NoisyNets, NoisyPairs, NoisyPlaces
+from hushrank.estimation.rankings.noisy_rankings import (
+    NoisyRankings,
+    calibrate_rankings,
+    release_rankings,
+)
+from hushrank.estimation.rankings.ranking_counts import RankingCounts, count_rankings
+from hushrank.estimation.rankings.ranking_estimates import borda_estimate, kemeny_estimate
+from hushrank.flows.config.comparisons import BadRows
+from hushrank.flows.config.method import MethodFacts
+from hushrank.flows.config.rankings import RankingTies
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.guarantee.counts import CountWords
+from hushrank.flows.guarantee.ranking_counts import (
+    ABOVE_COUNTS,
+    NET_SUMS,
+    PLACE_COUNTS,
+    SPREAD_ABOVE_COUNTS,
+    RankingCountMechanism,
+    ranking_count_record,
+)
+from hushrank.flows.guarantee.record import Parameter
+from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
+from hushrank.flows.methods.private_rankings import (
+    HARDLY_DRAWN,
+    MOST_KEMENY_ITEMS,
+    consensus_places,
+    log_odds,
+    mean_places,
+    not_proven,
+)
+from hushrank.flows.release.ranking_counts import released_rankings
+from hushrank.flows.release.release import NOT_INFORMATIVE
+from hushrank.flows.release.scale import Scale
+from hushrank.pipelines.reduce.rankings_job import CountRankings
+from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
+from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.privacy.randomness import RandomBits
+from hushrank.privacy.ranking_sensitivity import Part, spread_weights
+from hushrank.privacy.units import PrivacyParams, Unit
+from hushrank.transforms.storage.files import InputFile
+
+NO_RANKINGS = (
+    "Nothing useful can be learned from this release: too few rankings put items of the catalogue"
+    " above each other."
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class _Ranked:
+    """What a method makes of the noisy counts."""
+
+    estimate: Estimate
+    scale: Scale
+    parameters: dict[str, Parameter]
+    warnings: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrustedRankings(PlannedMethod[RankingCountMechanism]):
+    """See `estimation.rankings.noisy_rankings`.
+
+    Attributes:
+        facts, plan_order: see `PlannedMethod`.
+        weights: of the parts that are released, by guarantee and longest list.
+        words: what they are.
+        rank: what the method makes of them.
+        truth: what the scores are of an invented survey, from its true scores and the length of
+            its lists.
+        most_items: largest catalogue; None: as large as any of rankings.
+    """
+
+    facts: MethodFacts
+    plan_order: int | None
+    weights: Callable[[PrivacyParams, int], dict[Part, int]]
+    words: CountWords
+    rank: Callable[[NoisyRankings, SurveyConfig], _Ranked]
+    truth: Callable[[PlannedSurvey, Floats, int], Floats]
+    most_items: int | None = None
+
+    mechanism = RankingCountMechanism
+
+    def calibrate(self, config: SurveyConfig) -> RankingCountMechanism:
+        """Noise for every entry of what is released."""
+        n_items, params = len(config.items.catalogue()), config.privacy.params()
+        if self.most_items is not None and n_items > self.most_items:
+            raise ConfigError(
+                f"items: must be at most {self.most_items} with method: {self.facts.name}, got"
+                f" {n_items}; set method: borda"
+            )
+        longest = _longest(config)
+        weights = self.weights(params, longest)
+        try:
+            calibration = calibrate_rankings(params, longest, weights)
+        except ValueError as error:
+            raise ConfigError(f"privacy: {error}") from None
+        return RankingCountMechanism.of_job(config, params, calibration, weights, longest)
+
+    def terms(self, mechanism: RankingCountMechanism) -> Terms:
+        """Cost and noise."""
+        return Terms.of(mechanism.calibration, f"on every {self.words.entry.split(' (')[0]}")
+
+    def reduction(
+        self,
+        config: SurveyConfig,
+        mechanism: RankingCountMechanism,
+        files: tuple[InputFile, ...],
+        key: SecretKey,
+        folder: str,
+    ) -> CountRankings:
+        """Count, within the bounds of the mechanism."""
+        rankings = config.rankings
+        return CountRankings(
+            files=files,
+            columns=rankings.ranking_columns(),
+            catalogue=config.items.catalogue(),
+            contest=rankings.contest,
+            max_length=mechanism.longest,
+            max_rankings=mechanism.params.max_contributions,
+            break_ties=rankings.ties is RankingTies.RANDOM,
+            key=key,
+            confidential=folder,
+            fail_on_bad_rows=rankings.on_bad_rows is BadRows.FAIL,
+        )
+
+    def draw(self, exact: Arrays, mechanism: RankingCountMechanism, bits: RandomBits) -> Arrays:
+        """Add noise to every entry."""
+        counts = RankingCounts(**exact)
+        return {**release_rankings(counts, mechanism.weights, mechanism.law, bits)}
+
+    def conclude(
+        self, drawn: Arrays, mechanism: RankingCountMechanism, config: SurveyConfig
+    ) -> Conclusion:
+        """Rank by the noisy counts."""
+        counts = NoisyRankings(drawn, mechanism.weights, mechanism.law, mechanism.longest)
+        ranked = self.rank(counts, config)
+        warnings = ranked.warnings
+        if not ranked.estimate.informative:
+            warnings = (NOT_INFORMATIVE if mechanism.params.private else NO_RANKINGS,)
+        return Conclusion(
+            estimate=ranked.estimate,
+            privacy=ranking_count_record(self.words, mechanism, ranked.parameters),
+            released=released_rankings(counts, config.items.catalogue().names),
+            scale=ranked.scale,
+            warnings=warnings,
+        )
+
+    def estimand(self, config: SurveyConfig, survey: PlannedSurvey, truth: Floats) -> Floats:
+        """Places above the middle, or scores in log odds."""
+        return self.truth(survey, truth, _longest(config))
+
+    def invented(self, config: SurveyConfig, survey: PlannedSurvey, replicate: int) -> Arrays:
+        """Counts of rankings of an invented survey."""
+        longest = _longest(config)
+        orders = survey.orders(replicate, longest)
+        lengths = np.full(len(orders), longest)
+        counts = count_rankings(orders.ravel(), lengths, survey.n_items, longest, by_place=False)
+        return {**counts.arrays()}
+
+
+def _longest(config: SurveyConfig) -> int:
+    n_items = len(config.items.catalogue())
+    return min(config.rankings.max_length or n_items, n_items)
+
+
+def _kemeny(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
+    estimate, consensus = kemeny_estimate(NoisyPairs.of(counts))
+    parameters: dict[str, Parameter] = {
+        "disagreements": consensus.disagreements,
+        "fewest_possible_disagreements": consensus.lower_bound,
+        "proven_best": consensus.optimal,
+    }
+    return _Ranked(
+        estimate=estimate,
+        scale=Scale.ABOVE_MIDDLE,
+        parameters=parameters,
+        warnings=not_proven(consensus),
+    )
+
+
+def _footrule(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
+    estimate, found = footrule_estimate(NoisyPlaces.of(counts))
+    parameters: dict[str, Parameter] = {"sum_of_footrules": found.distance}
+    return _Ranked(estimate=estimate, scale=Scale.ABOVE_MIDDLE, parameters=parameters)
+
+
+def _borda(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
+    evidence = NoisyNets.of(counts)
+    found = borda_estimate(evidence)
+    parameters: dict[str, Parameter] = {
+        "rankings_with_noise": evidence.rankings,
+        "drawn_to_zero_by": found.factor,
+    }
+    warnings = _drawn(f"multiplied by {found.factor:.2g}") if found.factor < HARDLY_DRAWN else ()
+    return _Ranked(
+        estimate=found.estimate,
+        scale=Scale.ABOVE_MIDDLE,
+        parameters=parameters,
+        warnings=warnings,
+    )
+
+
+def _bradley_terry(counts: NoisyRankings, config: SurveyConfig) -> _Ranked:
+    evidence = NoisyNets.of(counts)
+    found = bradley_terry_estimate(evidence, config.model.ridge)
+    parameters: dict[str, Parameter] = {
+        "rankings_with_noise": evidence.rankings,
+        "ridge": found.ridge,
+    }
+    drawn = found.factor < HARDLY_DRAWN
+    return _Ranked(
+        estimate=found.estimate,
+        scale=Scale.LOG_ODDS,
+        parameters=parameters,
+        warnings=_drawn(f"fitted with a ridge of {found.ridge:.3g}") if drawn else (),
+    )
+
+
+def _drawn(how: str) -> tuple[str, ...]:
+    return (
+        "Noise and chance leave much doubt in the scores, so they are drawn towards 0, where their"
+        f" error is smaller: {how}. Their intervals are not drawn, and allow for all of it.",
+    )
+
+
+def _pairs(params: PrivacyParams, longest: int) -> dict[Part, int]:
+    return {Part.ABOVE: 1}
+
+
+def _places(params: PrivacyParams, longest: int) -> dict[Part, int]:
+    return {Part.PLACES: 1}
+
+
+def _facts(name: str, summary: str, *, logistic: bool = False) -> MethodFacts:
+    return MethodFacts(
+        name=name, summary=summary, kind="rankings", units=(Unit.USER,), logistic=logistic
+    )
+
+
+KEMENY = TrustedRankings(
+    facts=_facts("kemeny", "the order that contradicts rankings least"),
+    plan_order=0,
+    weights=_pairs,
+    words=ABOVE_COUNTS,
+    rank=_kemeny,
+    truth=consensus_places,
+    most_items=MOST_KEMENY_ITEMS,
+)
+BORDA = TrustedRankings(
+    facts=_facts("borda", "places above the middle, on average of rankings"),
+    plan_order=1,
+    weights=lambda params, longest: spread_weights(params, Part.NETS, longest),
+    words=NET_SUMS,
+    rank=_borda,
+    truth=mean_places,
+)
+BRADLEY_TERRY = TrustedRankings(
+    facts=_facts("bradley-terry", "scores by maximum likelihood, from rankings", logistic=True),
+    plan_order=2,
+    weights=lambda params, longest: spread_weights(params, Part.ABOVE, longest),
+    words=SPREAD_ABOVE_COUNTS,
+    rank=_bradley_terry,
+    truth=log_odds,
+)
+FOOTRULE = TrustedRankings(
+    facts=_facts("footrule", "the order nearest to rankings, by how many places items are apart"),
+    plan_order=3,
+    weights=_places,
+    words=PLACE_COUNTS,
+    rank=_footrule,
+    truth=consensus_places,
+)

@@ -1,0 +1,117 @@
+"""Recovery of a ledger that lost something: what is wrong, and what going on means.
+
+Spends of the current period that the archive and the confidential area know are entered again.
+Spends that they do not know are lost. Every action of a recovery is an entry of the ledger.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.ledger.entries import Accept
+from hushrank.flows.ledger.key import InputNames
+from hushrank.flows.ledger.ledger import MAX_TRIES, Ledger
+from hushrank.flows.ledger.period import period_at
+from hushrank.flows.ledger.rules import MAX_CLOCK_LEAD, WRONG_YEAR
+from hushrank.flows.recovery.loss import LostRelease, lost_once, split_lost
+from hushrank.flows.recovery.witness import Forgotten, forgotten, keep_witness
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing that is wrong with a ledger.
+
+    Attributes:
+        text: what is wrong; `effect`: what going on means. Neither ends with a full stop.
+        lost: attempts that the ledger should have counted.
+        witness: hash of the witness that shows it (`flows.recovery.witness`); empty: none does.
+    """
+
+    text: str
+    effect: str
+    lost: tuple[LostRelease, ...] = ()
+    witness: str = ""
+
+
+def findings(config: SurveyConfig, ledger: Ledger, inputs: InputNames) -> list[Finding]:
+    """Everything wrong with a ledger that an operator may accept.
+
+    Args:
+        config: configuration of a job that uses the ledger.
+        ledger: the job's ledger.
+        inputs: names of the job's input, under the present key.
+
+    Raises:
+        LedgerError: something is wrong that only another copy of the ledger can repair.
+    """
+    lost = forgotten(config, ledger, inputs.plain, whole=False)
+    return [*_of_the_ledger(ledger, inputs.key), *map(_of, lost)]
+
+
+def recover_ledger(
+    config: SurveyConfig, ledger: Ledger, inputs: InputNames, found: Sequence[Finding]
+) -> None:
+    """Record `found` in the ledger, with all spends that are known, and go on with the ledger."""
+    lost = lost_once(finding.lost for finding in found)
+    why = "; ".join(finding.text for finding in found)
+    _accept(ledger, why, inputs.key, lost)
+    entered = tuple(finding.witness for finding in found if finding.witness)
+    keep_witness(config, ledger, inputs.plain, entered)
+
+
+def _of_the_ledger(ledger: Ledger, key: str) -> Iterator[Finding]:
+    """Findings in the ledger itself; `key` is the `LedgerKey.check` of the key beside it."""
+    book, clock = ledger.book(whole=False), ledger.clock()
+    if book.snapshot.loss is not None:
+        yield Finding(
+            "lines at the end of the ledger are missing, or may be missing",
+            "Spends that only these lines recorded count as not spent",
+        )
+    if book.chain.key not in ("", key):
+        yield Finding(
+            "the key beside the ledger is not the one that made the names in it",
+            "The ledger recognises earlier inputs only after they are read again",
+        )
+    if book.last is None:
+        return
+    if book.last - clock > WRONG_YEAR:
+        yield Finding(
+            f"its last entry is dated {book.last:%Y-%m-%d}, and this machine's clock says"
+            f" {clock:%Y-%m-%d}",
+            "Entries with a later date than today will count in the current period",
+        )
+    if clock - book.last > MAX_CLOCK_LEAD:
+        yield Finding(
+            f"this machine's clock says {clock:%Y-%m-%d}, and the last entry is of"
+            f" {book.last:%Y-%m-%d}",
+            "The ledger will accept this clock as right",
+        )
+
+
+def _of(each: Forgotten) -> Finding:
+    lost = tuple(
+        LostRelease(one.release_id, one.spend, one.reserved_at, each.published, one.stream)
+        for one in each.counted
+    )
+    known = (
+        "Those that count in the current period will be entered as spent, at their stated cost"
+        if lost
+        else "Spends of that time that are not recorded here count as not spent"
+    )
+    return Finding(each.text, known, lost, each.witness)
+
+
+def _accept(ledger: Ledger, why: str, key: str, lost: Sequence[LostRelease]) -> None:
+    if ledger.book(whole=False).snapshot.loss is not None:
+        ledger.backend.accept_loss()
+    for _ in range(MAX_TRIES):
+        book, now = ledger.book(), ledger.clock().replace(microsecond=0)
+        wrong = book.last is not None and book.last - now > WRONG_YEAR
+        time = now if wrong else book.now
+        counted, past = split_lost(lost, book.account, period_at(time, ledger.terms.refresh))
+        accepted = Accept(why=why, key=key, clock=wrong, releases=past)
+        if ledger.append(book, [*ledger.terms_events(book), accepted, *counted], time):
+            return
+    raise ledger.too_busy()

@@ -1,0 +1,106 @@
+"""Effects of covariates in a release: what is published of them, and what was drawn."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Literal, Self
+
+from pydantic import Field
+
+from hushrank.estimation.comparisons.covariate_effects import EffectEstimates
+from hushrank.estimation.comparisons.covariate_mle import CovariateMle, CovariateRelease
+from hushrank.flows.guarantee.record import Extended, Record
+
+
+class Effect(Record):
+    """What a covariate does to the chance of winning, beside the items.
+
+    Attributes:
+        name: of the covariate.
+        scale: the difference that counts as 1; null for who was shown first.
+        estimate: log odds that this difference, or being shown first, is worth.
+        low, high: 95 % interval of this effect alone.
+    """
+
+    name: str
+    scale: float | None
+    estimate: float
+    low: Extended
+    high: Extended
+
+
+class ReleasedEffects(Record):
+    """Scores, effects and sums of information that were drawn with noise; nothing else leaves.
+
+    Attributes:
+        scores: by item, in catalogue order; they sum to zero.
+        effects: by name, in log odds.
+        units: what 1 is worth in each of the three sums of information, in comparisons.
+        of_scores: about each score.
+        between: what each score shares with each effect; a row for each item.
+        of_effects: about effects: the upper triangle, row by row, without its first entry where
+            the first effect is that of being shown first.
+    """
+
+    kind: Literal["scores-and-effects"] = "scores-and-effects"
+    scores: dict[str, float]
+    effects: dict[str, float]
+    units: tuple[float, float, float] = Field(description="of_scores, between, of_effects")
+    of_scores: tuple[int, ...]
+    between: tuple[tuple[int, ...], ...]
+    of_effects: tuple[int, ...]
+
+    @classmethod
+    def of(
+        cls,
+        released: CovariateRelease,
+        mechanism: CovariateMle,
+        items: Sequence[str],
+        names: Sequence[str],
+    ) -> Self:
+        """The record of what `mechanism` drew."""
+        one, two, three = (kind.unit for kind in mechanism.information)
+        return cls(
+            scores=dict(zip(items, released.scores.tolist(), strict=True)),
+            effects=dict(zip(names, released.effects.tolist(), strict=True)),
+            units=(one, two, three),
+            of_scores=tuple(released.of_scores.tolist()),
+            between=tuple(map(tuple, released.between.tolist())),
+            of_effects=tuple(released.of_effects.tolist()),
+        )
+
+    def wins_by_item(self) -> dict[str, int | float] | None:
+        """None: no count is released."""
+        return None
+
+
+def effects_of(
+    estimates: EffectEstimates, names: Sequence[str], scales: Sequence[float | None]
+) -> tuple[Effect, ...]:
+    """The records of `estimates`."""
+    columns = (estimates.values, estimates.low, estimates.high)
+    return tuple(
+        Effect(name=name, scale=scale, estimate=value, low=low, high=high)
+        for name, scale, value, low, high in zip(
+            names, scales, *(column.tolist() for column in columns), strict=True
+        )
+    )
+
+
+def sentence_of(effect: Effect) -> str:
+    """What the effect means, in words."""
+    if effect.scale is None:
+        of_what = "An item that is shown first wins"
+    else:
+        of_what = f"An item with {effect.scale:g} more of {effect.name} wins"
+    known = math.isfinite(effect.low) and math.isfinite(effect.high)
+    if not known:
+        return f"The noise hides what {effect.name} does."
+    share, low, high = (_percent(value) for value in (effect.estimate, effect.low, effect.high))
+    against = "against an equal one" if effect.scale is None else "against one that is equal beside"
+    return f"{of_what} {share} % of comparisons {against} (95 % interval: {low} to {high} %)."
+
+
+def _percent(log_odds: float) -> str:
+    return f"{100 / (1 + math.exp(-log_odds)):.1f}"

@@ -1,0 +1,132 @@
+"""What a release says of the stream that it is a night of."""
+
+from __future__ import annotations
+
+import math
+from datetime import date, timedelta
+from typing import Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushrank.estimation.common.shared_nights import NightTotals
+from hushrank.flows.guarantee.record import Record
+from hushrank.privacy.stream import Stream, shown_covariance
+from hushrank.privacy.stream_encoder import Encoder, Workload, decoding
+
+
+class StreamRecord(Record):
+    """One night of a stream: its place, the terms of all nights, and what was drawn for it.
+
+    With the nights before it, this is all that `privacy.stream` needs: what is shown on two nights
+    has a covariance that follows from `window`, `coefficients` and `noise_variance`.
+
+    Attributes:
+        stream: id of the stream, in the ledger too.
+        number: of the night, from 1.
+        nights: how many the stream has.
+        first: date of the first.
+        participations: nights on which one person's rows count at most.
+        gap: nights between two of them at least.
+        window: nights that are shown together; null: all so far.
+        coefficients: the encoder: how much of a night's counts is in the noisy numbers of that
+            night and of each one after it, times 2^20.
+        noise_variance: of each noisy number, times 2^40.
+        shown_variance: of the noise in each count that this release shows, in units of `released`.
+        noisy: what was drawn for this night, times 2^20, item by item or row by row; all that is
+            shown is computed from these numbers of all nights so far.
+        answers: how many answers each night that is shown has, the oldest first, noise included; in
+            units of `released`.
+    """
+
+    stream: str
+    number: int
+    nights: int
+    first: date
+    participations: int
+    gap: int
+    window: int | None
+    coefficients: tuple[int, ...]
+    noise_variance: float
+    shown_variance: float
+    noisy: tuple[int, ...]
+    answers: tuple[float, ...]
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        first: date,
+        night: int,
+        stream: Stream,
+        noisy: NDArray[np.int64],
+        answers: NDArray[np.float64],
+    ) -> Self:
+        """The record of a night.
+
+        Args:
+            name: id of the stream.
+            first: date of its first night.
+            night: from 0.
+            stream: terms, encoder and law.
+            noisy: what was drawn for the night, any shape.
+            answers: of the nights that are shown, with noise.
+        """
+        terms = stream.terms
+        return cls(
+            stream=name,
+            number=night + 1,
+            nights=terms.nights,
+            first=first,
+            participations=terms.participations,
+            gap=terms.gap,
+            window=stream.workload.window,
+            coefficients=stream.encoder.coefficients,
+            noise_variance=stream.law.variance,
+            shown_variance=float(stream.variances[night]),
+            noisy=tuple(noisy.ravel().tolist()),
+            answers=tuple(answers.tolist()),
+        )
+
+    @property
+    def bands(self) -> int:
+        """Nights over which a night's counts are spread."""
+        return len(self.coefficients)
+
+    @property
+    def night(self) -> date:
+        """Date of this night."""
+        return self.first + timedelta(days=self.number - 1)
+
+    @property
+    def first_shown(self) -> date:
+        """Date of the oldest night that is shown."""
+        return self.night - timedelta(days=len(self.answers) - 1)
+
+    @property
+    def last(self) -> date:
+        """Date of the stream's last night."""
+        return self.first + timedelta(days=self.nights - 1)
+
+    @property
+    def totals(self) -> NightTotals:
+        """How many answers each night that is shown has."""
+        first = self.number - len(self.answers)
+        return NightTotals(first=first, answers=np.array(self.answers))
+
+    def noise_correlation(self, other: StreamRecord) -> float:
+        """Of the noise in one count as this night and another night of the stream show it.
+
+        Both follow from the same noisy numbers, so it is exact (`privacy.stream`).
+
+        Raises:
+            ValueError: the other night is of another stream.
+        """
+        if other.stream != self.stream:
+            raise ValueError("the nights are of different streams")
+        nights = max(self.number, other.number)
+        encoder = Encoder(self.coefficients)
+        kernel = decoding(Workload(self.window), encoder, nights)
+        one, two = self.number - 1, other.number - 1
+        own = shown_covariance(kernel, one, one) * shown_covariance(kernel, two, two)
+        return shown_covariance(kernel, one, two) / math.sqrt(own)

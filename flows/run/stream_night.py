@@ -1,0 +1,129 @@
+"""The night of a stream that a job is: its names, its turn, and the law that all nights share.
+
+The mechanism is calibrated once, for the first night. It is stored in the stream's folder, and
+every later night is drawn by what is stored, whatever version of hushrank draws it. If that file
+is lost, the law is calibrated again; where it is not the one of the nights before, these refuse it
+(`transforms.streams.released_files`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from datetime import date
+from functools import cached_property
+
+from hushrank.flows.config.stream import StreamConfig
+from hushrank.flows.errors import ConfigError, LedgerError
+from hushrank.flows.guarantee.mechanism import CountMechanism
+from hushrank.flows.ledger.entries import StreamSpan
+from hushrank.flows.ledger.key import LedgerKey, Purpose
+from hushrank.flows.ledger.streams import NightToPay
+from hushrank.flows.methods.base import Calibrated
+from hushrank.flows.run.drawn import law_of, text_of_law
+from hushrank.privacy.accounting import Spend
+from hushrank.privacy.stream import Stream
+from hushrank.transforms.common.schema import InputError
+from hushrank.transforms.storage.cloud_storage import Place
+from hushrank.transforms.storage.write import read_whole, write_once
+
+LAW_FILE = "law.json"
+STREAM_FOLDER = "stream-"
+
+
+@dataclass(frozen=True)
+class StreamNight:
+    """One night of a stream.
+
+    Attributes:
+        stream_id: names the stream and all of its terms.
+        section: the terms.
+        night: the date.
+        area: the confidential area.
+    """
+
+    stream_id: str
+    section: StreamConfig
+    night: date
+    area: Place
+
+    @classmethod
+    def of(
+        cls, key: LedgerKey, job_hash: str, section: StreamConfig, night: date, area: Place
+    ) -> StreamNight:
+        """That of a job; the stream's terms are part of the job's hash."""
+        return cls(key.tag(Purpose.STREAM, job_hash), section, night, area)
+
+    @property
+    def number(self) -> int:
+        """Of the night, from 0."""
+        return self.section.number_of(self.night)
+
+    @property
+    def folder(self) -> str:
+        """The stream's own, in the confidential area."""
+        return stream_folder(self.area, self.stream_id)
+
+    @property
+    def span(self) -> StreamSpan:
+        """All nights, as the ledger has them."""
+        return StreamSpan(nights=self.section.nights, first=self.section.first)
+
+    def to_pay(self, spend: Spend) -> NightToPay:
+        """What the ledger is asked for."""
+        return NightToPay(stream_id=self.stream_id, span=self.span, night=self.night, spend=spend)
+
+    @cached_property
+    def stored(self) -> Calibrated | None:
+        """What draws every night; None: the stream has not begun.
+
+        Raises:
+            EstimateError: this version cannot read it.
+        """
+        try:
+            text = read_whole(f"{self.folder}/{LAW_FILE}").decode()
+        except FileNotFoundError:
+            return None
+        return law_of(text)
+
+    @property
+    def drawn_by(self) -> Calibrated:
+        """What draws every night.
+
+        Raises:
+            LedgerError: it is lost.
+        """
+        if self.stored is None:
+            raise LedgerError(
+                f"{self.folder}/{LAW_FILE} is missing: it holds the noise that all nights of the"
+                " stream share. Restore the folder whole; nothing was drawn."
+            )
+        return self.stored
+
+    @property
+    def stream(self) -> Stream:
+        """Terms, encoder and law."""
+        mechanism = self.drawn_by.mechanism
+        if not isinstance(mechanism, CountMechanism) or mechanism.stream is None:
+            raise ValueError("the law of a stream is one of counts")
+        return mechanism.stream
+
+    def keep_law(self, calibrated: Calibrated) -> None:
+        """Store what draws every night, unless that was done before."""
+        write_once(f"{self.folder}/{LAW_FILE}", text_of_law(calibrated).encode())
+        self.__dict__.pop("stored", None)
+
+
+def stream_folder(area: Place, stream_id: str) -> str:
+    """Where a stream keeps what its next night needs."""
+    return str(area / f"{STREAM_FOLDER}{stream_id}")
+
+
+@contextmanager
+def told_as_input() -> Iterator[None]:
+    """Raise as ConfigError what the files of a stream are refused with."""
+    try:
+        yield
+    except InputError as error:
+        raise ConfigError(str(error)) from None

@@ -1,0 +1,110 @@
+"""Whose turn it is in a stream: nights are drawn in order, those without files too."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import date, timedelta
+
+from hushrank.flows.config.schedule import EmptyNights
+from hushrank.flows.config.stream import StreamConfig
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import ConfigError, NightWithoutFiles
+from hushrank.flows.ledger.account import Account, ReleaseState
+from hushrank.flows.ledger.budget_text import NOTHING_SPENT
+from hushrank.flows.ledger.entries import StreamSpan
+from hushrank.flows.ledger.streams import FREE, NEW_STREAM, require_open, require_turn
+from hushrank.flows.run.budget import ledger_of
+from hushrank.flows.run.job import Job, Survey, job_without_files, prepare_job
+
+NOT_AGAIN = (
+    "--again: a night of a stream is drawn once; rows that came late are not read. Leave --again"
+    f" out, which publishes what was drawn. {NOTHING_SPENT}"
+)
+_WAITS = (
+    " The stream waits for this night. If it will have no files, set schedule.empty: skip, which"
+    " takes it for a night without rows."
+)
+
+
+def nights_until(stream: StreamConfig, last: date) -> Iterator[date]:
+    """The nights of a stream up to `last`, in order."""
+    night = stream.first
+    while night <= min(last, stream.last):
+        yield night
+        night += timedelta(days=1)
+
+
+def prepare_in_turn(survey: Survey, night: date) -> Job:
+    """The job that draws a night of a stream; without files where it counts as one without rows.
+
+    Raises:
+        NightOutOfTurn: it is not the turn of the night.
+        NightWithoutFiles: there is no file, and that is not to be taken for a night without rows.
+        ConfigError: as for `prepare_job`.
+        LedgerError: the ledger cannot be used.
+    """
+    config, empty = survey.config, job_without_files(survey, night)
+    if empty.of_stream is None:
+        raise ValueError("the job is no night of a stream")
+    account, wanted = ledger_of(config).book().account, empty.of_stream.to_pay(FREE)
+    require_open(account, wanted)
+    require_turn(account, wanted)
+    try:
+        return prepare_job(survey, night=night)
+    except NightWithoutFiles as error:
+        if config.schedule.empty is EmptyNights.SKIP:
+            return empty
+        raise NightWithoutFiles(f"{error}{_WAITS}") from None
+
+
+def stream_job_to_check(survey: Survey) -> Job:
+    """The job of the next night of a stream, with its files if they are there.
+
+    Raises:
+        ConfigError: the stream has ended; or as for `prepare_job`.
+        LedgerError: the ledger cannot be used.
+    """
+    config, stream = survey.config, survey.config.schedule.stream
+    if stream is None:
+        raise ValueError("the job is no stream")
+    night = upcoming(ledger_of(config).book().account, config)
+    if night is None:
+        raise ConfigError(
+            f"{survey.path}: the stream ended on {stream.last}, its night {stream.nights}."
+            f" To go on, {NEW_STREAM}. {NOTHING_SPENT}"
+        )
+    try:
+        return prepare_job(survey, night=night)
+    except NightWithoutFiles:
+        return job_without_files(survey, night)
+
+
+def span_of(config: SurveyConfig) -> StreamSpan:
+    """The nights of a job's stream.
+
+    Raises:
+        ValueError: the job is none.
+    """
+    stream = config.schedule.stream
+    if stream is None:
+        raise ValueError("the job is no stream")
+    return StreamSpan(nights=stream.nights, first=stream.first)
+
+
+def standing_of(account: Account, config: SurveyConfig) -> int | None:
+    """How many nights of a job's stream were drawn; None: the ledger does not hold the stream."""
+    job_hash = config.job_hash()
+    known = [
+        each.release_id
+        for each in account.attempts
+        if each.stream is not None
+        and each.config_hash == job_hash
+        and each.state is not ReleaseState.CANCELLED
+    ]
+    return account.nights_drawn.get(known[-1], 0) if known else None
+
+
+def upcoming(account: Account, config: SurveyConfig) -> date | None:
+    """The next night that is to be drawn; None: the stream has ended."""
+    span, drawn = span_of(config), standing_of(account, config) or 0
+    return None if drawn >= span.nights else span.first + timedelta(days=drawn)

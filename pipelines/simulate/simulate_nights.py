@@ -1,0 +1,133 @@
+"""Write a simulated survey that goes on for many nights, a file a night, and a job that streams it.
+
+On which nights a person answers follows from a habit. Nothing else changes from night to night: all
+have the same true scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from hushrank.pipelines.simulate.row_files import open_row_file
+from hushrank.pipelines.simulate.simulate import job_of, schema_of, table_of
+from hushrank.pipelines.simulate.simulated_folder import (
+    Progress,
+    Simulated,
+    survey_folder,
+    write_side_files,
+)
+from hushrank.pipelines.simulate.simulated_rows import comparison_blocks
+from hushrank.pipelines.simulate.simulation_spec import HABIT_STREAM, SimulationSpec
+from hushrank.pipelines.simulate.stream_people import Habit, habit_of_each
+from hushrank.transforms.storage.files import FileFormat
+
+MAX_NIGHTS = 1_100  # three years
+GAP, WINDOW = 7, 28  # of the job, where there are as many nights
+
+
+@dataclass(frozen=True, slots=True)
+class NightsSpec:
+    """A survey in which people compare pairs of items on some of many nights.
+
+    Attributes:
+        survey: items, people, and how they answer on a night on which they do.
+        habits: of the people; their shares need not add up to 1.
+        nights: how many nights there are.
+        first: date of the first.
+
+    Raises:
+        ValueError: there are no habits, or fewer nights than 1 or more than three years of them.
+    """
+
+    survey: SimulationSpec
+    habits: Sequence[Habit]
+    nights: int
+    first: date
+
+    def __post_init__(self) -> None:
+        if not self.habits:
+            raise ValueError("people need a habit: name the chance that they answer on a night")
+        if not 1 <= self.nights <= MAX_NIGHTS:
+            raise ValueError(f"nights must be between 1 and {MAX_NIGHTS}, got {self.nights!r}")
+        if self.survey.events or self.survey.epsilons:
+            raise ValueError("nights have no column event or epsilon; leave them out")
+
+    @property
+    def dates(self) -> tuple[date, ...]:
+        """Of all nights."""
+        return tuple(self.first + timedelta(days=night) for night in range(self.nights))
+
+
+def simulate_nights(
+    spec: NightsSpec,
+    out: Path,
+    *,
+    format_: FileFormat = FileFormat.PARQUET,
+    progress: Progress | None = None,
+) -> Simulated:
+    """Write the nights that `spec` describes into the folder `out`, made if it does not exist.
+
+    Args:
+        spec: nights and people; the rows depend on nothing else.
+        out: a new or empty folder.
+        format_: format of the files, one a night, without rows where nobody answers.
+        progress: called from time to time with the share that is done.
+
+    Raises:
+        FileExistsError: `out` is not empty, or is a file.
+    """
+    survey, names = spec.survey, [f"{night}.{format_.value}" for night in spec.dates]
+    with survey_folder(out, names) as written:
+        ids = pa.array(survey.item_ids()) if survey.named else None
+        for night, path in enumerate(written.log):
+            with open_row_file(path, schema_of(survey), format_) as write:
+                for columns in _night(spec, night):
+                    write(table_of(columns, ids))
+            if progress is not None:
+                progress((night + 1) / spec.nights)
+        scores = survey.true_scores().tolist()
+        write_side_files(written, survey.item_ids(), scores, _job(spec, format_))
+    return written
+
+
+def _night(spec: NightsSpec, night: int) -> Iterator[dict[str, NDArray[np.generic]]]:
+    """The rows of a night: those of a survey of the people who are there."""
+    survey = spec.survey
+    habits = habit_of_each(spec.habits, survey.people, survey.generator(HABIT_STREAM))
+    chance = np.array([habit.chance for habit in spec.habits])[habits]
+    random = survey.generator(HABIT_STREAM, night)
+    there = np.flatnonzero(random.random(survey.people) < chance)
+    if not len(there):
+        return
+    scores = tuple(survey.true_scores().tolist())
+    seed = int(random.integers(1 << 62))
+    for columns in comparison_blocks(replace(survey, people=len(there), scores=scores, seed=seed)):
+        yield columns | {"user": there[columns["user"]]}
+
+
+def _job(spec: NightsSpec, format_: FileFormat) -> dict[str, Any]:
+    """A job that ranks the nights as one stream."""
+    job = job_of(spec.survey, format_)
+    gap, window = min(GAP, spec.nights), min(WINDOW, spec.nights)
+    job["name"] = "simulated-nights"
+    job["input"]["paths"] = [f"survey/{{date}}.{format_.value}"]
+    job["privacy"] |= {"epsilon": 1.0, "delta": 1e-6, "noise": "gaussian"}
+    job["ledger"] |= {"epsilon": 2.0, "delta": 1e-5}
+    job["schedule"] = {
+        "stream": {
+            "nights": spec.nights,
+            "participations": -(-spec.nights // gap),
+            "gap": gap,
+            "show": {"window": window},
+            "first": spec.first.isoformat(),
+        }
+    }
+    return job

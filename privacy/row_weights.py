@@ -1,0 +1,190 @@
+"""Rows that count with weights: those of people with many rows, and those of a survey's design.
+
+A row adds w to its winner's count (and to other cells, as the statistic has it), w in integer units
+of 1 / `UNITS`, and times `row_weight` where ties are split. Two things make a weight, each alone or
+both:
+
+*Survey weights* (`max_weight` W): w is a public column, rounded and clipped to [0, W]. Of one unit
+let u(w) be what its rows add. Both norms of u(w), and of u(w) - v(w'), are convex in each weight,
+so they are largest where every weight is 0 or W; a row of weight 0 is a row that is left out. So
+each sensitivity is that of unweighted rows times W (squared: times W^2). Exact where that is.
+
+*Heavy users* (`bounding: weights`, [EMMV20]): all m rows of a person count, on distinct pairs, each
+with the factor
+
+    f(m) = min(1, sqrt(Q(L) / Q(m))),
+
+in place of L of them with factor 1. Q(m) is the largest squared l2 norm of what m rows of weight 1
+on distinct pairs add: on the matrix of wins Q(m) = m, so f(m) = min(1, sqrt(L / m)); on wins by
+item, where one item can win several pairs, `win_counts_sensitivity` has Q. By convexity rows of
+weights in [0, W f(m)] add at most W^2 f(m)^2 Q(m) <= W^2 Q(L): the squared l2 sensitivity of L rows
+that are left as they are, for every m. So a person added moves the statistic by l2^2 <= W^2 Q(L);
+and replaced by at most 2 W^2 Q(L), as u and v have no negative entries. Both are attained on the
+matrix of wins, by L rows of weight W that are turned round. (Where several items must win in both
+u and v, as with more rows than half the items can win, 2 Q(L) is above the exact sensitivity of
+unweighted wins; the weights pay that.) The l1 norm grows with m, so no Laplace noise.
+
+Weights are rounded down: f(m) to a multiple of 2^-`FACTOR_BITS`, in exact integers, and then its
+product with the row's units. `per_item_cap` leaves rows out before m is counted, which makes
+m smaller and breaks nothing.
+
+*The sum of squares.* If rows are independent, a count has mean proportional to sum w and variance
+to sum w^2, so it is a Poisson variable only in units of sum w^2 / sum w ([K65]; 1 without weights).
+So sum w^2 over all rows is released as well, divided by a public K and rounded down, as one more
+entry of the vector that gets noise. Of one unit it is at most S: L W^2 without `bounding: weights`,
+and W^2 Q(L) with it, as w >= 0 makes the sum of squares of the rows at most that of the cells. The
+entry moves by at most ceil(S / K) under either adjacency, whatever the others do; K is so large
+that this adds at most 1 / `SHARE` to the squared l2 sensitivity, or to l1 with Laplace noise.
+
+References:
+    [EMMV20] Epasto, Mahdian, Mao, Mirrokni, Ren. Smoothly bounding user contributions in
+        differential privacy. NeurIPS 2020.
+    [K65] Kish. Survey sampling. 1965. Chapter 11.7.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from functools import lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from hushrank.privacy.sensitivity import (
+    Sensitivity,
+    pair_counts_sensitivity,
+    win_counts_sensitivity,
+    win_loss_sensitivity,
+)
+from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, PrivacyParams, Unit
+
+FACTOR_BITS = 20
+SHARE = 100  # 1 / this of a sensitivity is for the sum of squares
+
+Units = NDArray[np.int64]
+
+
+class Counted(StrEnum):
+    """What rows add to."""
+
+    WINS = "wins"  # of each item
+    PAIRS = "pairs"  # the matrix of wins
+    WIN_LOSS = "win-loss"  # wins and losses of each item
+
+
+_SENSITIVITY = {
+    Counted.WINS: win_counts_sensitivity,
+    Counted.PAIRS: pair_counts_sensitivity,
+    Counted.WIN_LOSS: win_loss_sensitivity,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class RowFactors:
+    """f(m), by which all rows of a person with m rows are multiplied.
+
+    Attributes:
+        params: with `bounding: weights`.
+        counted: what the rows add to.
+        n_items: size of the public catalogue.
+    """
+
+    params: PrivacyParams
+    counted: Counted
+    n_items: int
+
+    def of(self, rows: Units) -> Units:
+        """f for each number of rows m, in units of 2^-`FACTOR_BITS`, rounded down."""
+        distinct, places = np.unique(rows, return_inverse=True)
+        found = [_factor(self, each) for each in distinct.tolist()]
+        return np.array(found, np.int64)[places]
+
+
+@lru_cache(maxsize=1 << 16)
+def _factor(factors: RowFactors, rows: int) -> int:
+    most = factors.params.max_contributions
+    if rows <= most:
+        return 1 << FACTOR_BITS
+    bundle, larger = (
+        _squares(factors.params, factors.counted, factors.n_items, each) for each in (most, rows)
+    )
+    return math.isqrt((bundle << 2 * FACTOR_BITS) // larger)
+
+
+def _squares(params: PrivacyParams, counted: Counted, n_items: int, rows: int) -> int:
+    """Q: largest squared l2 norm of what at most so many rows of weight 1 add."""
+    plain = replace(_plain(params), adjacency=Adjacency.ADD_REMOVE, max_contributions=rows)
+    return _SENSITIVITY[counted](plain, n_items).l2_squared
+
+
+def _plain(params: PrivacyParams) -> PrivacyParams:
+    """The same bounds on rows without weights."""
+    return replace(params, bounding=Bounding.LEAVE_OUT, max_weight=None)
+
+
+@dataclass(frozen=True, slots=True)
+class WeightedSensitivity:
+    """Of counts of weighted rows and their sum of squares.
+
+    Attributes:
+        counts: of the counts alone.
+        whole: of counts and sum together, as one vector.
+        divisor: K, of the sum of squares.
+    """
+
+    counts: Sensitivity
+    whole: Sensitivity
+    divisor: int
+
+
+def weighted_sensitivity(
+    params: PrivacyParams, counted: Counted, n_items: int, row_weight: int = 1
+) -> WeightedSensitivity:
+    """Sensitivity of weighted counts, in integer units; see the module for its derivation.
+
+    Args:
+        params: unit, adjacency and enforced bounds, with weights.
+        counted: which counts.
+        n_items: size of the public catalogue, n >= 2.
+        row_weight: what one win of one unit adds to its count, >= 1.
+
+    Raises:
+        ValueError: rows have no weights, or a size is too small.
+    """
+    if not params.weighted:
+        raise ValueError("rows have no weights")
+    most = params.most_units
+    counts = _of_counts(params, counted, n_items, row_weight).scaled(most)
+    squares = _most_squares(params, counted, n_items) * most**2
+    laplace = params.noise is NoiseKind.LAPLACE
+    room = counts.l1 // SHARE if laplace else math.isqrt(counts.l2_squared // SHARE)
+    divisor = -(-squares // room)
+    moves = -(-squares // divisor)
+    whole = Sensitivity(counts.l1 + moves, counts.l2_squared + moves**2)
+    return WeightedSensitivity(counts, whole, divisor)
+
+
+def _of_counts(
+    params: PrivacyParams, counted: Counted, n_items: int, row_weight: int
+) -> Sensitivity:
+    """Of rows that weigh 1 at most."""
+    plain = _SENSITIVITY[counted](_plain(params), n_items, row_weight)
+    if params.bounding is Bounding.LEAVE_OUT:
+        return plain
+    norms = 1 if params.adjacency is Adjacency.ADD_REMOVE else 2
+    squares = _most_squares(params, counted, n_items)
+    # (sum w)^2 <= m sum w^2, and a person has no more rows than there are pairs.
+    cells = 2 if counted is Counted.WIN_LOSS else 1
+    rows = 1 + math.isqrt(squares * (n_items * (n_items - 1) // 2))
+    return Sensitivity(norms * cells * row_weight * rows, norms * row_weight**2 * squares)
+
+
+def _most_squares(params: PrivacyParams, counted: Counted, n_items: int) -> int:
+    """Of one unit, the largest sum of squares of weights of at most 1."""
+    if params.bounding is Bounding.WEIGHTS:
+        return _squares(params, counted, n_items, params.max_contributions)
+    if params.unit is Unit.COMPARISON:
+        return 1
+    return params.max_contributions

@@ -1,0 +1,476 @@
+"""A stream of nights from the command line: one budget, nights in order, each drawn once."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from collections.abc import Iterator
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+
+from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.run import steps
+from hushrank.flows.run.budget import ledger_of
+from hushrank.flows.run.job import read_survey
+from hushrank.flows.run.nights import prepare_night
+from hushrank.privacy.stream_encoder import Encoder, Workload, decoding
+from hushrank.transforms.storage.cloud_storage import CloudPath
+from tests.fake_cloud_storage import fake_cloud_storage
+from tests.flows.conftest import ITEMS, InProcessReducer, Survey
+
+FIRST = date(2024, 11, 16)
+NIGHTS, TIMES, GAP, WINDOW = 6, 2, 2, 3
+DAYS = [FIRST + timedelta(days=number) for number in range(NIGHTS)]
+EMPTY = 3  # the night without files
+STREAM = {
+    "nights": NIGHTS,
+    "participations": TIMES,
+    "gap": GAP,
+    "show": {"window": WINDOW},
+    "first": str(FIRST),
+}
+EAGER = 1_000  # answers every night, and prefers dogs to ants as nobody else does
+ANTS, DOGS = 0, 3
+NO_NOISE = 1e5  # rho: the noise in a shown count is about 0.02
+
+
+def log_of(number: int) -> pa.Table:
+    """Each of thirty people answers on about half of the nights: ants before bees before cats."""
+    rng = np.random.default_rng(number)
+    users = np.flatnonzero(rng.random(30) < 0.5)
+    left = rng.integers(0, 2, len(users))
+    rows = [(user, item, item + 1, 1) for user, item in zip(users, left, strict=True)]
+    rows.append((EAGER, ANTS, DOGS, -1))
+    columns = zip(*rows, strict=True)
+    names = ("user", "item_i", "item_j", "outcome")
+    return pa.table({name: np.array(each) for name, each in zip(names, columns, strict=True)})
+
+
+def expected(*, pairs: bool = False, window: int = WINDOW) -> Iterator[np.ndarray]:
+    """What each night shows: by hand, person by person."""
+    last: dict[int, int] = {}
+    times: dict[int, int] = {}
+    nights = []
+    for number in range(NIGHTS):
+        wins = np.zeros((len(ITEMS), len(ITEMS)))
+        for row in log_of(number).to_pylist() if number != EMPTY else ():
+            user = row["user"]
+            if user in last and (number - last[user] < GAP or times[user] == TIMES):
+                continue
+            last[user], times[user] = number, times.get(user, 0) + 1
+            better, worse = row["item_i"], row["item_j"]
+            if row["outcome"] < 0:
+                better, worse = worse, better
+            wins[better, worse] += 1
+        nights.append(wins if pairs else wins.sum(axis=1))
+        yield np.sum(nights[-window:], axis=0)
+
+
+@pytest.fixture
+def stream(survey: Survey) -> Survey:
+    for number, day in enumerate(DAYS):
+        if number != EMPTY:
+            pq.write_table(log_of(number), survey.folder / f"log-{day}.parquet")
+    return survey.set(
+        input__paths=["log-{date}.parquet"],
+        privacy={"unit": "user", "rho": NO_NOISE, "noise": "gaussian", "max_contributions": 6},
+        ledger={"path": "ledger.jsonl", "epsilon": 1e6, "delta": 1e-6},
+        schedule={"empty": "skip", "stream": STREAM},
+    )
+
+
+def events(survey: Survey) -> list[dict]:
+    return [json.loads(line) for line in survey.ledger.read_text().splitlines()]
+
+
+def drawn(survey: Survey) -> int:
+    return sum(event["event"] == "draw" for event in events(survey))
+
+
+def release_of(survey: Survey, number: int) -> dict:
+    (folder,) = (survey.output / "releases").glob(f"{DAYS[number]}-*")
+    return json.loads((folder / "release.json").read_text())
+
+
+def spent(survey: Survey) -> float:
+    return ledger_of(read_survey(survey.config).config).balance().spent_epsilon
+
+
+def run(command, survey: Survey, number: int, *options: str) -> tuple[int, str]:
+    return command("run", survey.config, "--direct", "--date", DAYS[number], *options)
+
+
+def drawn_of(survey: Survey, number: int) -> bytes:
+    """The arrays of a night that are drawn once, as its release shows them."""
+    told = release_of(survey, number)
+    return json.dumps([told["stream"]["noisy"], told["released"]]).encode()
+
+
+def stream_folder(survey: Survey) -> Path:
+    (folder,) = survey.work.glob("stream-*")
+    return folder
+
+
+def test_six_nights_cost_once_and_count_a_person_twice(stream, command):
+    code, printed = command("run", stream.config, "--direct", "--date", DAYS[0])
+    assert code == 0, printed
+    cost = spent(stream)
+    assert cost > 0
+    code, printed = command(
+        "backfill", stream.config, "--direct", "--from", DAYS[0], "--to", DAYS[-1]
+    )
+    assert code == 0, printed
+    assert spent(stream) == cost
+    assert drawn(stream) == NIGHTS
+    reserved = [event for event in events(stream) if event["event"] == "reserve"]
+    assert len(reserved) == 1 + NIGHTS
+    assert [each["spend"]["rho"] for each in reserved] == [NO_NOISE, *[None] * NIGHTS]
+
+    dogs, noisy = [], []
+    for number, wanted in enumerate(expected()):
+        release = release_of(stream, number)
+        shown = np.array(list(release["released"]["wins"].values()))
+        assert shown == pytest.approx(wanted, abs=0.2)
+        told = release["stream"]
+        assert (told["number"], told["nights"], told["first"]) == (number + 1, NIGHTS, str(FIRST))
+        assert release["privacy"]["rho"] == NO_NOISE
+        noisy.append(np.array(told["noisy"]))
+        # What is shown follows from the noisy numbers that every night publishes.
+        kernel = decoding(Workload(WINDOW), Encoder(tuple(told["coefficients"])), NIGHTS)
+        again = sum(kernel[number - place] * y for place, y in enumerate(noisy))
+        assert shown == pytest.approx(again, abs=1e-5)
+        ranked = {line["item"]: line["score"] for line in release["ranking"]}
+        assert set(ranked) == set(ITEMS)
+        dogs.append(round(shown[DOGS]))
+    assert dogs == [1, 1, 2, 1, 1, 0]  # of the eager person the nights 0 and 2 count
+
+
+LAPLACE = {"unit": "user", "epsilon": 1e5, "max_contributions": 6}
+
+
+@pytest.mark.parametrize(
+    ("changes", "pairs", "window"),
+    [
+        ({"method": "noisy-pairs", "input__design": "any"}, True, WINDOW),
+        ({"schedule__stream": STREAM | {"show": "cumulative"}}, False, NIGHTS),
+        ({"schedule__stream": STREAM | {"show": "night"}}, False, 1),
+        ({"privacy": LAPLACE}, False, WINDOW),
+        ({"privacy": LAPLACE | {"adjacency": "add-remove"}}, False, WINDOW),
+    ],
+)
+def test_every_kind_of_stream_shows_what_counts(stream, command, changes, pairs, window):
+    stream.set(**changes)
+    code, printed = command(
+        "backfill", stream.config, "--direct", "--from", DAYS[0], "--to", DAYS[2]
+    )
+    assert code == 0, printed
+    for number, wanted in zip(range(3), expected(pairs=pairs, window=window), strict=False):
+        wins = release_of(stream, number)["released"]["wins"]
+        shown = np.array(wins if pairs else list(wins.values()))
+        assert shown == pytest.approx(wanted, abs=0.2)
+    assert ledger_of(read_survey(stream.config).config).balance().releases == 1
+
+
+def test_catch_up_draws_all_nights_in_order_whatever_the_schedule_prefers(stream, command):
+    stream.set(schedule__catch_up="newest-first", schedule__catch_up_days=0)
+    code, printed = command("catch-up", stream.config, "--direct")
+    assert code == 0, printed
+    reserved = {e["release_id"]: e["night"] for e in events(stream) if e["event"] == "reserve"}
+    nights = [reserved[e["release_id"]] for e in events(stream) if e["event"] == "draw"]
+    assert nights == [str(day) for day in DAYS]
+    code, printed = command("catch-up", stream.config, "--direct")
+    assert "No night is due" in printed
+
+    folder = stream_folder(stream)  # it has ended: nothing exact is left, and no key
+    assert sorted(path.name for path in folder.rglob("*") if path.is_file()) == [
+        *(f"{number:05d}.npz" for number in range(NIGHTS)),
+        "law.json",
+    ]
+    for words in (["validate"], ["run", "--direct", "--date", DAYS[-1] + timedelta(days=1)]):
+        code, printed = command(words[0], stream.config, *words[1:])
+        assert code == 2, printed
+        assert f"ended on {DAYS[-1]}, its night 6. To go on, start a new stream (another" in printed
+    code, printed = command("ledger", "forecast", stream.config)
+    assert f"ended on {DAYS[-1]}" in printed
+    code, printed = command("ledger", "show", stream.config)
+    assert "ended" in printed
+    assert drawn(stream) == NIGHTS
+
+
+def test_nights_that_cannot_be_drawn_spend_and_lose_nothing(stream, command):
+    before = DAYS[0] - timedelta(days=1)
+    for words, says in (
+        (["--date", DAYS[1]], f"{DAYS[0]} comes first. hushrank catch-up draws all"),
+        (["--date", before], f"Night {before} is before the first of its stream"),
+        (["--date", DAYS[0], "--again"], "--again: a night of a stream is drawn once"),
+        (["--date", DAYS[0], "--unsafe-seed", "1"], "--unsafe-seed is not for a night of a stream"),
+    ):
+        code, printed = command("run", stream.config, "--direct", *words)
+        assert code == 2, printed
+        assert says in printed
+        assert "Nothing was read or spent." in printed
+    assert not stream.output.exists()
+    assert not list(stream.work.glob("*")) if stream.work.exists() else True
+    assert not stream.ledger.exists()
+    assert run(command, stream, 0)[0] == 0
+
+
+def test_a_night_without_files_waits_or_is_one_without_rows(stream, command):
+    stream.set(schedule__empty="fail")
+    code, printed = command(
+        "backfill", stream.config, "--direct", "--from", DAYS[0], "--to", DAYS[-1]
+    )
+    assert code == 2, printed
+    assert "The stream waits for this night." in printed
+    assert f"3 nights were not ranked: {DAYS[3]} to {DAYS[-1]}" in printed.replace("\n", " ") or (
+        f"2 nights were not ranked: {DAYS[4]} to {DAYS[-1]}" in printed.replace("\n", " ")
+    )
+    assert drawn(stream) == EMPTY
+    code, printed = command("ledger", "forecast", stream.config)
+    assert f"is paid for until {DAYS[-1]}: 3 drawn, 3 to come" in printed
+    code, printed = command("validate", stream.config)
+    assert code == 0, printed
+    assert "no file" in printed
+    stream.set(schedule__empty="skip")  # is no part of the stream
+    assert run(command, stream, EMPTY)[0] == 0
+    release = release_of(stream, EMPTY)
+    assert release["stream"]["number"] == EMPTY + 1
+    assert drawn(stream) == EMPTY + 1
+
+
+def test_rows_that_come_late_are_not_read(stream, command):
+    assert run(command, stream, 0)[0] == 0
+    first = drawn_of(stream, 0)
+    pq.write_table(log_of(9), stream.folder / f"log-{DAYS[0]}.parquet")
+    code, printed = run(command, stream, 0)
+    assert code == 0, printed
+    assert "nothing was spent now" in printed
+    assert drawn_of(stream, 0) == first
+    assert drawn(stream) == 1
+
+
+@pytest.mark.parametrize("number", [0, 1])
+def test_a_night_whose_noise_is_stored_is_taken_up(stream, command, monkeypatch, number):
+    """It died before the ledger's mark. Its file has changed since: that is not read."""
+    stream.set(privacy__rho=0.5)
+    for each in range(number):
+        assert run(command, stream, each)[0] == 0
+    with monkeypatch.context() as dying:
+        dying.setattr(Ledger, "mark_drawn", lambda *_: exec("raise KeyboardInterrupt"))
+        assert run(command, stream, number)[0] == 1
+    stored = stream_folder(stream) / "released" / f"{number:05d}.npz"
+    noise = np.load(stored)["released"]
+    if number == 0:
+        assert spent(stream) == 0
+    pq.write_table(log_of(9), stream.folder / f"log-{DAYS[number]}.parquet")
+    code, printed = run(command, stream, number)
+    assert code == 0, printed
+    assert release_of(stream, number)["stream"]["noisy"] == noise.tolist()
+    assert drawn(stream) == number + 1
+    assert run(command, stream, number + 1)[0] == 0
+
+
+def test_a_lost_result_is_made_again_from_the_stream_and_never_drawn_again(stream, command):
+    stream.set(privacy__rho=0.5)
+    assert run(command, stream, 0)[0] == 0
+    first = drawn_of(stream, 0)
+    night = next(event["release_id"] for event in events(stream) if event["event"] == "draw")
+    (stream.work / night / "drawn.npz").unlink()
+    shutil.rmtree(stream.output)
+    code, printed = run(command, stream, 0)
+    assert code == 0, printed
+    assert drawn_of(stream, 0) == first
+    (stream.work / night / "drawn.npz").unlink()
+    (stream_folder(stream) / "released" / "00000.npz").unlink()
+    shutil.rmtree(stream.output)
+    code, printed = run(command, stream, 0)
+    assert code == 2, printed
+    assert "is drawn once, so it is not drawn again: restore that folder" in printed
+    code, printed = run(command, stream, 1)
+    assert code == 2, printed
+    assert f"does not hold what was drawn for night {DAYS[0]}" in printed
+    assert drawn(stream) == 1
+
+
+def test_a_folder_of_another_time_or_of_another_stream_is_refused(stream, command):
+    assert run(command, stream, 0)[0] == 0
+    folder = stream_folder(stream)
+    shutil.copytree(folder, stream.folder / "older")
+    assert run(command, stream, 1)[0] == 0
+    shutil.copytree(folder, stream.folder / "newer")
+    shutil.rmtree(folder)
+    shutil.copytree(stream.folder / "older", folder)
+    code, printed = run(command, stream, 2)
+    assert code == 2, printed
+    assert f"does not hold what was drawn for night {DAYS[1]}" in printed
+    shutil.copy(stream.folder / "newer" / "released" / "00001.npz", folder / "released")
+    code, printed = run(command, stream, 2)
+    assert code == 2, printed
+    assert "never finished or whose files are lost" in printed
+    # The people of the night before in the place of those of the night that is needed.
+    shutil.copytree(folder / "people" / "00000", folder / "people" / "00001")
+    code, printed = run(command, stream, 2)
+    assert code == 2, printed
+    assert "is an older copy" in printed
+    shutil.rmtree(folder)
+    shutil.copytree(stream.folder / "newer", folder)
+    manifest = folder / "people" / "00001" / "manifest.json"
+    told = json.loads(manifest.read_text())
+    manifest.write_text(json.dumps(told | {"stream": "0123456789abcdef"}))
+    code, printed = run(command, stream, 2)
+    assert code == 2, printed
+    assert "belongs to another stream" in printed
+    manifest.write_text(json.dumps(told))
+    assert drawn(stream) == 2
+    assert run(command, stream, 2)[0] == 0
+
+
+def test_a_damaged_file_is_named_and_nothing_is_drawn(stream, command):
+    stream.set(schedule__stream=STREAM | {"show": "cumulative"})
+    assert run(command, stream, 0)[0] == 0
+    folder, before = stream_folder(stream), stream.ledger.read_bytes()
+    for name in ("key.json", "law.json", "released/00000.npz", "cells/00000.npz",
+                 "people/00000/manifest.json", "people/00000/0-00000.parquet"):  # fmt: skip
+        kept = (folder / name).read_bytes()
+        for damaged in (kept[: len(kept) // 2], None):
+            if damaged is None and name == "law.json":
+                continue  # the law is calibrated again, and compared with what was drawn
+            if damaged is None:
+                (folder / name).unlink()
+            else:
+                (folder / name).write_bytes(damaged)
+            code, printed = run(command, stream, 1)
+            assert code in (1, 2), printed
+            assert folder.name in printed or "cannot read" in printed
+        (folder / name).write_bytes(kept)
+    assert drawn(stream) == 1
+    assert stream.ledger.read_bytes().startswith(before)
+    assert run(command, stream, 1)[0] == 0
+
+
+def test_a_mechanism_that_fails_is_counted_and_ends_the_stream(stream, command, monkeypatch):
+    assert run(command, stream, 0)[0] == 0
+    with monkeypatch.context() as failing:
+        name = "hushrank.transforms.streams.released_files.released_night"
+        failing.setattr(name, raising(ValueError("counts are too large")))
+        with pytest.raises(ValueError, match="too large"):
+            run(command, stream, 1)
+    for number, says in ((1, "is drawn once"), (2, f"The mechanism failed on night {DAYS[1]}")):
+        code, printed = run(command, stream, number)
+        assert code == 2, printed
+        assert says in printed
+    assert drawn(stream) == 2
+
+
+def raising(error: Exception):
+    def fail(*_: object, **__: object) -> None:
+        raise error
+
+    return fail
+
+
+def test_other_terms_are_another_stream_that_is_paid_for(stream, command):
+    stream.set(ledger__epsilon=3e5)
+    assert run(command, stream, 0)[0] == 0
+    cost = spent(stream)
+    for change in ({"gap": 3}, {"participations": 1}, {"show": "cumulative"}, {"nights": 7}):
+        stream.set(schedule__stream=STREAM | change, output="second")
+        code, printed = run(command, stream, 1)
+        assert code == 2, printed
+        assert f"{DAYS[0]} comes first" in printed
+    assert run(command, stream, 0)[0] == 0
+    assert spent(stream) > cost
+    assert len(list(stream.work.glob("stream-*"))) == 2
+
+
+def test_before_its_first_draw_a_stream_can_be_cancelled(stream, command):
+    survey = read_survey(stream.config)
+    job = prepare_night(survey, DAYS[0], datetime.now(UTC))
+    ledger = ledger_of(survey.config)
+    assert steps.reserve(job, ledger) is steps.Standing.RESERVED
+    steps.reduce(job, InProcessReducer())
+    assert spent(stream) > 0
+    code, printed = command("ledger", "cancel", stream.config, job.of_stream.stream_id)
+    assert code == 0, printed
+    assert spent(stream) == 0
+    assert not list(stream.work.rglob("cells/*.npz"))
+    assert not list(stream.work.rglob("exact.npz"))
+    assert run(command, stream, 0)[0] == 0
+    code, printed = command("ledger", "cancel", stream.config, job.of_stream.stream_id)
+    assert code == 2, printed
+    code, printed = command("resume", job.of_stream.stream_id, stream.config)
+    assert code == 2, printed
+    assert "is a stream of nights, not a release" in printed
+
+
+def test_a_stream_that_a_ledger_forgot_is_ended_when_it_is_recovered(stream, command):
+    stream.set(ledger__path="budget/ledger.jsonl")
+    assert run(command, stream, 0)[0] == 0
+    shutil.copytree(stream.folder / "budget", stream.folder / "older")
+    assert run(command, stream, 1)[0] == 0
+    shutil.rmtree(stream.folder / "budget")
+    shutil.copytree(stream.folder / "older", stream.folder / "budget")
+    code, printed = run(command, stream, 2)
+    assert code == 2, printed
+    code, printed = command("validate", stream.config)
+    assert code == 2, printed
+    assert "a new budget would begin for the same people" in printed
+    cost = spent(stream)
+    code, printed = command("ledger", "recover", stream.config, "--yes")
+    assert code == 0, printed
+    assert spent(stream) == cost
+    for number in (1, 2):
+        code, printed = run(command, stream, number)
+        assert code == 2, printed
+    assert "does not know which of its nights were drawn, so no other may be" in " ".join(
+        printed.split()
+    )
+    stream.set(schedule__stream=STREAM | {"first": str(DAYS[1])}, output="second")
+    code, printed = run(command, stream, 1)
+    assert code == 0, printed
+
+
+def test_a_stream_with_every_place_in_the_cloud(survey, command, monkeypatch):
+    nights, terms = 3, {"nights": 3, "show": {"window": 2}}
+    with fake_cloud_storage("zoo") as store:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", store.url)
+        for number, day in enumerate(DAYS[:nights]):
+            pq.write_table(log_of(number), survey.folder / "log.parquet")
+            content = (survey.folder / "log.parquet").read_bytes()
+            CloudPath.parse(f"gs://zoo/in/log-{day}.parquet").write(content)
+        for path in survey.folder.glob("*.parquet"):
+            path.unlink()
+        survey.set(
+            input__paths=["gs://zoo/in/log-{date}.parquet"],
+            privacy={"unit": "user", "rho": NO_NOISE, "noise": "gaussian", "max_contributions": 6},
+            ledger={"path": "gs://zoo/budget/ledger.jsonl", "epsilon": 1e6, "delta": 1e-6},
+            schedule={"stream": STREAM | terms},
+            confidential="gs://zoo/work",
+            output="gs://zoo/out",
+        )
+        code, printed = run(command, survey, 1)
+        assert code == 2, printed
+        code, printed = command("catch-up", survey.config, "--direct")
+        assert code == 0, printed
+        lines = store.content("zoo", "budget/ledger.jsonl").splitlines()
+        told = [json.loads(line)["event"] for line in lines]
+        assert told.count("draw") == nights
+        left = [name for name in store.names("zoo") if name.startswith("work/stream-")]
+        assert [name.rpartition("/")[2] for name in sorted(left)] == [
+            "law.json",
+            *(f"{number:05d}.npz" for number in range(nights)),
+        ]
+        for number, wanted in zip(range(nights), expected(window=2), strict=False):
+            (name,) = (
+                each
+                for each in store.names("zoo")
+                if f"releases/{DAYS[number]}" in each and each.endswith("release.json")
+            )
+            wins = json.loads(store.content("zoo", name))["released"]["wins"]
+            assert np.array(list(wins.values())) == pytest.approx(wanted, abs=0.2)
+    assert [path.name for path in survey.folder.iterdir()] == ["survey.yaml"]

@@ -1,0 +1,183 @@
+"""Sensitivities of counts by group, against all small inputs, through the code that bounds rows.
+
+Every multiset of a person's rows of 3 items in 2 groups is bounded by `bound_bucket` and counted by
+`add_wins` and `add_pairs`, as a run does. The largest change that any two of them make is the
+stated sensitivity: not more, and not less.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import combinations, combinations_with_replacement, product
+
+import numpy as np
+import pytest
+
+from hushrank.estimation.common.central_noise import (
+    calibrate_pair_counts,
+    calibrate_win_counts,
+    calibrate_win_loss,
+)
+from hushrank.privacy.audit import audit_epsilon
+from hushrank.privacy.keyed_hash import KeyedHash
+from hushrank.privacy.noise import add_noise
+from hushrank.privacy.randomness import system_bits
+from hushrank.privacy.sensitivity import (
+    pair_counts_sensitivity,
+    win_counts_sensitivity,
+    win_loss_sensitivity,
+)
+from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
+from hushrank.transforms.common.encode import Comparisons
+from hushrank.transforms.common.schema import Ties
+from hushrank.transforms.comparisons.aggregate import add_pairs
+from hushrank.transforms.comparisons.bound import Bounds, bound_bucket
+from hushrank.transforms.comparisons.owned_rows import own
+from tests.statistics import FALSE_POSITIVE_RATE, discrete_laplace_pmf, law_p_value
+
+N, GROUPS = 3, 2
+HASH = KeyedHash(bytes(range(32)))
+PAIRS = list(combinations(range(N), 2))
+ROWS = [(*pair, outcome, group) for pair, outcome, group in product(PAIRS, (1, -1), range(GROUPS))]
+BOUNDS = [
+    {"max_contributions": most, "distinct_pairs": distinct, "per_item_cap": cap}
+    for most, distinct, cap in product((1, 2, 3), (False, True), (None, 1, 2))
+    if cap is None or cap <= most
+]
+STATISTICS = {
+    "wins": (win_counts_sensitivity, lambda wins: wins.sum(axis=-1)),
+    "pairs": (pair_counts_sensitivity, lambda wins: wins),
+    "win-loss": (
+        win_loss_sensitivity,
+        lambda wins: np.stack([wins.sum(axis=-1), wins.sum(axis=-2)], axis=-2),
+    ),
+}
+
+
+def counts_of(rows, *, per_group=False, **bounds) -> np.ndarray:
+    """Wins of one person's rows, shape (groups, n, n), as a run bounds and counts them."""
+    if per_group:  # the bug that the audit has to catch
+        parts = [
+            counts_of([row for row in rows if row[3] == group], **bounds) for group in range(GROUPS)
+        ]
+        return np.sum(parts, axis=0)
+    columns = np.array(rows, np.int64).reshape(-1, 4)
+    person = HASH.of_integers(np.zeros(len(columns), np.int64))
+    encoded = Comparisons(
+        columns[:, 0].astype(np.int32),
+        columns[:, 1].astype(np.int32),
+        columns[:, 2].astype(np.int8),
+        person,
+        group=columns[:, 3].astype(np.int16),
+    )
+    limits = Bounds(n_items=N, ties=Ties.DROP, grouped=True, **bounds)
+    kept = bound_bucket(own(encoded, Ties.DROP, HASH), limits, HASH).kept
+    wins = np.zeros((GROUPS, N, N), np.int64)
+    add_pairs(wins, kept, Ties.DROP)
+    return wins
+
+
+@cache
+def bundles(most: int, distinct: bool, cap: int | None) -> np.ndarray:
+    """Counts of every person with up to 3 rows, and of some with more than may count."""
+    found = [
+        counts_of(rows, max_contributions=most, distinct_pairs=distinct, per_item_cap=cap)
+        for size in range(4)
+        for rows in combinations_with_replacement(ROWS, size)
+    ]
+    more = [
+        counts_of(rows * 3, max_contributions=most, distinct_pairs=distinct, per_item_cap=cap)
+        for rows in combinations(ROWS, 2)
+    ]
+    return np.unique(np.array([*found, *more]), axis=0)
+
+
+@pytest.mark.parametrize("name", STATISTICS)
+@pytest.mark.parametrize("bounds", BOUNDS, ids=lambda bounds: "-".join(map(str, bounds.values())))
+def test_it_is_the_largest_change_of_all_small_inputs(bounds, name) -> None:
+    sensitivity, statistic = STATISTICS[name]
+    wins = bundles(*bounds.values())
+    flat = statistic(wins).reshape(len(wins), -1)
+    for adjacency in Adjacency:
+        params = PrivacyParams(unit=Unit.USER, adjacency=adjacency, epsilon=1.0, **bounds)
+        stated = sensitivity(params, N, 1, GROUPS)
+        if adjacency is Adjacency.ADD_REMOVE:
+            changes = flat
+        else:
+            changes = (flat[:, np.newaxis] - flat).reshape(-1, flat.shape[1])
+        l1, l2 = np.abs(changes).sum(axis=1).max(), np.square(changes).sum(axis=1).max()
+        assert l1 == stated.l1, adjacency
+        # A cap leaves few small inputs that attain the squared norm of two counts a row.
+        assert l2 <= stated.l2_squared, adjacency
+        if name != "win-loss" and bounds["per_item_cap"] is None:
+            assert l2 == stated.l2_squared, adjacency
+
+
+def test_groups_cost_what_would_cancel_without_them() -> None:
+    """A person whose rows go to another group takes nothing off what the new ones add."""
+    params = PrivacyParams(
+        unit=Unit.USER,
+        adjacency=Adjacency.REPLACE_ONE,
+        epsilon=1.0,
+        max_contributions=3,
+        distinct_pairs=True,
+    )
+    assert win_counts_sensitivity(params, N).l1 < win_counts_sensitivity(params, N, 1, 2).l1 == 6
+    assert win_counts_sensitivity(params, N, 1, 2) == win_counts_sensitivity(params, N, 1, 9)
+    assert pair_counts_sensitivity(params, N) == pair_counts_sensitivity(params, N, 1, 2)
+    assert win_loss_sensitivity(params, N).l1 < win_loss_sensitivity(params, N, 1, 2).l1 == 12
+
+
+def test_one_row_moves_two_cells_under_unit_comparison() -> None:
+    params = PrivacyParams(unit=Unit.COMPARISON, adjacency=Adjacency.REPLACE_ONE, epsilon=1.0)
+    for sensitivity, l1 in (
+        (win_counts_sensitivity, 2),
+        (pair_counts_sensitivity, 2),
+        (win_loss_sensitivity, 4),
+    ):
+        assert sensitivity(params, N, 1, GROUPS).l1 == l1
+        assert sensitivity(params, N, 2, GROUPS).l1 == 2 * l1  # ties are split
+
+
+@pytest.mark.parametrize("per_group", [False, True], ids=["across", "bug: per group"])
+def test_an_audit_catches_bounds_per_group(per_group) -> None:
+    """A person with L rows in each group moves twice as much if L holds in each alone."""
+    epsilon, most = 1.0, 3
+    params = PrivacyParams(
+        unit=Unit.USER,
+        adjacency=Adjacency.REPLACE_ONE,
+        epsilon=epsilon,
+        max_contributions=most,
+    )
+    law = calibrate_win_counts(params, N, 1, GROUPS).law
+    logs = [
+        [(0, 1, outcome, group) for group in range(GROUPS) for _ in range(most)]
+        for outcome in (1, -1)
+    ]
+    one, other = (
+        counts_of(log, per_group=per_group, max_contributions=most).sum(axis=-1).ravel()
+        for log in logs
+    )
+
+    def release(counts, runs):
+        return add_noise(np.tile(counts, (runs, 1)), law, system_bits())
+
+    bound = audit_epsilon(
+        release, one, other, trials=40_000, confidence=1 - FALSE_POSITIVE_RATE
+    ).epsilon_lower
+    assert (bound > 1.3 * epsilon) if per_group else (0.5 * epsilon < bound <= epsilon)
+
+
+def test_the_noise_of_every_group_has_the_stated_law() -> None:
+    """Chi-square; false positives 1e-6. A scale that is 10 % off is caught on the same sample."""
+    params = PrivacyParams(
+        unit=Unit.USER, adjacency=Adjacency.REPLACE_ONE, epsilon=2.0, max_contributions=3
+    )
+    law = calibrate_win_loss(params, N, 1, GROUPS).law
+    assert law.scale == pytest.approx(4 * 3 / 2)
+    assert calibrate_pair_counts(params, N, 1, GROUPS).law.scale == pytest.approx(2 * 3 / 2)
+    noise = add_noise(np.zeros((40_000, GROUPS), np.int64), law, system_bits())
+    for each in noise.T:
+        assert law_p_value(each, discrete_laplace_pmf(law.scale)) > FALSE_POSITIVE_RATE
+        assert law_p_value(each, discrete_laplace_pmf(0.9 * law.scale)) < FALSE_POSITIVE_RATE
+    assert abs(np.corrcoef(noise.T)[0, 1]) < 0.03  # 6 standard errors

@@ -1,0 +1,187 @@
+"""Sensitivities of rankings against the largest change found by enumerating every bundle.
+
+A bundle is what one person contributes: at most L lists of at most l of n items.
+"""
+
+from __future__ import annotations
+
+from functools import cache
+from itertools import combinations_with_replacement, permutations
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from hushrank.privacy.ranking_sensitivity import (
+    SPREAD,
+    Part,
+    ranking_sensitivity,
+    spread_weights,
+)
+from hushrank.privacy.sensitivity import Sensitivity
+from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
+
+ADJACENCIES, NOISES = list(Adjacency), list(NoiseKind)
+
+
+def params_of(
+    adjacency: Adjacency, most: int = 1, noise: NoiseKind = NoiseKind.LAPLACE
+) -> PrivacyParams:
+    return PrivacyParams(
+        unit=Unit.USER,
+        adjacency=adjacency,
+        epsilon=1.0,
+        delta=0.0 if noise is NoiseKind.LAPLACE else 1e-6,
+        noise=noise,
+        max_contributions=most,
+    )
+
+
+def counts_of(ranking: tuple[int, ...], n_items: int) -> dict[Part, NDArray[np.int64]]:
+    """What one list adds to each part, by the definitions."""
+    above = np.zeros((n_items, n_items), np.int64)
+    places = np.zeros((n_items, n_items), np.int64)
+    for place, item in enumerate(ranking):
+        places[item, place] = 1
+        above[item, list(ranking[place + 1 :])] = 1
+    nets = above.sum(axis=1) - above.sum(axis=0)
+    return {
+        Part.ABOVE: above.ravel(),
+        Part.PLACES: places.ravel(),
+        Part.NETS: nets,
+        Part.SQUARES: nets**2,
+        Part.RANKINGS: np.ones(1, np.int64),
+    }
+
+
+@cache
+def bundles(n_items: int, lengths: tuple[int, ...], most: int) -> dict[Part, NDArray[np.int64]]:
+    """Every bundle of at most `most` lists of these lengths, as sums, shape (m, cells)."""
+    lists = [each for k in lengths for each in permutations(range(n_items), k)]
+    single = [counts_of(each, n_items) for each in lists]
+    found = {}
+    for part in Part:
+        table = np.array([each[part] for each in single])
+        sums = [np.zeros((1, table.shape[1]), np.int64)]
+        for size in range(1, most + 1):
+            chosen = np.array([*combinations_with_replacement(range(len(table)), size)])
+            sums.append(table[chosen].sum(axis=1))
+        found[part] = np.concatenate(sums)
+    return found
+
+
+def largest_change(values: NDArray[np.int64], adjacency: Adjacency) -> Sensitivity:
+    """Over every bundle against nothing, or every bundle against every other."""
+    if adjacency is Adjacency.ADD_REMOVE:
+        return Sensitivity(
+            int(np.abs(values).sum(axis=1).max()), int((values**2).sum(axis=1).max())
+        )
+    l1 = l2_squared = 0
+    for value in values:
+        change = values - value
+        l1 = max(l1, int(np.abs(change).sum(axis=1).max()))
+        l2_squared = max(l2_squared, int((change**2).sum(axis=1).max()))
+    return Sensitivity(l1, l2_squared)
+
+
+def enumerated(
+    weights: dict[Part, int],
+    lengths: tuple[int, ...],
+    n_items: int,
+    adjacency: Adjacency,
+    most: int,
+) -> Sensitivity:
+    found = bundles(n_items, lengths, most)
+    vectors = np.concatenate([weight * found[part] for part, weight in weights.items()], axis=1)
+    return largest_change(np.unique(vectors, axis=0), adjacency)
+
+
+COMPLETE = [((n,), n, most) for n, most in ((2, 1), (2, 2), (3, 1), (3, 2), (4, 1), (4, 2))]
+PARTIAL = [
+    (tuple(range(1, longest + 1)), n, most)
+    for n, longest, most in (
+        (3, 2, 1),
+        (3, 2, 2),
+        (3, 3, 2),
+        (4, 2, 1),
+        (4, 2, 2),
+        (4, 3, 1),
+        (4, 4, 1),
+    )
+]
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize(("lengths", "n_items", "most"), [*COMPLETE, *PARTIAL])
+@pytest.mark.parametrize("part", Part)
+def test_the_bound_of_one_part_holds_and_is_attained(
+    part: Part, lengths: tuple[int, ...], n_items: int, most: int, adjacency: Adjacency
+) -> None:
+    longest = max(lengths)
+    bound = ranking_sensitivity(params_of(adjacency, most), longest, {part: 1})
+    found = enumerated({part: 1}, lengths, n_items, adjacency, most)
+    loose = part is Part.SQUARES and adjacency is Adjacency.REPLACE_ONE and n_items < 2 * longest
+    if loose:
+        assert found.l1 <= bound.l1
+        assert found.l2_squared <= bound.l2_squared
+    else:
+        assert found == bound
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize(("lengths", "n_items", "most"), [*COMPLETE[:4], *PARTIAL[:5]])
+@pytest.mark.parametrize("part", [Part.ABOVE, Part.NETS])
+def test_the_bound_of_a_vector_holds_and_is_loose_by_the_squares_at_most(
+    part: Part,
+    lengths: tuple[int, ...],
+    n_items: int,
+    most: int,
+    adjacency: Adjacency,
+    noise: NoiseKind,
+) -> None:
+    params, longest = params_of(adjacency, most, noise), max(lengths)
+    weights = spread_weights(params, part, longest)
+    bound = ranking_sensitivity(params, longest, weights)
+    found = enumerated(weights, lengths, n_items, adjacency, most)
+    if noise is NoiseKind.LAPLACE:
+        ours, theirs = bound.l1, found.l1
+    else:
+        ours, theirs = bound.l2_squared, found.l2_squared
+    assert (1 - 1 / SPREAD) * ours <= theirs <= ours
+    assert found.l1 <= bound.l1
+    assert found.l2_squared <= bound.l2_squared
+
+
+@pytest.mark.parametrize("noise", NOISES)
+@pytest.mark.parametrize("part", [Part.ABOVE, Part.NETS])
+@pytest.mark.parametrize("longest", [2, 5, 20, 1000])
+def test_the_number_of_rankings_is_free_where_people_are_replaced(
+    longest: int, part: Part, noise: NoiseKind
+) -> None:
+    params = params_of(Adjacency.REPLACE_ONE, 3, noise)
+    weights = spread_weights(params, part, longest)
+    without = {name: weight for name, weight in weights.items() if name is not Part.RANKINGS}
+    norm = "l1" if noise is NoiseKind.LAPLACE else "l2_squared"
+    free, more = (
+        getattr(ranking_sensitivity(params, longest, each), norm)
+        for each in (weights, {**weights, Part.RANKINGS: weights[Part.RANKINGS] + 1})
+    )
+    assert free == getattr(ranking_sensitivity(params, longest, without), norm) < more
+
+
+def test_half_of_the_cells_is_not_enough_where_a_ballot_may_be_set_aside() -> None:
+    """Cells a < b alone move by half as much, but then the number of ballots has to be released."""
+    found = bundles(3, (3,), 1)
+    upper = found[Part.ABOVE][:, [1, 2, 5]]
+    assert largest_change(upper, Adjacency.REPLACE_ONE) == Sensitivity(3, 3)
+    with_ballots = np.concatenate([upper, found[Part.RANKINGS]], axis=1)
+    assert largest_change(with_ballots, Adjacency.REPLACE_ONE) == Sensitivity(4, 4)
+
+
+def test_what_makes_no_sense_is_refused() -> None:
+    params = params_of(Adjacency.REPLACE_ONE)
+    with pytest.raises(ValueError, match="longest must be >= 2"):
+        ranking_sensitivity(params, 1, {Part.ABOVE: 1})
+    with pytest.raises(ValueError, match="weight >= 1"):
+        ranking_sensitivity(params, 3, {Part.ABOVE: 0})

@@ -1,0 +1,114 @@
+"""Sum comparisons with weights: the counts of `aggregate`, and beside them the sum of squares."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+
+import numpy as np
+
+from hushrank.transforms.common.encode import Comparisons
+from hushrank.transforms.common.schema import Ties
+from hushrank.transforms.common.survey_weights import Units
+from hushrank.transforms.comparisons.aggregate import CELLS_A_ROW, Cells, Counts
+from hushrank.transforms.engine.beam import beam
+
+SQUARES = "squares"  # the array of the sum of squared weights, shape (1,)
+
+
+def add_weighted(
+    sums: Counts, rows: Comparisons, ties: Ties, cell: Callable[[Cells, Cells], Cells]
+) -> None:
+    """Add weights to the cells of winners and ties, and their squares to the last entry.
+
+    Args:
+        sums: shape (cells + 1,), int64.
+        rows: with weights.
+        ties: as in `aggregate.add_wins`, times the row's weight.
+        cell: of winners and losers.
+    """
+    if not len(rows):
+        return
+    if rows.weight is None:
+        raise ValueError("rows have no weights")
+    for cells, units in _weighted(rows, rows.weight, ties, cell):
+        if len(sums) > CELLS_A_ROW * len(cells):
+            np.add.at(sums, cells, units)
+        else:  # whole numbers below 2^53: a bundle of rows is far from that
+            sums += np.bincount(cells, units, minlength=len(sums)).astype(np.int64)
+    counted = rows.weight[rows.outcome != 0] if ties is Ties.DROP else rows.weight
+    sums[-1] += np.square(counted).sum()
+
+
+def _weighted(
+    rows: Comparisons, weight: Units, ties: Ties, cell: Callable[[Cells, Cells], Cells]
+) -> Iterator[tuple[Cells, Units]]:
+    """Cells to count, and what each occurrence adds."""
+    left_won, right_won = cell(rows.left, rows.right), cell(rows.right, rows.left)
+    won = right_won + (rows.outcome > 0) * (left_won - right_won)
+    if rows.outcome.all():
+        yield won, ties.row_weight * weight
+        return
+    tied = rows.outcome == 0
+    yield won[~tied], ties.row_weight * weight[~tied]
+    if ties is Ties.SPLIT:
+        yield left_won[tied], weight[tied]
+        yield right_won[tied], weight[tied]
+
+
+class _WeightedFn(beam.CombineFn):
+    """PCollection[Comparisons with weights] -> (counts, sum of squares)."""
+
+    def __init__(self, n_items: int, ties: Ties) -> None:
+        self._n_items = n_items
+        self._ties = ties
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the counts."""
+        raise NotImplementedError
+
+    def cell(self, winner: Cells, loser: Cells) -> Cells:
+        """The place of a win among the counts, in one row."""
+        raise NotImplementedError
+
+    def create_accumulator(self) -> Counts:
+        return np.zeros(int(np.prod(self.shape)) + 1, np.int64)
+
+    def add_input(self, sums: Counts, rows: Comparisons) -> Counts:
+        add_weighted(sums, rows, self._ties, self.cell)
+        return sums
+
+    def merge_accumulators(self, parts: Iterable[Counts]) -> Counts:
+        merged = self.create_accumulator()
+        for part in parts:
+            merged += part
+        return merged
+
+    def extract_output(self, sums: Counts) -> dict[str, Counts]:
+        return {"counts": sums[:-1].reshape(self.shape), SQUARES: sums[-1:]}
+
+
+class WeightedWinCountsFn(_WeightedFn):
+    """Of each item, what its wins weigh."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One for each item."""
+        return (self._n_items,)
+
+    def cell(self, winner: Cells, loser: Cells) -> Cells:
+        """The winner's."""
+        return winner
+
+
+class WeightedPairCountsFn(_WeightedFn):
+    """Of each two items a and b, what the rows weigh in which a beat b."""
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """One for each two items."""
+        return (self._n_items, self._n_items)
+
+    def cell(self, winner: Cells, loser: Cells) -> Cells:
+        """The winner's over the loser."""
+        return winner * np.int64(self._n_items) + loser

@@ -1,0 +1,156 @@
+"""Private answers to random pairs of rankings: the local trust boundary, and their rows in files.
+
+`answer_rankings` is the only step from `Rankings`, which are true, to `PairAnswers`, which anyone
+may see. A ranking is answered for and counted in one bundle of the engine, whose output is kept
+whole or not at all.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from hushrank.privacy.random_pairs import Hide, PairAnswers, RandomPairs, answer_pairs
+from hushrank.privacy.randomness import RandomBits
+from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue
+from hushrank.transforms.common.encode import Mask, Sifted, sift
+from hushrank.transforms.common.numbers import numbers_of
+from hushrank.transforms.common.schema import to_numpy
+from hushrank.transforms.rankings.ranking_columns import PairColumns
+from hushrank.transforms.rankings.rankings import TOO_LONG, Rankings
+
+HALF_AN_ANSWER = "an answer lacks an item or its outcome"
+ITSELF = "an answer compares an item with itself"
+NO_OUTCOME = "an outcome is none of those that the mechanism gives"
+NO_LENGTH = "the length of the ranking is not a whole number"
+TWICE = "the ranking answers a pair twice"
+NOT_SO_MANY = "the ranking does not have the answers of its length"
+
+Integers = NDArray[np.int64]
+
+
+def answer_rankings(
+    rankings: Rankings, n_items: int, law: RandomPairs, bits: RandomBits
+) -> PairAnswers:
+    """Cross the trust boundary: draw pairs of every ranking and answer them privately.
+
+    Guarantee: that of `random_pairs.answer_pairs`, if `bits.safe`.
+
+    Args:
+        rankings: true ones.
+        n_items: size of the catalogue.
+        law: of the answers; its epsilon holds for all rankings.
+        bits: `system_bits()` in a release.
+
+    Raises:
+        ValueError: a ranking has an epsilon of its own.
+    """
+    if (rankings.epsilon != law.epsilon).any():
+        raise ValueError("random-pairs takes one epsilon for all rankings")
+    return answer_pairs(rankings.items, rankings.lengths, n_items, law, bits)
+
+
+def encode_pair_answers(
+    batch: pa.RecordBatch,
+    columns: PairColumns,
+    catalogue: Catalogue,
+    law: RandomPairs,
+    max_length: int,
+) -> Sifted[PairAnswers]:
+    """Encode one batch with the private answers of one ranking in each row.
+
+    Args:
+        batch: holds the columns that `columns` names.
+        columns: which column plays which role.
+        catalogue: the public items.
+        law: by which the answers were drawn.
+        max_length: rankings of more items are set aside.
+    """
+    n = len(batch)
+    names = [columns.numbered(name) for name in (columns.left, columns.right, columns.outcome)]
+    left, right = (_codes(batch, each, catalogue) for each in names[:2])
+    outcome = np.column_stack([numbers_of(batch[name])[0] for name in names[2]])
+    null = [np.column_stack([to_numpy(pc.is_null(batch[name])) for name in each]) for each in names]
+    given = ~(null[0] & null[1] & null[2])
+    first, second = np.minimum(left, right), np.maximum(left, right)
+    length, wanted, whole = np.zeros(n, np.int64), np.full(n, law.pairs), np.ones(n, np.bool_)
+    if columns.length is not None:
+        found = numbers_of(batch[columns.length])[0]
+        whole = np.isfinite(found) & (found == np.rint(found)) & (found >= 0)
+        length = np.where(whole, np.minimum(np.where(whole, found, 0), 2.0**31), 0).astype(np.int64)
+        wanted = np.minimum(length * (length - 1) // 2, law.pairs)
+    said = np.isin(outcome, (1.0, -1.0) if law.hide is Hide.ORDER else (1.0, 0.0, -1.0))
+    rules = [
+        (HALF_AN_ANSWER, (given & (null[0] | null[1] | null[2])).any(axis=1)),
+        (
+            "an item of an answer is not in the catalogue",
+            (given & (first == UNKNOWN)).any(axis=1),
+        ),
+        (ITSELF, (given & (first == second)).any(axis=1)),
+        (NO_OUTCOME, (given & ~said).any(axis=1)),
+        (TWICE, _twice(first * len(catalogue) + second, given)),
+        (NO_LENGTH, ~whole),
+        (TOO_LONG, length > max_length),
+        (NOT_SO_MANY, given.sum(axis=1) != wanted),
+    ]
+    valid, rejects = sift(batch, rules)
+    kept = given[valid]
+    turned = np.where(left < right, outcome, -outcome)[valid]
+    answers = PairAnswers(
+        first=first[valid][kept],
+        second=second[valid][kept],
+        outcome=turned[kept].astype(np.int8),
+        ranking=np.repeat(np.arange(len(kept)), kept.sum(axis=1)),
+        lengths=length[valid],
+    )
+    return Sifted(answers, rejects, valid)
+
+
+def table_of_answers(
+    answers: PairAnswers, columns: PairColumns, catalogue: Catalogue, *, as_text: bool
+) -> pa.Table:
+    """Rows that `encode_pair_answers` reads; rankings without an answer have none.
+
+    Args:
+        answers: of some rankings.
+        columns: names of the columns.
+        catalogue: the public items.
+        as_text: items by name; False: by number.
+    """
+    per_ranking = np.bincount(answers.ranking, minlength=len(answers))
+    rows = np.flatnonzero(per_ranking)
+    row = np.repeat(np.arange(len(rows)), per_ranking[rows])
+    starts = np.cumsum(per_ranking[rows]) - per_ranking[rows]
+    column = np.arange(len(row)) - starts[row]
+    names = pa.array(catalogue.names, pa.string())
+    made: dict[str, pa.Array] = {}
+    for k in range(columns.pairs):
+        own = column == k
+        for name, codes in ((columns.left, answers.first), (columns.right, answers.second)):
+            items = names.take(_placed(codes[own], row[own], len(rows)))
+            made[columns.numbered(name)[k]] = items if as_text else items.cast(pa.int64())
+        outcome = _placed(answers.outcome[own], row[own], len(rows))
+        made[columns.numbered(columns.outcome)[k]] = outcome.cast(pa.int8())
+    if columns.length is not None:
+        made[columns.length] = pa.array(answers.lengths[rows])
+    return pa.table(made)
+
+
+def _codes(batch: pa.RecordBatch, names: list[str], catalogue: Catalogue) -> Integers:
+    return np.column_stack([catalogue.codes(batch[name]) for name in names]).astype(np.int64)
+
+
+def _twice(cells: Integers, given: Mask) -> Mask:
+    """Whether each row has two answers about one pair."""
+    apart = np.where(given, cells, -1 - np.arange(cells.shape[1]))
+    ordered = np.sort(apart, axis=1)
+    return np.asarray((ordered[:, 1:] == ordered[:, :-1]).any(axis=1))
+
+
+def _placed(values: NDArray[np.int64] | NDArray[np.int8], rows: Integers, n: int) -> pa.Array:
+    """Values in their rows of n, null in the others."""
+    whole, absent = np.zeros(n, np.int64), np.ones(n, np.bool_)
+    whole[rows], absent[rows] = values, False
+    return pa.array(whole, mask=absent)
