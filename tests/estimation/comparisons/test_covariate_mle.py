@@ -247,8 +247,9 @@ def audited(mechanism: CovariateMle, left: CovariateCounts, right: CovariateCoun
 
 @pytest.mark.slow
 def test_audit_finds_no_more_than_epsilon() -> None:
+    """The same audit finds more in the tests of planted bugs."""
     made = calibrate_covariate_mle(ADDED, 2, 1)
-    assert 0.05 < audited(made, upset(1), upset(0)) / ADDED.epsilon <= 1
+    assert audited(made, upset(1), upset(0)) <= ADDED.epsilon
 
 
 @pytest.mark.slow
