@@ -32,7 +32,7 @@ from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.aggregate import add_pairs
 from hushrank.transforms.comparisons.bound import Bounds, bound_bucket
-from hushrank.transforms.comparisons.owned_rows import own
+from hushrank.transforms.comparisons.owned_rows import Carried, own
 from tests.statistics import FALSE_POSITIVE_RATE, discrete_laplace_pmf, law_p_value
 
 N, GROUPS = 3, 2
@@ -70,7 +70,7 @@ def counts_of(rows, *, per_group=False, **bounds) -> np.ndarray:
         person,
         group=columns[:, 3].astype(np.int16),
     )
-    limits = Bounds(n_items=N, ties=Ties.DROP, grouped=True, **bounds)
+    limits = Bounds(n_items=N, ties=Ties.DROP, carried=Carried.GROUPS, **bounds)
     kept = bound_bucket(own(encoded, Ties.DROP, HASH), limits, HASH).kept
     wins = np.zeros((GROUPS, N, N), np.int64)
     add_pairs(wins, kept, Ties.DROP)

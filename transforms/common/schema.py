@@ -164,8 +164,7 @@ def check_schema(
             raise InputError(f"{path}: column {name} occurs twice. Rename one of them.")
         problem = _type_problem(role, schema.field(name).type)
         if problem:
-            key = "" if role == WIDE_ITEM else f" (input.columns.{role})"
-            key = " (input.features)" if role == FEATURE else key
+            key = "" if role == WIDE_ITEM else f" ({_key_of(role)})"
             raise InputError(f"{path}: column {name}{key} {problem}")
 
 

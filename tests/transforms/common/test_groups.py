@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pyarrow as pa
 import pytest
@@ -14,7 +16,7 @@ from hushrank.transforms.common.schema import ComparisonColumns, InputError, Tie
 from hushrank.transforms.comparisons.aggregate import PairCountsFn, WinCountsFn
 from hushrank.transforms.comparisons.bound import Bounds, bound_bucket
 from hushrank.transforms.comparisons.crowded import bound_crowded
-from hushrank.transforms.comparisons.owned_rows import own
+from hushrank.transforms.comparisons.owned_rows import Carried, own
 
 HASH = KeyedHash(bytes(range(32)))
 COLUMNS = ComparisonColumns(
@@ -100,10 +102,9 @@ def test_bounds_hold_across_groups_and_large_buckets_give_the_same() -> None:
     random = np.random.default_rng(0)
     rows = rows_of(random.integers(3, size=300), random.integers(5, size=300))
     owned = own(rows, Ties.DROP, HASH)
-    bounds = Bounds(n_items=5, ties=Ties.DROP, max_contributions=4, grouped=True)
+    bounds = Bounds(n_items=5, ties=Ties.DROP, max_contributions=4, carried=Carried.GROUPS)
     for distinct in (False, True):
-        limits = Bounds(**{name: getattr(bounds, name) for name in ("n_items", "ties", "grouped")},
-                        max_contributions=4, distinct_pairs=distinct)  # fmt: skip
+        limits = replace(bounds, distinct_pairs=distinct)
         kept = bound_bucket(owned, limits, HASH).kept
         assert len(kept) == 3 * 4
         if distinct:  # 4 pairs: one row on each, whatever its group
@@ -122,7 +123,7 @@ def test_copies_of_an_event_in_two_groups_contradict_each_other() -> None:
     rows = rows_of([1] * 5, [0, 0, 0, 0, 0], event=[7] * 5)
     same = Comparisons(rows.left, np.ones(5, np.int32), rows.outcome, rows.user, rows.event,
                        np.array([2, 2, 2, 2, 2], np.int16))  # fmt: skip
-    bounds = Bounds(n_items=5, ties=Ties.DROP, max_contributions=4, grouped=True)
+    bounds = Bounds(n_items=5, ties=Ties.DROP, max_contributions=4, carried=Carried.GROUPS)
     found = bound_bucket(own(same, Ties.DROP, HASH, np.arange(5)), bounds, HASH)
     assert found.kept.group.tolist() == [2]
     other = Comparisons(same.left, same.right, same.outcome, same.user, same.event,
