@@ -412,7 +412,7 @@ def test_the_child_process_keeps_unforeseen_texts_in_the_confidential_area(surve
     with Reducer() as reducer, pytest.raises(HushrankError) as failure:
         reducer.run(broken_reduction(survey))
     assert str(failure.value) == (
-        "reduce: failed (AttributeError). No budget was spent. The details may hold private values,"
+        "reduce: failed (TypeError). No budget was spent. The details may hold private values,"
         f" so they are in {survey.work}/error.txt only."
     )
     assert "Traceback" in (survey.work / "error.txt").read_text()
