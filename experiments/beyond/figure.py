@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 import matplotlib.figure
+import numpy as np
 
 WIDTH, HEIGHT = 3.6, 3.0  # of a panel, inches
 
@@ -28,6 +30,20 @@ class Point:
     x: float
     value: float
     se: float
+
+
+def points_of(found: Mapping[tuple[str, str, float], Sequence[float]]) -> list[Point]:
+    """Means over replicates and their standard errors, of each panel, way and place on the axis."""
+    return [
+        Point(
+            panel=panel,
+            way=way,
+            x=x,
+            value=float(np.mean(values)),
+            se=float(np.std(values) / math.sqrt(max(len(values) - 1, 1))),
+        )
+        for (panel, way, x), values in found.items()
+    ]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

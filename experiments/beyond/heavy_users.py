@@ -8,8 +8,6 @@ the width of their 95 % intervals with the share that hold the truth.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -23,7 +21,7 @@ from hushrank.estimation.common.design_effect import effective_units
 from hushrank.estimation.common.links import LOGISTIC, Floats
 from hushrank.estimation.common.matrices import PairCounts
 from hushrank.estimation.comparisons.noisy_pairs import rank_noisy_pairs
-from hushrank.experiments.beyond.figure import Figure, Point
+from hushrank.experiments.beyond.figure import Figure, Point, points_of
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.row_weights import FACTOR_BITS, Counted, RowFactors
 from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, PrivacyParams, Unit
@@ -50,16 +48,7 @@ def measure(replicates: int) -> list[Point]:
             for way in (LEAVE_OUT, WEIGHTS):
                 for panel, value in tried(way, truth, rows, asked, won, seed).items():
                     found.setdefault((panel, way, exponent), []).append(value)
-    return [
-        Point(
-            panel=panel,
-            way=way,
-            x=exponent,
-            value=float(np.mean(values)),
-            se=float(np.std(values) / math.sqrt(max(len(values) - 1, 1))),
-        )
-        for (panel, way, exponent), values in found.items()
-    ]
+    return points_of(found)
 
 
 def activity(exponent: float) -> NDArray[np.int64]:

@@ -8,8 +8,6 @@ item above another, over all pairs, and that of Borda scores, in places.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -25,7 +23,7 @@ from hushrank.estimation.rankings.ranking_evidence import (
     debiased_evidence,
     largest_entry,
 )
-from hushrank.experiments.beyond.figure import Figure, Point
+from hushrank.experiments.beyond.figure import Figure, Point, points_of
 from hushrank.privacy.mallows import synthetic_rankings
 from hushrank.privacy.random_pairs import Hide, answer_pairs, best_pairs, law_of_epsilon
 from hushrank.privacy.randomness import seeded_bits
@@ -56,16 +54,7 @@ def measure(replicates: int) -> list[Point]:
                 for panel, error in errors.items():
                     value = float(np.sqrt(np.mean(np.square(error / PEOPLE))))
                     found.setdefault((panel, way, epsilon), []).append(value)
-    return [
-        Point(
-            panel=panel,
-            way=way,
-            x=epsilon,
-            value=float(np.mean(values)),
-            se=float(np.std(values) / math.sqrt(max(len(values) - 1, 1))),
-        )
-        for (panel, way, epsilon), values in sorted(found.items())
-    ]
+    return points_of(dict(sorted(found.items())))
 
 
 def true_rankings(seed: int) -> NDArray[np.int64]:

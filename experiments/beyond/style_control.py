@@ -7,8 +7,6 @@ they are the worse ones. One answer is protected.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from hushrank.estimation.common.covariates import STEPS, CovariateCounts, pack
@@ -21,7 +19,7 @@ from hushrank.estimation.comparisons.perturbed_mle import (
     calibrate_mle,
     perturbed_mle,
 )
-from hushrank.experiments.beyond.figure import Figure, Point
+from hushrank.experiments.beyond.figure import Figure, Point, points_of
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
 
@@ -47,16 +45,7 @@ def measure(replicates: int) -> list[Point]:
             }
             for (panel, way), value in measured.items():
                 found.setdefault((panel, way, epsilon), []).append(value)
-    return [
-        Point(
-            panel=panel,
-            way=way,
-            x=epsilon,
-            value=float(np.mean(values)),
-            se=float(np.std(values) / math.sqrt(max(len(values) - 1, 1))),
-        )
-        for (panel, way, epsilon), values in found.items()
-    ]
+    return points_of(found)
 
 
 def battles(seed: int) -> tuple[Floats, CovariateCounts]:

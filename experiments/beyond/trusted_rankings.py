@@ -8,8 +8,6 @@ Kendall's tau of the Kemeny order with that of the true rankings.
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau
@@ -28,7 +26,7 @@ from hushrank.estimation.rankings.ranking_evidence import (
     largest_entry,
     plain_evidence,
 )
-from hushrank.experiments.beyond.figure import Figure, Point
+from hushrank.experiments.beyond.figure import Figure, Point, points_of
 from hushrank.privacy.mallows import synthetic_rankings
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.privacy.ranking_sensitivity import Part
@@ -56,16 +54,7 @@ def measure(replicates: int) -> list[Point]:
             for way, wins in ways.items():
                 found.setdefault((ERROR, way, epsilon), []).append(error_of(wins, exact))
                 found.setdefault((TAU, way, epsilon), []).append(tau_of(wins, exact))
-    return [
-        Point(
-            panel=panel,
-            way=way,
-            x=epsilon,
-            value=float(np.mean(values)),
-            se=float(np.std(values) / math.sqrt(max(len(values) - 1, 1))),
-        )
-        for (panel, way, epsilon), values in found.items()
-    ]
+    return points_of(found)
 
 
 def true_rankings(seed: int) -> NDArray[np.int64]:
