@@ -41,6 +41,26 @@ def crossing(beyond: Callable[[Floats], NDArray[np.bool_]], scores: Floats) -> F
     return np.where(high == last, np.inf, found)
 
 
+def scores_of_pulls(pulls: Floats, weights: Floats, scores: Floats, link: Link) -> Floats:
+    """The score at which each item would have its pull, the other items being at `scores`.
+
+    Args:
+        pulls: sum over opponents of weight times F, shape (n,).
+        weights: shape (n, n).
+        scores: shape (n,).
+        link: F.
+
+    Returns:
+        Shape (n,); infinite where no score has such a pull.
+    """
+
+    def strong(at: Floats) -> NDArray[np.bool_]:
+        chance = link.cdf(np.subtract.outer(at, scores))
+        return np.asarray((weights * chance).sum(axis=1) > pulls)
+
+    return crossing(strong, scores)
+
+
 @dataclass(frozen=True, slots=True)
 class WinCurves:
     """S_i(x) = sum over j of w[i, j] F(x - score_j), what item i of score x wins; tabulated.

@@ -49,7 +49,7 @@ from hushrank.estimation.comparisons.perturbed_mle import (
     PRECISION,
 )
 from hushrank.estimation.fit.covariate_fit import BLOCK, fit_covariates
-from hushrank.estimation.fit.fixed_point import FixedPoint
+from hushrank.estimation.fit.exact_fit import covered
 from hushrank.estimation.fit.likelihood import UNIT_ROUNDOFF
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.covariate_perturbation import (
@@ -60,8 +60,6 @@ from hushrank.privacy.covariate_perturbation import (
     share_of_effects,
 )
 from hushrank.privacy.exact_minimiser import (
-    LARGEST_OUTPUT,
-    OUTPUT_BITS,
     GriddedNoise,
     OutputCover,
     gridded,
@@ -270,13 +268,7 @@ def covariate_mle(
         ]
     )
     minimiser = fit_covariates(counts, mechanism.ridges, w, mechanism.tolerance)
-    if mechanism.cover is None:
-        point = minimiser.floats() if isinstance(minimiser, FixedPoint) else minimiser
-    elif isinstance(minimiser, FixedPoint):
-        steps = minimiser.steps(OUTPUT_BITS, LARGEST_OUTPUT)
-        point = mechanism.cover.apply_to_steps(steps, bits)
-    else:
-        point = mechanism.cover.apply(minimiser, bits)
+    point = covered(minimiser, mechanism.cover, bits)
     scores, effects = point[: mechanism.n_items], point[mechanism.n_items :]
     scores = scores - scores.mean()
     of_scores, between, of_effects = information_sums(counts, scores, effects)

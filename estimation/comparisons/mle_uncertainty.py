@@ -34,7 +34,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.chances import ScoreErrors
-from hushrank.estimation.common.crossing import crossing
+from hushrank.estimation.common.crossing import scores_of_pulls
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs
@@ -148,7 +148,7 @@ def mle_errors(scores: Floats, mechanism: PerturbedMle, design: Floats | None = 
         own = np.diagonal(sampling), np.diagonal(noise)
         reach = error_reach(*own, tail, mechanism, n_draws=1) * np.diagonal(stiffness)
         low, high = (
-            _scores_of_pulls(pull + side * reach, comparisons * force, halfway, link)
+            scores_of_pulls(pull + side * reach, comparisons * force, halfway, link)
             for side in (-1, 1)
         )
         return low, high
@@ -174,16 +174,6 @@ def _stiffness(weights: Floats, scores: Floats, link: Link) -> Floats:
     """M: how the pulls change with the scores."""
     d = score_differences(scores)
     return laplacian(weights * link.slope(d) * link.cdf(d))  # F' = (F'/F) F
-
-
-def _scores_of_pulls(pulls: Floats, weights: Floats, others: Floats, link: Link) -> Floats:
-    """The score at which each item would have its pull, the other items being at `others`."""
-
-    def strong(at: Floats) -> NDArray[np.bool_]:
-        chance = link.cdf(np.subtract.outer(at, others))
-        return np.asarray((weights * chance).sum(axis=1) > pulls)
-
-    return crossing(strong, others)
 
 
 def _better(

@@ -24,14 +24,12 @@ import numpy as np
 
 from hushrank.estimation.common.links import LOGISTIC, Floats, Link
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, PairCounts
-from hushrank.estimation.fit.exact_fit import CountedObjective, exact_fit
+from hushrank.estimation.fit.exact_fit import CountedObjective, covered, exact_fit
 from hushrank.estimation.fit.fixed_point import FixedPoint
 from hushrank.estimation.fit.likelihood import UNIT_ROUNDOFF, Objective, summation_depth
 from hushrank.estimation.fit.solve import ConvergenceError, minimise
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.exact_minimiser import (
-    LARGEST_OUTPUT,
-    OUTPUT_BITS,
     GriddedNoise,
     OutputCover,
     delta_of_grid,
@@ -158,14 +156,7 @@ def perturbed_mle(pair_counts: PairCounts, mechanism: PerturbedMle, bits: Random
             f"a mechanism for {mechanism.n_items} items, but counts of {pair_counts.n_items}"
         )
     w = mechanism.noise.draw(pair_counts.n_items, bits)
-    minimiser = _minimiser(pair_counts, mechanism, w)
-    if mechanism.cover is None:
-        scores = minimiser.floats() if isinstance(minimiser, FixedPoint) else minimiser
-    elif isinstance(minimiser, FixedPoint):
-        steps = minimiser.steps(OUTPUT_BITS, LARGEST_OUTPUT)
-        scores = mechanism.cover.apply_to_steps(steps, bits)
-    else:
-        scores = mechanism.cover.apply(minimiser, bits)
+    scores = covered(_minimiser(pair_counts, mechanism, w), mechanism.cover, bits)
     return np.asarray(scores - scores.mean())
 
 

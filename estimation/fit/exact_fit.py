@@ -32,6 +32,8 @@ from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
 from hushrank.estimation.fit.fixed_point import FixedPoint, Integers, integers, slopes
 from hushrank.estimation.fit.grounded_graph import GroundedGraph
+from hushrank.privacy.exact_minimiser import LARGEST_OUTPUT, OUTPUT_BITS, OutputCover
+from hushrank.privacy.randomness import RandomBits
 
 BLOCK = 1 << 15  # pairs worked on at a time: some 10 MB of integers
 STEP_BITS = 256  # a search knows the share of a step to that many
@@ -244,3 +246,18 @@ def _between(low: tuple[int, int], high: tuple[int, int], tries: int) -> int:
     if tries % 2:
         return (low[0] + high[0]) // 2
     return low[0] + (high[0] - low[0]) * 1023 * -low[1] // (1024 * (high[1] - low[1]))
+
+
+def covered(minimiser: Floats | FixedPoint, cover: OutputCover | None, bits: RandomBits) -> Floats:
+    """What leaves of a minimiser: with the noise that covers how it was found.
+
+    Args:
+        minimiser: in float64, or in integers where float64 cannot certify it; confidential.
+        cover: None: nothing is protected, and the minimiser is as it was found.
+        bits: `system_bits()` in a release.
+    """
+    if cover is None:
+        return minimiser.floats() if isinstance(minimiser, FixedPoint) else minimiser
+    if isinstance(minimiser, FixedPoint):
+        return cover.apply_to_steps(minimiser.steps(OUTPUT_BITS, LARGEST_OUTPUT), bits)
+    return cover.apply(minimiser, bits)

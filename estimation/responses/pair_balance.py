@@ -32,11 +32,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 
-from hushrank.estimation.common.crossing import crossing
-from hushrank.estimation.common.links import Floats, link_named
+from hushrank.estimation.common.crossing import scores_of_pulls
+from hushrank.estimation.common.links import LOGISTIC, Floats
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.pair_fit import laplacian, score_differences
 from hushrank.estimation.fit.solve import ConvergenceError
@@ -124,7 +123,8 @@ class BalancedFit:
         pull = (curve * state.chance).sum(axis=1)
         on_pull = reach * np.diagonal(self.stiffness)
         low, high = (
-            _scores_of_pulls(pull + side * on_pull, curve, state.scores) for side in (-1, 1)
+            scores_of_pulls(pull + side * on_pull, curve, state.scores, LOGISTIC)
+            for side in (-1, 1)
         )
         return np.minimum(low, self.scores), np.maximum(high, self.scores)
 
@@ -197,11 +197,11 @@ def _ridge(state: PairState, covariance: BalanceCovariance) -> float:
 
 def _balanced(state: PairState, ridge: float) -> tuple[Floats, float]:
     """Where u(s) = ridge s, and the ridge: a stronger one where noise leaves no such place."""
-    link, won = link_named("logistic"), np.ascontiguousarray((state.weights * state.y).T)
+    won = np.ascontiguousarray((state.weights * state.y).T)
     tolerance = 1e-9 * max(1.0, float(np.abs(won).sum(axis=1).max()))
     for _ in range(MOST_STIFFENINGS):
         try:
-            objective = Objective(won, link, ridge, np.zeros(len(won)))
+            objective = Objective(won, LOGISTIC, ridge, np.zeros(len(won)))
             return minimise_nonconvex(objective, tolerance).theta, ridge
         except ConvergenceError:
             ridge *= STIFFER
@@ -222,13 +222,3 @@ def _inverse(stiffness: Floats, ridge: float) -> Floats:
     inverse = np.linalg.inv(stiffness + loose + size / n)
     centred = inverse - inverse.mean(axis=0)
     return np.asarray(centred - centred.mean(axis=1, keepdims=True))
-
-
-def _scores_of_pulls(pulls: Floats, curve: Floats, others: Floats) -> Floats:
-    """The score at which each item would have its pull, the other items being at `others`."""
-
-    def strong(at: Floats) -> NDArray[np.bool_]:
-        chance = expit(np.subtract.outer(at, others))
-        return np.asarray((curve * chance).sum(axis=1) > pulls)
-
-    return crossing(strong, others)
