@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,7 @@ from hushrank.transforms.engine.beam import beam
 
 Counts = NDArray[np.int64]
 Cells = NDArray[np.signedinteger]
+Weight = TypeVar("Weight", int, Counts)  # the same for all rows, or one each
 
 CELLS_A_ROW = 4  # with more than these, adding one by one is faster than a histogram of all cells
 
@@ -26,8 +28,8 @@ def add_wins(counts: Counts, rows: Comparisons, ties: Ties) -> None:
     A tie adds 1 to both counts under `split` and nothing under `drop`; under `random`, ties were
     decided before (`transforms.comparisons.bound`).
     """
-    for cells, weight in _counted(rows, ties, lambda winner, _: winner, counts.shape[-1]):
-        _add_cells(counts.reshape(-1), cells, weight)
+    for cells, weight in counted(rows, ties, lambda winner, _: winner, counts.shape[-1], units=1):
+        add_cells(counts.reshape(-1), cells, weight)
 
 
 def add_pairs(counts: Counts, rows: Comparisons, ties: Ties) -> None:
@@ -36,8 +38,8 @@ def add_pairs(counts: Counts, rows: Comparisons, ties: Ties) -> None:
     `counts` has shape (n, n), or with groups (g, n, n).
     """
     n_items = counts.shape[-2]
-    for cells, weight in _counted(rows, ties, _cell_of_pair(n_items), n_items**2):
-        _add_cells(counts.reshape(-1), cells, weight)
+    for cells, weight in counted(rows, ties, _cell_of_pair(n_items), n_items**2, units=1):
+        add_cells(counts.reshape(-1), cells, weight)
 
 
 def _cell_of_pair(n_items: int) -> Callable[[Cells, Cells], Cells]:
@@ -45,13 +47,23 @@ def _cell_of_pair(n_items: int) -> Callable[[Cells, Cells], Cells]:
     return lambda winner, loser: winner * n + loser
 
 
-def _counted(
+def counted(
     rows: Comparisons,
     ties: Ties,
     cell: Callable[[Cells, Cells], Cells],
     cells_a_group: int = 0,
-) -> Iterator[tuple[Cells, int]]:
-    """Cells to count, and what each occurrence adds; the cells of a group follow on each other."""
+    *,
+    units: Weight,
+) -> Iterator[tuple[Cells, Weight]]:
+    """Cells to count, and what each occurrence adds; the cells of a group follow on each other.
+
+    Args:
+        rows: what to count.
+        ties: as in `add_wins`.
+        cell: of winners and losers.
+        cells_a_group: how many cells a group has, where rows are in groups.
+        units: what each row counts: one number for all, or shape (m,).
+    """
     left_won, right_won = cell(rows.left, rows.right), cell(rows.right, rows.left)
     # Not by `where`: the processor guesses every other outcome wrong, 5 ns a row instead of 0.6.
     won = right_won + (rows.outcome > 0) * (left_won - right_won)
@@ -59,20 +71,26 @@ def _counted(
     if before is not None:
         won = won + before
     if rows.outcome.all():
-        yield won, ties.row_weight
+        yield won, ties.row_weight * units
         return
     tied = rows.outcome == 0
-    yield won[~tied], ties.row_weight
+    decided, undecided = units, units
+    if not isinstance(units, int):
+        decided, undecided = units[~tied], units[tied]
+    yield won[~tied], ties.row_weight * decided
     if ties is Ties.SPLIT:
         for either in (left_won[tied], right_won[tied]):
-            yield either if before is None else either + before[tied], 1
+            yield either if before is None else either + before[tied], undecided
 
 
-def _add_cells(counts: Counts, cells: Cells, weight: int) -> None:
+def add_cells(counts: Counts, cells: Cells, weight: Weight) -> None:
+    """Add a weight to each of the cells, the same for all or one each."""
     if len(counts) > CELLS_A_ROW * len(cells):
         np.add.at(counts, cells, weight)
-    else:
+    elif isinstance(weight, int):
         counts += weight * np.bincount(cells, minlength=len(counts))
+    else:  # whole numbers below 2^53: a bundle of rows is far from that
+        counts += np.bincount(cells, weight, minlength=len(counts)).astype(np.int64)
 
 
 class _CountsFn(beam.CombineFn):
@@ -132,7 +150,7 @@ class SparsePairCountsFn(beam.CombineFn):
         return []
 
     def add_input(self, sums: list[CellCounts], rows: Comparisons) -> list[CellCounts]:
-        for cells, weight in _counted(rows, self._ties, _cell_of_pair(self._n_items)):
+        for cells, weight in counted(rows, self._ties, _cell_of_pair(self._n_items), units=1):
             push(sums, CellCounts.of(cells.astype(np.int64, copy=False), weight))
         return sums
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 import numpy as np
 
 from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties
-from hushrank.transforms.common.survey_weights import Units
-from hushrank.transforms.comparisons.aggregate import CELLS_A_ROW, Cells, Counts
+from hushrank.transforms.comparisons.aggregate import Cells, Counts, add_cells, counted
 from hushrank.transforms.engine.beam import beam
 
 SQUARES = "squares"  # the array of the sum of squared weights, shape (1,)
@@ -30,29 +29,10 @@ def add_weighted(
         return
     if rows.weight is None:
         raise ValueError("rows have no weights")
-    for cells, units in _weighted(rows, rows.weight, ties, cell):
-        if len(sums) > CELLS_A_ROW * len(cells):
-            np.add.at(sums, cells, units)
-        else:  # whole numbers below 2^53: a bundle of rows is far from that
-            sums += np.bincount(cells, units, minlength=len(sums)).astype(np.int64)
-    counted = rows.weight[rows.outcome != 0] if ties is Ties.DROP else rows.weight
-    sums[-1] += np.square(counted).sum()
-
-
-def _weighted(
-    rows: Comparisons, weight: Units, ties: Ties, cell: Callable[[Cells, Cells], Cells]
-) -> Iterator[tuple[Cells, Units]]:
-    """Cells to count, and what each occurrence adds."""
-    left_won, right_won = cell(rows.left, rows.right), cell(rows.right, rows.left)
-    won = right_won + (rows.outcome > 0) * (left_won - right_won)
-    if rows.outcome.all():
-        yield won, ties.row_weight * weight
-        return
-    tied = rows.outcome == 0
-    yield won[~tied], ties.row_weight * weight[~tied]
-    if ties is Ties.SPLIT:
-        yield left_won[tied], weight[tied]
-        yield right_won[tied], weight[tied]
+    for cells, units in counted(rows, ties, cell, units=rows.weight):
+        add_cells(sums, cells, units)
+    squared = rows.weight[rows.outcome != 0] if ties is Ties.DROP else rows.weight
+    sums[-1] += np.square(squared).sum()
 
 
 class _WeightedFn(beam.CombineFn):

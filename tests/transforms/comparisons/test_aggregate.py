@@ -66,7 +66,7 @@ def test_pairs_of_many_items_are_not_numbered_in_32_bits(monkeypatch):
     n_items = 50_000
     rows = Comparisons(np.int32([n_items - 1]), np.int32([7]), np.int8([-1]))
     cells: list[int] = []
-    monkeypatch.setattr(aggregate, "_add_cells", lambda _, cell, __: cells.extend(cell.tolist()))
+    monkeypatch.setattr(aggregate, "add_cells", lambda _, cell, __: cells.extend(cell.tolist()))
     add_pairs(np.zeros((n_items, 0), np.int64), rows, Ties.DROP)  # the matrix itself is too large
     assert cells == [7 * n_items + n_items - 1]
 
