@@ -21,6 +21,21 @@ def problems_of_extras(config: Sections, own: MethodFacts, methods: Methods) -> 
     yield from _problems_of_covariates(config, own, methods)
 
 
+def takes_extras(config: Sections, facts: MethodFacts) -> bool:
+    """Whether a method can do what a job asks beside a ranking of all rows.
+
+    That is: a ranking of each group, weights and covariates of rows, a stream of nights.
+    """
+    rows, uses = config.input, facts.uses
+    covariates = isinstance(rows, InputConfig) and bool(rows.covariates)
+    return (
+        (config.groups is None or uses("groups"))
+        and (not covariates or uses("input.features"))
+        and (config.schedule.stream is None or facts.streams)
+        and not any(problems_of_weights(config, facts))
+    )
+
+
 def problems_of_weights(config: Sections, own: MethodFacts) -> Problems:
     """Weights of rows that the method does not take, or that have no bound or no column."""
     privacy, rows = config.privacy, config.input

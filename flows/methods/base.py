@@ -16,8 +16,8 @@ from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.look import noticed_from
-from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.method import MethodFacts
+from hushrank.flows.config.row_rules import takes_extras
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.guarantee.mechanism import Mechanism
 from hushrank.flows.guarantee.record import PrivacyRecord
@@ -189,13 +189,9 @@ class PlannedMethod(RankingMethod[M]):
     plan_order: int | None = None
 
     def suits(self, config: SurveyConfig) -> bool:
-        """Whether it is right for the stated design, and takes groups and covariates if any."""
-        rows, uses = config.input, self.facts.uses
-        if config.groups is not None and not uses(GROUPS):
-            return False
-        if isinstance(rows, InputConfig) and rows.covariates and not uses("input.features"):
-            return False
-        return not any(key == DESIGN for key, _ in self.facts.rules(config))
+        """Whether it is right for the stated design, and can do what the job asks beside."""
+        designed = not any(key == DESIGN for key, _ in self.facts.rules(config))
+        return designed and takes_extras(config, self.facts)
 
     def noise_in_a_pull(self, mechanism: M) -> float | None:
         """Variance of the privacy noise in an item's wins less half its comparisons.

@@ -10,7 +10,6 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from hushrank.flows.config.row_rules import problems_of_weights
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import PlannedMethod
@@ -57,9 +56,7 @@ def methods_to_compare(config: SurveyConfig, own: str | None = None) -> tuple[st
         and config.privacy.unit in METHODS[name].facts.units
         and math.isfinite(_plan_order(name))
         and is_right(config, name)
-        and not any(problems_of_weights(config, METHODS[name].facts))
         and _accepts(config, name)
-        and (METHODS[name].facts.streams or config.schedule.stream is None)
     ]
     return tuple(dict.fromkeys((own or config.method, *usable)))
 

@@ -10,12 +10,12 @@ from hushrank.flows.plan.survey import (
     FEWEST,
     Setting,
     in_order,
+    noise_bits,
     planned_method,
     planned_survey,
     with_setting,
 )
 from hushrank.flows.plan.world import World
-from hushrank.privacy.randomness import seeded_bits
 
 
 def group_errors(config: SurveyConfig, setting: Setting, world: World) -> list[tuple[float, float]]:
@@ -32,7 +32,7 @@ def group_errors(config: SurveyConfig, setting: Setting, world: World) -> list[t
     method, found = planned_method(tried), []
     mechanism = method.calibrate(tried)
     for replicate in range(FEWEST):
-        bits = seeded_bits(survey.seed * 1_000_003 + replicate)  # of an invented survey
+        bits = noise_bits(survey, replicate)
         exact = method.invented(tried, survey, replicate)
         boards = method.conclude(method.draw(exact, mechanism, bits), mechanism, tried).boards
         truths = [survey.group_truth(replicate, group) for group in range(len(boards))]

@@ -26,6 +26,7 @@ from hushrank.flows.plan.survey import (
     Accuracy,
     Setting,
     mean_accuracy,
+    noise_bits,
     planned_survey,
     repetitions,
     scores_measured,
@@ -33,7 +34,7 @@ from hushrank.flows.plan.survey import (
 )
 from hushrank.flows.plan.world import World
 from hushrank.flows.release.scale import SCALE_OF_LINK
-from hushrank.privacy.randomness import RandomBits, seeded_bits
+from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import PrivacyParams, Unit
 
 MOST_ITEMS = 2_000  # of a matrix of wins with noise in every entry, as in `noisy-pairs`
@@ -103,8 +104,7 @@ def _accuracy(config: SurveyConfig, setting: Setting, world: World, way: Way) ->
     found = []
     for replicate in range(repetitions(survey, world)):
         counts = PairCounts(survey.pair_wins(replicate) * weight, weight)
-        bits = seeded_bits(survey.seed * 1_000_003 + replicate)  # of an invented survey
-        scores = way(counts, params, bits)
+        scores = way(counts, params, noise_bits(survey, replicate))
         found.append(scores_measured(scores, survey.truth(replicate), config.top_k))
     if way is _noisy_wins:  # an order, and no scores
         found = [each | dict.fromkeys(("error", "largest"), math.nan) for each in found]

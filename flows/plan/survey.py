@@ -28,7 +28,7 @@ from hushrank.flows.methods.registry import METHODS, facts_of_methods
 from hushrank.flows.plan.world import World
 from hushrank.flows.release.scale import Scale
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
-from hushrank.privacy.randomness import seeded_bits
+from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import NoiseKind, Unit
 
 EPSILON, ITEMS, DESIGN = "privacy.epsilon", "items", "input.design"
@@ -159,7 +159,7 @@ def chosen_method(config: SurveyConfig, setting: Setting) -> Choice:
 
 
 def is_right(config: SurveyConfig, name: str) -> bool:
-    """Whether a method is right for the design that the configuration states."""
+    """Whether a method is right for what the configuration states and asks for."""
     method = METHODS[name]
     return not isinstance(method, PlannedMethod) or method.suits(config)
 
@@ -266,6 +266,11 @@ def planned_survey(config: SurveyConfig, setting: Setting, world: World) -> Plan
         raise ConfigError(f"plan: {error}") from None
 
 
+def noise_bits(survey: PlannedSurvey, replicate: int) -> RandomBits:
+    """For the noise of a replicate: that of an invented survey, which is no release."""
+    return seeded_bits(survey.seed * 1_000_003 + replicate)
+
+
 def _one(
     config: SurveyConfig,
     method: PlannedMethod[Any],
@@ -277,7 +282,7 @@ def _one(
         exact = method.invented(config, survey, replicate)
     except ValueError as error:
         raise ConfigError(f"plan: {error}") from None
-    bits = seeded_bits(survey.seed * 1_000_003 + replicate)  # of an invented survey: no release
+    bits = noise_bits(survey, replicate)
     try:
         conclusion = method.conclude_whole(method.draw(exact, mechanism, bits), mechanism, config)
     except (ConvergenceError, HushrankError) as error:
