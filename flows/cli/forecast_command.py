@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import asdict
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -33,11 +33,10 @@ def _of_stream(
 
     standing = standing_of(ledger.book().account, config)
     found = forecast_of_stream(ledger.terms, ledger.spends(), spend, span_of(config), standing)
-    console = Console()
     if as_json:
-        print_json = {"population": config.name, "spend": spend.to_dict(), **asdict(found)}
-        console.print(json.dumps(print_json, default=str), soft_wrap=True, markup=False)
+        _print_document(config, spend, asdict(found))
         return
+    console = Console()
     console.print(Text(stream_text(config.name, spend_text(spend), found)), soft_wrap=True)
     show_balance(console, balance)
 
@@ -90,10 +89,14 @@ def _of_nights(
         renews_on=balance.renews_on,
         pace=ONE_A_DAY if scheduled is None else f'With cron "{checked.schedule.cron}"',
     )
-    console = Console()
     if as_json:
-        print_json = {"population": checked.name, "spend": spend.to_dict(), **asdict(found)}
-        console.print(json.dumps(print_json, default=str), soft_wrap=True, markup=False)
+        _print_document(checked, spend, asdict(found))
         return
+    console = Console()
     console.print(Text(forecast_text(checked.name, spend_text(spend), found)), soft_wrap=True)
     show_balance(console, balance)
+
+
+def _print_document(config: SurveyConfig, spend: Spend, found: dict[str, Any]) -> None:
+    document = {"population": config.name, "spend": spend.to_dict(), **found}
+    Console().print(json.dumps(document, default=str), soft_wrap=True, markup=False)

@@ -8,10 +8,10 @@ from dataclasses import dataclass
 
 from hushrank.estimation.comparisons.covariate_mle import CovariateMle
 from hushrank.flows.guarantee.perturbed_mle import ERRATUM, THEOREM
-from hushrank.flows.guarantee.record import Parameter, PrivacyRecord
+from hushrank.flows.guarantee.record import Parameter, PrivacyRecord, trusted_record
 from hushrank.flows.guarantee.sentences import Guarantee, compose_statement, number
 from hushrank.privacy.accounting import Spend
-from hushrank.privacy.units import PrivacyParams, Unit
+from hushrank.privacy.units import PrivacyParams
 from hushrank.transforms.common.schema import Ties
 
 COVARIATES = (
@@ -61,9 +61,9 @@ def effects_record(mechanism: EffectMechanism) -> PrivacyRecord:
         erratum=ERRATUM,
         also_not_protected=(COVARIATES,),
     )
-    return PrivacyRecord(
-        unit=params.unit,
-        adjacency=params.adjacency,
+    return trusted_record(
+        params,
+        statement,
         epsilon=mechanism.spend.epsilon,
         delta=0.0,
         mechanism="objective-perturbation-laplace" if params.private else "none",
@@ -71,15 +71,8 @@ def effects_record(mechanism: EffectMechanism) -> PrivacyRecord:
         noise_variance=calibrated.score_noise.variance,
         sensitivity=calibrated.objective.sensitivity,
         sensitivity_norm="l1",
-        max_contributions=params.max_contributions if params.unit is Unit.USER else None,
-        per_item_cap=params.per_item_cap,
-        distinct_pairs=params.distinct_pairs,
         ties=mechanism.ties,
         parameters=_parameters(mechanism),
-        statement=statement.sentences,
-        not_protected=statement.not_protected,
-        theorem=statement.theorem,
-        erratum=statement.erratum,
     )
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
-from hushrank.flows.guarantee.record import Parameter, PrivacyRecord
+from hushrank.flows.guarantee.record import Parameter, PrivacyRecord, trusted_record
 from hushrank.flows.guarantee.score_mechanism import ScoreMechanism
 from hushrank.flows.guarantee.sentences import (
     CCW,
@@ -44,9 +44,9 @@ def mle_record(mechanism: ScoreMechanism) -> PrivacyRecord:
     params, objective = mechanism.params, mechanism.objective
     statement = mle_statement(mechanism)
     laplace = objective.kind is NoiseKind.LAPLACE
-    return PrivacyRecord(
-        unit=params.unit,
-        adjacency=params.adjacency,
+    return trusted_record(
+        params,
+        statement,
         epsilon=mechanism.spend.epsilon,
         delta=mechanism.spend.delta,
         mechanism=f"objective-perturbation-{objective.kind}" if params.private else "none",
@@ -54,15 +54,8 @@ def mle_record(mechanism: ScoreMechanism) -> PrivacyRecord:
         noise_variance=mechanism.noise.variance,
         sensitivity=objective.sensitivity,
         sensitivity_norm="l1" if laplace else "l2",
-        max_contributions=params.max_contributions if params.unit is Unit.USER else None,
-        per_item_cap=params.per_item_cap,
-        distinct_pairs=params.distinct_pairs,
         ties=mechanism.ties,
         parameters=_parameters(mechanism),
-        statement=statement.sentences,
-        not_protected=statement.not_protected,
-        theorem=statement.theorem,
-        erratum=statement.erratum,
     )
 
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import math
-from typing import Annotated
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, PlainSerializer
 
 from hushrank.flows.guarantee.counts import CountWords, count_statement
 from hushrank.flows.guarantee.mechanism import CountMechanism
+from hushrank.flows.guarantee.sentences import PrivacyStatement
 from hushrank.privacy.stream_encoder import ONE
-from hushrank.privacy.units import Adjacency, NoiseKind, Unit
+from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.common.schema import Ties
 
 
@@ -78,6 +79,30 @@ class PrivacyRecord(Record):
     reconstructed: bool = False
 
 
+def trusted_record(
+    params: PrivacyParams, statement: PrivacyStatement, **particular: Any
+) -> PrivacyRecord:
+    """The record of a mechanism on exact counts: bounds and words, and what is its own.
+
+    Args:
+        params: unit, adjacency and enforced bounds.
+        statement: the guarantee in words.
+        particular: the other fields.
+    """
+    return PrivacyRecord(
+        unit=params.unit,
+        adjacency=params.adjacency,
+        max_contributions=params.max_contributions if params.unit is Unit.USER else None,
+        per_item_cap=params.per_item_cap,
+        distinct_pairs=params.distinct_pairs,
+        statement=statement.sentences,
+        not_protected=statement.not_protected,
+        theorem=statement.theorem,
+        erratum=statement.erratum,
+        **particular,
+    )
+
+
 def count_record(
     words: CountWords,
     mechanism: CountMechanism,
@@ -96,9 +121,9 @@ def count_record(
     laplace = law.kind is NoiseKind.LAPLACE
     unit = 1.0 if mechanism.stream is None else 1 / ONE
     moved = sensitivity.l1 if laplace else math.sqrt(sensitivity.l2_squared)
-    return PrivacyRecord(
-        unit=params.unit,
-        adjacency=params.adjacency,
+    return trusted_record(
+        params,
+        statement,
         epsilon=guarantee.epsilon,
         delta=guarantee.delta,
         rho=guarantee.rho,
@@ -109,13 +134,6 @@ def count_record(
         sensitivity_norm="l1" if laplace else "l2",
         sensitivity_l1=sensitivity.l1,
         sensitivity_l2_squared=sensitivity.l2_squared,
-        max_contributions=params.max_contributions if params.unit is Unit.USER else None,
-        per_item_cap=params.per_item_cap,
-        distinct_pairs=params.distinct_pairs,
         ties=mechanism.ties,
         parameters=parameters or {},
-        statement=statement.sentences,
-        not_protected=statement.not_protected,
-        theorem=statement.theorem,
-        erratum=statement.erratum,
     )

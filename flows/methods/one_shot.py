@@ -18,7 +18,7 @@ from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.mechanism import CountMechanism
-from hushrank.flows.guarantee.record import PrivacyRecord
+from hushrank.flows.guarantee.record import PrivacyRecord, trusted_record
 from hushrank.flows.guarantee.sentences import compose_statement, number
 from hushrank.flows.methods.base import Arrays, Conclusion, Terms
 from hushrank.flows.methods.reductions import CountedMethod, problems_of_unbalanced
@@ -158,22 +158,16 @@ def _record(mechanism: OneShotMechanism) -> PrivacyRecord:
         noise=(noise,),
         theorem=THEOREM,
     )
-    return PrivacyRecord(
-        unit=params.unit,
-        adjacency=params.adjacency,
+    return trusted_record(
+        params,
+        statement,
         epsilon=counts.guarantee.epsilon,
         delta=counts.guarantee.delta,
         mechanism="one-shot-laplace" if params.private else "none",
         noise_scale=law.scale,
         noise_variance=law.variance,
-        max_contributions=params.max_contributions if params.unit is Unit.USER else None,
-        per_item_cap=params.per_item_cap,
-        distinct_pairs=params.distinct_pairs,
         ties=counts.ties,
         parameters={"k": k},
-        statement=statement.sentences,
-        not_protected=statement.not_protected,
-        theorem=statement.theorem,
     )
 
 

@@ -52,7 +52,7 @@ from hushrank.transforms.storage.files import InputFile
 
 MOST_KEMENY_ITEMS = 500  # above that the local search takes minutes
 HARDLY_DRAWN = 0.95
-NOT_INFORMATIVE = (
+NO_RANKINGS = (
     "Nothing useful can be learned from this release: too few rankings put items of the catalogue"
     " above each other."
 )
@@ -103,12 +103,8 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
 
     def calibrate(self, config: SurveyConfig) -> SyntheticMechanism:
         """The law of synthetic rankings at both ends of the range of epsilons."""
-        n_items, rankings = len(config.items.catalogue()), config.rankings
-        if self.most_items is not None and n_items > self.most_items:
-            raise ConfigError(
-                f"items: must be at most {self.most_items} with method: {self.facts.name}, got"
-                f" {n_items}; set method: borda"
-            )
+        rankings = config.rankings
+        refuse_too_many_items(config, self.facts, self.most_items)
         guarantee = self._guarantee(config)
         if self.needs_items and guarantee.pairs and guarantee.pairs.hide is Hide.ITEMS:
             raise ConfigError(
@@ -199,7 +195,7 @@ class PrivateRankings(PlannedMethod[SyntheticMechanism]):
         parameters = {"debiased": ranked.debiased, **ranked.parameters}
         warnings = (*self._doubt(ranked), *ranked.warnings)
         if not ranked.estimate.informative:
-            warnings = (NOT_INFORMATIVE,)
+            warnings = (NO_RANKINGS,)
         names = config.items.catalogue().names
         return Conclusion(
             estimate=ranked.estimate,
@@ -278,6 +274,16 @@ def _kemeny(counts: Counts, guarantee: RankingGuarantee, config: SurveyConfig) -
     }
     warnings = not_proven(consensus)
     return _Ranked(estimate, Scale.ABOVE_MIDDLE, not reason, reason, parameters, warnings)
+
+
+def refuse_too_many_items(config: SurveyConfig, facts: MethodFacts, most: int | None) -> None:
+    """Raise ConfigError for a catalogue that a method cannot rank; None: it ranks any."""
+    n_items = len(config.items.catalogue())
+    if most is not None and n_items > most:
+        raise ConfigError(
+            f"items: must be at most {most} with method: {facts.name}, got {n_items}; set method:"
+            " borda"
+        )
 
 
 def not_proven(consensus: Consensus) -> tuple[str, ...]:

@@ -38,10 +38,12 @@ from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
 from hushrank.flows.methods.private_rankings import (
     HARDLY_DRAWN,
     MOST_KEMENY_ITEMS,
+    NO_RANKINGS,
     consensus_places,
     log_odds,
     mean_places,
     not_proven,
+    refuse_too_many_items,
 )
 from hushrank.flows.release.ranking_counts import released_rankings
 from hushrank.flows.release.release import NOT_INFORMATIVE
@@ -53,11 +55,6 @@ from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.ranking_sensitivity import Part, spread_weights
 from hushrank.privacy.units import PrivacyParams, Unit
 from hushrank.transforms.storage.files import InputFile
-
-NO_RANKINGS = (
-    "Nothing useful can be learned from this release: too few rankings put items of the catalogue"
-    " above each other."
-)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,12 +93,8 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
 
     def calibrate(self, config: SurveyConfig) -> RankingCountMechanism:
         """Noise for every entry of what is released."""
-        n_items, params = len(config.items.catalogue()), config.privacy.params()
-        if self.most_items is not None and n_items > self.most_items:
-            raise ConfigError(
-                f"items: must be at most {self.most_items} with method: {self.facts.name}, got"
-                f" {n_items}; set method: borda"
-            )
+        refuse_too_many_items(config, self.facts, self.most_items)
+        params = config.privacy.params()
         longest = _longest(config)
         weights = self.weights(params, longest)
         try:
