@@ -159,11 +159,6 @@ class Stream:
             self.terms.check_night(night)
         return self.law.variance * shown_covariance(self.kernel, first, second)
 
-    def change_variance(self, first: int, second: int) -> float:
-        """Of the difference between a cell as shown on two nights, from the noise alone."""
-        both = self.covariance(first, first) + self.covariance(second, second)
-        return max(both - 2 * self.covariance(first, second), 0.0)
-
 
 def shown_covariance(kernel: Floats, first: int, second: int) -> float:
     """Entry (first, second) of A C^-1 (A C^-1)^T: of a cell on two nights, for noise of variance 1.

@@ -166,11 +166,6 @@ def shown_of(folder: str, name: str, night: int, stream: Stream) -> Shown:
     return Shown(cells, sums)
 
 
-def shown_cells(folder: str, name: str, night: int, stream: Stream) -> NDArray[np.float64]:
-    """The cells of `shown_of`."""
-    return shown_of(folder, name, night, stream).cells
-
-
 def _path(folder: str, night: int) -> str:
     return f"{folder}/{RELEASED}/{night_name(night)}.npz"
 

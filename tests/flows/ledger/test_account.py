@@ -2,7 +2,6 @@
 
 import json
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -10,21 +9,6 @@ from hushrank.flows.errors import BudgetRefused, LedgerError
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.rules import MAX_CLOCK_LAG
 from tests.ledgers import NOW, Clock, pure, release, terms_of
-
-
-@pytest.fixture
-def path(tmp_path) -> Path:
-    return tmp_path / "ledger.jsonl"
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def ledger(path, clock) -> Ledger:
-    return Ledger(path, terms_of(), clock=clock, operator="anna")
 
 
 def refusal(call, *arguments, **options) -> str:

@@ -4,7 +4,6 @@ import getpass
 import json
 import os
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -17,22 +16,7 @@ from hushrank.flows.ledger.history import HISTORY_COLUMNS
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Adjacency, Unit
-from tests.ledgers import NOW, Clock, pure, release, terms_of
-
-
-@pytest.fixture
-def path(tmp_path) -> Path:
-    return tmp_path / "ledger.jsonl"
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def ledger(path, clock) -> Ledger:
-    return Ledger(path, terms_of(), clock=clock, operator="anna")
+from tests.ledgers import NOW, pure, release, terms_of
 
 
 def refusal(call, *arguments, **options) -> str:

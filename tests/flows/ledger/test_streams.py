@@ -13,7 +13,7 @@ from hushrank.flows.ledger.forecast import forecast_of_stream, stream_text
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.flows.ledger.streams import FREE, NightToPay, check_night, reserve_night
 from hushrank.privacy.accounting import Spend
-from tests.ledgers import NOW, Clock, pure, release, terms_of
+from tests.ledgers import NOW, pure, release, terms_of
 
 FIRST = date(2026, 11, 20)
 SPAN = StreamSpan(nights=3, first=FIRST)
@@ -29,21 +29,6 @@ def draw(ledger: Ledger, number: int) -> None:
     reserve_night(ledger, f"n{number}", night(number), config_hash="h")
     ledger.mark_drawn(f"n{number}", f"digest {number}", f"people {number}")
     ledger.commit(f"n{number}")
-
-
-@pytest.fixture
-def path(tmp_path) -> Path:
-    return tmp_path / "ledger.jsonl"
-
-
-@pytest.fixture
-def clock() -> Clock:
-    return Clock()
-
-
-@pytest.fixture
-def ledger(path, clock) -> Ledger:
-    return Ledger(path, terms_of(), clock=clock, operator="anna")
 
 
 def events(path: Path) -> list[str]:

@@ -25,7 +25,7 @@ from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage import write
-from hushrank.transforms.streams.released_files import draw_night, drawn_night, shown_cells
+from hushrank.transforms.streams.released_files import draw_night, drawn_night, shown_of
 from hushrank.transforms.streams.stream_folder import begin
 from tests.pipelines.reduce.test_reduce_comparisons import N_ITEMS, a_job
 from tests.pipelines.reduce.test_reduce_stream import ALL, a_night, expected_wins
@@ -75,7 +75,7 @@ def run_night(folder: Path, night: int, stream: Stream, bits=None, empty=EMPTY) 
         count_night(job, stream, reduce.run)
     draw_night(of_stream.folder, NAME, night, stream, bits)
     forget_night(of_stream.folder, NAME, night, stream)
-    return shown_cells(of_stream.folder, NAME, night, stream)
+    return shown_of(of_stream.folder, NAME, night, stream).cells
 
 
 def left(folder: Path) -> set[str]:
@@ -218,7 +218,7 @@ def test_other_terms_and_missing_nights_are_refused(tmp_path):
         drawn_night(place, "other", 0, stream)
     (tmp_path / "s" / "released" / "00000.npz").unlink()
     with pytest.raises(InputError, match="is made of all nights before it"):
-        shown_cells(place, NAME, 1, stream)
+        shown_of(place, NAME, 1, stream)
 
 
 def test_a_job_that_is_no_night_is_refused(tmp_path):

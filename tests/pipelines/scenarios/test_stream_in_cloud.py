@@ -14,7 +14,7 @@ from hushrank.pipelines.reduce.stream_nights import count_empty_night, count_nig
 from hushrank.privacy.randomness import seeded_bits
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.streams.people_files import open_people
-from hushrank.transforms.streams.released_files import draw_night, drawn_night, shown_cells
+from hushrank.transforms.streams.released_files import draw_night, drawn_night, shown_of
 from hushrank.transforms.streams.stream_folder import begin
 from tests.fake_cloud_storage import fake_cloud_storage
 from tests.pipelines.reduce.test_reduce_comparisons import N_ITEMS, a_job
@@ -55,7 +55,7 @@ def test_a_stream_in_the_cloud(tmp_path, bucket):
             assert open_people(PLACE, NAME, 1).n_people > 0
         forget_night(PLACE, NAME, night, stream)
         forget_night(PLACE, NAME, night, stream)
-        assert shown_cells(PLACE, NAME, night, stream) == pytest.approx(expected[night])
+        assert shown_of(PLACE, NAME, night, stream).cells == pytest.approx(expected[night])
         if night == 1:
             kept = {"key.json", "cells/00001.npz", "people/00001/manifest.json"}
             assert kept <= names(bucket)
