@@ -14,7 +14,10 @@ from hushrank.transforms.storage.files import InputFile, NoFilesError, check_fil
 
 
 def input_of(
-    path: Path, config: SurveyConfig, night: date | None
+    path: Path,
+    config: SurveyConfig,
+    night: date | None,
+    held: tuple[InputFile, ...] | None = None,
 ) -> tuple[tuple[InputFile, ...], tuple[InputFile, ...]]:
     """The input files, checked by headers and footers, and further tables that decide the result.
 
@@ -22,6 +25,7 @@ def input_of(
         path: the YAML file, for messages.
         config: the configuration.
         night: the day whose rows to rank; None if the configuration selects no nights.
+        held: copies of tables in memory, in place of the files that paths name; None: none.
 
     Raises:
         NightWithoutFiles: an input path names no file of that night.
@@ -29,7 +33,7 @@ def input_of(
     """
     check_night(path, config, night)
     try:
-        files = files_of(config, night)
+        files = files_of(config, night, held)
         check_files(files, config.columns())
         return files, tables_of(path, config)
     except NoFilesError as error:
@@ -40,7 +44,9 @@ def input_of(
         raise ConfigError(str(error)) from None
 
 
-def files_of(config: SurveyConfig, night: date | None) -> tuple[InputFile, ...]:
+def files_of(
+    config: SurveyConfig, night: date | None, held: tuple[InputFile, ...] | None = None
+) -> tuple[InputFile, ...]:
     """The files to read and the rows of them; only of `night` if the configuration selects nights.
 
     Raises:
@@ -49,6 +55,9 @@ def files_of(config: SurveyConfig, night: date | None) -> tuple[InputFile, ...]:
     """
     multiline, named = config.input.multiline, config.input.delimiter
     delimiter = "\t" if named == "tab" else named
+    if held is not None:
+        window = None if night is None else config.schedule.window_on(night)
+        return tuple(replace(file, window=window) for file in held)
     if night is None:
         files = list_files(config.input.paths, config.input.format)
         return tuple(replace(file, multiline=multiline, delimiter=delimiter) for file in files)

@@ -80,6 +80,7 @@ class InputFile:
     window: Window | None = None  # selects the rows that belong to the job; None: all
     multiline: bool = False  # for CSV: whether quoted fields may hold line ends
     delimiter: str = ","  # for CSV: the character between columns
+    digest: str = ""  # keyed, of the rows: the file is a copy of a table that was in memory
 
     @property
     def most_bytes(self) -> int:
@@ -88,6 +89,8 @@ class InputFile:
 
     def identity(self) -> list[str | int]:
         """The parts of it that enter the release key."""
+        if self.digest:  # wherever its copy was written
+            return ["table", self.digest]
         return [self.path, self.size, self.version]
 
 
