@@ -47,6 +47,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("prefect",),
         ("propose",),
         ("cli",),
+        ("python",),
     ),
     "experiments": (("beyond", "ccw", "nz", "rdp", "stream", "xsc"),),
 }

@@ -177,7 +177,8 @@ def items_of(items: Any) -> dict[str, Any]:
             " sorted(items), or a list."
         )
     if isinstance(items, Mapping):
-        return _plain(items)
+        section: dict[str, Any] = _plain(items)
+        return section
     return {"names": [_plain(name) for name in items]}
 
 

@@ -128,7 +128,7 @@ class Ledger:
         terms = account_of(self._entries(), name, str(self.path)).terms
         if terms is None:
             return given
-        recorded = {"epsilon": terms.epsilon, "delta": terms.delta}
+        recorded: dict[str, Any] = {"epsilon": terms.epsilon, "delta": terms.delta}
         if terms.refresh is not None:
             recorded["refresh"] = str(terms.refresh)
         return {**recorded, **given}

@@ -6,8 +6,7 @@ import io
 import math
 import os
 import sys
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Mapping, Sequence
 from datetime import date
 from html import escape
 from pathlib import Path
@@ -182,21 +181,15 @@ def inspect(
         read = Survey(Path(survey), load_config(Path(survey)))
         return _looked(read, day)
     paths = paths_of(answers)
-    with _elsewhere(asked, paths) as config:
-        key = LedgerKey(system_bits().take(KEY_BYTES), "")  # nothing is kept under it
-        with held(Survey(LABEL, config), answers, paths, key) as ready:
-            return _looked(ready, day)
+    config = checked(_content(asked, paths), in_memory=paths is None)
+    key = LedgerKey(system_bits().take(KEY_BYTES), "")  # nothing is kept under it
+    with held(Survey(LABEL, config), answers, paths, key) as ready:
+        return _looked(ready, day)
 
 
 def _looked(survey: Survey, night: date | None) -> Inspection:
     job, found = inspect_job(survey, night)
     return Inspection(job.config, night, found)
-
-
-@contextmanager
-def _elsewhere(asked: Mapping[str, Any], paths: list[str] | None) -> Iterator[SurveyConfig]:
-    """The configuration of a job that writes nothing: its places are in a folder of the process."""
-    yield checked(_content(asked, paths), in_memory=paths is None)
 
 
 def _config_to_plan(asked: Mapping[str, Any]) -> SurveyConfig:

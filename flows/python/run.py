@@ -13,7 +13,7 @@ from typing import Any, Unpack
 from hushrank.flows.config.schedule import day_of
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.display import StepDisplay, show_alerts
-from hushrank.flows.errors import ConfigError, check_address_space
+from hushrank.flows.errors import BudgetRefused, ConfigError, check_address_space
 from hushrank.flows.ledger.key import LedgerKey, ledger_key
 from hushrank.flows.python.configuration import (
     LABEL,
@@ -34,6 +34,10 @@ from hushrank.flows.run.stages import Outcome, directly
 from hushrank.flows.terminal import Console
 
 SEEDED = "seed: makes a release that protects nobody; for a test add unsafe=True."
+OTHER_TOTAL = (
+    "The total is what the ledger recorded, or what the first release cost; total_epsilon=...,"
+    " decided before you look at any result, sets another."
+)
 NO_NOISE = (
     "epsilon: inf adds no noise, so it protects nobody. Set a finite epsilon; or, for a simulation,"
     " add unsafe=True."
@@ -78,7 +82,12 @@ def rank(
     survey.mechanism  # noqa: B018 - whatever the method refuses, it refuses before the table is read
     with running(progress) as execute, held(survey, answers, paths) as ready:
         unsafe_job = seed is not None or not private or not job.counted
-        return _released(ready, _day(night), execute, again=again, unsafe=unsafe_job, seed=seed)
+        try:
+            return _released(ready, _day(night), execute, again=again, unsafe=unsafe_job, seed=seed)
+        except BudgetRefused as error:
+            if asked.get("total_epsilon") is None:
+                raise BudgetRefused(f"{error} {OTHER_TOTAL}") from None
+            raise
 
 
 @plainly
