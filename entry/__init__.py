@@ -82,20 +82,22 @@ __all__ = [  # noqa: PLE0604, RUF100 - the names that `_MODULES` and `_PACKAGES`
 ]
 
 
-def __getattr__(name: str) -> Any:
-    """The name, loaded now (PEP 562)."""
-    if name == "__version__":
-        from importlib.metadata import version
+if not TYPE_CHECKING:  # to a checker, a name that is not above is an error
 
-        value: Any = version("hushrank")
-    elif name in _PACKAGES:
-        value = import_module(f"hushrank.{name}")
-    elif name in _MODULES:
-        value = getattr(import_module(_MODULES[name]), name)
-    else:
-        raise AttributeError(f"module 'hushrank' has no attribute {name!r}")
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        """The name, loaded now (PEP 562)."""
+        if name == "__version__":
+            from importlib.metadata import version
+
+            value: Any = version("hushrank")
+        elif name in _PACKAGES:
+            value = import_module(f"hushrank.{name}")
+        elif name in _MODULES:
+            value = getattr(import_module(_MODULES[name]), name)
+        else:
+            raise AttributeError(f"module 'hushrank' has no attribute {name!r}")
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:

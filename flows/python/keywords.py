@@ -56,8 +56,8 @@ class Keywords(TypedDict, total=False):
         ties: what becomes of ties.
         words: what the words of the result stand for.
         top_k: how many of the best items to name.
-        model, spectral, groups, report, schedule, observability, retention, runner, memory_limit:
-            the sections of the YAML file, as dicts.
+        model, spectral, groups, report, schedule: sections of the YAML file, as dicts.
+        observability, retention, runner, memory_limit: further ones.
         out: the folder of releases. By default `out/NAME` beside the ledger.
         confidential: the folder for files that must stay private. By default `.hushrank/work`
             beside the ledger.
