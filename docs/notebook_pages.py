@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 FOLDER = Path(__file__).with_name("notebooks")
+COLOURS = re.compile(r"\x1b\[[0-9;]*m")
 TITLES = re.compile(r"^# .*\n*")
 
 
@@ -25,9 +26,18 @@ def _cell(cell: dict[str, Any]) -> Iterator[str]:
         yield TITLES.sub("", text)
         return
     yield f"```python\n{text}\n```"
+    printed = ""
     for output in cell["outputs"]:
         shown = output.get("data", {"text/plain": output.get("text", "")})
-        if "text/html" in shown:
+        if output["output_type"] == "execute_result" and "text/html" in shown:
+            yield from _block(printed)
+            printed = ""
             yield "".join(shown["text/html"])
-        elif "text/plain" in shown:
-            yield f"```\n{''.join(shown['text/plain']).rstrip()}\n```"
+        else:  # progress is plain text on a page
+            printed += COLOURS.sub("", "".join(shown["text/plain"]))
+    yield from _block(printed)
+
+
+def _block(printed: str) -> Iterator[str]:
+    if printed:
+        yield f"```\n{printed.rstrip()}\n```"

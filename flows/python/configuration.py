@@ -83,7 +83,7 @@ def checked(content: dict[str, Any], *, in_memory: bool) -> SurveyConfig:
         ConfigError: it breaks a rule.
     """
     try:
-        config = check_config(LABEL, {**content}, facts_of_methods())
+        config = check_config(LABEL, dict[object, object](content), facts_of_methods())
     except ConfigError as error:
         raise words_of_keywords(error, LABEL) from None
     if not in_memory:

@@ -32,7 +32,7 @@ from hushrank.flows.python.plain_errors import plainly
 from hushrank.flows.python.run import held, paths_of
 from hushrank.flows.python.table import Table
 from hushrank.flows.run.job import Survey
-from hushrank.flows.terminal import Console
+from hushrank.flows.terminal import text_console
 from hushrank.pipelines.inspect.look import Look
 from hushrank.privacy.randomness import system_bits
 
@@ -74,7 +74,7 @@ class Plan:
     def __repr__(self) -> str:
         """The plan as the terminal shows it."""
         text = io.StringIO()
-        show_plan(Console(file=text, width=TEXT_WIDTH), self._plan)
+        show_plan(text_console(text, TEXT_WIDTH), self._plan)
         return text.getvalue().rstrip()
 
     def _repr_html_(self) -> str:
@@ -107,7 +107,7 @@ class Inspection:
     def show(self) -> None:
         """Print everything, as `hushrank inspect` does."""
         text = io.StringIO()
-        show_look(Console(file=text, width=TEXT_WIDTH), self._config, self._night, self._found)
+        show_look(text_console(text, TEXT_WIDTH), self._config, self._night, self._found)
         sys.stdout.write(text.getvalue())
 
     def __repr__(self) -> str:

@@ -32,7 +32,7 @@ from hushrank.flows.release.release import Release as Record
 from hushrank.flows.release.release import load_release
 from hushrank.flows.release.wording import verdict
 from hushrank.flows.run.stages import Outcome
-from hushrank.flows.terminal import Console
+from hushrank.flows.terminal import text_console
 from hushrank.privacy.accounting import Spend
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place, is_cloud
 
@@ -177,7 +177,7 @@ class Release:
     def __repr__(self) -> str:
         """Verdict and ranking as text."""
         text = io.StringIO()
-        console = Console(file=text, width=TEXT_WIDTH)
+        console = text_console(text, TEXT_WIDTH)
         if not self.safe:
             console.print("UNSAFE: this release protects nobody.", markup=False)
         console.print(self.verdict, markup=False, highlight=False, soft_wrap=True)
