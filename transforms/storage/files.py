@@ -6,11 +6,8 @@ Everything here reads names, sizes, dates, headers and footers only, never a row
 from __future__ import annotations
 
 import contextlib
-import gzip
-import io
 import json
 import os
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
@@ -29,10 +26,25 @@ from hushrank.transforms.common.schema import (
     is_text,
 )
 from hushrank.transforms.storage import preflib
+from hushrank.transforms.storage.arrow_rows import arrow_schema, orc_head
 from hushrank.transforms.storage.at_once import in_order
+from hushrank.transforms.storage.avro_rows import avro_schema
 from hushrank.transforms.storage.cloud_files import cloud_matches
 from hushrank.transforms.storage.cloud_storage import CloudPath
-from hushrank.transforms.storage.csv_header import BYTE_ORDER_MARK, HEADER_BYTES, csv_header
+from hushrank.transforms.storage.csv_header import (
+    BYTE_ORDER_MARK,
+    HEADER_BYTES,
+    as_utf8,
+    csv_header,
+)
+from hushrank.transforms.storage.packing import (
+    PACKINGS,
+    is_packed,
+    packing_of,
+    unpacked,
+    without_packing,
+)
+from hushrank.transforms.storage.partitions import Partitions, with_fields
 from hushrank.transforms.storage.window import Window
 
 REMOTE_PREFIX = "gs://"
@@ -44,11 +56,12 @@ class FileFormat(StrEnum):
     PARQUET = "parquet"
     CSV = "csv"
     JSONL = "jsonl"
+    AVRO = "avro"
+    ORC = "orc"
+    ARROW = "arrow"  # record batches of Arrow, also called Feather
     PREFLIB = "preflib"
 
 
-PACKED = ".gz"
-MOST_UNPACKED = 1032  # bytes that gzip can make of one
 TEXT_ENDINGS = {
     ".csv": FileFormat.CSV,
     ".jsonl": FileFormat.JSONL,
@@ -58,7 +71,11 @@ ENDINGS = {
     ".parquet": FileFormat.PARQUET,
     ".pq": FileFormat.PARQUET,
     **TEXT_ENDINGS,
-    **{f"{ending}{PACKED}": format_ for ending, format_ in TEXT_ENDINGS.items()},
+    **{f"{end}{packed}": text for end, text in TEXT_ENDINGS.items() for packed in PACKINGS},
+    ".avro": FileFormat.AVRO,
+    ".orc": FileFormat.ORC,
+    ".arrow": FileFormat.ARROW,
+    ".feather": FileFormat.ARROW,
     **dict.fromkeys((f".{kind}" for kind in preflib.KINDS), FileFormat.PREFLIB),
 }
 
@@ -78,11 +95,16 @@ class InputFile:
     window: Window | None = None  # selects the rows that belong to the job; None: all
     multiline: bool = False  # for CSV: whether quoted fields may hold line ends
     delimiter: str = ","  # for CSV: the character between columns
+    encoding: str = "utf-8"  # for CSV: one of `csv_header.ENCODINGS`
+    decimal: str = "."  # for CSV: what stands before the decimals of a number
+    header_rows: int = 1  # for CSV: how many rows come before the first answer
+    partitions: Partitions = ()  # columns that folders of its path tell
 
     @property
     def most_bytes(self) -> int:
         """The most bytes that its content has, unpacked."""
-        return self.size * (MOST_UNPACKED if is_packed(self.path) else 1)
+        packing = packing_of(self.path)
+        return self.size * (1 if packing is None else packing.ratio)
 
     def identity(self) -> list[str | int]:
         """The parts of it that enter the release key."""
@@ -123,10 +145,10 @@ def list_files(
                 )
             found[name] = InputFile(name, size, version, kind)
     for name in found:
-        if is_packed(name) and name[: -len(PACKED)] in found:
+        if is_packed(name) and without_packing(name) in found:
             raise InputError(
-                f"{name}: the file without {PACKED} is named too, so rows could count twice. Remove"
-                " one of the two."
+                f"{name}: the file without {name[len(without_packing(name)) :]} is named too, so"
+                " rows could count twice. Remove one of the two."
             )
     return sorted(found.values())
 
@@ -174,32 +196,33 @@ def read_schema(file: InputFile, columns: Columns) -> pa.Schema:
     Raises:
         InputError: the file does not have its format, or is damaged.
     """
-    return _declared(file, columns) if file.format is FileFormat.JSONL else _stated(file)
+    if file.format is FileFormat.JSONL:
+        return _declared(file, columns)
+    return with_fields(_stated(file), file.partitions)
 
 
 def _stated(file: InputFile) -> pa.Schema:
     """The schema in a footer or a header."""
-    return _SCHEMAS[file.format](file)
-
-
-def _schema_of_parquet(file: InputFile) -> pa.Schema:
-    return parquet_footer(file.path).schema.to_arrow_schema()
-
-
-def _schema_of_csv(file: InputFile) -> pa.Schema:
-    names = csv_header(file.path, _head_of(file), file.delimiter)
+    if file.format is FileFormat.PARQUET:
+        return parquet_footer(file.path).schema.to_arrow_schema()
+    with open_bytes(file.path) as stream:
+        if file.format is not FileFormat.CSV:
+            return _SCHEMAS[file.format](file.path, stream)
+        head = as_utf8(stream, file.encoding).read(HEADER_BYTES)
+    names = csv_header(file.path, head, file.delimiter)
     return pa.schema([(name, pa.string()) for name in names])
 
 
-def _schema_of_preflib(file: InputFile) -> pa.Schema:
-    preflib.read_header(file.path, _head_of(file))
+def _schema_of_preflib(path: str, stream: IO[bytes]) -> pa.Schema:
+    preflib.read_header(path, stream.read(HEADER_BYTES))
     return preflib.SCHEMA
 
 
-# Of formats whose files state their columns; JSON Lines do not.
-_SCHEMAS: dict[FileFormat, Callable[[InputFile], pa.Schema]] = {
-    FileFormat.PARQUET: _schema_of_parquet,
-    FileFormat.CSV: _schema_of_csv,
+# Of formats with a schema that the path and the open file tell.
+_SCHEMAS: dict[FileFormat, Callable[[str, IO[bytes]], pa.Schema]] = {
+    FileFormat.AVRO: avro_schema,
+    FileFormat.ORC: lambda path, stream: orc_head(path, stream)[0],
+    FileFormat.ARROW: arrow_schema,
     FileFormat.PREFLIB: _schema_of_preflib,
 }
 
@@ -268,10 +291,10 @@ def check_unchanged(file: InputFile) -> None:
 
 @contextlib.contextmanager
 def open_bytes(path: str) -> Iterator[IO[bytes]]:
-    """A readable, seekable stream of a local file or a gs:// object, unpacked if it ends in .gz.
+    """A readable, seekable stream of a local file or a gs:// object, unpacked if it is packed.
 
     Raises:
-        InputError: the file is not there, may not be read, or is not a whole gzip file.
+        InputError: the file is not there, may not be read, or is not a whole packed file.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -281,15 +304,7 @@ def open_bytes(path: str) -> Iterator[IO[bytes]]:
             raise InputError(f"{path}: no permission to read it.") from None
         except FileNotFoundError:
             raise InputError(f"{path}: no such file.") from None
-        if not is_packed(path):
-            yield stream
-            return
-        try:
-            yield stack.enter_context(io.BufferedReader(gzip.GzipFile(fileobj=stream)))
-        except (EOFError, gzip.BadGzipFile, zlib.error):
-            raise InputError(
-                f"{path}: not a complete gzip file (truncated or damaged). Write it again."
-            ) from None
+        yield stack.enter_context(unpacked(path, stream))
 
 
 def _local_matches(path: str) -> Iterator[tuple[str, int, str]]:
@@ -324,11 +339,6 @@ def _files_in(folder: Path) -> Iterator[Path]:
             file = Path(parent, name)
             if _is_input(file.relative_to(folder)):
                 yield file
-
-
-def is_packed(path: str) -> bool:
-    """Whether the content is packed with gzip, by the name."""
-    return path.lower().endswith(PACKED)
 
 
 def ending_of(path: str | PurePath) -> str:
