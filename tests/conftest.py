@@ -19,8 +19,8 @@ settings.register_profile(
 )
 settings.load_profile("untimed")
 
-# Before anything loads numpy: its threads wait for each other in a loop, and where tests run side by
-# side, that takes most of the processor. Child processes inherit it.
+# Before anything loads numpy: its threads wait for each other in a loop, and where tests run
+# side by side, that takes most of the processor. Child processes inherit it.
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # absl, which dp-accounting loads, keeps the stderr it finds and closes it when Prefect sets up its
