@@ -15,6 +15,7 @@ import yaml
 
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import ReductionJob
+from hushrank.flows.plan import survey as planned_surveys
 from hushrank.pipelines.engine.runner import is_small
 from hushrank.pipelines.reduce import reduce
 from hushrank.transforms.common.schema import InputError
@@ -127,6 +128,12 @@ def survey(tmp_path: Path) -> Survey:
         "runner": "local",
     }
     return Survey(tmp_path, settings).set()
+
+
+@pytest.fixture(autouse=True)
+def few_invented_surveys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan invents as few surveys of small jobs as of large ones: 12, not 120."""
+    monkeypatch.setattr(planned_surveys, "MOST", planned_surveys.FEWEST)
 
 
 @pytest.fixture
