@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,6 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import typer.main
 import yaml
 
 from hushrank.flows.errors import ConfigError
@@ -23,6 +25,9 @@ from tests.cloud_emulator import cloud_emulator
 from tests.flows.small_jobs import SMALL_JOBS, reach_a_reduction
 
 ITEMS = ["ants", "bees", "cats", "dogs"]
+
+# Typer builds all commands anew each time that one is called, which takes longer than most of them.
+typer.main.get_command = functools.cache(typer.main.get_command)
 
 
 class InProcessReducer:
