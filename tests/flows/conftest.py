@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import typer.main
 import yaml
 
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import ReductionJob
+from hushrank.flows.plan import survey as planned_surveys
 from hushrank.pipelines.engine.runner import is_small
 from hushrank.pipelines.reduce import reduce
 from hushrank.transforms.common.schema import InputError
@@ -22,6 +25,9 @@ from tests.cloud_emulator import cloud_emulator
 from tests.flows.small_jobs import SMALL_JOBS, reach_a_reduction
 
 ITEMS = ["ants", "bees", "cats", "dogs"]
+
+# Typer builds all commands anew each time that one is called, which takes longer than most of them.
+typer.main.get_command = functools.cache(typer.main.get_command)
 
 
 class InProcessReducer:
@@ -127,6 +133,12 @@ def survey(tmp_path: Path) -> Survey:
         "runner": "local",
     }
     return Survey(tmp_path, settings).set()
+
+
+@pytest.fixture(autouse=True)
+def few_invented_surveys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan invents as few surveys of small jobs as of large ones: 12, not 120."""
+    monkeypatch.setattr(planned_surveys, "MOST", planned_surveys.FEWEST)
 
 
 @pytest.fixture
