@@ -19,7 +19,7 @@ from hushrank.flows.errors import ConfigError
 from hushrank.flows.propose.columns import ColumnGuess, guess_columns, items_seen
 from hushrank.flows.propose.head import HEAD_ROWS, Head, read_head
 from hushrank.flows.propose.people import UserGuess
-from hushrank.flows.propose.rankings import RankingGuess, guess_rankings
+from hushrank.flows.propose.rankings import RankingGuess, guess_rankings, guess_wide
 from hushrank.flows.propose.responses import ResponseGuess, guess_long, guess_sheet
 from hushrank.flows.propose.sections import (
     KindLines,
@@ -29,7 +29,7 @@ from hushrank.flows.propose.sections import (
 )
 from hushrank.flows.propose.texts import choose, line, scalar
 from hushrank.flows.propose.values import text_of
-from hushrank.transforms.storage.files import PACKED
+from hushrank.transforms.storage.packing import without_packing
 
 Guess = ColumnGuess | ResponseGuess | RankingGuess
 
@@ -104,10 +104,13 @@ def _guess(head: Head, kind: Kind | None) -> Guess | None:
     if kind is Kind.RESPONSES:
         return guess_sheet(columns, rows, least=2) or guess_long(columns, rows, partial=True)
     if kind is Kind.RANKINGS:
-        return guess_rankings(columns, rows) or RankingGuess(layout="long")
+        wide = guess_wide(columns, rows, head.questions)
+        return wide or guess_rankings(columns, rows) or RankingGuess(layout="long")
     compared = guess_columns(columns, rows)
     if compared.sides is not None and {"outcome", "winner"} & compared.known().keys():
         return compared
+    if (wide := guess_wide(columns, rows, head.questions)) is not None:
+        return wide
     sheet = guess_sheet(columns, rows)
     if sheet is not None and (sheet.numbered or compared.sides is None):
         return sheet
@@ -173,7 +176,9 @@ def _summary(source: Path, head: Head, guess: Guess, *, unclear: bool) -> Iterat
     n_rows = len(head.rows)
     read = f"I read the header and {n_rows} row{'s' * (n_rows != 1)}{where} only."
     known = ", ".join(f"{role}={column}" for role, column in guess.known().items())
-    yield f"{read} Looks like {_described(guess)}{known}." if known and not unclear else read
+    looks = f"{_described(guess)}{known}" if known else _described(guess).removesuffix(": ")
+    told = bool(known) or (not isinstance(guess, ColumnGuess) and bool(guess.items))
+    yield f"{read} Looks like {looks}." if told and not unclear else read
     if unclear:
         yield (
             "Could not tell whether these are comparisons, test answers or rankings. The file is"
@@ -182,10 +187,11 @@ def _summary(source: Path, head: Head, guess: Guess, *, unclear: bool) -> Iterat
         )
     yield from _doubts(guess)
     yield from _missing(source, head.columns, guess)
-    if isinstance(guess, ResponseGuess) and guess.layout == "wide":
+    if isinstance(guess, ResponseGuess | RankingGuess) and guess.layout == "wide":
+        names = [each if isinstance(each, str) else each[0] for each in guess.items]
         yield (
-            f"{len(guess.items)} columns are taken for items, {guess.items[0]} to"
-            f" {guess.items[-1]}: check that nothing else is among them."
+            f"{len(names)} columns are taken for items, {names[0]} to"
+            f" {names[-1]}: check that nothing else is among them."
         )
         return
     seen = _items_seen(head, guess)
@@ -204,7 +210,9 @@ def _described(guess: Guess) -> str:
     if isinstance(guess, ColumnGuess):
         return "comparisons: "
     if isinstance(guess, RankingGuess):
-        return "rankings: "
+        return (
+            f"rankings{', with a row a ranking and a column an item' * (guess.layout == 'wide')}: "
+        )
     if guess.layout == "long":
         return "test answers: "
     return "a test, with a row a person and a column an item: "
@@ -252,7 +260,7 @@ def _file_lines(
     source: Path, target: Path, own: KindLines, head: Head, *, unclear: bool
 ) -> Iterator[str]:
     """The whole file: the lines of every job, around `own`, the lines of its kind of input."""
-    stem = Path(source.resolve().name.removesuffix(PACKED)).stem
+    stem = Path(without_packing(source.resolve().name)).stem
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("._-")[:100] or "survey"
     yield f"# Proposed by hushrank init from the header and the first {HEAD_ROWS} rows of a file."
     yield "# The lines marked CHOOSE need a value from you. Paths start at the folder of this file."
@@ -270,6 +278,16 @@ def _file_lines(
         yield line("  format", str(head.format), "whatever the ending of the file")
     if head.delimiter != ",":
         yield line("  delimiter", scalar(head.delimiter), "what stands between columns")
+    if head.encoding != "utf-8":
+        yield line("  encoding", head.encoding, "as Excel writes in Western Europe")
+    if head.decimal != ".":
+        yield line("  decimal", scalar(head.decimal), "what stands before decimals")
+    if head.header_rows != 1:
+        yield line("  header_rows", str(head.header_rows), "rows before the first answer")
+    if head.folders:
+        names = ", ".join(map(scalar, head.folders))
+        yield f"  # Folders tell {names}. To use one as a column, for example of groups, add:"
+        yield f"  # partitions: [{names}]"
     yield from own.input
     yield line("  on_bad_rows", "set-aside", "or fail; such rows go to the confidential folder")
     yield ""

@@ -32,6 +32,8 @@ class Keywords(TypedDict, total=False):
         user: the column of the person who answered.
         left, right: columns of the two items of a comparison.
         winner: the column of the item that won, or of the word tie.
+        winner_values: words of that column that stand for a side or a tie, such as
+            {"left": ["a"], "right": ["b"], "tie": ["both_bad"]}.
         outcome: the column of 1, left won; -1, right won; 0, a tie.
         loser: with `winner`, the column of the item that lost, instead of `left` and `right`.
         event: the column of the identity of an answer, so that copies count once.
@@ -42,6 +44,7 @@ class Keywords(TypedDict, total=False):
         rank: the column of an item's rank, 1 for the best.
         contest: the column of the contest of a ranking.
         kind: comparisons, responses or rankings; by default what the columns say.
+        layout: wide, where each item has a column; by default what the columns say.
         epsilon, delta, rho: the guarantee.
         unit: what is protected: user (the default), comparison or local.
         adjacency: replace-one (the default) or add-remove.
@@ -73,6 +76,7 @@ class Keywords(TypedDict, total=False):
     left: str
     right: str
     winner: str
+    winner_values: Mapping[str, Sequence[str]]
     outcome: str
     loser: str
     event: str
@@ -83,6 +87,7 @@ class Keywords(TypedDict, total=False):
     rank: str
     contest: str
     kind: str
+    layout: str
     epsilon: float
     delta: float
     rho: float
@@ -115,7 +120,7 @@ class Keywords(TypedDict, total=False):
 
 _COLUMNS = (
     *("user", "left", "right", "winner", "outcome", "loser", "event", "weight", "item", "correct"),
-    *("ranking", "rank", "contest"),
+    *("ranking", "rank", "contest", "winner_values"),
 )
 _PRIVACY = (
     *("epsilon", "delta", "rho", "unit", "adjacency", "noise", "max_contributions"),
@@ -129,7 +134,7 @@ _ALONE = (
 KEYS: dict[str, str] = {
     **{name: f"input.columns.{name}" for name in _COLUMNS},
     **{name: f"privacy.{name}" for name in _PRIVACY},
-    **{name: f"input.{name}" for name in ("kind", "design", "ties", "words")},
+    **{name: f"input.{name}" for name in ("kind", "layout", "design", "ties", "words")},
     **{name: name for name in _ALONE},
     **_PLACES,
     "total_epsilon": "ledger.epsilon",

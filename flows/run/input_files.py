@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 from hushrank.flows.config.schedule import path_on
+from hushrank.flows.config.section import FORM
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, NightWithoutFiles
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.files import InputFile, NoFilesError, check_files, list_files
+from hushrank.transforms.storage.partitions import partitions_of
 
 
 def input_of(
@@ -53,20 +56,25 @@ def files_of(
         NoFilesError: a path names no file.
         InputError: a file is empty, or of an unknown format.
     """
-    multiline, named = config.input.multiline, config.input.delimiter
-    delimiter = "\t" if named == "tab" else named
     if held is not None:
         window = None if night is None else config.schedule.window_on(night)
         return tuple(replace(file, window=window) for file in held)
     if night is None:
-        files = list_files(config.input.paths, config.input.format)
-        return tuple(replace(file, multiline=multiline, delimiter=delimiter) for file in files)
+        return tuple(_as_stated(config, list_files(config.input.paths, config.input.format)))
     paths = [path_on(path, night) for path in config.input.paths]
     partition, window = (config.schedule.partition_on(night), config.schedule.window_on(night))
     files = list_files(paths, config.input.format, partition)
-    return tuple(
-        replace(file, window=window, multiline=multiline, delimiter=delimiter) for file in files
-    )
+    return tuple(replace(file, window=window) for file in _as_stated(config, files))
+
+
+def _as_stated(config: SurveyConfig, files: Iterable[InputFile]) -> Iterator[InputFile]:
+    """The files with what the configuration says about their form."""
+    rows = config.input
+    form = {name: getattr(rows, name) for name in FORM}
+    if form["delimiter"] == "tab":
+        form["delimiter"] = "\t"
+    for file in files:
+        yield replace(file, **form, partitions=partitions_of(file.path, rows.partitions))
 
 
 def check_night(path: Path, config: SurveyConfig, night: date | None) -> None:

@@ -6,13 +6,9 @@ Everything here reads names, sizes, dates, headers and footers only, never a row
 from __future__ import annotations
 
 import contextlib
-import csv
-import gzip
-import io
 import json
 import os
-import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -30,14 +26,28 @@ from hushrank.transforms.common.schema import (
     is_text,
 )
 from hushrank.transforms.storage import preflib
+from hushrank.transforms.storage.arrow_rows import arrow_schema, orc_head
 from hushrank.transforms.storage.at_once import in_order
+from hushrank.transforms.storage.avro_rows import avro_schema
 from hushrank.transforms.storage.cloud_files import cloud_matches
 from hushrank.transforms.storage.cloud_storage import CloudPath
+from hushrank.transforms.storage.csv_header import (
+    BYTE_ORDER_MARK,
+    HEADER_BYTES,
+    as_utf8,
+    csv_header,
+)
+from hushrank.transforms.storage.packing import (
+    PACKINGS,
+    is_packed,
+    packing_of,
+    unpacked,
+    without_packing,
+)
+from hushrank.transforms.storage.partitions import Partitions, with_fields
 from hushrank.transforms.storage.window import Window
 
-HEADER_BYTES = 1 << 20  # a CSV header must end within the first MiB
 REMOTE_PREFIX = "gs://"
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some programs begin UTF-8 text with it
 
 
 class FileFormat(StrEnum):
@@ -46,11 +56,12 @@ class FileFormat(StrEnum):
     PARQUET = "parquet"
     CSV = "csv"
     JSONL = "jsonl"
+    AVRO = "avro"
+    ORC = "orc"
+    ARROW = "arrow"  # record batches of Arrow, also called Feather
     PREFLIB = "preflib"
 
 
-PACKED = ".gz"
-MOST_UNPACKED = 1032  # bytes that gzip can make of one
 TEXT_ENDINGS = {
     ".csv": FileFormat.CSV,
     ".jsonl": FileFormat.JSONL,
@@ -60,7 +71,11 @@ ENDINGS = {
     ".parquet": FileFormat.PARQUET,
     ".pq": FileFormat.PARQUET,
     **TEXT_ENDINGS,
-    **{f"{ending}{PACKED}": format_ for ending, format_ in TEXT_ENDINGS.items()},
+    **{f"{end}{packed}": text for end, text in TEXT_ENDINGS.items() for packed in PACKINGS},
+    ".avro": FileFormat.AVRO,
+    ".orc": FileFormat.ORC,
+    ".arrow": FileFormat.ARROW,
+    ".feather": FileFormat.ARROW,
     **dict.fromkeys((f".{kind}" for kind in preflib.KINDS), FileFormat.PREFLIB),
 }
 
@@ -80,12 +95,17 @@ class InputFile:
     window: Window | None = None  # selects the rows that belong to the job; None: all
     multiline: bool = False  # for CSV: whether quoted fields may hold line ends
     delimiter: str = ","  # for CSV: the character between columns
+    encoding: str = "utf-8"  # for CSV: one of `csv_header.ENCODINGS`
+    decimal: str = "."  # for CSV: what stands before the decimals of a number
+    header_rows: int = 1  # for CSV: how many rows come before the first answer
+    partitions: Partitions = ()  # columns that folders of its path tell
     digest: str = ""  # keyed, of the rows: the file is a copy of a table that was in memory
 
     @property
     def most_bytes(self) -> int:
         """The most bytes that its content has, unpacked."""
-        return self.size * (MOST_UNPACKED if is_packed(self.path) else 1)
+        packing = packing_of(self.path)
+        return self.size * (1 if packing is None else packing.ratio)
 
     def identity(self) -> list[str | int]:
         """The parts of it that enter the release key."""
@@ -128,10 +148,10 @@ def list_files(
                 )
             found[name] = InputFile(name, size, version, kind)
     for name in found:
-        if is_packed(name) and name[: -len(PACKED)] in found:
+        if is_packed(name) and without_packing(name) in found:
             raise InputError(
-                f"{name}: the file without {PACKED} is named too, so rows could count twice. Remove"
-                " one of the two."
+                f"{name}: the file without {name[len(without_packing(name)) :]} is named too, so"
+                " rows could count twice. Remove one of the two."
             )
     return sorted(found.values())
 
@@ -179,7 +199,9 @@ def read_schema(file: InputFile, columns: Columns) -> pa.Schema:
     Raises:
         InputError: the file does not have its format, or is damaged.
     """
-    return _declared(file, columns) if file.format is FileFormat.JSONL else _stated(file)
+    if file.format is FileFormat.JSONL:
+        return _declared(file, columns)
+    return with_fields(_stated(file), file.partitions)
 
 
 def _stated(file: InputFile) -> pa.Schema:
@@ -187,11 +209,30 @@ def _stated(file: InputFile) -> pa.Schema:
     if file.format is FileFormat.PARQUET:
         return parquet_footer(file.path).schema.to_arrow_schema()
     with open_bytes(file.path) as stream:
-        head = stream.read(HEADER_BYTES)
-    if file.format is FileFormat.PREFLIB:
-        preflib.read_header(file.path, head)
-        return preflib.SCHEMA
-    return pa.schema([(name, pa.string()) for name in csv_header(file.path, head, file.delimiter)])
+        if file.format is not FileFormat.CSV:
+            return _SCHEMAS[file.format](file.path, stream)
+        head = as_utf8(stream, file.encoding).read(HEADER_BYTES)
+    names = csv_header(file.path, head, file.delimiter)
+    return pa.schema([(name, pa.string()) for name in names])
+
+
+def _schema_of_preflib(path: str, stream: IO[bytes]) -> pa.Schema:
+    preflib.read_header(path, stream.read(HEADER_BYTES))
+    return preflib.SCHEMA
+
+
+# Of formats with a schema that the path and the open file tell.
+_SCHEMAS: dict[FileFormat, Callable[[str, IO[bytes]], pa.Schema]] = {
+    FileFormat.AVRO: avro_schema,
+    FileFormat.ORC: lambda path, stream: orc_head(path, stream)[0],
+    FileFormat.ARROW: arrow_schema,
+    FileFormat.PREFLIB: _schema_of_preflib,
+}
+
+
+def _head_of(file: InputFile) -> bytes:
+    with open_bytes(file.path) as stream:
+        return stream.read(HEADER_BYTES)
 
 
 def column_names_of(file: InputFile) -> list[str]:
@@ -204,8 +245,7 @@ def column_names_of(file: InputFile) -> list[str]:
     """
     if file.format is not FileFormat.JSONL:
         return list(_stated(file).names)
-    with open_bytes(file.path) as stream:
-        head = stream.read(HEADER_BYTES)
+    head = _head_of(file)
     lines = head.removeprefix(BYTE_ORDER_MARK).splitlines(keepends=True)
     whole_lines = lines[:-1] if len(head) == HEADER_BYTES and len(lines) > 1 else lines
     rows = [_json_row(line) for line in whole_lines if line.strip()]
@@ -224,33 +264,6 @@ def _declared(file: InputFile, columns: Columns) -> pa.Schema:
     if file.window is not None:
         types.setdefault(file.window.column, pa.string())
     return pa.schema(list(types.items()))
-
-
-def csv_header(path: str, head: bytes, delimiter: str = ",") -> list[str]:
-    """Names of the columns, from the first line of a CSV file.
-
-    Args:
-        path: for the message.
-        head: the first `HEADER_BYTES` of the file.
-        delimiter: the character between columns.
-
-    Raises:
-        InputError: the first line is not a header.
-    """
-    line = next(iter(head.removeprefix(BYTE_ORDER_MARK).splitlines()), b"")
-    if len(line) >= HEADER_BYTES - len(BYTE_ORDER_MARK):
-        raise InputError(f"{path}: the header line is longer than 1 MiB. Write fewer columns.")
-    try:
-        names = next(csv.reader([line.decode()], strict=True, delimiter=delimiter), [])
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: the header is not UTF-8 text. Save the file as UTF-8.") from None
-    except csv.Error:  # the line may be a row, so it is not shown
-        raise InputError(
-            f"{path}: a column name has a line break, or a quote is not closed."
-        ) from None
-    if not any(names):
-        raise InputError(f"{path}: no header line. The first line must name the columns.")
-    return names
 
 
 def parquet_footer(path: str) -> pq.FileMetaData:
@@ -281,10 +294,10 @@ def check_unchanged(file: InputFile) -> None:
 
 @contextlib.contextmanager
 def open_bytes(path: str) -> Iterator[IO[bytes]]:
-    """A readable, seekable stream of a local file or a gs:// object, unpacked if it ends in .gz.
+    """A readable, seekable stream of a local file or a gs:// object, unpacked if it is packed.
 
     Raises:
-        InputError: the file is not there, may not be read, or is not a whole gzip file.
+        InputError: the file is not there, may not be read, or is not a whole packed file.
     """
     with contextlib.ExitStack() as stack:
         try:
@@ -294,15 +307,7 @@ def open_bytes(path: str) -> Iterator[IO[bytes]]:
             raise InputError(f"{path}: no permission to read it.") from None
         except FileNotFoundError:
             raise InputError(f"{path}: no such file.") from None
-        if not is_packed(path):
-            yield stream
-            return
-        try:
-            yield stack.enter_context(io.BufferedReader(gzip.GzipFile(fileobj=stream)))
-        except (EOFError, gzip.BadGzipFile, zlib.error):
-            raise InputError(
-                f"{path}: not a complete gzip file (truncated or damaged). Write it again."
-            ) from None
+        yield stack.enter_context(unpacked(path, stream))
 
 
 def _local_matches(path: str) -> Iterator[tuple[str, int, str]]:
@@ -337,11 +342,6 @@ def _files_in(folder: Path) -> Iterator[Path]:
             file = Path(parent, name)
             if _is_input(file.relative_to(folder)):
                 yield file
-
-
-def is_packed(path: str) -> bool:
-    """Whether the content is packed with gzip, by the name."""
-    return path.lower().endswith(PACKED)
 
 
 def ending_of(path: str | PurePath) -> str:

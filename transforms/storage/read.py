@@ -6,37 +6,51 @@ Lines that are not rows at all are returned separately, for the confidential are
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import IO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hushrank.transforms.common.schema import TRUTHS, Columns, InputError, is_list, is_text
+from hushrank.transforms.common.schema import (
+    DECIMALS,
+    TRUTHS,
+    Columns,
+    InputError,
+    is_list,
+    is_text,
+)
 from hushrank.transforms.engine import in_process
+from hushrank.transforms.storage.arrow_rows import orc_head, read_arrow, read_orc
 from hushrank.transforms.storage.at_once import in_order
-from hushrank.transforms.storage.cells import as_rejects, set_unreadable_apart
-from hushrank.transforms.storage.csv_rows import read_csv_rows
-from hushrank.transforms.storage.files import (
+from hushrank.transforms.storage.avro_rows import read_avro
+from hushrank.transforms.storage.cells import as_rejects, is_string, set_unreadable_apart
+from hushrank.transforms.storage.csv_header import (
     BYTE_ORDER_MARK,
     HEADER_BYTES,
+    Joined,
+    after_header,
+    as_utf8,
+    csv_header,
+)
+from hushrank.transforms.storage.csv_rows import read_csv_rows, with_points
+from hushrank.transforms.storage.files import (
     FileFormat,
     InputFile,
     any_remote,
     check_files,
     check_unchanged,
-    csv_header,
-    is_packed,
     is_remote,
     open_bytes,
     parquet_footer,
     read_schema,
 )
 from hushrank.transforms.storage.json_rows import read_json_rows
+from hushrank.transforms.storage.packing import is_packed
 from hushrank.transforms.storage.parquet_rows import LIST_ITEMS, read_parquet
+from hushrank.transforms.storage.partitions import with_columns, with_fields
 from hushrank.transforms.storage.preflib import read_header, read_rows
 from hushrank.transforms.storage.window import Window
 
@@ -71,11 +85,19 @@ class Split:
     times: pa.Field | None = None  # the column of the file's window, if not needed otherwise
     identities: tuple[str, ...] = ()  # columns whose bytes alone count, not their meaning
     truths: frozenset[str] = frozenset()  # columns in which true and false are values
+    numbers: frozenset[str] = frozenset()  # columns of numbers that need not be whole
 
     @property
     def to_read(self) -> pa.Schema:
-        """Names and types of all columns to read."""
-        return self.schema if self.times is None else self.schema.append(self.times)
+        """Names and types of all columns to read, but for those that the path tells."""
+        told = dict(self.file.partitions)
+        whole = self.schema if self.times is None else self.schema.append(self.times)
+        return pa.schema([field for field in whole if field.name not in told])
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of all columns of its rows."""
+        return [*self.schema.names, *(() if self.times is None else (self.times.name,))]
 
     @property
     def name(self) -> str:
@@ -99,6 +121,32 @@ class ReadBatch:
     rejects: tuple[pa.Table, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """What a footer says of a row group: its rows, and that none of them is in the window."""
+
+    rows: int
+    misses: bool
+
+
+Head = tuple[pa.Schema, list[RowGroup]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """How files of one format are read.
+
+    Attributes:
+        read: the rows of a split, from the open file.
+        head: schema and row groups, in one reading of the footer; None: the file is not cut.
+        rows: about how many rows a file has that is not cut.
+    """
+
+    read: Callable[[IO[bytes], Split], Iterator[ReadBatch]]
+    head: Callable[[InputFile], Head] | None = None
+    rows: Callable[[InputFile], int]
+
+
 def plan_files(files: Sequence[InputFile], columns: Columns) -> list[Split]:
     """The splits of all `files`, from footers and headers only.
 
@@ -114,24 +162,18 @@ def plan_files(files: Sequence[InputFile], columns: Columns) -> list[Split]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class RowGroup:
-    """What a footer says of a row group: its rows, and that none of them is in the window."""
-
-    rows: int
-    misses: bool
-
-
-def _head_of(file: InputFile, columns: Columns) -> tuple[pa.Schema, list[RowGroup]]:
+def _head_of(file: InputFile, columns: Columns) -> Head:
     """Schema and row groups of a file, in one reading of its footer."""
-    if file.format is not FileFormat.PARQUET:
+    reader = READERS[file.format]
+    if reader.head is None:
         return read_schema(file, columns), []
-    footer = parquet_footer(file.path)
-    return footer.schema.to_arrow_schema(), _row_groups(footer, file.window)
+    schema, groups = reader.head(file)
+    return with_fields(schema, file.partitions), groups
 
 
-def _row_groups(footer: pq.FileMetaData, window: Window | None) -> list[RowGroup]:
-    return [
+def _head_of_parquet(file: InputFile) -> Head:
+    footer, window = parquet_footer(file.path), file.window
+    return footer.schema.to_arrow_schema(), [
         RowGroup(footer.row_group(i).num_rows, window is not None and _misses(footer, i, window))
         for i in range(footer.num_row_groups)
     ]
@@ -146,7 +188,7 @@ def plan_splits(
         file: the file to cut.
         schema: all of its columns.
         columns: the columns to read.
-        groups: of a Parquet file; None: its footer is read here.
+        groups: of a file that is cut; None: its footer is read here.
 
     Raises:
         InputError: a Parquet footer cannot be read.
@@ -156,12 +198,16 @@ def plan_splits(
     window = file.window
     times = schema.field(window.column) if window and window.column not in needed.names else None
     whose = (columns.user, getattr(columns, "event", None))
-    identities = tuple(name for name in whose if name is not None)
-    if file.format is not FileFormat.PARQUET:
-        truths = frozenset(name for role, name in columns.roles() if role in TRUTHS)
-        return [Split(file, needed, items, (), _rows_of_text(file), times, identities, truths)]
+    identities = tuple(name for name in whose if name and not is_string(schema.field(name).type))
+    reader = READERS[file.format]
+    if reader.head is None:
+        roles = columns.roles()
+        truths = frozenset(name for role, name in roles if role in TRUTHS)
+        numbers = frozenset(name for role, name in roles if role in DECIMALS)
+        rows = reader.rows(file)
+        return [Split(file, needed, items, (), rows, times, identities, truths, numbers)]
     if groups is None:
-        groups = _row_groups(parquet_footer(file.path), window)
+        _, groups = reader.head(file)
     if not groups:
         return [Split(file, needed, items, (), 0, times, identities)]
     splits: list[Split] = []
@@ -180,13 +226,23 @@ def plan_splits(
 
 def _rows_of_text(file: InputFile) -> int:
     """About how many rows a text file has."""
-    if file.format is FileFormat.PREFLIB:  # a line may stand for any number of people
-        with open_bytes(file.path) as stream:
-            header = read_header(file.path, stream.read(HEADER_BYTES))
-        if header.voters is not None:
-            return header.voters * len(header.names)
     packed = USUALLY_UNPACKED if is_packed(file.path) else 1
     return packed * file.size // CSV_BYTES_PER_ROW
+
+
+def _rows_of_ballots(file: InputFile) -> int:
+    """How many rows a PrefLib file has by its header; a line may stand for any number of people."""
+    with open_bytes(file.path) as stream:
+        header = read_header(file.path, stream.read(HEADER_BYTES))
+    if header.voters is None:
+        return _rows_of_text(file)
+    return header.voters * len(header.names)
+
+
+def _head_of_orc(file: InputFile) -> Head:
+    with open_bytes(file.path) as stream:
+        schema, stripes = orc_head(file.path, stream)
+    return schema, [RowGroup(rows, misses=False) for rows in stripes]
 
 
 def _misses(footer: pq.FileMetaData, group: int, window: Window) -> bool:
@@ -219,15 +275,10 @@ def read_batches(split: Split) -> Iterator[ReadBatch]:
         InputError: the file is damaged, or changed since it was listed. Arrow's own text is
             dropped, because it may quote a row.
     """
-    readers = {
-        FileFormat.PARQUET: _read_parquet,
-        FileFormat.CSV: _read_csv,
-        FileFormat.JSONL: _read_json_lines,
-        FileFormat.PREFLIB: _read_preflib,
-    }
+    read = READERS[split.file.format].read
     try:
         with open_bytes(split.file.path) as stream:
-            for batch in _of_window(readers[split.file.format](stream, split), split):
+            for batch in _of_window(_of_partitions(read(stream, split), split), split):
                 rows, unreadable = set_unreadable_apart(batch.rows, split.identities)
                 rejects = batch.rejects if unreadable is None else (*batch.rejects, unreadable)
                 yield ReadBatch(rows, batch.malformed, rejects)
@@ -237,6 +288,14 @@ def read_batches(split: Split) -> Iterator[ReadBatch]:
         raise InputError(
             f"{split.file.path}: damaged, not readable as {split.file.format}. Write it again."
         ) from None
+
+
+def _of_partitions(batches: Iterator[ReadBatch], split: Split) -> Iterator[ReadBatch]:
+    """The rows of `batches` with the columns that the path of the file tells."""
+    names = split.columns
+    told = tuple(each for each in split.file.partitions if each[0] in names)
+    for batch in batches:
+        yield replace(batch, rows=with_columns(batch.rows, told).select(names)) if told else batch
 
 
 def _of_window(batches: Iterator[ReadBatch], split: Split) -> Iterator[ReadBatch]:
@@ -272,14 +331,18 @@ def _read_parquet(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
 
 def _read_csv(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
     file = split.file
-    header = csv_header(file.path, stream.read(HEADER_BYTES), file.delimiter)
-    _after_mark(stream)
+    text = as_utf8(stream, file.encoding)
+    head = text.read(HEADER_BYTES)
+    header = csv_header(file.path, head, file.delimiter)
+    body = Joined(after_header(file.path, head, file.header_rows), text)
+    numbers = split.numbers if file.decimal == "," else ()
     items = dict.fromkeys(split.items, ITEM_TYPE)
     schema = pa.schema([(name, items.get(name, pa.string())) for name in split.to_read.names])
     rows = read_csv_rows(
-        stream, header, schema, BLOCK_BYTES, multiline=file.multiline, delimiter=file.delimiter
+        body, header, schema, BLOCK_BYTES, multiline=file.multiline, delimiter=file.delimiter
     )
-    yield from itertools.starmap(_batch, rows)
+    for table, malformed in rows:
+        yield _batch(with_points(table, numbers) if numbers else table, malformed)
 
 
 def _read_json_lines(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
@@ -308,5 +371,29 @@ def _read_preflib(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
         yield ReadBatch(rows.select(split.schema.names), tuple(map(str, refused)))
 
 
+def _read_orc(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
+    most_rows = batch_rows(split.schema)
+    yield from map(ReadBatch, read_orc(stream, split.to_read, split.row_groups, most_rows))
+
+
+def _read_arrow(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
+    yield from map(ReadBatch, read_arrow(stream, split.to_read, batch_rows(split.schema)))
+
+
+def _read_avro(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
+    yield from map(ReadBatch, read_avro(stream, split.to_read, batch_rows(split.schema)))
+
+
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], schema)
+
+
+READERS: dict[FileFormat, Reader] = {
+    FileFormat.PARQUET: Reader(read=_read_parquet, head=_head_of_parquet, rows=_rows_of_text),
+    FileFormat.CSV: Reader(read=_read_csv, rows=_rows_of_text),
+    FileFormat.JSONL: Reader(read=_read_json_lines, rows=_rows_of_text),
+    FileFormat.AVRO: Reader(read=_read_avro, rows=_rows_of_text),
+    FileFormat.ORC: Reader(read=_read_orc, head=_head_of_orc, rows=_rows_of_text),
+    FileFormat.ARROW: Reader(read=_read_arrow, rows=_rows_of_text),
+    FileFormat.PREFLIB: Reader(read=_read_preflib, rows=_rows_of_ballots),
+}
