@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 from hushrank.flows.config.survey import SurveyConfig, check_config
 from hushrank.flows.errors import ConfigError
@@ -83,7 +83,8 @@ def checked(content: dict[str, Any], *, in_memory: bool) -> SurveyConfig:
         ConfigError: it breaks a rule.
     """
     try:
-        config = check_config(LABEL, dict[object, object](content), facts_of_methods())
+        keys = cast("Mapping[object, object]", content)
+        config = check_config(LABEL, keys, facts_of_methods())
     except ConfigError as error:
         raise words_of_keywords(error, LABEL) from None
     if not in_memory:
