@@ -355,4 +355,6 @@ def sweep(config: SurveyConfig, ledger: Ledger) -> None:
 def _why_unsafe(job: Job) -> str:
     if not job.config.privacy.private:
         return "released without noise (epsilon: inf)"
+    if not job.counted:
+        return "no lasting ledger counts it"
     return "its random bits came from an injected seed, so its noise can be computed"

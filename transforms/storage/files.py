@@ -99,6 +99,7 @@ class InputFile:
     decimal: str = "."  # for CSV: what stands before the decimals of a number
     header_rows: int = 1  # for CSV: how many rows come before the first answer
     partitions: Partitions = ()  # columns that folders of its path tell
+    digest: str = ""  # keyed, of the rows: the file is a copy of a table that was in memory
 
     @property
     def most_bytes(self) -> int:
@@ -108,6 +109,8 @@ class InputFile:
 
     def identity(self) -> list[str | int]:
         """The parts of it that enter the release key."""
+        if self.digest:  # wherever its copy was written
+            return ["table", self.digest]
         return [self.path, self.size, self.version]
 
 
