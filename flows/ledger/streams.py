@@ -58,7 +58,8 @@ def require_open(account: Account, wanted: NightToPay) -> Attempt | None:
     """As `begun`, whatever the stream costs.
 
     Raises:
-        LedgerError: the ledger was recovered, and does not know which nights were drawn.
+        LedgerError: it was ended, or the ledger was recovered and does not know which nights were
+            drawn.
     """
     found = account.attempt(wanted.stream_id)
     if found is None or found.state is ReleaseState.CANCELLED:
@@ -67,9 +68,10 @@ def require_open(account: Account, wanted: NightToPay) -> Attempt | None:
     closed = found.state is ReleaseState.ENDED and drawn < wanted.span.nights
     if found.stream != wanted.span or closed:
         raise LedgerError(
-            f"Stream {wanted.stream_id}: the ledger was recovered and does not know which of its"
-            " nights were drawn, so no other may be: it could be drawn twice. Its cost is entered."
-            f" To go on, {NEW_STREAM}. {NOTHING_SPENT}"
+            f"Stream {wanted.stream_id} has ended before its last night: hushrank clean ended it,"
+            " or the ledger was recovered and does not know which of its nights were drawn, so"
+            " another could be drawn twice. Its cost is entered. To go on,"
+            f" {NEW_STREAM}. {NOTHING_SPENT}"
         )
     return found
 

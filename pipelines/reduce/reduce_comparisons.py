@@ -10,7 +10,6 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from hushrank.estimation.common.covariates import CovariateCounts
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, arrays_of_sparse

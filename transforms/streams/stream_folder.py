@@ -177,6 +177,14 @@ def nights_of(folder: str, kind: str) -> Iterator[tuple[int, str]]:
                 yield int(path.name.partition(".")[0]), str(path)
 
 
+def holds_exact(folder: str) -> bool:
+    """Whether a stream's folder holds anything exact, or its key."""
+    try:
+        return bool(read_whole(f"{folder}/{KEY_FILE}"))
+    except FileNotFoundError:
+        return any(next(nights_of(folder, kind), None) is not None for kind in EXACT)
+
+
 def files_of(parent: str) -> list[str]:
     """All files below a folder, half-written ones too."""
     if is_cloud(parent):
@@ -185,7 +193,7 @@ def files_of(parent: str) -> list[str]:
 
 
 def delete_others(parent: str, needed: set[str]) -> None:
-    """Delete all files below a folder but those that are needed, and folders that are then empty."""
+    """Delete the files below a folder that are not needed, and folders that are empty then."""
     for path in files_of(parent):
         if path not in needed:
             delete(path)

@@ -389,6 +389,64 @@ def test_other_terms_are_another_stream_that_is_paid_for(stream, command):
     assert len(list(stream.work.glob("stream-*"))) == 2
 
 
+def exact_files(survey: Survey) -> list[str]:
+    """What is confidential in the stream's folder."""
+    folder = stream_folder(survey)
+    names = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
+    return [name for name in names if not name.startswith(("released", "shown", "law"))]
+
+
+def test_an_abandoned_stream_is_ended_and_its_people_are_deleted(stream, command, monkeypatch):
+    """Its second night died before the draw. The cost stays, and no night may follow."""
+    assert run(command, stream, 0)[0] == 0
+    cost = spent(stream)
+    with monkeypatch.context() as dying:
+        name = "hushrank.flows.run.stream_steps.draw_night"
+        dying.setattr(name, lambda *_: exec("raise KeyboardInterrupt"))
+        assert run(command, stream, 1)[0] == 1
+    survey = read_survey(stream.config)
+    job = prepare_night(survey, DAYS[1], datetime.now(UTC))
+    steps.reserve(job, ledger_of(survey.config))  # killed: nobody gave it back
+    code, printed = command("clean", stream.config)
+    name = job.of_stream.stream_id
+    assert code == 0, printed
+    assert f"stream {name}, which was to end on {DAYS[-1]}: 1 of 6 nights were drawn" in printed
+    assert len(exact_files(stream)) >= 4
+    before = stream.ledger.read_bytes()
+    code, printed = command("clean", stream.config, "--end-stream", name)
+    assert code == 0, printed
+    assert "Nothing was changed" in printed
+    assert stream.ledger.read_bytes() == before
+    assert len(exact_files(stream)) >= 4
+    for _ in range(2):  # again after a crash
+        code, printed = command("clean", stream.config, "--end-stream", name, "--delete")
+        assert code == 0, printed
+        assert "1 of 6 nights were drawn. Who counted and all exact counts are deleted" in printed
+        assert exact_files(stream) == []
+    assert spent(stream) == cost
+    assert drawn(stream) == 2  # the night, and the end of the stream
+    code, printed = run(command, stream, 1)
+    assert code == 2, printed
+    assert "has ended before its last night: hushrank clean ended it" in printed
+    assert command("ledger", "verify", stream.config)[0] == 0
+    code, printed = command("clean", stream.config)
+    assert "Nothing is kept for longer" in printed
+    for other in ("0123456789abcdef", job.release_id):
+        code, printed = command("clean", stream.config, "--end-stream", other, "--delete")
+        assert code == 2, printed
+        assert "is no stream of zoo of which a night was drawn" in printed
+
+
+def test_the_history_says_that_a_stream_is_paid_for_once(stream, command):
+    for number in range(2):
+        assert run(command, stream, number)[0] == 0
+    code, printed = command("history", stream.config)
+    assert code == 0, printed
+    epsilon = f"{release_of(stream, 0)['privacy']['epsilon']:g}*"
+    assert printed.count(epsilon) == 2
+    assert "* stream total, once: all nights of the stream cost that together." in printed
+
+
 def test_before_its_first_draw_a_stream_can_be_cancelled(stream, command):
     survey = read_survey(stream.config)
     job = prepare_night(survey, DAYS[0], datetime.now(UTC))
