@@ -75,8 +75,8 @@ def _end(config: SurveyConfig, ledger: Ledger, stream_id: str, *, really: bool) 
         return
     _say(
         f"Stream {stream_id}, to {stream.span.last}: {drawn}. Ending it deletes its key, who"
-        f" counted and all exact counts in {stream.folder}. No night of it can be drawn after that, and its"
-        " cost stays in the ledger. Nothing was changed: hushrank clean --end-stream"
+        f" counted and all exact counts in {stream.folder}. No night of it can be drawn after"
+        " that, and its cost stays in the ledger. Nothing was changed: hushrank clean --end-stream"
         f" {stream_id} --delete does it."
     )
 

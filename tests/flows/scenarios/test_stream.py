@@ -384,6 +384,7 @@ def test_other_terms_are_another_stream_that_is_paid_for(stream, command):
         code, printed = run(command, stream, 1)
         assert code == 2, printed
         assert f"{DAYS[0]} comes first" in printed
+        assert "not those of stream" in " ".join(printed.split())
     assert run(command, stream, 0)[0] == 0
     assert spent(stream) > cost
     assert len(list(stream.work.glob("stream-*"))) == 2
@@ -447,6 +448,22 @@ def test_the_history_says_that_a_stream_is_paid_for_once(stream, command):
     assert "* stream total, once: all nights of the stream cost that together." in printed
 
 
+def test_a_catalogue_that_grows_is_refused_and_the_stream_goes_on_without_it(stream, command):
+    grown = [*ITEMS, "eels"]
+    assert run(command, stream, 0)[0] == 0
+    cost, names = spent(stream), stream.settings["items"]
+    stream.set(items={"names": grown}, output="second")
+    code, printed = run(command, stream, 1)
+    assert code == 2, printed
+    assert "an item that comes later must be in items from the first night" in " ".join(
+        printed.split()
+    )
+    assert spent(stream) == cost
+    stream.set(items=names, output="out")
+    assert run(command, stream, 1)[0] == 0
+    assert spent(stream) == cost
+
+
 def test_before_its_first_draw_a_stream_can_be_cancelled(stream, command):
     survey = read_survey(stream.config)
     job = prepare_night(survey, DAYS[0], datetime.now(UTC))
@@ -486,7 +503,7 @@ def test_a_stream_that_a_ledger_forgot_is_ended_when_it_is_recovered(stream, com
     for number in (1, 2):
         code, printed = run(command, stream, number)
         assert code == 2, printed
-    assert "does not know which of its nights were drawn, so no other may be" in " ".join(
+    assert "does not know which of its nights were drawn, so another could be" in " ".join(
         printed.split()
     )
     stream.set(schedule__stream=STREAM | {"first": str(DAYS[1])}, output="second")
