@@ -60,8 +60,10 @@ from hushrank.transforms.streams import released_files
 from hushrank.transforms.streams.released_files import draw_night, missing_nights
 from hushrank.transforms.streams.shown_files import shown_of
 from hushrank.transforms.streams.stream_folder import (
+    COUNTING,
     begin,
     delete_counting,
+    delete_nights,
     delete_unfinished,
     end,
     settle,
@@ -335,6 +337,7 @@ def forget_counted(config: SurveyConfig, account: Account, release_id: str) -> N
     number = (night - stream.stream.first).days
     folder = stream_folder(config.confidential, stream.release_id)
     if released_files.is_stored(folder, number):
+        delete_nights(folder, COUNTING, number)
         delete_unfinished(folder)
     else:
         delete_counting(folder, number)

@@ -430,6 +430,8 @@ def test_an_abandoned_stream_is_ended_and_its_people_are_deleted(stream, command
     assert code == 2, printed
     assert "has ended before its last night: hushrank clean ended it" in printed
     assert command("ledger", "verify", stream.config)[0] == 0
+    code, printed = command("ledger", "forecast", stream.config)
+    assert "has ended before its last night: 1 drawn. Its cost stays." in " ".join(printed.split())
     code, printed = command("clean", stream.config)
     assert "Nothing is kept for longer" in printed
     for other in ("0123456789abcdef", job.release_id):
@@ -462,6 +464,20 @@ def test_a_catalogue_that_grows_is_refused_and_the_stream_goes_on_without_it(str
     stream.set(items=names, output="out")
     assert run(command, stream, 1)[0] == 0
     assert spent(stream) == cost
+
+
+def test_what_comes_after_the_end_of_a_stream_is_deleted(stream, command):
+    """A job on another engine may outlive the last night, too."""
+    terms = {"nights": 1, "participations": 1, "gap": 1, "show": "night", "first": str(DAYS[0])}
+    stream.set(schedule__stream=terms)
+    assert run(command, stream, 0)[0] == 0
+    assert exact_files(stream) == []
+    folder = stream_folder(stream)
+    for name in ("counting/00000/a/exact.npz", "people/00000/a/0-00000-d.parquet"):
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_bytes(b"late")
+    assert run(command, stream, 0)[0] == 0  # publishes the night again, and sweeps
+    assert exact_files(stream) == []
 
 
 def test_before_its_first_draw_a_stream_can_be_cancelled(stream, command):
