@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import os
 import sys
 from pathlib import Path
 
@@ -17,6 +18,10 @@ settings.register_profile(
     "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("untimed")
+
+# Before anything loads numpy: its threads wait for each other in a loop, and where tests run
+# side by side, that takes most of the processor. Child processes inherit it.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # absl, which dp-accounting loads, keeps the stderr it finds and closes it when Prefect sets up its
 # own logging: pytest's, in the middle of a test, unless it is given one that stays.

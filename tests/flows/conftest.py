@@ -15,9 +15,11 @@ import yaml
 
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import ReductionJob
+from hushrank.pipelines.engine.runner import is_small
 from hushrank.pipelines.reduce import reduce
 from hushrank.transforms.common.schema import InputError
 from tests.cloud_emulator import cloud_emulator
+from tests.flows.small_jobs import SMALL_JOBS, reach_a_reduction
 
 ITEMS = ["ants", "bees", "cats", "dogs"]
 
@@ -33,9 +35,12 @@ class InProcessReducer:
 
     def run(self, job: ReductionJob) -> None:
         try:
-            reduce.run(job)
+            self.reduce(job)
         except InputError as error:
             raise ConfigError(str(error)) from None
+
+    def reduce(self, job: ReductionJob) -> None:
+        reduce.run(job)
 
 
 @dataclasses.dataclass
@@ -134,7 +139,16 @@ def emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hushrank.flows.run.reader_process.Reducer", InProcessReducer)
+    class Reducer(InProcessReducer):
+        """Leaves small jobs to `SMALL_JOBS`, as long as the test replaced nothing that they use."""
+
+        def reduce(self, job: ReductionJob) -> None:
+            if is_small(job) and not reach_a_reduction(monkeypatch):
+                SMALL_JOBS.run(job)
+            else:
+                super().reduce(job)
+
+    monkeypatch.setattr("hushrank.flows.run.reader_process.Reducer", Reducer)
 
 
 @pytest.fixture
