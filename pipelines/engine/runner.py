@@ -11,8 +11,8 @@ import pyarrow.parquet as pq
 from hushrank.pipelines.engine.memory_plan import MemoryPlan
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage import preflib
+from hushrank.transforms.storage.csv_header import HEADER_BYTES
 from hushrank.transforms.storage.files import (
-    HEADER_BYTES,
     FileFormat,
     InputFile,
     is_remote,

@@ -6,13 +6,12 @@ Everything here reads names, sizes, dates, headers and footers only, never a row
 from __future__ import annotations
 
 import contextlib
-import csv
 import gzip
 import io
 import json
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import partial
@@ -33,11 +32,10 @@ from hushrank.transforms.storage import preflib
 from hushrank.transforms.storage.at_once import in_order
 from hushrank.transforms.storage.cloud_files import cloud_matches
 from hushrank.transforms.storage.cloud_storage import CloudPath
+from hushrank.transforms.storage.csv_header import BYTE_ORDER_MARK, HEADER_BYTES, csv_header
 from hushrank.transforms.storage.window import Window
 
-HEADER_BYTES = 1 << 20  # a CSV header must end within the first MiB
 REMOTE_PREFIX = "gs://"
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some programs begin UTF-8 text with it
 
 
 class FileFormat(StrEnum):
@@ -181,14 +179,34 @@ def read_schema(file: InputFile, columns: Columns) -> pa.Schema:
 
 def _stated(file: InputFile) -> pa.Schema:
     """The schema in a footer or a header."""
-    if file.format is FileFormat.PARQUET:
-        return parquet_footer(file.path).schema.to_arrow_schema()
+    return _SCHEMAS[file.format](file)
+
+
+def _schema_of_parquet(file: InputFile) -> pa.Schema:
+    return parquet_footer(file.path).schema.to_arrow_schema()
+
+
+def _schema_of_csv(file: InputFile) -> pa.Schema:
+    names = csv_header(file.path, _head_of(file), file.delimiter)
+    return pa.schema([(name, pa.string()) for name in names])
+
+
+def _schema_of_preflib(file: InputFile) -> pa.Schema:
+    preflib.read_header(file.path, _head_of(file))
+    return preflib.SCHEMA
+
+
+# Of formats whose files state their columns; JSON Lines do not.
+_SCHEMAS: dict[FileFormat, Callable[[InputFile], pa.Schema]] = {
+    FileFormat.PARQUET: _schema_of_parquet,
+    FileFormat.CSV: _schema_of_csv,
+    FileFormat.PREFLIB: _schema_of_preflib,
+}
+
+
+def _head_of(file: InputFile) -> bytes:
     with open_bytes(file.path) as stream:
-        head = stream.read(HEADER_BYTES)
-    if file.format is FileFormat.PREFLIB:
-        preflib.read_header(file.path, head)
-        return preflib.SCHEMA
-    return pa.schema([(name, pa.string()) for name in csv_header(file.path, head, file.delimiter)])
+        return stream.read(HEADER_BYTES)
 
 
 def column_names_of(file: InputFile) -> list[str]:
@@ -201,8 +219,7 @@ def column_names_of(file: InputFile) -> list[str]:
     """
     if file.format is not FileFormat.JSONL:
         return list(_stated(file).names)
-    with open_bytes(file.path) as stream:
-        head = stream.read(HEADER_BYTES)
+    head = _head_of(file)
     lines = head.removeprefix(BYTE_ORDER_MARK).splitlines(keepends=True)
     whole_lines = lines[:-1] if len(head) == HEADER_BYTES and len(lines) > 1 else lines
     rows = [_json_row(line) for line in whole_lines if line.strip()]
@@ -221,33 +238,6 @@ def _declared(file: InputFile, columns: Columns) -> pa.Schema:
     if file.window is not None:
         types.setdefault(file.window.column, pa.string())
     return pa.schema(list(types.items()))
-
-
-def csv_header(path: str, head: bytes, delimiter: str = ",") -> list[str]:
-    """Names of the columns, from the first line of a CSV file.
-
-    Args:
-        path: for the message.
-        head: the first `HEADER_BYTES` of the file.
-        delimiter: the character between columns.
-
-    Raises:
-        InputError: the first line is not a header.
-    """
-    line = next(iter(head.removeprefix(BYTE_ORDER_MARK).splitlines()), b"")
-    if len(line) >= HEADER_BYTES - len(BYTE_ORDER_MARK):
-        raise InputError(f"{path}: the header line is longer than 1 MiB. Write fewer columns.")
-    try:
-        names = next(csv.reader([line.decode()], strict=True, delimiter=delimiter), [])
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: the header is not UTF-8 text. Save the file as UTF-8.") from None
-    except csv.Error:  # the line may be a row, so it is not shown
-        raise InputError(
-            f"{path}: a column name has a line break, or a quote is not closed."
-        ) from None
-    if not any(names):
-        raise InputError(f"{path}: no header line. The first line must name the columns.")
-    return names
 
 
 def parquet_footer(path: str) -> pq.FileMetaData:

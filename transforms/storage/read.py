@@ -7,7 +7,7 @@ Lines that are not rows at all are returned separately, for the confidential are
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import IO
@@ -19,16 +19,14 @@ from hushrank.transforms.common.schema import TRUTHS, Columns, InputError, is_li
 from hushrank.transforms.engine import in_process
 from hushrank.transforms.storage.at_once import in_order
 from hushrank.transforms.storage.cells import as_rejects, set_unreadable_apart
+from hushrank.transforms.storage.csv_header import BYTE_ORDER_MARK, HEADER_BYTES, csv_header
 from hushrank.transforms.storage.csv_rows import read_csv_rows
 from hushrank.transforms.storage.files import (
-    BYTE_ORDER_MARK,
-    HEADER_BYTES,
     FileFormat,
     InputFile,
     any_remote,
     check_files,
     check_unchanged,
-    csv_header,
     is_packed,
     is_remote,
     open_bytes,
@@ -99,6 +97,32 @@ class ReadBatch:
     rejects: tuple[pa.Table, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """What a footer says of a row group: its rows, and that none of them is in the window."""
+
+    rows: int
+    misses: bool
+
+
+Head = tuple[pa.Schema, list[RowGroup]]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """How files of one format are read.
+
+    Attributes:
+        read: the rows of a split, from the open file.
+        head: schema and row groups, in one reading of the footer; None: the file is not cut.
+        rows: about how many rows a file has that is not cut.
+    """
+
+    read: Callable[[IO[bytes], Split], Iterator[ReadBatch]]
+    head: Callable[[InputFile], Head] | None = None
+    rows: Callable[[InputFile], int]
+
+
 def plan_files(files: Sequence[InputFile], columns: Columns) -> list[Split]:
     """The splits of all `files`, from footers and headers only.
 
@@ -114,24 +138,17 @@ def plan_files(files: Sequence[InputFile], columns: Columns) -> list[Split]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class RowGroup:
-    """What a footer says of a row group: its rows, and that none of them is in the window."""
-
-    rows: int
-    misses: bool
-
-
-def _head_of(file: InputFile, columns: Columns) -> tuple[pa.Schema, list[RowGroup]]:
+def _head_of(file: InputFile, columns: Columns) -> Head:
     """Schema and row groups of a file, in one reading of its footer."""
-    if file.format is not FileFormat.PARQUET:
+    reader = READERS[file.format]
+    if reader.head is None:
         return read_schema(file, columns), []
-    footer = parquet_footer(file.path)
-    return footer.schema.to_arrow_schema(), _row_groups(footer, file.window)
+    return reader.head(file)
 
 
-def _row_groups(footer: pq.FileMetaData, window: Window | None) -> list[RowGroup]:
-    return [
+def _head_of_parquet(file: InputFile) -> Head:
+    footer, window = parquet_footer(file.path), file.window
+    return footer.schema.to_arrow_schema(), [
         RowGroup(footer.row_group(i).num_rows, window is not None and _misses(footer, i, window))
         for i in range(footer.num_row_groups)
     ]
@@ -146,7 +163,7 @@ def plan_splits(
         file: the file to cut.
         schema: all of its columns.
         columns: the columns to read.
-        groups: of a Parquet file; None: its footer is read here.
+        groups: of a file that is cut; None: its footer is read here.
 
     Raises:
         InputError: a Parquet footer cannot be read.
@@ -157,11 +174,13 @@ def plan_splits(
     times = schema.field(window.column) if window and window.column not in needed.names else None
     whose = (columns.user, getattr(columns, "event", None))
     identities = tuple(name for name in whose if name is not None)
-    if file.format is not FileFormat.PARQUET:
+    reader = READERS[file.format]
+    if reader.head is None:
         truths = frozenset(name for role, name in columns.roles() if role in TRUTHS)
-        return [Split(file, needed, items, (), _rows_of_text(file), times, identities, truths)]
+        rows = reader.rows(file)
+        return [Split(file, needed, items, (), rows, times, identities, truths)]
     if groups is None:
-        groups = _row_groups(parquet_footer(file.path), window)
+        _, groups = reader.head(file)
     if not groups:
         return [Split(file, needed, items, (), 0, times, identities)]
     splits: list[Split] = []
@@ -180,13 +199,17 @@ def plan_splits(
 
 def _rows_of_text(file: InputFile) -> int:
     """About how many rows a text file has."""
-    if file.format is FileFormat.PREFLIB:  # a line may stand for any number of people
-        with open_bytes(file.path) as stream:
-            header = read_header(file.path, stream.read(HEADER_BYTES))
-        if header.voters is not None:
-            return header.voters * len(header.names)
     packed = USUALLY_UNPACKED if is_packed(file.path) else 1
     return packed * file.size // CSV_BYTES_PER_ROW
+
+
+def _rows_of_ballots(file: InputFile) -> int:
+    """How many rows a PrefLib file has by its header; a line may stand for any number of people."""
+    with open_bytes(file.path) as stream:
+        header = read_header(file.path, stream.read(HEADER_BYTES))
+    if header.voters is None:
+        return _rows_of_text(file)
+    return header.voters * len(header.names)
 
 
 def _misses(footer: pq.FileMetaData, group: int, window: Window) -> bool:
@@ -219,15 +242,10 @@ def read_batches(split: Split) -> Iterator[ReadBatch]:
         InputError: the file is damaged, or changed since it was listed. Arrow's own text is
             dropped, because it may quote a row.
     """
-    readers = {
-        FileFormat.PARQUET: _read_parquet,
-        FileFormat.CSV: _read_csv,
-        FileFormat.JSONL: _read_json_lines,
-        FileFormat.PREFLIB: _read_preflib,
-    }
+    read = READERS[split.file.format].read
     try:
         with open_bytes(split.file.path) as stream:
-            for batch in _of_window(readers[split.file.format](stream, split), split):
+            for batch in _of_window(read(stream, split), split):
                 rows, unreadable = set_unreadable_apart(batch.rows, split.identities)
                 rejects = batch.rejects if unreadable is None else (*batch.rejects, unreadable)
                 yield ReadBatch(rows, batch.malformed, rejects)
@@ -310,3 +328,11 @@ def _read_preflib(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
 
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], schema)
+
+
+READERS: dict[FileFormat, Reader] = {
+    FileFormat.PARQUET: Reader(read=_read_parquet, head=_head_of_parquet, rows=_rows_of_text),
+    FileFormat.CSV: Reader(read=_read_csv, rows=_rows_of_text),
+    FileFormat.JSONL: Reader(read=_read_json_lines, rows=_rows_of_text),
+    FileFormat.PREFLIB: Reader(read=_read_preflib, rows=_rows_of_ballots),
+}

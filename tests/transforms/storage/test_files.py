@@ -16,8 +16,8 @@ import pytest
 
 from hushrank.transforms.common.schema import ComparisonColumns, InputError
 from hushrank.transforms.rankings.ranking_columns import ListColumns
+from hushrank.transforms.storage.csv_header import HEADER_BYTES
 from hushrank.transforms.storage.files import (
-    HEADER_BYTES,
     FileFormat,
     check_files,
     check_unchanged,
