@@ -54,7 +54,8 @@ def files_of(config: SurveyConfig, night: date | None) -> tuple[InputFile, ...]:
         return tuple(replace(file, multiline=multiline, delimiter=delimiter) for file in files)
     paths = [path_on(path, night) for path in config.input.paths]
     partition, window = (config.schedule.partition_on(night), config.schedule.window_on(night))
-    files = list_files(paths, config.input.format, partition)
+    times = None if window is None else window.column
+    files = list_files(paths, config.input.format, partition, times)
     return tuple(
         replace(file, window=window, multiline=multiline, delimiter=delimiter) for file in files
     )

@@ -16,7 +16,7 @@ from hushrank.transforms.storage.files import (
     FileFormat,
     InputFile,
     is_remote,
-    open_bytes,
+    open_file,
     parquet_footer,
 )
 
@@ -97,12 +97,12 @@ def is_small(job: HasInput) -> bool:
 def _cells(file: InputFile) -> int:
     """The most values that a file holds, from its footer or header; a text counts as several."""
     if file.format is FileFormat.PARQUET:
-        footer = parquet_footer(file.path)
+        footer = parquet_footer(file)
         groups = map(footer.row_group, range(footer.num_row_groups))
         columns = (g.column(place) for g in groups for place in range(g.num_columns))
         return sum(c.num_values * (TEXT_CELLS if _is_text(c) else 1) for c in columns)
     if file.format is FileFormat.PREFLIB:  # a line may stand for any number of people
-        with open_bytes(file.path) as stream:
+        with open_file(file) as stream:
             header = preflib.read_header(file.path, stream.read(HEADER_BYTES))
         voters = SMALL_CELLS if header.voters is None else header.voters
         return voters * len(header.names) * len(preflib.SCHEMA)

@@ -8,11 +8,7 @@ from pathlib import PurePosixPath
 
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.cloud_storage import CloudPath, Listed
-
-_MAGIC = re.compile(r"[*?\[]")
-_TOKEN = re.compile(
-    r"(?P<folders>\*\*/)|(?P<all>\*\*)|(?P<some>\*)|(?P<one>\?)|\[(?P<set>[^\]]+)\]"
-)
+from hushrank.transforms.tables.patterns import MAGIC, as_regex
 
 
 def cloud_matches(
@@ -40,10 +36,10 @@ def cloud_matches(
 
 
 def _find(url: str, is_input: Callable[[PurePosixPath], bool]) -> Iterator[Listed]:
-    magic = _MAGIC.search(url)
+    magic = MAGIC.search(url)
     if magic is not None:
         folder, _, start = url[: magic.start()].rpartition("/")
-        place, wanted = CloudPath.parse(folder), re.compile(_as_regex(url[len(folder) + 1 :]))
+        place, wanted = CloudPath.parse(folder), re.compile(as_regex(url[len(folder) + 1 :]))
         start_of_name = len(f"{place.key}/") if place.key else 0
         for found in place.objects(start):
             if wanted.fullmatch(found.path.key[start_of_name:]):
@@ -58,17 +54,3 @@ def _find(url: str, is_input: Callable[[PurePosixPath], bool]) -> Iterator[Liste
             named = place.contains(found.path) and is_input(below)
         if named:
             yield found
-
-
-def _as_regex(pattern: str) -> str:
-    parts, end = [], 0
-    for token in _TOKEN.finditer(pattern):
-        parts.append(re.escape(pattern[end : token.start()]))
-        end = token.end()
-        if token["set"] is not None:
-            chosen = token["set"].replace("\\", "\\\\").replace("^", "\\^")
-            parts.append(f"[{'^' if chosen[0] == '!' else ''}{chosen.removeprefix('!')}]")
-        else:
-            kinds = {"folders": "(?:.*/)?", "all": ".*", "some": "[^/]*", "one": "[^/]"}
-            parts.append(kinds[token.lastgroup or ""])
-    return "".join(parts) + re.escape(pattern[end:])

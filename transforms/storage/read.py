@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import IO
 
@@ -24,12 +24,13 @@ from hushrank.transforms.storage.csv_rows import read_csv_rows
 from hushrank.transforms.storage.files import (
     FileFormat,
     InputFile,
+    Service,
     any_remote,
     check_files,
     check_unchanged,
     is_packed,
     is_remote,
-    open_bytes,
+    open_file,
     parquet_footer,
     read_schema,
 )
@@ -37,6 +38,8 @@ from hushrank.transforms.storage.json_rows import read_json_rows
 from hushrank.transforms.storage.parquet_rows import LIST_ITEMS, read_parquet
 from hushrank.transforms.storage.preflib import read_header, read_rows
 from hushrank.transforms.storage.window import Window
+from hushrank.transforms.tables.bigquery import night_condition, read_stream, streams_of
+from hushrank.transforms.tables.parts import DataFile, ServedTable
 
 BATCH_ROWS = 1 << 20
 BATCH_COLUMNS = 8  # with more columns a batch has fewer rows
@@ -66,6 +69,7 @@ class Split:
     items: tuple[str, ...]
     row_groups: tuple[int, ...]
     rows: int
+    stream: str = ""  # of a table whose rows a service sends: which of its streams; empty: none
     times: pa.Field | None = None  # the column of the file's window, if not needed otherwise
     identities: tuple[str, ...] = ()  # columns whose bytes alone count, not their meaning
     truths: frozenset[str] = frozenset()  # columns in which true and false are values
@@ -78,7 +82,7 @@ class Split:
     @property
     def name(self) -> str:
         """Identity of the split; the same whenever the same files are split."""
-        part = self.row_groups[0] if self.row_groups else 0
+        part = self.stream or (self.row_groups[0] if self.row_groups else 0)
         return f"{self.file.path}#{part}"
 
 
@@ -116,11 +120,13 @@ class Reader:
         read: the rows of a split, from the open file.
         head: schema and row groups, in one reading of the footer; None: the file is not cut.
         rows: about how many rows a file has that is not cut.
+        cut: cuts the split of a whole table whose rows a service sends.
     """
 
     read: Callable[[IO[bytes], Split], Iterator[ReadBatch]]
     head: Callable[[InputFile], Head] | None = None
     rows: Callable[[InputFile], int]
+    cut: Callable[[Split], list[Split]] | None = None
 
 
 def plan_files(files: Sequence[InputFile], columns: Columns) -> list[Split]:
@@ -129,6 +135,7 @@ def plan_files(files: Sequence[InputFile], columns: Columns) -> list[Split]:
     Raises:
         InputError: a column is missing or has another type, or a footer cannot be read.
     """
+    files = of_their_night(files)
     heads = list(in_order(partial(_head_of, columns=columns), files, remote=any_remote(files)))
     check_files(files, columns, (schema for schema, _ in heads))
     return [
@@ -136,6 +143,19 @@ def plan_files(files: Sequence[InputFile], columns: Columns) -> list[Split]:
         for file, (schema, groups) in zip(files, heads, strict=True)
         for split in plan_splits(file, schema, columns, groups)
     ]
+
+
+def of_their_night(files: Sequence[InputFile]) -> Sequence[InputFile]:
+    """The files without those of a table that hold no row of the night, by the table's statistics.
+
+    They hold no row without a time either, so leaving them out changes nothing.
+    """
+    return [file for file in files if not _misses_night(file)] or files[:1]
+
+
+def _misses_night(file: InputFile) -> bool:
+    span = file.table.span if isinstance(file.table, DataFile) else None
+    return file.window is not None and span is not None and file.window.misses(*span)
 
 
 def _head_of(file: InputFile, columns: Columns) -> Head:
@@ -147,9 +167,20 @@ def _head_of(file: InputFile, columns: Columns) -> Head:
 
 
 def _head_of_parquet(file: InputFile) -> Head:
-    footer, window = parquet_footer(file.path), file.window
-    return footer.schema.to_arrow_schema(), [
-        RowGroup(footer.row_group(i).num_rows, window is not None and _misses(footer, i, window))
+    window, table = file.window, file.table
+    if not isinstance(table, DataFile):
+        footer = parquet_footer(file)
+        schema, times = footer.schema.to_arrow_schema(), None if window is None else window.column
+    else:
+        footer, schema = parquet_footer(file), table.layout.schema
+        stored = footer.schema.to_arrow_schema()
+        column = [] if window is None else [window.column]
+        times = next(iter(table.columns_of(stored, column).values()), None)
+    return schema, [
+        RowGroup(
+            footer.row_group(i).num_rows,
+            window is not None and times is not None and _misses(footer, i, window, times),
+        )
         for i in range(footer.num_row_groups)
     ]
 
@@ -177,12 +208,21 @@ def plan_splits(
     reader = READERS[file.format]
     if reader.head is None:
         truths = frozenset(name for role, name in columns.roles() if role in TRUTHS)
-        rows = reader.rows(file)
-        return [Split(file, needed, items, (), rows, times, identities, truths)]
+        whole = Split(
+            file,
+            needed,
+            items,
+            row_groups=(),
+            rows=reader.rows(file),
+            times=times,
+            identities=identities,
+            truths=truths,
+        )
+        return [whole] if reader.cut is None else reader.cut(whole)
     if groups is None:
         _, groups = reader.head(file)
     if not groups:
-        return [Split(file, needed, items, (), 0, times, identities)]
+        return [Split(file, needed, items, (), 0, times=times, identities=identities)]
     splits: list[Split] = []
     together: list[int] = []
     rows = 0
@@ -192,7 +232,10 @@ def plan_splits(
         together.append(place)
         rows += groups[place].rows
         if rows >= batch_rows(needed) or place == candidates[-1]:
-            splits.append(Split(file, needed, items, tuple(together), rows, times, identities))
+            chosen = tuple(together)
+            splits.append(
+                Split(file, needed, items, chosen, rows, times=times, identities=identities)
+            )
             together, rows = [], 0
     return splits
 
@@ -203,21 +246,26 @@ def _rows_of_text(file: InputFile) -> int:
     return packed * file.size // CSV_BYTES_PER_ROW
 
 
+def _rows_served(file: InputFile) -> int:
+    """About how many rows a table has by the word of its service."""
+    return file.table.rows if isinstance(file.table, ServedTable) else 0
+
+
 def _rows_of_ballots(file: InputFile) -> int:
     """How many rows a PrefLib file has by its header; a line may stand for any number of people."""
-    with open_bytes(file.path) as stream:
+    with open_file(file) as stream:
         header = read_header(file.path, stream.read(HEADER_BYTES))
     if header.voters is None:
         return _rows_of_text(file)
     return header.voters * len(header.names)
 
 
-def _misses(footer: pq.FileMetaData, group: int, window: Window) -> bool:
+def _misses(footer: pq.FileMetaData, group: int, window: Window, times: str) -> bool:
     """Whether the statistics of a row group show that all its times lie outside `window`."""
     metadata = footer.row_group(group)
     for place in range(metadata.num_columns):
         column = metadata.column(place)
-        if column.path_in_schema == window.column:
+        if column.path_in_schema == times:
             known = column.statistics
             # Rows without a time are set aside, so a group with such rows must be read.
             if known is None or not known.has_min_max or known.null_count != 0:
@@ -244,7 +292,7 @@ def read_batches(split: Split) -> Iterator[ReadBatch]:
     """
     read = READERS[split.file.format].read
     try:
-        with open_bytes(split.file.path) as stream:
+        with open_file(split.file) as stream:
             for batch in _of_window(read(stream, split), split):
                 rows, unreadable = set_unreadable_apart(batch.rows, split.identities)
                 rejects = batch.rejects if unreadable is None else (*batch.rejects, unreadable)
@@ -253,7 +301,7 @@ def read_batches(split: Split) -> Iterator[ReadBatch]:
     except (pa.ArrowException, OSError):
         check_unchanged(split.file)
         raise InputError(
-            f"{split.file.path}: damaged, not readable as {split.file.format}. Write it again."
+            f"{split.file.name}: damaged, not readable as {split.file.format}. Write it again."
         ) from None
 
 
@@ -274,18 +322,34 @@ def _of_window(batches: Iterator[ReadBatch], split: Split) -> Iterator[ReadBatch
 
 
 def _read_parquet(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
-    for rows in read_parquet(
+    table = split.file.table
+    if not isinstance(table, DataFile):
+        yield from map(ReadBatch, _parquet(stream, split, split.to_read, split.items))
+        return
+    stored = pq.read_schema(stream)
+    found = table.columns_of(stored, split.to_read.names)
+    there = list(dict.fromkeys(name for name in found.values() if name is not None))
+    schema = pa.schema([stored.field(name) for name in there or stored.names[:1]])
+    items = [name for each in split.items if (name := found[each]) is not None]
+    for rows in _parquet(stream, split, schema, items):
+        yield ReadBatch(table.as_in_table(rows, split.to_read, found))
+
+
+def _parquet(
+    stream: IO[bytes], split: Split, schema: pa.Schema, items: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Rows of the split's row groups, with the columns `schema`, as the file stores them."""
+    return read_parquet(
         stream,
-        split.to_read,
+        schema,
         split.row_groups,
-        split.items,
+        items,
         batch_rows(split.schema),
         remote=is_remote(split.file.path),
         # On Beam without Arrow's threads: Beam reads other splits at the same time, and the threads
         # would only wait for each other.
         threads=in_process.is_chosen(),
-    ):
-        yield ReadBatch(rows)
+    )
 
 
 def _read_csv(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
@@ -303,10 +367,7 @@ def _read_csv(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
 def _read_json_lines(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
     _after_mark(stream)
     for rows, malformed in read_json_rows(stream, split.to_read, split.truths, BLOCK_BYTES):
-        for name in split.items:
-            place = rows.schema.get_field_index(name)
-            rows = rows.set_column(place, name, rows[name].dictionary_encode())
-        yield _batch(rows, malformed)
+        yield _batch(_with_codes(rows, split.items), malformed)
 
 
 def _after_mark(stream: IO[bytes]) -> None:
@@ -326,13 +387,48 @@ def _read_preflib(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
         yield ReadBatch(rows.select(split.schema.names), tuple(map(str, refused)))
 
 
+def _cut_into_streams(whole: Split) -> list[Split]:
+    """The streams of a table whose rows a service sends; it sends the rows of the window alone."""
+    table, window = _served(whole), whole.file.window
+    condition = ""
+    if window is not None:
+        times = whole.to_read.field(window.column)
+        condition = night_condition(times, window.start, window.end, window.night.isoformat())
+    most = -(-table.rows // batch_rows(whole.schema))
+    streams = streams_of(table, whole.to_read.names, condition, most)
+    return [replace(whole, stream=name, rows=rows) for name, rows in streams] or [whole]
+
+
+def _read_served(_: IO[bytes], split: Split) -> Iterator[ReadBatch]:
+    if not split.stream:  # the table has no rows
+        return
+    for rows in read_stream(_served(split), split.stream):
+        table = pa.Table.from_batches([rows]).select(split.to_read.names)
+        yield _batch(_with_codes(table, split.items), ())
+
+
+def _served(split: Split) -> ServedTable:
+    if not isinstance(split.file.table, ServedTable):
+        raise ValueError(f"{split.file.name}: no service sends its rows")
+    return split.file.table
+
+
+def _with_codes(rows: pa.Table, items: Sequence[str]) -> pa.Table:
+    """The rows with a dictionary for each column of items."""
+    for name in items:
+        place = rows.schema.get_field_index(name)
+        rows = rows.set_column(place, name, rows[name].dictionary_encode())
+    return rows
+
+
 def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
     return pa.RecordBatch.from_pylist([], schema)
 
 
-READERS: dict[FileFormat, Reader] = {
+READERS: dict[FileFormat | Service, Reader] = {
     FileFormat.PARQUET: Reader(read=_read_parquet, head=_head_of_parquet, rows=_rows_of_text),
     FileFormat.CSV: Reader(read=_read_csv, rows=_rows_of_text),
     FileFormat.JSONL: Reader(read=_read_json_lines, rows=_rows_of_text),
     FileFormat.PREFLIB: Reader(read=_read_preflib, rows=_rows_of_ballots),
+    Service.BIGQUERY: Reader(read=_read_served, rows=_rows_served, cut=_cut_into_streams),
 }
