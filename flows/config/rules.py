@@ -9,13 +9,12 @@ from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
 from hushrank.flows.config.places import contains
 from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
-from hushrank.flows.config.row_rules import problems_of_extras
+from hushrank.flows.config.row_rules import problems_of_extras, problems_of_words
 from hushrank.flows.config.runner import DataflowRunner, LocalRunner, SparkRunner
 from hushrank.flows.config.schedule import problems_of_paths
 from hushrank.flows.config.stream_rules import problems_of_groups, problems_of_stream
 from hushrank.privacy.random_pairs import Hide
 from hushrank.privacy.units import Adjacency, Unit
-from hushrank.transforms.common.encode import TIE_WORD
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.storage.cloud_storage import CLOUD_PREFIX, is_cloud
 
@@ -97,15 +96,7 @@ def _problems_of_items(config: Sections) -> Problems:
     catalogue = config.items.catalogue()
     if config.top_k is not None and config.top_k >= len(catalogue):
         yield "top_k", f"must be below the number of items ({len(catalogue)}), got {config.top_k}"
-    if (
-        isinstance(config.input, InputConfig)
-        and config.input.columns.winner is not None
-        and TIE_WORD in map(str.lower, catalogue.names)
-    ):
-        yield (
-            "items",
-            f"an item is named {TIE_WORD}, which means a tie in column winner; rename it",
-        )
+    yield from problems_of_words(config.input, catalogue)
 
 
 def _problems_of_method(config: Sections, methods: Methods) -> Problems:

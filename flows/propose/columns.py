@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hushrank.flows.propose.names import (
+    BEST_AND_WORST,
     RESULT,
     RESULT_OF_ITEMS,
     SIDES,
@@ -26,6 +27,11 @@ from hushrank.transforms.common.encode import OUTCOME_TEXTS
 
 _EVENT = re.compile("event")
 _WON = frozenset({"win", "wins", "won", "better", "preferred", "chosen"})
+
+_OF_A_SET = (
+    "best and worst of a set count as one comparison, best against worst, so a set costs one of"
+    " max_contributions"
+)
 
 Sides = tuple[str, str]
 
@@ -105,7 +111,17 @@ def guess_columns(columns: Sequence[str], rows: Sequence[Row]) -> ColumnGuess:
     if won_and_lost is not None:
         taken = [*won_and_lost, *_about(won_and_lost, columns)]
         user = guess_user(columns, rows, [name for name in (*taken, event) if name])
-        return ColumnGuess(user=user, winner=won_and_lost[0], loser=won_and_lost[1], event=event)
+        best, worst = won_and_lost
+        of_set = any(
+            {one, other} <= {*words_of(best), *words_of(worst)} for one, other in BEST_AND_WORST
+        )
+        return ColumnGuess(
+            user=user,
+            winner=best,
+            loser=worst,
+            event=event,
+            otherwise=_OF_A_SET if of_set else None,
+        )
     left, right = sides or (None, None)
     known = result is not None
     result = result or _Result()

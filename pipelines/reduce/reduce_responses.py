@@ -35,8 +35,9 @@ from hushrank.transforms.responses.randomized_answers import (
 from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
 from hushrank.transforms.responses.responses import encode_responses
 from hushrank.transforms.storage.files import FileFormat, InputFile, check_files
-from hushrank.transforms.storage.read import Split, of_their_night, plan_splits
+from hushrank.transforms.storage.read import of_their_night, plan_splits
 from hushrank.transforms.storage.spill_file import Parcel, SpillFile, park
+from hushrank.transforms.storage.split import Split
 
 PARTITION_ANSWERS = 2_500_000  # sorted in memory at once: about 200 MB
 MAX_PARTITIONS = 1 << 12

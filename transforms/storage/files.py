@@ -6,10 +6,7 @@ Everything here reads names, sizes, dates, headers and footers only, never a row
 from __future__ import annotations
 
 import contextlib
-import gzip
 import io
-import json
-import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
@@ -28,10 +25,25 @@ from hushrank.transforms.common.schema import (
     is_text,
 )
 from hushrank.transforms.storage import preflib
+from hushrank.transforms.storage.arrow_rows import arrow_schema, orc_head
 from hushrank.transforms.storage.at_once import in_order
+from hushrank.transforms.storage.avro_rows import avro_schema
 from hushrank.transforms.storage.cloud_storage import CloudPath
-from hushrank.transforms.storage.csv_header import BYTE_ORDER_MARK, HEADER_BYTES, csv_header
-from hushrank.transforms.storage.matches import Match, matches, version_now
+from hushrank.transforms.storage.csv_header import (
+    HEADER_BYTES,
+    as_utf8,
+    csv_header,
+)
+from hushrank.transforms.storage.json_rows import json_names
+from hushrank.transforms.storage.matches import Match, check_table, matches, version_now
+from hushrank.transforms.storage.packing import (
+    PACKINGS,
+    is_packed,
+    packing_of,
+    unpacked,
+    without_packing,
+)
+from hushrank.transforms.storage.partitions import Partitions, with_fields
 from hushrank.transforms.storage.window import Window
 from hushrank.transforms.tables.names import is_object, is_table
 from hushrank.transforms.tables.objects import open_object
@@ -45,6 +57,9 @@ class FileFormat(StrEnum):
     PARQUET = "parquet"
     CSV = "csv"
     JSONL = "jsonl"
+    AVRO = "avro"
+    ORC = "orc"
+    ARROW = "arrow"  # record batches of Arrow, also called Feather
     PREFLIB = "preflib"
 
 
@@ -54,8 +69,6 @@ class Service(StrEnum):
     BIGQUERY = "BigQuery"
 
 
-PACKED = ".gz"
-MOST_UNPACKED = 1032  # bytes that gzip can make of one
 TEXT_ENDINGS = {
     ".csv": FileFormat.CSV,
     ".jsonl": FileFormat.JSONL,
@@ -65,7 +78,11 @@ ENDINGS = {
     ".parquet": FileFormat.PARQUET,
     ".pq": FileFormat.PARQUET,
     **TEXT_ENDINGS,
-    **{f"{ending}{PACKED}": format_ for ending, format_ in TEXT_ENDINGS.items()},
+    **{f"{end}{packed}": text for end, text in TEXT_ENDINGS.items() for packed in PACKINGS},
+    ".avro": FileFormat.AVRO,
+    ".orc": FileFormat.ORC,
+    ".arrow": FileFormat.ARROW,
+    ".feather": FileFormat.ARROW,
     **dict.fromkeys((f".{kind}" for kind in preflib.KINDS), FileFormat.PREFLIB),
 }
 
@@ -89,6 +106,10 @@ class InputFile:
     window: Window | None = None  # selects the rows that belong to the job; None: all
     multiline: bool = False  # for CSV: whether quoted fields may hold line ends
     delimiter: str = ","  # for CSV: the character between columns
+    encoding: str = "utf-8"  # for CSV: one of `csv_header.ENCODINGS`
+    decimal: str = "."  # for CSV: what stands before the decimals of a number
+    header_rows: int = 1  # for CSV: how many rows come before the first answer
+    partitions: Partitions = ()  # columns that folders of its path tell
     table: DataFile | ServedTable | None = field(default=None, compare=False)
 
     @property
@@ -99,7 +120,8 @@ class InputFile:
     @property
     def most_bytes(self) -> int:
         """The most bytes that its content has, unpacked."""
-        return self.size * (MOST_UNPACKED if is_packed(self.path) else 1)
+        packing = packing_of(self.path)
+        return self.size * (1 if packing is None else packing.ratio)
 
     def identity(self) -> list[str | int]:
         """The parts of it that enter the release key."""
@@ -129,7 +151,7 @@ def list_files(
     found: dict[str, InputFile] = {}
     for path in paths:
         if is_table(path):
-            _check_table(path, format_, partition)
+            check_table(path, stated=format_ is not None, partition=partition)
         matched = matches(path, _is_input, times)
         if partition is not None:
             matched = [match for match in matched if partition in match.path.split("/")[:-1]]
@@ -139,22 +161,12 @@ def list_files(
             raise NoFilesError(f"{where}: {what}. Check input.paths; nothing was read.")
         found |= {match.path: _input_file(match, format_) for match in matched}
     for name in found:
-        if is_packed(name) and name[: -len(PACKED)] in found:
+        if is_packed(name) and without_packing(name) in found:
             raise InputError(
-                f"{name}: the file without {PACKED} is named too, so rows could count twice. Remove"
-                " one of the two."
+                f"{name}: the file without {name[len(without_packing(name)) :]} is named too, so"
+                " rows could count twice. Remove one of the two."
             )
     return sorted(found.values())
-
-
-def _check_table(path: str, format_: FileFormat | None, partition: str | None) -> None:
-    if format_ is not None:
-        raise InputError(f"{path}: a table says itself how it is stored; remove input.format.")
-    if partition is not None:
-        raise InputError(
-            f"{path}: schedule.partition selects folders, but this is a table; set schedule.window"
-            " to its column of times or dates instead."
-        )
 
 
 def _input_file(match: Match, format_: FileFormat | None) -> InputFile:
@@ -212,7 +224,9 @@ def read_schema(file: InputFile, columns: Columns) -> pa.Schema:
     Raises:
         InputError: the file does not have its format, or is damaged.
     """
-    return _declared(file, columns) if file.format is FileFormat.JSONL else _stated(file)
+    if file.format is FileFormat.JSONL:
+        return _declared(file, columns)
+    return with_fields(_stated(file), file.partitions)
 
 
 def _stated(file: InputFile) -> pa.Schema:
@@ -221,27 +235,26 @@ def _stated(file: InputFile) -> pa.Schema:
         return file.table.layout.schema
     if isinstance(file.table, ServedTable):
         return file.table.schema
-    return _SCHEMAS[file.format](file)
-
-
-def _schema_of_parquet(file: InputFile) -> pa.Schema:
-    return parquet_footer(file).schema.to_arrow_schema()
-
-
-def _schema_of_csv(file: InputFile) -> pa.Schema:
-    names = csv_header(file.path, _head_of(file), file.delimiter)
+    if file.format is FileFormat.PARQUET:
+        return parquet_footer(file).schema.to_arrow_schema()
+    with open_file(file) as stream:
+        if file.format is not FileFormat.CSV:
+            return _SCHEMAS[file.format](file.path, stream)
+        head = as_utf8(stream, file.encoding).read(HEADER_BYTES)
+    names = csv_header(file.path, head, file.delimiter)
     return pa.schema([(name, pa.string()) for name in names])
 
 
-def _schema_of_preflib(file: InputFile) -> pa.Schema:
-    preflib.read_header(file.path, _head_of(file))
+def _schema_of_preflib(path: str, stream: IO[bytes]) -> pa.Schema:
+    preflib.read_header(path, stream.read(HEADER_BYTES))
     return preflib.SCHEMA
 
 
-# Of formats whose files state their columns; JSON Lines do not.
-_SCHEMAS: dict[FileFormat | Service, Callable[[InputFile], pa.Schema]] = {
-    FileFormat.PARQUET: _schema_of_parquet,
-    FileFormat.CSV: _schema_of_csv,
+# Of formats with a schema that the path and the open file tell.
+_SCHEMAS: dict[FileFormat | Service, Callable[[str, IO[bytes]], pa.Schema]] = {
+    FileFormat.AVRO: avro_schema,
+    FileFormat.ORC: lambda path, stream: orc_head(path, stream)[0],
+    FileFormat.ARROW: arrow_schema,
     FileFormat.PREFLIB: _schema_of_preflib,
 }
 
@@ -261,15 +274,7 @@ def column_names_of(file: InputFile) -> list[str]:
     """
     if file.format is not FileFormat.JSONL:
         return list(_stated(file).names)
-    head = _head_of(file)
-    lines = head.removeprefix(BYTE_ORDER_MARK).splitlines(keepends=True)
-    whole_lines = lines[:-1] if len(head) == HEADER_BYTES and len(lines) > 1 else lines
-    rows = [_json_row(line) for line in whole_lines if line.strip()]
-    if not rows or rows[0] is None:
-        raise InputError(
-            f"{file.path}: the first line is not a JSON object; JSON Lines has one a line."
-        )
-    return list(dict.fromkeys(name for row in rows if row for name in row))
+    return json_names(file.path, _head_of(file), HEADER_BYTES)
 
 
 def _declared(file: InputFile, columns: Columns) -> pa.Schema:
@@ -324,14 +329,14 @@ def open_file(file: InputFile) -> Iterator[IO[bytes]]:
 
 @contextlib.contextmanager
 def open_bytes(path: str, name: str | None = None) -> Iterator[IO[bytes]]:
-    """A readable, seekable stream of a local file or an object, unpacked if it ends in .gz.
+    """A readable, seekable stream of a local file or an object, unpacked if it is packed.
 
     Args:
         path: the path or URL.
         name: what messages call it; None: its path.
 
     Raises:
-        InputError: the file is not there, may not be read, or is not a whole gzip file.
+        InputError: the file is not there, may not be read, or is not a whole packed file.
     """
     name = name or path
     with contextlib.ExitStack() as stack:
@@ -341,26 +346,13 @@ def open_bytes(path: str, name: str | None = None) -> Iterator[IO[bytes]]:
             raise InputError(f"{name}: no permission to read it.") from None
         except FileNotFoundError:
             raise InputError(f"{name}: no such file.") from None
-        if not is_packed(path):
-            yield stream
-            return
-        try:
-            yield stack.enter_context(io.BufferedReader(gzip.GzipFile(fileobj=stream)))
-        except (EOFError, gzip.BadGzipFile, zlib.error):
-            raise InputError(
-                f"{name}: not a complete gzip file (truncated or damaged). Write it again."
-            ) from None
+        yield stack.enter_context(unpacked(path, stream))
 
 
 def _opened(path: str, name: str) -> contextlib.AbstractContextManager[IO[bytes]]:
     if is_object(path):
         return open_object(path, name)
     return CloudPath.parse(path).open() if is_remote(path) else pa.OSFile(path)
-
-
-def is_packed(path: str) -> bool:
-    """Whether the content is packed with gzip, by the name."""
-    return path.lower().endswith(PACKED)
 
 
 def ending_of(path: str | PurePath) -> str:
@@ -393,14 +385,6 @@ def _format_of(path: str) -> FileFormat:
             f" or set input.format: {', '.join(FileFormat)}."
         )
     return ENDINGS[ending]
-
-
-def _json_row(line: bytes) -> dict[str, object] | None:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return row if isinstance(row, dict) else None
 
 
 def _kind(text: bool) -> str:

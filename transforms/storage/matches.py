@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
-from pathlib import Path, PurePath
+from pathlib import Path, PurePath, PurePosixPath
 
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.storage.cloud_files import cloud_matches
-from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
+from hushrank.transforms.storage.cloud_storage import CloudPath, Listed, is_cloud
 from hushrank.transforms.tables.names import is_object, is_table
 from hushrank.transforms.tables.objects import object_matches, object_tag
 from hushrank.transforms.tables.parts import DataFile, ServedTable
+from hushrank.transforms.tables.patterns import MAGIC, as_regex
 from hushrank.transforms.tables.tables import parts_of
 
 DELTA_LOG, ICEBERG_METADATA = "_delta_log", ".metadata.json"
@@ -60,12 +61,23 @@ def matches(path: str, is_input: IsInput, times: str | None) -> list[Match]:
     if is_table(path):
         return [_match(path, part) for part in parts_of(path, times)]
     if is_cloud(path):
-        found = cloud_matches(path, of_no_table)
+        found = _cloud_matches(path, of_no_table)
     elif is_object(path):
         found = object_matches(path, of_no_table)
     else:
         found = _local_matches(path, of_no_table)
     return [Match(*each) for each in found]
+
+
+def check_table(path: str, *, stated: bool, partition: str | None) -> None:
+    """Refuse a table whose format is stated, or of which a folder is wanted."""
+    if stated:
+        raise InputError(f"{path}: a table says itself how it is stored; remove input.format.")
+    if partition is not None:
+        raise InputError(
+            f"{path}: schedule.partition selects folders, but this is a table; set schedule.window"
+            " to its column of times or dates instead."
+        )
 
 
 def version_now(path: str) -> str:
@@ -116,3 +128,49 @@ def _files_in(folder: Path, is_input: IsInput) -> Iterator[Path]:
             file = Path(parent, name)
             if is_input(file.relative_to(folder)):
                 yield file
+
+
+def _cloud_matches(
+    url: str, is_input: Callable[[PurePosixPath], bool]
+) -> Iterator[tuple[str, int, str]]:
+    """Path, size and generation of the objects that `url` names.
+
+    Args:
+        url: an object; or a folder, with or without a slash at its end, which stands for the
+            objects in and below it that `is_input` accepts; or a pattern, in which `*` and `?`
+            stand for anything but a slash and `**` for anything.
+        is_input: decides by the name below the folder whether an object belongs to the input.
+
+    Raises:
+        InputError: the bucket cannot be listed, or the path is not valid.
+    """
+    try:
+        yield from (
+            (str(found.path), found.size, str(found.generation))
+            for found in _objects(url, is_input)
+        )
+    except ValueError as error:
+        raise InputError(f"input.paths: {error}") from None
+    except OSError as error:
+        raise InputError(f"{url}: cannot be listed ({error.strerror}); nothing was read.") from None
+
+
+def _objects(url: str, is_input: Callable[[PurePosixPath], bool]) -> Iterator[Listed]:
+    magic = MAGIC.search(url)
+    if magic is not None:
+        folder, _, start = url[: magic.start()].rpartition("/")
+        place, wanted = CloudPath.parse(folder), re.compile(as_regex(url[len(folder) + 1 :]))
+        start_of_name = len(f"{place.key}/") if place.key else 0
+        for found in place.objects(start):
+            if wanted.fullmatch(found.path.key[start_of_name:]):
+                yield found
+        return
+    place = CloudPath.parse(url)
+    for found in place.parent.objects(place.name) if place.key else place.objects():
+        below = PurePosixPath(found.path.key[len(place.key) :].lstrip("/"))
+        if found.path == place:
+            named = not url.endswith("/")
+        else:
+            named = place.contains(found.path) and is_input(below)
+        if named:
+            yield found

@@ -6,7 +6,6 @@ Lines that are not rows at all are returned separately, for the confidential are
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -15,12 +14,27 @@ from typing import IO
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hushrank.transforms.common.schema import TRUTHS, Columns, InputError, is_list, is_text
+from hushrank.transforms.common.schema import (
+    DECIMALS,
+    TRUTHS,
+    Columns,
+    InputError,
+    is_text,
+)
 from hushrank.transforms.engine import in_process
+from hushrank.transforms.storage.arrow_rows import orc_head, read_arrow, read_orc
 from hushrank.transforms.storage.at_once import in_order
+from hushrank.transforms.storage.avro_rows import read_avro
 from hushrank.transforms.storage.cells import as_rejects, set_unreadable_apart
-from hushrank.transforms.storage.csv_header import BYTE_ORDER_MARK, HEADER_BYTES, csv_header
-from hushrank.transforms.storage.csv_rows import read_csv_rows
+from hushrank.transforms.storage.csv_header import (
+    BYTE_ORDER_MARK,
+    HEADER_BYTES,
+    Joined,
+    after_header,
+    as_utf8,
+    csv_header,
+)
+from hushrank.transforms.storage.csv_rows import read_csv_rows, with_points
 from hushrank.transforms.storage.files import (
     FileFormat,
     InputFile,
@@ -28,88 +42,34 @@ from hushrank.transforms.storage.files import (
     any_remote,
     check_files,
     check_unchanged,
-    is_packed,
     is_remote,
     open_file,
     parquet_footer,
     read_schema,
 )
 from hushrank.transforms.storage.json_rows import read_json_rows
-from hushrank.transforms.storage.parquet_rows import LIST_ITEMS, read_parquet
+from hushrank.transforms.storage.packing import is_packed
+from hushrank.transforms.storage.parquet_rows import misses_night, read_parquet
+from hushrank.transforms.storage.partitions import with_columns, with_fields
 from hushrank.transforms.storage.preflib import read_header, read_rows
-from hushrank.transforms.storage.window import Window
+from hushrank.transforms.storage.split import (
+    Head,
+    ReadBatch,
+    RowGroup,
+    Split,
+    batch_of,
+    batch_rows,
+    with_codes,
+)
 from hushrank.transforms.tables.bigquery import night_condition, read_stream, streams_of
 from hushrank.transforms.tables.parts import DataFile, ServedTable
 
-BATCH_ROWS = 1 << 20
-BATCH_COLUMNS = 8  # with more columns a batch has fewer rows
 BLOCK_BYTES = 1 << 24
 USUALLY_UNPACKED = 8  # bytes of text that gzip makes of one; likewise
 CSV_BYTES_PER_ROW = 24  # for short rows; only decides how work is split
 ITEM_TYPE = pa.dictionary(pa.int32(), pa.string())
 
 TIMELESS = "no time in the column of the window"
-
-
-@dataclass(frozen=True, slots=True)
-class Split:
-    """A part of one file.
-
-    Attributes:
-        file: the file.
-        schema: names and types of the columns that are needed.
-        items: those of them that name items; they have few distinct values and are best read as
-            dictionaries.
-        row_groups: for a Parquet file, in order; empty: all.
-        rows: about how many rows, to plan the work.
-    """
-
-    file: InputFile
-    schema: pa.Schema
-    items: tuple[str, ...]
-    row_groups: tuple[int, ...]
-    rows: int
-    stream: str = ""  # of a table whose rows a service sends: which of its streams; empty: none
-    times: pa.Field | None = None  # the column of the file's window, if not needed otherwise
-    identities: tuple[str, ...] = ()  # columns whose bytes alone count, not their meaning
-    truths: frozenset[str] = frozenset()  # columns in which true and false are values
-
-    @property
-    def to_read(self) -> pa.Schema:
-        """Names and types of all columns to read."""
-        return self.schema if self.times is None else self.schema.append(self.times)
-
-    @property
-    def name(self) -> str:
-        """Identity of the split; the same whenever the same files are split."""
-        part = self.stream or (self.row_groups[0] if self.row_groups else 0)
-        return f"{self.file.path}#{part}"
-
-
-@dataclass(frozen=True, slots=True)
-class ReadBatch:
-    """Rows of a split in file order, and what was set aside.
-
-    Attributes:
-        rows: rows whose texts are readable.
-        malformed: the raw text of lines that are not rows at all.
-        rejects: unreadable rows, in tables with a column `reason`.
-    """
-
-    rows: pa.RecordBatch
-    malformed: tuple[str, ...] = ()
-    rejects: tuple[pa.Table, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class RowGroup:
-    """What a footer says of a row group: its rows, and that none of them is in the window."""
-
-    rows: int
-    misses: bool
-
-
-Head = tuple[pa.Schema, list[RowGroup]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -163,7 +123,8 @@ def _head_of(file: InputFile, columns: Columns) -> Head:
     reader = READERS[file.format]
     if reader.head is None:
         return read_schema(file, columns), []
-    return reader.head(file)
+    schema, groups = reader.head(file)
+    return with_fields(schema, file.partitions), groups
 
 
 def _head_of_parquet(file: InputFile) -> Head:
@@ -179,7 +140,7 @@ def _head_of_parquet(file: InputFile) -> Head:
     return schema, [
         RowGroup(
             footer.row_group(i).num_rows,
-            window is not None and times is not None and _misses(footer, i, window, times),
+            window is not None and times is not None and misses_night(footer, i, window, times),
         )
         for i in range(footer.num_row_groups)
     ]
@@ -207,7 +168,7 @@ def plan_splits(
     identities = tuple(name for name in whose if name is not None)
     reader = READERS[file.format]
     if reader.head is None:
-        truths = frozenset(name for role, name in columns.roles() if role in TRUTHS)
+        roles = columns.roles()
         whole = Split(
             file,
             needed,
@@ -216,7 +177,8 @@ def plan_splits(
             rows=reader.rows(file),
             times=times,
             identities=identities,
-            truths=truths,
+            truths=frozenset(name for role, name in roles if role in TRUTHS),
+            numbers=frozenset(name for role, name in roles if role in DECIMALS),
         )
         return [whole] if reader.cut is None else reader.cut(whole)
     if groups is None:
@@ -260,27 +222,10 @@ def _rows_of_ballots(file: InputFile) -> int:
     return header.voters * len(header.names)
 
 
-def _misses(footer: pq.FileMetaData, group: int, window: Window, times: str) -> bool:
-    """Whether the statistics of a row group show that all its times lie outside `window`."""
-    metadata = footer.row_group(group)
-    for place in range(metadata.num_columns):
-        column = metadata.column(place)
-        if column.path_in_schema == times:
-            known = column.statistics
-            # Rows without a time are set aside, so a group with such rows must be read.
-            if known is None or not known.has_min_max or known.null_count != 0:
-                return False
-            try:
-                return window.misses(known.min, known.max)
-            except (OverflowError, TypeError, ValueError):  # a year that Python cannot represent
-                return False
-    return False
-
-
-def batch_rows(schema: pa.Schema) -> int:
-    """Rows of a batch: `BATCH_ROWS`, or fewer if rows have many columns."""
-    cells = sum(LIST_ITEMS if is_list(field.type) else 1 for field in schema)
-    return max(1, BATCH_ROWS * BATCH_COLUMNS // max(BATCH_COLUMNS, cells))
+def _head_of_orc(file: InputFile) -> Head:
+    with open_file(file) as stream:
+        schema, stripes = orc_head(file.path, stream)
+    return schema, [RowGroup(rows, misses=False) for rows in stripes]
 
 
 def read_batches(split: Split) -> Iterator[ReadBatch]:
@@ -293,7 +238,7 @@ def read_batches(split: Split) -> Iterator[ReadBatch]:
     read = READERS[split.file.format].read
     try:
         with open_file(split.file) as stream:
-            for batch in _of_window(read(stream, split), split):
+            for batch in _of_window(_of_partitions(read(stream, split), split), split):
                 rows, unreadable = set_unreadable_apart(batch.rows, split.identities)
                 rejects = batch.rejects if unreadable is None else (*batch.rejects, unreadable)
                 yield ReadBatch(rows, batch.malformed, rejects)
@@ -303,6 +248,14 @@ def read_batches(split: Split) -> Iterator[ReadBatch]:
         raise InputError(
             f"{split.file.name}: damaged, not readable as {split.file.format}. Write it again."
         ) from None
+
+
+def _of_partitions(batches: Iterator[ReadBatch], split: Split) -> Iterator[ReadBatch]:
+    """The rows of `batches` with the columns that the path of the file tells."""
+    names = split.columns
+    told = tuple(each for each in split.file.partitions if each[0] in names)
+    for batch in batches:
+        yield replace(batch, rows=with_columns(batch.rows, told).select(names)) if told else batch
 
 
 def _of_window(batches: Iterator[ReadBatch], split: Split) -> Iterator[ReadBatch]:
@@ -354,20 +307,24 @@ def _parquet(
 
 def _read_csv(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
     file = split.file
-    header = csv_header(file.path, stream.read(HEADER_BYTES), file.delimiter)
-    _after_mark(stream)
+    text = as_utf8(stream, file.encoding)
+    head = text.read(HEADER_BYTES)
+    header = csv_header(file.path, head, file.delimiter)
+    body = Joined(after_header(file.path, head, file.header_rows), text)
+    numbers = split.numbers if file.decimal == "," else ()
     items = dict.fromkeys(split.items, ITEM_TYPE)
     schema = pa.schema([(name, items.get(name, pa.string())) for name in split.to_read.names])
     rows = read_csv_rows(
-        stream, header, schema, BLOCK_BYTES, multiline=file.multiline, delimiter=file.delimiter
+        body, header, schema, BLOCK_BYTES, multiline=file.multiline, delimiter=file.delimiter
     )
-    yield from itertools.starmap(_batch, rows)
+    for table, malformed in rows:
+        yield batch_of(with_points(table, numbers) if numbers else table, malformed)
 
 
 def _read_json_lines(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
     _after_mark(stream)
     for rows, malformed in read_json_rows(stream, split.to_read, split.truths, BLOCK_BYTES):
-        yield _batch(_with_codes(rows, split.items), malformed)
+        yield batch_of(with_codes(rows, split.items), malformed)
 
 
 def _after_mark(stream: IO[bytes]) -> None:
@@ -375,11 +332,6 @@ def _after_mark(stream: IO[bytes]) -> None:
     stream.seek(0)
     if stream.read(len(BYTE_ORDER_MARK)) != BYTE_ORDER_MARK:
         stream.seek(0)
-
-
-def _batch(rows: pa.Table, malformed: tuple[str, ...]) -> ReadBatch:
-    batches = rows.combine_chunks().to_batches()
-    return ReadBatch(batches[0] if batches else _no_rows(rows.schema), malformed)
 
 
 def _read_preflib(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
@@ -404,7 +356,7 @@ def _read_served(_: IO[bytes], split: Split) -> Iterator[ReadBatch]:
         return
     for rows in read_stream(_served(split), split.stream):
         table = pa.Table.from_batches([rows]).select(split.to_read.names)
-        yield _batch(_with_codes(table, split.items), ())
+        yield batch_of(with_codes(table, split.items), ())
 
 
 def _served(split: Split) -> ServedTable:
@@ -413,22 +365,26 @@ def _served(split: Split) -> ServedTable:
     return split.file.table
 
 
-def _with_codes(rows: pa.Table, items: Sequence[str]) -> pa.Table:
-    """The rows with a dictionary for each column of items."""
-    for name in items:
-        place = rows.schema.get_field_index(name)
-        rows = rows.set_column(place, name, rows[name].dictionary_encode())
-    return rows
+def _read_orc(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
+    most_rows = batch_rows(split.schema)
+    yield from map(ReadBatch, read_orc(stream, split.to_read, split.row_groups, most_rows))
 
 
-def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([], schema)
+def _read_arrow(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
+    yield from map(ReadBatch, read_arrow(stream, split.to_read, batch_rows(split.schema)))
+
+
+def _read_avro(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
+    yield from map(ReadBatch, read_avro(stream, split.to_read, batch_rows(split.schema)))
 
 
 READERS: dict[FileFormat | Service, Reader] = {
     FileFormat.PARQUET: Reader(read=_read_parquet, head=_head_of_parquet, rows=_rows_of_text),
     FileFormat.CSV: Reader(read=_read_csv, rows=_rows_of_text),
     FileFormat.JSONL: Reader(read=_read_json_lines, rows=_rows_of_text),
+    FileFormat.AVRO: Reader(read=_read_avro, rows=_rows_of_text),
+    FileFormat.ORC: Reader(read=_read_orc, head=_head_of_orc, rows=_rows_of_text),
+    FileFormat.ARROW: Reader(read=_read_arrow, rows=_rows_of_text),
     FileFormat.PREFLIB: Reader(read=_read_preflib, rows=_rows_of_ballots),
     Service.BIGQUERY: Reader(read=_read_served, rows=_rows_served, cut=_cut_into_streams),
 }

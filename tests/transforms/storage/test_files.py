@@ -140,7 +140,8 @@ def test_an_unknown_ending(tmp_path, name, ending):
     path = put(tmp_path / name)
     assert refusal(list_files, [str(path)]) == (
         f"{path}: unknown ending {ending}. Known: .parquet, .pq, .csv, .jsonl, .ndjson, .csv.gz,"
-        " .jsonl.gz, .ndjson.gz, .soc, .soi, .toc, .toi; or set input.format: parquet, csv, jsonl,"
+        " .csv.zst, .jsonl.gz, .jsonl.zst, .ndjson.gz, .ndjson.zst, .avro, .orc, .arrow, .feather,"
+        " .soc, .soi, .toc, .toi; or set input.format: parquet, csv, jsonl, avro, orc, arrow,"
         " preflib."
     )
 
@@ -234,7 +235,8 @@ def test_a_quoted_name_may_hold_a_comma(tmp_path):
 def test_a_header_in_another_encoding(tmp_path):
     path = put(tmp_path / "x.csv", "prénom,a\n".encode("latin-1"))
     assert refusal(read_schema, list_files([str(path)])[0], COLUMNS) == (
-        f"{path}: the header is not UTF-8 text. Save the file as UTF-8."
+        f"{path}: the header is not UTF-8 text. Save the file as UTF-8; or, if Excel wrote it in"
+        " Western Europe, set input.encoding: windows-1252."
     )
 
 

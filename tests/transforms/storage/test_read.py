@@ -12,7 +12,8 @@ import pytest
 from hushrank.transforms.common.schema import ComparisonColumns, InputError
 from hushrank.transforms.storage import read, text_lines
 from hushrank.transforms.storage.files import list_files, read_schema
-from hushrank.transforms.storage.read import ReadBatch, Split, plan_files, plan_splits, read_batches
+from hushrank.transforms.storage.read import plan_files, plan_splits, read_batches
+from hushrank.transforms.storage.split import ReadBatch, Split
 from hushrank.transforms.storage.text_lines import HEAD_BYTES, MOST_RECORD_BYTES
 
 COLUMNS = ComparisonColumns(user="u", left="a", right="b", outcome="y", winner=None, event=None)
