@@ -19,6 +19,7 @@ from hushrank.transforms.storage.csv_header import HEADER_BYTES
 from hushrank.transforms.storage.files import (
     FileFormat,
     InputFile,
+    Service,
     column_names_of,
     is_remote,
     open_file,
@@ -121,7 +122,7 @@ def _cells(file: InputFile) -> int:
     return file.most_bytes
 
 
-_COUNTED: dict[FileFormat, Callable[[IO[bytes]], int]] = {
+_COUNTED: dict[FileFormat | Service, Callable[[IO[bytes]], int]] = {
     FileFormat.AVRO: count_avro_rows,
     FileFormat.ORC: count_orc_rows,
     FileFormat.ARROW: count_arrow_rows,

@@ -115,6 +115,8 @@ def _local_matches(path: str, is_input: IsInput) -> Iterator[tuple[str, int, str
         raise InputError(f"{error.filename}: no such file.") from None
     except OSError as error:  # e.g. a name too long, a link to itself, a lost disk
         raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
+    except InputError:
+        raise
     except ValueError:
         raise InputError(f"{path}: in a pattern, ** must stand alone between slashes.") from None
 
@@ -149,6 +151,8 @@ def _cloud_matches(
             (str(found.path), found.size, str(found.generation))
             for found in _objects(url, is_input)
         )
+    except InputError:
+        raise
     except ValueError as error:
         raise InputError(f"input.paths: {error}") from None
     except OSError as error:
