@@ -17,6 +17,7 @@ from hushrank.privacy.random_pairs import Hide
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.storage.cloud_storage import CLOUD_PREFIX, is_cloud
+from hushrank.transforms.tables.names import is_object, is_table
 
 MOST_ITEMS_LOCAL = 100_000  # with many items, only compared pairs have sums
 MOST_ITEMS_RANKED = 1_000  # three matrices of this size are released: 20 MB of JSON
@@ -353,6 +354,11 @@ def _problems_of_runner(config: Sections) -> Problems:
 
 
 def _must_be_remote(path: str) -> str:
+    if is_table(path) or is_object(path):
+        return (
+            f"{path} is not read with kind: dataflow, whose workers have neither its libraries nor"
+            f" its credentials; write runner: local, or copy the rows to {CLOUD_PREFIX}"
+        )
     return (
         f"must start with {CLOUD_PREFIX} with kind: dataflow, whose workers cannot reach a local"
         f" path, got {path!r}; copy it to Cloud Storage"
