@@ -9,6 +9,7 @@ from typing import Annotated, Any, ClassVar, Literal
 from pydantic import Field, model_validator
 
 from hushrank.flows.config.section import (
+    BadRows,
     ColumnRoles,
     RowFiles,
     Section,
@@ -20,6 +21,7 @@ from hushrank.transforms.common.encode import TIE_WORD
 from hushrank.transforms.common.schema import Feature, Ties
 from hushrank.transforms.common.words import Words
 
+MOST_WORDS = 3  # that a message lists of one meaning
 FIRST = "shown first"  # name of the effect
 
 
@@ -235,3 +237,19 @@ class InputConfig(RowFiles):
         clear = len(bare) == 2 and TIE_WORD not in bare and not bare & taken
         sides = ((columns.left, 1), (columns.right, -1)) if clear else ()
         return Words((*sides, (TIE_WORD, 0)))
+
+    def spelled_out(self, names: Sequence[str]) -> str:
+        """How the result of a row is read, from public settings alone; empty: by its sign."""
+        words, columns = self.meanings(names), self.columns
+        if columns.loser is not None or words is None:
+            return ""
+        parts = []
+        for value, what in ((1, "left won"), (-1, "right won"), (0, "a tie")):
+            found = [word for word, meant in words.meanings if meant == value]
+            if found:
+                more = f" or {len(found) - MOST_WORDS} more" if len(found) > MOST_WORDS else ""
+                parts.append(f"{', '.join(found[:MOST_WORDS])}{more} ({what})")
+        named = "the item that won, or " if columns.winner is not None else ""
+        column = columns.winner or columns.outcome
+        others = "fails the run" if self.on_bad_rows is BadRows.FAIL else "is set aside"
+        return f"column {column} holds {named}{'; '.join(parts)}. A row with another word {others}"

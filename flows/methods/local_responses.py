@@ -236,7 +236,8 @@ def _shuffled(pairs: WeightedPairs, mechanism: AnswerMechanism, delta: float) ->
     if not len(compared) or not weight:
         return None
     reports = round(float(compared.min()) / (weight * UNITS))
-    return shuffled_guarantee(guarantee.high, max(reports, 1), delta)
+    bits = mechanism.randomisation is not Randomisation.LAPLACE
+    return shuffled_guarantee(guarantee.high, max(reports, 1), delta, bits=bits)
 
 
 def _fit(

@@ -24,7 +24,7 @@ from hushrank.privacy.row_weights import FACTOR_BITS, Counted, RowFactors
 from hushrank.privacy.units import Bounding, PrivacyParams, Unit
 from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.comparisons.bound import Bounds
-from hushrank.transforms.comparisons.weighted_counts import SQUARES
+from hushrank.transforms.comparisons.weights import SQUARES
 from hushrank.transforms.storage.files import InputFile
 
 

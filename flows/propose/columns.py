@@ -184,7 +184,7 @@ def _reading(
         return _by_items(rows, column, sides)
     if signs:
         return _by_signs(rows, column)
-    return _by_words(rows, column, sides)
+    return _by_words(rows, column, sides) or _by_truths(rows, column, sides)
 
 
 def _reading_of_values(rows: Sequence[Row], column: str, sides: Sides) -> _Result | None:
@@ -237,6 +237,18 @@ def _by_words(rows: Sequence[Row], column: str, sides: Sides) -> _Result | None:
         }:
             return _Result(outcome=column, words=ResultWords((left,), (right,), ties))
     return None
+
+
+def _by_truths(rows: Sequence[Row], column: str, sides: Sides) -> _Result | None:
+    values = set(texts_of(rows, column))
+    if not values or not values <= {"true", "false"}:
+        return None
+    right = scalar(sides[1])
+    return _Result(
+        outcome=column,
+        words=ResultWords(("true",), ("false",)),
+        otherwise=f"if true means that {right} won, swap the two words",
+    )
 
 
 def _words_of_sides(sides: Sides) -> Iterator[Sides]:

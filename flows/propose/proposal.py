@@ -180,7 +180,7 @@ def _summary(source: Source, head: Head, guess: Guess, *, unclear: bool) -> Iter
     read = f"I read the header and {n_rows} row{'s' * (n_rows != 1)}{where} only."
     known = ", ".join(f"{role}={column}" for role, column in guess.known().items())
     looks = f"{_described(guess)}{known}" if known else _described(guess).removesuffix(": ")
-    told = known or getattr(guess, "items", ())
+    told = bool(known) or (not isinstance(guess, ColumnGuess) and bool(guess.items))
     yield f"{read} Looks like {looks}." if told and not unclear else read
     if unclear:
         yield (

@@ -93,7 +93,15 @@ def guess_wide(
         rows: the first few rows.
         questions: texts of a second header, by column; may be empty.
     """
-    small = [column for column in columns if _small_numbers(rows, column) is not None]
+    largest = {
+        column: max(found)
+        for column in columns
+        if (found := _small_numbers(rows, column)) is not None
+    }
+    small = sorted(largest, key=largest.__getitem__)
+    while small and largest[small[-1]] > len(small):  # too large for a rank of so many
+        small.pop()
+    small.sort(key=list(columns).index)
     families = defaultdict(list)
     for column in small:
         families[_NUMBER.sub("#", column)].append(column)

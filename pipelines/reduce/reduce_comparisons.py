@@ -36,11 +36,15 @@ from hushrank.transforms.comparisons.owned_rows import Carried, OwnedRows, own
 from hushrank.transforms.comparisons.shuffle import Bucket, OwnedParcel, Partitioning, pack, unpack
 from hushrank.transforms.comparisons.votes import refusals, votes_of, without_refusals
 from hushrank.transforms.comparisons.weighted_counts import (
-    SQUARES,
     WeightedPairCountsFn,
     WeightedWinCountsFn,
 )
-from hushrank.transforms.comparisons.weights import SQUARES_KEPT, UNITS_KEPT, tally_of_weights
+from hushrank.transforms.comparisons.weights import (
+    SQUARES,
+    SQUARES_KEPT,
+    UNITS_KEPT,
+    tally_of_weights,
+)
 from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.storage.spill_file import SpillFile
 from hushrank.transforms.storage.write import read_whole

@@ -18,6 +18,7 @@ from typing import IO, Any
 
 import fastavro
 import pyarrow as pa
+from fastavro.schema import SchemaParseException
 
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.csv_header import Joined
@@ -57,7 +58,8 @@ _TIMES = {
 # What fastavro raises on content that is no Avro; the texts may quote a row.
 _ERRORS = (
     EOFError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError, MemoryError,
-    RecursionError, StopIteration, struct.error, zlib.error,
+    RecursionError, StopIteration, struct.error, zlib.error, SystemError,
+    SchemaParseException,
 )  # fmt: skip
 _NEEDS = {"snappy": "cramjam", "lz4": "lz4"}  # module that a codec needs
 
@@ -184,7 +186,9 @@ def _plain(schema: Schema) -> Schema:
         if key in plain:
             plain[key] = _plain(plain[key])
     if "fields" in plain:
-        plain["fields"] = [_plain(field) for field in plain["fields"]]
+        plain["fields"] = [
+            {"name": field["name"], "type": _plain(field["type"])} for field in plain["fields"]
+        ]
     return plain
 
 

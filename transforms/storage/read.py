@@ -25,7 +25,7 @@ from hushrank.transforms.engine import in_process
 from hushrank.transforms.storage.arrow_rows import orc_head, read_arrow, read_orc
 from hushrank.transforms.storage.at_once import in_order
 from hushrank.transforms.storage.avro_rows import read_avro
-from hushrank.transforms.storage.cells import as_rejects, set_unreadable_apart
+from hushrank.transforms.storage.cells import as_rejects, is_string, set_unreadable_apart
 from hushrank.transforms.storage.csv_header import (
     BYTE_ORDER_MARK,
     HEADER_BYTES,
@@ -165,7 +165,7 @@ def plan_splits(
     window = file.window
     times = schema.field(window.column) if window and window.column not in needed.names else None
     whose = (columns.user, getattr(columns, "event", None))
-    identities = tuple(name for name in whose if name is not None)
+    identities = tuple(name for name in whose if name and not is_string(schema.field(name).type))
     reader = READERS[file.format]
     if reader.head is None:
         roles = columns.roles()

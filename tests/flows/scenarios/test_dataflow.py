@@ -224,7 +224,7 @@ def test_workers_that_have_only_our_wheel_can_load_every_graph(wheel, tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=840,
     )
     assert loading.returncode == 0, loading.stderr[-2000:]
 
