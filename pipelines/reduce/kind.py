@@ -16,8 +16,9 @@ from hushrank.transforms.common.encode import Sifted
 from hushrank.transforms.common.slices import InSlices, Rows
 from hushrank.transforms.common.sorting import Words
 from hushrank.transforms.engine.beam import beam
-from hushrank.transforms.storage.read import Split, plan_files
+from hushrank.transforms.storage.read import plan_files
 from hushrank.transforms.storage.spill_file import Parcel, SpillFile, fetch
+from hushrank.transforms.storage.split import Split
 
 ENCODE_ROWS = 1 << 18  # at a time: near a processor's cache, and long between two threads' turns
 

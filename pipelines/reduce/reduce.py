@@ -37,8 +37,9 @@ from hushrank.transforms.common.encode import Sifted, text_of_rejects
 from hushrank.transforms.comparisons.aggregate import TallyFn
 from hushrank.transforms.comparisons.bound import CONFLICT
 from hushrank.transforms.engine.beam import GlobalWindows, TaggedOutput, beam
-from hushrank.transforms.storage.read import Split, read_batches
+from hushrank.transforms.storage.read import read_batches
 from hushrank.transforms.storage.spill_file import SpillFile
+from hushrank.transforms.storage.split import Split
 
 CHUNK_ROWS = 1 << 18  # at least as many make the parcels of one reader
 CHUNK_BITS = 8  # 2^this times as many rows: more make larger parcels, as each has a cost of its own
