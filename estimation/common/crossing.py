@@ -86,8 +86,9 @@ class WinCurves:
 
     def at(self, x: Floats) -> Floats:
         """S_i(x_i), shape (n,), by the cubics that have the values and slopes of the table."""
-        place = np.clip((x - self.first) / STEP, 0, self.values.shape[1] - 1)
-        row = np.minimum(place.astype(np.int64), self.values.shape[1] - 2)
+        end = self.values.shape[1] - 1
+        place = np.minimum(np.maximum((x - self.first) / STEP, 0), end)
+        row = np.minimum(place.astype(np.int64), end - 1)
         t, items = place - row, np.arange(len(x))
         low, high = self.values[items, row], self.values[items, row + 1]
         rising, falling = self.slopes[items, row], self.slopes[items, row + 1]
