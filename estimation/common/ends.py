@@ -51,7 +51,7 @@ def _reach(centre: Floats, error: Floats, q: float, missed: float) -> Floats:
     moved = at_q > least
     found = np.full(len(centre), q)
     found[moved] = [np.interp(-least, -each, z) for each in beyond[moved]]
-    return np.maximum(found, q)
+    return np.asarray(np.maximum(found, q))
 
 
 def _largest(centre: Floats, error: Floats, z: Floats) -> Floats:
