@@ -31,6 +31,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "transforms": (
         ("engine",),
         ("common",),
+        ("tables",),
         ("storage",),
         ("streams",),
         ("comparisons", "responses", "rankings"),

@@ -132,8 +132,9 @@ class RowFiles(Section):
     """The files of a job.
 
     Attributes:
-        paths: files, folders or patterns, local or gs://. Where a path holds {date}, every night
-            reads its own files.
+        paths: files, folders or patterns, local or in gs://, s3:// or abfs://; or tables, as
+            iceberg://, delta: and bigquery:// name them (docs/tables.md). Where a path holds
+            {date}, every night reads its own files.
         format: of all files; None: by each file's ending.
         partitions: columns that folders of the paths tell, as in `language=de/part.parquet`, and
             the files do not hold. Who looks at the folders sees their names, so they must not name

@@ -34,8 +34,8 @@ from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger.private_files import create_private, read_private, require_own_folder
 from hushrank.flows.signals import signals_held
 from hushrank.privacy.randomness import system_bits
-from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, Place, is_cloud
-from hushrank.transforms.storage.files import InputFile
+from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, Place
+from hushrank.transforms.storage.files import InputFile, is_remote
 from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER
 
 KEY_BYTES = 32
@@ -192,12 +192,12 @@ def input_names(paths: Sequence[str], files: Sequence[InputFile], key: LedgerKey
     """
     tables = {f"table {file.digest}" for file in files if file.digest}
     found = [file for file in files if not file.digest]
-    local = [file for file in found if not is_cloud(file.path)]
+    local = [file for file in found if not is_remote(file.path)]
     kinds = (
         tables,
         set[str]() if tables else {f"paths {path}" for path in paths},
         {
-            f"file {file.path if is_cloud(file.path) else os.path.realpath(file.path)}"
+            f"file {file.path if is_remote(file.path) else os.path.realpath(file.path)}"
             for file in found
         },
         {f"copy {file.size} {file.version}" for file in local},

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -28,11 +29,16 @@ from hushrank.transforms.storage.files import (
     FileFormat,
     InputFile,
     NoFilesError,
+    Service,
     column_names_of,
+    is_remote,
     list_files,
-    open_bytes,
+    open_file,
 )
 from hushrank.transforms.storage.packing import without_packing
+from hushrank.transforms.tables.bigquery import read_stream, streams_of
+from hushrank.transforms.tables.names import absolute, is_table
+from hushrank.transforms.tables.parts import DataFile, ServedTable
 
 HEAD_ROWS = 5
 
@@ -84,14 +90,23 @@ class Head:
     format: FileFormat | None = None
 
 
-def read_head(source: Path) -> Head:
-    """The header and at most `HEAD_ROWS` rows of a file, or of the first file of a folder.
+Source = Path | str  # a local file or folder; or a table or objects elsewhere
+
+
+def source_of(text: str) -> Source:
+    """The place that a person names."""
+    return absolute(text, os.getcwd()) if is_table(text) or is_remote(text) else Path(text)
+
+
+def read_head(source: Source) -> Head:
+    """The header and at most `HEAD_ROWS` rows of a file, or of the first file of a folder or table.
 
     Raises:
         ConfigError: the source cannot be read. No text quotes a row.
     """
-    _check(source)
-    tabs = without_packing(source.name).lower().endswith(".tsv")
+    if isinstance(source, Path):
+        _check(source)
+    tabs = without_packing(str(source)).lower().endswith(".tsv")
     format_ = FileFormat.CSV if tabs else None
     try:
         found = list_files([str(source)], format_)
@@ -104,12 +119,7 @@ def read_head(source: Path) -> Head:
     except InputError as error:
         raise ConfigError(str(error)) from None
     path = first.path
-    for column in columns:
-        if hidden := hidden_character(column, lines=True):
-            raise ConfigError(
-                f"{path}: the name of a column holds the character {hidden}, which nobody sees;"
-                " rename that column"
-            )
+    _check_names(path, columns)
     first, questions = _below_the_names(first)
     rows = _first_rows(first)
     head = Head(
@@ -122,6 +132,9 @@ def read_head(source: Path) -> Head:
         questions=questions,
         format=format_,
     )
+    if isinstance(source, str):
+        many = first.table is None and path != source
+        return replace(head, file=path, files=len(found)) if many else head
     if not source.is_dir():
         return head
     inside = Path(path).relative_to(source)
@@ -131,6 +144,15 @@ def read_head(source: Path) -> Head:
     return replace(
         head, file=path, files=len(found), partition=partition, folders=folders, format=None
     )
+
+
+def _check_names(path: str, columns: Sequence[str]) -> None:
+    for column in columns:
+        if hidden := hidden_character(column, lines=True):
+            raise ConfigError(
+                f"{path}: the name of a column holds the character {hidden}, which nobody sees;"
+                " rename that column"
+            )
 
 
 def _with_delimiter(file: InputFile) -> tuple[InputFile, str]:
@@ -152,7 +174,7 @@ def _number_of_columns(file: InputFile) -> int:
 
 def _is_utf8(file: InputFile) -> bool:
     """Whether the first lines are UTF-8; if they are not, Excel most likely wrote Windows-1252."""
-    with open_bytes(file.path) as stream:
+    with open_file(file) as stream:
         lines = stream.read(HEADER_BYTES).splitlines()[: HEAD_ROWS + 1]
     try:
         b"\n".join(lines).decode()
@@ -218,22 +240,24 @@ def _first_rows(file: InputFile) -> list[Row]:
 
 
 def _rows(file: InputFile) -> Iterator[Row]:
-    if file.format is FileFormat.PARQUET:
-        with pq.ParquetFile(file.path) as parquet:
+    if file.table is not None:
+        yield from _rows_of_table(file, file.table)
+    elif file.format is FileFormat.PARQUET:
+        with open_file(file) as stream, pq.ParquetFile(stream) as parquet:
             for batch in parquet.iter_batches(HEAD_ROWS):
                 yield from batch.to_pylist()
     elif file.format in _BATCHES:
-        with open_bytes(file.path) as stream:
+        with open_file(file) as stream:
             for batch in _BATCHES[file.format](stream, file):
                 yield from map(_as_text, batch.slice(0, HEAD_ROWS).to_pylist())
     elif file.format is FileFormat.PREFLIB:
-        with open(file.path, "rb") as stream:
+        with open_file(file) as stream:
             for batch, refused in preflib.read_rows(file.path, stream):
                 if refused:
                     raise preflib.refusal(file.path, refused[0])
                 yield from batch.slice(0, HEAD_ROWS).to_pylist()
     else:
-        with open_bytes(file.path) as stream:
+        with open_file(file) as stream:
             encoding = "utf-8-sig" if ENCODINGS[file.encoding] is None else file.encoding
             lines = io.TextIOWrapper(stream, encoding=encoding, errors="replace", newline="")
             if file.format is FileFormat.CSV:
@@ -243,12 +267,25 @@ def _rows(file: InputFile) -> Iterator[Row]:
                 yield from (_json_row(line) for line in lines if line.strip())
 
 
+def _rows_of_table(file: InputFile, table: DataFile | ServedTable) -> Iterator[Row]:
+    if isinstance(table, ServedTable):
+        for name, _ in streams_of(table, table.schema.names, "", 1):
+            for batch in read_stream(table, name):
+                yield from batch.slice(0, HEAD_ROWS).to_pylist()
+        return
+    schema = table.layout.schema
+    with open_file(file) as stream, pq.ParquetFile(stream) as parquet:
+        found = table.columns_of(parquet.schema_arrow, schema.names)
+        for batch in parquet.iter_batches(HEAD_ROWS):
+            yield from table.as_in_table(batch, schema, found).to_pylist()
+
+
 def _orc_batches(stream: IO[bytes], file: InputFile) -> Iterator[pa.RecordBatch]:
     schema, stripes = orc_head(file.path, stream)
     return read_orc(stream, schema, range(len(stripes)), HEAD_ROWS)
 
 
-_BATCHES: dict[FileFormat, Callable[[IO[bytes], InputFile], Iterator[pa.RecordBatch]]] = {
+_BATCHES: dict[FileFormat | Service, Callable[[IO[bytes], InputFile], Iterator[pa.RecordBatch]]] = {
     FileFormat.AVRO: lambda stream, file: read_avro(
         stream, avro_schema(file.path, stream), HEAD_ROWS
     ),

@@ -63,7 +63,8 @@ def files_of(
         return tuple(_as_stated(config, list_files(config.input.paths, config.input.format)))
     paths = [path_on(path, night) for path in config.input.paths]
     partition, window = (config.schedule.partition_on(night), config.schedule.window_on(night))
-    files = list_files(paths, config.input.format, partition)
+    times = None if window is None else window.column
+    files = list_files(paths, config.input.format, partition, times)
     return tuple(replace(file, window=window) for file in _as_stated(config, files))
 
 
@@ -74,6 +75,11 @@ def _as_stated(config: SurveyConfig, files: Iterable[InputFile]) -> Iterator[Inp
     if form["delimiter"] == "tab":
         form["delimiter"] = "\t"
     for file in files:
+        if file.table is not None and rows.partitions:
+            raise InputError(
+                f"{file.name}: input.partitions names columns that folders tell; a table has its"
+                " own, so remove it."
+            )
         yield replace(file, **form, partitions=partitions_of(file.path, rows.partitions))
 
 

@@ -19,9 +19,10 @@ from hushrank.transforms.storage.csv_header import HEADER_BYTES
 from hushrank.transforms.storage.files import (
     FileFormat,
     InputFile,
+    Service,
     column_names_of,
     is_remote,
-    open_bytes,
+    open_file,
     parquet_footer,
 )
 
@@ -102,17 +103,17 @@ def is_small(job: HasInput) -> bool:
 def _cells(file: InputFile) -> int:
     """The most values that a file holds, from its footer or header; a text counts as several."""
     if file.format is FileFormat.PARQUET:
-        footer = parquet_footer(file.path)
+        footer = parquet_footer(file)
         groups = map(footer.row_group, range(footer.num_row_groups))
         columns = (g.column(place) for g in groups for place in range(g.num_columns))
         return sum(c.num_values * (TEXT_CELLS if _is_text(c) else 1) for c in columns)
     if file.format is FileFormat.PREFLIB:  # a line may stand for any number of people
-        with open_bytes(file.path) as stream:
+        with open_file(file) as stream:
             header = preflib.read_header(file.path, stream.read(HEADER_BYTES))
         voters = SMALL_CELLS if header.voters is None else header.voters
         return voters * len(header.names) * len(preflib.SCHEMA)
     if file.format in _COUNTED:
-        with open_bytes(file.path) as stream:
+        with open_file(file) as stream:
             try:
                 rows = _COUNTED[file.format](stream)
             except (pa.ArrowException, OSError):
@@ -121,7 +122,7 @@ def _cells(file: InputFile) -> int:
     return file.most_bytes
 
 
-_COUNTED: dict[FileFormat, Callable[[IO[bytes]], int]] = {
+_COUNTED: dict[FileFormat | Service, Callable[[IO[bytes]], int]] = {
     FileFormat.AVRO: count_avro_rows,
     FileFormat.ORC: count_orc_rows,
     FileFormat.ARROW: count_arrow_rows,

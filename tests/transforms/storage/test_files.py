@@ -19,6 +19,7 @@ from hushrank.transforms.rankings.ranking_columns import ListColumns
 from hushrank.transforms.storage.csv_header import HEADER_BYTES
 from hushrank.transforms.storage.files import (
     FileFormat,
+    InputFile,
     check_files,
     check_unchanged,
     column_names_of,
@@ -298,14 +299,14 @@ def test_a_parquet_file_that_is_cut_off(tmp_path, keep):
     path = tmp_path / "x.parquet"
     pq.write_table(pa.table({"user": ["alice"] * 100}), path)
     path.write_bytes(path.read_bytes()[:keep])
-    assert refusal(parquet_footer, str(path)) == (
+    assert refusal(parquet_footer, list_files([str(path)])[0]) == (
         f"{path}: not a complete Parquet file (truncated or damaged). Write it again."
     )
 
 
 def test_a_file_that_went_away(tmp_path):
-    path = str(tmp_path / "x.parquet")
-    assert refusal(parquet_footer, path) == f"{path}: no such file."
+    file = InputFile(str(tmp_path / "x.parquet"), 1, "1", FileFormat.PARQUET)
+    assert refusal(parquet_footer, file) == f"{file.path}: no such file."
 
 
 def test_files_must_name_people_in_one_way(tmp_path):
