@@ -85,7 +85,7 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
     release = outcome.release
     console.print()
     console.print(Text(verdict(release), style="bold"))
-    console.print(_ranking_table(release))
+    console.print(ranking_table(release))
     if where := groups_note(release):
         console.print(Text(where), soft_wrap=True)
     for note in reading_notes(release):
@@ -230,7 +230,8 @@ def _cost_of(outcome: Outcome) -> str:
     return f"Spent {spend_text(told)}; {left}{why} Running this again changes and spends nothing."
 
 
-def _ranking_table(release: Release) -> Table:
+def ranking_table(release: Release) -> Table:
+    """The ranking, or its best items, as rich shows a table."""
     table = Table(box=None, header_style="dim", pad_edge=False)
     table.add_column("place")
     table.add_column("item")

@@ -119,12 +119,7 @@ def read_head(source: Source) -> Head:
     except InputError as error:
         raise ConfigError(str(error)) from None
     path = first.path
-    for column in columns:
-        if hidden := hidden_character(column, lines=True):
-            raise ConfigError(
-                f"{path}: the name of a column holds the character {hidden}, which nobody sees;"
-                " rename that column"
-            )
+    _check_names(path, columns)
     first, questions = _below_the_names(first)
     rows = _first_rows(first)
     head = Head(
@@ -149,6 +144,15 @@ def read_head(source: Source) -> Head:
     return replace(
         head, file=path, files=len(found), partition=partition, folders=folders, format=None
     )
+
+
+def _check_names(path: str, columns: Sequence[str]) -> None:
+    for column in columns:
+        if hidden := hidden_character(column, lines=True):
+            raise ConfigError(
+                f"{path}: the name of a column holds the character {hidden}, which nobody sees;"
+                " rename that column"
+            )
 
 
 def _with_delimiter(file: InputFile) -> tuple[InputFile, str]:

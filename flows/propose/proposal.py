@@ -277,20 +277,7 @@ def _file_lines(
         f"[{scalar(_path(source, target))}]",
         "files, folders, or patterns: survey/*.parquet",
     )
-    if head.format is not None:
-        yield line("  format", str(head.format), "whatever the ending of the file")
-    if head.delimiter != ",":
-        yield line("  delimiter", scalar(head.delimiter), "what stands between columns")
-    if head.encoding != "utf-8":
-        yield line("  encoding", head.encoding, "as Excel writes in Western Europe")
-    if head.decimal != ".":
-        yield line("  decimal", scalar(head.decimal), "what stands before decimals")
-    if head.header_rows != 1:
-        yield line("  header_rows", str(head.header_rows), "rows before the first answer")
-    if head.folders:
-        names = ", ".join(map(scalar, head.folders))
-        yield f"  # Folders tell {names}. To use one as a column, for example of groups, add:"
-        yield f"  # partitions: [{names}]"
+    yield from _form_lines(head)
     yield from own.input
     yield line("  on_bad_rows", "set-aside", "or fail; such rows go to the confidential folder")
     yield ""
@@ -312,6 +299,24 @@ def _file_lines(
         yield "# All dates are ranked together. For a release of its own each night, add:"
         yield f"# schedule: {{partition: {scalar(head.partition)}}}"
     yield line("runner", "local")
+
+
+def _form_lines(head: Head) -> Iterator[str]:
+    """How the files are written, where that is not as usual."""
+    if head.format is not None:
+        yield line("  format", str(head.format), "whatever the ending of the file")
+    if head.delimiter != ",":
+        yield line("  delimiter", scalar(head.delimiter), "what stands between columns")
+    if head.encoding != "utf-8":
+        yield line("  encoding", head.encoding, "as Excel writes in Western Europe")
+    if head.decimal != ".":
+        yield line("  decimal", scalar(head.decimal), "what stands before decimals")
+    if head.header_rows != 1:
+        yield line("  header_rows", str(head.header_rows), "rows before the first answer")
+    if head.folders:
+        names = ", ".join(map(scalar, head.folders))
+        yield f"  # Folders tell {names}. To use one as a column, for example of groups, add:"
+        yield f"  # partitions: [{names}]"
 
 
 def _kind_line(kind: str, *, unclear: bool) -> str:

@@ -17,7 +17,10 @@ from hushrank.transforms.storage.partitions import partitions_of
 
 
 def input_of(
-    path: Path, config: SurveyConfig, night: date | None
+    path: Path,
+    config: SurveyConfig,
+    night: date | None,
+    held: tuple[InputFile, ...] | None = None,
 ) -> tuple[tuple[InputFile, ...], tuple[InputFile, ...]]:
     """The input files, checked by headers and footers, and further tables that decide the result.
 
@@ -25,6 +28,7 @@ def input_of(
         path: the YAML file, for messages.
         config: the configuration.
         night: the day whose rows to rank; None if the configuration selects no nights.
+        held: copies of tables in memory, in place of the files that paths name; None: none.
 
     Raises:
         NightWithoutFiles: an input path names no file of that night.
@@ -32,7 +36,7 @@ def input_of(
     """
     check_night(path, config, night)
     try:
-        files = files_of(config, night)
+        files = files_of(config, night, held)
         check_files(files, config.columns())
         return files, tables_of(path, config)
     except NoFilesError as error:
@@ -43,13 +47,18 @@ def input_of(
         raise ConfigError(str(error)) from None
 
 
-def files_of(config: SurveyConfig, night: date | None) -> tuple[InputFile, ...]:
+def files_of(
+    config: SurveyConfig, night: date | None, held: tuple[InputFile, ...] | None = None
+) -> tuple[InputFile, ...]:
     """The files to read and the rows of them; only of `night` if the configuration selects nights.
 
     Raises:
         NoFilesError: a path names no file.
         InputError: a file is empty, or of an unknown format.
     """
+    if held is not None:
+        window = None if night is None else config.schedule.window_on(night)
+        return tuple(replace(file, window=window) for file in held)
     if night is None:
         return tuple(_as_stated(config, list_files(config.input.paths, config.input.format)))
     paths = [path_on(path, night) for path in config.input.paths]

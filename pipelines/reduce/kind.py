@@ -93,8 +93,11 @@ class Kind(ABC, Generic[Job]):
         """Cut what `encode` returned into parcels, one for each partition that has rows."""
 
     @abstractmethod
-    def bound(self, parcels: Iterable[Any], spill: SpillFile | None) -> Iterator[Sifted[Any]]:
-        """What is counted of one partition, and which rows turned out to break a rule."""
+    def bound(self, parcels: Iterable[Any], spill: SpillFile | None) -> Iterator[Sifted[Any] | Any]:
+        """What is counted of one partition, and which rows turned out to break a rule.
+
+        Of a kind with `joins` also what became of them, which is no `Sifted`.
+        """
 
     @abstractmethod
     def combine(self) -> beam.CombineFn:
@@ -102,7 +105,8 @@ class Kind(ABC, Generic[Job]):
 
     @abstractmethod
     def arrays(self, total: Any) -> Arrays:
-        """The sum by name, as it is stored."""
+        """The sum by name, as it is stored; of a kind with `joins`, (a key, the sum and what became
+        of all of them, in any order)."""
 
     def check(self, n_rows: int) -> None:
         """Look at the results, once they are there.

@@ -14,6 +14,7 @@ from hushrank.transforms.common.sorting import Mask
 
 SQUARES = "squares"  # the array of the sum of squared weights, shape (1,)
 UNITS_KEPT, SQUARES_KEPT = "units_kept", "squares_kept"  # of a tally
+SQUARES = "squares"  # the array of the sum of squared weights, shape (1,)
 
 
 def factored(weight: Units | None, starts: Mask, factors: RowFactors) -> Units:

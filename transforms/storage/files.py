@@ -110,6 +110,7 @@ class InputFile:
     decimal: str = "."  # for CSV: what stands before the decimals of a number
     header_rows: int = 1  # for CSV: how many rows come before the first answer
     partitions: Partitions = ()  # columns that folders of its path tell
+    digest: str = ""  # keyed, of the rows: the file is a copy of a table that was in memory
     table: DataFile | ServedTable | None = field(default=None, compare=False)
 
     @property
@@ -125,6 +126,8 @@ class InputFile:
 
     def identity(self) -> list[str | int]:
         """The parts of it that enter the release key."""
+        if self.digest:  # wherever its copy was written
+            return ["table", self.digest]
         return [self.path, self.size, self.version]
 
 
@@ -157,8 +160,9 @@ def list_files(
             matched = [match for match in matched if partition in match.path.split("/")[:-1]]
         if not matched:
             where = path if partition is None else f"{path}: below a folder {partition}"
-            what = "the table holds no rows yet" if is_table(path) else "no such file"
-            raise NoFilesError(f"{where}: {what}. Check input.paths; nothing was read.")
+            if is_table(path):
+                raise NoFilesError(f"{path}: the table holds no rows yet; nothing was read.")
+            raise NoFilesError(f"{where}: no such file. Check input.paths; nothing was read.")
         found |= {match.path: _input_file(match, format_) for match in matched}
     for name in found:
         if is_packed(name) and without_packing(name) in found:

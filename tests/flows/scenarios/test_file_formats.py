@@ -339,3 +339,46 @@ def test_best_and_worst_are_one_comparison_with_twice_the_score(survey, command)
     assert list(found) == list(scores)
     slope = np.polyfit(list(scores.values()), [found[name] for name in scores], 1)[0]
     assert slope == pytest.approx(2, abs=0.25)  # 7 standard errors, of 2 400 comparisons
+
+
+@pytest.mark.parametrize("old", ["beans_nicaragua", "debian"])
+def test_real_rankings_in_a_wide_table_count_as_in_a_long_one(survey, command, real_data, old):
+    """As R users have them: a row a person, a column an item, empty where it was not ranked."""
+    long = pq.read_table(real_data / f"rank_{old}.parquet")
+    if "contest" in long.schema.names:
+        chosen = long["contest"][0]
+        long = long.filter(pc.equal(long["contest"], chosen)).drop(["contest"])
+    items = sorted(set(long["item"].to_pylist()))
+    ranks: dict[Any, dict[str, Any]] = {}
+    for row in long.to_pylist():
+        ranks.setdefault(row["user"], {})[f"v{row['item']}"] = row["rank"]
+    columns = [f"v{item}" for item in items]
+    wide = [{"id": user} | {name: own.get(name) for name in columns} for user, own in ranks.items()]
+    pq.write_table(long, survey.folder / "long.parquet")
+    WRITERS["rows.csv"](pa.Table.from_pylist(wide), survey.folder / "wide.csv")
+    rows = {"kind": "rankings", "paths": ["long.parquet"]}
+    survey.set(input=rows, items={"names": [str(item) for item in items]}, method="borda")
+    survey.set(privacy__distinct_pairs=None, privacy__max_contributions=1)
+    as_long = exact(survey, command, output="long")
+    of_item = {f"v{item}": str(item) for item in items}
+    told = {"layout": "wide", "columns": {"user": "id", "items": of_item}}
+    survey.set(input={"kind": "rankings", "paths": ["wide.csv"], **told})
+    assert exact(survey, command, output="wide") == as_long
+
+
+def test_real_battles_in_words_count_as_in_signs(survey, command, real_data):
+    signs = pq.read_table(real_data / "pair_llmfao.parquet")
+    items = {"count": 1 + max(pc.max(signs[name]).as_py() for name in ("item_i", "item_j"))}
+    words = {1: "Model_A", -1: "model_b", 0: "tie (bothbad)"}
+    winner = pa.array([words[each] for each in signs["outcome"].to_pylist()])
+    pairs = [signs[name].cast(pa.int64()) for name in ("user", "item_i", "item_j")]
+    battles = pa.table([*pairs, winner], ["judge", "model_a", "model_b", "winner"])
+    WRITERS["rows.avro"](battles, survey.folder / "rows.avro")
+    pq.write_table(signs, survey.folder / "signs.parquet")
+    bounds = {"privacy__distinct_pairs": None, "privacy__max_contributions": 400}
+    told = {"items": items, "input__ties": "split", **bounds}
+    by_sign = exact(survey, command, input__paths=["signs.parquet"], output="signs", **told)
+    values = {"winner_values": {"left": "model_a", "right": "model_b", "tie": "tie (bothbad)"}}
+    roles = {"user": "judge", "left": "model_a", "right": "model_b", "winner": "winner"}
+    survey.set(input__columns=roles | values, input__paths=["rows.avro"], output="words")
+    assert exact(survey, command) == by_sign
