@@ -70,8 +70,8 @@ Exposures = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Instead of --zipf: a CSV file item,exposure of public numbers, such as how often an"
-        " item was shown; never counted in the answers.",
+        help="Instead of --zipf: a CSV file item,exposure (or left,right,comparisons) of public"
+        " numbers, such as how often an item was shown; never counted in the answers.",
     ),
 ]
 GroupShare = Annotated[
