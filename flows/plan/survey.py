@@ -261,9 +261,17 @@ def planned_survey(config: SurveyConfig, setting: Setting, world: World) -> Plan
             shares=() if config.groups is None else world.shares_of(len(config.groups.groups())),
             group_spread=world.group_spread,
             activity=world.activity,
+            **_ties(config, world),
         )
     except ValueError as error:
         raise ConfigError(f"plan: {error}") from None
+
+
+def _ties(config: SurveyConfig, world: World) -> dict[str, Any]:
+    """Of an invented survey; none where the job has no model of ties."""
+    if config.input.kind != "comparisons" or config.comparisons.ties is not Ties.MODEL:
+        return {}
+    return {"ties": world.ties, "tie_model": config.comparisons.tie_model}
 
 
 def noise_bits(survey: PlannedSurvey, replicate: int) -> RandomBits:

@@ -27,6 +27,7 @@ from hushrank.transforms.common.schema import ComparisonColumns, Ties
 from hushrank.transforms.comparisons.aggregate import (
     PairCountsFn,
     SparsePairCountsFn,
+    TieCountsFn,
     WinCountsFn,
 )
 from hushrank.transforms.comparisons.bound import Bounded, bound_bucket
@@ -45,7 +46,11 @@ from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.storage.spill_file import SpillFile
 from hushrank.transforms.storage.write import read_whole
 
-COMBINE = {Statistic.WIN_COUNTS: WinCountsFn, Statistic.PAIR_COUNTS: PairCountsFn}
+COMBINE = {
+    Statistic.WIN_COUNTS: WinCountsFn,
+    Statistic.PAIR_COUNTS: PairCountsFn,
+    Statistic.TIE_COUNTS: TieCountsFn,
+}
 WEIGHTED = {
     Statistic.WIN_COUNTS: WeightedWinCountsFn,
     Statistic.PAIR_COUNTS: WeightedPairCountsFn,
