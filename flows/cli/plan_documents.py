@@ -10,8 +10,9 @@ from hushrank.flows.cli.documents import Document
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.guarantee.record import Record
 from hushrank.flows.methods.registry import METHODS
+from hushrank.flows.plan.accuracy import Accuracy
 from hushrank.flows.plan.plan import SurveyPlan
-from hushrank.flows.plan.survey import Accuracy, Setting, is_right, planned_survey, predicted
+from hushrank.flows.plan.survey import Setting, is_right, planned_survey, predicted
 from hushrank.flows.plan.world import most_to_median
 from hushrank.flows.release.scale import Scale
 from hushrank.privacy.units import Adjacency, NoiseKind

@@ -14,16 +14,8 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import PlannedMethod
 from hushrank.flows.methods.registry import METHODS
-from hushrank.flows.plan.survey import (
-    SHARES,
-    Accuracy,
-    Setting,
-    Target,
-    answers_of,
-    is_right,
-    needs_list,
-    with_setting,
-)
+from hushrank.flows.plan.accuracy import SHARES, Accuracy, Target
+from hushrank.flows.plan.survey import Setting, answers_of, is_right, needs_list, with_setting
 
 AUTO = "auto"
 

@@ -10,11 +10,12 @@ from rich.text import Text
 
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.plan.accuracy import SHARES, Accuracy
 from hushrank.flows.plan.choice import AUTO, Verdict
 from hushrank.flows.plan.guarantees import guarantee_words
 from hushrank.flows.plan.naive import Loss
 from hushrank.flows.plan.plan import SurveyPlan
-from hushrank.flows.plan.survey import SHARES, Accuracy, Setting, answers_of, is_right, predicted
+from hushrank.flows.plan.survey import Setting, answers_of, is_right, predicted
 from hushrank.flows.plan.world import World
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.terminal import Console

@@ -6,10 +6,10 @@ import numpy as np
 
 from hushrank.estimation.common.metrics import rms_error
 from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.plan.accuracy import in_order
 from hushrank.flows.plan.survey import (
     FEWEST,
     Setting,
-    in_order,
     noise_bits,
     planned_method,
     planned_survey,

@@ -13,9 +13,9 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.rankings import RankingGuarantee
 from hushrank.flows.methods.registry import METHODS
+from hushrank.flows.plan.accuracy import Accuracy
 from hushrank.flows.plan.survey import (
     DELTA,
-    Accuracy,
     Setting,
     accuracy_of,
     chosen_method,

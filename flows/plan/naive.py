@@ -22,14 +22,12 @@ from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.matrices import PairCounts, WinCounts
 from hushrank.estimation.comparisons.naive import clipped_fit
 from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.plan.accuracy import Accuracy, mean_accuracy, scores_measured
 from hushrank.flows.plan.survey import (
-    Accuracy,
     Setting,
-    mean_accuracy,
     noise_bits,
     planned_survey,
     repetitions,
-    scores_measured,
     with_setting,
 )
 from hushrank.flows.plan.world import World

@@ -10,17 +10,14 @@ from pathlib import Path
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
+from hushrank.flows.plan.accuracy import ERRORS, SHARES, Accuracy, Target
 from hushrank.flows.plan.choice import AUTO, Verdict, methods_to_compare, verdict
 from hushrank.flows.plan.groups import group_errors
 from hushrank.flows.plan.guarantees import Alternative, tried_guarantees
 from hushrank.flows.plan.heavy_users import activity_of, gain_of_weights, weights_text
 from hushrank.flows.plan.naive import Loss, loss_of, naive_ways
 from hushrank.flows.plan.survey import (
-    ERRORS,
-    SHARES,
-    Accuracy,
     Setting,
-    Target,
     accuracy_of,
     answers_of,
     chosen_method,

@@ -13,7 +13,8 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from hushrank.flows.plan.survey import Accuracy, Setting
+from hushrank.flows.plan.accuracy import Accuracy
+from hushrank.flows.plan.survey import Setting
 from hushrank.flows.release.scale import Scale
 
 FORMATS = {".svg": "svg", ".png": "png"}

@@ -7,16 +7,13 @@ items does it there. Nothing but the configuration and the list of items is read
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
-from hushrank.estimation.common.estimate import Estimate, nothing_learned
-from hushrank.estimation.common.links import Floats, link_named
-from hushrank.estimation.common.metrics import linf_error, rms_error, top_k_distance
+from hushrank.estimation.common.links import link_named
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.survey import SurveyConfig, check_config
@@ -25,6 +22,7 @@ from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.guarantee.mechanism import Mechanism
 from hushrank.flows.methods.base import Choice, PlannedMethod
 from hushrank.flows.methods.registry import METHODS, facts_of_methods
+from hushrank.flows.plan.accuracy import Accuracy, Target, mean_accuracy, measured, score_errors
 from hushrank.flows.plan.world import World
 from hushrank.flows.release.scale import Scale
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
@@ -48,55 +46,6 @@ class Setting:
     epsilon: float
     people: int
     answers: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class Accuracy:
-    """What one setting reaches: means over replicates. NaN where a method says nothing of it.
-
-    Attributes:
-        top: share of replicates in which the best item is ranked first.
-        best: share of the best k items that are among the first k.
-        order: share of the pairs of items that are in the right order.
-        error: n^(-1/2) times the l2 norm of the scores' error: of a typical score.
-        largest: l-infinity norm of the scores' error.
-        width: mean ranks that an item may be better or worse, `rank_high - rank_low`.
-        equal: what `error` is if all items are called equal; scores that are further off than that
-            say nothing.
-        largest_equal: what `largest` is then.
-        informative: share of replicates whose release says anything.
-        spread: standard error of each of these, by name.
-        scale: what the scores are.
-    """
-
-    top: float
-    best: float
-    order: float
-    error: float
-    largest: float
-    width: float
-    equal: float
-    largest_equal: float
-    informative: float
-    spread: Mapping[str, float]
-    scale: Scale
-
-
-@dataclass(frozen=True, slots=True)
-class Target:
-    """An accuracy that is wanted: at least `value` of a share, at most `value` of an error."""
-
-    name: str
-    value: float
-
-    def met(self, accuracy: Accuracy) -> bool:
-        """Whether a setting reaches it."""
-        reached = float(getattr(accuracy, self.name))
-        return reached >= self.value if self.name in SHARES else reached <= self.value
-
-
-SHARES, ERRORS = ("top", "best", "order"), ("error", "largest", "width")
-MEASURES = (*SHARES, *ERRORS, "equal", "largest_equal", "informative")
 
 
 def plan_config(
@@ -177,17 +126,6 @@ def accuracy_of(config: SurveyConfig, setting: Setting, world: World) -> Accurac
     replicates = range(repetitions(survey, world))
     found = [_one(tried, method, mechanism, survey, replicate) for replicate in replicates]
     return mean_accuracy([measured for _, measured in found], found[0][0])
-
-
-def mean_accuracy(found: Sequence[Mapping[str, float]], scale: Scale) -> Accuracy:
-    """Means and their standard errors over replicates, of which each has all `MEASURES`."""
-    table = np.array([[measured[name] for name in MEASURES] for measured in found])
-    errors = table.std(axis=0, ddof=1) / math.sqrt(len(table))
-    return Accuracy(
-        **dict(zip(MEASURES, table.mean(axis=0).tolist(), strict=True)),
-        spread=dict(zip(MEASURES, errors.tolist(), strict=True)),
-        scale=scale,
-    )
 
 
 def repetitions(survey: PlannedSurvey, world: World) -> int:
@@ -298,53 +236,13 @@ def _one(
             f"plan: {config.method} fails at epsilon {config.privacy.epsilon:g}: {error}"
         ) from None
     truth = survey.truth_of_all(replicate)
-    found = _measured(conclusion.estimate, truth, config.top_k)
+    found = measured(conclusion.estimate, truth, config.top_k)
     if conclusion.scale is Scale.PLACE:  # a list of the best items and nothing else
         found |= dict.fromkeys(("order", "width"), math.nan)
         wanted = np.full(len(truth), math.nan)
     else:
         wanted = method.estimand(config, survey, truth)
-    return conclusion.scale, found | _errors(conclusion.estimate.scores, wanted)
-
-
-def _measured(estimate: Estimate, truth: Floats, n_top: int | None) -> dict[str, float]:
-    k = min(n_top or 3, len(truth) - 1)
-    return {
-        "top": float(estimate.order[0] == truth.argmax()),
-        "best": 1 - top_k_distance(-estimate.rank, truth, k),
-        "order": in_order(-estimate.rank, truth),
-        "width": float((estimate.rank_high - estimate.rank_low).mean()),
-        "informative": float(estimate.informative),
-    }
-
-
-def scores_measured(scores: Floats, truth: Floats, n_top: int | None) -> dict[str, float]:
-    """What scores without intervals reach, by `MEASURES`: no rank has a width.
-
-    Args:
-        scores: shape (n,), larger is better.
-        truth: true scores.
-        n_top: how many items are the best ones; None: 3.
-    """
-    found = _measured(nothing_learned(scores), truth, n_top) | _errors(scores, truth)
-    return found | {"width": math.nan, "informative": 1.0}
-
-
-def _errors(scores: Floats, wanted: Floats) -> dict[str, float]:
-    equal = np.zeros(len(wanted))
-    return {
-        "error": rms_error(scores, wanted),
-        "largest": linf_error(scores, wanted),
-        "equal": rms_error(equal, wanted),
-        "largest_equal": linf_error(equal, wanted),
-    }
-
-
-def in_order(scores: Floats, truth: Floats) -> float:
-    """Share of the pairs of items in the right order; equal ones count as half right."""
-    n = len(truth)
-    found, wanted = (np.sign(np.subtract.outer(values, values)) for values in (scores, truth))
-    return float(1 + (found * wanted).sum() / (n * (n - 1))) / 2
+    return conclusion.scale, found | score_errors(conclusion.estimate.scores, wanted)
 
 
 def planned_method(config: SurveyConfig) -> PlannedMethod[Any]:

@@ -9,17 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from hushrank.flows.plan.accuracy import MEASURES, Accuracy, Target
 from hushrank.flows.plan.choice import methods_to_compare, verdict
-from hushrank.flows.plan.survey import (
-    MEASURES,
-    Accuracy,
-    Setting,
-    Target,
-    accuracy_of,
-    epsilon_for,
-    plan_config,
-    predicted,
-)
+from hushrank.flows.plan.survey import Setting, accuracy_of, epsilon_for, plan_config, predicted
 from hushrank.flows.plan.world import World
 from hushrank.flows.release.scale import Scale
 
