@@ -194,7 +194,8 @@ def _error(objective: TiesByPairs) -> float:
         return curvature, chance + noise
 
     scores = np.zeros(objective.pairs.n_items)
-    return float(np.trace(sandwich(scores, 2 * objective.ridge, moments_at).covariance))
+    covariance = sandwich(scores, 2 * objective.ridge, moments_at).covariance
+    return float(np.trace(np.asarray(covariance)))
 
 
 def _ridge_of(objective: TiesByPairs) -> float:

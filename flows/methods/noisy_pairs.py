@@ -194,8 +194,10 @@ class NoisyPairs(GroupedMethod):
         return variance * (mechanism.n_items - 1) * cells / 4
 
     def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
-        """Of scores."""
+        """Of scores; not known of ties that are outcomes."""
         mechanism = self.calibrate(config)
+        if mechanism.ties is Ties.MODEL:
+            return None
         variance = mechanism.shown_variance / mechanism.row_weight**2
         # Of a pair with a total that is public, noise moves one count up and the other one down.
         noise = 2 * variance if _is_public(mechanism) else variance

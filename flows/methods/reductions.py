@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.comparisons.exposures import Exposures

@@ -28,6 +28,7 @@ from hushrank.flows.release.scale import Scale
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import NoiseKind, Unit
+from hushrank.transforms.common.schema import Ties
 
 EPSILON, ITEMS, DESIGN = "privacy.epsilon", "items", "input.design"
 # Of a person, where nothing bounds them.

@@ -12,14 +12,15 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, logit
+from scipy.special import expit
 
 from hushrank.estimation.common.links import Link
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS
 from hushrank.estimation.fit.weighted_pairs import UNITS, weighted_sums
-from hushrank.estimation.ties.tie_models import TieModel, outcomes_of
+from hushrank.estimation.ties.tie_models import TieModel
 from hushrank.pipelines.simulate.arenas import Meetings
 from hushrank.pipelines.simulate.simulated_rows import draw_distinct
+from hushrank.pipelines.simulate.ties import tied
 
 Counts = NDArray[np.int64]
 Activity = tuple[tuple[int, float], ...]  # answers of a person, and the share of people with them
@@ -300,33 +301,6 @@ class PlannedSurvey:
 
     def _generator(self, *stream: int) -> np.random.Generator:
         return np.random.default_rng(np.random.SeedSequence(self.seed, spawn_key=stream))
-
-
-def tied(
-    wins: Counts,
-    truth: NDArray[np.float64],
-    ties: float,
-    model: TieModel,
-    rng: np.random.Generator,
-) -> Counts:
-    """As many comparisons of each pair as in `wins`, with outcomes of a tie model.
-
-    Args:
-        wins: shape (n, n); only how often each pair met counts.
-        truth: scores, shape (n,).
-        ties: chance that equals tie, between 0 and 1.
-        model: of ties.
-        rng: where outcomes come from.
-
-    Returns:
-        Wins and ties, shape (2, n, n); ties above the diagonal.
-    """
-    i, j = np.triu_indices(len(truth), 1)
-    chances = outcomes_of(model, truth[i] - truth[j], float(logit(ties))).chances
-    won, lost, alike = rng.multinomial(wins[i, j] + wins[j, i], chances.T).T
-    cells = np.zeros((2, *wins.shape), np.int64)
-    cells[0, i, j], cells[0, j, i], cells[1, i, j] = won, lost, alike
-    return cells
 
 
 def _filled(shares: NDArray[np.float64], answers: int) -> NDArray[np.float64]:
