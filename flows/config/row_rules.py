@@ -21,7 +21,7 @@ def problems_of_extras(config: Sections, own: MethodFacts, methods: Methods) -> 
     """Key and text of the rules that weights and covariates break with other sections."""
     yield from problems_of_weights(config, own)
     yield from _problems_of_covariates(config, own, methods)
-    yield from _problems_of_ties(config, own, methods)
+    yield from problems_of_ties(config, own, methods)
 
 
 def takes_extras(config: Sections, facts: MethodFacts) -> bool:
@@ -79,7 +79,7 @@ def _problems_of_covariates(config: Sections, own: MethodFacts, methods: Methods
             yield key, f"is for method: {users}; remove it, or write that method"
 
 
-def _problems_of_ties(config: Sections, own: MethodFacts, methods: Methods) -> Problems:
+def problems_of_ties(config: Sections, own: MethodFacts, methods: Methods) -> Problems:
     """Ties as outcomes where the method has no count for them, or the job asks what it cannot."""
     if not isinstance(config.input, InputConfig) or config.input.ties is not Ties.MODEL:
         return
