@@ -54,7 +54,7 @@ def measure(replicates: int) -> list[Point]:
             met = votes(truth, VOTES, random)
             cells = tied(met, truth, chance, TieModel.DAVIDSON, random)
             for way, name in WAYS.items():
-                scores = scores_of(counts_of(cells, way, random), way, seed)
+                scores = scores_of(counts_of(cells, way, (seed,)), way, seed)
                 error = float(np.sqrt(np.mean(np.square(scores - truth))))
                 found.setdefault((ERROR, name, chance), []).append(error)
                 found.setdefault((WRONG, name, chance), []).append(wrong(scores, truth))

@@ -105,8 +105,8 @@ def _accuracy(config: SurveyConfig, setting: Setting, world: World, way: Way) ->
     for replicate in range(repetitions(survey, world)):
         wins = survey.pair_wins(replicate)
         if survey.ties > 0:  # a coin decides, as for a method that knows no ties
-            coins = np.random.default_rng((survey.seed, replicate))
-            wins = counts_of(survey.with_ties(wins, replicate), Ties.RANDOM, coins)
+            cells = survey.with_ties(wins, replicate)
+            wins = counts_of(cells, Ties.RANDOM, (survey.seed, replicate))
         counts = PairCounts(wins * weight, weight)
         scores = way(counts, params, noise_bits(survey, replicate))
         found.append(scores_measured(scores, survey.truth(replicate), config.top_k))

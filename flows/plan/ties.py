@@ -63,7 +63,7 @@ def orders_by_ties(config: SurveyConfig, setting: Setting, world: World) -> dict
             tried = with_setting(config.model_copy(update={"input": rows}), setting)
             method = planned_method(tried)
             mechanism = method.calibrate(tried)
-            counts = counts_of(cells, way, np.random.default_rng((survey.seed, replicate)))
+            counts = counts_of(cells, way, (survey.seed, replicate))
             drawn = method.draw({"counts": counts}, mechanism, noise_bits(survey, replicate))
             estimate = method.conclude(drawn, mechanism, tried).estimate
             found[way].append(in_order(-estimate.rank, survey.truth(replicate)))

@@ -39,13 +39,13 @@ def tied(
     return cells
 
 
-def counts_of(cells: NDArray[np.int64], way: Ties, rng: np.random.Generator) -> NDArray[np.int64]:
+def counts_of(cells: NDArray[np.int64], way: Ties, coins: tuple[int, ...]) -> NDArray[np.int64]:
     """What a way of treating ties counts of comparisons.
 
     Args:
         cells: wins and ties, shape (2, n, n), ties above the diagonal.
         way: of treating ties.
-        rng: for coins.
+        coins: seeds of a coin for each tie.
     """
     wins, ties = cells
     if way is Ties.MODEL:
@@ -53,6 +53,6 @@ def counts_of(cells: NDArray[np.int64], way: Ties, rng: np.random.Generator) -> 
     if way is Ties.SPLIT:
         return np.asarray(2 * wins + ties + ties.T)
     if way is Ties.RANDOM:
-        first = rng.binomial(ties, 0.5)
+        first = np.random.default_rng(coins).binomial(ties, 0.5)
         return np.asarray(wins + first + (ties - first).T)
     return np.asarray(wins)
