@@ -59,7 +59,8 @@ lint: setup  ## Check style and formatting with ruff
 	$(BIN)/ruff format --check .
 
 types: setup  ## Check types with mypy, strict
-	@mkdir -p build/types && ln -sfn ../.. build/types/hushrank
+	@rm -rf build/types && mkdir -p build/types/hushrank
+	@ln -s $(CURDIR)/entry/* $(patsubst %/__init__.py,$(CURDIR)/%,$(filter-out entry/%,$(wildcard */__init__.py))) build/types/hushrank
 	$(BIN)/mypy
 
 wheel-test: setup  ## Build the wheel, install it away from the tree and run the tests against it

@@ -21,6 +21,7 @@ from reduce_speed import Log, make
 
 from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.reduction_job import NightOfStream, ReduceComparisons, Statistic
+from hushrank.pipelines.reduce.stream_nights import keep_counted
 from hushrank.privacy.keyed_hash import KeyedHash, SecretKey
 from hushrank.privacy.randomness import BitSource, system_bits
 from hushrank.privacy.stream_encoder import Terms
@@ -31,30 +32,35 @@ from hushrank.transforms.comparisons.shuffle import Partitioning
 from hushrank.transforms.storage.files import list_files
 from hushrank.transforms.streams.participation import People
 from hushrank.transforms.streams.people_files import (
-    edges_of,
     finish_people,
     people_folder,
     write_shard,
 )
+from hushrank.transforms.streams.stream_folder import delete_counting
 
 N_ITEMS, MAX_CONTRIBUTIONS, NIGHT = 300, 5, 40
+ATTEMPT = "a"
 KEY = SecretKey(bytes(32), BitSource.SEEDED)
 TERMS = Terms(nights=365, participations=12, gap=28)
 
 
 def known_people(folder: Path, count: int) -> None:
     """People 0 to `count`, each with some last night and number of nights."""
-    hashes = KeyedHash(KEY.value).of_integers(np.arange(count))
-    hashes = hashes[np.lexsort((hashes[:, 1], hashes[:, 0]))]
-    rng = np.random.default_rng(0)
-    last = rng.integers(0, NIGHT, count).astype(np.uint16)
-    times = rng.integers(1, 4, count).astype(np.uint16)
-    people = People(hashes[:, 0].copy(), hashes[:, 1].copy(), last, times)
+    hashes = np.concatenate(
+        [KeyedHash(KEY.value).of_integers(each) for each in np.array_split(np.arange(count), 64)]
+    )
+    rng, shards = np.random.default_rng(0), []
     bits = Partitioning.of_rows(count).partition_bits
+    place = (str(folder), NIGHT - 1, ATTEMPT)
     for number in range(1 << bits):
-        mine = people.between(*edges_of(people, number, bits, bits))
-        write_shard(str(folder), NIGHT - 1, number, bits, mine)
-    finish_people(str(folder), "s", NIGHT - 1, bits, "")
+        leading = hashes[:, 0] >> np.uint64(64 - bits) if bits else np.zeros(count, np.uint64)
+        mine = hashes[leading == number]
+        mine = mine[np.lexsort((mine[:, 1], mine[:, 0]))]
+        last = rng.integers(0, NIGHT, len(mine)).astype(np.uint16)
+        times = rng.integers(1, 4, len(mine)).astype(np.uint16)
+        people = People(mine[:, 0].copy(), mine[:, 1].copy(), last, times)
+        shards.append(write_shard(*place, number, bits, people))
+    finish_people(str(folder), "s", NIGHT - 1, ATTEMPT, shards, "")
 
 
 def a_job(log: Path, work: str, stream: Path | None) -> ReduceComparisons:
@@ -72,8 +78,20 @@ def a_job(log: Path, work: str, stream: Path | None) -> ReduceComparisons:
     )
     if stream is None:
         return job
-    night = NightOfStream(stream="s", folder=str(stream), key=KEY, terms=TERMS, night=NIGHT)
+    (manifest,) = Path(people_folder(str(stream), NIGHT - 1)).glob("*.json")
+    night = NightOfStream(
+        stream="s", folder=str(stream), key=KEY, terms=TERMS, night=NIGHT, attempt=ATTEMPT,
+        before=manifest.stem,
+    )  # fmt: skip
     return dataclasses.replace(job, stream=night)
+
+
+def reduced(job: ReduceComparisons) -> None:
+    """As a run does it, to the files that the draw reads."""
+    reduce.run(job)
+    if job.stream is not None:
+        keep_counted(job)
+        delete_counting(job.stream.folder, NIGHT)
 
 
 def main() -> None:
@@ -93,7 +111,7 @@ def main() -> None:
     if arguments.side:
         with tempfile.TemporaryDirectory(dir=arguments.data) as work:
             job = a_job(rows, work, stream if arguments.side == "stream" else None)
-            show(taken_by(lambda: reduce.run(job)))
+            show(taken_by(lambda: reduced(job)))
         return
     # In processes of their own: a child's peak is never below what its parent held.
     for process in (
@@ -106,7 +124,7 @@ def main() -> None:
             process.start()
             process.join()
     place = Path(people_folder(str(stream), NIGHT - 1))
-    size = sum(path.stat().st_size for path in place.iterdir())
+    size = sum(path.stat().st_size for path in place.rglob("*") if path.is_file())
     print(f"{arguments.known:,} people known, {size / arguments.known:.1f} bytes each on disk")
     taken = {}
     for side in ("alone", "stream"):

@@ -8,16 +8,20 @@ from __future__ import annotations
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import get_origin
 
+from notebook_pages import notebook_page
 from pydantic import BaseModel
+from python_reference import python_reference
 
 from hushrank.flows.cli import documents, history_documents, plan_documents
 from hushrank.flows.config.reference import config_reference, sections_of
 from hushrank.flows.methods.registry import facts_of_methods
 
 MARK = "<!-- What follows is written by `make pages`. -->\n"
+NOTEBOOKS = ("survey", "leaderboard", "test", "election")
 DOCUMENTS: dict[str, type[BaseModel]] = {
     "run": documents.RunDocument,
     "run --plan": documents.StagesDocument,
@@ -64,6 +68,8 @@ def _fields(model: type[BaseModel]) -> Iterator[str]:
 
 PAGES: dict[str, Callable[[], str]] = {
     "reference.md": lambda: config_reference(facts_of_methods()),
+    "python.md": python_reference,
+    **{f"notebook_{name}.md": partial(notebook_page, name) for name in NOTEBOOKS},
     "cli.md": lambda: f"{command_reference()}{document_reference()}",
 }
 

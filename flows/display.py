@@ -11,6 +11,7 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
+from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.budget_text import (
     alert_sentence,
@@ -42,6 +43,7 @@ from hushrank.transforms.storage.files import FileFormat
 T = TypeVar("T")
 
 STEP_WIDTH = 10
+WORDS_NOT_CHECKED = "No row was looked at: {}."
 KEYS_NOT_CHECKED = (
     "Keys of JSON Lines are not checked, for which there are depends on the rows. Compare"
     " input.columns with the keys that hushrank init shows: a key that no row has voids all rows."
@@ -84,7 +86,7 @@ def show_outcome(console: Console, outcome: Outcome) -> None:
     release = outcome.release
     console.print()
     console.print(Text(verdict(release), style="bold"))
-    console.print(_ranking_table(release))
+    console.print(ranking_table(release))
     if where := groups_note(release):
         console.print(Text(where), soft_wrap=True)
     for note in reading_notes(release):
@@ -165,6 +167,10 @@ def check_notes(job: Job) -> tuple[str, ...]:
         notes.append(NO_FILES_YET.format(days=job.config.schedule.catch_up_days))
     if any(file.format is FileFormat.JSONL for file in job.files):
         notes.append(KEYS_NOT_CHECKED)
+    rows = job.config.input
+    names = job.config.items.catalogue().names
+    if isinstance(rows, InputConfig) and (words := rows.spelled_out(names)):
+        notes.append(WORDS_NOT_CHECKED.format(words))
     return tuple(notes)
 
 
@@ -225,7 +231,8 @@ def _cost_of(outcome: Outcome) -> str:
     return f"Spent {spend_text(told)}; {left}{why} Running this again changes and spends nothing."
 
 
-def _ranking_table(release: Release) -> Table:
+def ranking_table(release: Release) -> Table:
+    """The ranking, or its best items, as rich shows a table."""
     table = Table(box=None, header_style="dim", pad_edge=False)
     table.add_column("place")
     table.add_column("item")

@@ -20,6 +20,10 @@ class HushrankError(Exception):
 
     exit_code: ClassVar[int] = 1
 
+    def _render_traceback_(self) -> list[str]:
+        """What a notebook shows: IPython asks for it."""
+        return [f"{type(self).__name__}: {self} {notes_of(self)}".strip()]
+
 
 def notes_of(error: BaseException) -> str:
     """The sentences that were added to an error on its way, in their order; empty: none."""

@@ -35,6 +35,11 @@ class Console(rich.console.Console):
 GAP = 2  # characters between two columns
 
 
+def text_console(text: io.StringIO, width: int) -> Console:
+    """A console that writes plain text, even in a notebook, where rich would display it."""
+    return Console(file=text, width=width, force_terminal=False, force_jupyter=False)
+
+
 def print_records(console: Console, headings: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     """Print a table of one line a record, or one line a field where the table is too wide.
 

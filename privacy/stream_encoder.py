@@ -16,7 +16,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
 from hushrank.privacy.sensitivity import Sensitivity
 
@@ -149,6 +148,8 @@ def square_root(workload: Workload, bands: int) -> Encoder:
 
 def decoding(workload: Workload, encoder: Encoder, nights: int) -> Floats:
     """First column of A C^-1, shape (nights,): the power series of A's over that of C's."""
+    from scipy.signal import lfilter  # takes a while to load, and few need it
+
     impulse = np.zeros(nights)
     impulse[0] = 1.0
     kernel: Floats = lfilter(workload.column(nights), encoder.coefficients, impulse)

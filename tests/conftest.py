@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import faulthandler
+import os
 import sys
+import weakref
 from pathlib import Path
+from typing import Any
 
 import absl.logging
 import pytest
@@ -17,6 +21,10 @@ settings.register_profile(
     "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 settings.load_profile("untimed")
+
+# Before anything loads numpy: its threads wait for each other in a loop, and where tests run
+# side by side, that takes most of the processor. Child processes inherit it.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 
 # absl, which dp-accounting loads, keeps the stderr it finds and closes it when Prefect sets up its
 # own logging: pytest's, in the middle of a test, unless it is given one that stays.
@@ -48,6 +56,34 @@ def _turn(item: pytest.Item) -> int:
     if item.get_closest_marker("engine") is not None:
         return 0
     return 1 if item.get_closest_marker("slow") is not None else 2
+
+
+def pytest_collection_finish() -> None:
+    """Beam asks for the signatures of the same methods 2 800 times a graph: they are kept.
+
+    That and the width of a help text, which its options ask for too, are a third of the processor
+    time of a small graph.
+    """
+    if "apache_beam" not in sys.modules:
+        return
+    from apache_beam.options import pipeline_options
+    from apache_beam.typehints import decorators
+
+    anew, kept = decorators.get_signature, weakref.WeakKeyDictionary[Any, dict[bool, Any]]()
+
+    def signature(method: Any) -> Any:
+        bound = hasattr(method, "__self__")
+        try:
+            found = kept.setdefault(getattr(method, "__func__", method), {})
+        except TypeError:  # of a callable object that cannot be a key
+            return anew(method)
+        return found[bound] if bound in found else found.setdefault(bound, anew(method))
+
+    for module in [*sys.modules.values()]:
+        if getattr(module, "get_signature", None) is anew:
+            module.get_signature = signature  # type: ignore[attr-defined]
+    formatter = argparse.HelpFormatter("")
+    pipeline_options._BeamArgumentParser._get_formatter = lambda _: formatter
 
 
 @pytest.fixture(scope="session")

@@ -31,6 +31,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "transforms": (
         ("engine",),
         ("common",),
+        ("tables",),
         ("storage",),
         ("streams",),
         ("comparisons", "responses", "rankings"),
@@ -47,6 +48,7 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("prefect",),
         ("propose",),
         ("cli",),
+        ("python",),
     ),
     "experiments": (("beyond", "ccw", "nz", "rdp", "stream", "xsc"),),
 }
@@ -155,6 +157,13 @@ def circles(sources: dict[str, str]) -> list[list[str]]:
     return []
 
 
+def names_of(statement: ast.stmt) -> set[str]:
+    """What an import at the top of a module imports; nothing for another statement."""
+    if not isinstance(statement, ast.Import | ast.ImportFrom):
+        return set()
+    return set(imported(ast.Module([statement], [])))
+
+
 def calls(tree: ast.Module) -> set[str]:
     """Names of plain functions that the module calls."""
     functions = (node.func for node in ast.walk(tree) if isinstance(node, ast.Call))
@@ -218,11 +227,28 @@ def test_every_room_that_is_named_has_modules():
             assert any(name == prefix or name.startswith(f"{prefix}.") for name in SOURCES), prefix
 
 
-@pytest.mark.parametrize("layer", sorted(BELOW))
+@pytest.mark.parametrize("layer", sorted(set(BELOW) - PURE))
 def test_a_package_exports_nothing_itself(layer):
     statements = ast.parse(SOURCES[f"hushrank.{layer}.__init__"]).body
     assert len(statements) == 1  # the docstring: a second import path for a name is refused
     assert isinstance(statements[0], ast.Expr)
+
+
+@pytest.mark.parametrize("layer", sorted(PURE))
+def test_a_public_layer_loads_nothing_itself(layer):
+    """Its names are for users (`tests/test_public_names.py`); no module here takes them there."""
+    statements = ast.parse(SOURCES[f"hushrank.{layer}.__init__"]).body
+    loaded = {
+        name for node in statements if not isinstance(node, ast.If) for name in names_of(node)
+    }
+    assert loaded == {"__future__.annotations", "importlib.import_module"} | {
+        f"typing.{name}" for name in ("TYPE_CHECKING", "Any")
+    }
+    public = {
+        f"hushrank.{layer}.{name}" for name in dir(importlib.import_module(f"hushrank.{layer}"))
+    }
+    taken = {module for module, text in SOURCES.items() if public & set(imported(ast.parse(text)))}
+    assert taken == set()
 
 
 @pytest.mark.parametrize(

@@ -24,7 +24,6 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.signal import lfilter
 
 from hushrank.estimation.common.links import Floats
 from hushrank.privacy.stream import Stream
@@ -66,6 +65,8 @@ def window_totals(stream: Stream, sums: Floats | NDArray[np.int64]) -> NightTota
     Raises:
         ValueError: no night, or more than the stream has.
     """
+    from scipy.signal import lfilter  # takes a while to load, and few need it
+
     stream.terms.check_night(len(sums) - 1)
     each = lfilter([1.0], stream.encoder.coefficients, sums)
     shown = int(stream.workload.column(len(sums)).sum())

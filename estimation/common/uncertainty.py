@@ -22,7 +22,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
 from scipy.optimize import brentq
-from scipy.special import log_ndtr, logsumexp, ndtr, ndtri
+from scipy.special import log_ndtr, ndtr, ndtri
 
 from hushrank.privacy.units import NoiseKind
 
@@ -98,7 +98,8 @@ def log_tail(x: float, noise_share: float, n_draws: int) -> float:
     log_density = n_draws * log_gamma - np.exp(log_gamma) - math.lgamma(n_draws)
     variance = (1 - noise_share) + noise_share / n_draws * np.exp(log_gamma)
     log_integrand = log_density + log_ndtr(-x / np.sqrt(variance))
-    return float(logsumexp(log_integrand) + math.log(step))
+    largest = log_integrand.max()  # scipy's logsumexp takes ten times as long for such few terms
+    return float(largest + math.log(np.exp(log_integrand - largest).sum() * step))
 
 
 @dataclass(frozen=True, slots=True)

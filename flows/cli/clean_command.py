@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -11,27 +11,75 @@ from rich.text import Text
 from hushrank.flows.cli.arguments import ConfigPath
 from hushrank.flows.terminal import Console
 
+if TYPE_CHECKING:
+    from hushrank.flows.config.survey import SurveyConfig
+    from hushrank.flows.ledger.ledger import Ledger
+
 Delete = Annotated[
     bool, typer.Option("--delete", help="Delete the files; otherwise they are only listed.")
 ]
 
 
-def clean(config: ConfigPath, really: Delete = False) -> None:
+EndStream = Annotated[
+    str | None,
+    typer.Option(
+        "--end-stream",
+        metavar="STREAM",
+        help="End the stream of nights with this id, with --delete: no night of it may follow.",
+    ),
+]
+
+
+def clean(config: ConfigPath, really: Delete = False, end_stream: EndStream = None) -> None:
     """List, or delete, what the confidential area has kept for longer than section retention says.
 
-    Files of a release that is not published yet always stay. The command spends nothing.
+    Files of a release that is not published yet always stay. The command spends nothing, and what
+    was spent stays in the ledger.
     """
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.run.budget import ledger_of
-    from hushrank.flows.run.retention import delete, overdue
+    from hushrank.flows.run.retention import delete, kept_streams, overdue
 
     checked, now = load_config(config), datetime.now(UTC)
-    ledger, console = ledger_of(checked), Console()
+    ledger = ledger_of(checked)
+    if end_stream is not None:
+        _end(checked, ledger, end_stream, really=really)
+        return
     found = (delete if really else overdue)(checked, ledger, now)
     for each in found:
         verb = "Deleted" if really else "Would delete"
-        console.print(Text(f"{verb} {each.path}, of {each.since.date()}"), soft_wrap=True)
-    if not found:
-        console.print("Nothing is kept for longer than section retention says.")
-    elif not really:
-        console.print("Nothing was deleted. hushrank clean --delete deletes these files.")
+        _say(f"{verb} {each.path}, of {each.since.date()}")
+    streams = kept_streams(checked, ledger, now)
+    for stream in streams:
+        _say(
+            f"{stream.folder} still holds who counted in stream {stream.stream_id}, which was to"
+            f" end on {stream.span.last}: {stream.drawn} of {stream.span.nights} nights were drawn."
+            f" hushrank clean --end-stream {stream.stream_id} --delete ends it and deletes that."
+        )
+    if not found and not streams:
+        _say("Nothing is kept for longer than section retention says.")
+    elif found and not really:
+        _say("Nothing was deleted. hushrank clean --delete deletes these files.")
+
+
+def _end(config: SurveyConfig, ledger: Ledger, stream_id: str, *, really: bool) -> None:
+    from hushrank.flows.run.retention import end_stream
+
+    stream = end_stream(config, ledger, stream_id, really=really)
+    drawn = f"{stream.drawn} of {stream.span.nights} nights were drawn"
+    if really:
+        _say(
+            f"Stream {stream_id} has ended: {drawn}. Who counted and all exact counts are deleted;"
+            " what was drawn, and the cost, stay."
+        )
+        return
+    _say(
+        f"Stream {stream_id}, to {stream.span.last}: {drawn}. Ending it deletes its key, who"
+        f" counted and all exact counts in {stream.folder}. No night of it can be drawn after"
+        " that, and its cost stays in the ledger. Nothing was changed: hushrank clean --end-stream"
+        f" {stream_id} --delete does it."
+    )
+
+
+def _say(text: str) -> None:
+    Console().print(Text(text), soft_wrap=True)

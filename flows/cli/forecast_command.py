@@ -29,10 +29,11 @@ def _of_stream(
     from hushrank.flows.display import show_balance
     from hushrank.flows.ledger.budget_text import spend_text
     from hushrank.flows.ledger.forecast import forecast_of_stream, stream_text
-    from hushrank.flows.run.stream_turns import span_of, standing_of
+    from hushrank.flows.run.stream_turns import has_closed, span_of, standing_of
 
-    standing = standing_of(ledger.book().account, config)
-    found = forecast_of_stream(ledger.terms, ledger.spends(), spend, span_of(config), standing)
+    account, span = ledger.book().account, span_of(config)
+    standing, ended = standing_of(account, config), has_closed(account, config)
+    found = forecast_of_stream(ledger.terms, ledger.spends(), spend, span, standing, ended=ended)
     if as_json:
         _print_document(config, spend, asdict(found))
         return

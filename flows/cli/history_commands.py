@@ -62,6 +62,8 @@ def history(
     changes = None if since is None else _changes(releases, since)
     if not as_json:
         print_records(Console(), HEADINGS, map(_cells, releases))
+        if any(release.stream is not None for release in releases):
+            _say("* stream total, once: all nights of the stream cost that together.")
         _say_what_is_left_out(left_out)
     if plot is not None:
         from hushrank.flows.report.history_plot import ranks_over_time  # matplotlib takes a second
@@ -164,6 +166,8 @@ def _cells(release: Release) -> tuple[str, ...]:
 
     says = verdict(release) if release.safe else f"UNSAFE. {verdict(release)}"
     epsilon = f"{release.privacy.epsilon:g}"
+    if release.stream is not None:
+        epsilon = f"{epsilon}*"
     return f"{release.day}", release.release_id, release.method, epsilon, says
 
 

@@ -18,9 +18,7 @@ from hushrank.flows.errors import ConfigError, HushrankError
 from hushrank.flows.terminal import Console
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from hushrank.flows.run.job import Job
+    from hushrank.flows.run.job import Job, Survey
     from hushrank.pipelines.inspect.look import Look
 
 YES = "--yes-confidential"
@@ -55,14 +53,17 @@ def inspect(
 
         night = day_of(day, "--date")
     with Console(stderr=True).status(f"reading what {config} names"):
-        job, found = _look(config, night)
+        from hushrank.flows.methods.registry import load_config
+        from hushrank.flows.run.job import Survey
+
+        job, found = inspect_job(Survey(config, load_config(config)), night)
     from hushrank.flows.cli.inspect_texts import show_look
 
     show_look(console, job.config, night, found)
 
 
-def _look(config: Path, night: date | None) -> tuple[Job, Look]:
-    """Check the job and count its rows exactly.
+def inspect_job(survey: Survey, night: date | None) -> tuple[Job, Look]:
+    """Check the job and count its rows exactly. What is returned is confidential.
 
     Raises:
         ConfigError: the configuration or the input breaks a rule.
@@ -79,7 +80,7 @@ def _look(config: Path, night: date | None) -> tuple[Job, Look]:
     from hushrank.privacy.randomness import system_bits
     from hushrank.transforms.common.schema import InputError
 
-    job = job_to_inspect(config, night)
+    job = job_to_inspect(survey, night)
     key = SecretKey.draw(system_bits())  # key of pseudonyms; it ends with this process
     reduction = replace(
         job.reduction(key, job.config.confidential), memory_limit=job.config.memory_limit

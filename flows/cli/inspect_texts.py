@@ -35,6 +35,9 @@ def show_look(console: Console, config: SurveyConfig, night: date | None, found:
     title = f"CONFIDENTIAL: {config.name}{of}"
     console.print(Panel(Text(CONFIDENTIAL), title=Text(title), style="red"))
     _show_rows(console, found)
+    rows, names = config.input, config.items.catalogue().names
+    if isinstance(rows, InputConfig) and found.set_aside and (said := rows.spelled_out(names)):
+        _say(console, f"By the settings, {said}.")
     if found.encoded:
         _show_people(console, config, found)
         _show_exposure(console, config, found)

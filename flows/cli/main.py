@@ -84,9 +84,10 @@ NO_PRIVACY = typer.Option("--no-privacy", help="Allow epsilon: inf; the release 
 
 def init(
     answers: Annotated[
-        Path,
+        str,
         typer.Argument(
-            metavar="ANSWERS", help="A Parquet, CSV, JSONL or PrefLib file, or a folder of them."
+            metavar="ANSWERS",
+            help="A Parquet, CSV, JSONL or PrefLib file, a folder of them, or a table.",
         ),
     ],
     out: Annotated[Path, typer.Option(help="The YAML file to write.")] = Path("survey.yaml"),
@@ -96,9 +97,10 @@ def init(
     ] = None,
 ) -> None:
     """Propose a survey.yaml from a file's header and first rows."""
+    from hushrank.flows.propose.head import source_of
     from hushrank.flows.propose.proposal import kind_named, propose_config, write_proposal
 
-    proposal = propose_config(answers, out, kind_named(kind))
+    proposal = propose_config(source_of(answers), out, kind_named(kind))
     Console().print(write_proposal(proposal, out), soft_wrap=True, markup=False, highlight=False)
 
 

@@ -2,34 +2,28 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
 from hushrank.estimation.ties.tie_models import TieModel
-from hushrank.flows.config.places import InputPath
 from hushrank.flows.config.section import (
+    BadRows,
     ColumnRoles,
-    Delimiter,
+    RowFiles,
     Section,
     Text,
     WordList,
     WordsSection,
 )
+from hushrank.transforms.common.encode import TIE_WORD
 from hushrank.transforms.common.schema import Feature, Ties
 from hushrank.transforms.common.words import Words
-from hushrank.transforms.storage.files import FileFormat
 
+MOST_WORDS = 3  # that a message lists of one meaning
 FIRST = "shown first"  # name of the effect
-
-
-class BadRows(StrEnum):
-    """What becomes of rows that break a rule of the input."""
-
-    SET_ASIDE = "set-aside"
-    FAIL = "fail"
 
 
 class Design(StrEnum):
@@ -38,6 +32,22 @@ class Design(StrEnum):
     BALANCED = "balanced"  # every pair equally often
     RANDOM = "random"  # some items more often than others; who met whom was left to chance
     ANY = "any"  # unknown, or strong items met strong ones more often than weak ones
+
+
+class OutcomeWords(WordsSection):
+    """What the words of the column of the result stand for; case does not count.
+
+    Attributes:
+        left: the left item won.
+        right: the right item won.
+        tie: neither did.
+    """
+
+    left: WordList = Field(default=(), examples=["[model_a]"])
+    right: WordList = Field(default=(), examples=["[model_b]"])
+    tie: WordList = Field(default=(), examples=["[tie, both_bad]"])
+
+    meanings: ClassVar[dict[str, int]] = {"left": 1, "right": -1, "tie": 0}
 
 
 class ColumnsConfig(ColumnRoles):
@@ -49,7 +59,10 @@ class ColumnsConfig(ColumnRoles):
         left: one of the two items compared, by name or by position in the catalogue.
         right: the other item.
         outcome: 1, left won; -1, right won; 0, a tie. The default where there is no `winner`.
-        winner: the item that won, or the word tie; instead of `outcome`.
+        winner: the item that won, or the name of its column (`left`, `right`), or the word tie;
+            instead of `outcome`.
+        winner_values: of the column `winner`: further words for the sides and for a tie, instead
+            of those. Short for `input.words`.
         loser: the item that lost, where each row names the winner and the loser; instead of `left`
             and `right`.
         event: identity of an answer. Rows of one user, pair and event count once; where they
@@ -62,13 +75,16 @@ class ColumnsConfig(ColumnRoles):
             `perturbed-mle`.
     """
 
-    second: ClassVar[frozenset[str]] = frozenset({"first"})
+    second: ClassVar[frozenset[str]] = frozenset({"first", "winner_values"})
 
     user: Text = Field(default="user", examples=["user"])
     left: Text = Field(default="left", examples=["left"])
     right: Text = Field(default="right", examples=["right"])
     outcome: Text | None = Field(default=None, examples=["outcome"])
     winner: Text | None = Field(default=None, examples=["winner"])
+    winner_values: OutcomeWords | None = Field(
+        default=None, examples=["{left: model_a, right: model_b, tie: [tie, both_bad]}"]
+    )
     loser: Text | None = Field(default=None, examples=["loser"])
     event: Text | None = Field(default=None, examples=["event"])
     epsilon: Text | None = Field(default=None, examples=["epsilon"])
@@ -85,6 +101,8 @@ class ColumnsConfig(ColumnRoles):
     def _problems(self) -> Iterable[tuple[str, str]]:
         if (self.outcome is None) == (self.winner is None):
             yield "", "needs exactly one of outcome and winner"
+        if self.winner_values is not None and self.winner is None:
+            yield "winner_values", "is for columns.winner; add that, or write input.words"
         if self.loser is not None:
             if self.winner is None:
                 yield "loser", "needs columns.winner, the item that won; add it"
@@ -137,36 +155,18 @@ class FeatureConfig(Section):
         return Feature(column=self.column or self.left or "", right=self.right, scale=self.scale)
 
 
-class OutcomeWords(WordsSection):
-    """What the words of the column of the result stand for; case does not count.
-
-    Attributes:
-        left: the left item won.
-        right: the right item won.
-        tie: neither did.
-    """
-
-    left: WordList = Field(default=(), examples=["[model_a]"])
-    right: WordList = Field(default=(), examples=["[model_b]"])
-    tie: WordList = Field(default=(), examples=["[tie, both_bad]"])
-
-    meanings: ClassVar[dict[str, int]] = {"left": 1, "right": -1, "tie": 0}
-
-
-class InputConfig(Section):
+class InputConfig(RowFiles):
     """The log of comparisons.
 
     Attributes:
         kind: what the rows are: two items and which of them won.
-        paths: files, folders or patterns, local or gs://. Where a path holds {date}, every night
-            reads its own files.
         columns: names of the columns.
         design: which pairs were asked about, which the operator states and nobody checks in the
             rows: `balanced`, every pair equally often; `random`, some items more often than others,
             but chance decided who met whom; `any`, none of these or unknown.
-        words: of the column `outcome`: what its words stand for, instead of 1, -1 and 0; a row with
-            another word is set aside. With the column `winner`: which words mean a tie, instead of
-            the word tie.
+        words: of the column `outcome`: what its words stand for, instead of 1, -1 and 0; true and
+            false are words too. Of the column `winner`: what words beside the items' names stand
+            for. A row with another word is set aside.
         features: up to eight features of a comparison whose effect on who wins is estimated, so
             that scores are those of items with equal features (style control); of method
             `perturbed-mle`. A row in which one is missing or no number is set aside.
@@ -175,19 +175,9 @@ class InputConfig(Section):
             coin decide; `model` counts ties as an outcome of their own, with the same sensitivity
             as wins, and estimates how often items tie; of method `noisy-pairs`.
         tie_model: with `ties: model`, how ties follow from scores: `davidson` or `rao-kupper`.
-        on_bad_rows: `set-aside` moves rows that break a rule to the confidential folder, with the
-            reason; `fail` stops the run, which spends nothing but tells that there are such rows.
-        format: of all files; None: by each file's ending.
-        multiline: of CSV files: a quoted field may span lines. A row with an open quote then
-            swallows the rows after it, up to 1 MiB, which no noise covers: the release says so.
-            Otherwise a record ends where its line ends, and such a row alone is set aside.
-        delimiter: of CSV files: what stands between columns.
     """
 
     kind: Literal["comparisons"] = Field(examples=["comparisons"])
-    paths: Annotated[tuple[InputPath, ...], Field(strict=False)] = Field(
-        min_length=1, examples=["[survey/*.parquet]"]
-    )
     columns: ColumnsConfig = Field(
         default_factory=ColumnsConfig, examples=["{user: user, left: left, right: right}"]
     )
@@ -202,10 +192,6 @@ class InputConfig(Section):
     )
     ties: Annotated[Ties, Field(strict=False)] = Ties.DROP
     tie_model: Annotated[TieModel, Field(strict=False)] = TieModel.DAVIDSON
-    on_bad_rows: Annotated[BadRows, Field(strict=False)] = BadRows.SET_ASIDE
-    format: Annotated[FileFormat, Field(strict=False)] | None = None
-    multiline: bool = False
-    delimiter: Delimiter = Field(default=",", examples=['";"'])
 
     @property
     def covariates(self) -> tuple[tuple[str, float | None], ...]:
@@ -222,21 +208,54 @@ class InputConfig(Section):
             yield "features", f"two effects have the name {name}; write another name for one"
         if self.ties is not Ties.MODEL and "tie_model" in self.model_fields_set:
             yield "tie_model", f"is for ties: model, got {self.ties}; remove it, or change ties"
-        if self.words is None:
-            return
-        if self.columns.loser is not None:
-            yield "words", "mean nothing where winner and loser name the items; remove it"
-        for side in ("left", "right"):
-            named = bool(getattr(self.words, side))
-            if self.columns.winner is not None and named:
-                yield (
-                    f"words.{side}",
-                    "is for columns.outcome; columns.winner names the item that won. Write outcome"
-                    " instead of winner, or remove this line",
-                )
-            elif self.columns.outcome is not None and not named:
-                yield f"words.{side}", f"missing; which words say that the {side} item won?"
+        yield from self._problems_of_words()
+        yield from super()._problems()
 
-    def meanings(self) -> Words | None:
-        """What the words of the result stand for; None: what they always do."""
-        return None if self.words is None else self.words.words()
+    def _problems_of_words(self) -> Iterable[tuple[str, str]]:
+        if self.told is None:
+            return
+        key = "words" if self.words is not None else "columns.winner_values"
+        if self.words is not None and self.columns.winner_values is not None:
+            yield "columns.winner_values", "says what words says; remove one of the two"
+        if self.columns.loser is not None:
+            yield key, "mean nothing where winner and loser name the items; remove it"
+        for side in ("left", "right"):
+            named = bool(getattr(self.told, side))
+            if self.columns.outcome is not None and not named:
+                yield f"{key}.{side}", f"missing; which words say that the {side} item won?"
+
+    @property
+    def told(self) -> OutcomeWords | None:
+        """The words that the file states, under either of their two keys."""
+        return self.words or self.columns.winner_values
+
+    def meanings(self, names: Sequence[str]) -> Words | None:
+        """What the words of the result stand for; None: what signs, or winner and loser, mean.
+
+        Args:
+            names: of the items, none of which is a word.
+        """
+        columns = self.columns
+        if self.told is not None or columns.winner is None or columns.loser is not None:
+            return None if self.told is None else self.told.words()
+        taken = {name.strip().lower() for name in names}
+        bare = {columns.left.strip().lower(), columns.right.strip().lower()}
+        clear = len(bare) == 2 and TIE_WORD not in bare and not bare & taken
+        sides = ((columns.left, 1), (columns.right, -1)) if clear else ()
+        return Words((*sides, (TIE_WORD, 0)))
+
+    def spelled_out(self, names: Sequence[str]) -> str:
+        """How the result of a row is read, from public settings alone; empty: by its sign."""
+        words, columns = self.meanings(names), self.columns
+        if columns.loser is not None or words is None:
+            return ""
+        parts = []
+        for value, what in ((1, "left won"), (-1, "right won"), (0, "a tie")):
+            found = [word for word, meant in words.meanings if meant == value]
+            if found:
+                more = f" or {len(found) - MOST_WORDS} more" if len(found) > MOST_WORDS else ""
+                parts.append(f"{', '.join(found[:MOST_WORDS])}{more} ({what})")
+        named = "the item that won, or " if columns.winner is not None else ""
+        column = columns.winner or columns.outcome
+        others = "fails the run" if self.on_bad_rows is BadRows.FAIL else "is set aside"
+        return f"column {column} holds {named}{'; '.join(parts)}. A row with another word {others}"

@@ -23,6 +23,14 @@ from hushrank.flows.config.problems import refuse
 from hushrank.flows.errors import ConfigError
 from hushrank.transforms.common.plain_text import hidden_character
 from hushrank.transforms.storage.cloud_storage import CLOUD_PREFIX, CloudPath, Place, is_cloud
+from hushrank.transforms.tables.names import (
+    ELSEWHERE,
+    absolute,
+    is_object,
+    is_table,
+    table_name,
+)
+from hushrank.transforms.tables.objects import object_place
 
 ROOM_IN_A_NAME = 55  # bytes that an unfinished file adds to its name
 MOST_NAME_BYTES = 255 - ROOM_IN_A_NAME
@@ -74,13 +82,35 @@ def contains(outer: Place, inner: Place) -> bool:
 def _input_path(value: object, info: ValidationInfo) -> object:
     if not isinstance(value, str) or not value or is_cloud(value):
         return value
+    if is_table(value) or is_object(value):
+        return _elsewhere(value, info)
     if "://" in value:
-        refuse(("", f"must be a local path or start with {CLOUD_PREFIX}, got {value!r}"))
+        refuse(
+            (
+                "",
+                f"must be a local path or start with {CLOUD_PREFIX}, {', '.join(ELSEWHERE)}, got"
+                f" {value!r}",
+            )
+        )
     _check_text(value)
     folder, path = str(_folder(info).absolute()), os.path.expanduser(value)
     if re.search(r"[*?\[]", path):
         folder = glob.escape(folder)  # only what the user wrote is a pattern
     return os.path.normpath(os.path.join(folder, path))
+
+
+def _elsewhere(value: str, info: ValidationInfo) -> str:
+    """The name of a table or of objects, checked; of a local table with an absolute path."""
+    _check_text(value)
+    try:
+        if is_object(value):
+            object_place(value)
+            return value
+        value = absolute(value, str(_folder(info).absolute()))
+        table_name(value)
+    except ValueError as error:
+        refuse(("", str(error)))
+    return value
 
 
 def _check_text(path: str) -> None:

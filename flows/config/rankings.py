@@ -2,28 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 
-from hushrank.flows.config.comparisons import BadRows
-from hushrank.flows.config.places import InputPath
-from hushrank.flows.config.section import ColumnRoles, Delimiter, Section, Text
+from hushrank.flows.config.section import ColumnRoles, RowFiles, Text
 from hushrank.privacy.random_pairs import Hide, RandomPairs
-from hushrank.transforms.rankings.ranking_columns import ListColumns, PairColumns, RankColumns
+from hushrank.transforms.rankings.ranking_columns import (
+    ListColumns,
+    PairColumns,
+    RankColumns,
+    WideRankColumns,
+)
 from hushrank.transforms.storage.files import ENDINGS, FileFormat, ending_of
 
 MAX_LENGTH = 1_000
 # The layouts that have a column of each role.
 ROLES = {
-    "user": ("long", "list"),
+    "user": ("long", "list", "wide"),
     "item": ("long",),
     "rank": ("long",),
     "ranking": ("list",),
-    "contest": ("long", "list"),
-    "epsilon": ("long", "list"),
+    "items": ("wide",),
+    "contest": ("long", "list", "wide"),
+    "epsilon": ("long", "list", "wide"),
     "left": ("pairs",),
     "right": ("pairs",),
     "outcome": ("pairs",),
@@ -31,7 +35,7 @@ ROLES = {
 }
 
 
-RankingColumns = RankColumns | ListColumns | PairColumns
+RankingColumns = RankColumns | ListColumns | WideRankColumns | PairColumns
 
 
 class RankingTies(StrEnum):
@@ -54,6 +58,8 @@ class RankingColumnsConfig(ColumnRoles):
         item: for layout `long`: the item, by name or by position in the catalogue.
         rank: for layout `long`: its rank in the person's ranking, 1 for the best.
         ranking: for layout `list`: the items, best first.
+        items: for layout `wide`: the item of each column that holds ranks, if the columns do not
+            have the items' names.
         contest: the contest of the ranking; rankings of different contests are different.
         epsilon: the epsilon of this ranking.
         left, right: for layout `pairs`: the items of a drawn pair.
@@ -61,10 +67,13 @@ class RankingColumnsConfig(ColumnRoles):
         length: for layout `pairs`: how many items the ranking has.
     """
 
+    second: ClassVar[frozenset[str]] = frozenset({"items"})
+
     user: Text | None = Field(default=None, examples=["user"])
     item: Text | None = Field(default=None, examples=["item"])
     rank: Text | None = Field(default=None, examples=["rank"])
     ranking: Text | None = Field(default=None, examples=["ranking"])
+    items: dict[Text, Text] | None = Field(default=None, examples=["{Q3_1: London, Q3_2: Paris}"])
     contest: Text | None = Field(default=None, examples=["contest"])
     epsilon: Text | None = Field(default=None, examples=["epsilon"])
     left: Text | None = Field(default=None, examples=["left"])
@@ -72,36 +81,32 @@ class RankingColumnsConfig(ColumnRoles):
     outcome: Text | None = Field(default=None, examples=["outcome"])
     length: Text | None = Field(default=None, examples=["length"])
 
+    def _problems(self) -> Iterable[tuple[str, str]]:
+        for name, role in ((getattr(self, role), role) for role in ("user", "contest", "epsilon")):
+            if self.items is not None and name in self.items:
+                yield f"items.{name}", f"column {name} is {role} already; name another"
+        yield from super()._problems()
 
-class RankingsConfig(Section):
+
+class RankingsConfig(RowFiles):
     """The log of rankings.
 
     Attributes:
         kind: what the rows are: whole or partial rankings.
-        paths: files, folders or patterns, local or gs://. If a path holds {date}, every night
-            reads its own files.
-        layout: `long`, a row is one ranked item; `list`, a row is a ranking; `pairs`, a row has the
-            private answers of a ranking under `mechanism: random-pairs`, and the names of their
-            columns are numbered (`left_1`, `left_2`) where `privacy.pairs` is above 1.
+        layout: `long`, a row is one ranked item; `list`, a row is a ranking; `wide`, a row is a
+            ranking, and each item has a column that holds its rank, empty or NA if it is unranked;
+            `pairs`, a row has the private answers of a ranking under `mechanism: random-pairs`, and
+            the names of their columns are numbered (`left_1`, `left_2`) where `privacy.pairs` is
+            above 1.
         columns: names of the columns.
         contest: only rankings of this contest count.
-        ties: for layout `long`: `refuse` sets a ranking with ties aside; `random` puts tied items
-            in a random order by a secret coin.
+        ties: for layouts `long` and `wide`: `refuse` sets a ranking with ties aside; `random` puts
+            tied items in a random order by a secret coin.
         max_length: the most items of a ranking; None: all items of the catalogue.
-        on_bad_rows: `set-aside` moves rows that break a rule to the confidential folder, with the
-            reason; `fail` stops the run, which spends nothing but tells that there are such rows.
-        format: format of all files; None: by each file's ending.
-        multiline: for CSV files: a quoted field may span lines. A row with an open quote then
-            swallows the rows after it, up to 1 MiB, which no noise covers: the release says so.
-            Otherwise a record ends where its line ends, and such a row alone is set aside.
-        delimiter: for CSV files: the character between columns.
     """
 
     kind: Literal["rankings"] = Field(examples=["rankings"])
-    paths: Annotated[tuple[InputPath, ...], Field(strict=False)] = Field(
-        min_length=1, examples=["[ballots/*.parquet]"]
-    )
-    layout: Literal["long", "list", "pairs"] = "long"
+    layout: Literal["long", "list", "wide", "pairs"] = "long"
     columns: RankingColumnsConfig = Field(
         default_factory=RankingColumnsConfig, examples=["{user: user, item: item, rank: rank}"]
     )
@@ -110,10 +115,6 @@ class RankingsConfig(Section):
     )
     ties: Annotated[RankingTies, Field(strict=False)] = RankingTies.REFUSE
     max_length: int | None = Field(default=None, ge=2, le=MAX_LENGTH, examples=["10"])
-    on_bad_rows: Annotated[BadRows, Field(strict=False)] = BadRows.SET_ASIDE
-    format: Annotated[FileFormat, Field(strict=False)] | None = None
-    multiline: bool = False
-    delimiter: Delimiter = Field(default=",", examples=['";"'])
 
     def _problems(self) -> Iterable[tuple[str, str]]:
         for role in ROLES:
@@ -124,15 +125,20 @@ class RankingsConfig(Section):
                 )
         if self.contest is not None and self.columns.contest is None:
             yield "columns.contest", "missing; contest chooses by it. Add for example contest: year"
-        if self.layout != "long" and self.ties is not RankingTies.REFUSE:
+        if self.layout not in ("long", "wide") and self.ties is not RankingTies.REFUSE:
             what = "a ranking in a list has" if self.layout == "list" else "private answers have"
             yield "ties", f"{what} no ties; remove this line"
-        if self.layout == "list" and self.columns.contest is not None and self.contest is None:
+        if (
+            self.layout in ("list", "wide")
+            and self.columns.contest is not None
+            and self.contest is None
+        ):
             yield (
                 "columns.contest",
-                "changes nothing in layout: list, where each row is a ranking of its own; remove"
-                " it, or choose one by contest",
+                f"changes nothing in layout: {self.layout}, where each row is a ranking of its own;"
+                " remove it, or choose one by contest",
             )
+        yield from super()._problems()
 
     @property
     def names_people(self) -> bool:
@@ -141,7 +147,7 @@ class RankingsConfig(Section):
         A folder of such files is only recognised after it is listed, if `format` is left out.
         """
         formats = {self.format or ENDINGS.get(ending_of(path)) for path in self.paths}
-        named = self.layout != "pairs" and self.ranking_columns().user is not None
+        named = self.columns.user is not None or self.layout == "long"
         return named and FileFormat.PREFLIB not in formats
 
     def pair_columns(self, law: RandomPairs) -> PairColumns:
@@ -155,9 +161,17 @@ class RankingsConfig(Section):
             pairs=law.pairs,
         )
 
-    def ranking_columns(self) -> RankColumns | ListColumns:
-        """The columns to read of rankings."""
+    def ranking_columns(self, names: Sequence[str]) -> RankColumns | ListColumns | WideRankColumns:
+        """The columns to read of rankings of the items `names`."""
         columns = self.columns
+        if self.layout == "wide":
+            items = columns.items or {name: name for name in names}
+            return WideRankColumns(
+                items=tuple(items.items()),
+                user=columns.user,
+                contest=columns.contest,
+                epsilon=columns.epsilon,
+            )
         if self.layout == "list":
             return ListColumns(
                 ranking=columns.ranking or "ranking",

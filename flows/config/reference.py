@@ -192,6 +192,8 @@ def _type(annotation: Any) -> str:
         return " or ".join(_type(each) for each in arguments if each is not type(None))
     if origin is Literal:
         return _choice([str(each) for each in arguments])
+    if origin is dict:
+        return f"map: {' to '.join(map(_type, arguments))}"
     if origin is tuple:
         if arguments[-1] is Ellipsis:
             return f"list: {_type(arguments[0])}"

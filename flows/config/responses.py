@@ -7,12 +7,9 @@ from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
-from hushrank.flows.config.comparisons import BadRows
-from hushrank.flows.config.places import InputPath
 from hushrank.flows.config.section import (
     ColumnRoles,
-    Delimiter,
-    Section,
+    RowFiles,
     Text,
     WordList,
     WordsSection,
@@ -20,7 +17,6 @@ from hushrank.flows.config.section import (
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.responses.answer_sheets import Duplicates
 from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
-from hushrank.transforms.storage.files import FileFormat
 
 _NO_ORDER = (
     "{} needs columns.order (a time or the number of the attempt): the rows of a set of files have"
@@ -58,13 +54,11 @@ class AnswerWords(WordsSection):
     meanings: ClassVar[dict[str, int]] = {"right": 1, "wrong": 0}
 
 
-class ResponsesConfig(Section):
+class ResponsesConfig(RowFiles):
     """The log of test answers.
 
     Attributes:
         kind: what the rows are: answers that are right or wrong.
-        paths: files, folders or patterns, local or gs://. If a path holds {date}, every night
-            reads its own files.
         layout: `long`, a row is an answer; `wide`, a row is a person and each item has a column,
             empty if it was not answered.
         columns: names of the columns.
@@ -72,19 +66,9 @@ class ResponsesConfig(Section):
             An empty cell or NA was not answered.
         duplicates: if one person answers an item several times, `first` or `last` counts, by
             `columns.order`; `refuse` sets all of them aside.
-        on_bad_rows: `set-aside` moves rows that break a rule to the confidential folder, with the
-            reason; `fail` stops the run, which spends nothing but tells that there are such rows.
-        format: format of all files; None: by each file's ending.
-        multiline: for CSV files: a quoted field may span lines. A row with an open quote then
-            swallows the rows after it, up to 1 MiB, which no noise covers: the release says so.
-            Otherwise a record ends where its line ends, and such a row alone is set aside.
-        delimiter: for CSV files: the character between columns.
     """
 
     kind: Literal["responses"] = Field(examples=["responses"])
-    paths: Annotated[tuple[InputPath, ...], Field(strict=False)] = Field(
-        min_length=1, examples=["[answers/*.parquet]"]
-    )
     layout: Literal["long", "wide"] = "long"
     columns: ResponseColumnsConfig = Field(
         default_factory=ResponseColumnsConfig,
@@ -92,10 +76,6 @@ class ResponsesConfig(Section):
     )
     words: AnswerWords | None = Field(default=None, examples=["{right: [right], wrong: [wrong]}"])
     duplicates: Annotated[Duplicates, Field(strict=False)] = Duplicates.REFUSE
-    on_bad_rows: Annotated[BadRows, Field(strict=False)] = BadRows.SET_ASIDE
-    format: Annotated[FileFormat, Field(strict=False)] | None = None
-    multiline: bool = False
-    delimiter: Delimiter = Field(default=",", examples=['";"'])
 
     def _problems(self) -> Iterable[tuple[str, str]]:
         if self.duplicates is not Duplicates.REFUSE and self.columns.order is None:
@@ -108,6 +88,7 @@ class ResponsesConfig(Section):
                         "a wide table has a column for each item instead; remove this line, or set"
                         " layout: long",
                     )
+        yield from super()._problems()
 
     def response_columns(self, catalogue: Catalogue) -> ResponseColumns | WideColumns:
         """The columns to read."""

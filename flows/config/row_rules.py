@@ -1,10 +1,16 @@
-"""The rules about what rows of comparisons say beside who won: weights, covariates and ties."""
+"""The rules about what rows say: weights, covariates, ties, and words that name no items."""
 
 from __future__ import annotations
 
+import pyarrow as pa
+
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
+from hushrank.flows.config.rankings import RankingsConfig
+from hushrank.flows.config.section import Section
 from hushrank.privacy.units import Bounding, Unit
+from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue
+from hushrank.transforms.common.encode import TIE_WORD
 from hushrank.transforms.common.schema import Ties
 
 TIE_MODEL = "input.tie_model"
@@ -102,3 +108,45 @@ def problems_of_ties(config: Sections, own: MethodFacts, methods: Methods) -> Pr
     ):
         if given:
             yield key, "does not go with ties: model; remove one of the two"
+
+
+def problems_of_words(rows: Section, catalogue: Catalogue) -> Problems:
+    """Words and columns of the input that do not go with the names of the items."""
+    if isinstance(rows, InputConfig) and rows.columns.winner is not None:
+        yield from _problems_of_winners(rows, catalogue)
+    if isinstance(rows, RankingsConfig) and rows.layout == "wide":
+        yield from _problems_of_wide(rows, catalogue)
+
+
+def _problems_of_wide(rows: RankingsConfig, catalogue: Catalogue) -> Problems:
+    """Columns of ranks whose item is not in the catalogue, and items without one column."""
+    told = list((rows.columns.items or {}).values())
+    for name in sorted({name for name in told if name not in catalogue.names}):
+        yield "input.columns.items", f"{name} is not one of items; correct one of the two"
+    for name in catalogue.names if told else ():
+        if told.count(name) != 1:
+            many = "two columns" if name in told else "no column"
+            yield "input.columns.items", f"item {name} has {many}; it needs one of its own"
+
+
+def _problems_of_winners(rows: InputConfig, catalogue: Catalogue) -> Problems:
+    """Words of the column `winner` that name an item, or that its position names."""
+    if rows.columns.loser is None and TIE_WORD in map(str.lower, catalogue.names):
+        yield (
+            "items",
+            f"an item is named {TIE_WORD}, which means a tie in column winner; rename it",
+        )
+    if rows.told is None:
+        return
+    names = {name.strip().lower() for name in catalogue.names}
+    texts = [word for word, _ in rows.told.words().meanings]
+    found = catalogue.codes(pa.array(texts, pa.string()))
+    for word, code in zip(texts, found.tolist(), strict=True):
+        if code != UNKNOWN or word.strip().lower() in names:
+            which = "an item" if word.strip().lower() in names else f"item {catalogue.names[code]}"
+            yield (
+                "input.words" if rows.words is not None else "input.columns.winner_values",
+                f"the word {word} also names {which} in column {rows.columns.winner}. If that"
+                " column holds no item, write columns.outcome instead of columns.winner; otherwise"
+                " rename one of the two",
+            )

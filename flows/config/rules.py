@@ -9,15 +9,15 @@ from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
 from hushrank.flows.config.places import contains
 from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
-from hushrank.flows.config.row_rules import problems_of_extras
+from hushrank.flows.config.row_rules import problems_of_extras, problems_of_words
 from hushrank.flows.config.runner import DataflowRunner, LocalRunner, SparkRunner
 from hushrank.flows.config.schedule import problems_of_paths
 from hushrank.flows.config.stream_rules import problems_of_groups, problems_of_stream
 from hushrank.privacy.random_pairs import Hide
 from hushrank.privacy.units import Adjacency, Unit
-from hushrank.transforms.common.encode import TIE_WORD
 from hushrank.transforms.common.schema import Ties
-from hushrank.transforms.storage.files import REMOTE_PREFIX, is_remote
+from hushrank.transforms.storage.cloud_storage import CLOUD_PREFIX, is_cloud
+from hushrank.transforms.tables.names import is_object, is_table
 
 MOST_ITEMS_LOCAL = 100_000  # with many items, only compared pairs have sums
 MOST_ITEMS_RANKED = 1_000  # three matrices of this size are released: 20 MB of JSON
@@ -97,15 +97,7 @@ def _problems_of_items(config: Sections) -> Problems:
     catalogue = config.items.catalogue()
     if config.top_k is not None and config.top_k >= len(catalogue):
         yield "top_k", f"must be below the number of items ({len(catalogue)}), got {config.top_k}"
-    if (
-        isinstance(config.input, InputConfig)
-        and config.input.columns.winner is not None
-        and TIE_WORD in map(str.lower, catalogue.names)
-    ):
-        yield (
-            "items",
-            f"an item is named {TIE_WORD}, which means a tie in column winner; rename it",
-        )
+    yield from problems_of_words(config.input, catalogue)
 
 
 def _problems_of_method(config: Sections, methods: Methods) -> Problems:
@@ -336,7 +328,7 @@ def _problems_of_runner(config: Sections) -> Problems:
     """Rules between the engine and the rest of a job, broken by `config`."""
     runner = config.runner
     if isinstance(runner, LocalRunner) and runner.spill is not None:
-        if not is_remote(str(config.confidential)):
+        if not is_cloud(str(config.confidential)):
             yield (
                 "runner.spill",
                 "is for confidential in Cloud Storage; rows wait in a confidential folder of this"
@@ -346,9 +338,9 @@ def _problems_of_runner(config: Sections) -> Problems:
             yield "runner.spill", "must not be in output, which holds what may be shown; move it"
     if isinstance(runner, DataflowRunner):
         for place, path in enumerate(config.input.paths):
-            if not is_remote(path):
+            if not is_cloud(path):
                 yield f"input.paths[{place}]", _must_be_remote(path)
-        if not is_remote(str(config.confidential)):
+        if not is_cloud(str(config.confidential)):
             yield "confidential", _must_be_remote(str(config.confidential))
         if config.privacy.epsilon_table is not None:
             yield (
@@ -362,7 +354,12 @@ def _problems_of_runner(config: Sections) -> Problems:
 
 
 def _must_be_remote(path: str) -> str:
+    if is_table(path) or is_object(path):
+        return (
+            f"{path} is not read with kind: dataflow, whose workers have neither its libraries nor"
+            f" its credentials; write runner: local, or copy the rows to {CLOUD_PREFIX}"
+        )
     return (
-        f"must start with {REMOTE_PREFIX} with kind: dataflow, whose workers cannot reach a local"
+        f"must start with {CLOUD_PREFIX} with kind: dataflow, whose workers cannot reach a local"
         f" path, got {path!r}; copy it to Cloud Storage"
     )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.method import Methods, Problems, Sections
 from hushrank.flows.config.privacy import PrivacyConfig
-from hushrank.flows.config.runner import LocalRunner
 from hushrank.flows.config.schedule import NightlyBudget, selects_nights
 from hushrank.flows.config.stream import StreamConfig
 from hushrank.privacy.units import Bounding, NoiseKind, Unit
@@ -38,12 +37,6 @@ def _problems_of_nights(config: Sections) -> Problems:
             "schedule.budget",
             "must be per-night with schedule.stream, of which section privacy pays all nights;"
             " remove this line",
-        )
-    if not isinstance(config.runner, LocalRunner):
-        yield (
-            "runner",
-            "must be local with schedule.stream: on other engines a job that outlives its run could"
-            " write who counted after the next one began; remove runner, or stream",
         )
 
 

@@ -195,7 +195,7 @@ class SurveyConfig(Section):
         """The columns to read of a job on rankings."""
         privacy = self.privacy
         if self.rankings.layout != "pairs":
-            return self.rankings.ranking_columns()
+            return self.rankings.ranking_columns(self.items.catalogue().names)
         if privacy.epsilon is None or privacy.pairs is None:  # the rules demand both
             raise ConfigError("privacy.pairs: missing; input.layout: pairs needs it")
         law = law_of_epsilon(privacy.epsilon, privacy.pairs, privacy.hide)
@@ -213,7 +213,7 @@ class SurveyConfig(Section):
             winner=columns.winner,
             user=columns.user if needs_user else None,
             event=columns.event,
-            words=self.comparisons.meanings(),
+            words=self.comparisons.meanings(self.items.catalogue().names),
             group=None if self.groups is None else self.groups.column,
             weight=columns.weight,
             most_units=0 if columns.weight is None else self.privacy.params().most_units,
@@ -234,7 +234,7 @@ class SurveyConfig(Section):
             user=columns.user if needs_user else None,
             event=None,
             epsilon=columns.epsilon,
-            words=self.comparisons.meanings(),
+            words=self.comparisons.meanings(self.items.catalogue().names),
         )
 
     def takes_even_graph(self) -> bool:
@@ -289,16 +289,23 @@ class SurveyConfig(Section):
 
 def _without_new_keys(content: dict[str, Any], settled_design: Design) -> None:
     """Drop new keys of `input` that have no effect, so that older jobs keep their hash."""
-    if content["delimiter"] == ",":
-        del content["delimiter"]
+    defaults = {"delimiter": ",", "encoding": "utf-8", "decimal": ".", "header_rows": 1}
+    for key, default in defaults.items():
+        if content[key] == default:
+            del content[key]
     if content.get("design") == settled_design:
         del content["design"]
     if content.get("ties") != Ties.MODEL:
         content.pop("tie_model", None)
-    names = ["loser", "weight", "first"]
+    names = ["loser", "weight", "first", "winner_values"]
     if content["kind"] == "rankings":
-        names += ["left", "right", "outcome", "length"]
-    new = ((content, "multiline"), (content, "words"), (content, "features"))
+        names += ["left", "right", "outcome", "length", "items"]
+    new = (
+        (content, "partitions"),
+        (content, "multiline"),
+        (content, "words"),
+        (content, "features"),
+    )
     columns = ((content["columns"], name) for name in names)
     for section, key in (*new, *columns):
         if not section.get(key):

@@ -19,7 +19,7 @@ from hushrank.flows.guarantee.sentences import (
     odds_factor,
 )
 from hushrank.privacy.accounting import Spend
-from hushrank.privacy.amplification import shuffled_epsilon
+from hushrank.privacy.amplification import shuffled_bit_epsilon, shuffled_epsilon
 from hushrank.privacy.laplace_response import GRID
 from hushrank.privacy.randomized_response import attenuation
 from hushrank.privacy.units import Adjacency, Unit
@@ -37,6 +37,7 @@ THEOREM = {
         f" analysis (2006), on each answer; {XSC}, Scenario V"
     ),
 }
+WORTH_SAYING = 0.99  # part of an answer's epsilon, above which nothing is said to be gained
 SHUFFLE_DELTA = 1e-6  # of the guarantee after shuffling, where the ledger has no delta
 
 
@@ -115,19 +116,41 @@ class Shuffled:
 
     Attributes:
         epsilon, delta: central guarantee of one answer; epsilon is the local one where the theorem
-            gives nothing better.
+            gives hardly anything better.
         reports: answers to the pair that has fewest.
+        bits: whether each answer is a flipped bit.
     """
 
     epsilon: float
     delta: float
     reports: int
+    bits: bool
+
+    @property
+    def theorem(self) -> str:
+        """Whose proof it rests on."""
+        if self.bits:
+            return "Balle, Bell, Gascon and Nissim 2019, the privacy blanket summed exactly"
+        return "Feldman, McMillan and Talwar 2021, Theorem III.1"
 
 
-def shuffled_guarantee(epsilon: float, reports: int, delta: float) -> Shuffled:
-    """The guarantee after shuffling, for answers that all have one epsilon."""
+def shuffled_guarantee(
+    epsilon: float, reports: int, delta: float, *, bits: bool = True
+) -> Shuffled:
+    """The guarantee after shuffling, for answers that all have one epsilon.
+
+    Args:
+        epsilon: of an answer.
+        reports: how many answers hide each other.
+        delta: of the guarantee; 0: `SHUFFLE_DELTA`.
+        bits: whether answers are flipped bits; otherwise they are numbers with Laplace noise.
+    """
     delta = delta or SHUFFLE_DELTA
-    return Shuffled(epsilon=shuffled_epsilon(epsilon, reports, delta), delta=delta, reports=reports)
+    amplified = (shuffled_bit_epsilon if bits else shuffled_epsilon)(epsilon, reports, delta)
+    gained = amplified < WORTH_SAYING * epsilon
+    return Shuffled(
+        epsilon=amplified if gained else epsilon, delta=delta, reports=reports, bits=bits
+    )
 
 
 def local_record(
@@ -224,13 +247,13 @@ def _shuffled_sentence(shuffled: Shuffled, guarantee: LocalGuarantee) -> str:
     if shuffled.epsilon >= guarantee.high:
         return (
             "Being one of many adds nothing that can be proven here: a pair has too few answers for"
-            " the theorem on shuffling (Feldman, McMillan and Talwar 2021, Theorem III.1)."
+            f" the theorem on shuffling ({shuffled.theorem})."
         )
     return (
         "Somebody who sees this release alone, and not the single privatised answers, learns less:"
         f" an answer is then protected at epsilon = {number(shuffled.epsilon)} but for a"
-        f" probability of {number(shuffled.delta)} (Feldman, McMillan and Talwar 2021, Theorem"
-        f" III.1, with {shuffled.reports} answers to the pair that has fewest)."
+        f" probability of {number(shuffled.delta)} ({shuffled.theorem}, with {shuffled.reports}"
+        " answers to the pair that has fewest)."
     )
 
 

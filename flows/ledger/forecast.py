@@ -146,6 +146,7 @@ class StreamForecast:
         first, last: dates of its first and its last night.
         begun: whether its budget is set aside or spent.
         fits: whether its budget fits, where it has not begun.
+        ended: whether no other night may be drawn.
     """
 
     nights: int
@@ -154,6 +155,7 @@ class StreamForecast:
     last: date
     begun: bool
     fits: bool
+    ended: bool
 
 
 def forecast_of_stream(
@@ -162,6 +164,8 @@ def forecast_of_stream(
     spend: Spend,
     span: StreamSpan,
     drawn: int | None,
+    *,
+    ended: bool = False,
 ) -> StreamForecast:
     """What becomes of the nights of a stream.
 
@@ -171,6 +175,7 @@ def forecast_of_stream(
         spend: cost of the stream.
         span: its nights.
         drawn: how many of them were drawn; None: the stream is not in the ledger.
+        ended: whether the ledger lets no other night follow.
     """
     return StreamForecast(
         nights=span.nights,
@@ -179,6 +184,7 @@ def forecast_of_stream(
         last=span.last,
         begun=drawn is not None,
         fits=drawn is not None or fits(spends, spend, terms.epsilon, terms.delta),
+        ended=ended,
     )
 
 
@@ -192,6 +198,8 @@ def stream_text(population: str, cost: str, found: StreamForecast) -> str:
     if found.drawn >= found.nights:
         return f"{whole}, ended on {found.last}. Another stream is paid for anew."
     left = found.nights - found.drawn
+    if found.ended:
+        return f"{whole}, has ended before its last night: {found.drawn} drawn. Its cost stays."
     return f"{whole}, is paid for until {found.last}: {found.drawn} drawn, {left} to come."
 
 

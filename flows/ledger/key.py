@@ -14,6 +14,7 @@ night's file in the same place), the real path of each file, and the size and mo
 each local file. A file keeps these when it is moved, linked, or copied with its dates (`cp -p`,
 `rsync -a`). No row is read, because a refusal must not depend on rows. So the ledger does not
 recognise a copy with a new date in another place, nor a part of the rows in a file of its own.
+A table in memory is named by a keyed digest of its rows (`flows.python.table_files`) instead.
 
 References:
     [B06] Bellare. New proofs for NMAC and HMAC: security without collision-resistance. 2006.
@@ -24,7 +25,7 @@ from __future__ import annotations
 import hashlib
 import hmac
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -33,8 +34,8 @@ from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger.private_files import create_private, read_private, require_own_folder
 from hushrank.flows.signals import signals_held
 from hushrank.privacy.randomness import system_bits
-from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, Place, is_cloud
-from hushrank.transforms.storage.files import InputFile
+from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, Place
+from hushrank.transforms.storage.files import InputFile, is_remote
 from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER
 
 KEY_BYTES = 32
@@ -49,6 +50,7 @@ class Purpose(StrEnum):
     INPUT = "input"
     CHECK = "key check"
     STREAM = "stream"
+    ROWS = "rows of a table"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +69,10 @@ class LedgerKey:
         """Name of `text`: `TAG_DIGITS` hexadecimal digits."""
         message = f"hushrank {purpose}\0{text}".encode("utf-8", "surrogateescape")
         return hmac.new(self.value, message, hashlib.sha256).hexdigest()[:TAG_DIGITS]
+
+    def derived(self, purpose: Purpose) -> bytes:
+        """Another key of `KEY_BYTES` bytes, for a keyed hash of its own."""
+        return hmac.new(self.value, f"hushrank key {purpose}".encode(), hashlib.sha256).digest()
 
     @property
     def check(self) -> str:
@@ -176,20 +182,22 @@ class InputNames:
     plain: tuple[str, ...] = ()
 
 
-def input_names(paths: Sequence[str], files: Iterable[InputFile], key: LedgerKey) -> InputNames:
+def input_names(paths: Sequence[str], files: Sequence[InputFile], key: LedgerKey) -> InputNames:
     """Compute the names of an input under the key of its ledger.
 
     Args:
-        paths: paths as configured, absolute, patterns included.
-        files: the files that these paths name now.
+        paths: paths as configured, absolute, patterns included; of tables in memory nothing.
+        files: the files that these paths name now, or copies of tables.
         key: the ledger's key.
     """
-    found = list(files)
-    local = [file for file in found if not is_cloud(file.path)]
+    tables = {f"table {file.digest}" for file in files if file.digest}
+    found = [file for file in files if not file.digest]
+    local = [file for file in found if not is_remote(file.path)]
     kinds = (
-        {f"paths {path}" for path in paths},
+        tables,
+        set[str]() if tables else {f"paths {path}" for path in paths},
         {
-            f"file {file.path if is_cloud(file.path) else os.path.realpath(file.path)}"
+            f"file {file.path if is_remote(file.path) else os.path.realpath(file.path)}"
             for file in found
         },
         {f"copy {file.size} {file.version}" for file in local},

@@ -58,7 +58,8 @@ def require_open(account: Account, wanted: NightToPay) -> Attempt | None:
     """As `begun`, whatever the stream costs.
 
     Raises:
-        LedgerError: the ledger was recovered, and does not know which nights were drawn.
+        LedgerError: it was ended, or the ledger was recovered and does not know which nights were
+            drawn.
     """
     found = account.attempt(wanted.stream_id)
     if found is None or found.state is ReleaseState.CANCELLED:
@@ -67,9 +68,10 @@ def require_open(account: Account, wanted: NightToPay) -> Attempt | None:
     closed = found.state is ReleaseState.ENDED and drawn < wanted.span.nights
     if found.stream != wanted.span or closed:
         raise LedgerError(
-            f"Stream {wanted.stream_id}: the ledger was recovered and does not know which of its"
-            " nights were drawn, so no other may be: it could be drawn twice. Its cost is entered."
-            f" To go on, {NEW_STREAM}. {NOTHING_SPENT}"
+            f"Stream {wanted.stream_id} has ended before its last night: hushrank clean ended it,"
+            " or the ledger was recovered and does not know which of its nights were drawn, so"
+            " another could be drawn twice. Its cost is entered. To go on,"
+            f" {NEW_STREAM}. {NOTHING_SPENT}"
         )
     return found
 
@@ -107,8 +109,28 @@ def require_turn(account: Account, wanted: NightToPay) -> None:
         raise NightOutOfTurn(
             f"Night {night} cannot be drawn yet: the nights of a stream are drawn in order, and"
             f" {upcoming} comes first. hushrank catch-up draws all that are due; or hushrank"
-            f" backfill --from {upcoming} --to {night}. {NOTHING_SPENT}"
+            f" backfill --from {upcoming} --to {night}.{_changed(account, wanted)} {NOTHING_SPENT}"
         )
+
+
+def _changed(account: Account, wanted: NightToPay) -> str:
+    """A sentence for whoever changed a stream that goes on, its items for instance; else none."""
+    if account.state(wanted.stream_id) not in (ReleaseState.NONE, ReleaseState.CANCELLED):
+        return ""
+    running = [
+        each.release_id
+        for each in account.attempts
+        if each.state is ReleaseState.RUNNING
+        and each.stream is not None
+        and each.stream.first == wanted.span.first
+    ]
+    if not running:
+        return ""
+    return (
+        f" This would be a new stream, paid for anew: its items, terms or method are not those of"
+        f" stream {running[-1]}, which began on the same day. To go on with that one, set them"
+        " back; an item that comes later must be in items from the first night."
+    )
 
 
 def reserve_night(

@@ -27,9 +27,10 @@ from hushrank.estimation.fit.pair_fit import (
 )
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.fit.weighted_pairs import UNITS, WeightedPairs, weighted_pairs_of
-from hushrank.flows.config.comparisons import BadRows, Design
+from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.method import MethodFacts, Problems, Sections
 from hushrank.flows.config.privacy import Budget
+from hushrank.flows.config.section import BadRows
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.local import (
@@ -235,7 +236,8 @@ def _shuffled(pairs: WeightedPairs, mechanism: AnswerMechanism, delta: float) ->
     if not len(compared) or not weight:
         return None
     reports = round(float(compared.min()) / (weight * UNITS))
-    return shuffled_guarantee(guarantee.high, max(reports, 1), delta)
+    bits = mechanism.randomisation is not Randomisation.LAPLACE
+    return shuffled_guarantee(guarantee.high, max(reports, 1), delta, bits=bits)
 
 
 def _fit(

@@ -21,9 +21,9 @@ from hushrank.estimation.rankings.ranking_estimates import (
     borda_estimate,
     kemeny_estimate,
 )
-from hushrank.flows.config.comparisons import BadRows
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.rankings import RankingTies
+from hushrank.flows.config.section import BadRows
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.rankings import (

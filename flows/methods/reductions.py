@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.comparisons.exposures import Exposures
-from hushrank.flows.config.comparisons import BadRows, Design
+from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.method import Problems, Sections
+from hushrank.flows.config.section import BadRows
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.guarantee.mechanism import Mechanism
 from hushrank.flows.methods.base import Arrays, PlannedMethod
@@ -25,7 +26,7 @@ from hushrank.privacy.units import Bounding, PrivacyParams, Unit
 from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import Bounds
-from hushrank.transforms.comparisons.weighted_counts import SQUARES
+from hushrank.transforms.comparisons.weights import SQUARES
 from hushrank.transforms.storage.files import InputFile
 
 

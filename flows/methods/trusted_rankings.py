@@ -19,9 +19,9 @@ from hushrank.estimation.rankings.noisy_rankings import (
 )
 from hushrank.estimation.rankings.ranking_counts import RankingCounts, count_rankings
 from hushrank.estimation.rankings.ranking_estimates import borda_estimate, kemeny_estimate
-from hushrank.flows.config.comparisons import BadRows
 from hushrank.flows.config.method import MethodFacts
 from hushrank.flows.config.rankings import RankingTies
+from hushrank.flows.config.section import BadRows
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.counts import CountWords
@@ -119,7 +119,7 @@ class TrustedRankings(PlannedMethod[RankingCountMechanism]):
         rankings = config.rankings
         return CountRankings(
             files=files,
-            columns=rankings.ranking_columns(),
+            columns=rankings.ranking_columns(config.items.catalogue().names),
             catalogue=config.items.catalogue(),
             contest=rankings.contest,
             max_length=mechanism.longest,

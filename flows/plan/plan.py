@@ -148,7 +148,15 @@ def plan_survey(path: Path, request: PlanRequest, world: World) -> SurveyPlan:
     Raises:
         ConfigError: the file or the request breaks a rule.
     """
-    config = plan_config(path, request.n_items, request.design)
+    return plan_of(plan_config(path, request.n_items, request.design), request, world)
+
+
+def plan_of(config: SurveyConfig, request: PlanRequest, world: World) -> SurveyPlan:
+    """The same for a configuration that was read already (`flows.plan.survey.config_to_plan`).
+
+    Raises:
+        ConfigError: the request breaks a rule.
+    """
     world = _world_of(config, request, world)
     target, settings = parse_target(request.target), settings_of(config, request)
     right = is_right(config, config.method)

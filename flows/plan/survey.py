@@ -72,8 +72,15 @@ def plan_config(
     if design is not None and isinstance(answers, dict) and "design" in answers:
         answers["design"] = answers["design"] or design.value
     config = check_config(path, content, facts_of_methods())
-    if design is not None:
-        config = _with_design(config, design)
+    return config_to_plan(path, config if design is None else _with_design(config, design))
+
+
+def config_to_plan(path: Path, config: SurveyConfig) -> SurveyConfig:
+    """The configuration itself, if a job of it can be planned.
+
+    Raises:
+        ConfigError: it cannot; the text names `path`.
+    """
     _refuse_what_cannot_be_planned(path, config)
     return config
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from hushrank.flows.propose.names import (
+    BEST_AND_WORST,
     RESULT,
     RESULT_OF_ITEMS,
     SIDES,
@@ -26,6 +27,11 @@ from hushrank.transforms.common.encode import OUTCOME_TEXTS
 
 _EVENT = re.compile("event")
 _WON = frozenset({"win", "wins", "won", "better", "preferred", "chosen"})
+
+_OF_A_SET = (
+    "best and worst of a set count as one comparison, best against worst, so a set costs one of"
+    " max_contributions"
+)
 
 Sides = tuple[str, str]
 
@@ -105,7 +111,17 @@ def guess_columns(columns: Sequence[str], rows: Sequence[Row]) -> ColumnGuess:
     if won_and_lost is not None:
         taken = [*won_and_lost, *_about(won_and_lost, columns)]
         user = guess_user(columns, rows, [name for name in (*taken, event) if name])
-        return ColumnGuess(user=user, winner=won_and_lost[0], loser=won_and_lost[1], event=event)
+        best, worst = won_and_lost
+        of_set = any(
+            {one, other} <= {*words_of(best), *words_of(worst)} for one, other in BEST_AND_WORST
+        )
+        return ColumnGuess(
+            user=user,
+            winner=best,
+            loser=worst,
+            event=event,
+            otherwise=_OF_A_SET if of_set else None,
+        )
     left, right = sides or (None, None)
     known = result is not None
     result = result or _Result()
@@ -168,7 +184,7 @@ def _reading(
         return _by_items(rows, column, sides)
     if signs:
         return _by_signs(rows, column)
-    return _by_words(rows, column, sides)
+    return _by_words(rows, column, sides) or _by_truths(rows, column, sides)
 
 
 def _reading_of_values(rows: Sequence[Row], column: str, sides: Sides) -> _Result | None:
@@ -221,6 +237,18 @@ def _by_words(rows: Sequence[Row], column: str, sides: Sides) -> _Result | None:
         }:
             return _Result(outcome=column, words=ResultWords((left,), (right,), ties))
     return None
+
+
+def _by_truths(rows: Sequence[Row], column: str, sides: Sides) -> _Result | None:
+    values = set(texts_of(rows, column))
+    if not values or not values <= {"true", "false"}:
+        return None
+    right = scalar(sides[1])
+    return _Result(
+        outcome=column,
+        words=ResultWords(("true",), ("false",)),
+        otherwise=f"if true means that {right} won, swap the two words",
+    )
 
 
 def _words_of_sides(sides: Sides) -> Iterator[Sides]:

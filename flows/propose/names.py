@@ -20,6 +20,7 @@ SIDES = (
     ("white", "black"),
 )
 _THIRD = {"a": "c", "i": "k", "1": "3", "first": "third", "one": "three"}
+BEST_AND_WORST = (("best", "worst"), ("most", "least"))  # of a set of items
 WON_AND_LOST = (
     ("winner", "loser"),
     ("won", "lost"),
@@ -28,6 +29,7 @@ WON_AND_LOST = (
     ("preferred", "rejected"),
     ("selected", "rejected"),
     ("better", "worse"),
+    *BEST_AND_WORST,
 )
 TIES = (
     *("tie", "tied", "draw", "drawn", "equal", "same", "both", "neither", "none", "no preference"),

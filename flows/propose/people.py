@@ -18,7 +18,7 @@ _PEOPLE = (
     "user|username|enduser|person|people|student|stud|pupil|learner|participant|respondent"
     "|annotator|rater|judge|voter|elector|worker|crowdworker|turker|mturk|prolific|prolificpid|subject|subj"
     "|customer|client|member|assessor|evaluator|reviewer|labeler|labeller|coder|contributor"
-    "|examinee|testtaker|testee|panelist|panellist|interviewee|juror|expert|patient|account|email"
+    "|examinee|testtaker|testee|panelist|panellist|interviewee|juror|expert|patient|account|email|emailaddress"
     "|employee|teilnehmer|proband|befragter|schueler|schüler|nutzer|benutzer|matrikel"
     "|matriculation|matr|uid|pid"
 )

@@ -17,9 +17,9 @@ from pathlib import Path
 from hushrank.flows.config.items import PREFLIB_ENDINGS, read_item_names
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.propose.columns import ColumnGuess, guess_columns, items_seen
-from hushrank.flows.propose.head import HEAD_ROWS, Head, read_head
+from hushrank.flows.propose.head import HEAD_ROWS, Head, Source, read_head
 from hushrank.flows.propose.people import UserGuess
-from hushrank.flows.propose.rankings import RankingGuess, guess_rankings
+from hushrank.flows.propose.rankings import RankingGuess, guess_rankings, guess_wide
 from hushrank.flows.propose.responses import ResponseGuess, guess_long, guess_sheet
 from hushrank.flows.propose.sections import (
     KindLines,
@@ -29,7 +29,8 @@ from hushrank.flows.propose.sections import (
 )
 from hushrank.flows.propose.texts import choose, line, scalar
 from hushrank.flows.propose.values import text_of
-from hushrank.transforms.storage.files import PACKED
+from hushrank.transforms.storage.packing import without_packing
+from hushrank.transforms.tables.names import is_table
 
 Guess = ColumnGuess | ResponseGuess | RankingGuess
 
@@ -68,13 +69,13 @@ class ConfigProposal:
     plannable: bool = False
 
 
-def propose_config(source: Path, target: Path, kind: Kind | None = None) -> ConfigProposal:
+def propose_config(source: Source, target: Path, kind: Kind | None = None) -> ConfigProposal:
     """Propose a configuration for the log `source`, to be written to `target`.
 
     This reads the header and at most `HEAD_ROWS` rows; for a folder, those of its first file.
 
     Args:
-        source: a local Parquet, CSV, JSON Lines or PrefLib file, or a folder of such files.
+        source: a Parquet, CSV, JSON Lines or PrefLib file, a folder of such files, or a table.
         target: where the YAML file will be; relative paths in it start there.
         kind: the kind of its rows; None: guess it.
 
@@ -83,6 +84,8 @@ def propose_config(source: Path, target: Path, kind: Kind | None = None) -> Conf
     """
     head = read_head(source)
     if Path(head.file or source).suffix.lower() in PREFLIB_ENDINGS:
+        if isinstance(source, str):
+            raise ConfigError(f"{source}: init reads PrefLib files of this machine only; copy it")
         return _preflib_proposal(source, target, head)
     guess = _guess(head, kind)
     unclear = guess is None
@@ -104,10 +107,13 @@ def _guess(head: Head, kind: Kind | None) -> Guess | None:
     if kind is Kind.RESPONSES:
         return guess_sheet(columns, rows, least=2) or guess_long(columns, rows, partial=True)
     if kind is Kind.RANKINGS:
-        return guess_rankings(columns, rows) or RankingGuess(layout="long")
+        wide = guess_wide(columns, rows, head.questions)
+        return wide or guess_rankings(columns, rows) or RankingGuess(layout="long")
     compared = guess_columns(columns, rows)
     if compared.sides is not None and {"outcome", "winner"} & compared.known().keys():
         return compared
+    if (wide := guess_wide(columns, rows, head.questions)) is not None:
+        return wide
     sheet = guess_sheet(columns, rows)
     if sheet is not None and (sheet.numbered or compared.sides is None):
         return sheet
@@ -124,7 +130,7 @@ def _lines_of(columns: list[str], guess: Guess) -> KindLines:
     return rankings_lines(columns, guess)
 
 
-def _preflib_proposal(source: Path, target: Path, head: Head) -> ConfigProposal:
+def _preflib_proposal(source: Source, target: Path, head: Head) -> ConfigProposal:
     """The proposal for a file whose header names the items; strict kinds of file have no ties."""
     file = Path(head.file or source)
     ties = "random" if file.suffix.lower().startswith(".t") else "refuse"
@@ -166,14 +172,16 @@ def write_proposal(proposal: ConfigProposal, target: Path) -> str:
     )
 
 
-def _summary(source: Path, head: Head, guess: Guess, *, unclear: bool) -> Iterator[str]:
+def _summary(source: Source, head: Head, guess: Guess, *, unclear: bool) -> Iterator[str]:
     """What was read, what it looks like, what is in doubt and what is missing, one line each."""
     many = f", the first of {head.files} files," if head.files > 1 else ""
     where = "" if head.file is None else f" of {head.file}{many}"
     n_rows = len(head.rows)
     read = f"I read the header and {n_rows} row{'s' * (n_rows != 1)}{where} only."
     known = ", ".join(f"{role}={column}" for role, column in guess.known().items())
-    yield f"{read} Looks like {_described(guess)}{known}." if known and not unclear else read
+    looks = f"{_described(guess)}{known}" if known else _described(guess).removesuffix(": ")
+    told = bool(known) or (not isinstance(guess, ColumnGuess) and bool(guess.items))
+    yield f"{read} Looks like {looks}." if told and not unclear else read
     if unclear:
         yield (
             "Could not tell whether these are comparisons, test answers or rankings. The file is"
@@ -182,10 +190,11 @@ def _summary(source: Path, head: Head, guess: Guess, *, unclear: bool) -> Iterat
         )
     yield from _doubts(guess)
     yield from _missing(source, head.columns, guess)
-    if isinstance(guess, ResponseGuess) and guess.layout == "wide":
+    if isinstance(guess, ResponseGuess | RankingGuess) and guess.layout == "wide":
+        names = [each if isinstance(each, str) else each[0] for each in guess.items]
         yield (
-            f"{len(guess.items)} columns are taken for items, {guess.items[0]} to"
-            f" {guess.items[-1]}: check that nothing else is among them."
+            f"{len(names)} columns are taken for items, {names[0]} to"
+            f" {names[-1]}: check that nothing else is among them."
         )
         return
     seen = _items_seen(head, guess)
@@ -204,7 +213,9 @@ def _described(guess: Guess) -> str:
     if isinstance(guess, ColumnGuess):
         return "comparisons: "
     if isinstance(guess, RankingGuess):
-        return "rankings: "
+        return (
+            f"rankings{', with a row a ranking and a column an item' * (guess.layout == 'wide')}: "
+        )
     if guess.layout == "long":
         return "test answers: "
     return "a test, with a row a person and a column an item: "
@@ -218,7 +229,7 @@ def _doubts(guess: Guess) -> Iterator[str]:
         yield f"Check {guess.outcome or guess.winner}: {guess.otherwise}."
 
 
-def _missing(source: Path, columns: list[str], guess: Guess) -> Iterator[str]:
+def _missing(source: Source, columns: list[str], guess: Guess) -> Iterator[str]:
     unknown = guess.unknown()
     if not unknown:
         return
@@ -227,7 +238,7 @@ def _missing(source: Path, columns: list[str], guess: Guess) -> Iterator[str]:
         yield (
             "No column names the person of a sheet, but the protection of people needs one: name"
             " it, or add one, with a different number in every row."
-            f"{number if source.suffix.lower() == '.csv' else ''}"
+            f"{number if str(source).lower().endswith('.csv') else ''}"
         )
         return
     keys = " and ".join(f"input.columns.{role}" for role in unknown)
@@ -249,10 +260,10 @@ def _items_seen(head: Head, guess: Guess) -> int | None:
 
 
 def _file_lines(
-    source: Path, target: Path, own: KindLines, head: Head, *, unclear: bool
+    source: Source, target: Path, own: KindLines, head: Head, *, unclear: bool
 ) -> Iterator[str]:
     """The whole file: the lines of every job, around `own`, the lines of its kind of input."""
-    stem = Path(source.resolve().name.removesuffix(PACKED)).stem
+    stem = _stem(source)
     name = re.sub(r"[^A-Za-z0-9._-]+", "-", stem).strip("._-")[:100] or "survey"
     yield f"# Proposed by hushrank init from the header and the first {HEAD_ROWS} rows of a file."
     yield "# The lines marked CHOOSE need a value from you. Paths start at the folder of this file."
@@ -266,10 +277,7 @@ def _file_lines(
         f"[{scalar(_path(source, target))}]",
         "files, folders, or patterns: survey/*.parquet",
     )
-    if head.format is not None:
-        yield line("  format", str(head.format), "whatever the ending of the file")
-    if head.delimiter != ",":
-        yield line("  delimiter", scalar(head.delimiter), "what stands between columns")
+    yield from _form_lines(head)
     yield from own.input
     yield line("  on_bad_rows", "set-aside", "or fail; such rows go to the confidential folder")
     yield ""
@@ -293,6 +301,24 @@ def _file_lines(
     yield line("runner", "local")
 
 
+def _form_lines(head: Head) -> Iterator[str]:
+    """How the files are written, where that is not as usual."""
+    if head.format is not None:
+        yield line("  format", str(head.format), "whatever the ending of the file")
+    if head.delimiter != ",":
+        yield line("  delimiter", scalar(head.delimiter), "what stands between columns")
+    if head.encoding != "utf-8":
+        yield line("  encoding", head.encoding, "as Excel writes in Western Europe")
+    if head.decimal != ".":
+        yield line("  decimal", scalar(head.decimal), "what stands before decimals")
+    if head.header_rows != 1:
+        yield line("  header_rows", str(head.header_rows), "rows before the first answer")
+    if head.folders:
+        names = ", ".join(map(scalar, head.folders))
+        yield f"  # Folders tell {names}. To use one as a column, for example of groups, add:"
+        yield f"  # partitions: [{names}]"
+
+
 def _kind_line(kind: str, *, unclear: bool) -> str:
     if not unclear:
         return line("  kind", kind, "if they are not: hushrank init --kind, see its --help")
@@ -303,8 +329,18 @@ def _kind_line(kind: str, *, unclear: bool) -> str:
     )
 
 
-def _path(source: Path, target: Path) -> str:
-    return str(source) if source.is_absolute() else os.path.relpath(source, target.parent)
+def _path(source: Source, target: Path) -> str:
+    if isinstance(source, str) or source.is_absolute():
+        return str(source)
+    return os.path.relpath(source, target.parent)
+
+
+def _stem(source: Source) -> str:
+    """The last name of a place: of a file without its endings, of a table without its pin."""
+    if isinstance(source, Path):
+        return Path(without_packing(source.resolve().name)).stem
+    last = source.partition("?")[0].rstrip("/").rpartition("/")[2]
+    return last.rpartition(".")[2] if is_table(source) else Path(without_packing(last)).stem
 
 
 def kind_named(text: str | None) -> Kind | None:

@@ -3,18 +3,23 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from hushrank.flows.propose.names import Row, only_with_meaning, sides_of
 from hushrank.flows.propose.people import UserGuess, guess_user
-from hushrank.flows.propose.values import holds_numbers
+from hushrank.flows.propose.values import holds_numbers, texts_of
 
 _ITEM = re.compile(
     "item|candidate|option|alternative|choice|product|variety|movie|film|song|artist|team|player"
     "|name|label"
 )
 _RANK = re.compile("rank|ranking|position|place|placement|pos")
+LEAST_ITEMS, MOST_ITEMS = 3, 100  # of a table with a column an item
+_NUMBER = re.compile(r"\d+(?!.*\d)|\[.*\]")
+_WHOLE = re.compile(r"\d{1,3}(\.0)?")
+_BRACKETED = re.compile(r"\[([^\[\]]+)\]\s*$")
 _CONTEST = re.compile("contest|election|round|race|poll|ballot|survey|session|year")
 
 
@@ -23,7 +28,8 @@ class RankingGuess:
     """The likely role of each column.
 
     Attributes:
-        layout: `long` with `item` and `rank`, or `list` with `ranking`.
+        layout: `long` with `item` and `rank`, `list` with `ranking`, or `wide` with `items`.
+        items: the column of each item in layout `wide`, and the item's name.
     """
 
     layout: str
@@ -32,6 +38,7 @@ class RankingGuess:
     rank: str | None = None
     ranking: str | None = None
     contest: str | None = None
+    items: tuple[tuple[str, str], ...] = ()
 
     def known(self) -> dict[str, str]:
         """The column of each role that was found."""
@@ -43,7 +50,7 @@ class RankingGuess:
 
     def unknown(self) -> list[str]:
         """Roles that the person must fill in."""
-        needed = ("user", "item", "rank") if self.layout == "long" else ("ranking",)
+        needed = {"long": ("user", "item", "rank"), "list": ("ranking",)}.get(self.layout, ())
         return [role for role in needed if role not in self.known()]
 
     def items_seen(self, rows: Sequence[Row]) -> int:
@@ -74,6 +81,74 @@ def guess_rankings(columns: Sequence[str], rows: Sequence[Row]) -> RankingGuess 
     if user is None or item is None or rank is None or not holds_numbers(rows, rank):
         return None
     return RankingGuess(layout="long", user=user, item=item, rank=rank, contest=contest)
+
+
+def guess_wide(
+    columns: Sequence[str], rows: Sequence[Row], questions: Mapping[str, str]
+) -> RankingGuess | None:
+    """Read a row as a ranking and some columns as ranks of items; None: it seems to be no such.
+
+    Args:
+        columns: names, in the order of the file.
+        rows: the first few rows.
+        questions: texts of a second header, by column; may be empty.
+    """
+    largest = {
+        column: max(found)
+        for column in columns
+        if (found := _small_numbers(rows, column)) is not None
+    }
+    small = sorted(largest, key=largest.__getitem__)
+    while small and largest[small[-1]] > len(small):  # too large for a rank of so many
+        small.pop()
+    small.sort(key=list(columns).index)
+    families = defaultdict(list)
+    for column in small:
+        families[_NUMBER.sub("#", column)].append(column)
+    series = max(families.values(), key=len, default=[])
+    for ranked in (series, small):
+        if len(ranked) >= LEAST_ITEMS and _are_ranks(rows, ranked):
+            user = guess_user(columns, rows, ranked, row_a_person=True)
+            names = _names_of(ranked, questions)
+            return RankingGuess(
+                layout="wide", user=user, items=tuple(zip(ranked, names, strict=True))
+            )
+    return None
+
+
+def _small_numbers(rows: Sequence[Row], column: str) -> list[int] | None:
+    """The values of a column if all are whole numbers from 1 to `MOST_ITEMS`; None: they are not.
+
+    An empty column has none, and may belong to an item that nobody ranked in these rows.
+    """
+    texts = [text for text in texts_of(rows, column) if text != "na"]
+    found = [int(float(text)) for text in texts if _WHOLE.fullmatch(text)]
+    fits = len(found) == len(texts) > 0 and min(found) >= 1 and max(found) <= MOST_ITEMS
+    return found if fits else None
+
+
+def _are_ranks(rows: Sequence[Row], columns: Sequence[str]) -> bool:
+    """Whether each row gives these columns ranks from 1 on, and hardly any rank twice."""
+    strict = 0
+    for row in rows:
+        ranks = [rank for column in columns for rank in _small_numbers([row], column) or []]
+        if ranks and (min(ranks) != 1 or max(ranks) > len(columns)):
+            return False
+        strict += len(ranks) > 1 and len(set(ranks)) == len(ranks)
+    return 2 * strict > len(rows)
+
+
+def _names_of(columns: Sequence[str], questions: Mapping[str, str]) -> list[str]:
+    """The item of each column: from brackets in its name or the end of its question, or its name.
+
+    Forms write `Rank these cities [London]`; Qualtrics writes `Rank these cities - London`.
+    """
+    bracketed = [found[1] if (found := _BRACKETED.search(each)) else "" for each in columns]
+    asked = [questions.get(each, "").rpartition(" - ")[2].strip() for each in columns]
+    for names in (bracketed, asked):
+        if all(names) and len(set(names)) == len(names):
+            return names
+    return list(columns)
 
 
 def _holds_lists(rows: Sequence[Row], column: str) -> bool:

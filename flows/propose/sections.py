@@ -194,25 +194,47 @@ def rankings_lines(
     return KindLines(
         kind="rankings",
         input=(
-            line("  layout", guess.layout, "long: a row a ranked item; list: a row a ranking"),
-            "  columns:",
+            line("  layout", guess.layout, _LAYOUTS[guess.layout]),
+            *(("  columns:",) if guess.known() or guess.unknown() or guess.items else ()),
             *_role_lines(_RANKING_ROLES, guess.known(), guess.unknown(), columns, guess.user, {}),
-            *((line("  ties", ties, meaning),) if guess.layout == "long" else ()),
+            *_columns_of_items(guess),
+            *((line("  ties", ties, meaning),) if guess.layout != "list" else ()),
         ),
-        items=(
-            line("items", f"{{file: {scalar(items_file)}}}", "as its header names them")
-            if items_file is not None
-            else _choose_items("ranked"),
-        ),
+        items=tuple(_ranked_items(guess, items_file)),
         privacy=tuple(_trusted_lines(owned=owned)),
         budget="10",
         delta="1.0e-5",
         choices=(
             *_columns_asked(guess.unknown()),
-            *(() if named else ("the items",)),
+            *(() if named or guess.items else ("the items",)),
             "epsilon",
         ),
     )
+
+
+_LAYOUTS = {
+    "long": "a row a ranked item; list: a row a ranking",
+    "list": "a row a ranking; long: a row a ranked item",
+    "wide": "a row a ranking, a column an item; an empty cell is unranked",
+}
+
+
+def _columns_of_items(guess: RankingGuess) -> Iterator[str]:
+    """The item of each column of ranks, where its name does not say so."""
+    if any(column != item for column, item in guess.items):
+        yield line("    items", "", "the item whose ranks a column holds").rstrip()
+        yield from (f"      {scalar(column)}: {scalar(item)}" for column, item in guess.items)
+
+
+def _ranked_items(guess: RankingGuess, items_file: str | None) -> Iterator[str]:
+    if items_file is not None:
+        yield line("items", f"{{file: {scalar(items_file)}}}", "as its header names them")
+    elif guess.items:
+        yield "items:"
+        yield line("  names", "", "columns of the table; remove what was not ranked").rstrip()
+        yield from (f"    - {scalar(item)}" for _, item in guess.items)
+    else:
+        yield _choose_items("ranked")
 
 
 def _trusted_lines(*, owned: bool) -> Iterator[str]:

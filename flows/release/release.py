@@ -55,6 +55,10 @@ SEEDED = (
     "A seed was injected: anybody who knows it can remove the noise, so nobody is protected."
     " Not for publication."
 )
+UNCOUNTED = (
+    "No ledger counts this release, so nobody knows what it reveals together with others from the"
+    " same answers. Not for publication."
+)
 RECONSTRUCTED = (
     "The version of hushrank that drew the noise did not store its law. Scale, sensitivity and"
     " guarantee are reconstructed: the version that published this release computed them from the"
@@ -310,6 +314,7 @@ def _warnings(provenance: Provenance, privacy: PrivacyRecord) -> Iterator[str]:
     if privacy.mechanism == "none":
         yield NO_PRIVACY
     elif not provenance.safe:
-        yield SEEDED
+        secret = provenance.bits is not None and provenance.bits.safe
+        yield UNCOUNTED if secret else SEEDED
     if provenance.bits is None:
         yield RECONSTRUCTED

@@ -79,7 +79,13 @@ def _job(survey: str, night: date | None) -> Job:
             )
         except (OSError, ValueError) as error:
             raise ConfigError(f"--survey {survey}: cannot be read: {error}") from None
-        job = prepare_job(read_survey(path), night=night)
+        found = read_survey(path)
+        if found.config.schedule.stream is not None:  # the run decides which attempt counts
+            raise ConfigError(
+                f"{survey}: schedule.stream: this template counts nights by themselves. Set runner:"
+                " {kind: dataflow}, with which hushrank run counts the nights of a stream"
+            )
+        job = prepare_job(found, night=night)
     config = job.config
     places = {"confidential": config.confidential, "output": config.output}
     places |= {"ledger.path": config.ledger.path}

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
 from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
 from hushrank.flows.config.schedule import path_on
+from hushrank.flows.config.section import FORM
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, NightWithoutFiles
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.files import InputFile, NoFilesError, check_files, list_files
+from hushrank.transforms.storage.partitions import partitions_of
 
 
 def input_of(
-    path: Path, config: SurveyConfig, night: date | None
+    path: Path,
+    config: SurveyConfig,
+    night: date | None,
+    held: tuple[InputFile, ...] | None = None,
 ) -> tuple[tuple[InputFile, ...], tuple[InputFile, ...]]:
     """The input files, checked by headers and footers, and further tables that decide the result.
 
@@ -22,6 +28,7 @@ def input_of(
         path: the YAML file, for messages.
         config: the configuration.
         night: the day whose rows to rank; None if the configuration selects no nights.
+        held: copies of tables in memory, in place of the files that paths name; None: none.
 
     Raises:
         NightWithoutFiles: an input path names no file of that night.
@@ -29,7 +36,7 @@ def input_of(
     """
     check_night(path, config, night)
     try:
-        files = files_of(config, night)
+        files = files_of(config, night, held)
         check_files(files, config.columns())
         return files, tables_of(path, config)
     except NoFilesError as error:
@@ -40,24 +47,40 @@ def input_of(
         raise ConfigError(str(error)) from None
 
 
-def files_of(config: SurveyConfig, night: date | None) -> tuple[InputFile, ...]:
+def files_of(
+    config: SurveyConfig, night: date | None, held: tuple[InputFile, ...] | None = None
+) -> tuple[InputFile, ...]:
     """The files to read and the rows of them; only of `night` if the configuration selects nights.
 
     Raises:
         NoFilesError: a path names no file.
         InputError: a file is empty, or of an unknown format.
     """
-    multiline, named = config.input.multiline, config.input.delimiter
-    delimiter = "\t" if named == "tab" else named
+    if held is not None:
+        window = None if night is None else config.schedule.window_on(night)
+        return tuple(replace(file, window=window) for file in held)
     if night is None:
-        files = list_files(config.input.paths, config.input.format)
-        return tuple(replace(file, multiline=multiline, delimiter=delimiter) for file in files)
+        return tuple(_as_stated(config, list_files(config.input.paths, config.input.format)))
     paths = [path_on(path, night) for path in config.input.paths]
     partition, window = (config.schedule.partition_on(night), config.schedule.window_on(night))
-    files = list_files(paths, config.input.format, partition)
-    return tuple(
-        replace(file, window=window, multiline=multiline, delimiter=delimiter) for file in files
-    )
+    times = None if window is None else window.column
+    files = list_files(paths, config.input.format, partition, times)
+    return tuple(replace(file, window=window) for file in _as_stated(config, files))
+
+
+def _as_stated(config: SurveyConfig, files: Iterable[InputFile]) -> Iterator[InputFile]:
+    """The files with what the configuration says about their form."""
+    rows = config.input
+    form = {name: getattr(rows, name) for name in FORM}
+    if form["delimiter"] == "tab":
+        form["delimiter"] = "\t"
+    for file in files:
+        if file.table is not None and rows.partitions:
+            raise InputError(
+                f"{file.name}: input.partitions names columns that folders tell; a table has its"
+                " own, so remove it."
+            )
+        yield replace(file, **form, partitions=partitions_of(file.path, rows.partitions))
 
 
 def check_night(path: Path, config: SurveyConfig, night: date | None) -> None:

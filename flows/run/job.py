@@ -61,6 +61,7 @@ class Job:
         known_id: key of the release of that night or run, if the ledger knows it already.
         calibrated: method and mechanism of the release, calibrated once and then passed on; None if
             the release was drawn before.
+        counted: whether a lasting ledger counts the release; if none does, it is unsafe.
     """
 
     config: SurveyConfig
@@ -70,6 +71,7 @@ class Job:
     night: date | None = None
     known_id: str | None = None
     calibrated: Calibrated | None = None
+    counted: bool = True
 
     @property
     def safe(self) -> bool:
@@ -77,7 +79,7 @@ class Job:
 
         Whether the release really is private, the draw decides from the random bits it used.
         """
-        return self.config.privacy.private and self.seed is None
+        return self.config.privacy.private and self.seed is None and self.counted
 
     @cached_property
     def release_id(self) -> str:
@@ -213,8 +215,8 @@ def prepare_job(
             f"{path}: --unsafe-seed is not for a night of a stream, whose noise is part of the"
             " nights after it; leave one of them out. Nothing was read or spent."
         )
-    files, tables = input_of(path, config, night)
-    check_places(config, seeded=seed is not None)
+    files, tables = input_of(path, config, night, survey.held)
+    check_places(config, unsafe=seed is not None or not survey.counted)
     job = Job(
         config=config,
         files=files,
@@ -223,19 +225,19 @@ def prepare_job(
         night=night,
         known_id=known_id,
         calibrated=calibrated,
+        counted=survey.counted,
     )
     return replace(job, known_id=known_id or _id_before_keys(job))
 
 
-def job_to_inspect(path: Path, night: date | None) -> Job:
+def job_to_inspect(survey: Survey, night: date | None) -> Job:
     """The job of `inspect`, which needs no budget and no output, so neither is checked.
 
     Raises:
         NightWithoutFiles: an input path names no file for that night.
         ConfigError: the configuration or an input file breaks a rule.
     """
-    survey = Survey(path, load_config(path))
-    files, tables = input_of(path, survey.config, night)
+    files, tables = input_of(survey.path, survey.config, night, survey.held)
     return Job(
         config=survey.config,
         files=files,
@@ -280,10 +282,14 @@ class Survey:
     Attributes:
         path: the YAML file, for messages.
         config: its content; a change of the file while the command runs has no effect.
+        held: copies of tables in memory, in place of the files that it names; None: none.
+        counted: see `Job`.
     """
 
     path: Path
     config: SurveyConfig
+    held: tuple[InputFile, ...] | None = None
+    counted: bool = True
 
     @property
     def mechanism(self) -> Mechanism:
@@ -328,17 +334,17 @@ def read_survey(path: Path, *, no_privacy: bool = False) -> Survey:
     return Survey(path, config)
 
 
-def check_places(config: SurveyConfig, *, seeded: bool = False) -> None:
+def check_places(config: SurveyConfig, *, unsafe: bool = False) -> None:
     """Refuse an output folder or a confidential folder that a run cannot use.
 
     Args:
         config: the configuration, which names the folders.
-        seeded: whether the release is drawn from an injected seed, which makes it unsafe.
+        unsafe: whether an injected seed, or that no ledger counts it, makes the release unsafe.
 
     Raises:
         ConfigError: one of them breaks a rule.
     """
-    safe = config.privacy.private and not seeded
+    safe = config.privacy.private and not unsafe
     check_output(config.output, config.job_hash(), safe=safe)
     check_confidential(config.confidential)
     for key, place in (

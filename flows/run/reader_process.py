@@ -22,6 +22,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from multiprocessing import resource_tracker
 from multiprocessing.connection import Connection, wait
+from types import ModuleType
 from typing import TYPE_CHECKING, Self
 
 from hushrank.flows.errors import ConfigError, HushrankError
@@ -40,6 +41,7 @@ LOADED_FIRST = (  # modules that the child loads first; none loads Beam
     "hushrank.transforms.comparisons.bound",
     "hushrank.pipelines.reduce.reduction_job",
 )
+_ONE_AT_A_TIME = threading.Lock()
 _PR_SET_PDEATHSIG = 1  # Linux: choose the signal for the parent's death
 
 
@@ -92,7 +94,7 @@ class Reducer:
         context = multiprocessing.get_context("spawn")
         self._connection, theirs = context.Pipe()
         self._process = context.Process(target=_serve, args=(theirs,), daemon=True)
-        with _deaf_to_interrupts():
+        with _deaf_to_interrupts(), _without_main():
             self._process.start()
         self._without_beam = False
         theirs.close()
@@ -115,6 +117,22 @@ def _deaf_to_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+@contextmanager
+def _without_main() -> Iterator[None]:
+    """Keep `multiprocessing` from importing this program's main module into the child.
+
+    The child needs none of it. In a script without `if __name__ == "__main__"`, which is how people
+    use hushrank from Python, it would run the whole script again, beside the rows.
+    """
+    with _ONE_AT_A_TIME:
+        main = sys.modules["__main__"]
+        sys.modules["__main__"] = ModuleType("__main__")
+        try:
+            yield
+        finally:
+            sys.modules["__main__"] = main
 
 
 def _serve(connection: Connection) -> None:

@@ -70,6 +70,7 @@ from hushrank.flows.run.stream_steps import (
     reserve_stream,
     restore_drawn,
     stream_record,
+    tidy_ended,
     tidy_stream,
 )
 from hushrank.flows.signals import signals_held
@@ -346,6 +347,8 @@ def sweep(config: SurveyConfig, ledger: Ledger) -> None:
     """
     ledger.backend.tidy()
     forget_half_written(config.confidential)
+    if config.schedule.stream is not None:
+        tidy_ended(config.confidential, ledger.book().account)
     for release_id in releases_with_strays(config.confidential):
         with suppress(RunInProgress), ledger.run_lock(release_id):  # a run sees to its own
             work, attempt = config.confidential / release_id, ledger.attempt(release_id)
@@ -356,4 +359,6 @@ def sweep(config: SurveyConfig, ledger: Ledger) -> None:
 def _why_unsafe(job: Job) -> str:
     if not job.config.privacy.private:
         return "released without noise (epsilon: inf)"
+    if not job.counted:
+        return "no lasting ledger counts it"
     return "its random bits came from an injected seed, so its noise can be computed"

@@ -27,6 +27,7 @@ from hushrank.privacy.stream import Stream
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.cloud_storage import Place
 from hushrank.transforms.storage.write import read_whole, write_once
+from hushrank.transforms.streams.released_files import Drawn, drawn_night
 
 LAW_FILE = "law.json"
 STREAM_FOLDER = "stream-"
@@ -108,6 +109,24 @@ class StreamNight:
         if not isinstance(mechanism, CountMechanism) or mechanism.stream is None:
             raise ValueError("the law of a stream is one of counts")
         return mechanism.stream
+
+    def drawn(self) -> Drawn | None:
+        """What was drawn for the night, which is read once; None: nothing yet.
+
+        Raises:
+            InputError: it was drawn for something else.
+        """
+        if self._known is None:
+            self.remember(drawn_night(self.folder, self.stream_id, self.number, self.stream))
+        return self._known
+
+    def remember(self, drawn: Drawn | None) -> None:
+        """Save reading what is known to be stored."""
+        self.__dict__["_known"] = drawn
+
+    @cached_property
+    def _known(self) -> Drawn | None:
+        return None
 
     def keep_law(self, calibrated: Calibrated) -> None:
         """Store what draws every night, unless that was done before."""

@@ -14,6 +14,7 @@ earlier time is refused.
 
 from __future__ import annotations
 
+import uuid
 from dataclasses import replace
 from datetime import UTC, date, datetime
 
@@ -53,18 +54,18 @@ from hushrank.privacy.accounting import Spend
 from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.transforms.common.schema import InputError
+from hushrank.transforms.storage.cloud_storage import Place
 from hushrank.transforms.storage.write import npz_bytes, write_whole
 from hushrank.transforms.streams import released_files
-from hushrank.transforms.streams.released_files import (
-    draw_night,
-    drawn_night,
-    missing_nights,
-    shown_of,
-)
+from hushrank.transforms.streams.released_files import draw_night, missing_nights
+from hushrank.transforms.streams.shown_files import shown_of
 from hushrank.transforms.streams.stream_folder import (
+    COUNTING,
     begin,
     delete_counting,
+    delete_nights,
     delete_unfinished,
+    end,
     settle,
     stream_key,
 )
@@ -146,7 +147,7 @@ def reduce_stream(job: Job, night: StreamNight, reducer: Reducer) -> None:
     if night.stored is None:
         night.keep_law(job.drawn_by)
     with told_as_input():
-        if _found(night) is not None:  # a run died after it had stored the noise
+        if night.drawn() is not None:  # a run died after it had stored the noise
             return
         forget_exact_of(job)
         of_stream = _of_stream(job, night)
@@ -196,12 +197,9 @@ def _of_stream(job: Job, night: StreamNight) -> NightOfStream:
         key=key,
         terms=night.stream.terms,
         night=night.number,
-        before=before.people if before is not None and before.people else None,
+        attempt=uuid.uuid4().hex,
+        before="" if before is None else before.people,
     )
-
-
-def _found(night: StreamNight) -> released_files.Drawn | None:
-    return drawn_night(night.folder, night.stream_id, night.number, night.stream)
 
 
 def draw_stream(job: Job, night: StreamNight, ledger: Ledger) -> None:
@@ -213,7 +211,8 @@ def draw_stream(job: Job, night: StreamNight, ledger: Ledger) -> None:
         DrawError: the noise has other bits than a release must have.
     """
     with told_as_input():
-        found = _found(night) or _drawn_now(job, night, ledger)
+        found = night.drawn() or _drawn_now(job, night, ledger)
+        night.remember(found)
     if not (found.bits.safe and found.bits.covers(Purpose.NOISE)):
         raise DrawError(
             "draw: the noise of this night was not drawn from bits of the operating system, and a"
@@ -245,7 +244,7 @@ def _drawn_now(job: Job, night: StreamNight, ledger: Ledger) -> released_files.D
 
 def _content(night: StreamNight, found: released_files.Drawn) -> bytes:
     """What is stored of a night that was drawn: all that follows is computed from it."""
-    shown = shown_of(night.folder, night.stream_id, night.number, night.stream)
+    shown = shown_of(night.folder, night.stream_id, night.number, night.stream, found)
     drawn = Drawn(
         arrays=arrays_of(found, shown, night.number, night.stream),
         drawn_by=night.drawn_by,
@@ -264,7 +263,7 @@ def restore_drawn(job: Job, night: StreamNight, attempt: Attempt) -> None:
         ConfigError: what it has stored is not of its turn.
     """
     with told_as_input():
-        found = None if night.stored is None else _found(night)
+        found = None if night.stored is None else night.drawn()
         if found is None or found.people != attempt.people:
             raise LedgerError(
                 f"Night {night.night}: its noise was drawn and is in {night.folder}/released, which"
@@ -282,11 +281,25 @@ def tidy_stream(job: Job) -> None:
     """Delete what no later night needs, once the ledger holds the night's mark."""
     forget_exact(job.work)
     night = job.of_stream
-    if night is None:
+    if night is None or night.stored is None:
         return
     with told_as_input():
-        if night.stored is not None and _found(night) is not None:
-            forget_night(night.folder, night.stream_id, night.number, night.stream)
+        found = night.drawn()
+        if found is not None:
+            forget_night(night.folder, night.stream_id, night.number, night.stream, found)
+
+
+def tidy_ended(area: Place, account: Account) -> None:
+    """Delete what a job that outlived its run has written for a stream that is over."""
+    for attempt in account.attempts:
+        if attempt.stream is not None and has_ended(account, attempt):
+            end(stream_folder(area, attempt.release_id))
+
+
+def has_ended(account: Account, stream: Attempt) -> bool:
+    """Whether the last night of a stream was drawn."""
+    drawn = account.nights_drawn.get(stream.release_id, 0)
+    return stream.stream is not None and drawn >= stream.stream.nights
 
 
 def stream_record(job: Job, drawn: Drawn) -> StreamRecord | None:
@@ -324,6 +337,7 @@ def forget_counted(config: SurveyConfig, account: Account, release_id: str) -> N
     number = (night - stream.stream.first).days
     folder = stream_folder(config.confidential, stream.release_id)
     if released_files.is_stored(folder, number):
+        delete_nights(folder, COUNTING, number)
         delete_unfinished(folder)
     else:
         delete_counting(folder, number)

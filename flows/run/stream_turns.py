@@ -9,7 +9,7 @@ from hushrank.flows.config.schedule import EmptyNights
 from hushrank.flows.config.stream import StreamConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, NightWithoutFiles
-from hushrank.flows.ledger.account import Account, ReleaseState
+from hushrank.flows.ledger.account import Account, Attempt, ReleaseState
 from hushrank.flows.ledger.budget_text import NOTHING_SPENT
 from hushrank.flows.ledger.entries import StreamSpan
 from hushrank.flows.ledger.streams import FREE, NEW_STREAM, require_open, require_turn
@@ -93,15 +93,26 @@ def span_of(config: SurveyConfig) -> StreamSpan:
 
 def standing_of(account: Account, config: SurveyConfig) -> int | None:
     """How many nights of a job's stream were drawn; None: the ledger does not hold the stream."""
+    known = _reservation(account, config)
+    return None if known is None else account.nights_drawn.get(known.release_id, 0)
+
+
+def has_closed(account: Account, config: SurveyConfig) -> bool:
+    """Whether the ledger lets no other night of a job's stream follow."""
+    known = _reservation(account, config)
+    return known is not None and known.state is ReleaseState.ENDED
+
+
+def _reservation(account: Account, config: SurveyConfig) -> Attempt | None:
     job_hash = config.job_hash()
     known = [
-        each.release_id
+        each
         for each in account.attempts
         if each.stream is not None
         and each.config_hash == job_hash
         and each.state is not ReleaseState.CANCELLED
     ]
-    return account.nights_drawn.get(known[-1], 0) if known else None
+    return known[-1] if known else None
 
 
 def upcoming(account: Account, config: SurveyConfig) -> date | None:

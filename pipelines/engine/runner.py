@@ -2,21 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import Protocol
+from typing import IO, Protocol
 
+import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hushrank.pipelines.engine.memory_plan import MemoryPlan
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage import preflib
+from hushrank.transforms.storage.arrow_rows import count_arrow_rows, count_orc_rows
+from hushrank.transforms.storage.avro_rows import count_avro_rows
+from hushrank.transforms.storage.csv_header import HEADER_BYTES
 from hushrank.transforms.storage.files import (
-    HEADER_BYTES,
     FileFormat,
     InputFile,
+    Service,
+    column_names_of,
     is_remote,
-    open_bytes,
+    open_file,
     parquet_footer,
 )
 
@@ -97,16 +103,30 @@ def is_small(job: HasInput) -> bool:
 def _cells(file: InputFile) -> int:
     """The most values that a file holds, from its footer or header; a text counts as several."""
     if file.format is FileFormat.PARQUET:
-        footer = parquet_footer(file.path)
+        footer = parquet_footer(file)
         groups = map(footer.row_group, range(footer.num_row_groups))
         columns = (g.column(place) for g in groups for place in range(g.num_columns))
         return sum(c.num_values * (TEXT_CELLS if _is_text(c) else 1) for c in columns)
     if file.format is FileFormat.PREFLIB:  # a line may stand for any number of people
-        with open_bytes(file.path) as stream:
+        with open_file(file) as stream:
             header = preflib.read_header(file.path, stream.read(HEADER_BYTES))
         voters = SMALL_CELLS if header.voters is None else header.voters
         return voters * len(header.names) * len(preflib.SCHEMA)
+    if file.format in _COUNTED:
+        with open_file(file) as stream:
+            try:
+                rows = _COUNTED[file.format](stream)
+            except (pa.ArrowException, OSError):
+                raise InputError(f"{file.path}: damaged") from None
+        return rows * len(column_names_of(file)) * TEXT_CELLS
     return file.most_bytes
+
+
+_COUNTED: dict[FileFormat | Service, Callable[[IO[bytes]], int]] = {
+    FileFormat.AVRO: count_avro_rows,
+    FileFormat.ORC: count_orc_rows,
+    FileFormat.ARROW: count_arrow_rows,
+}
 
 
 def _is_text(column: pq.ColumnChunkMetaData) -> bool:

@@ -21,7 +21,7 @@ from hushrank.pipelines.inspect.views import Counts, View, view_of
 from hushrank.pipelines.reduce.reduce import CHUNK_ROWS, ROW_BITS, Job, read_split
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
 from hushrank.transforms.comparisons.shuffle import OwnedParcel
-from hushrank.transforms.storage.read import Split
+from hushrank.transforms.storage.split import Split
 
 PARCEL_BYTES = 200  # that Python needs for a parcel besides its content, about
 

@@ -34,7 +34,8 @@ from hushrank.transforms.comparisons.true_answers import (
     first_answers,
 )
 from hushrank.transforms.storage.files import FileFormat, InputFile, check_files
-from hushrank.transforms.storage.read import Split, plan_splits, read_batches
+from hushrank.transforms.storage.read import plan_splits, read_batches
+from hushrank.transforms.storage.split import Split
 
 OUTCOME, EPSILON = "outcome", "epsilon"  # columns of the new file if the old one has none
 

@@ -10,7 +10,8 @@ import pyarrow as pa
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.schema import InputError, is_text, items_in, names_in
 from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns, of_contest
-from hushrank.transforms.storage.read import Split, read_batches
+from hushrank.transforms.storage.read import read_batches
+from hushrank.transforms.storage.split import Split
 
 RankingColumns = RankColumns | ListColumns
 NO_CONTEST = ""

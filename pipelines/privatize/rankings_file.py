@@ -58,8 +58,9 @@ from hushrank.transforms.rankings.rankings import (
 )
 from hushrank.transforms.storage.files import FileFormat, InputFile, check_files, open_bytes
 from hushrank.transforms.storage.preflib import check_ballots
-from hushrank.transforms.storage.read import Split, plan_splits, read_batches
+from hushrank.transforms.storage.read import plan_splits, read_batches
 from hushrank.transforms.storage.spill_file import Parcel, SpillFile, fetch, park
+from hushrank.transforms.storage.split import Split
 
 EPSILON = "epsilon"  # column of the new file if the old one has none
 LEFT, RIGHT, OUTCOME, LENGTH = "left", "right", "outcome", "length"  # of private answers

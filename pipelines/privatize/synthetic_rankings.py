@@ -27,7 +27,8 @@ from hushrank.transforms.rankings.rankings import (
     encode_ranks,
 )
 from hushrank.transforms.storage.files import InputFile, check_files
-from hushrank.transforms.storage.read import Split, plan_splits, read_batches
+from hushrank.transforms.storage.read import plan_splits, read_batches
+from hushrank.transforms.storage.split import Split
 
 MOST_RANKINGS = 1_000_000  # most rankings of one person; each is a row in memory
 

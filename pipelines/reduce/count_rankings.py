@@ -30,7 +30,7 @@ from hushrank.transforms.rankings.bound_rankings import (
 )
 from hushrank.transforms.rankings.count_rankings import RankingCountsFn
 from hushrank.transforms.rankings.ranking_blobs import pieces_of_blob, rankings_of_blob
-from hushrank.transforms.rankings.ranking_columns import ListColumns, of_contest
+from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns, of_contest
 from hushrank.transforms.rankings.rankings import (
     KeyedCoins,
     Pieces,
@@ -39,6 +39,7 @@ from hushrank.transforms.rankings.rankings import (
     encode_lists,
     encode_ranks,
 )
+from hushrank.transforms.rankings.wide import encode_wide
 from hushrank.transforms.storage.spill_file import Parcel, SpillFile
 
 NO_EPSILONS = EpsilonSource(low=1.0, high=1.0, value=1.0)  # rows have none of their own
@@ -56,14 +57,17 @@ class CountRankingsKind(RankingsKind):
         """Nothing is drawn here."""
 
     def encode(self, batch: pa.RecordBatch, place: int) -> Sifted[Any]:
-        """`Rankings` of a batch in list form, else `Pieces`."""
+        """`Pieces` of a batch in long form, else `Rankings`."""
         job, columns = self.job, self.job.columns
         if job.contest is not None and columns.contest is not None:
             batch = of_contest(batch, columns.contest, job.contest)
         how = (job.catalogue, NO_EPSILONS, None, self.keyed_hash)
         if isinstance(columns, ListColumns):
             return encode_lists(batch, columns, *how, job.max_length)
-        return encode_ranks(batch, columns, *how)
+        if isinstance(columns, RankColumns):
+            return encode_ranks(batch, columns, *how)
+        coins = KeyedCoins(self.keyed_hash) if job.break_ties else None
+        return encode_wide(batch, columns, *how, job.max_length, coins, place)
 
     def bound(
         self, parcels: Iterable[tuple[int, Parcel]], spill: SpillFile | None
@@ -84,7 +88,7 @@ class CountRankingsKind(RankingsKind):
     ) -> Iterator[Sifted[Rankings]]:
         """Rankings of a partition, slice by slice, and beside them those that break a rule."""
         job = self.job
-        if isinstance(job.columns, ListColumns):
+        if not isinstance(job.columns, RankColumns):
             lists: Iterable[Rankings] = slices(parcels, spill, rankings_of_blob, most)
             yield from (Sifted(rankings) for rankings in lists)
             return

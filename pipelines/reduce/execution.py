@@ -46,7 +46,7 @@ def execute(job: Reduction, build: Build) -> None:
         _run_here(job, build)
     else:
         _run_elsewhere(job, build)
-    if job.fail_on_bad_rows and has_rejects(job.confidential):
+    if job.fail_on_bad_rows and has_rejects(job.results):
         raise InputError(
             "input: some rows break a rule (on_bad_rows: fail). They are in"
             f" {job.confidential}/{REJECTS_FOLDER} with the reason; nothing was released or spent."
@@ -69,7 +69,7 @@ def _run_elsewhere(job: Reduction, build: Build) -> None:
     same release is done already, left by a process that died or that did not wait, its results are
     taken.
     """
-    if is_reduced(job.confidential):
+    if is_reduced(job.results):
         return
     from hushrank.pipelines.engine.job_server import reachable  # loads Beam
 

@@ -16,8 +16,9 @@ from hushrank.transforms.common.encode import Sifted
 from hushrank.transforms.common.slices import InSlices, Rows
 from hushrank.transforms.common.sorting import Words
 from hushrank.transforms.engine.beam import beam
-from hushrank.transforms.storage.read import Split, plan_files
+from hushrank.transforms.storage.read import plan_files
 from hushrank.transforms.storage.spill_file import Parcel, SpillFile, fetch
+from hushrank.transforms.storage.split import Split
 
 ENCODE_ROWS = 1 << 18  # at a time: near a processor's cache, and long between two threads' turns
 
@@ -92,8 +93,11 @@ class Kind(ABC, Generic[Job]):
         """Cut what `encode` returned into parcels, one for each partition that has rows."""
 
     @abstractmethod
-    def bound(self, parcels: Iterable[Any], spill: SpillFile | None) -> Iterator[Sifted[Any]]:
-        """What is counted of one partition, and which rows turned out to break a rule."""
+    def bound(self, parcels: Iterable[Any], spill: SpillFile | None) -> Iterator[Sifted[Any] | Any]:
+        """What is counted of one partition, and which rows turned out to break a rule.
+
+        Of a kind with `joins` also what became of them, which is no `Sifted`.
+        """
 
     @abstractmethod
     def combine(self) -> beam.CombineFn:
@@ -101,7 +105,8 @@ class Kind(ABC, Generic[Job]):
 
     @abstractmethod
     def arrays(self, total: Any) -> Arrays:
-        """The sum by name, as it is stored."""
+        """The sum by name, as it is stored; of a kind with `joins`, (a key, the sum and what became
+        of all of them, in any order)."""
 
     def check(self, n_rows: int) -> None:
         """Look at the results, once they are there.

@@ -8,10 +8,12 @@ is visited, those without rows too, so that nobody is forgotten.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hushrank.pipelines.reduce.reduction_job import NightOfStream
 from hushrank.privacy.keyed_hash import KeyedHash
@@ -26,11 +28,13 @@ from hushrank.transforms.streams.participation import (
     take_part,
 )
 from hushrank.transforms.streams.people_files import (
+    Shard,
     edges_of,
-    finish_people,
     open_people,
     write_shard,
 )
+
+NUMBERS, DIGESTS, PEOPLE = "shard_numbers", "shard_digests", "shard_people"
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,8 +89,8 @@ class NightPeople:
         spill: SpillFile | None,
         rows_at_once: int,
         waiting_rows: int,
-    ) -> Iterator[Counting]:
-        """Bucket by bucket the rows of one partition that count; its people are written at the end.
+    ) -> Iterator[Counting | Shard]:
+        """Bucket by bucket the rows of one partition that count; at the end, its people's shard.
 
         Args:
             parcels: all of the partition, with its `PartitionOfPeople`.
@@ -106,8 +110,8 @@ class NightPeople:
                 parts[bucket.number], bucket, rows_at_once
             )
             yield counting
-        after = People.concatenate(parts)
-        write_shard(self._night.folder, self._night.night, mine.number, bits, after)
+        night, after = self._night, People.concatenate(parts)
+        yield write_shard(night.folder, night.night, night.attempt, mine.number, bits, after)
 
     def _take_part(
         self, people: People, bucket: Bucket, rows_at_once: int
@@ -139,17 +143,20 @@ class NightPeople:
         n_owners = int(np.count_nonzero(~counts))
         return after, Counting(pieces, n_rows, _left(bucket, n_rows, n_owners))
 
-    def finish(self, partitioning: Partitioning) -> None:
-        """Write down that the people of tonight are whole.
 
-        Raises:
-            InputError: some are missing.
-        """
-        night = self._night
-        finish_people(
-            night.folder, night.stream, night.night, partitioning.partition_bits,
-            self._before.digest,
-        )  # fmt: skip
+def arrays_of_shards(shards: Sequence[Shard]) -> dict[str, NDArray[Any]]:
+    """As they are stored beside the counts of the same rows."""
+    return {
+        NUMBERS: np.array([shard.number for shard in shards], np.int64),
+        DIGESTS: np.array([shard.digest for shard in shards]),
+        PEOPLE: np.array([shard.n_people for shard in shards], np.int64),
+    }
+
+
+def shards_of_arrays(arrays: Mapping[str, NDArray[Any]]) -> list[Shard]:
+    """What `arrays_of_shards` made arrays of."""
+    columns = (arrays[name].tolist() for name in (NUMBERS, DIGESTS, PEOPLE))
+    return [Shard(*each) for each in zip(*columns, strict=True)]
 
 
 def _left(bucket: Bucket, n_rows: int, n_owners: int) -> dict[str, int]:

@@ -9,7 +9,12 @@ from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.random_pairs import RandomPairs
 from hushrank.privacy.randomness import BitSource
 from hushrank.transforms.common.randomisation import RankingMechanism
-from hushrank.transforms.rankings.ranking_columns import ListColumns, PairColumns, RankColumns
+from hushrank.transforms.rankings.ranking_columns import (
+    ListColumns,
+    PairColumns,
+    RankColumns,
+    WideRankColumns,
+)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,7 +32,7 @@ class ReduceRankings(LocalReduction):
         pairs: the law of `random-pairs`; None: another mechanism.
     """
 
-    columns: RankColumns | ListColumns | PairColumns
+    columns: RankColumns | ListColumns | WideRankColumns | PairColumns
     contest: str | None
     max_length: int
     max_rankings: int
@@ -60,7 +65,7 @@ class CountRankings(Reduction):
         break_ties: as there; the key decides the coins, and which rankings of a person count.
     """
 
-    columns: RankColumns | ListColumns
+    columns: RankColumns | ListColumns | WideRankColumns
     contest: str | None
     max_length: int
     max_rankings: int

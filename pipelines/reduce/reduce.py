@@ -37,14 +37,15 @@ from hushrank.transforms.common.encode import Sifted, text_of_rejects
 from hushrank.transforms.comparisons.aggregate import TallyFn
 from hushrank.transforms.comparisons.bound import CONFLICT
 from hushrank.transforms.engine.beam import GlobalWindows, TaggedOutput, beam
-from hushrank.transforms.storage.read import Split, read_batches
+from hushrank.transforms.storage.read import read_batches
 from hushrank.transforms.storage.spill_file import SpillFile
+from hushrank.transforms.storage.split import Split
 
 CHUNK_ROWS = 1 << 18  # at least as many make the parcels of one reader
 CHUNK_BITS = 8  # 2^this times as many rows: more make larger parcels, as each has a cost of its own
 ROW_BITS = 40  # of the place where a row was read; the others are the number of its split
 
-ROWS, TALLY, AGAIN = "rows", "tally", "again"
+ROWS, TALLY, AGAIN, MET = "rows", "tally", "again", "met"
 
 Job = ReduceComparisons | ReduceAnswers | ReduceResponses | ReduceRankings | CountRankings
 
@@ -104,15 +105,15 @@ def _add(
         >> beam.ParDo(_ReadEncode(kind, splits, spill)).with_outputs(TALLY, main=ROWS)
     )
     rows, tallies = read[ROWS], [read[TALLY]]
+    joins = kind.joins(kind.partitions(_rows_in(splits))) if kind.meets_owners else []
     if kind.meets_owners:
-        joins = kind.joins(kind.partitions(_rows_in(splits)))
         if joins:
             known = pipeline | "KnownPeople" >> beam.Create(joins)
             rows = (rows, known) | "WithPeople" >> beam.Flatten()
         bounded = (
             rows
             | "MeetOwners" >> beam.GroupByKey()
-            | "Bound" >> beam.ParDo(_Bound(kind, spill)).with_outputs(TALLY, AGAIN, main=ROWS)
+            | "Bound" >> beam.ParDo(_Bound(kind, spill)).with_outputs(TALLY, AGAIN, MET, main=ROWS)
         )
         rows = bounded[ROWS]
         tallies.append(bounded[TALLY])
@@ -123,14 +124,21 @@ def _add(
                 | "SetAside" >> beam.ParDo(_ReadAgain(kind.job.confidential, splits))
             )
     total = rows | "Count" >> beam.CombineGlobally(kind.combine())
+    if joins:  # one file holds both, so they are of the same rows, whatever an engine repeats
+        parts = (total, bounded[MET]) | "WithMet" >> beam.Flatten()
+        total = parts | "OneKey" >> beam.Map(_one_key) | "Together" >> beam.GroupByKey()
     tally = (
         tuple(tallies)
         | "Tallies" >> beam.Flatten()
         | "Tally" >> beam.CombineGlobally(TallyFn()).without_defaults()
     )
-    folder = kind.job.confidential
+    folder = kind.job.results
     _ = total | "WriteCounts" >> beam.ParDo(WriteArrays(folder, kind.arrays))
     _ = tally | "WriteTally" >> beam.ParDo(WriteTally(folder, kind.job.bits))
+
+
+def _one_key(element: Any) -> tuple[int, Any]:
+    return 0, element
 
 
 def _rows_in(splits: list[Split]) -> int:
@@ -215,11 +223,15 @@ def read_split(split: Split) -> Iterator[Sifted[pa.RecordBatch]]:
 
 
 class _Bound(_Sifting):
-    """(partition, parcels) -> what is counted, tallies, (split, rows that are to be set aside)."""
+    """(partition, parcels) -> what is counted; tallies, (split, rows that are to be set aside), and
+    what becomes of those who met the rows."""
 
     def process(self, element: tuple[int, Iterable[Any]]) -> Iterator[Any]:
         partition, parcels = element
         for part, found in enumerate(self._kind.bound(parcels, self._spill)):
+            if not isinstance(found, Sifted):
+                yield TaggedOutput(MET, found)
+                continue
             tally: Counter[str] = Counter()
             rows = self._valid(found, f"partition {partition}.{part}", tally)
             if rows is not None:

@@ -10,14 +10,18 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from hushrank.estimation.common.covariates import CovariateCounts
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, arrays_of_sparse
 from hushrank.estimation.common.sparse_counts import CellCounts
 from hushrank.pipelines.reduce.confidential_area import read_tally
 from hushrank.pipelines.reduce.kind import Kind, Parcels
-from hushrank.pipelines.reduce.night_people import Counting, NightPeople, PartitionOfPeople
+from hushrank.pipelines.reduce.night_people import (
+    Counting,
+    NightPeople,
+    PartitionOfPeople,
+    arrays_of_shards,
+)
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE, ReduceComparisons, Statistic
 from hushrank.pipelines.reduce.results import Arrays
 from hushrank.privacy.keyed_hash import KeyedHash
@@ -37,14 +41,19 @@ from hushrank.transforms.comparisons.owned_rows import Carried, OwnedRows, own
 from hushrank.transforms.comparisons.shuffle import Bucket, OwnedParcel, Partitioning, pack, unpack
 from hushrank.transforms.comparisons.votes import refusals, votes_of, without_refusals
 from hushrank.transforms.comparisons.weighted_counts import (
-    SQUARES,
     WeightedPairCountsFn,
     WeightedWinCountsFn,
 )
-from hushrank.transforms.comparisons.weights import SQUARES_KEPT, UNITS_KEPT, tally_of_weights
+from hushrank.transforms.comparisons.weights import (
+    SQUARES,
+    SQUARES_KEPT,
+    UNITS_KEPT,
+    tally_of_weights,
+)
 from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.storage.spill_file import SpillFile
 from hushrank.transforms.storage.write import read_whole
+from hushrank.transforms.streams.people_files import Shard
 
 COMBINE = {
     Statistic.WIN_COUNTS: WinCountsFn,
@@ -119,8 +128,11 @@ class ComparisonsKind(Kind[ReduceComparisons]):
 
     def bound(
         self, parcels: Iterable[OwnedParcel | PartitionOfPeople], spill: SpillFile | None
-    ) -> Iterator[Sifted[Comparisons | None]]:
+    ) -> Iterator[Sifted[Comparisons | None] | Shard]:
         for counting in self._counting(parcels, spill):
+            if isinstance(counting, Shard):
+                yield counting
+                continue
             if counting.tally:
                 yield Sifted(None, tally=counting.tally)
             for bounded in self._bounded(counting):
@@ -129,8 +141,10 @@ class ComparisonsKind(Kind[ReduceComparisons]):
                     places = bounded.conflicts.place.view(np.int64)
                 yield Sifted(bounded.kept, places=places, tally=bounded.tally)
 
-    def _counting(self, parcels: Iterable[Any], spill: SpillFile | None) -> Iterator[Counting]:
-        """Bucket by bucket the rows that may count."""
+    def _counting(
+        self, parcels: Iterable[Any], spill: SpillFile | None
+    ) -> Iterator[Counting | Shard]:
+        """Bucket by bucket the rows that may count; of a stream, then who has counted."""
         memory = self.memory
         if self._people is not None:
             at_once, waiting = memory.rows_at_once, memory.partition_rows
@@ -162,7 +176,12 @@ class ComparisonsKind(Kind[ReduceComparisons]):
             return SparsePairCountsFn(n_items, ties)
         return COMBINE[self.job.statistic](n_items, ties)
 
-    def arrays(self, total: NDArray[np.int64] | CellCounts | CovariateCounts | Arrays) -> Arrays:
+    def arrays(self, total: Any) -> Arrays:
+        if self._people is not None:
+            parts = list(total[1])
+            shards = [part for part in parts if isinstance(part, Shard)]
+            (counts,) = (part for part in parts if not isinstance(part, Shard))
+            return {"counts": counts, **arrays_of_shards(shards)}
         if isinstance(total, CovariateCounts):
             return total.arrays()
         if isinstance(total, dict):  # of weighted rows
@@ -174,11 +193,10 @@ class ComparisonsKind(Kind[ReduceComparisons]):
     def check(self, n_rows: int) -> None:
         """Raise unless every row that was sent arrived and every one that was kept counted once.
 
-        Engines promise that. Beam's own local one breaks it when it runs `multi_threading`. Then
-        the people of a stream's night are whole.
+        Engines promise that. Beam's own local one breaks it when it runs `multi_threading`.
         """
-        tally = read_tally(self.job.confidential)
-        exact = io.BytesIO(read_whole(f"{self.job.confidential}/{EXACT_FILE}"))
+        tally = read_tally(self.job.results)
+        exact = io.BytesIO(read_whole(f"{self.job.results}/{EXACT_FILE}"))
         with np.load(exact) as arrays:
             counted = int(arrays["counts"].sum())
             squares = int(arrays[SQUARES].sum()) if self.job.weighted else 0
@@ -192,8 +210,6 @@ class ComparisonsKind(Kind[ReduceComparisons]):
             raise RuntimeError(
                 "the engine lost or repeated rows; nothing was released: run it again"
             )
-        if self._people is not None:
-            self._people.finish(self.partitions(n_rows))
 
 
 def _encoded(

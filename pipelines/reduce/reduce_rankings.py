@@ -48,6 +48,7 @@ from hushrank.transforms.rankings.rankings import (
     split_pieces,
     split_rankings,
 )
+from hushrank.transforms.rankings.wide import encode_wide
 from hushrank.transforms.storage.spill_file import Parcel, SpillFile, park
 
 PARTITION_ITEMS = 2_500_000  # ranked ones, sorted in memory at once: about 50 MB
@@ -61,7 +62,7 @@ Private = PrivateRankings | PairAnswers
 
 
 class RankingsKind(Kind[ReduceRankings]):
-    """Rows are `Rankings` in list form, `Pieces` in long form; `Private` ones are counted."""
+    """Rows are `Pieces` in long form, otherwise `Rankings`; `Private` ones are counted."""
 
     _table: EpsilonTable | None = None
 
@@ -96,13 +97,19 @@ class RankingsKind(Kind[ReduceRankings]):
         if job.contest is not None and columns.contest is not None:
             batch = of_contest(batch, columns.contest, job.contest)
         how = (job.catalogue, job.epsilons, self._table, self.keyed_hash)
-        if not isinstance(columns, ListColumns):
+        if isinstance(columns, RankColumns):
             return encode_ranks(batch, columns, *how)
-        lists = encode_lists(batch, columns, *how, job.max_length)
+        if isinstance(columns, ListColumns):
+            lists = encode_lists(batch, columns, *how, job.max_length)
+        else:
+            coins = system_bits() if job.break_ties else None
+            lists = encode_wide(batch, columns, *how, job.max_length, coins, place)
+            used = bits_tally(Purpose.COINS, coins.used) if coins is not None else {}
+            lists = replace(lists, tally=used)
         if self.meets_owners:
             return lists
         private = self._private(lists.rows)
-        return Sifted(private.rows, lists.rejects, tally=private.tally)
+        return Sifted(private.rows, lists.rejects, tally={**private.tally, **lists.tally})
 
     def _private(self, rankings: Rankings) -> Sifted[Private]:
         job, bits = self.job, system_bits()
@@ -138,9 +145,10 @@ class RankingsKind(Kind[ReduceRankings]):
         self, parcels: Iterable[tuple[int, Parcel]], spill: SpillFile | None
     ) -> Iterator[Sifted[Private] | Sifted[None]]:
         job, bits = self.job, system_bits()
-        coins = system_bits() if job.break_ties else None
+        in_pieces = isinstance(job.columns, RankColumns)
+        coins = system_bits() if job.break_ties and in_pieces else None
         most = CROWD * self._partition_items
-        if isinstance(job.columns, ListColumns):
+        if not in_pieces:
             lists = slices(parcels, spill, rankings_of_blob, most)
             whole = (Sifted(rankings) for rankings in lists)
         else:

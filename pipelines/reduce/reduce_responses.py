@@ -35,8 +35,9 @@ from hushrank.transforms.responses.randomized_answers import (
 from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
 from hushrank.transforms.responses.responses import encode_responses
 from hushrank.transforms.storage.files import FileFormat, InputFile, check_files
-from hushrank.transforms.storage.read import Split, plan_splits
+from hushrank.transforms.storage.read import of_their_night, plan_splits
 from hushrank.transforms.storage.spill_file import Parcel, SpillFile, park
+from hushrank.transforms.storage.split import Split
 
 PARTITION_ANSWERS = 2_500_000  # sorted in memory at once: about 200 MB
 MAX_PARTITIONS = 1 << 12
@@ -52,9 +53,10 @@ class ResponsesKind(Kind[ReduceResponses]):
 
     def splits(self) -> list[Split]:
         job, columns = self.job, self.job.columns
-        schemas = check_files(job.files, columns)
-        typed = {file: _with_cell_types(schemas[file.path], file, columns) for file in job.files}
-        return [split for file in job.files for split in plan_splits(file, typed[file], columns)]
+        files = of_their_night(job.files)
+        schemas = check_files(files, columns)
+        typed = {file: _with_cell_types(schemas[file.path], file, columns) for file in files}
+        return [split for file in files for split in plan_splits(file, typed[file], columns)]
 
     def encode(self, batch: pa.RecordBatch, place: int) -> Sifted[Responses]:
         return encode_responses(batch, self.job.columns, self.job.catalogue, self.keyed_hash)

@@ -17,6 +17,7 @@ from hushrank.transforms.common.randomisation import LocalLaw
 from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
 from hushrank.transforms.comparisons.bound import Bounds
 from hushrank.transforms.storage.files import InputFile
+from hushrank.transforms.streams.stream_folder import COUNTING, night_name
 
 EXACT_FILE, TALLY_FILE, REJECTS_FOLDER = "exact.npz", "diagnostics.json", "rejects"
 BITS_FILE = "bits.json"  # which random bits made the exact arrays; it stays and goes with them
@@ -58,6 +59,11 @@ class Reduction:
     engine: Engine = HERE
 
     @property
+    def results(self) -> str:
+        """Folder of the arrays and of what is told of them."""
+        return self.confidential
+
+    @property
     def bits(self) -> BitsUsed:
         """What may be drawn for it, whatever the rows are."""
         raise NotImplementedError
@@ -89,7 +95,8 @@ class NightOfStream:
         key: the stream's, of the pseudonyms; all nights have the same.
         terms: on which nights a person counts.
         night: from 0.
-        before: digest of the people of the night before, where it was noted; None: it was not.
+        attempt: names this attempt at the night and no other: a folder's name.
+        before: digest of the people of the night before; empty on the first night.
     """
 
     stream: str
@@ -97,7 +104,13 @@ class NightOfStream:
     key: SecretKey
     terms: Terms
     night: int
-    before: str | None = None
+    attempt: str
+    before: str = ""
+
+    @property
+    def results(self) -> str:
+        """Where the attempt is reduced to; nobody else writes there."""
+        return f"{self.folder}/{COUNTING}/{night_name(self.night)}/{self.attempt}"
 
     def __post_init__(self) -> None:
         self.terms.check_night(self.night)
@@ -149,6 +162,10 @@ class ReduceComparisons(Reduction):
             raise ValueError("a night of a stream has no look at its rows")
         if self.groups is not None:
             raise ValueError("a night of a stream has no groups")
+
+    @property
+    def results(self) -> str:
+        return self.confidential if self.stream is None else self.stream.results
 
     @property
     def weighted(self) -> bool:

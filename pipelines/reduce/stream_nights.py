@@ -16,18 +16,27 @@ from collections.abc import Callable
 import numpy as np
 
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS
+from hushrank.pipelines.reduce.night_people import shards_of_arrays
 from hushrank.pipelines.reduce.reduction_job import (
+    BITS_FILE,
     EXACT_FILE,
+    TALLY_FILE,
     NightOfStream,
     ReduceComparisons,
     Statistic,
 )
 from hushrank.privacy.stream import Stream
-from hushrank.transforms.storage.write import read_whole
+from hushrank.transforms.storage.write import read_whole, write_whole
 from hushrank.transforms.streams.cell_files import forget_cells, keep_cells
-from hushrank.transforms.streams.people_files import carry_people, forget_people
-from hushrank.transforms.streams.released_files import drawn_night
-from hushrank.transforms.streams.stream_folder import delete_counting, end
+from hushrank.transforms.streams.people_files import carry_people, finish_people, forget_people
+from hushrank.transforms.streams.released_files import Drawn, drawn_night
+from hushrank.transforms.streams.shown_files import forget_shown
+from hushrank.transforms.streams.stream_folder import (
+    COUNTING,
+    delete_counting,
+    delete_nights,
+    end,
+)
 
 
 def count_night(
@@ -56,8 +65,33 @@ def count_night(
         return
     delete_counting(night.folder, night.night)
     reduce(job)
-    with np.load(io.BytesIO(read_whole(f"{job.confidential}/{EXACT_FILE}"))) as arrays:
-        keep_cells(night.folder, night.stream, night.night, arrays["counts"])
+    keep_counted(job)
+
+
+def keep_counted(job: ReduceComparisons) -> str:
+    """Keep what an attempt at a night was reduced to: its people first, then its counts.
+
+    Both are in one file, so they are of the same rows. The counts name the people, so nothing is
+    drawn from those of another attempt.
+
+    Returns:
+        Digest of the people of the night.
+
+    Raises:
+        InputError: some people are missing.
+        ValueError: the job is no night of a stream.
+    """
+    night = job.stream
+    if night is None:
+        raise ValueError("the job is no night of a stream")
+    with np.load(io.BytesIO(read_whole(f"{job.results}/{EXACT_FILE}"))) as arrays:
+        counts, shards = arrays["counts"], shards_of_arrays(arrays)
+    place = (night.folder, night.stream, night.night)
+    people = finish_people(*place, night.attempt, shards, night.before)
+    for name in (TALLY_FILE, BITS_FILE):  # for the operator, and for the draw
+        write_whole(f"{job.confidential}/{name}", read_whole(f"{job.results}/{name}"))
+    keep_cells(*place, counts, people.digest)
+    return people.digest
 
 
 def count_empty_night(night: NightOfStream, shape: tuple[int, ...], stream: Stream) -> None:
@@ -74,11 +108,12 @@ def count_empty_night(night: NightOfStream, shape: tuple[int, ...], stream: Stre
     if _is_drawn(night, stream):
         return
     delete_counting(night.folder, night.night)
-    carry_people(night.folder, night.stream, night.night, night.before)
-    keep_cells(night.folder, night.stream, night.night, np.zeros(shape, np.int64))
+    place = (night.folder, night.stream, night.night)
+    people = carry_people(*place, night.attempt, night.before)
+    keep_cells(*place, np.zeros(shape, np.int64), people.digest)
 
 
-def forget_night(folder: str, name: str, night: int, stream: Stream) -> None:
+def forget_night(folder: str, name: str, night: int, stream: Stream, drawn: Drawn) -> None:
     """Delete what no night after this one needs; after the last night everything exact.
 
     Args:
@@ -86,18 +121,18 @@ def forget_night(folder: str, name: str, night: int, stream: Stream) -> None:
         name: of the stream and all of its terms.
         night: from 0.
         stream: the terms and the law.
+        drawn: what was drawn for the night.
 
     Raises:
-        InputError: what was drawn for the night is something else's.
-        ValueError: the night was not drawn yet.
+        InputError: the people of the night are missing, or others.
     """
-    if drawn_night(folder, name, night, stream) is None:
-        raise ValueError(f"night {night} was not drawn yet: its counts are still needed")
     if night == stream.terms.nights - 1:
         end(folder)
         return
-    forget_people(folder, night)
+    delete_nights(folder, COUNTING, night)
+    forget_people(folder, name, night, drawn.people)
     forget_cells(folder, night, stream.encoder.bands)
+    forget_shown(folder, night, stream.encoder.bands)
 
 
 def _is_drawn(night: NightOfStream, stream: Stream) -> bool:

@@ -14,7 +14,8 @@ import pyarrow.compute as pc
 import pyarrow.csv as pacsv
 import pyarrow.parquet as pq
 
-from hushrank.transforms.storage.files import ENDINGS, FileFormat, is_packed
+from hushrank.transforms.storage.files import ENDINGS, FileFormat
+from hushrank.transforms.storage.packing import is_packed
 
 WriteTable = Callable[[pa.Table], None]
 WRITTEN = (FileFormat.PARQUET, FileFormat.CSV, FileFormat.JSONL)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import functools
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -11,15 +12,22 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+import typer.main
 import yaml
 
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import ReductionJob
+from hushrank.flows.plan import survey as planned_surveys
+from hushrank.pipelines.engine.runner import is_small
 from hushrank.pipelines.reduce import reduce
 from hushrank.transforms.common.schema import InputError
 from tests.cloud_emulator import cloud_emulator
+from tests.flows.small_jobs import SMALL_JOBS, reach_a_reduction
 
 ITEMS = ["ants", "bees", "cats", "dogs"]
+
+# Typer builds all commands anew each time that one is called, which takes longer than most of them.
+typer.main.get_command = functools.cache(typer.main.get_command)
 
 
 class InProcessReducer:
@@ -33,9 +41,12 @@ class InProcessReducer:
 
     def run(self, job: ReductionJob) -> None:
         try:
-            reduce.run(job)
+            self.reduce(job)
         except InputError as error:
             raise ConfigError(str(error)) from None
+
+    def reduce(self, job: ReductionJob) -> None:
+        reduce.run(job)
 
 
 @dataclasses.dataclass
@@ -124,6 +135,12 @@ def survey(tmp_path: Path) -> Survey:
     return Survey(tmp_path, settings).set()
 
 
+@pytest.fixture(autouse=True)
+def few_invented_surveys(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A plan invents as few surveys of small jobs as of large ones: 12, not 120."""
+    monkeypatch.setattr(planned_surveys, "MOST", planned_surveys.FEWEST)
+
+
 @pytest.fixture
 def emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """An emulator of Cloud Storage, with a bucket `survey`."""
@@ -134,7 +151,16 @@ def emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 @pytest.fixture
 def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("hushrank.flows.run.reader_process.Reducer", InProcessReducer)
+    class Reducer(InProcessReducer):
+        """Leaves small jobs to `SMALL_JOBS`, as long as the test replaced nothing that they use."""
+
+        def reduce(self, job: ReductionJob) -> None:
+            if is_small(job) and not reach_a_reduction(monkeypatch):
+                SMALL_JOBS.run(job)
+            else:
+                super().reduce(job)
+
+    monkeypatch.setattr("hushrank.flows.run.reader_process.Reducer", Reducer)
 
 
 @pytest.fixture

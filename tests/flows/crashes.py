@@ -47,8 +47,8 @@ MAY_STAY = re.compile(
     r"|out/(releases/[^/.][^/]+/(SHA256SUMS|{0})|{0})"
     r"|work/ledgers\.json"
     r"|work/[0-9a-f]{{16}}/(drawn\.npz|diagnostics\.json|draw-failed|rejects/[0-9a-f]+\.parquet)"
-    r"|work/stream-[0-9a-f]{{16}}/(law\.json|key\.json|released/[0-9]+\.npz|cells/[0-9]+\.npz"
-    r"|people/[0-9]+/(manifest\.json|[0-9]+-[0-9]+\.(json|parquet)))"
+    r"|work/stream-[0-9a-f]{{16}}/(law\.json|key\.json|(released|cells|shown)/[0-9]+\.npz"
+    r"|people/[0-9]+/([0-9a-f]{{64}}\.json|[0-9a-f]{{32}}/[0-9]+-[0-9]+-[0-9a-f]{{64}}\.parquet))"
     r"|ledger\.jsonl(\.lock|\.length|\.key|\.runs/[^/]+\.lock)?".format(
         r"(release\.json|ranking\.csv|report\.html)"
     )

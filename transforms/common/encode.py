@@ -290,22 +290,10 @@ def _outcomes_of_winners(
     neither = ~(left_won | right_won)
     if neither.any():
         outcome[neither] = BAD_OUTCOME
-        outcome[(winner == UNKNOWN) & _is_tie_word(column, words)] = 0
+        told = neither & (winner == UNKNOWN)
+        words = Words(((TIE_WORD, 0),)) if words is None else words
+        outcome[told] = values_of_words(column, words, BAD_OUTCOME)[told]
     return outcome
-
-
-def _is_tie_word(column: pa.Array, words: Words | None) -> Mask:
-    if words is not None:
-        ties: Mask = values_of_words(column, words, BAD_OUTCOME) == 0
-        return ties
-    if not is_text(column.type):
-        return np.zeros(len(column), np.bool_)
-    return by_distinct(column, _are_tie_words, np.False_)
-
-
-def _are_tie_words(texts: pa.Array) -> Mask:
-    words = pc.utf8_lower(to_text(texts))
-    return to_numpy(pc.fill_null(pc.equal(words, TIE_WORD), False))
 
 
 def pseudonyms(column: pa.Array, keyed_hash: KeyedHash) -> Hashes:

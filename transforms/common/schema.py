@@ -60,15 +60,17 @@ class Columns(Protocol):
 
 
 WIDE_ITEM = "wide item"  # the role of an item's own column in a table with one row for each person
-TRUTHS = ("correct", WIDE_ITEM)  # roles of columns in which true and false are values
+TRUTHS = ("correct", WIDE_ITEM, "outcome")  # roles of columns in which true and false are values
 FEATURE = "feature"  # the role of a column of a covariate
 NUMBERS = {  # by role
     "epsilon": "epsilons are numbers, in nats",
     "weight": "weights are numbers",
     FEATURE: "features are numbers",
 }
+WIDE_RANK = "wide rank"  # the role of an item's own column in a table of rankings
 RANK, RANKING, CONTEST = "rank", "ranking", "contest"  # roles of columns of a log of rankings
 OUTCOME, LENGTH = "outcome", "length"  # and of private answers to pairs of a ranking
+DECIMALS = frozenset({*NUMBERS, RANK, WIDE_RANK})  # roles of numbers that need not be whole
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -97,8 +99,8 @@ class ComparisonColumns:
         winner: the item that won, or the word `tie`.
         user: the person who answered; may be None if the unit of privacy is one comparison.
         event: identity of the event; rows with the same user, pair and event are copies.
-        words: texts of `outcome` for +1, -1 and 0; with `winner`: texts that mean a tie, instead of
-            the word `tie`.
+        words: texts of `outcome` for +1, -1 and 0; with `winner`: texts beside the items' names,
+            instead of the word `tie`.
         group: the public group of a row, such as its language; None: there are no groups.
         weight: how much a row counts; None: all count alike.
         most_units: the largest weight, in integer units (`privacy.units.UNITS`); 0 without weights.
@@ -163,9 +165,12 @@ def check_schema(
             raise InputError(_missing_column(path, role, name, schema.names))
         if schema.names.count(name) > 1:
             raise InputError(f"{path}: column {name} occurs twice. Rename one of them.")
-        problem = _type_problem(role, schema.field(name).type)
+        type_ = schema.field(name).type
+        if role == OUTCOME and pa.types.is_boolean(type_) and getattr(columns, "words", None):
+            continue  # true and false are words
+        problem = _type_problem(role, type_)
         if problem:
-            key = "" if role == WIDE_ITEM else f" ({_key_of(role)})"
+            key = "" if role in (WIDE_ITEM, WIDE_RANK) else f" ({_key_of(role)})"
             raise InputError(f"{path}: column {name}{key} {problem}")
 
 
@@ -279,10 +284,11 @@ def _no_header(path: str, names: list[str], found: list[str]) -> str:
 
 
 def _missing_column(path: str, role: str, name: str, present: list[str]) -> str:
-    if role == WIDE_ITEM:
+    if role in (WIDE_ITEM, WIDE_RANK):
+        other = " or say under input.columns.items which column is whose," * (role == WIDE_RANK)
         return (
             f"{path}: column {name} not found. In a wide table every item of the catalogue has a"
-            " column of its name. Correct items, or set input.layout: long."
+            f" column of its name. Correct items,{other} or set input.layout: long."
         )
     close = difflib.get_close_matches(name, present, n=1, cutoff=0.5)
     key = _key_of(role)
@@ -291,8 +297,8 @@ def _missing_column(path: str, role: str, name: str, present: list[str]) -> str:
 
 
 def _type_problem(role: str, type_: pa.DataType) -> str | None:
-    if role == WIDE_ITEM and pa.types.is_null(type_):
-        return None  # nobody answered this item
+    if role in (WIDE_ITEM, WIDE_RANK) and pa.types.is_null(type_):
+        return None  # nobody answered this item, or ranked it
     if pa.types.is_dictionary(type_):
         return _type_problem(role, type_.value_type)
     if pa.types.is_null(type_):
@@ -301,7 +307,9 @@ def _type_problem(role: str, type_: pa.DataType) -> str | None:
         return _list_problem(type_)
     if pa.types.is_integer(type_) or is_text(type_):
         return None
-    if role in (RANK, OUTCOME, LENGTH, "correct", WIDE_ITEM) and pa.types.is_floating(type_):
+    if role in (RANK, WIDE_RANK, OUTCOME, LENGTH, "correct", WIDE_ITEM) and pa.types.is_floating(
+        type_
+    ):
         return None  # 0.0, 1.0: a data frame writes integers with gaps so
     if role in NUMBERS and (pa.types.is_floating(type_) or pa.types.is_decimal(type_)):
         return None
@@ -313,8 +321,10 @@ def _type_problem(role: str, type_: pa.DataType) -> str | None:
         return f"has type {type_}; answers are 1 (right) or 0 (wrong)"
     if role == "order" and (pa.types.is_timestamp(type_) or pa.types.is_date(type_)):
         return None
-    if role == RANK:
+    if role in (RANK, WIDE_RANK):
         return f"has type {type_}; ranks are numbers, the smallest of a ranking its best item"
+    if role == OUTCOME and pa.types.is_boolean(type_):
+        return "holds true and false. Say which is which: input.words: {left: true, right: false}"
     if role == OUTCOME:
         return f"has type {type_}; outcomes are integers: +1 left won, -1 right won, 0 tie"
     return f"has type {type_}; it must hold integers or text, so cast it when you write the file"

@@ -9,9 +9,8 @@ import numpy as np
 from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.aggregate import Cells, Counts, add_cells, counted
+from hushrank.transforms.comparisons.weights import SQUARES
 from hushrank.transforms.engine.beam import beam
-
-SQUARES = "squares"  # the array of the sum of squared weights, shape (1,)
 
 
 def add_weighted(

@@ -12,7 +12,9 @@ from hushrank.privacy.units import UNITS
 from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.sorting import Mask
 
+SQUARES = "squares"  # the array of the sum of squared weights, shape (1,)
 UNITS_KEPT, SQUARES_KEPT = "units_kept", "squares_kept"  # of a tally
+SQUARES = "squares"  # the array of the sum of squared weights, shape (1,)
 
 
 def factored(weight: Units | None, starts: Mask, factors: RowFactors) -> Units:

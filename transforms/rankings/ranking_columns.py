@@ -15,6 +15,7 @@ from hushrank.transforms.common.schema import (
     OUTCOME,
     RANK,
     RANKING,
+    WIDE_RANK,
     by_distinct,
     is_text,
     to_numpy,
@@ -93,6 +94,35 @@ class ListColumns:
             ("epsilon", self.epsilon),
         ]
         return [(role, name) for role, name in chosen if name is not None]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WideRankColumns:
+    """Columns of a table with one ranking a row: each item's column holds its rank.
+
+    Attributes:
+        items: name of the column, and of the item whose rank it holds; an empty cell is unranked.
+        user, contest, epsilon: as in `ListColumns`.
+    """
+
+    items: tuple[tuple[str, str], ...]
+    user: str | None = None
+    contest: str | None = None
+    epsilon: str | None = None
+
+    def names(self) -> list[str]:
+        """The columns that must exist, each once."""
+        return list(dict.fromkeys(name for _, name in self.roles()))
+
+    def item_names(self) -> list[str]:
+        """None: no value names an item."""
+        return []
+
+    def roles(self) -> list[tuple[str, str]]:
+        """Role and name of each column."""
+        chosen = [("user", self.user), (CONTEST, self.contest), ("epsilon", self.epsilon)]
+        found = [(role, name) for role, name in chosen if name is not None]
+        return [*found, *((WIDE_RANK, name) for name, _ in self.items)]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -71,10 +71,15 @@ def _holds_text(type_: pa.DataType) -> bool:
     return is_text(type_.value_type if is_list(type_) else type_)
 
 
-def _is_binary(type_: pa.DataType) -> bool:
+def is_string(type_: pa.DataType) -> bool:
+    """Whether a type is of texts that are UTF-8 by its own rules, plain or dictionary-encoded."""
     if pa.types.is_dictionary(type_):
-        return _is_binary(type_.value_type)
-    return not (pa.types.is_string(type_) or pa.types.is_large_string(type_))
+        return is_string(type_.value_type)
+    return bool(pa.types.is_string(type_) or pa.types.is_large_string(type_))
+
+
+def _is_binary(type_: pa.DataType) -> bool:
+    return not is_string(type_)
 
 
 def _is_plain_string(type_: pa.DataType) -> bool:

@@ -7,7 +7,7 @@ are doubled inside (RFC 4180), and reads all columns as text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO, Any
 
@@ -17,13 +17,14 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from hushrank.transforms.common.schema import to_numpy
+from hushrank.transforms.storage.csv_header import Joined
 from hushrank.transforms.storage.text_lines import QUOTE, Mask, Places, Records, read_records
 
 _LINE_END = r"(?:\r\n|\r|\n)"
 
 
 def read_csv_rows(
-    stream: IO[bytes],
+    stream: IO[bytes] | Joined,
     header: Sequence[str],
     schema: pa.Schema,
     block_bytes: int,
@@ -34,7 +35,7 @@ def read_csv_rows(
     """Rows of `stream`, in order, and the records that are not rows.
 
     Args:
-        stream: CSV after the byte order mark, header included.
+        stream: CSV after its header.
         header: names of all columns.
         schema: the columns to read, each once in `header`: text, or dictionaries of text.
         block_bytes: how many bytes to read at once.
@@ -43,10 +44,8 @@ def read_csv_rows(
         delimiter: the character between columns.
     """
     reader = _Reader(schema, tuple(header), multiline, delimiter)
-    is_first = True
     for records in read_records(stream, block_bytes, carriage_returns=True, quoted=multiline):
-        yield reader.read(records, has_header=is_first)
-        is_first = False
+        yield reader.read(records)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,13 +55,10 @@ class _Reader:
     multiline: bool
     delimiter: str
 
-    def read(self, records: Records, *, has_header: bool) -> tuple[pa.Table, tuple[str, ...]]:
+    def read(self, records: Records) -> tuple[pa.Table, tuple[str, ...]]:
         """The rows of a block, and its records that are not rows."""
         broken = records.no_text() | self._odd_quotes(records)
-        whole = ~broken
-        if has_header:
-            broken[:1] = whole[:1] = False
-        parts = list(self._parse(records, np.flatnonzero(whole), records.blank()))
+        parts = list(self._parse(records, np.flatnonzero(~broken), records.blank()))
         malformed = [line for _, refused in parts for line in refused]
         tables = [rows for rows, _ in parts] or [self.schema.empty_table()]
         rows = tables[0] if len(tables) == 1 else pa.concat_tables(tables).unify_dictionaries()
@@ -132,3 +128,16 @@ class _Reader:
         except pa.ArrowException:
             return None
         return table.rename_columns(self.schema.names)
+
+
+def with_points(rows: pa.Table, numbers: Iterable[str]) -> pa.Table:
+    """Rows with a decimal point instead of a comma in the columns `numbers`.
+
+    A point becomes a comma, so that 1.000, which may be meant as a thousand, is no number.
+    """
+    for name in numbers:
+        text = rows[name].cast(pa.large_string())
+        for old, new in ((",", "\0"), (".", ","), ("\0", ".")):
+            text = pc.replace_substring(text, old, new)
+        rows = rows.set_column(rows.schema.get_field_index(name), name, text)
+    return rows

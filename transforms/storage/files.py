@@ -6,17 +6,12 @@ Everything here reads names, sizes, dates, headers and footers only, never a row
 from __future__ import annotations
 
 import contextlib
-import csv
-import gzip
 import io
-import json
-import os
-import zlib
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import PurePath
 from typing import IO
 
 import pyarrow as pa
@@ -30,14 +25,30 @@ from hushrank.transforms.common.schema import (
     is_text,
 )
 from hushrank.transforms.storage import preflib
+from hushrank.transforms.storage.arrow_rows import arrow_schema, orc_head
 from hushrank.transforms.storage.at_once import in_order
-from hushrank.transforms.storage.cloud_files import cloud_matches
+from hushrank.transforms.storage.avro_rows import avro_schema
 from hushrank.transforms.storage.cloud_storage import CloudPath
+from hushrank.transforms.storage.csv_header import (
+    HEADER_BYTES,
+    as_utf8,
+    csv_header,
+)
+from hushrank.transforms.storage.json_rows import json_names
+from hushrank.transforms.storage.matches import Match, check_table, matches, version_now
+from hushrank.transforms.storage.packing import (
+    PACKINGS,
+    is_packed,
+    packing_of,
+    unpacked,
+    without_packing,
+)
+from hushrank.transforms.storage.partitions import Partitions, with_fields
 from hushrank.transforms.storage.window import Window
-
-HEADER_BYTES = 1 << 20  # a CSV header must end within the first MiB
-REMOTE_PREFIX = "gs://"
-BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some programs begin UTF-8 text with it
+from hushrank.transforms.tables.names import is_object, is_table
+from hushrank.transforms.tables.objects import open_object
+from hushrank.transforms.tables.parts import DataFile, ServedTable
+from hushrank.transforms.tables.tables import check_same, open_data_file
 
 
 class FileFormat(StrEnum):
@@ -46,11 +57,18 @@ class FileFormat(StrEnum):
     PARQUET = "parquet"
     CSV = "csv"
     JSONL = "jsonl"
+    AVRO = "avro"
+    ORC = "orc"
+    ARROW = "arrow"  # record batches of Arrow, also called Feather
     PREFLIB = "preflib"
 
 
-PACKED = ".gz"
-MOST_UNPACKED = 1032  # bytes that gzip can make of one
+class Service(StrEnum):
+    """Who sends rows that no file holds."""
+
+    BIGQUERY = "BigQuery"
+
+
 TEXT_ENDINGS = {
     ".csv": FileFormat.CSV,
     ".jsonl": FileFormat.JSONL,
@@ -60,7 +78,11 @@ ENDINGS = {
     ".parquet": FileFormat.PARQUET,
     ".pq": FileFormat.PARQUET,
     **TEXT_ENDINGS,
-    **{f"{ending}{PACKED}": format_ for ending, format_ in TEXT_ENDINGS.items()},
+    **{f"{end}{packed}": text for end, text in TEXT_ENDINGS.items() for packed in PACKINGS},
+    ".avro": FileFormat.AVRO,
+    ".orc": FileFormat.ORC,
+    ".arrow": FileFormat.ARROW,
+    ".feather": FileFormat.ARROW,
     **dict.fromkeys((f".{kind}" for kind in preflib.KINDS), FileFormat.PREFLIB),
 }
 
@@ -71,37 +93,59 @@ class NoFilesError(InputError):
 
 @dataclass(frozen=True, slots=True, order=True)
 class InputFile:
-    """One file of a job. Path, size and version identify its content without reading it."""
+    """One file of a job. Path, size and version identify its content without reading it.
+
+    Tables: `table` is the file's part of a snapshot, or the table whose rows a service sends; None
+    for a file that is its own.
+    """
 
     path: str
     size: int  # bytes
-    version: str  # local: modification time in ns; gs://: generation
-    format: FileFormat
+    version: str  # local: modification time in ns; gs://: generation; ETag; or a table's snapshot
+    format: FileFormat | Service
     window: Window | None = None  # selects the rows that belong to the job; None: all
     multiline: bool = False  # for CSV: whether quoted fields may hold line ends
     delimiter: str = ","  # for CSV: the character between columns
+    encoding: str = "utf-8"  # for CSV: one of `csv_header.ENCODINGS`
+    decimal: str = "."  # for CSV: what stands before the decimals of a number
+    header_rows: int = 1  # for CSV: how many rows come before the first answer
+    partitions: Partitions = ()  # columns that folders of its path tell
+    digest: str = ""  # keyed, of the rows: the file is a copy of a table that was in memory
+    table: DataFile | ServedTable | None = field(default=None, compare=False)
+
+    @property
+    def name(self) -> str:
+        """The file in messages."""
+        return self.table.name if isinstance(self.table, DataFile) else self.path
 
     @property
     def most_bytes(self) -> int:
         """The most bytes that its content has, unpacked."""
-        return self.size * (MOST_UNPACKED if is_packed(self.path) else 1)
+        packing = packing_of(self.path)
+        return self.size * (1 if packing is None else packing.ratio)
 
     def identity(self) -> list[str | int]:
         """The parts of it that enter the release key."""
+        if self.digest:  # wherever its copy was written
+            return ["table", self.digest]
         return [self.path, self.size, self.version]
 
 
 def list_files(
-    paths: Sequence[str], format_: FileFormat | None = None, partition: str | None = None
+    paths: Sequence[str],
+    format_: FileFormat | None = None,
+    partition: str | None = None,
+    times: str | None = None,
 ) -> list[InputFile]:
-    """The files that `paths` (files, folders, globs; local or gs://) name, sorted, each once.
+    """The files that `paths` (files, folders, globs, tables) name, sorted, each once.
 
     A folder stands for every file in or below it with a known ending and no leading `.` or `_`.
 
     Args:
-        paths: absolute local paths or gs:// URLs; `*`, `?`, `[...]` and `**` are patterns.
+        paths: absolute local paths, URLs or tables; `*`, `?`, `[...]` and `**` are patterns.
         format_: the format of all files; None: by each file's ending.
         partition: for example `date=2026-11-20`: only files below a folder with that name.
+        times: the column of times, if only the rows of some day are wanted.
 
     Raises:
         NoFilesError: a path matches nothing.
@@ -109,28 +153,35 @@ def list_files(
     """
     found: dict[str, InputFile] = {}
     for path in paths:
-        remote = path.startswith(REMOTE_PREFIX)
-        matches = list(cloud_matches(path, _is_input) if remote else _local_matches(path))
+        if is_table(path):
+            check_table(path, stated=format_ is not None, partition=partition)
+        matched = matches(path, _is_input, times)
         if partition is not None:
-            matches = [match for match in matches if partition in match[0].split("/")[:-1]]
-        if not matches:
+            matched = [match for match in matched if partition in match.path.split("/")[:-1]]
+        if not matched:
             where = path if partition is None else f"{path}: below a folder {partition}"
-            raise NoFilesError(f"{where}: no such file. Check input.paths; nothing was read.")
-        for name, size, version in matches:
-            kind = format_ or _format_of(name)
-            # An empty JSON Lines file, which has no header, is a file without rows: no error.
-            if size == 0 and kind is not FileFormat.JSONL:
-                raise InputError(
-                    f"{name}: the file is empty (0 bytes). Remove it, or write it again."
-                )
-            found[name] = InputFile(name, size, version, kind)
+            what = "the table holds no rows yet" if is_table(path) else "no such file"
+            raise NoFilesError(f"{where}: {what}. Check input.paths; nothing was read.")
+        found |= {match.path: _input_file(match, format_) for match in matched}
     for name in found:
-        if is_packed(name) and name[: -len(PACKED)] in found:
+        if is_packed(name) and without_packing(name) in found:
             raise InputError(
-                f"{name}: the file without {PACKED} is named too, so rows could count twice. Remove"
-                " one of the two."
+                f"{name}: the file without {name[len(without_packing(name)) :]} is named too, so"
+                " rows could count twice. Remove one of the two."
             )
     return sorted(found.values())
+
+
+def _input_file(match: Match, format_: FileFormat | None) -> InputFile:
+    name, size, version, table = match.path, match.size, match.version, match.table
+    if table is not None:
+        kind = FileFormat.PARQUET if isinstance(table, DataFile) else Service.BIGQUERY
+        return InputFile(name, size, version, kind, table=table)
+    format_ = format_ or _format_of(name)
+    # An empty JSON Lines file, which has no header, is a file without rows: no error.
+    if size == 0 and format_ is not FileFormat.JSONL:
+        raise InputError(f"{name}: the file is empty (0 bytes). Remove it, or write it again.")
+    return InputFile(name, size, version, format_)
 
 
 def check_files(
@@ -152,16 +203,16 @@ def check_files(
     found: dict[str, pa.Schema] = {}
     first: tuple[str, bool] | None = None
     for file, schema in zip(files, schemas, strict=True):
-        check_schema(file.path, schema, columns, named_by_a_line=file.format is FileFormat.CSV)
+        check_schema(file.name, schema, columns, named_by_a_line=file.format is FileFormat.CSV)
         if file.window is not None:
-            file.window.check(file.path, schema)
+            file.window.check(file.name, schema)
         found[file.path] = schema
         if columns.user is not None:
             kind = is_text(schema.field(columns.user).type)
-            first = first or (file.path, kind)
+            first = first or (file.name, kind)
             if kind != first[1]:
                 raise InputError(
-                    f"{file.path}: column {columns.user} holds {_kind(kind)}, but {_kind(first[1])}"
+                    f"{file.name}: column {columns.user} holds {_kind(kind)}, but {_kind(first[1])}"
                     f" in {first[0]}. One person must be named in one way: cast one of them."
                 )
     return found
@@ -176,19 +227,44 @@ def read_schema(file: InputFile, columns: Columns) -> pa.Schema:
     Raises:
         InputError: the file does not have its format, or is damaged.
     """
-    return _declared(file, columns) if file.format is FileFormat.JSONL else _stated(file)
+    if file.format is FileFormat.JSONL:
+        return _declared(file, columns)
+    return with_fields(_stated(file), file.partitions)
 
 
 def _stated(file: InputFile) -> pa.Schema:
-    """The schema in a footer or a header."""
+    """The schema in a footer or a header; of a table as the table states it."""
+    if isinstance(file.table, DataFile):
+        return file.table.layout.schema
+    if isinstance(file.table, ServedTable):
+        return file.table.schema
     if file.format is FileFormat.PARQUET:
-        return parquet_footer(file.path).schema.to_arrow_schema()
-    with open_bytes(file.path) as stream:
-        head = stream.read(HEADER_BYTES)
-    if file.format is FileFormat.PREFLIB:
-        preflib.read_header(file.path, head)
-        return preflib.SCHEMA
-    return pa.schema([(name, pa.string()) for name in csv_header(file.path, head, file.delimiter)])
+        return parquet_footer(file).schema.to_arrow_schema()
+    with open_file(file) as stream:
+        if file.format is not FileFormat.CSV:
+            return _SCHEMAS[file.format](file.path, stream)
+        head = as_utf8(stream, file.encoding).read(HEADER_BYTES)
+    names = csv_header(file.path, head, file.delimiter)
+    return pa.schema([(name, pa.string()) for name in names])
+
+
+def _schema_of_preflib(path: str, stream: IO[bytes]) -> pa.Schema:
+    preflib.read_header(path, stream.read(HEADER_BYTES))
+    return preflib.SCHEMA
+
+
+# Of formats with a schema that the path and the open file tell.
+_SCHEMAS: dict[FileFormat | Service, Callable[[str, IO[bytes]], pa.Schema]] = {
+    FileFormat.AVRO: avro_schema,
+    FileFormat.ORC: lambda path, stream: orc_head(path, stream)[0],
+    FileFormat.ARROW: arrow_schema,
+    FileFormat.PREFLIB: _schema_of_preflib,
+}
+
+
+def _head_of(file: InputFile) -> bytes:
+    with open_file(file) as stream:
+        return stream.read(HEADER_BYTES)
 
 
 def column_names_of(file: InputFile) -> list[str]:
@@ -201,16 +277,7 @@ def column_names_of(file: InputFile) -> list[str]:
     """
     if file.format is not FileFormat.JSONL:
         return list(_stated(file).names)
-    with open_bytes(file.path) as stream:
-        head = stream.read(HEADER_BYTES)
-    lines = head.removeprefix(BYTE_ORDER_MARK).splitlines(keepends=True)
-    whole_lines = lines[:-1] if len(head) == HEADER_BYTES and len(lines) > 1 else lines
-    rows = [_json_row(line) for line in whole_lines if line.strip()]
-    if not rows or rows[0] is None:
-        raise InputError(
-            f"{file.path}: the first line is not a JSON object; JSON Lines has one a line."
-        )
-    return list(dict.fromkeys(name for row in rows if row for name in row))
+    return json_names(file.path, _head_of(file), HEADER_BYTES)
 
 
 def _declared(file: InputFile, columns: Columns) -> pa.Schema:
@@ -223,122 +290,72 @@ def _declared(file: InputFile, columns: Columns) -> pa.Schema:
     return pa.schema(list(types.items()))
 
 
-def csv_header(path: str, head: bytes, delimiter: str = ",") -> list[str]:
-    """Names of the columns, from the first line of a CSV file.
-
-    Args:
-        path: for the message.
-        head: the first `HEADER_BYTES` of the file.
-        delimiter: the character between columns.
-
-    Raises:
-        InputError: the first line is not a header.
-    """
-    line = next(iter(head.removeprefix(BYTE_ORDER_MARK).splitlines()), b"")
-    if len(line) >= HEADER_BYTES - len(BYTE_ORDER_MARK):
-        raise InputError(f"{path}: the header line is longer than 1 MiB. Write fewer columns.")
-    try:
-        names = next(csv.reader([line.decode()], strict=True, delimiter=delimiter), [])
-    except UnicodeDecodeError:
-        raise InputError(f"{path}: the header is not UTF-8 text. Save the file as UTF-8.") from None
-    except csv.Error:  # the line may be a row, so it is not shown
-        raise InputError(
-            f"{path}: a column name has a line break, or a quote is not closed."
-        ) from None
-    if not any(names):
-        raise InputError(f"{path}: no header line. The first line must name the columns.")
-    return names
-
-
-def parquet_footer(path: str) -> pq.FileMetaData:
+def parquet_footer(file: InputFile) -> pq.FileMetaData:
     """Footer of a Parquet file.
 
     Raises:
         InputError: the file is not a readable Parquet file.
     """
     try:
-        with open_bytes(path) as stream:
+        with open_file(file) as stream:
             return pq.read_metadata(stream)
     except (pa.ArrowException, OSError):  # texts of these errors may quote the file
         raise InputError(
-            f"{path}: not a complete Parquet file (truncated or damaged). Write it again."
+            f"{file.name}: not a complete Parquet file (truncated or damaged). Write it again."
         ) from None
 
 
 def check_unchanged(file: InputFile) -> None:
     """Raise `InputError` if a file has changed since `list_files` found it."""
-    if is_remote(file.path):
-        same = str(CloudPath.parse(file.path).generation()) == file.version
-    else:
-        status = Path(file.path).stat()
-        same = (status.st_size, str(status.st_mtime_ns)) == (file.size, file.version)
-    if not same:
+    if file.table is not None:
+        check_same(file.table)
+        return
+    if version_now(file.path) != file.version:
         raise InputError(f"{file.path}: changed during the run. Run again when it is complete.")
 
 
 @contextlib.contextmanager
-def open_bytes(path: str) -> Iterator[IO[bytes]]:
-    """A readable, seekable stream of a local file or a gs:// object, unpacked if it ends in .gz.
+def open_file(file: InputFile) -> Iterator[IO[bytes]]:
+    """A readable, seekable stream of a file; an empty one of a table whose rows a service sends.
 
     Raises:
-        InputError: the file is not there, may not be read, or is not a whole gzip file.
+        InputError: as `open_bytes`.
     """
+    opened: IO[bytes] | None = None
+    if isinstance(file.table, ServedTable):
+        opened = io.BytesIO()
+    elif file.table is not None and is_remote(file.path):
+        opened = open_data_file(file.table)
+    with opened or open_bytes(file.path, file.name) as stream:
+        yield stream
+
+
+@contextlib.contextmanager
+def open_bytes(path: str, name: str | None = None) -> Iterator[IO[bytes]]:
+    """A readable, seekable stream of a local file or an object, unpacked if it is packed.
+
+    Args:
+        path: the path or URL.
+        name: what messages call it; None: its path.
+
+    Raises:
+        InputError: the file is not there, may not be read, or is not a whole packed file.
+    """
+    name = name or path
     with contextlib.ExitStack() as stack:
         try:
-            opened = CloudPath.parse(path).open() if is_remote(path) else pa.OSFile(path)
-            stream = stack.enter_context(opened)
+            stream = stack.enter_context(_opened(path, name))
         except PermissionError:
-            raise InputError(f"{path}: no permission to read it.") from None
+            raise InputError(f"{name}: no permission to read it.") from None
         except FileNotFoundError:
-            raise InputError(f"{path}: no such file.") from None
-        if not is_packed(path):
-            yield stream
-            return
-        try:
-            yield stack.enter_context(io.BufferedReader(gzip.GzipFile(fileobj=stream)))
-        except (EOFError, gzip.BadGzipFile, zlib.error):
-            raise InputError(
-                f"{path}: not a complete gzip file (truncated or damaged). Write it again."
-            ) from None
+            raise InputError(f"{name}: no such file.") from None
+        yield stack.enter_context(unpacked(path, stream))
 
 
-def _local_matches(path: str) -> Iterator[tuple[str, int, str]]:
-    start = Path(path)
-    try:
-        if start.exists():
-            named: Iterable[Path] = [start]
-        else:
-            root = Path(start.anchor)
-            pattern = str(start.relative_to(root))
-            named = (match for match in root.glob(pattern) if not match.name.startswith("."))
-        for match in named:
-            for file in _files_in(match) if match.is_dir() else [match]:
-                status = file.stat()
-                yield str(file), status.st_size, str(status.st_mtime_ns)
-    except PermissionError as error:
-        raise InputError(f"{error.filename}: no permission to read it.") from None
-    except FileNotFoundError as error:
-        raise InputError(f"{error.filename}: no such file.") from None
-    except OSError as error:  # e.g. a name too long, a link to itself, a lost disk
-        raise InputError(f"{path}: cannot be read ({error.strerror}).") from None
-    except ValueError:
-        raise InputError(f"{path}: in a pattern, ** must stand alone between slashes.") from None
-
-
-def _files_in(folder: Path) -> Iterator[Path]:
-    def stop(error: OSError) -> None:  # otherwise an unreadable folder would be skipped
-        raise error
-
-    for parent, _, names in os.walk(folder, onerror=stop):
-        for name in names:
-            file = Path(parent, name)
-            if _is_input(file.relative_to(folder)):
-                yield file
-
-
-def is_packed(path: str) -> bool:
-    """Whether the content is packed with gzip, by the name."""
-    return path.lower().endswith(PACKED)
+def _opened(path: str, name: str) -> contextlib.AbstractContextManager[IO[bytes]]:
+    if is_object(path):
+        return open_object(path, name)
+    return CloudPath.parse(path).open() if is_remote(path) else pa.OSFile(path)
 
 
 def ending_of(path: str | PurePath) -> str:
@@ -349,12 +366,12 @@ def ending_of(path: str | PurePath) -> str:
 
 
 def is_remote(path: str) -> bool:
-    """Whether `path` is an object in Cloud Storage."""
-    return path.startswith(REMOTE_PREFIX)
+    """Whether `path` is not on this machine."""
+    return "://" in path
 
 
 def any_remote(files: Iterable[InputFile]) -> bool:
-    """Whether one of them is an object in Cloud Storage."""
+    """Whether one of them is not on this machine."""
     return any(is_remote(file.path) for file in files)
 
 
@@ -371,14 +388,6 @@ def _format_of(path: str) -> FileFormat:
             f" or set input.format: {', '.join(FileFormat)}."
         )
     return ENDINGS[ending]
-
-
-def _json_row(line: bytes) -> dict[str, object] | None:
-    try:
-        row = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
-    return row if isinstance(row, dict) else None
 
 
 def _kind(text: bool) -> str:

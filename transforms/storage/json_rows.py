@@ -26,7 +26,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.json
 
-from hushrank.transforms.common.schema import is_list
+from hushrank.transforms.common.schema import InputError, is_list
+from hushrank.transforms.storage.csv_header import BYTE_ORDER_MARK
 from hushrank.transforms.storage.text_lines import (
     CARRIAGE_RETURN,
     Mask,
@@ -354,3 +355,30 @@ def _for_arrow(lines: Records) -> Mask:
         places = np.array([found.start() for found in pattern.finditer(lines.content)], np.int64)
         suit &= ~lines.where(places)
     return suit
+
+
+def json_names(path: str, head: bytes, most: int) -> list[str]:
+    """The keys of the rows in the first bytes of a file.
+
+    Args:
+        path: for the message.
+        head: the first bytes.
+        most: how many bytes were asked for; if there are as many, the last line may be cut off.
+
+    Raises:
+        InputError: the first line is not an object.
+    """
+    lines = head.removeprefix(BYTE_ORDER_MARK).splitlines(keepends=True)
+    whole_lines = lines[:-1] if len(head) == most and len(lines) > 1 else lines
+    rows = [_object(line) for line in whole_lines if line.strip()]
+    if not rows or rows[0] is None:
+        raise InputError(f"{path}: the first line is not a JSON object; JSON Lines has one a line.")
+    return list(dict.fromkeys(name for row in rows if row for name in row))
+
+
+def _object(line: bytes) -> dict[str, object] | None:
+    try:
+        row = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return row if isinstance(row, dict) else None

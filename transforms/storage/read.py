@@ -6,42 +6,64 @@ Lines that are not rows at all are returned separately, for the confidential are
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import IO
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from hushrank.transforms.common.schema import TRUTHS, Columns, InputError, is_list, is_text
+from hushrank.transforms.common.schema import (
+    DECIMALS,
+    TRUTHS,
+    Columns,
+    InputError,
+    is_text,
+)
 from hushrank.transforms.engine import in_process
+from hushrank.transforms.storage.arrow_rows import orc_head, read_arrow, read_orc
 from hushrank.transforms.storage.at_once import in_order
-from hushrank.transforms.storage.cells import as_rejects, set_unreadable_apart
-from hushrank.transforms.storage.csv_rows import read_csv_rows
-from hushrank.transforms.storage.files import (
+from hushrank.transforms.storage.avro_rows import read_avro
+from hushrank.transforms.storage.cells import as_rejects, is_string, set_unreadable_apart
+from hushrank.transforms.storage.csv_header import (
     BYTE_ORDER_MARK,
     HEADER_BYTES,
+    Joined,
+    after_header,
+    as_utf8,
+    csv_header,
+)
+from hushrank.transforms.storage.csv_rows import read_csv_rows, with_points
+from hushrank.transforms.storage.files import (
     FileFormat,
     InputFile,
+    Service,
     any_remote,
     check_files,
     check_unchanged,
-    csv_header,
-    is_packed,
     is_remote,
-    open_bytes,
+    open_file,
     parquet_footer,
     read_schema,
 )
 from hushrank.transforms.storage.json_rows import read_json_rows
-from hushrank.transforms.storage.parquet_rows import LIST_ITEMS, read_parquet
+from hushrank.transforms.storage.packing import is_packed
+from hushrank.transforms.storage.parquet_rows import misses_night, read_parquet
+from hushrank.transforms.storage.partitions import with_columns, with_fields
 from hushrank.transforms.storage.preflib import read_header, read_rows
-from hushrank.transforms.storage.window import Window
+from hushrank.transforms.storage.split import (
+    Head,
+    ReadBatch,
+    RowGroup,
+    Split,
+    batch_of,
+    batch_rows,
+    with_codes,
+)
+from hushrank.transforms.tables.bigquery import night_condition, read_stream, streams_of
+from hushrank.transforms.tables.parts import DataFile, ServedTable
 
-BATCH_ROWS = 1 << 20
-BATCH_COLUMNS = 8  # with more columns a batch has fewer rows
 BLOCK_BYTES = 1 << 24
 USUALLY_UNPACKED = 8  # bytes of text that gzip makes of one; likewise
 CSV_BYTES_PER_ROW = 24  # for short rows; only decides how work is split
@@ -50,53 +72,21 @@ ITEM_TYPE = pa.dictionary(pa.int32(), pa.string())
 TIMELESS = "no time in the column of the window"
 
 
-@dataclass(frozen=True, slots=True)
-class Split:
-    """A part of one file.
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Reader:
+    """How files of one format are read.
 
     Attributes:
-        file: the file.
-        schema: names and types of the columns that are needed.
-        items: those of them that name items; they have few distinct values and are best read as
-            dictionaries.
-        row_groups: for a Parquet file, in order; empty: all.
-        rows: about how many rows, to plan the work.
+        read: the rows of a split, from the open file.
+        head: schema and row groups, in one reading of the footer; None: the file is not cut.
+        rows: about how many rows a file has that is not cut.
+        cut: cuts the split of a whole table whose rows a service sends.
     """
 
-    file: InputFile
-    schema: pa.Schema
-    items: tuple[str, ...]
-    row_groups: tuple[int, ...]
-    rows: int
-    times: pa.Field | None = None  # the column of the file's window, if not needed otherwise
-    identities: tuple[str, ...] = ()  # columns whose bytes alone count, not their meaning
-    truths: frozenset[str] = frozenset()  # columns in which true and false are values
-
-    @property
-    def to_read(self) -> pa.Schema:
-        """Names and types of all columns to read."""
-        return self.schema if self.times is None else self.schema.append(self.times)
-
-    @property
-    def name(self) -> str:
-        """Identity of the split; the same whenever the same files are split."""
-        part = self.row_groups[0] if self.row_groups else 0
-        return f"{self.file.path}#{part}"
-
-
-@dataclass(frozen=True, slots=True)
-class ReadBatch:
-    """Rows of a split in file order, and what was set aside.
-
-    Attributes:
-        rows: rows whose texts are readable.
-        malformed: the raw text of lines that are not rows at all.
-        rejects: unreadable rows, in tables with a column `reason`.
-    """
-
-    rows: pa.RecordBatch
-    malformed: tuple[str, ...] = ()
-    rejects: tuple[pa.Table, ...] = ()
+    read: Callable[[IO[bytes], Split], Iterator[ReadBatch]]
+    head: Callable[[InputFile], Head] | None = None
+    rows: Callable[[InputFile], int]
+    cut: Callable[[Split], list[Split]] | None = None
 
 
 def plan_files(files: Sequence[InputFile], columns: Columns) -> list[Split]:
@@ -105,6 +95,7 @@ def plan_files(files: Sequence[InputFile], columns: Columns) -> list[Split]:
     Raises:
         InputError: a column is missing or has another type, or a footer cannot be read.
     """
+    files = of_their_night(files)
     heads = list(in_order(partial(_head_of, columns=columns), files, remote=any_remote(files)))
     check_files(files, columns, (schema for schema, _ in heads))
     return [
@@ -114,25 +105,43 @@ def plan_files(files: Sequence[InputFile], columns: Columns) -> list[Split]:
     ]
 
 
-@dataclass(frozen=True, slots=True)
-class RowGroup:
-    """What a footer says of a row group: its rows, and that none of them is in the window."""
+def of_their_night(files: Sequence[InputFile]) -> Sequence[InputFile]:
+    """The files without those of a table that hold no row of the night, by the table's statistics.
 
-    rows: int
-    misses: bool
+    They hold no row without a time either, so leaving them out changes nothing.
+    """
+    return [file for file in files if not _misses_night(file)] or files[:1]
 
 
-def _head_of(file: InputFile, columns: Columns) -> tuple[pa.Schema, list[RowGroup]]:
+def _misses_night(file: InputFile) -> bool:
+    span = file.table.span if isinstance(file.table, DataFile) else None
+    return file.window is not None and span is not None and file.window.misses(*span)
+
+
+def _head_of(file: InputFile, columns: Columns) -> Head:
     """Schema and row groups of a file, in one reading of its footer."""
-    if file.format is not FileFormat.PARQUET:
+    reader = READERS[file.format]
+    if reader.head is None:
         return read_schema(file, columns), []
-    footer = parquet_footer(file.path)
-    return footer.schema.to_arrow_schema(), _row_groups(footer, file.window)
+    schema, groups = reader.head(file)
+    return with_fields(schema, file.partitions), groups
 
 
-def _row_groups(footer: pq.FileMetaData, window: Window | None) -> list[RowGroup]:
-    return [
-        RowGroup(footer.row_group(i).num_rows, window is not None and _misses(footer, i, window))
+def _head_of_parquet(file: InputFile) -> Head:
+    window, table = file.window, file.table
+    if not isinstance(table, DataFile):
+        footer = parquet_footer(file)
+        schema, times = footer.schema.to_arrow_schema(), None if window is None else window.column
+    else:
+        footer, schema = parquet_footer(file), table.layout.schema
+        stored = footer.schema.to_arrow_schema()
+        column = [] if window is None else [window.column]
+        times = next(iter(table.columns_of(stored, column).values()), None)
+    return schema, [
+        RowGroup(
+            footer.row_group(i).num_rows,
+            window is not None and times is not None and misses_night(footer, i, window, times),
+        )
         for i in range(footer.num_row_groups)
     ]
 
@@ -146,7 +155,7 @@ def plan_splits(
         file: the file to cut.
         schema: all of its columns.
         columns: the columns to read.
-        groups: of a Parquet file; None: its footer is read here.
+        groups: of a file that is cut; None: its footer is read here.
 
     Raises:
         InputError: a Parquet footer cannot be read.
@@ -156,14 +165,26 @@ def plan_splits(
     window = file.window
     times = schema.field(window.column) if window and window.column not in needed.names else None
     whose = (columns.user, getattr(columns, "event", None))
-    identities = tuple(name for name in whose if name is not None)
-    if file.format is not FileFormat.PARQUET:
-        truths = frozenset(name for role, name in columns.roles() if role in TRUTHS)
-        return [Split(file, needed, items, (), _rows_of_text(file), times, identities, truths)]
+    identities = tuple(name for name in whose if name and not is_string(schema.field(name).type))
+    reader = READERS[file.format]
+    if reader.head is None:
+        roles = columns.roles()
+        whole = Split(
+            file,
+            needed,
+            items,
+            row_groups=(),
+            rows=reader.rows(file),
+            times=times,
+            identities=identities,
+            truths=frozenset(name for role, name in roles if role in TRUTHS),
+            numbers=frozenset(name for role, name in roles if role in DECIMALS),
+        )
+        return [whole] if reader.cut is None else reader.cut(whole)
     if groups is None:
-        groups = _row_groups(parquet_footer(file.path), window)
+        _, groups = reader.head(file)
     if not groups:
-        return [Split(file, needed, items, (), 0, times, identities)]
+        return [Split(file, needed, items, (), 0, times=times, identities=identities)]
     splits: list[Split] = []
     together: list[int] = []
     rows = 0
@@ -173,43 +194,38 @@ def plan_splits(
         together.append(place)
         rows += groups[place].rows
         if rows >= batch_rows(needed) or place == candidates[-1]:
-            splits.append(Split(file, needed, items, tuple(together), rows, times, identities))
+            chosen = tuple(together)
+            splits.append(
+                Split(file, needed, items, chosen, rows, times=times, identities=identities)
+            )
             together, rows = [], 0
     return splits
 
 
 def _rows_of_text(file: InputFile) -> int:
     """About how many rows a text file has."""
-    if file.format is FileFormat.PREFLIB:  # a line may stand for any number of people
-        with open_bytes(file.path) as stream:
-            header = read_header(file.path, stream.read(HEADER_BYTES))
-        if header.voters is not None:
-            return header.voters * len(header.names)
     packed = USUALLY_UNPACKED if is_packed(file.path) else 1
     return packed * file.size // CSV_BYTES_PER_ROW
 
 
-def _misses(footer: pq.FileMetaData, group: int, window: Window) -> bool:
-    """Whether the statistics of a row group show that all its times lie outside `window`."""
-    metadata = footer.row_group(group)
-    for place in range(metadata.num_columns):
-        column = metadata.column(place)
-        if column.path_in_schema == window.column:
-            known = column.statistics
-            # Rows without a time are set aside, so a group with such rows must be read.
-            if known is None or not known.has_min_max or known.null_count != 0:
-                return False
-            try:
-                return window.misses(known.min, known.max)
-            except (OverflowError, TypeError, ValueError):  # a year that Python cannot represent
-                return False
-    return False
+def _rows_served(file: InputFile) -> int:
+    """About how many rows a table has by the word of its service."""
+    return file.table.rows if isinstance(file.table, ServedTable) else 0
 
 
-def batch_rows(schema: pa.Schema) -> int:
-    """Rows of a batch: `BATCH_ROWS`, or fewer if rows have many columns."""
-    cells = sum(LIST_ITEMS if is_list(field.type) else 1 for field in schema)
-    return max(1, BATCH_ROWS * BATCH_COLUMNS // max(BATCH_COLUMNS, cells))
+def _rows_of_ballots(file: InputFile) -> int:
+    """How many rows a PrefLib file has by its header; a line may stand for any number of people."""
+    with open_file(file) as stream:
+        header = read_header(file.path, stream.read(HEADER_BYTES))
+    if header.voters is None:
+        return _rows_of_text(file)
+    return header.voters * len(header.names)
+
+
+def _head_of_orc(file: InputFile) -> Head:
+    with open_file(file) as stream:
+        schema, stripes = orc_head(file.path, stream)
+    return schema, [RowGroup(rows, misses=False) for rows in stripes]
 
 
 def read_batches(split: Split) -> Iterator[ReadBatch]:
@@ -219,15 +235,10 @@ def read_batches(split: Split) -> Iterator[ReadBatch]:
         InputError: the file is damaged, or changed since it was listed. Arrow's own text is
             dropped, because it may quote a row.
     """
-    readers = {
-        FileFormat.PARQUET: _read_parquet,
-        FileFormat.CSV: _read_csv,
-        FileFormat.JSONL: _read_json_lines,
-        FileFormat.PREFLIB: _read_preflib,
-    }
+    read = READERS[split.file.format].read
     try:
-        with open_bytes(split.file.path) as stream:
-            for batch in _of_window(readers[split.file.format](stream, split), split):
+        with open_file(split.file) as stream:
+            for batch in _of_window(_of_partitions(read(stream, split), split), split):
                 rows, unreadable = set_unreadable_apart(batch.rows, split.identities)
                 rejects = batch.rejects if unreadable is None else (*batch.rejects, unreadable)
                 yield ReadBatch(rows, batch.malformed, rejects)
@@ -235,8 +246,16 @@ def read_batches(split: Split) -> Iterator[ReadBatch]:
     except (pa.ArrowException, OSError):
         check_unchanged(split.file)
         raise InputError(
-            f"{split.file.path}: damaged, not readable as {split.file.format}. Write it again."
+            f"{split.file.name}: damaged, not readable as {split.file.format}. Write it again."
         ) from None
+
+
+def _of_partitions(batches: Iterator[ReadBatch], split: Split) -> Iterator[ReadBatch]:
+    """The rows of `batches` with the columns that the path of the file tells."""
+    names = split.columns
+    told = tuple(each for each in split.file.partitions if each[0] in names)
+    for batch in batches:
+        yield replace(batch, rows=with_columns(batch.rows, told).select(names)) if told else batch
 
 
 def _of_window(batches: Iterator[ReadBatch], split: Split) -> Iterator[ReadBatch]:
@@ -256,39 +275,56 @@ def _of_window(batches: Iterator[ReadBatch], split: Split) -> Iterator[ReadBatch
 
 
 def _read_parquet(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
-    for rows in read_parquet(
+    table = split.file.table
+    if not isinstance(table, DataFile):
+        yield from map(ReadBatch, _parquet(stream, split, split.to_read, split.items))
+        return
+    stored = pq.read_schema(stream)
+    found = table.columns_of(stored, split.to_read.names)
+    there = list(dict.fromkeys(name for name in found.values() if name is not None))
+    schema = pa.schema([stored.field(name) for name in there or stored.names[:1]])
+    items = [name for each in split.items if (name := found[each]) is not None]
+    for rows in _parquet(stream, split, schema, items):
+        yield ReadBatch(table.as_in_table(rows, split.to_read, found))
+
+
+def _parquet(
+    stream: IO[bytes], split: Split, schema: pa.Schema, items: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    """Rows of the split's row groups, with the columns `schema`, as the file stores them."""
+    return read_parquet(
         stream,
-        split.to_read,
+        schema,
         split.row_groups,
-        split.items,
+        items,
         batch_rows(split.schema),
         remote=is_remote(split.file.path),
         # On Beam without Arrow's threads: Beam reads other splits at the same time, and the threads
         # would only wait for each other.
         threads=in_process.is_chosen(),
-    ):
-        yield ReadBatch(rows)
+    )
 
 
 def _read_csv(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
     file = split.file
-    header = csv_header(file.path, stream.read(HEADER_BYTES), file.delimiter)
-    _after_mark(stream)
+    text = as_utf8(stream, file.encoding)
+    head = text.read(HEADER_BYTES)
+    header = csv_header(file.path, head, file.delimiter)
+    body = Joined(after_header(file.path, head, file.header_rows), text)
+    numbers = split.numbers if file.decimal == "," else ()
     items = dict.fromkeys(split.items, ITEM_TYPE)
     schema = pa.schema([(name, items.get(name, pa.string())) for name in split.to_read.names])
     rows = read_csv_rows(
-        stream, header, schema, BLOCK_BYTES, multiline=file.multiline, delimiter=file.delimiter
+        body, header, schema, BLOCK_BYTES, multiline=file.multiline, delimiter=file.delimiter
     )
-    yield from itertools.starmap(_batch, rows)
+    for table, malformed in rows:
+        yield batch_of(with_points(table, numbers) if numbers else table, malformed)
 
 
 def _read_json_lines(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
     _after_mark(stream)
     for rows, malformed in read_json_rows(stream, split.to_read, split.truths, BLOCK_BYTES):
-        for name in split.items:
-            place = rows.schema.get_field_index(name)
-            rows = rows.set_column(place, name, rows[name].dictionary_encode())
-        yield _batch(rows, malformed)
+        yield batch_of(with_codes(rows, split.items), malformed)
 
 
 def _after_mark(stream: IO[bytes]) -> None:
@@ -298,15 +334,57 @@ def _after_mark(stream: IO[bytes]) -> None:
         stream.seek(0)
 
 
-def _batch(rows: pa.Table, malformed: tuple[str, ...]) -> ReadBatch:
-    batches = rows.combine_chunks().to_batches()
-    return ReadBatch(batches[0] if batches else _no_rows(rows.schema), malformed)
-
-
 def _read_preflib(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
     for rows, refused in read_rows(split.file.path, stream):
         yield ReadBatch(rows.select(split.schema.names), tuple(map(str, refused)))
 
 
-def _no_rows(schema: pa.Schema) -> pa.RecordBatch:
-    return pa.RecordBatch.from_pylist([], schema)
+def _cut_into_streams(whole: Split) -> list[Split]:
+    """The streams of a table whose rows a service sends; it sends the rows of the window alone."""
+    table, window = _served(whole), whole.file.window
+    condition = ""
+    if window is not None:
+        times = whole.to_read.field(window.column)
+        condition = night_condition(times, window.start, window.end, window.night.isoformat())
+    most = -(-table.rows // batch_rows(whole.schema))
+    streams = streams_of(table, whole.to_read.names, condition, most)
+    return [replace(whole, stream=name, rows=rows) for name, rows in streams] or [whole]
+
+
+def _read_served(_: IO[bytes], split: Split) -> Iterator[ReadBatch]:
+    if not split.stream:  # the table has no rows
+        return
+    for rows in read_stream(_served(split), split.stream):
+        table = pa.Table.from_batches([rows]).select(split.to_read.names)
+        yield batch_of(with_codes(table, split.items), ())
+
+
+def _served(split: Split) -> ServedTable:
+    if not isinstance(split.file.table, ServedTable):
+        raise ValueError(f"{split.file.name}: no service sends its rows")
+    return split.file.table
+
+
+def _read_orc(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
+    most_rows = batch_rows(split.schema)
+    yield from map(ReadBatch, read_orc(stream, split.to_read, split.row_groups, most_rows))
+
+
+def _read_arrow(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
+    yield from map(ReadBatch, read_arrow(stream, split.to_read, batch_rows(split.schema)))
+
+
+def _read_avro(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
+    yield from map(ReadBatch, read_avro(stream, split.to_read, batch_rows(split.schema)))
+
+
+READERS: dict[FileFormat | Service, Reader] = {
+    FileFormat.PARQUET: Reader(read=_read_parquet, head=_head_of_parquet, rows=_rows_of_text),
+    FileFormat.CSV: Reader(read=_read_csv, rows=_rows_of_text),
+    FileFormat.JSONL: Reader(read=_read_json_lines, rows=_rows_of_text),
+    FileFormat.AVRO: Reader(read=_read_avro, rows=_rows_of_text),
+    FileFormat.ORC: Reader(read=_read_orc, head=_head_of_orc, rows=_rows_of_text),
+    FileFormat.ARROW: Reader(read=_read_arrow, rows=_rows_of_text),
+    FileFormat.PREFLIB: Reader(read=_read_preflib, rows=_rows_of_ballots),
+    Service.BIGQUERY: Reader(read=_read_served, rows=_rows_served, cut=_cut_into_streams),
+}

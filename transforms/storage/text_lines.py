@@ -17,6 +17,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hushrank.transforms.storage.csv_header import Joined
+
 MOST_RECORD_BYTES = 1 << 20  # includes the line end
 HEAD_BYTES = 1 << 10  # bytes that are kept of a longer record
 
@@ -111,7 +113,7 @@ class Records:
 
 
 def read_records(
-    stream: IO[bytes], block_bytes: int, *, carriage_returns: bool, quoted: bool = False
+    stream: IO[bytes] | Joined, block_bytes: int, *, carriage_returns: bool, quoted: bool = False
 ) -> Iterator[Records]:
     """The records of `stream`, about `block_bytes` at a time; block borders change nothing.
 

@@ -35,7 +35,7 @@ def write_whole(path: str, content: bytes) -> None:
         CloudPath.parse(path).write(content)
         return
     target = Path(path)
-    target.parent.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
+    _make_folder(target.parent)
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     try:
         _write_new(temporary, content)
@@ -62,7 +62,7 @@ def write_once(path: str, content: bytes) -> bytes:
             target.create(content)
         return target.read_bytes()
     place = Path(path)
-    place.parent.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
+    _make_folder(place.parent)
     temporary = place.with_name(f".{place.name}.{uuid.uuid4().hex}")
     try:
         _write_new(temporary, content)
@@ -70,6 +70,13 @@ def write_once(path: str, content: bytes) -> bytes:
     finally:
         temporary.unlink(missing_ok=True)
     return place.read_bytes()
+
+
+def _make_folder(folder: Path) -> None:
+    """Create a folder and those above it that are missing, all for their owner only."""
+    for each in (*reversed(folder.parents), folder):
+        if not each.exists():  # `mkdir(parents=True)` would open those above to others
+            each.mkdir(mode=OWNER_ONLY_FOLDER, exist_ok=True)
 
 
 def _link_once(temporary: Path, place: Path) -> None:

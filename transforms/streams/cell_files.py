@@ -2,11 +2,16 @@
 
 A night is released as a sum over the last `bands` nights (`privacy.stream`), so the exact counts of
 `bands - 1` nights wait for the next one, as confidential as those of the night itself.
+
+The counts of a night name the people of the attempt that made them. So counts and people of two
+attempts are never taken for those of one.
 """
 
 from __future__ import annotations
 
 import io
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,25 +29,60 @@ from hushrank.transforms.streams.stream_folder import (
 Counts = NDArray[np.int64]
 
 
-def keep_cells(folder: str, stream: str, night: int, counts: Counts) -> None:
-    """Keep the exact counts of a night, before its noise is drawn; a repeated night overwrites."""
-    content = npz_bytes(stream=np.array(stream), night=np.array(night), counts=counts)
+@dataclass(frozen=True, slots=True, eq=False)
+class Recent:
+    """What `privacy.stream.released_night` takes, and whose rows it counts.
+
+    Attributes:
+        counts: of the night itself first, then of those before it.
+        people: digest of the people of the night.
+    """
+
+    counts: list[Counts]
+    people: str
+
+
+def keep_cells(folder: str, stream: str, night: int, counts: Counts, people: str) -> None:
+    """Keep the exact counts of a night, before its noise is drawn; a repeated night overwrites.
+
+    Args:
+        folder: of the stream.
+        stream: what names it.
+        night: from 0.
+        counts: of the rows that count.
+        people: digest of those whose rows count, made in the same attempt.
+    """
+    content = npz_bytes(
+        stream=np.array(stream), night=np.array(night), people=np.array(people), counts=counts
+    )
     write_whole(_path(folder, night), content)
 
 
-def recent_cells(folder: str, stream: str, night: int, bands: int) -> list[Counts]:
-    """What `privacy.stream.released_night` takes: the night itself first, then those before it.
+def recent_cells(folder: str, stream: str, night: int, earlier: Sequence[str]) -> Recent:
+    """The counts of a night and of those before it that it is made of.
 
     Args:
         folder: of the stream.
         stream: what names it.
         night: from 0; its counts are kept already.
-        bands: of the encoder.
+        earlier: digests of the people of the nights before that are part of it, the last first.
 
     Raises:
-        InputError: a night is missing, or is another stream's or another night's.
+        InputError: a night is missing, or is another stream's, another night's or another
+            attempt's.
     """
-    return [_read(folder, stream, each) for each in range(night, max(night - bands, -1), -1)]
+    counts, people = _read(folder, stream, night)
+    recent = [counts]
+    for each, expected in enumerate(earlier, 1):
+        counts, found = _read(folder, stream, night - each)
+        if found != expected:
+            raise InputError(
+                f"{_path(folder, night - each)}: is not what night {night - each} was drawn from."
+                " Restore the folder of the stream as it was after its last night; nothing was"
+                " released."
+            )
+        recent.append(counts)
+    return Recent(recent, people)
 
 
 def forget_cells(folder: str, night: int, bands: int) -> None:
@@ -54,7 +94,7 @@ def _path(folder: str, night: int) -> str:
     return f"{folder}/{CELLS}/{night_name(night)}.npz"
 
 
-def _read(folder: str, stream: str, night: int) -> Counts:
+def _read(folder: str, stream: str, night: int) -> tuple[Counts, str]:
     path = _path(folder, night)
     try:
         content = read_whole(path)
@@ -68,4 +108,4 @@ def _read(folder: str, stream: str, night: int) -> Counts:
         if int(arrays["night"]) != night:
             raise InputError(f"{path}: holds another night. Restore the file of night {night}.")
         counts: Counts = arrays["counts"]
-        return counts
+        return counts, str(arrays["people"])

@@ -1,13 +1,19 @@
 """Files of who counted in a stream: sorted columns, cut by pseudonym as the shuffle cuts rows.
 
-The people of a night are 2^b shards, by the leading b bits of their pseudonyms, and a manifest that
-is written once all shards are there: until then the night before is the last. A worker that meets
-the rows of one partition reads the people of that partition, and nobody else's, and writes one
-shard of the new night; a retry writes the same again.
+    people/00041/<attempt>/2-00003-<digest>.parquet    one of the 2^2 shards of an attempt
+    people/00041/<digest>.json                         the manifest of an attempt that was finished
 
-The manifest names the stream, the night, the digest of every shard and the digest of the manifest
-of the night before. So a file of another stream, an older copy and a damaged file are refused:
-with an older copy a person could count once more than the terms allow.
+The people of a night are 2^b shards, by the leading b bits of their pseudonyms. A worker that meets
+the rows of one partition reads the people of that partition, and nobody else's, writes one shard of
+the new night and hands on its digest beside the rows that count. So the digests that reach the
+manifest belong to the rows that were counted, whatever else a retry, a second copy of the worker or
+an attempt that outlived its run has written: their shards have other names.
+
+The manifest names the stream, the night, the attempt, the digest of every shard and the manifest of
+the night before. Its own name is its digest, which the counts of the attempt name in turn
+(`transforms.streams.cell_files`) and, once the noise is drawn, the release and the ledger. So a
+file of another attempt, another stream or an older copy, and a damaged file, are refused: with them
+a person could count once more than the terms allow.
 """
 
 from __future__ import annotations
@@ -15,8 +21,8 @@ from __future__ import annotations
 import hashlib
 import io
 import json
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -29,13 +35,30 @@ from hushrank.transforms.streams.stream_folder import (
     PEOPLE,
     check_stream,
     delete_nights,
+    delete_others,
+    files_of,
     intact,
     night_name,
+    nights_of,
 )
 
-MANIFEST = "manifest.json"
 _COLUMNS = ("first", "second", "last", "times")
 _WORD_BITS = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Shard:
+    """What was written of one partition.
+
+    Attributes:
+        number: of the partition.
+        digest: of the file.
+        n_people: in it.
+    """
+
+    number: int
+    digest: str
+    n_people: int
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -43,11 +66,12 @@ class PeopleOfNight:
     """Where the people of one night are; before the first night there is nobody.
 
     Attributes:
-        folder: of the night.
+        folder: of the attempt.
         bits: there are 2^this shards.
         shards: the digest of each; none before the first night.
         n_people: all of them.
         digest: of the manifest; empty before the first night.
+        before: digest of the manifest of the night before; empty on the first night.
     """
 
     folder: str
@@ -55,6 +79,13 @@ class PeopleOfNight:
     shards: tuple[str, ...]
     n_people: int
     digest: str
+    before: str
+
+    @property
+    def paths(self) -> list[str]:
+        """Of all shards."""
+        named = enumerate(self.shards)
+        return [_shard_path(self.folder, number, self.bits, digest) for number, digest in named]
 
     def partition(self, number: int, bits: int) -> People:
         """Those of a partition: all whose pseudonyms begin with the `bits` bits of `number`.
@@ -73,7 +104,7 @@ class PeopleOfNight:
         return people.between(start, end)
 
     def _shard(self, number: int) -> People:
-        path = _shard_path(self.folder, number, self.bits)
+        path = self.paths[number]
         try:
             content = read_whole(path)
         except FileNotFoundError:
@@ -109,14 +140,14 @@ def edges_of(people: People, number: int, bits: int, within: int) -> list[int]:
     return [*edges, int(np.searchsorted(people.first, end))]
 
 
-def open_people(folder: str, stream: str, night: int, digest: str | None = None) -> PeopleOfNight:
-    """Those who counted up to `night`; nobody for night -1.
+def open_people(folder: str, stream: str, night: int, digest: str) -> PeopleOfNight:
+    """Those who counted up to `night`, by the attempt that counted; nobody for night -1.
 
     Args:
         folder: of the stream.
         stream: what names it.
         night: the last one that they know.
-        digest: of their manifest, where it was noted elsewhere.
+        digest: of their manifest.
 
     Raises:
         InputError: they are missing, or belong to another stream or another night, or are a copy
@@ -124,27 +155,28 @@ def open_people(folder: str, stream: str, night: int, digest: str | None = None)
     """
     place = people_folder(folder, night)
     if night < 0:
-        return PeopleOfNight(folder=place, bits=0, shards=(), n_people=0, digest="")
-    path = f"{place}/{MANIFEST}"
+        return PeopleOfNight(folder=place, bits=0, shards=(), n_people=0, digest="", before="")
+    path = _manifest_path(folder, night, digest)
     try:
         content = read_whole(path)
     except FileNotFoundError:
         raise InputError(
             f"{path} is missing: night {night + 1} of a stream must know who counted up to night"
-            f" {night}, which was never finished or whose files are lost. Run the nights in order,"
-            " the first one first; nothing was spent."
+            f" {night}, which was never finished, or whose files are lost or an older copy. Restore"
+            " the folder of the stream as it was after its last night; nothing was spent."
         ) from None
     with intact(path):
         manifest = json.loads(content)
         check_stream(path, manifest["stream"], stream)
         found = PeopleOfNight(
-            folder=place,
+            folder=f"{place}/{manifest['attempt']}",
             bits=manifest["bits"],
             shards=tuple(manifest["shards"]),
             n_people=manifest["people"],
-            digest=_digest(content),
+            digest=digest,
+            before=manifest["before"],
         )
-    if manifest["night"] != night or (digest is not None and _digest(content) != digest):
+    if manifest["night"] != night or _digest(content) != digest:
         raise InputError(
             f"{path}: is an older copy, or another one, of who counted up to night {night}: with it"
             " people could count too often. Restore the one that belongs to the last night."
@@ -152,75 +184,98 @@ def open_people(folder: str, stream: str, night: int, digest: str | None = None)
     return found
 
 
-def write_shard(folder: str, night: int, number: int, bits: int, people: People) -> None:
-    """Write the people of one partition after `night`; a note of what was written comes last.
+def write_shard(
+    folder: str, night: int, attempt: str, number: int, bits: int, people: People
+) -> Shard:
+    """Write the people of one partition after `night`.
 
     Raises:
         OSError: it cannot be written.
     """
-    place = people_folder(folder, night)
     content = _parquet(people)
-    write_whole(_shard_path(place, number, bits), content)
-    note = {"digest": _digest(content), "people": len(people)}
-    write_whole(_note_path(place, number, bits), json.dumps(note).encode())
+    shard = Shard(number, _digest(content), len(people))
+    place = f"{people_folder(folder, night)}/{attempt}"
+    write_whole(_shard_path(place, number, bits, shard.digest), content)
+    return shard
 
 
-def finish_people(folder: str, stream: str, night: int, bits: int, before: str) -> PeopleOfNight:
-    """Write the manifest of a night whose shards are all written.
+def finish_people(
+    folder: str, stream: str, night: int, attempt: str, shards: Sequence[Shard], before: str
+) -> PeopleOfNight:
+    """Write the manifest of an attempt at a night, all of whose shards are written.
 
     Args:
         folder: of the stream.
         stream: what names it.
         night: whose people they are.
-        bits: there are 2^this shards.
+        attempt: names this attempt and no other.
+        shards: of all partitions, each once, in any order.
         before: digest of the people of the night before; empty before the first night.
 
     Raises:
         InputError: a shard is missing: the reduction has not come to its end.
     """
-    place = people_folder(folder, night)
-    try:
-        notes: list[dict[str, Any]] = [
-            json.loads(read_whole(_note_path(place, number, bits))) for number in range(1 << bits)
-        ]
-    except FileNotFoundError:
-        raise InputError(
-            f"{place}: some people of night {night} are missing: run the night again."
-        ) from None
+    ordered = sorted(shards, key=lambda shard: shard.number)
+    bits = max(len(ordered).bit_length() - 1, 0)
+    place = f"{people_folder(folder, night)}/{attempt}"
+    paths = {_shard_path(place, each.number, bits, each.digest) for each in ordered}
+    numbers = [shard.number for shard in ordered]
+    if numbers != list(range(1 << bits)) or not paths <= set(files_of(place)):
+        raise InputError(f"{place}: some people of night {night} are missing: run the night again.")
     manifest = {
         "stream": stream,
         "night": night,
+        "attempt": attempt,
         "before": before,
         "bits": bits,
-        "people": sum(note["people"] for note in notes),
-        "shards": [note["digest"] for note in notes],
+        "people": sum(shard.n_people for shard in ordered),
+        "shards": [shard.digest for shard in ordered],
     }
-    write_whole(f"{place}/{MANIFEST}", json.dumps(manifest).encode())
-    return open_people(folder, stream, night)
+    content = json.dumps(manifest).encode()
+    digest = _digest(content)
+    write_whole(_manifest_path(folder, night, digest), content)
+    return open_people(folder, stream, night, digest)
 
 
-def carry_people(folder: str, stream: str, night: int, before: str | None = None) -> PeopleOfNight:
+def carry_people(folder: str, stream: str, night: int, attempt: str, before: str) -> PeopleOfNight:
     """The people after a night without a row: those of the night before.
 
     Args:
         folder: of the stream.
         stream: what names it.
         night: the one without a row.
-        before: digest of the people of the night before, where it was noted elsewhere.
+        attempt: names this attempt and no other.
+        before: digest of the people of the night before; empty before the first night.
 
     Raises:
         InputError: as `open_people`.
     """
     found = open_people(folder, stream, night - 1, before)
-    for number in range(1 << found.bits):
-        people = found.partition(number, found.bits)
-        write_shard(folder, night, number, found.bits, people)
-    return finish_people(folder, stream, night, found.bits, found.digest)
+    shards = [
+        write_shard(folder, night, attempt, number, found.bits, found.partition(number, found.bits))
+        for number in range(1 << found.bits)
+    ]
+    return finish_people(folder, stream, night, attempt, shards, found.digest)
 
 
-def forget_people(folder: str, night: int) -> None:
-    """Delete the people of all nights before `night`, which is released. To repeat is harmless."""
+def forget_people(folder: str, stream: str, night: int, digest: str) -> None:
+    """Delete the people of all nights and attempts but the one that counted. It may be repeated.
+
+    Args:
+        folder: of the stream.
+        stream: what names it.
+        night: one that was released; where a later one has begun, all people of both stay.
+        digest: of its people.
+
+    Raises:
+        InputError: its people are not those of the digest; they were not deleted.
+    """
     delete_nights(folder, PEOPLE, night - 1)
+    if {each for each, _ in nights_of(folder, PEOPLE)} != {night}:
+        return
+    found = open_people(folder, stream, night, digest)
+    needed = {*found.paths, _manifest_path(folder, night, digest)}
+    delete_others(people_folder(folder, night), needed)
 
 
 def people_folder(folder: str, night: int) -> str:
@@ -228,12 +283,12 @@ def people_folder(folder: str, night: int) -> str:
     return f"{folder}/{PEOPLE}/{night_name(night)}"
 
 
-def _shard_path(place: str, number: int, bits: int) -> str:
-    return f"{place}/{bits}-{number:05d}.parquet"
+def _manifest_path(folder: str, night: int, digest: str) -> str:
+    return f"{people_folder(folder, night)}/{digest}.json"
 
 
-def _note_path(place: str, number: int, bits: int) -> str:
-    return f"{place}/{bits}-{number:05d}.json"
+def _shard_path(place: str, number: int, bits: int, digest: str) -> str:
+    return f"{place}/{bits}-{number:05d}-{digest}.parquet"
 
 
 def _parquet(people: People) -> bytes:

@@ -4,6 +4,9 @@ A night's noise is drawn in `draw_night` and nowhere else. Whatever is stored fi
 to ask again, after a crash or beside another run, gives what is stored. A draw that was not stored
 was never shown. So no night has two noises, which would be two releases.
 
+A night names the people it counted, by the digest of their manifest, and those of the nights before
+it that its bands reach (`Drawn.lineage`). Whatever else is kept of these nights must name the same.
+
 One thing these files cannot tell: a copy of the whole folder, put back from an earlier time, is
 right in itself, and nights after it would be drawn again. So whoever runs a stream notes how many
 nights were drawn and the digest of the last one's people (`Drawn.people`) where no such copy can
@@ -41,15 +44,21 @@ class Drawn:
 
     Attributes:
         released: y_t, in units of 2^-20 of a count.
-        people: digest of the people of the night, which the next night needs.
+        lineage: digests of the people of the night, which the next night needs, and of the nights
+            before it that it is made of, and at least of the last one; the last first.
         scale: of the noise that was drawn.
         bits: which random bits the night was counted and drawn with.
     """
 
     released: NDArray[np.int64]
-    people: str
+    lineage: tuple[str, ...]
     scale: float
     bits: BitsUsed
+
+    @property
+    def people(self) -> str:
+        """Digest of the people of the night."""
+        return self.lineage[0]
 
 
 def draw_night(
@@ -78,7 +87,8 @@ def draw_night(
         OSError: it cannot be stored; then nothing was released.
     """
     stream.terms.check_night(night)
-    if night and drawn_night(folder, name, night - 1, stream) is None:
+    before = drawn_night(folder, name, night - 1, stream) if night else None
+    if night and before is None:
         raise InputError(
             f"night {night} of a stream cannot be drawn before night {night - 1}: run the nights in"
             " order, those without answers too; nothing was released."
@@ -86,20 +96,26 @@ def draw_night(
     found = drawn_night(folder, name, night, stream)
     if found is not None:
         return found
-    people = open_people(folder, name, night).digest
-    recent = recent_cells(folder, name, night, stream.encoder.bands)
-    released = released_night(stream, recent, bits)
+    earlier = () if before is None else before.lineage[: max(stream.encoder.bands - 1, 1)]
+    recent = recent_cells(folder, name, night, earlier[: stream.encoder.bands - 1])
+    people = open_people(folder, name, night, recent.people)
+    if before is not None and people.before != before.people:
+        raise InputError(
+            f"{people.folder}: follows upon other people than those of night {night - 1}. Restore"
+            " the folder of the stream as it was after its last night; nothing was released."
+        )
+    released = released_night(stream, recent.counts, bits)
     used = (counted_with or BitsUsed()) | BitsUsed.of(Purpose.NOISE, bits.used)
     content = npz_bytes(
         stream=np.array(name),
         night=np.array(night),
-        people=np.array(people),
+        lineage=np.array([people.digest, *earlier]),
         scale=np.array(stream.law.scale),
         coefficients=np.array(stream.encoder.coefficients),
         bits=np.array(json.dumps(used.to_dict())),
         released=released,
     )
-    path = _path(folder, night)
+    path = released_path(folder, night)
     return _read(path, write_once(path, content), name, night, stream)
 
 
@@ -109,7 +125,7 @@ def drawn_night(folder: str, name: str, night: int, stream: Stream) -> Drawn | N
     Raises:
         InputError: it was drawn for another stream, another night or under other terms.
     """
-    path = _path(folder, night)
+    path = released_path(folder, night)
     try:
         content = read_whole(path)
     except FileNotFoundError:
@@ -126,47 +142,13 @@ def missing_nights(folder: str, before: int) -> list[int]:
 def is_stored(folder: str, night: int) -> bool:
     """Whether something was drawn for a night, of whatever stream."""
     try:
-        return bool(read_whole(_path(folder, night)))
+        return bool(read_whole(released_path(folder, night)))
     except FileNotFoundError:
         return False
 
 
-@dataclass(frozen=True, slots=True)
-class Shown:
-    """What a night shows.
-
-    Attributes:
-        cells: in counts, in the shape of a night.
-        sums: of the noisy numbers of each night so far, in units of 2^-20; without those on the
-            diagonal of a matrix, where nothing is counted. Shape (nights,).
-    """
-
-    cells: NDArray[np.float64]
-    sums: NDArray[np.int64]
-
-
-def shown_of(folder: str, name: str, night: int, stream: Stream) -> Shown:
-    """What is shown on a night that was drawn, from it and all nights before it.
-
-    Raises:
-        InputError: one of the nights was not drawn, or belongs to something else.
-    """
-    weights, cells = stream.kernel[night::-1], np.zeros(())
-    sums = np.zeros(night + 1, np.int64)
-    for each in range(night + 1):
-        drawn = drawn_night(folder, name, each, stream)
-        if drawn is None:
-            raise InputError(
-                f"{_path(folder, each)} is missing: what is shown on night {night} is made of all"
-                " nights before it. Restore it."
-            )
-        cells = cells + weights[each] * drawn.released
-        nothing = drawn.released.trace() if drawn.released.ndim == 2 else 0
-        sums[each] = drawn.released.sum() - nothing
-    return Shown(cells, sums)
-
-
-def _path(folder: str, night: int) -> str:
+def released_path(folder: str, night: int) -> str:
+    """Where what was drawn for a night is."""
     return f"{folder}/{RELEASED}/{night_name(night)}.npz"
 
 
@@ -181,4 +163,4 @@ def _read(path: str, content: bytes, name: str, night: int, stream: Stream) -> D
                 f" night {night}, or run the version that drew it."
             )
         bits = BitsUsed.from_dict(json.loads(str(arrays["bits"])))
-        return Drawn(arrays["released"], str(arrays["people"]), scale, bits)
+        return Drawn(arrays["released"], tuple(arrays["lineage"].tolist()), scale, bits)

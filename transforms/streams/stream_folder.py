@@ -1,12 +1,16 @@
 """The confidential folder of one stream: its key, and what it keeps of each night.
 
     key.json              the key of people's pseudonyms, drawn when the stream begins
+    counting/00041/A/     what attempt A at night 41 was reduced to (`pipelines.reduce.reduce`)
     people/00041/         who counted up to night 41 (`transforms.streams.people_files`)
     cells/00041.npz       exact counts of night 41 (`transforms.streams.cell_files`)
     released/00041.npz    what was drawn for night 41 (`transforms.streams.released_files`)
+    shown/00041.npz       what night 41 shows (`transforms.streams.shown_files`)
 
 Everything is written whole, and a night's files are deleted only once a later night has taken their
-place, so a run that dies at any point is repeated from the night before.
+place, so a run that dies at any point is repeated from the night before. An engine's job may
+outlive the run that started it, so whatever a job writes has a place of its attempt's own, and
+`cells` names the attempt that counted.
 """
 
 from __future__ import annotations
@@ -31,6 +35,10 @@ from hushrank.transforms.storage.write import (
 )
 
 KEY_FILE, PEOPLE, CELLS, RELEASED = "key.json", "people", "cells", "released"
+COUNTING, SHOWN = "counting", "shown"
+KINDS = (CELLS, COUNTING, PEOPLE, RELEASED, SHOWN)
+EXACT = (CELLS, COUNTING, PEOPLE)  # confidential; without the first of them nothing can be drawn
+TRIES = 3  # to delete a folder into which a dying job may write meanwhile
 
 
 def night_name(night: int) -> str:
@@ -105,16 +113,16 @@ def delete_nights(folder: str, kind: str, until: int) -> None:
     """Delete what is kept in `kind` of every night up to `until`; to repeat it does no harm."""
     for night, path in list(nights_of(folder, kind)):
         if night <= until:
-            _delete(path)
+            delete(path)
 
 
 def delete_counting(folder: str, night: int) -> None:
     """Delete what an earlier attempt at a night has kept, so that no half of it is taken for a new
     one's. Counts go first: without them nothing can be drawn."""
-    for kind in (CELLS, PEOPLE):
+    for kind in EXACT:
         for each, path in list(nights_of(folder, kind)):
             if each == night:
-                _delete(path)
+                delete(path)
     delete_unfinished(folder)
 
 
@@ -123,11 +131,11 @@ def end(folder: str) -> None:
 
     What was drawn stays: it is private, and later nights are no part of it any more.
     """
-    for kind in (CELLS, PEOPLE):
+    for kind in (*EXACT, SHOWN):
         for _, path in list(nights_of(folder, kind)):
-            _delete(path)
+            delete(path)
     delete_unfinished(folder)
-    _delete(f"{folder}/{KEY_FILE}")
+    delete(f"{folder}/{KEY_FILE}")
 
 
 def settle(folder: str, night: int) -> None:
@@ -135,8 +143,8 @@ def settle(folder: str, night: int) -> None:
     if is_cloud(folder):
         return
     place = Path(folder)
-    kinds = (CELLS, PEOPLE, RELEASED)
-    for each in (place, *(place / kind for kind in kinds), place / PEOPLE / night_name(night)):
+    people = place / PEOPLE / night_name(night)
+    for each in (place, *(place / kind for kind in KINDS), people, *people.glob("*")):
         if each.is_dir():
             flush_folder(each)
 
@@ -148,7 +156,7 @@ def delete_unfinished(folder: str) -> None:
     """
     if is_cloud(folder):
         return
-    for parent in (Path(folder), *(Path(folder) / kind for kind in (CELLS, PEOPLE, RELEASED))):
+    for parent in (Path(folder), *(Path(folder) / kind for kind in KINDS)):
         for path in list(parent.iterdir()) if parent.is_dir() else ():
             if TEMPORARY_NAME.fullmatch(path.name):
                 path.unlink(missing_ok=True)
@@ -169,10 +177,40 @@ def nights_of(folder: str, kind: str) -> Iterator[tuple[int, str]]:
                 yield int(path.name.partition(".")[0]), str(path)
 
 
-def _delete(path: str) -> None:
+def holds_exact(folder: str) -> bool:
+    """Whether a stream's folder holds anything exact, or its key."""
+    try:
+        return bool(read_whole(f"{folder}/{KEY_FILE}"))
+    except FileNotFoundError:
+        return any(next(nights_of(folder, kind), None) is not None for kind in EXACT)
+
+
+def files_of(parent: str) -> list[str]:
+    """All files below a folder, half-written ones too."""
+    if is_cloud(parent):
+        return [str(found.path) for found in CloudPath.parse(parent).objects()]
+    return [str(path) for path in Path(parent).rglob("*") if path.is_file()]
+
+
+def delete_others(parent: str, needed: set[str]) -> None:
+    """Delete the files below a folder that are not needed, and folders that are empty then."""
+    for path in files_of(parent):
+        if path not in needed:
+            delete(path)
+    if not is_cloud(parent):
+        for folder in Path(parent).iterdir():
+            if folder.is_dir() and not any(folder.iterdir()):
+                delete(str(folder))
+
+
+def delete(path: str) -> None:
+    """Delete a file, or a folder with all that is in it; what is not there is no error."""
     if is_cloud(path):
         CloudPath.parse(path).delete()
     elif Path(path).is_dir():
-        shutil.rmtree(path)
+        for _ in range(TRIES - 1):
+            shutil.rmtree(path, ignore_errors=True)
+        if Path(path).exists():
+            shutil.rmtree(path)
     else:
         Path(path).unlink(missing_ok=True)

@@ -189,7 +189,7 @@ def test_what_breaks_a_rule_is_refused():
 
 @pytest.mark.slow
 def test_a_hundred_thousand_items_are_ranked_by_the_pairs_that_met():
-    counts, truth = sampled(LOGISTIC, 100_000, 20_000_000)  # a dense matrix would take 80 GB
+    counts, truth = sampled(LOGISTIC, 100_000, 8_000_000)  # a dense matrix would take 80 GB
     strong = dataclasses.replace(PARAMS, epsilon=4.0)
     calibration = calibrate_outcomes(strong, 100_000)
     noisy = release_outcomes(counts, calibration, seeded_bits(2))

@@ -172,7 +172,7 @@ def test_the_real_command_prints_nothing_else(survey):
     clean = {name: text for name, text in os.environ.items() if not name.startswith("PREFECT_")}
     home = {"PREFECT_HOME": str(survey.folder / "prefect"), "HOME": str(survey.folder)}
     done = subprocess.run(
-        words, env={**clean, **home}, cwd=survey.folder, capture_output=True, text=True, timeout=240
+        words, env={**clean, **home}, cwd=survey.folder, capture_output=True, text=True, timeout=840
     )
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["release"]["name"] == "zoo"

@@ -114,10 +114,6 @@ def test_bad_terms_are_refused(stream, says):
             "privacy.epsilon: must be finite with schedule.stream",
         ),
         (
-            {"runner": {"kind": "flink", "job_server": "localhost:8099"}},
-            "runner: must be local with schedule.stream",
-        ),
-        (
             {
                 "method": "noisy-pairs", "input.ties": "random",
                 "privacy": GAUSSIAN | {"public_graph": True, "public_graph_statement": "seen"},

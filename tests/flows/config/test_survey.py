@@ -15,6 +15,7 @@ from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.registry import load_config
 from hushrank.privacy.units import Adjacency, NoiseKind, Unit
 from hushrank.transforms.common.schema import ComparisonColumns
+from hushrank.transforms.common.words import Words
 
 CONTRACT = """\
 name: campus-choice                # population in the ledger
@@ -124,7 +125,13 @@ def test_the_user_column_is_read_only_where_bounds_or_events_need_it(unit, event
         privacy={"unit": unit, "adjacency": "add-remove", "epsilon": 1, **bounds},
     )
     assert config.comparison_columns() == ComparisonColumns(
-        user=user, left="a", right="b", outcome=None, winner="w", event=event
+        user=user,
+        left="a",
+        right="b",
+        outcome=None,
+        winner="w",
+        event=event,
+        words=Words((("a", 1), ("b", -1), ("tie", 0))),
     )
 
 
@@ -272,7 +279,7 @@ WRONG_VALUES = [
     ),
     (
         {"input.format": "xlsx"},
-        "input.format: must be parquet, csv, jsonl or preflib, got 'xlsx'",
+        "input.format: must be parquet, csv, jsonl, avro, orc, arrow or preflib, got 'xlsx'",
     ),
     (
         {"input.kind": "ballots"},
@@ -528,10 +535,33 @@ WORDS_AND_LOSERS = [
         ],
     ),
     (
-        {"input.columns": {"winner": "w"}, "input.words": {"left": ["a"], "tie": ["draw"]}},
+        {"input.columns": {"winner": "w"}, "input.words": {"left": ["paris"], "tie": ["draw"]}},
         [
-            "input.words.left: is for columns.outcome; columns.winner names the item that won."
-            " Write outcome instead of winner, or remove this line"
+            "input.words: the word paris also names an item in column w. If that column holds no"
+            " item, write columns.outcome instead of columns.winner; otherwise rename one of the"
+            " two"
+        ],
+    ),
+    (
+        {"input.columns": {"winner": "w", "winner_values": {"left": 1, "right": 2, "tie": [0]}}},
+        [
+            f"input.columns.winner_values: the word {word} also names {item} in column w. If"
+            " that column holds no item, write columns.outcome instead of columns.winner; otherwise"
+            " rename one of the two"
+            for word, item in ((1, "item London"), (2, "item Milano"), (0, "item Barcelona"))
+        ],
+    ),
+    (
+        {
+            "input.columns": {"winner": "w", "winner_values": {"tie": "d"}},
+            "input.words": {"tie": "d"},
+        },
+        ["input.columns.winner_values: says what words says; remove one of the two"],
+    ),
+    (
+        {"input.columns": {"outcome": "o", "winner_values": {"tie": "d"}}},
+        [
+            "input.columns.winner_values: is for columns.winner; add that, or write input.words",
         ],
     ),
     (

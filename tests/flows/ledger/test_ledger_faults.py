@@ -270,7 +270,7 @@ def test_a_run_that_lives_keeps_its_lease_and_a_killed_one_loses_it(tmp_path, st
 
 def wait_for_another(store: Store, name: str) -> None:
     """Until an object has been written anew."""
-    generation, deadline = store.buckets["budget"][name].generation, time.monotonic() + 60
+    generation, deadline = store.buckets["budget"][name].generation, time.monotonic() + 600
     while store.buckets["budget"][name].generation == generation:
         assert time.monotonic() < deadline
         time.sleep(0.05)

@@ -286,8 +286,7 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path):
         ),
         (
             tmp_path,
-            f"{tmp_path}: holds no Parquet, CSV, JSON Lines or PrefLib file; name a folder that"
-            " does",
+            f"{tmp_path}: holds no file of a format that is read; name a folder that does",
         ),
     ]:
         with pytest.raises(ConfigError) as caught:

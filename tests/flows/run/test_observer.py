@@ -176,6 +176,8 @@ def test_spans_arrive_at_a_collector(survey, command, monkeypatch):
     address = f"http://127.0.0.1:{server.server_port}"
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", address)
     monkeypatch.setenv("OTEL_EXPORTER_OTLP_COMPRESSION", "none")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "600")  # seconds, on a busy machine
+    monkeypatch.setattr("hushrank.flows.run.destinations.FLUSH_MILLISECONDS", 600_000)
     survey.set(observability={"traces": True})
     assert command("run", survey.config, "--direct")[0] == 0
     server.shutdown()

@@ -24,7 +24,7 @@ def test_a_thread_waits_for_the_parent_to_go(monkeypatch):
     with pytest.raises(queue.Empty):
         signals.get(timeout=0.2)
     os.close(parents_end)
-    assert signals.get(timeout=60) == (os.getpid(), signal.SIGTERM)
+    assert signals.get(timeout=600) == (os.getpid(), signal.SIGTERM)
     os.close(held)
 
 

@@ -270,7 +270,7 @@ def two_processes(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
         [sys.executable, "-c", FORKED, *map(str, folders), *IN_TWO_PROCESSES],
         capture_output=True,
         text=True,
-        timeout=300,
+        timeout=840,
     )
     assert done.returncode == 0, done.stderr
     told = [json.loads((folder / "found.json").read_text()) for folder in folders]

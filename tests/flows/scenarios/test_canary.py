@@ -306,7 +306,7 @@ def test_nothing_planted_is_in_prefects_database_or_told_by_the_child(canaries):
         env={**os.environ, "PREFECT_HOME": str(home), "TMPDIR": str(canaries.folder / "tmp")},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=840,
     )
     assert done.returncode == 0, done.stderr
     with sqlite3.connect(home / "prefect.db") as database:

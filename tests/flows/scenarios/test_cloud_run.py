@@ -233,7 +233,7 @@ def test_the_command_itself_against_the_emulator(survey, emulator):
         "--direct",
     ]
     runs = [
-        subprocess.run(command, capture_output=True, text=True, timeout=240, env=os.environ)
+        subprocess.run(command, capture_output=True, text=True, timeout=840, env=os.environ)
         for _ in range(2)
     ]
     assert runs[0].returncode == 0, runs[0].stderr

@@ -28,9 +28,11 @@ from hushrank.flows.run import dataflow_template
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.pipelines.engine.runner import Engine, Runner
 from hushrank.pipelines.reduce import reduce
+from hushrank.pipelines.reduce.reduction_job import NightOfStream
 from hushrank.pipelines.reduce.submit import graph_of
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import system_bits
+from hushrank.privacy.stream_encoder import Terms
 from hushrank.transforms.storage.cloud_storage import CloudPath
 from tests.flows.conftest import ITEMS, answers
 
@@ -53,6 +55,13 @@ COMPARISONS = {
     "design": "balanced",
     "columns": {"left": "item_i", "right": "item_j"},
 }
+STREAM = {
+    "nights": 3,
+    "participations": 2,
+    "gap": 1,
+    "show": "night",
+    "first": "2024-11-16",
+}
 # type: ignore[dict-item]
 EVENTS = {**COMPARISONS, "columns": {**COMPARISONS["columns"], "event": "event"}}
 RESPONSES = {"kind": "responses"}
@@ -60,6 +69,7 @@ RANKINGS = {"kind": "rankings", "columns": {}}
 JOBS: dict[str, dict[str, Any]] = {  # every shape of every graph
     "wins": {"input": COMPARISONS, "privacy": CENTRAL, "method": "noisy-counts"},
     "pairs": {"input": COMPARISONS, "privacy": CENTRAL, "method": "noisy-pairs"},
+    "night": {"input": COMPARISONS, "privacy": CENTRAL, "method": "noisy-counts"},  # of a stream
     "unbounded": {
         "input": COMPARISONS,
         "privacy": {"unit": "comparison", "epsilon": 2.0},
@@ -122,7 +132,12 @@ def reduction_of(name: str, folder: Path, engine: Engine) -> Any:
     method = job.drawn_by.method
     key = SecretKey.draw(system_bits())
     made = method.reduction(job.config, job.mechanism, job.files, key, str(job.work))
-    return type(made)(**{**_fields(made), "engine": engine})
+    changes: dict[str, Any] = {"engine": engine}
+    if name == "night":
+        terms = Terms(nights=3, participations=2, gap=1)
+        place = {"stream": "s", "folder": str(folder / "stream"), "attempt": "a"}
+        changes["stream"] = NightOfStream(**place, key=key, terms=terms, night=0)
+    return type(made)(**{**_fields(made), **changes})
 
 
 def _fields(made: Any) -> dict[str, Any]:
@@ -224,7 +239,7 @@ def test_workers_that_have_only_our_wheel_can_load_every_graph(wheel, tmp_path):
         cwd=tmp_path,
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=840,
     )
     assert loading.returncode == 0, loading.stderr[-2000:]
 
@@ -278,6 +293,13 @@ def test_a_run_takes_up_what_a_template_has_counted(tmp_path, emulator, monkeypa
         ({"output": "out"}, "output: must start with gs:// for this template"),
         ({"confidential": "/tmp/c"}, "confidential: must start with gs:// for this template"),
         ({"top_k": 9}, "top_k: must be below the number of items"),
+        (
+            {
+                "privacy": CENTRAL | {"noise": "gaussian", "delta": 1e-6},
+                "schedule": {"partition": "date", "stream": STREAM},
+            },
+            "schedule.stream: this template counts nights by themselves",
+        ),
     ],
 )
 def test_a_survey_that_workers_could_not_serve_is_refused(

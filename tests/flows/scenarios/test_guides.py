@@ -21,7 +21,7 @@ MODELS = ["Aster", "Birch", "Cedar", "Dahlia", "Elm", "Fir", "Ginkgo", "Hazel"]
 STRENGTHS = np.array([1.2, 0.9, 0.6, 0.3, 0.0, -0.3, -0.6, -1.0])
 SHOWN = np.array([8, 1, 4, 2, 1, 1, 3, 1]) / 21
 
-pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
+pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
 
 def battles(folder: Path, rng: np.random.Generator) -> None:

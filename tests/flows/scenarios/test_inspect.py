@@ -284,7 +284,7 @@ def test_a_wide_test_counts_people_as_rows_and_cells_as_answers(tmp_path, comman
     table = {"user": [1, 2, 2, None], **{name: [1, 0, 1, 1] for name in ITEMS}}
     pq.write_table(pa.table(table), tmp_path / "rows.parquet")
     survey.set(input__layout="wide", input__columns={"user": "user"})
-    job = job_to_inspect(survey.config, None)
+    job = job_to_inspect(read_survey(survey.config), None)
     found = look(job.reduction(SecretKey.draw(system_bits()), str(tmp_path / "w")))
     assert (found.rows, found.set_aside) == (4, {"null user": 1})
     assert (found.contributions, found.kept, found.refused.total()) == (12, 4, 8)

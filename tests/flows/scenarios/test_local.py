@@ -18,7 +18,7 @@ from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.fit.weighted_pairs import WeightedPairs
 from hushrank.flows.guarantee.local import shuffled_guarantee
 from hushrank.flows.methods.registry import METHODS, load_config
-from hushrank.privacy.amplification import shuffled_epsilon
+from hushrank.privacy.amplification import shuffled_bit_epsilon
 from hushrank.privacy.randomized_response import attenuation, flip_thresholds
 from tests.flows.conftest import ITEMS, answers
 from tests.flows.scenarios.test_run import states_of
@@ -231,10 +231,10 @@ def test_shuffling_is_reported_where_the_theorem_applies(local, command):
     release, _ = run(local.set(privacy__epsilon=0.5), command)
     parameters = release["privacy"]["parameters"]
     assert parameters["fewest_answers_to_a_pair"] == 20_000
-    expected = shuffled_epsilon(0.5, 20_000, 1e-6)
+    expected = shuffled_bit_epsilon(0.5, 20_000, 1e-6)
     assert parameters["epsilon_of_an_answer_after_shuffling"] == pytest.approx(expected)
     assert expected < 0.5
-    assert "Theorem III.1, with 20000 answers" in " ".join(release["privacy"]["statement"])
+    assert "summed exactly, with 20000 answers" in " ".join(release["privacy"]["statement"])
 
 
 def test_a_shuffled_guarantee_without_a_delta_takes_a_small_one():

@@ -28,7 +28,7 @@ def hushrank(
         preexec_fn=limit,
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=840,
         check=False,
     )
 

@@ -218,7 +218,7 @@ def hushrank(*arguments: object, cwd: Path) -> subprocess.CompletedProcess[str]:
         env={**os.environ, "PREFECT_HOME": str(cwd / "prefect")},
         capture_output=True,
         text=True,
-        timeout=240,
+        timeout=840,
     )
 
 

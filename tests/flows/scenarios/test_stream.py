@@ -311,15 +311,15 @@ def test_a_folder_of_another_time_or_of_another_stream_is_refused(stream, comman
     shutil.copy(stream.folder / "newer" / "released" / "00001.npz", folder / "released")
     code, printed = run(command, stream, 2)
     assert code == 2, printed
-    assert "never finished or whose files are lost" in printed
+    assert "never finished, or whose files are lost" in printed
     # The people of the night before in the place of those of the night that is needed.
     shutil.copytree(folder / "people" / "00000", folder / "people" / "00001")
     code, printed = run(command, stream, 2)
     assert code == 2, printed
-    assert "is an older copy" in printed
+    assert "or whose files are lost or an older copy" in printed
     shutil.rmtree(folder)
     shutil.copytree(stream.folder / "newer", folder)
-    manifest = folder / "people" / "00001" / "manifest.json"
+    (manifest,) = (folder / "people" / "00001").glob("*.json")
     told = json.loads(manifest.read_text())
     manifest.write_text(json.dumps(told | {"stream": "0123456789abcdef"}))
     code, printed = run(command, stream, 2)
@@ -334,8 +334,9 @@ def test_a_damaged_file_is_named_and_nothing_is_drawn(stream, command):
     stream.set(schedule__stream=STREAM | {"show": "cumulative"})
     assert run(command, stream, 0)[0] == 0
     folder, before = stream_folder(stream), stream.ledger.read_bytes()
-    for name in ("key.json", "law.json", "released/00000.npz", "cells/00000.npz",
-                 "people/00000/manifest.json", "people/00000/0-00000.parquet"):  # fmt: skip
+    people = [str(path.relative_to(folder)) for path in folder.glob("people/**/*.*")]
+    assert len(people) == 2
+    for name in ("key.json", "law.json", "released/00000.npz", "cells/00000.npz", *people):
         kept = (folder / name).read_bytes()
         for damaged in (kept[: len(kept) // 2], None):
             if damaged is None and name == "law.json":
@@ -383,9 +384,100 @@ def test_other_terms_are_another_stream_that_is_paid_for(stream, command):
         code, printed = run(command, stream, 1)
         assert code == 2, printed
         assert f"{DAYS[0]} comes first" in printed
+        assert "not those of stream" in " ".join(printed.split())
     assert run(command, stream, 0)[0] == 0
     assert spent(stream) > cost
     assert len(list(stream.work.glob("stream-*"))) == 2
+
+
+def exact_files(survey: Survey) -> list[str]:
+    """What is confidential in the stream's folder."""
+    folder = stream_folder(survey)
+    names = [str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file()]
+    return [name for name in names if not name.startswith(("released", "shown", "law"))]
+
+
+def test_an_abandoned_stream_is_ended_and_its_people_are_deleted(stream, command, monkeypatch):
+    """Its second night died before the draw. The cost stays, and no night may follow."""
+    assert run(command, stream, 0)[0] == 0
+    cost = spent(stream)
+    with monkeypatch.context() as dying:
+        name = "hushrank.flows.run.stream_steps.draw_night"
+        dying.setattr(name, lambda *_: exec("raise KeyboardInterrupt"))
+        assert run(command, stream, 1)[0] == 1
+    survey = read_survey(stream.config)
+    job = prepare_night(survey, DAYS[1], datetime.now(UTC))
+    steps.reserve(job, ledger_of(survey.config))  # killed: nobody gave it back
+    code, printed = command("clean", stream.config)
+    name = job.of_stream.stream_id
+    assert code == 0, printed
+    assert f"stream {name}, which was to end on {DAYS[-1]}: 1 of 6 nights were drawn" in printed
+    assert len(exact_files(stream)) >= 4
+    before = stream.ledger.read_bytes()
+    code, printed = command("clean", stream.config, "--end-stream", name)
+    assert code == 0, printed
+    assert "Nothing was changed" in printed
+    assert stream.ledger.read_bytes() == before
+    assert len(exact_files(stream)) >= 4
+    for _ in range(2):  # again after a crash
+        code, printed = command("clean", stream.config, "--end-stream", name, "--delete")
+        assert code == 0, printed
+        assert "1 of 6 nights were drawn. Who counted and all exact counts are deleted" in printed
+        assert exact_files(stream) == []
+    assert spent(stream) == cost
+    assert drawn(stream) == 2  # the night, and the end of the stream
+    code, printed = run(command, stream, 1)
+    assert code == 2, printed
+    assert "has ended before its last night: hushrank clean ended it" in printed
+    assert command("ledger", "verify", stream.config)[0] == 0
+    code, printed = command("ledger", "forecast", stream.config)
+    assert "has ended before its last night: 1 drawn. Its cost stays." in " ".join(printed.split())
+    code, printed = command("clean", stream.config)
+    assert "Nothing is kept for longer" in printed
+    for other in ("0123456789abcdef", job.release_id):
+        code, printed = command("clean", stream.config, "--end-stream", other, "--delete")
+        assert code == 2, printed
+        assert "is no stream of zoo of which a night was drawn" in printed
+
+
+def test_the_history_says_that_a_stream_is_paid_for_once(stream, command):
+    for number in range(2):
+        assert run(command, stream, number)[0] == 0
+    code, printed = command("history", stream.config)
+    assert code == 0, printed
+    epsilon = f"{release_of(stream, 0)['privacy']['epsilon']:g}*"
+    assert printed.count(epsilon) == 2
+    assert "* stream total, once: all nights of the stream cost that together." in printed
+
+
+def test_a_catalogue_that_grows_is_refused_and_the_stream_goes_on_without_it(stream, command):
+    grown = [*ITEMS, "eels"]
+    assert run(command, stream, 0)[0] == 0
+    cost, names = spent(stream), stream.settings["items"]
+    stream.set(items={"names": grown}, output="second")
+    code, printed = run(command, stream, 1)
+    assert code == 2, printed
+    assert "an item that comes later must be in items from the first night" in " ".join(
+        printed.split()
+    )
+    assert spent(stream) == cost
+    stream.set(items=names, output="out")
+    assert run(command, stream, 1)[0] == 0
+    assert spent(stream) == cost
+
+
+def test_what_comes_after_the_end_of_a_stream_is_deleted(stream, command):
+    """A job on another engine may outlive the last night, too."""
+    terms = {"nights": 1, "participations": 1, "gap": 1, "show": "night", "first": str(DAYS[0])}
+    stream.set(schedule__stream=terms)
+    assert run(command, stream, 0)[0] == 0
+    assert exact_files(stream) == []
+    folder = stream_folder(stream)
+    for name in ("counting/00000/a/exact.npz", "people/00000/a/0-00000-d.parquet"):
+        (folder / name).parent.mkdir(parents=True)
+        (folder / name).write_bytes(b"late")
+    assert run(command, stream, 0)[0] == 0  # publishes the night again, and sweeps
+    assert exact_files(stream) == []
 
 
 def test_before_its_first_draw_a_stream_can_be_cancelled(stream, command):
@@ -427,7 +519,7 @@ def test_a_stream_that_a_ledger_forgot_is_ended_when_it_is_recovered(stream, com
     for number in (1, 2):
         code, printed = run(command, stream, number)
         assert code == 2, printed
-    assert "does not know which of its nights were drawn, so no other may be" in " ".join(
+    assert "does not know which of its nights were drawn, so another could be" in " ".join(
         printed.split()
     )
     stream.set(schedule__stream=STREAM | {"first": str(DAYS[1])}, output="second")

@@ -110,7 +110,7 @@ def test_counts_are_bit_identical_however_the_input_is_split(
     for seed, (files, row_group) in enumerate([(1, 7), (5, 60), (40, 10_000)]):
         folder = tmp_path / f"split{seed}"
         write(a_log(), folder, files, row_group, seed)
-        monkeypatch.setattr("hushrank.transforms.storage.read.BATCH_ROWS", [13, 100, 1][seed])
+        monkeypatch.setattr("hushrank.transforms.storage.split.BATCH_ROWS", [13, 100, 1][seed])
         monkeypatch.setattr("hushrank.pipelines.reduce.kind.ENCODE_ROWS", [7, 1000, 5][seed])
         monkeypatch.setattr("hushrank.pipelines.reduce.reduce.CHUNK_ROWS", [30, 200, 9][seed])
         monkeypatch.setattr("hushrank.transforms.comparisons.shuffle.BUCKET_ROWS", 50 * seed + 10)
@@ -246,7 +246,7 @@ def test_conflicting_copies_of_an_event_are_set_aside(tmp_path):
 
 
 def test_conflicting_copies_keep_every_column_whatever_file_they_came_from(tmp_path, monkeypatch):
-    monkeypatch.setattr("hushrank.transforms.storage.read.BATCH_ROWS", 4)
+    monkeypatch.setattr("hushrank.transforms.storage.split.BATCH_ROWS", 4)
     monkeypatch.setattr("hushrank.pipelines.reduce.kind.ENCODE_ROWS", 3)
     event = np.arange(60) % 30  # each twice, in different files
     a = np.where(event % 3 == 2, 99, event % 3)  # 99 is no item: these rows break another rule

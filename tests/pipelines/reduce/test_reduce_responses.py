@@ -112,7 +112,7 @@ def test_measurements_are_bit_identical_however_the_input_is_split(tmp_path, set
     assert expected.sum() > 0
     for seed, (files, row_group) in enumerate([(1, 7), (5, 60), (30, 10_000)]):
         folder = write(log, tmp_path / f"split{seed}", files, row_group, seed)
-        monkeypatch.setattr("hushrank.transforms.storage.read.BATCH_ROWS", [13, 100, 1][seed])
+        monkeypatch.setattr("hushrank.transforms.storage.split.BATCH_ROWS", [13, 100, 1][seed])
         partition = "hushrank.pipelines.reduce.reduce_responses.PARTITION_ANSWERS"
         monkeypatch.setattr(partition, 40 * seed + 20)
         found = y_of(folder, tmp_path / f"w{seed}", **changes)
@@ -176,7 +176,7 @@ def test_a_wide_table_gives_the_measurements_of_the_long_one(tmp_path, form, mon
     else:
         lines = "\n".join(json.dumps(row) for row in table.to_pylist())
         (folder / "a.jsonl").write_text(lines)
-    monkeypatch.setattr("hushrank.transforms.storage.read.BATCH_ROWS", 20)
+    monkeypatch.setattr("hushrank.transforms.storage.split.BATCH_ROWS", 20)
     wide = WideColumns(user="who", items=Catalogue.of_count(N_ITEMS).names)
     y = y_of(folder, tmp_path / "ww", columns=wide, max_answers=N_ITEMS)
     np.testing.assert_array_equal(y, expected)

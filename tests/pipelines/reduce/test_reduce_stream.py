@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
+import uuid
 from pathlib import Path
 
 import apache_beam as beam
@@ -17,6 +18,7 @@ from hushrank.pipelines.engine.memory_plan import MemoryPlan
 from hushrank.pipelines.engine.options import pipeline_options
 from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.reduction_job import NightOfStream
+from hushrank.pipelines.reduce.stream_nights import keep_counted
 from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import BitSource
@@ -66,21 +68,37 @@ def expected_wins(nights: list[pa.Table], terms: Terms = TERMS) -> list[np.ndarr
 
 def a_night_job(folder: Path, work: Path, stream: Path, night: int, **changes):
     before = changes.pop("before", None)
+    if before is None:
+        before = digest_of(stream, night - 1) if night else ""
     job = a_job(folder, work, **{"max_contributions": ALL, **changes})
     of_stream = NightOfStream(
-        stream="s", folder=str(stream), key=STREAM_KEY, terms=TERMS, night=night, before=before
-    )
+        stream="s", folder=str(stream), key=STREAM_KEY, terms=TERMS, night=night, before=before,
+        attempt=uuid.uuid4().hex,
+    )  # fmt: skip
     key = SecretKey(bytes([night]) * 32, BitSource.SEEDED)  # each night's own
     return dataclasses.replace(job, stream=of_stream, key=key)
 
 
+def digest_of(stream: Path, night: int) -> str:
+    """Of the people of the attempt whose counts were kept."""
+    with np.load(stream / "cells" / f"{night:05d}.npz") as arrays:
+        return str(arrays["people"])
+
+
+def counts_of(stream: Path, night: int) -> np.ndarray:
+    with np.load(stream / "cells" / f"{night:05d}.npz") as arrays:
+        return arrays["counts"]
+
+
 def wins(folder, work, stream, night, **changes) -> np.ndarray:
-    reduce.run(a_night_job(folder, work, stream, night, **changes))
-    return np.load(work / "exact.npz")["counts"]
+    job = a_night_job(folder, work, stream, night, **changes)
+    reduce.run(job)
+    keep_counted(job)
+    return counts_of(stream, night)
 
 
 def state_of(stream: Path, night: int) -> list[list[int]]:
-    people = open_people(str(stream), "s", night).partition(0, 0)
+    people = open_people(str(stream), "s", night, digest_of(stream, night)).partition(0, 0)
     return [column.tolist() for column in people.columns]
 
 
@@ -123,7 +141,8 @@ def test_counts_and_people_are_the_same_however_rows_are_divided(tmp_path, setti
             kind.check(sum(split.rows for split in kind.splits()))
         else:
             reduce.run(job)
-        found = np.load(tmp_path / f"w{night}" / "exact.npz")["counts"]
+        keep_counted(job)
+        found = counts_of(tmp_path / "s", night)
         np.testing.assert_array_equal(found, plain[night])
         assert state_of(tmp_path / "s", night) == state_of(tmp_path / "plain", night)
 
@@ -144,14 +163,14 @@ def test_a_killed_night_leaves_the_night_before(tmp_path, monkeypatch):
         write(a_night(night), tmp_path / f"{night}", 1, 400, 0)
     wins(tmp_path / "0", tmp_path / "w0", tmp_path / "s", 0)
     before = state_of(tmp_path / "s", 0)
-    finish = "hushrank.pipelines.reduce.night_people.finish_people"
+    finish = "hushrank.pipelines.reduce.stream_nights.finish_people"
     with monkeypatch.context() as killed:
         killed.setattr(finish, lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         with pytest.raises(KeyboardInterrupt):
             wins(tmp_path / "1", tmp_path / "w1", tmp_path / "s", 1)
     assert state_of(tmp_path / "s", 0) == before
-    with pytest.raises(InputError, match="never finished"):
-        wins(tmp_path / "1", tmp_path / "w2", tmp_path / "s", 2)
+    with pytest.raises(FileNotFoundError):
+        digest_of(tmp_path / "s", 1)
     expected = expected_wins([a_night(0), a_night(1)])
     again = wins(tmp_path / "1", tmp_path / "w1", tmp_path / "s", 1)
     np.testing.assert_array_equal(again, expected[1])
@@ -159,15 +178,15 @@ def test_a_killed_night_leaves_the_night_before(tmp_path, monkeypatch):
 
 def test_a_night_before_whose_people_are_missing_or_others_is_refused(tmp_path):
     write(a_night(0), tmp_path / "0", 1, 400, 0)
-    with pytest.raises(InputError, match="the first one first"):
-        wins(tmp_path / "0", tmp_path / "w", tmp_path / "s", 3)
+    with pytest.raises(InputError, match="never finished"):
+        wins(tmp_path / "0", tmp_path / "w", tmp_path / "s", 3, before="0" * 64)
     wins(tmp_path / "0", tmp_path / "w", tmp_path / "s", 0)
-    digest = open_people(str(tmp_path / "s"), "s", 0).digest
+    digest = digest_of(tmp_path / "s", 0)
     with pytest.raises(InputError, match="older copy"):
         wins(tmp_path / "0", tmp_path / "w", tmp_path / "s", 1, before="0" * 64)
     wins(tmp_path / "0", tmp_path / "w", tmp_path / "s", 1, before=digest)
     with pytest.raises(ValueError, match="night must be between 0 and 6, got 7"):
-        a_night_job(tmp_path / "0", tmp_path / "w", tmp_path / "s", 7)
+        a_night_job(tmp_path / "0", tmp_path / "w", tmp_path / "s", 7, before=digest)
 
 
 def test_one_person_with_too_many_rows_is_bounded_on_a_night_that_counts(tmp_path):

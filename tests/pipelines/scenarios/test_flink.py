@@ -14,12 +14,14 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
 import yaml
@@ -28,6 +30,7 @@ from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS
 from hushrank.flows.config.runner import FlinkRunner
 from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.reduction_job import Statistic
+from hushrank.pipelines.reduce.stream_nights import keep_counted
 from hushrank.privacy.randomized_response import split_response
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.epsilons import AnswerBudget, EpsilonSource
@@ -38,6 +41,8 @@ from tests.pipelines.reduce import test_reduce_comparisons as comparisons
 from tests.pipelines.reduce import test_reduce_private as private
 from tests.pipelines.reduce import test_reduce_rankings as rankings
 from tests.pipelines.reduce import test_reduce_responses as responses
+from tests.pipelines.reduce.test_reduce_stream import a_night_job, state_of
+from tests.pipelines.reduce.test_reduce_stream import counts_of as night_counts
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1500)]  # the first time jars are fetched
 
@@ -196,6 +201,40 @@ def test_results_are_those_of_the_local_runner(flink, tmp_path, kind):
     assert rejects[0] == rejects[1]
 
 
+def nights_of(folder: Path, stream: Path) -> Iterator[Any]:
+    """Two nights of a stream, with everything that needs a meeting; each follows upon the other."""
+    folder.mkdir()
+    for night in range(2):
+        log = comparisons.a_log(seed=night)  # of which some come again
+        who = pc.add(log["who"], night * comparisons.N_USERS // 2)
+        log = log.set_column(0, "who", who)
+        comparisons.write(log, folder / str(night), files=3, row_group=100, seed=night)
+        work = stream.parent / f"{stream.name}-{night}"
+        changes = {"event": "id", "ties": Ties.RANDOM, "distinct_pairs": True}
+        yield a_night_job(folder / str(night), work, stream, night, max_contributions=3, **changes)
+
+
+def counted(job: Any) -> tuple[list[int], list[list[int]]]:
+    """Exact counts of a night of a stream, and who has counted."""
+    reduce.run(job)
+    keep_counted(job)
+    place = Path(job.stream.folder)
+    return night_counts(place, job.stream.night).tolist(), state_of(place, job.stream.night)
+
+
+def test_nights_of_a_stream_are_those_of_the_local_runner(flink, tmp_path):
+    here, there = (
+        nights_of(tmp_path / name, tmp_path / f"{name} stream") for name in ("here", "there")
+    )
+    for job, remote in zip(here, there, strict=True):
+        expected = counted(job)
+        remote = on(flink.runner(), remote, Path(remote.confidential))
+        assert counted(remote) == expected
+        assert tally(remote) == tally(job)
+        assert sum(expected[0]) > 0
+    assert tally(job)["owners_whose_night_does_not_count"] > 0
+
+
 def children(process: int) -> set[int]:
     """Of a process that starts some from any of its threads."""
     lists = Path(f"/proc/{process}/task").glob("*/children")
@@ -211,19 +250,21 @@ def wait_for(condition: Callable[[], Any]) -> Any:
     return found
 
 
-def write_large(folder: Path) -> None:
+def write_large(folder: Path, n_rows: int = 3_000_000, first: int = 0) -> pa.Table:
     """Rows for some seconds of work; the first is bad, so that its reader leaves a trace."""
     random = np.random.default_rng(5)
-    n_rows, n_items = 3_000_000, comparisons.N_ITEMS
+    n_items = comparisons.N_ITEMS
     left = random.integers(0, n_items, n_rows)
     columns = {
-        "who": random.integers(0, 300_000, n_rows),
+        "who": first + random.integers(0, 300_000, n_rows),
         "a": np.append(99, left[1:]),
         "b": (left + random.integers(1, n_items, n_rows)) % n_items,
         "y": random.choice([-1, 1], n_rows).astype(np.int8),
     }
-    folder.mkdir(exist_ok=True)
-    pq.write_table(pa.table(columns), folder / "0.parquet", row_group_size=500_000)
+    folder.mkdir(exist_ok=True, parents=True)
+    table = pa.table(columns)
+    pq.write_table(table, folder / "0.parquet", row_group_size=500_000)
+    return table
 
 
 def is_reading(work: Path) -> bool:
@@ -250,9 +291,8 @@ def hushrank(*arguments: object) -> tuple[int, str]:
     return ended.returncode, ended.stdout + ended.stderr
 
 
-def test_a_killed_worker_costs_a_run_but_no_budget(flink, tmp_path):
-    write_large(tmp_path / "in")
-    survey = {
+def a_survey(flink: Flink, **changes: Any) -> dict[str, Any]:
+    return {
         "name": "zoo",
         "input": {
             "kind": "comparisons", "design": "balanced", "paths": ["in"],
@@ -262,9 +302,13 @@ def test_a_killed_worker_costs_a_run_but_no_budget(flink, tmp_path):
         "privacy": {"unit": "user", "epsilon": 1.0, "max_contributions": 5},
         "method": "noisy-counts", "output": "out", "confidential": "work",
         "ledger": {"path": "ledger.jsonl", "epsilon": 1.0}, "runner": flink.runner(),
-    }  # fmt: skip
+    } | changes  # fmt: skip
+
+
+def test_a_killed_worker_costs_a_run_but_no_budget(flink, tmp_path):
+    write_large(tmp_path / "in")
     config = tmp_path / "survey.yaml"
-    config.write_text(yaml.safe_dump(survey))
+    config.write_text(yaml.safe_dump(a_survey(flink)))
     before = children(flink.worker_pool)
     killer = in_the_middle(tmp_path / "work", lambda: min(children(flink.worker_pool) - before))
     code, printed = hushrank("run", config, "--direct")
@@ -282,14 +326,89 @@ def test_a_killed_worker_costs_a_run_but_no_budget(flink, tmp_path):
     assert not list(tmp_path.glob("work/*/exact.npz"))
 
 
+NIGHTS = ("2024-11-16", "2024-11-17")
+
+
+def survey_of_nights(flink: Flink) -> dict[str, Any]:
+    """A person counts on one night; the noise in a shown count is about 0.1."""
+    stream = {"nights": 3, "participations": 1, "gap": 1, "show": "night", "first": NIGHTS[0]}
+    survey = a_survey(flink)
+    return survey | {
+        "input": survey["input"] | {"paths": ["in/{date}"]},
+        "privacy": {"unit": "user", "rho": 1e5, "noise": "gaussian", "max_contributions": 20},
+        "ledger": {"path": "ledger.jsonl", "epsilon": 1e6, "delta": 1e-6},
+        "schedule": {"stream": stream},
+    }
+
+
+def running_jobs(flink: Flink) -> list[str]:
+    """Those that have not ended, as Flink says."""
+    with urllib.request.urlopen(f"http://{flink.master}/jobs", timeout=60) as answer:
+        jobs = json.load(answer)["jobs"]
+    return [job["id"] for job in jobs if job["status"] not in ("FINISHED", "FAILED", "CANCELED")]
+
+
+def wins_of(table: pa.Table, *, without: set[int]) -> list[int]:
+    """Wins by item of the valid rows of a night, of people who did not count before."""
+    columns = [table[name].to_numpy()[1:] for name in ("who", "a", "b", "y")]
+    who, a, b, y = columns
+    counts = ~np.isin(who, sorted(without))
+    winners = np.where(y > 0, a, b)[counts]
+    return np.bincount(winners, minlength=comparisons.N_ITEMS).tolist()
+
+
+def test_a_job_that_outlives_its_killed_run_does_not_mix_with_the_next(flink, tmp_path):
+    """All processes of a run are killed at once, so nobody stops its job; the files then change."""
+    first, second = (tmp_path / "in" / night for night in NIGHTS)
+    write_large(first)
+    config = tmp_path / "survey.yaml"
+    config.write_text(yaml.safe_dump(survey_of_nights(flink)))
+    command = [sys.executable, "-m", "hushrank.flows.cli.main", "run", str(config), "--direct"]
+    killed = subprocess.Popen([*command, "--date", NIGHTS[0]], start_new_session=True)
+    wait_for(lambda: is_reading(tmp_path / "work"))
+    os.killpg(killed.pid, signal.SIGKILL)
+    killed.wait()
+    left = running_jobs(flink)
+    assert left
+    (stream,) = (tmp_path / "work").glob("stream-*")
+    late = {path.parent.name for path in stream.glob("counting/00000/*/*")}
+    counted = write_large(first, 200_000, first=300_000)
+    code, printed = hushrank("run", config, "--direct", "--date", NIGHTS[0])
+    assert code == 0, printed
+    wait_for(lambda: not set(left) & set(running_jobs(flink)))
+    (manifest,) = stream.glob("people/00000/*.json")
+    assert json.loads(manifest.read_text())["attempt"] not in late
+    known = set(counted["who"].to_pylist()[1:])
+    both = [write_large(second, 200_000), write_large(second / "more", 200_000, first=300_000)]
+    (second / "more" / "0.parquet").rename(second / "1.parquet")
+    (second / "more").rmdir()
+    code, printed = hushrank("run", config, "--direct", "--date", NIGHTS[1])
+    assert code == 0, printed
+    expected = [
+        wins_of(counted, without=set()),
+        np.sum([wins_of(t, without=known) for t in both], axis=0).tolist(),
+    ]
+    for night, wanted in zip(NIGHTS, expected, strict=True):
+        (release,) = (tmp_path / "out" / "releases").glob(f"{night}-*/release.json")
+        told = json.loads(release.read_text())
+        shown = list(told["released"]["wins"].values())
+        assert shown == pytest.approx(wanted, abs=2)
+    events = [json.loads(line) for line in (tmp_path / "ledger.jsonl").read_text().splitlines()]
+    assert sum(event["event"] == "draw" for event in events) == len(NIGHTS)
+    assert not list(stream.glob("*/00000/*"))
+    assert not list(stream.glob("counting/*"))
+
+
 def test_a_killed_task_manager_is_made_up_for_and_nothing_counts_twice(flink, tmp_path):
-    """The last test: it leaves a cluster of one task manager."""
+    """A night of a stream. The last test: it leaves a cluster of one task manager."""
     write_large(tmp_path / "in")
-    here = comparisons.a_job(tmp_path / "in", tmp_path / "here")
-    there = on(flink.runner(), here, tmp_path / "there")
+    here, there = (
+        a_night_job(tmp_path / "in", tmp_path / name, tmp_path / f"{name} stream", 0)
+        for name in ("here", "there")
+    )
+    there = on(flink.runner(), there, tmp_path / "there")
     killer = in_the_middle(tmp_path / "there", lambda: flink.task_managers[0])
-    reduce.run(there)  # Flink starts the job again, once
+    found = counted(there)  # Flink starts the job again, once
     killer.join()
-    reduce.run(here)
-    assert exact(there) == exact(here)
+    assert found == counted(here)
     assert tally(there) == tally(here)

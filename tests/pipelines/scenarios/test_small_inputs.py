@@ -83,7 +83,7 @@ def test_results_are_those_of_beam(tmp_path):
     results = context.Queue()
     child = context.Process(target=run_without_beam, args=(jobs, results))
     child.start()
-    loaded, broke = results.get(timeout=120)
+    loaded, broke = results.get(timeout=840)
     child.join()
     assert not loaded
     assert [number for number, _ in broke] == [4]

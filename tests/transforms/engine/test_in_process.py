@@ -60,7 +60,7 @@ def test_bundles_are_worked_on_at_the_same_time(monkeypatch):
 
     class Waiting(in_process.DoFn):
         def process(self, element: int) -> list[int]:
-            both.wait(timeout=60)  # one bundle after the other would break the barrier
+            both.wait(timeout=600)  # one bundle after the other would break the barrier
             return [element]
 
     found = in_process.Pipeline() | in_process.Create([1, 2]) | in_process.ParDo(Waiting())

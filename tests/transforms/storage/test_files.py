@@ -16,9 +16,10 @@ import pytest
 
 from hushrank.transforms.common.schema import ComparisonColumns, InputError
 from hushrank.transforms.rankings.ranking_columns import ListColumns
+from hushrank.transforms.storage.csv_header import HEADER_BYTES
 from hushrank.transforms.storage.files import (
-    HEADER_BYTES,
     FileFormat,
+    InputFile,
     check_files,
     check_unchanged,
     column_names_of,
@@ -139,7 +140,8 @@ def test_an_unknown_ending(tmp_path, name, ending):
     path = put(tmp_path / name)
     assert refusal(list_files, [str(path)]) == (
         f"{path}: unknown ending {ending}. Known: .parquet, .pq, .csv, .jsonl, .ndjson, .csv.gz,"
-        " .jsonl.gz, .ndjson.gz, .soc, .soi, .toc, .toi; or set input.format: parquet, csv, jsonl,"
+        " .csv.zst, .jsonl.gz, .jsonl.zst, .ndjson.gz, .ndjson.zst, .avro, .orc, .arrow, .feather,"
+        " .soc, .soi, .toc, .toi; or set input.format: parquet, csv, jsonl, avro, orc, arrow,"
         " preflib."
     )
 
@@ -233,7 +235,8 @@ def test_a_quoted_name_may_hold_a_comma(tmp_path):
 def test_a_header_in_another_encoding(tmp_path):
     path = put(tmp_path / "x.csv", "prénom,a\n".encode("latin-1"))
     assert refusal(read_schema, list_files([str(path)])[0], COLUMNS) == (
-        f"{path}: the header is not UTF-8 text. Save the file as UTF-8."
+        f"{path}: the header is not UTF-8 text. Save the file as UTF-8; or, if Excel wrote it in"
+        " Western Europe, set input.encoding: windows-1252."
     )
 
 
@@ -296,14 +299,14 @@ def test_a_parquet_file_that_is_cut_off(tmp_path, keep):
     path = tmp_path / "x.parquet"
     pq.write_table(pa.table({"user": ["alice"] * 100}), path)
     path.write_bytes(path.read_bytes()[:keep])
-    assert refusal(parquet_footer, str(path)) == (
+    assert refusal(parquet_footer, list_files([str(path)])[0]) == (
         f"{path}: not a complete Parquet file (truncated or damaged). Write it again."
     )
 
 
 def test_a_file_that_went_away(tmp_path):
-    path = str(tmp_path / "x.parquet")
-    assert refusal(parquet_footer, path) == f"{path}: no such file."
+    file = InputFile(str(tmp_path / "x.parquet"), 1, "1", FileFormat.PARQUET)
+    assert refusal(parquet_footer, file) == f"{file.path}: no such file."
 
 
 def test_files_must_name_people_in_one_way(tmp_path):

@@ -10,9 +10,10 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.transforms.common.schema import ComparisonColumns, InputError
-from hushrank.transforms.storage import read, text_lines
+from hushrank.transforms.storage import read, split, text_lines
 from hushrank.transforms.storage.files import list_files, read_schema
-from hushrank.transforms.storage.read import ReadBatch, Split, plan_files, plan_splits, read_batches
+from hushrank.transforms.storage.read import plan_files, plan_splits, read_batches
+from hushrank.transforms.storage.split import ReadBatch, Split
 from hushrank.transforms.storage.text_lines import HEAD_BYTES, MOST_RECORD_BYTES
 
 COLUMNS = ComparisonColumns(user="u", left="a", right="b", outcome="y", winner=None, event=None)
@@ -313,7 +314,7 @@ def a_table(rows: int) -> pa.Table:
 
 @pytest.mark.parametrize(("group", "shares"), [(10, 10), (30, 4), (33, 4), (100, 1), (7, 8)])
 def test_parquet_is_cut_at_row_groups(parquet, monkeypatch, group, shares):
-    monkeypatch.setattr(read, "BATCH_ROWS", 10)
+    monkeypatch.setattr(split, "BATCH_ROWS", 10)
     pq.write_table(a_table(100), parquet, row_group_size=group)
     splits = splits_of(parquet)
     assert len(splits) == shares
@@ -364,9 +365,9 @@ def test_a_file_that_grows_while_it_is_read(csv):
 
 
 def test_wide_rows_come_in_smaller_batches():
-    assert read.batch_rows(pa.schema([(str(n), pa.int8()) for n in range(8)])) == read.BATCH_ROWS
+    assert split.batch_rows(pa.schema([(str(n), pa.int8()) for n in range(8)])) == split.BATCH_ROWS
     wide = pa.schema([(str(n), pa.int8()) for n in range(80)])
-    assert read.batch_rows(wide) == read.BATCH_ROWS // 10
+    assert split.batch_rows(wide) == split.BATCH_ROWS // 10
 
 
 @pytest.mark.parametrize("before", [b"B,D,1,eve\n", b"\xff,D,1,eve\n", b"", b"\n"])

@@ -8,8 +8,7 @@ import pytest
 from hushrank.privacy.randomness import BitSource, seeded_bits, system_bits
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.streams.cell_files import forget_cells, keep_cells, recent_cells
-from hushrank.transforms.streams.participation import People
-from hushrank.transforms.streams.people_files import finish_people, write_shard
+from hushrank.transforms.streams.people_files import carry_people
 from hushrank.transforms.streams.stream_folder import begin, end, stream_key
 
 STREAM = "a stream"
@@ -27,8 +26,11 @@ def nights_kept(folder) -> list[str]:
 def test_as_many_nights_as_bands_are_found_and_the_others_are_gone(tmp_path, bands):
     folder = str(tmp_path)
     for night in range(7):
-        keep_cells(folder, STREAM, night, cells(night))
-        found = recent_cells(folder, STREAM, night, bands)
+        keep_cells(folder, STREAM, night, cells(night), f"people {night}")
+        before = [f"people {each}" for each in range(night - 1, max(-1, night - bands), -1)]
+        recent = recent_cells(folder, STREAM, night, before)
+        found = recent.counts
+        assert recent.people == f"people {night}"
         expected = [cells(each) for each in range(night, max(-1, night - bands), -1)]
         assert len(found) == len(expected) == min(bands, night + 1)
         assert all(np.array_equal(a, b) for a, b in zip(found, expected, strict=True))
@@ -40,21 +42,24 @@ def test_as_many_nights_as_bands_are_found_and_the_others_are_gone(tmp_path, ban
 
 def test_a_night_that_is_repeated_before_its_noise_overwrites(tmp_path):
     for counts in (cells(3), cells(4)):
-        keep_cells(str(tmp_path), STREAM, 0, counts)
-    (found,) = recent_cells(str(tmp_path), STREAM, 0, 3)
+        keep_cells(str(tmp_path), STREAM, 0, counts, "people")
+    (found,) = recent_cells(str(tmp_path), STREAM, 0, []).counts
     assert np.array_equal(found, cells(4))
 
 
 def test_missing_nights_and_those_of_others_are_refused(tmp_path):
     folder = str(tmp_path)
-    keep_cells(folder, STREAM, 2, cells(2))
+    keep_cells(folder, STREAM, 2, cells(2), "b")
     with pytest.raises(InputError, match="counts of night 1 are part"):
-        recent_cells(folder, STREAM, 2, 2)
+        recent_cells(folder, STREAM, 2, ["a"])
     with pytest.raises(InputError, match="another stream"):
-        recent_cells(folder, "another", 2, 1)
+        recent_cells(folder, "another", 2, [])
     (tmp_path / "cells" / "00001.npz").write_bytes((tmp_path / "cells/00002.npz").read_bytes())
     with pytest.raises(InputError, match="another night"):
-        recent_cells(folder, STREAM, 2, 2)
+        recent_cells(folder, STREAM, 2, ["b"])
+    keep_cells(folder, STREAM, 1, cells(1), "of another attempt")
+    with pytest.raises(InputError, match="not what night 1 was drawn from"):
+        recent_cells(folder, STREAM, 2, ["a"])
 
 
 def test_the_key_is_drawn_once_and_is_the_streams(tmp_path):
@@ -76,8 +81,7 @@ def test_the_key_is_drawn_once_and_is_the_streams(tmp_path):
 def test_a_lost_key_is_not_drawn_again_once_people_counted(tmp_path):
     folder = str(tmp_path)
     begin(folder, STREAM, system_bits())
-    write_shard(folder, 0, 0, 0, People.nobody())
-    finish_people(folder, STREAM, 0, 0, "")
+    carry_people(folder, STREAM, 0, "a", "")
     (tmp_path / "key.json").unlink()
     with pytest.raises(InputError, match="nobody knows who they are"):
         begin(folder, STREAM, system_bits())
@@ -86,8 +90,7 @@ def test_a_lost_key_is_not_drawn_again_once_people_counted(tmp_path):
 def test_the_end_of_a_stream_leaves_nothing(tmp_path):
     folder = str(tmp_path)
     begin(folder, STREAM, system_bits())
-    keep_cells(folder, STREAM, 0, cells(0))
-    write_shard(folder, 0, 0, 0, People.nobody())
+    keep_cells(folder, STREAM, 0, cells(0), carry_people(folder, STREAM, 0, "a", "").digest)
     for _ in range(2):
         end(folder)
         assert not [path for path in tmp_path.rglob("*") if path.is_file()]

@@ -69,20 +69,22 @@ def those_who_count(people: People, owners: np.ndarray, night: int, bug: str):
 
 def encoded(log: Log, stream: Stream, folder: Path, bug: str = "") -> np.ndarray:
     """All nights of `log` before noise, shape (nights, cells)."""
-    place, nights, digest = str(folder), [], ""
+    place, nights, lineage = str(folder), [], [""]
     for night in range(TERMS.nights):
         there = sorted(person for person, rows in log.items() if night in rows)
         owners = np.array(there, np.uint64)
-        people = open_people(place, NAME, night - 1, digest or None).partition(0, 0)
+        people = open_people(place, NAME, night - 1, lineage[0]).partition(0, 0)
         if bug == "people forgotten" and night == 1:  # a crash, and they are made anew
             people = People.nobody()
         counts, after = those_who_count(people, owners, night, bug)
-        write_shard(place, night, 0, 0, after)
-        digest = finish_people(place, NAME, night, 0, digest).digest
+        shard = write_shard(place, night, "a", 0, 0, after)
+        digest = finish_people(place, NAME, night, "a", [shard], lineage[0]).digest
         rows = [log[person][night] for person, yes in zip(there, counts, strict=True) if yes]
-        keep_cells(place, NAME, night, np.array(rows, np.int64).reshape(-1, CELLS).sum(axis=0))
-        recent = recent_cells(place, NAME, night, stream.encoder.bands)
-        nights.append(encoded_night(stream.encoder, recent))
+        counted = np.array(rows, np.int64).reshape(-1, CELLS).sum(axis=0)
+        keep_cells(place, NAME, night, counted, digest)
+        recent = recent_cells(place, NAME, night, lineage[: min(stream.encoder.bands - 1, night)])
+        nights.append(encoded_night(stream.encoder, recent.counts))
+        lineage = [digest, *lineage]
         forget_cells(place, night, stream.encoder.bands)
     return np.stack(nights)
 

@@ -1,0 +1,104 @@
+"""Rank things from people's answers without exposing any one person.
+
+    import hushrank as hr
+
+    release = hr.rank(battles, left="model_a", right="model_b", winner="winner", user="judge",
+                      items=models, epsilon=1.0, max_contributions=20, ledger="arena.jsonl",
+                      name="arena")
+    release.ranking       # an Arrow table; .to_pandas(), .to_polars()
+    release               # in a notebook: the ranking with interval bars
+    release.report()      # the whole page
+
+Names are loaded when they are first used, so that importing this package costs next to nothing.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from hushrank import estimation as estimation
+    from hushrank import privacy as privacy
+    from hushrank.flows.errors import ArchiveError as ArchiveError
+    from hushrank.flows.errors import BudgetRefused as BudgetRefused
+    from hushrank.flows.errors import ConfigError as ConfigError
+    from hushrank.flows.errors import HushrankError as HushrankError
+    from hushrank.flows.errors import LedgerError as LedgerError
+    from hushrank.flows.python.ledger import Ledger as Ledger
+    from hushrank.flows.python.planning import Inspection as Inspection
+    from hushrank.flows.python.planning import Plan as Plan
+    from hushrank.flows.python.planning import inspect as inspect
+    from hushrank.flows.python.planning import plan as plan
+    from hushrank.flows.python.private_answers import privatize as privatize
+    from hushrank.flows.python.release import History as History
+    from hushrank.flows.python.release import Release as Release
+    from hushrank.flows.python.release import Report as Report
+    from hushrank.flows.python.release import history as history
+    from hushrank.flows.python.release import read_release as read_release
+    from hushrank.flows.python.run import rank as rank
+    from hushrank.flows.python.run import run as run
+    from hushrank.flows.python.table import Table as Table
+
+    __version__: str
+
+_HOMES = {  # the module of each name; a test compares them with the imports above
+    "hushrank.flows.errors": (
+        *("ArchiveError", "BudgetRefused", "ConfigError", "HushrankError", "LedgerError"),
+    ),
+    "hushrank.flows.python.ledger": ("Ledger",),
+    "hushrank.flows.python.planning": ("Inspection", "Plan", "inspect", "plan"),
+    "hushrank.flows.python.private_answers": ("privatize",),
+    "hushrank.flows.python.release": ("History", "Release", "Report", "history", "read_release"),
+    "hushrank.flows.python.run": ("rank", "run"),
+    "hushrank.flows.python.table": ("Table",),
+}
+_MODULES = {name: home for home, names in _HOMES.items() for name in names}
+_PACKAGES = ("estimation", "privacy")
+
+__all__ = [  # noqa: PLE0604, RUF100 - the names that `_MODULES` and `_PACKAGES` hold
+    "ArchiveError",
+    "BudgetRefused",
+    "ConfigError",
+    "History",
+    "HushrankError",
+    "Inspection",
+    "Ledger",
+    "LedgerError",
+    "Plan",
+    "Release",
+    "Report",
+    "Table",
+    "__version__",
+    "estimation",
+    "history",
+    "inspect",
+    "plan",
+    "privacy",
+    "privatize",
+    "rank",
+    "read_release",
+    "run",
+]
+
+
+if not TYPE_CHECKING:  # to a checker, a name that is not above is an error
+
+    def __getattr__(name: str) -> Any:
+        """The name, loaded now (PEP 562)."""
+        if name == "__version__":
+            from importlib.metadata import version
+
+            value: Any = version("hushrank")
+        elif name in _PACKAGES:
+            value = import_module(f"hushrank.{name}")
+        elif name in _MODULES:
+            value = getattr(import_module(_MODULES[name]), name)
+        else:
+            raise AttributeError(f"module 'hushrank' has no attribute {name!r}")
+        globals()[name] = value
+        return value
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,161 @@
+"""From keywords to the configuration that the YAML file would give."""
+
+from __future__ import annotations
+
+import atexit
+import shutil
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from pathlib import Path
+from typing import Any, cast
+
+from hushrank.flows.config.survey import SurveyConfig, check_config
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.methods.registry import calibrate, facts_of_methods
+from hushrank.flows.propose.sections import DEFAULT_METHODS
+from hushrank.flows.python.keywords import content_of, words_of_keywords
+from hushrank.flows.python.ledger import Ledger
+from hushrank.privacy.accounting import composed_epsilon
+from hushrank.transforms.storage.cloud_storage import is_cloud
+
+LABEL = Path("rank")  # what messages name in place of a YAML file
+IN_MEMORY = ("a table in memory",)  # stands for `input.paths` in the identity of a job
+NO_LEDGER = (
+    "ledger: missing. Name a file, such as ledger='arena.jsonl'; it is made if there is none. It"
+    " adds up what all releases about these people reveal together and refuses what is too much;"
+    " with it the same table again spends nothing. For a simulation write ledger=None,"
+    " unsafe=True: the release is then marked unsafe."
+)
+UNSAFE_WITHOUT_REASON = (
+    "unsafe: goes with ledger=None, with seed=... or with epsilon=math.inf, each of which makes a"
+    " release that protects nobody; leave it out."
+)
+LOCAL_METHODS = {"comparisons": "debiased-rr", "responses": "spectral-rr"}
+USUAL_DELTA = 1e-6
+NO_NAME = "name: missing; add for example name='arena', the people whose budget is counted together"
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What keywords ask for.
+
+    Attributes:
+        config: the configuration.
+        counted: whether a lasting ledger counts the release.
+    """
+
+    config: SurveyConfig
+    counted: bool
+
+
+def asked_of(asked: Mapping[str, Any], paths: list[str] | None, *, unsafe: bool) -> Asked:
+    """The configuration of a job, with every rule of the YAML file checked.
+
+    Args:
+        asked: the keywords.
+        paths: what to read; None: a table in memory.
+        unsafe: the caller allows a release without a lasting ledger.
+
+    Raises:
+        ConfigError: a rule is broken; one line for each problem.
+        LedgerError: the ledger cannot be read.
+    """
+    content = content_of(asked)
+    named = asked.get("ledger")
+    counted = named is not None
+    if not counted and not unsafe:
+        raise ConfigError(NO_LEDGER)
+    if "name" not in content:
+        raise ConfigError(NO_NAME)
+    ledger = named if isinstance(named, Ledger) else Ledger(named or scratch() / "ledger.jsonl")
+    _complete(content, ledger, paths)
+    known = _fill_total(content, ledger)
+    config = checked(content, in_memory=paths is None)
+    return Asked(config if known else _with_own_total(config), counted)
+
+
+def checked(content: dict[str, Any], *, in_memory: bool) -> SurveyConfig:
+    """The configuration, with messages in the words of Python.
+
+    Raises:
+        ConfigError: it breaks a rule.
+    """
+    try:
+        keys = cast("Mapping[object, object]", content)
+        config = check_config(LABEL, keys, facts_of_methods())
+    except ConfigError as error:
+        raise words_of_keywords(error, LABEL) from None
+    if not in_memory:
+        return config
+    return config.model_copy(update={"input": config.input.model_copy(update={"paths": IN_MEMORY})})
+
+
+def complete(content: dict[str, Any], paths: list[str] | None) -> None:
+    """Add what the YAML file must say and keywords imply: kind, layout, unit and method."""
+    answers = content.setdefault("input", {})
+    columns = answers.setdefault("columns", {})
+    answers["paths"] = list(IN_MEMORY) if paths is None else paths
+    kind = answers.setdefault("kind", _kind(columns, answers))
+    if kind == "rankings":
+        answers.setdefault("layout", "list" if "ranking" in columns else "long")
+    privacy = content.setdefault("privacy", {})
+    unit = privacy.setdefault("unit", "user")
+    if "method" not in content and kind in DEFAULT_METHODS:
+        usual = DEFAULT_METHODS[kind]
+        content["method"] = LOCAL_METHODS.get(kind, usual) if unit == "local" else usual
+
+
+def _kind(columns: Mapping[str, Any], answers: Mapping[str, Any]) -> str:
+    if columns.keys() & {"ranking", "rank"}:
+        return "rankings"
+    if columns.keys() & {"item", "correct"} or answers.get("layout") == "wide":
+        return "responses"
+    return "comparisons"
+
+
+def _complete(content: dict[str, Any], ledger: Ledger, paths: list[str] | None) -> None:
+    complete(content, paths)
+    section = content.setdefault("ledger", {})
+    section["path"] = str(ledger.path)
+    beside = ledger.path.parent
+    content.setdefault("output", str(beside / "out" / str(content["name"])))
+    content.setdefault("confidential", str(beside / ".hushrank" / "work"))
+
+
+def _fill_total(content: dict[str, Any], ledger: Ledger) -> bool:
+    """Write the total of the budget: the caller's, or the ledger's; whether there was one."""
+    section, privacy = content["ledger"], content["privacy"]
+    for key, value in ledger.terms_for(str(content["name"])).items():
+        section.setdefault(key, value)
+    needs_delta = privacy.get("delta") or (USUAL_DELTA if privacy.get("rho") else None)
+    if needs_delta and not section.get("delta"):
+        section["delta"] = needs_delta
+    known = "epsilon" in section
+    section.setdefault("epsilon", 1.0)
+    return known
+
+
+def _with_own_total(config: SurveyConfig) -> SurveyConfig:
+    """With what this release costs as the total: a second one needs the caller's word."""
+    if not config.privacy.private:
+        return config
+    spend = calibrate(config).terms.spend
+    total = composed_epsilon([spend], config.ledger.delta)
+    section = config.ledger.model_copy(update={"epsilon": total})
+    return config.model_copy(update={"ledger": section})
+
+
+@cache
+def scratch() -> Path:
+    """A folder of this process, for what no ledger counts; it ends with the process."""
+    folder = Path(tempfile.mkdtemp(prefix="hushrank-"))
+    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    return folder
+
+
+def local_area(config: SurveyConfig) -> Path:
+    """Where a table in memory is written for the reader: on this machine only."""
+    area = config.confidential
+    return scratch() if is_cloud(str(area)) else Path(str(area))

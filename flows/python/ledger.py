@@ -1,0 +1,181 @@
+"""A population's budget, from Python."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from hushrank.flows.display import balance_text, shared_text
+from hushrank.flows.errors import ConfigError, LedgerError
+from hushrank.flows.ledger.account import account_of
+from hushrank.flows.ledger.budget import Balance, BudgetTerms
+from hushrank.flows.ledger.cloud_object import LedgerObject
+from hushrank.flows.ledger.entries import Open, read_chain
+from hushrank.flows.ledger.ledger import Ledger as Books
+from hushrank.flows.ledger.local_file import LedgerFile
+from hushrank.flows.python.plain_errors import plainly
+from hushrank.flows.python.table import Table
+from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
+
+ENTRIES = pa.schema(
+    [
+        ("time", pa.timestamp("s", tz="UTC")),
+        ("release_id", pa.string()),
+        ("state", pa.string()),
+        ("epsilon", pa.float64()),
+        ("delta", pa.float64()),
+        ("rho", pa.float64()),
+        ("counts_now", pa.bool_()),
+        ("operator", pa.string()),
+        ("note", pa.string()),
+    ]
+)
+
+
+class Ledger:
+    """The file in which a privacy budget is counted.
+
+    Args:
+        path: a local path or gs:// URL; it is made by the first release.
+        name: the population; needed where the file counts several.
+        epsilon: the most that all its releases may cost together; None: as recorded.
+        delta: at which that total is stated.
+        refresh: when the total renews: daily, weekly, monthly or yearly.
+    """
+
+    def __init__(
+        self,
+        path: str | os.PathLike[str],
+        name: str | None = None,
+        *,
+        epsilon: float | None = None,
+        delta: float | None = None,
+        refresh: str | None = None,
+    ) -> None:
+        text = os.fspath(path)
+        self.path: Path | CloudPath = (
+            CloudPath.parse(text) if is_cloud(text) else Path(text).expanduser().absolute()
+        )
+        self.name = name
+        self._terms = {"epsilon": epsilon, "delta": delta, "refresh": refresh}
+
+    @property
+    @plainly
+    def populations(self) -> tuple[str, ...]:
+        """Names of the populations that the ledger counts.
+
+        Raises:
+            LedgerError: it is damaged.
+        """
+        return tuple(dict.fromkeys(entry.population for entry in self._entries()))
+
+    @property
+    @plainly
+    def balance(self) -> Balance:
+        """What was spent and what is left.
+
+        Raises:
+            ConfigError: there is no such ledger, or it counts several populations.
+            LedgerError: it is damaged.
+        """
+        return self._books().balance()
+
+    @property
+    @plainly
+    def remaining(self) -> float:
+        """The most epsilon that one more release may cost; raises as `balance`."""
+        return self._books().balance().remaining_epsilon
+
+    @property
+    @plainly
+    def entries(self) -> Table:
+        """Every release and change of terms, oldest first; raises as `balance`."""
+        rows = [
+            {
+                "time": row.time,
+                "release_id": row.release_id or None,
+                "state": row.state,
+                "epsilon": None if row.spend is None else row.spend.epsilon,
+                "delta": None if row.spend is None else row.spend.delta,
+                "rho": None if row.spend is None else row.spend.rho,
+                "counts_now": row.counts_now,
+                "operator": row.operator,
+                "note": row.note,
+            }
+            for row in self._books().history()
+        ]
+        return Table(pa.Table.from_pylist(rows, schema=ENTRIES))
+
+    @plainly
+    def verify(self) -> int:
+        """Check that every line is as it was written.
+
+        Returns:
+            How many lines there are.
+
+        Raises:
+            LedgerError: a line was changed, removed or added; the text names it.
+        """
+        return sum(1 for _ in self._entries())
+
+    def terms_for(self, name: str) -> dict[str, Any]:
+        """Total, delta and renewal of a population: those given here, or else the recorded ones."""
+        given = {key: value for key, value in self._terms.items() if value is not None}
+        terms = account_of(self._entries(), name, str(self.path)).terms
+        if terms is None:
+            return given
+        recorded: dict[str, Any] = {"epsilon": terms.epsilon, "delta": terms.delta}
+        if terms.refresh is not None:
+            recorded["refresh"] = str(terms.refresh)
+        return {**recorded, **given}
+
+    def _backend(self) -> LedgerFile | LedgerObject:
+        path = self.path
+        return LedgerObject(path) if isinstance(path, CloudPath) else LedgerFile(path)
+
+    def _entries(self) -> Iterator[Any]:
+        backend = self._backend()
+        snapshot = backend.read()
+        if snapshot.loss is not None:
+            raise LedgerError(snapshot.loss)
+        yield from read_chain(snapshot.content, backend.place).entries
+
+    def _books(self) -> Books:
+        """The ledger with the recorded terms of its population."""
+        name = self.name or self._only_name()
+        account = account_of(self._entries(), name, str(self.path))
+        opened = account.opened
+        if not isinstance(opened, Open):
+            known = ", ".join(self.populations) or "none"
+            raise ConfigError(f"{self.path}: counts no population {name}. It counts: {known}.")
+        terms = BudgetTerms(
+            population=name,
+            unit=opened.unit,
+            adjacency=opened.adjacency,
+            protects=opened.protects,
+            **{"delta": 0.0, "refresh": None, **self.terms_for(name)},
+        )
+        path = self.path
+        return Books(LedgerObject(path) if isinstance(path, CloudPath) else path, terms)
+
+    def _only_name(self) -> str:
+        names = self.populations
+        if len(names) != 1:
+            what = f"counts {', '.join(names)}" if names else "has no entry yet"
+            raise ConfigError(f"{self.path}: {what}. Name the population: Ledger(path, 'arena').")
+        return names[0]
+
+    def __repr__(self) -> str:
+        """What is left, in words."""
+        from datetime import UTC, datetime
+
+        try:
+            balance = self.balance
+        except (ConfigError, LedgerError) as error:
+            return f"Ledger: {error}"
+        texts = (balance_text(balance, datetime.now(UTC).date()), shared_text(balance))
+        return " ".join(text for text in texts if text)

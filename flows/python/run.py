@@ -1,0 +1,206 @@
+"""`hushrank.rank` and `hushrank.run`: the run of the command line, for a table or a YAML file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, date, datetime
+from pathlib import Path
+from typing import Any, Unpack
+
+from hushrank.flows.config.schedule import day_of
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.display import StepDisplay, show_alerts
+from hushrank.flows.errors import BudgetRefused, ConfigError, check_address_space
+from hushrank.flows.ledger.key import LedgerKey, ledger_key
+from hushrank.flows.python.configuration import (
+    LABEL,
+    UNSAFE_WITHOUT_REASON,
+    asked_of,
+    local_area,
+)
+from hushrank.flows.python.keywords import Keywords
+from hushrank.flows.python.plain_errors import plainly
+from hushrank.flows.python.release import Release
+from hushrank.flows.python.table_files import table_file
+from hushrank.flows.python.tables import batches_of
+from hushrank.flows.run.job import Job, Survey, check_places, prepare_job, read_survey
+from hushrank.flows.run.nights import run_night
+from hushrank.flows.run.reader_process import Reducer
+from hushrank.flows.run.run import run_job
+from hushrank.flows.run.stages import Outcome, directly
+from hushrank.flows.terminal import Console
+
+SEEDED = "seed: makes a release that protects nobody; for a test add unsafe=True."
+OTHER_TOTAL = (
+    "The total is what the ledger recorded, or what the first release cost; total_epsilon=...,"
+    " decided before you look at any result, sets another."
+)
+NO_NOISE = (
+    "epsilon: inf adds no noise, so it protects nobody. Set a finite epsilon; or, for a simulation,"
+    " add unsafe=True."
+)
+
+
+@plainly
+def rank(
+    answers: Any,
+    *,
+    night: date | str | None = None,
+    again: bool = False,
+    seed: int | None = None,
+    unsafe: bool = False,
+    progress: bool | None = None,
+    **asked: Unpack[Keywords],
+) -> Release:
+    """Rank privately what people answered, once: the same call again returns the same release.
+
+    Args:
+        answers: a pandas, polars or Arrow table, a DuckDB relation, or any other table of Arrow's
+            C stream or the data-frame protocol; a list of dicts; or paths, as in the YAML file.
+        night: the day whose rows to rank, if `schedule` or a path selects nights.
+        again: with `night`: pay again if rows of that night came late.
+        seed: draw all noise from this seed, for a test; needs `unsafe=True`.
+        unsafe: allow a release that protects nobody: without a ledger, of a seed, or without noise.
+            It is marked, and is not for publication.
+        progress: show each step; None: in a notebook or at a terminal.
+        **asked: see `Keywords`.
+
+    Raises:
+        ConfigError: a keyword, a column or the table breaks a rule. Nothing was spent.
+        BudgetRefused: the ledger does not hold what this would cost. No row was counted.
+        HushrankError: anything else; the text says whether budget was spent.
+    """
+    paths = paths_of(answers)
+    job = asked_of(asked, paths, unsafe=unsafe)
+    private = job.config.privacy.private
+    _check_unsafe(private=private, counted=job.counted, seed=seed, unsafe=unsafe)
+    survey = Survey(LABEL, job.config, counted=job.counted)
+    check_places(survey.config, unsafe=seed is not None or not job.counted)
+    survey.mechanism  # noqa: B018 - whatever the method refuses, it refuses before the table is read
+    with running(progress) as execute, held(survey, answers, paths) as ready:
+        unsafe_job = seed is not None or not private or not job.counted
+        try:
+            return _released(ready, _day(night), execute, again=again, unsafe=unsafe_job, seed=seed)
+        except BudgetRefused as error:
+            if asked.get("total_epsilon") is None:
+                raise BudgetRefused(f"{error} {OTHER_TOTAL}") from None
+            raise
+
+
+@plainly
+def run(
+    survey: str | os.PathLike[str],
+    *,
+    night: date | str | None = None,
+    again: bool = False,
+    seed: int | None = None,
+    unsafe: bool = False,
+    progress: bool | None = None,
+) -> Release:
+    """Run the job of a YAML file, as `hushrank run` does; the other arguments as for `rank`.
+
+    Raises:
+        HushrankError: as for `rank`.
+    """
+    read = read_survey(Path(survey), no_privacy=unsafe and seed is None)
+    _check_unsafe(private=read.config.privacy.private, counted=True, seed=seed, unsafe=unsafe)
+    uncounted = seed is not None or not read.config.privacy.private
+    with running(progress) as execute:
+        return _released(read, _day(night), execute, again=again, unsafe=uncounted, seed=seed)
+
+
+def _released(
+    survey: Survey,
+    night: date | None,
+    execute: Callable[[Job], Outcome],
+    *,
+    again: bool,
+    unsafe: bool,
+    seed: int | None,
+) -> Release:
+    if again and night is None:
+        raise ConfigError("again: goes with night; leave one out or add the other.")
+    if unsafe:
+        return Release.of(execute(prepare_job(survey, seed=seed, night=night)))
+    return Release.of(run_night(survey, night, datetime.now(UTC), execute, again=again))
+
+
+def paths_of(answers: Any) -> list[str] | None:
+    """The paths that `answers` names; None: it is a table."""
+    if isinstance(answers, str | os.PathLike):
+        return [os.fspath(answers)]
+    if isinstance(answers, list | tuple) and answers:
+        named = [os.fspath(each) for each in answers if isinstance(each, str | os.PathLike)]
+        return named if len(named) == len(answers) else None
+    return None
+
+
+@contextmanager
+def held(
+    survey: Survey, answers: Any, paths: Sequence[str] | None, key: LedgerKey | None = None
+) -> Iterator[Survey]:
+    """The survey with a copy of the table in place of files, as long as the block lasts.
+
+    Args:
+        survey: the job.
+        answers: the table, unless `paths` are given.
+        paths: what to read instead of a table.
+        key: names the rows; None: the key of the ledger, which is made if there is none.
+
+    Raises:
+        ConfigError: see `batches_of` and `table_file`.
+    """
+    if paths is not None:
+        yield survey
+        return
+    config = survey.config
+    columns = config.columns()
+    batches = batches_of(answers, columns, _further(config))
+    named = key or ledger_key(config.ledger.path)
+    roles = [*columns.roles(), *(("window", name) for name in _further(config))]
+    with table_file(batches, roles, local_area(config), named) as file:
+        yield replace(survey, held=(file,))
+
+
+def _further(config: SurveyConfig) -> list[str]:
+    """The column of the window of a night, which selects rows."""
+    return [] if config.schedule.window is None else [config.schedule.window]
+
+
+@contextmanager
+def running(progress: bool | None) -> Iterator[Callable[[Job], Outcome]]:
+    """Yield a function that runs jobs, with a child process that reads the rows.
+
+    Raises:
+        ConfigError: this process may use too little memory.
+    """
+    check_address_space()
+    console = Console()
+    visible = (console.is_jupyter or console.is_terminal) if progress is None else progress
+    with Reducer() as reducer:
+
+        def execute(job: Job) -> Outcome:
+            perform = StepDisplay(console, job).perform if visible else directly
+            outcome = run_job(job, reducer, perform)
+            if visible:
+                show_alerts(console, outcome)
+            return outcome
+
+        yield execute
+
+
+def _check_unsafe(*, private: bool, counted: bool, seed: int | None, unsafe: bool) -> None:
+    if not unsafe:
+        if seed is not None:
+            raise ConfigError(SEEDED)
+        if not private:
+            raise ConfigError(NO_NOISE)
+    elif private and counted and seed is None:
+        raise ConfigError(UNSAFE_WITHOUT_REASON)
+
+
+def _day(night: date | str | None) -> date | None:
+    return day_of(night, "night") if isinstance(night, str) else night

@@ -1,0 +1,139 @@
+"""`import hushrank` is light, and checkers see every public name with its type."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import json
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import hushrank
+
+MOST_SECONDS = 0.3
+HEAVY = ("apache_beam", "prefect", "numpy", "pyarrow", "scipy", "pydantic", "rich", "typer")
+LAYERS = ("privacy", "estimation", "transforms", "pipelines", "flows", "experiments")
+PACKAGES = ("hushrank", "hushrank.privacy", "hushrank.estimation")
+LOOK = (
+    "import json, sys, time; before = time.process_time(); import hushrank; hushrank.__version__;"
+    " print(json.dumps([time.process_time() - before, list(sys.modules)]))"
+)
+APP = """
+from pathlib import Path
+
+import hushrank as hr
+from hushrank.estimation import WinCounts, rank_by_win_counts
+from hushrank.privacy import NoiseLaw
+
+
+def ranked(table: object, models: list[str]) -> str:
+    release = hr.rank(
+        table, left="a", right="b", winner="w", user="u", items=models, epsilon=1.0,
+        max_contributions=20, ledger=Path("l.jsonl"), name="arena",
+    )
+    first: hr.Release = hr.read_release("out/arena")
+    left: float = hr.Ledger("l.jsonl").balance.remaining_epsilon
+    return f"{first.verdict} {left} {release.statement} {hr.__version__} {len(hr.history('out'))}"
+
+
+def scores(counts: WinCounts, law: NoiseLaw) -> float:
+    return float(rank_by_win_counts(counts, law).scores[0])
+"""
+WRONG = """
+import hushrank as hr
+
+hr.rank([], epsilon="1")
+hr.rank([], epsilom=1.0)
+hr.rnk([])
+hr.read_release("out").rankng
+hr.privacy.laplace_lew
+"""
+
+
+def imports_for_checkers(module: str) -> dict[str, str]:
+    """Name -> home of the imports that only type checkers see."""
+    source = Path(str(importlib.import_module(module).__file__)).read_text()
+    found = {}
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING":
+            for each in ast.walk(node):
+                if isinstance(each, ast.ImportFrom):
+                    assert all(alias.asname == alias.name for alias in each.names)
+                    found.update({alias.name: str(each.module) for alias in each.names})
+    return found
+
+
+@pytest.mark.parametrize("module", PACKAGES)
+def test_every_name_is_where_checkers_look_for_it(module: str):
+    package = importlib.import_module(module)
+    wanted = imports_for_checkers(module)
+    assert set(dir(package)) == set(wanted) | ({"__version__"} if module == "hushrank" else set())
+    for name, home in wanted.items():
+        value = getattr(package, name)
+        assert value is getattr(importlib.import_module(home), name)
+    with pytest.raises(AttributeError, match="no attribute 'rnk'"):
+        _ = package.rnk
+
+
+def test_all_is_what_there_is():
+    assert sorted(hushrank.__all__) == dir(hushrank)
+
+
+def test_importing_it_is_light():
+    """Processor time, the least of three: it does not depend on what else the machine does."""
+    looks = [
+        json.loads(subprocess.check_output([sys.executable, "-c", LOOK], text=True))
+        for _ in range(3)
+    ]
+    assert min(seconds for seconds, _ in looks) < MOST_SECONDS
+    assert {name.partition(".")[0] for name in looks[0][1]}.isdisjoint(HEAVY)
+
+
+@pytest.fixture(scope="module")
+def project(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A user's project, and the package as it is installed, in links."""
+    folder = tmp_path_factory.mktemp("project")
+    image = folder / "site" / "hushrank"
+    image.mkdir(parents=True)
+    for path in [*(checkout / "entry").glob("*.*"), *(checkout / layer for layer in LAYERS)]:
+        (image / path.name).symlink_to(path)
+    (folder / "app.py").write_text(APP)
+    (folder / "wrong.py").write_text(WRONG)
+    settings = {"extraPaths": ["site"], "include": ["app.py", "wrong.py"]}
+    (folder / "pyrightconfig.json").write_text(json.dumps(settings))
+    return folder
+
+
+@pytest.mark.slow
+def test_pyright_sees_types_and_mistakes(project: Path):
+    if shutil.which("node") is None:
+        pytest.skip("needs node, on which pyright runs")
+    words = [sys.executable, "-m", "pyright", "--outputjson", "--pythonpath", sys.executable]
+    done = subprocess.run(words, cwd=project, capture_output=True, text=True, check=False)
+    try:
+        found = json.loads(done.stdout)["generalDiagnostics"]
+    except ValueError:
+        pytest.skip(f"pyright could not be loaded: {done.stderr[-200:]}")
+    errors = [each for each in found if each["severity"] == "error"]
+    lines = {(Path(each["file"]).name, each["range"]["start"]["line"] + 1) for each in errors}
+    assert lines == {("wrong.py", line) for line in (4, 5, 6, 7, 8)}
+
+
+@pytest.mark.slow
+def test_mypy_sees_types_and_mistakes(project: Path):
+    words = [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent"]
+    done = subprocess.run(
+        [*words, "app.py", "wrong.py"],
+        cwd=project,
+        env={"MYPYPATH": "site", "PATH": "/usr/bin:/bin"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    lines = [line.split(":")[:2] for line in done.stdout.splitlines() if ": error:" in line]
+    found = {(name, int(line)) for name, line in lines}
+    assert found == {("wrong.py", line) for line in (4, 5, 6, 7, 8)}, done.stdout

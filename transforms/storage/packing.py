@@ -1,0 +1,131 @@
+"""Packed files: which there are, by their names, and their content as a stream.
+
+A stream of a packed file can be read from its start again, but not from its end.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import zlib
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import IO
+
+import pyarrow as pa
+
+from hushrank.transforms.common.schema import InputError
+
+
+class _NotWholeError(Exception):
+    """Packed content that cannot be unpacked."""
+
+
+class _Rewindable(io.RawIOBase):
+    """Bytes that a zstd file unpacks to; they can be read from the start again."""
+
+    def __init__(self, packed: IO[bytes]) -> None:
+        self._packed = packed
+        self._restart()
+
+    def _restart(self) -> None:
+        self._packed.seek(0)
+        self._place = 0
+        self._unpacked = pa.CompressedInputStream(self._packed, "zstd")
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return True
+
+    def readinto(self, room: memoryview) -> int:  # type: ignore[override]  # any buffer
+        try:
+            content = self._unpacked.read(len(room))
+        except OSError:
+            raise _NotWholeError from None
+        room[: len(content)] = content
+        self._place += len(content)
+        return len(content)
+
+    def seek(self, place: int, whence: int = io.SEEK_SET) -> int:
+        """Move forward, or back to the start and then forward."""
+        wanted = place + (self._place if whence == io.SEEK_CUR else 0)
+        if whence == io.SEEK_END:
+            raise io.UnsupportedOperation("the end of packed content is not known")
+        if wanted < self._place:
+            self._restart()
+        while self._place < wanted:
+            if not self.read(min(wanted - self._place, io.DEFAULT_BUFFER_SIZE)):
+                break
+        return self._place
+
+    def tell(self) -> int:
+        return self._place
+
+
+def _gzip(packed: IO[bytes]) -> io.RawIOBase:
+    return gzip.GzipFile(fileobj=packed)  # type: ignore[return-value]  # it has the same methods
+
+
+@dataclass(frozen=True, slots=True)
+class Packing:
+    """One way to pack a file.
+
+    Attributes:
+        title: its name, for messages.
+        ratio: the most bytes that it makes of one.
+        unpacked: the content of a packed file.
+        broken: what is raised if that is not whole.
+    """
+
+    title: str
+    ratio: int
+    unpacked: Callable[[IO[bytes]], io.RawIOBase]
+    broken: tuple[type[Exception], ...]
+
+
+PACKINGS = {
+    ".gz": Packing("gzip", 1032, _gzip, (EOFError, gzip.BadGzipFile, zlib.error)),
+    # A block of 4 bytes unpacks to 128 KiB at most (RFC 8878).
+    ".zst": Packing("zstd", 1 << 15, _Rewindable, (_NotWholeError,)),
+}
+
+
+def packing_of(path: str) -> Packing | None:
+    """How a file is packed, by its name; None: it is not."""
+    return next((each for end, each in PACKINGS.items() if path.lower().endswith(end)), None)
+
+
+def is_packed(path: str) -> bool:
+    """Whether the content is packed, by the name."""
+    return packing_of(path) is not None
+
+
+def without_packing(path: str) -> str:
+    """The name that the file has once it is unpacked."""
+    for end in PACKINGS:
+        if path.lower().endswith(end):
+            return path[: -len(end)]
+    return path
+
+
+@contextlib.contextmanager
+def unpacked(path: str, stream: IO[bytes]) -> Iterator[IO[bytes]]:
+    """The content of a file, unpacked if its name says that it is packed.
+
+    Raises:
+        InputError: it is not a whole packed file. What the caller raises meanwhile passes.
+    """
+    packing = packing_of(path)
+    if packing is None:
+        yield stream
+        return
+    try:
+        with io.BufferedReader(packing.unpacked(stream)) as content:
+            yield content
+    except packing.broken:
+        raise InputError(
+            f"{path}: not a complete {packing.title} file (truncated or damaged). Write it again."
+        ) from None

@@ -1,0 +1,109 @@
+"""A part of the input that is read as one piece of work, and the batches that it is read in."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from hushrank.transforms.common.schema import is_list
+from hushrank.transforms.storage.files import InputFile
+from hushrank.transforms.storage.parquet_rows import LIST_ITEMS
+
+BATCH_ROWS = 1 << 20
+BATCH_COLUMNS = 8  # with more columns a batch has fewer rows
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A part of one file.
+
+    Attributes:
+        file: the file.
+        schema: names and types of the columns that are needed.
+        items: those of them that name items; they have few distinct values and are best read as
+            dictionaries.
+        row_groups: for a Parquet file, in order; empty: all.
+        rows: about how many rows, to plan the work.
+    """
+
+    file: InputFile
+    schema: pa.Schema
+    items: tuple[str, ...]
+    row_groups: tuple[int, ...]
+    rows: int
+    times: pa.Field | None = None  # the column of the file's window, if not needed otherwise
+    identities: tuple[str, ...] = ()  # columns whose bytes alone count, not their meaning
+    truths: frozenset[str] = frozenset()  # columns in which true and false are values
+    numbers: frozenset[str] = frozenset()  # columns of numbers that need not be whole
+    stream: str = ""  # of a table whose rows a service sends: which of its streams; empty: none
+
+    @property
+    def to_read(self) -> pa.Schema:
+        """Names and types of all columns to read, but for those that the path tells."""
+        told = dict(self.file.partitions)
+        whole = self.schema if self.times is None else self.schema.append(self.times)
+        return pa.schema([field for field in whole if field.name not in told])
+
+    @property
+    def columns(self) -> list[str]:
+        """Names of all columns of its rows."""
+        return [*self.schema.names, *(() if self.times is None else (self.times.name,))]
+
+    @property
+    def name(self) -> str:
+        """Identity of the split; the same whenever the same files are split."""
+        part = self.stream or (self.row_groups[0] if self.row_groups else 0)
+        return f"{self.file.path}#{part}"
+
+
+@dataclass(frozen=True, slots=True)
+class ReadBatch:
+    """Rows of a split in file order, and what was set aside.
+
+    Attributes:
+        rows: rows whose texts are readable.
+        malformed: the raw text of lines that are not rows at all.
+        rejects: unreadable rows, in tables with a column `reason`.
+    """
+
+    rows: pa.RecordBatch
+    malformed: tuple[str, ...] = ()
+    rejects: tuple[pa.Table, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class RowGroup:
+    """What a footer says of a row group: its rows, and that none of them is in the window."""
+
+    rows: int
+    misses: bool
+
+
+Head = tuple[pa.Schema, list[RowGroup]]
+
+
+def batch_rows(schema: pa.Schema) -> int:
+    """Rows of a batch: `BATCH_ROWS`, or fewer if rows have many columns."""
+    cells = sum(LIST_ITEMS if is_list(field.type) else 1 for field in schema)
+    return max(1, BATCH_ROWS * BATCH_COLUMNS // max(BATCH_COLUMNS, cells))
+
+
+def batch_of(rows: pa.Table, malformed: tuple[str, ...] = ()) -> ReadBatch:
+    """The rows in one batch, with the text of lines that are none."""
+    batches = rows.combine_chunks().to_batches()
+    return ReadBatch(batches[0] if batches else no_rows(rows.schema), malformed)
+
+
+def no_rows(schema: pa.Schema) -> pa.RecordBatch:
+    """A batch without rows."""
+    return pa.RecordBatch.from_pylist([], schema)
+
+
+def with_codes(rows: pa.Table, items: Sequence[str]) -> pa.Table:
+    """The rows with a dictionary for each column of items."""
+    for name in items:
+        place = rows.schema.get_field_index(name)
+        rows = rows.set_column(place, name, rows[name].dictionary_encode())
+    return rows

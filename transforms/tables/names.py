@@ -1,0 +1,155 @@
+"""Names of tables, as `input.paths` and the command line write them.
+
+iceberg://CATALOG/NAMESPACE.TABLE   with ?snapshot=ID or ?ref=BRANCH-OR-TAG
+delta:FOLDER                        with ?version=NUMBER
+bigquery://PROJECT.DATASET.TABLE    with ?time=2026-11-20T00:00:00Z
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from urllib.parse import unquote, urlsplit
+
+ICEBERG, DELTA, BIGQUERY = "iceberg://", "delta:", "bigquery://"
+OBJECT_PREFIXES = ("s3://", "abfs://", "abfss://")
+CLOUD = "gs://"
+ELSEWHERE = (*OBJECT_PREFIXES, ICEBERG, DELTA, BIGQUERY)  # what an input path may start with
+
+_ICEBERG = re.compile(
+    r"iceberg://(?P<catalog>[\w.-]+)/(?P<table>[^/?\s]+\.[^/?\s]+)"
+    r"(\?(snapshot=(?P<snapshot>\d{1,19})|ref=(?P<ref>[^\s&?]+)))?"
+)
+_DELTA = re.compile(
+    r"delta:(?P<folder>((s3|gs|abfss?)://)?[^?:]+)(\?version=(?P<version>\d{1,18}))?"
+)
+_BIGQUERY = re.compile(
+    r"bigquery://(?P<project>[\w:.-]+)\.(?P<dataset>\w+)\.(?P<table>[^./?\s`]+)"
+    r"(\?time=(?P<time>[^\s&?]+))?"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class IcebergName:
+    """A table of an Iceberg catalog, at its newest snapshot unless one is named."""
+
+    url: str
+    catalog: str
+    table: str
+    snapshot: int | None
+    ref: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class DeltaName:
+    """A Delta table, at its newest version unless one is named; `folder` is a path or a URL."""
+
+    url: str
+    folder: str
+    version: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class BigQueryName:
+    """A table of BigQuery, as it was at `time`; None: as it is."""
+
+    url: str
+    project: str
+    dataset: str
+    table: str
+    time: datetime | None
+
+    @property
+    def path(self) -> str:
+        """The name that the Storage Read API uses."""
+        return f"projects/{self.project}/datasets/{self.dataset}/tables/{self.table}"
+
+
+TableName = IcebergName | DeltaName | BigQueryName
+
+
+def is_table(path: str) -> bool:
+    """Whether `path` names a table."""
+    return path.startswith((ICEBERG, DELTA, BIGQUERY))
+
+
+def is_object(path: str) -> bool:
+    """Whether `path` names objects in S3 or Azure."""
+    return path.startswith(OBJECT_PREFIXES)
+
+
+def table_name(url: str) -> TableName:
+    """Parse the name of a table.
+
+    Raises:
+        ValueError: it does not have the form of its kind; the text says which form that is.
+    """
+    if url.startswith(ICEBERG):
+        return _iceberg_name(url)
+    if url.startswith(DELTA):
+        return _delta_name(url)
+    return _bigquery_name(url)
+
+
+def _iceberg_name(url: str) -> IcebergName:
+    match = _ICEBERG.fullmatch(url)
+    if match is None:
+        raise ValueError(
+            f"must be {ICEBERG}CATALOG/NAMESPACE.TABLE, with ?snapshot=ID or ?ref=NAME if it is"
+            f" not the newest snapshot, got {url!r}"
+        )
+    snapshot = None if match["snapshot"] is None else int(match["snapshot"])
+    return IcebergName(url, match["catalog"], match["table"], snapshot, match["ref"])
+
+
+def _delta_name(url: str) -> DeltaName:
+    match = _DELTA.fullmatch(url)
+    if match is None or match["folder"].startswith("//"):
+        raise ValueError(
+            f"must be {DELTA} and the folder of the table, as in delta:/lake/battles or"
+            f" delta:s3://lake/battles, with ?version=NUMBER for an older version, got {url!r}"
+        )
+    version = None if match["version"] is None else int(match["version"])
+    return DeltaName(url, match["folder"].rstrip("/") or "/", version)
+
+
+def _bigquery_name(url: str) -> BigQueryName:
+    match = _BIGQUERY.fullmatch(url)
+    if match is None:
+        raise ValueError(
+            f"must be {BIGQUERY}PROJECT.DATASET.TABLE, with ?time=2026-11-20T00:00:00Z for an older"
+            f" state, got {url!r}"
+        )
+    time = None if match["time"] is None else _moment(match["time"], url)
+    return BigQueryName(url, match["project"], match["dataset"], match["table"], time)
+
+
+def _moment(text: str, url: str) -> datetime:
+    try:
+        time = datetime.fromisoformat(unquote(text))
+    except ValueError:
+        time = datetime.min
+    if time.tzinfo is None:
+        raise ValueError(f"?time= must be as 2026-11-20T00:00:00Z, with its zone, got {url!r}")
+    return time.astimezone(UTC)
+
+
+def absolute(url: str, folder: str) -> str:
+    """`url`; of a Delta table in a local folder with an absolute path, from `folder`."""
+    if not url.startswith(DELTA) or "://" in url:
+        return url
+    path = os.path.expanduser(url.removeprefix(DELTA))
+    return f"{DELTA}{os.path.normpath(os.path.join(folder, path))}"
+
+
+def local_path(location: str) -> str | None:
+    """The local path of a data file; None: it is elsewhere."""
+    if location.startswith("file:"):
+        return unquote(urlsplit(location).path) if "%" in location else _without_scheme(location)
+    return None if "://" in location else location
+
+
+def _without_scheme(location: str) -> str:
+    return re.sub(r"^file:(//[^/]*)?(?=/)", "", location)
