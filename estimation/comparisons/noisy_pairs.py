@@ -45,6 +45,7 @@ import numpy as np
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
+from hushrank.estimation.common.pairwise import laplacian, score_differences
 from hushrank.estimation.common.pooling import Evidence, EvidenceAt
 from hushrank.estimation.comparisons.chance_likelihood import ChanceEvidence
 from hushrank.estimation.comparisons.pairs_by_chance import fit_pairs_by_chance
@@ -53,10 +54,8 @@ from hushrank.estimation.fit.pair_fit import (
     RIDGE,
     DebiasedFit,
     estimate_from,
-    laplacian,
     require_fittable,
     sandwich_fit,
-    score_differences,
 )
 from hushrank.estimation.fit.solve import ConvergenceError, Solution, minimise
 from hushrank.estimation.fit.trust_region import minimise_nonconvex

@@ -48,11 +48,11 @@ from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_l
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
 from hushrank.estimation.common.pair_separation import apart, separate_pairs
+from hushrank.estimation.common.pairwise import score_differences
 from hushrank.estimation.common.uncertainty import LEVEL
 from hushrank.estimation.comparisons.chance_likelihood import Point, Problem, known_of_scores
 from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.fit.noisy_cells import CellLaw
-from hushrank.estimation.fit.pair_fit import score_differences
 from hushrank.privacy.noise import NoiseLaw
 
 SPREADS = np.geomspace(0.05, 4, 40)  # t

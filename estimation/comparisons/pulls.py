@@ -44,9 +44,9 @@ from hushrank.estimation.common.crossing import WinCurves, crossing
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.pair_separation import apart, separate_pairs
+from hushrank.estimation.common.pairwise import laplacian, score_differences
 from hushrank.estimation.common.pooling import Evidence
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
-from hushrank.estimation.fit.pair_fit import laplacian, score_differences
 from hushrank.privacy.units import NoiseKind
 
 PRECISION = 1.0  # of a score that nothing is known of: standard deviation 1

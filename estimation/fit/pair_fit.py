@@ -46,6 +46,7 @@ from hushrank.estimation.common.pair_separation import (
     separate_intervals,
     separate_pairs,
 )
+from hushrank.estimation.common.pairwise import laplacian, score_differences
 from hushrank.estimation.common.uncertainty import LEVEL, EndsAt, RankSeparation
 from hushrank.estimation.fit.likelihood import Objective, Weights
 from hushrank.estimation.fit.simulated_errors import (
@@ -394,13 +395,3 @@ def _pull(scores: Floats, ridge: float) -> float:
         ridge: 2c.
     """
     return (KEPT * ridge) ** 2 * max(float(np.square(scores).max()), 1 / ridge)
-
-
-def score_differences(scores: Floats) -> Floats:
-    """scores[i] - scores[j], shape (n, n)."""
-    return np.asarray(scores[:, None] - scores[None, :])
-
-
-def laplacian(weights: Floats) -> Floats:
-    """Laplacian matrix of the graph with these symmetric edge weights, shape (n, n)."""
-    return np.asarray(np.diag(weights.sum(axis=1)) - weights)

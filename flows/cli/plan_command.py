@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from hushrank.flows.cli.arguments import AsJson
+from hushrank.flows.cli.arguments import AsJson, epsilon_mix, mix_text
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.terminal import Console
 
@@ -290,7 +290,7 @@ def _design(name: str) -> Design:
 
 
 def _mix_of_one(level: str) -> float:
-    mix = _mix([level])
+    mix = epsilon_mix([level])
     if ":" in level:
         raise ConfigError(f"--epsilon {level}: with a YAML file, name single values")
     return next(iter(mix))
@@ -322,7 +322,7 @@ def _people_needed(
         needed = information_needed(target_error, items, answers / n_pairs, link_named(link))
     except ValueError as error:
         raise ConfigError(f"{error}") from None
-    mixes = [_mix(mix)] if mix else [_mix([level]) for level in DEFAULT_MIX]
+    mixes = [epsilon_mix(mix)] if mix else [epsilon_mix([level]) for level in DEFAULT_MIX]
     count = people[0] if people else None
     rows = [
         _enough(each, needed, target_error, answers if per_user else 1, count) for each in mixes
@@ -353,7 +353,7 @@ def _enough(
     except ValueError as error:
         raise ConfigError(f"--epsilon: {error}") from None
     reached = None if people is None else target * math.sqrt(enough / people)
-    return MixPlan(epsilons=_mix_text(mix), people_needed=enough, error=reached)
+    return MixPlan(epsilons=mix_text(mix), people_needed=enough, error=reached)
 
 
 def _show_people(found: PeopleDocument) -> None:
@@ -382,29 +382,3 @@ def _show_people(found: PeopleDocument) -> None:
 
 def _say(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-def _mix(levels: list[str]) -> dict[float, float]:
-    """Epsilon -> relative number of people.
-
-    Raises:
-        ConfigError: a level is not `epsilon` or `epsilon:share`, both numbers above 0.
-    """
-    mix: dict[float, float] = {}
-    for level in levels:
-        try:
-            epsilon, _, share = level.partition(":")
-            numbers = float(epsilon), float(share or 1)
-        except ValueError:
-            numbers = (math.nan, math.nan)
-        if not all(math.isfinite(number) and number > 0 for number in numbers):
-            raise ConfigError(f"--epsilon must be a number > 0, or two as 1:0.5, got {level!r}")
-        mix[numbers[0]] = mix.get(numbers[0], 0.0) + numbers[1]
-    return mix
-
-
-def _mix_text(mix: dict[float, float]) -> str:
-    total = sum(mix.values())
-    if len(mix) == 1:
-        return f"{next(iter(mix)):g}"
-    return ", ".join(f"{epsilon:g} ({share / total:.0%})" for epsilon, share in mix.items())
