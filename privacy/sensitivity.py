@@ -192,6 +192,19 @@ def win_loss_sensitivity(
     that is at most 4xy + 2z(x + y) + z(z - 1). As 4xy <= (x + y)^2 - o, where o is 1 if x + y is
     odd, else 0, it is at most n^2 - z - o, and for odd n one of z and o is at least 1.
 
+    There l2^2 <= 2 n (n^2 - 1) / 3 as well, attained where L allows all pairs: u ranks all items, v
+    turns u round. Proof: of k of the 2n entries of u - v take the sum with signs s_a, t_b (0: not
+    among the k). With x = (s - t) / 2, y = (s + t) / 2, d = |x_a - x_b| and e = |y_a + y_b| a pair
+    adds max(0, s_a + t_b, s_b + t_a) in u at most, likewise in v, together d + max(d, e). In what
+    follows k stays, and the sum over all pairs does not fall. (1) Items of x = 0, y = 1 or -1 get
+    y = 0, and x = 1 or -1 in turn; if they are odd in number, the last one the better of the two.
+    (2) Of two items of |x| = |y| = 1/2 with equal x one gets (2x, 0), the other (0, 0). (3) So do
+    the last two of different x, with the better sign. Each compares the value of a pair before with
+    that after, at worst the mean of both signs. That leaves j items of x = 1 or -1, i and j - i,
+    perhaps one half item, and zeros: 4 i (j - i) + 2 j (n - j), largest for i = j / 2. So the
+    largest k entries add up to at most G(k), whose steps are n - 1 four times, n - 3 four times and
+    so on, and l2^2 to at most the sum of their squares ([HLP] Theorem 108).
+
     Args:
         params: unit, adjacency and enforced bounds.
         n_items: size of the public catalogue, n >= 2.
@@ -206,10 +219,12 @@ def win_loss_sensitivity(
     """
     _check_sizes(n_items, row_weight, n_groups)
     bound = exposures_sensitivity(params, n_items)
-    l1, wins = bound.l1, win_counts_sensitivity(params, n_items, n_groups=n_groups)
+    wins = win_counts_sensitivity(params, n_items, n_groups=n_groups)
+    l1, l2_squared = bound.l1, min(bound.l2_squared, 2 * wins.l2_squared)
     if params.distinct_pairs and params.adjacency is Adjacency.REPLACE_ONE and n_groups == 1:
         l1 = min(l1, 4 * (n_items**2 // 4))
-    return Sensitivity(l1, min(bound.l2_squared, 2 * wins.l2_squared)).scaled(row_weight)
+        l2_squared = min(l2_squared, 2 * n_items * (n_items**2 - 1) // 3)
+    return Sensitivity(l1, l2_squared).scaled(row_weight)
 
 
 def exposures_sensitivity(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Sensitivity:

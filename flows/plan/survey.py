@@ -285,6 +285,7 @@ def with_setting(config: SurveyConfig, setting: Setting) -> SurveyConfig:
     model = config.model
     if model.link == "auto" and not METHODS[setting.method].facts.chooses_link:
         model = model.model_copy(update={"link": "logistic"})
+    model = model.with_comparisons(setting.people * answers_of(config, setting.answers))
     return config.model_copy(
         update={
             "method": setting.method,

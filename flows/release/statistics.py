@@ -116,8 +116,8 @@ class ReleasedScores(Record):
 
     Attributes:
         scores: by item, in catalogue order; they sum to zero.
-        exposures: comparisons in which each item took part, with noise of their own; null where
-            the method does not look at them.
+        exposures: comparisons in which each item took part, with noise of their own, or as the
+            job's public file says; null where the method does not look at them.
     """
 
     kind: Literal["scores"] = "scores"
