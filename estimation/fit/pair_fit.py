@@ -200,13 +200,7 @@ MomentsAt = Callable[[Floats], tuple[Floats, Floats]]  # A and B at scores, each
 
 
 def sandwich_fit(objective: Objective, solution: Solution, moments_at: MomentsAt) -> DebiasedFit:
-    """The fit that ended at `solution`, with the errors of `sandwich`.
-
-    Args:
-        objective: of ridge 2c.
-        solution: a stationary point of it.
-        moments_at: as in `sandwich`.
-    """
+    """The fit that ended at a stationary point of `objective`, with the errors of `sandwich`."""
     found = sandwich(solution.theta, objective.ridge, moments_at)
     smallest = smallest_curvature(objective, solution.theta)
     return _fit(objective, solution, found.unshrunk, found.covariance, found.information, smallest)

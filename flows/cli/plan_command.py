@@ -89,12 +89,7 @@ GroupSpread = Annotated[
     ),
 ]
 TieChance = Annotated[
-    float | None,
-    typer.Option(
-        "--ties",
-        help="With ties: model: the chance that two equal items tie.",
-        show_default="0.25",
-    ),
+    float | None, typer.Option("--ties", help="With ties: model: the chance that equals tie.")
 ]
 Activity = Annotated[
     list[str] | None,
@@ -201,24 +196,14 @@ def plan(
     _plan_job(
         survey,
         {
-            "spread": spread,
-            "seed": seed,
-            "shares": tuple(group_share or ()),
+            "spread": spread, "seed": seed, "shares": tuple(group_share or ()),
             "group_spread": group_spread,
         },
-        as_json,
-        people=tuple(people or ()),
-        answers=tuple(max_contributions or ()),
-        epsilons=tuple(_mix_of_one(level) for level in epsilons or ()),
-        target=target,
-        plot=plot,
-        n_items=items,
-        design=None if design is None else _design(design),
-        zipf=zipf,
-        exposures=exposures,
-        activity=tuple(activity or ()),
-        ties=ties,
-    )
+        as_json, people=tuple(people or ()), answers=tuple(max_contributions or ()),
+        epsilons=tuple(_mix_of_one(level) for level in epsilons or ()), target=target, plot=plot,
+        n_items=items, design=None if design is None else _design(design), zipf=zipf,
+        exposures=exposures, activity=tuple(activity or ()), ties=ties,
+    )  # fmt: skip
 
 
 def _plan_job(survey: Path, world: dict[str, Any], as_json: bool, **asked: Any) -> None:

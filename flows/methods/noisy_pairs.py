@@ -40,6 +40,13 @@ from hushrank.flows.guarantee.counts import (
 )
 from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.guarantee.record import Parameter, count_record
+from hushrank.flows.guarantee.weighted import (
+    WEIGHT_KEYS,
+    drawn_squares,
+    ranking_weight,
+    weight_parameters,
+    weighted_mechanism,
+)
 from hushrank.flows.methods import tie_outcomes
 from hushrank.flows.methods.base import GROUPS, Arrays, Conclusion, Terms
 from hushrank.flows.methods.groups import GroupedMethod, groups_of
@@ -49,13 +56,6 @@ from hushrank.flows.methods.streams import (
     shown_cells,
     terms_of,
     without_diagonal,
-)
-from hushrank.flows.methods.weighted import (
-    WEIGHT_KEYS,
-    drawn_squares,
-    ranking_weight,
-    weight_parameters,
-    weighted_mechanism,
 )
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE

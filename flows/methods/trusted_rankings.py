@@ -321,7 +321,7 @@ class ByUnit(Method):
         return self.trusted.plan_order
 
 
-def _either(local: PrivateRankings, central: TrustedRankings) -> ByUnit:
+def _either(local: private.PrivateRankings, central: TrustedRankings) -> ByUnit:
     facts = replace(local.facts, summary=central.facts.summary, units=(Unit.USER, Unit.LOCAL))
     return ByUnit(facts=facts, local=local, trusted=central)
 
