@@ -139,6 +139,37 @@ def pair_counts_sensitivity(
     return _between_bundles(params, _bundle(params, n_items)).scaled(row_weight)
 
 
+def tie_counts_sensitivity(params: PrivacyParams, n_items: int, n_groups: int = 1) -> Sensitivity:
+    """Sensitivity of three counts a pair: its one item won, its other item won, they tied.
+
+    A row touches one of the three cells of its pair, and adds 1 to it: a tie is an outcome like
+    the others, and is not split. So the derivation is that of `pair_counts_sensitivity`, with
+    rows of weight 1 and cells of which a pair has three, not two. Unit `comparison`: adding a row
+    moves one cell by one, l1 = l2^2 = 1; replacing it two, l1 = l2^2 = 2. Unit `user`, at most L
+    rows: l1 = L and l2^2 = L^2 if a bundle is added, for all of its rows may be in one cell, and
+    l1 = 2L and l2^2 = 2 L^2 if it is replaced, by one in another cell. With `distinct_pairs` no
+    two rows of a bundle share a pair, and so no cell: l2^2 = L and 2L. `per_item_cap` c: a cell
+    holds at most c rows, for each is an appearance of both of its items, so l2^2 is at most c
+    times l1, and a bundle has at most floor(n c / 2) rows.
+
+    All are exact as they are there: v has the rows of u, each with another outcome. Which of the
+    two others that is does not matter, so ties cost nothing: noise on a third cell hides which
+    comparisons tied, at the epsilon that hides who won them.
+
+    Args:
+        params: unit, adjacency and enforced bounds.
+        n_items: size of the public catalogue, n >= 2.
+        n_groups: groups with cells of their own; 1: there are none. They change nothing.
+
+    Returns:
+        l1 and squared l2 sensitivity.
+
+    Raises:
+        ValueError: a size is too small.
+    """
+    return pair_counts_sensitivity(params, n_items, 1, n_groups)
+
+
 def win_loss_sensitivity(
     params: PrivacyParams, n_items: int, row_weight: int = 1, n_groups: int = 1
 ) -> Sensitivity:
@@ -161,6 +192,19 @@ def win_loss_sensitivity(
     that is at most 4xy + 2z(x + y) + z(z - 1). As 4xy <= (x + y)^2 - o, where o is 1 if x + y is
     odd, else 0, it is at most n^2 - z - o, and for odd n one of z and o is at least 1.
 
+    There l2^2 <= 2 n (n^2 - 1) / 3 as well, attained where L allows all pairs: u ranks all items, v
+    turns u round. Proof: of k of the 2n entries of u - v take the sum with signs s_a, t_b (0: not
+    among the k). With x = (s - t) / 2, y = (s + t) / 2, d = |x_a - x_b| and e = |y_a + y_b| a pair
+    adds max(0, s_a + t_b, s_b + t_a) in u at most, likewise in v, together d + max(d, e). In what
+    follows k stays, and the sum over all pairs does not fall. (1) Items of x = 0, y = 1 or -1 get
+    y = 0, and x = 1 or -1 in turn; if they are odd in number, the last one the better of the two.
+    (2) Of two items of |x| = |y| = 1/2 with equal x one gets (2x, 0), the other (0, 0). (3) So do
+    the last two of different x, with the better sign. Each compares the value of a pair before with
+    that after, at worst the mean of both signs. That leaves j items of x = 1 or -1, i and j - i,
+    perhaps one half item, and zeros: 4 i (j - i) + 2 j (n - j), largest for i = j / 2. So the
+    largest k entries add up to at most G(k), whose steps are n - 1 four times, n - 3 four times and
+    so on, and l2^2 to at most the sum of their squares ([HLP] Theorem 108).
+
     Args:
         params: unit, adjacency and enforced bounds.
         n_items: size of the public catalogue, n >= 2.
@@ -175,10 +219,12 @@ def win_loss_sensitivity(
     """
     _check_sizes(n_items, row_weight, n_groups)
     bound = exposures_sensitivity(params, n_items)
-    l1, wins = bound.l1, win_counts_sensitivity(params, n_items, n_groups=n_groups)
+    wins = win_counts_sensitivity(params, n_items, n_groups=n_groups)
+    l1, l2_squared = bound.l1, min(bound.l2_squared, 2 * wins.l2_squared)
     if params.distinct_pairs and params.adjacency is Adjacency.REPLACE_ONE and n_groups == 1:
         l1 = min(l1, 4 * (n_items**2 // 4))
-    return Sensitivity(l1, min(bound.l2_squared, 2 * wins.l2_squared)).scaled(row_weight)
+        l2_squared = min(l2_squared, 2 * n_items * (n_items**2 - 1) // 3)
+    return Sensitivity(l1, l2_squared).scaled(row_weight)
 
 
 def exposures_sensitivity(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Sensitivity:

@@ -1,4 +1,4 @@
-"""Scores by perturbed maximum likelihood and noisy exposures: ranked with no guess of the design.
+"""Scores by perturbed maximum likelihood and exposures: ranked with no guess of the design.
 
 The scores theta~ of `perturbed_mle` are where
 
@@ -8,6 +8,8 @@ is an error, of sampling and of the noise w, A the comparisons of a pair times F
 theta~ (see `mle_uncertainty`). With the design that exposures lead to in place of the comparisons,
 that gives pulls (`estimation.comparisons.pulls`) without the ridge, which privacy needs and scores
 do not. Where the design is wrong it is wrong on both sides: a pull at theta~ is not moved by it.
+Exposures are released with noise or public; where it is public how often each pair is compared,
+that is the design.
 """
 
 from __future__ import annotations
@@ -40,13 +42,43 @@ def rank_by_scores_and_exposures(
             f"{mechanism.n_items} items, but scores of shape {scores.shape} and exposures of"
             f" shape {exposures.values.shape}"
         )
-    return rank_by_pulls(pulls_of(scores, mechanism, exposures))
+    return rank_by_pulls(pulls_of(scores, mechanism, exposures.design(), exposures.noise_variance))
 
 
-def pulls_of(scores: Floats, mechanism: PerturbedMle, exposures: Exposures) -> Pulls:
-    """What the released scores say of the pulls."""
+def rank_by_scores_and_pairs(
+    scores: Floats, mechanism: PerturbedMle, comparisons: Floats
+) -> Estimate:
+    """As `rank_by_scores_and_exposures`, where it is public who meets whom.
+
+    Args:
+        scores: as `mechanism` released them, shape (n,).
+        mechanism: what released them.
+        comparisons: public, of each pair, shape (n, n): symmetric, zero on the diagonal.
+
+    Raises:
+        ValueError: the shapes do not fit.
+    """
+    n = mechanism.n_items
+    if scores.shape != (n,) or comparisons.shape != (n, n):
+        raise ValueError(
+            f"{n} items, but scores of shape {scores.shape} and comparisons of shape"
+            f" {comparisons.shape}"
+        )
+    return rank_by_pulls(pulls_of(scores, mechanism, comparisons, 0.0))
+
+
+def pulls_of(
+    scores: Floats, mechanism: PerturbedMle, comparisons: Floats, exposure_variance: float
+) -> Pulls:
+    """What the released scores say of the pulls.
+
+    Args:
+        scores, mechanism: as `rank_by_scores_and_exposures`.
+        comparisons: of each pair, to expect, shape (n, n).
+        exposure_variance: of the noise in each exposure.
+    """
     link, ridge = mechanism.settings.link, mechanism.objective.ridge
-    comparisons, d = exposures.design(), score_differences(scores)
+    d = score_differences(scores)
     force = link.slope(d) + link.slope(-d)  # F' / (F (1 - F))
     weights, chance = comparisons * force, link.cdf(d)
     noise = np.full(len(scores), mechanism.noise.variance)
@@ -60,7 +92,7 @@ def pulls_of(scores: Floats, mechanism: PerturbedMle, exposures: Exposures) -> P
         sampling_factor=force,
         link=link,
         noise_variance=noise,
-        exposure_variance=exposures.noise_variance,
+        exposure_variance=exposure_variance,
         free_share=(weights * chance).sum(axis=1) / seen,
         kind=mechanism.params.noise,
         draws=1,

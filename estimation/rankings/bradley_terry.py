@@ -41,6 +41,7 @@ from hushrank.estimation.rankings.ranking_estimates import drawing_factor
 from hushrank.estimation.rankings.score_profile import NormalSums, profile_ends
 
 MOST_PROFILED = 40  # items; more take minutes
+LONGEST_STEP = 4.0  # of a score: further out nothing bounds it
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +61,7 @@ class DrawnFit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Undrawn:
-    """Scores after one Newton step without the ridge; what is not known is left as it was.
+    """Scores after a Newton step without the ridge; what is not known is left as it was.
 
     Attributes:
         scores: shape (n,).
@@ -127,21 +128,36 @@ def _ridge_for(evidence: NetEvidence, ridge: float) -> float:
 
 
 def _without_ridge(evidence: NetEvidence, scores: Floats, ridge: float) -> _Undrawn:
-    chances = LOGISTIC.cdf(score_differences(scores))
-    curvature = laplacian(evidence.totals * chances * (1 - chances))
-    known = np.diagonal(curvature) > LEAST_KNOWN * 2 * ridge
+    """A Newton step from the drawn scores by the curvature half-way; errors are of its end."""
+    known = np.diagonal(_curvature(evidence, scores)) > LEAST_KNOWN * 2 * ridge
     chosen = np.ix_(known, known)
+    chances = LOGISTIC.cdf(score_differences(scores))
     rest = evidence.sums - (evidence.totals * (chances - 0.5)).sum(axis=1)
+
+    def inverse_at(place: Floats) -> Floats:
+        return np.asarray(np.linalg.pinv(_curvature(evidence, place)[chosen], hermitian=True))
+
+    def moved(place: Floats) -> Floats:
+        step = np.zeros(len(scores))
+        step[known] = inverse_at(place) @ rest[known]
+        return np.asarray(scores + np.clip(step, -LONGEST_STEP, LONGEST_STEP))
+
     covariance = np.eye(len(scores)) / (2 * ridge)
     undrawn = scores.copy()
     if known.any():
-        inverse = np.linalg.pinv(curvature[chosen], hermitian=True)
-        undrawn[known] += inverse @ rest[known]
+        undrawn = moved((scores + moved(scores)) / 2)
+        inverse = inverse_at(undrawn)
         covariance[chosen] = inverse @ evidence.covariance[chosen] @ inverse
     linked = np.where(known[:, np.newaxis] & known, evidence.totals, 0.0)
     _, part = connected_components(linked > 0, directed=False)
     together = known[:, np.newaxis] & known & (part[:, np.newaxis] == part)
     return _Undrawn(undrawn, covariance, known, together)
+
+
+def _curvature(evidence: NetEvidence, scores: Floats) -> Floats:
+    """Of the likelihood, without the ridge, shape (n, n)."""
+    chances = LOGISTIC.cdf(score_differences(scores))
+    return laplacian(evidence.totals * chances * (1 - chances))
 
 
 def _bias_in_errors(evidence: NetEvidence) -> float:

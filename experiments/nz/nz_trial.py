@@ -166,7 +166,7 @@ def noise_law(method: Method, n_items: int, n_edges: int, epsilon: float, delta:
     )
     sensitivity = measurement_sensitivity(params, n_items, n_edges)
     if gaussian:
-        return gaussian_law(sensitivity, _rho(epsilon, delta))
+        return gaussian_law(sensitivity, _rho(epsilon, delta, sensitivity.l2_squared))
     return laplace_law(sensitivity, epsilon)
 
 

@@ -70,8 +70,8 @@ Exposures = Annotated[
     Path | None,
     typer.Option(
         metavar="FILE",
-        help="Instead of --zipf: a CSV file item,exposure of public numbers, such as how often an"
-        " item was shown; never counted in the answers.",
+        help="Instead of --zipf: a CSV file item,exposure (or left,right,comparisons) of public"
+        " numbers, such as how often an item was shown; never counted in the answers.",
     ),
 ]
 GroupShare = Annotated[
@@ -86,6 +86,14 @@ GroupSpread = Annotated[
     float,
     typer.Option(
         help="With groups: standard deviation of a group's true scores around the whole's."
+    ),
+]
+TieChance = Annotated[
+    float | None,
+    typer.Option(
+        "--ties",
+        help="With ties: model: the chance that two equal items tie.",
+        show_default="0.25",
     ),
 ]
 Activity = Annotated[
@@ -148,6 +156,7 @@ def plan(
     activity: Activity = None,
     group_share: GroupShare = None,
     group_spread: GroupSpread = 0.3,
+    ties: TieChance = None,
     seed: Seed = 0,
     answers: Answers = None,
     target_error: TargetError = 0.1,
@@ -178,6 +187,8 @@ def plan(
     if survey is None:
         if group_share:
             raise ConfigError("--group-share needs a job with groups: hushrank plan survey.yaml")
+        if ties is not None:
+            raise ConfigError("--ties needs a job with ties: model: hushrank plan survey.yaml")
         _refuse_without_survey(max_contributions, target, plot, design, zipf, exposures, activity)
         found = _people_needed(items, answers, target_error, epsilons, people, per_user, link)
         tell = _print_json if as_json else _show_people
@@ -206,6 +217,7 @@ def plan(
         zipf=zipf,
         exposures=exposures,
         activity=tuple(activity or ()),
+        ties=ties,
     )
 
 

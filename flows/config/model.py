@@ -7,12 +7,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import StrEnum
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
-from pydantic import Field
+from pydantic import Field, PrivateAttr, model_validator
 
+from hushrank.flows.config.places import LocalPath
+from hushrank.flows.config.problems import refuse
 from hushrank.flows.config.section import LEAST_SETTING, MOST_SETTING, Section
 from hushrank.privacy.objective_perturbation import Constants
+from hushrank.transforms.storage.public_design import PublicDesign, read_public_design
 
 Setting = Annotated[float, Field(ge=LEAST_SETTING, le=MOST_SETTING, allow_inf_nan=False)]
 
@@ -25,6 +28,10 @@ class ModelConfig(Section):
         constants: `tight`, what the proof needs, or `paper`, what the paper prints (more noise).
         expected_comparisons: about how many comparisons an item takes part in; intervals are
             computed from it, and so is gamma if it is not given.
+        exposures: a CSV file that says in how many comparisons each item takes part (columns `item`
+            and `exposure`), or how often each pair is compared (`left`, `right`, `comparisons`):
+            public numbers, of a schedule or of questions asked, and never counted in the answers.
+            No epsilon is then spent on them. `hushrank plan` invents surveys with them.
         gamma: weight of the ridge, which draws scores towards zero and on which privacy depends;
             None: see `estimation.comparisons.perturbed_mle.default_ridge`.
         c0: chooses gamma as the paper does, c0 * sqrt(expected_comparisons * log(items)), c0 = 2.
@@ -39,13 +46,38 @@ class ModelConfig(Section):
     constants: Annotated[Constants, Field(strict=False)] = Constants.TIGHT
     gamma: Setting | None = Field(default=None, examples=["50"])
     expected_comparisons: Setting | None = Field(default=None, examples=["500"])
+    exposures: LocalPath | None = Field(default=None, examples=["exposures.csv"])
     c0: Setting | None = Field(default=None, examples=["2"])
     ridge: Setting = Field(default=1.0, examples=["1"])
     debiased: bool | Literal["auto"] = Field(default="auto", examples=["true"])
 
+    _design: PublicDesign | None = PrivateAttr(default=None)
+
+    @model_validator(mode="after")
+    def _read(self) -> Self:
+        if self.exposures is not None:
+            try:
+                self._design = read_public_design(self.exposures)
+            except ValueError as error:
+                refuse(("exposures", f"{self.exposures}: {error}"))
+        return self
+
+    def design(self) -> PublicDesign | None:
+        """What the file of exposures says, as it was read when the configuration was loaded."""
+        return self._design
+
+    def with_comparisons(self, comparisons: float) -> Self:
+        """The same section, the public design being of another size."""
+        copy = self.model_copy()
+        if self._design is not None:
+            copy._design = self._design.of_size(comparisons)
+        return copy
+
     def _problems(self) -> Iterable[tuple[str, str]]:
         if self.gamma is not None and self.c0 is not None:
             yield "c0", "chooses gamma, which is given; remove one of them"
+        if self.exposures is not None and self.expected_comparisons is not None:
+            yield "expected_comparisons", "follows from model.exposures; remove one of them"
 
 
 class GraphKind(StrEnum):

@@ -127,6 +127,11 @@ def _problems_of_keys(config: Sections, own: MethodFacts, methods: Methods) -> P
     if config.model.link == "auto" and not own.chooses_link:
         choosers = ", ".join(name for name, each in methods.items() if each.chooses_link)
         yield "model.link", f"auto is for methods {choosers}; write logistic"
+    if (design := config.model.design()) is not None:
+        try:
+            design.exposures(config.items.catalogue().names)
+        except ValueError as error:
+            yield "model.exposures", f"{config.model.exposures}: {error}"
     if config.privacy.public_graph and not own.uses("privacy.public_graph"):
         yield "privacy.public_graph", f"changes nothing with method: {own.name}; remove it"
     yield from problems_of_extras(config, own, methods)

@@ -54,7 +54,7 @@ from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY
 from hushrank.privacy.random_pairs import Hide, law_of_epsilon
 from hushrank.privacy.units import Bounding, Unit
 from hushrank.transforms.common.epsilons import AnswerColumns
-from hushrank.transforms.common.schema import Columns, ComparisonColumns
+from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
 
 
 class RetentionConfig(Section):
@@ -252,17 +252,20 @@ class SurveyConfig(Section):
         """SHA-256, in hex, of everything here that can change the released result.
 
         It covers: name, input (with absolute paths, in any order), the names of the catalogue in
-        their order (so a changed items file is another job), groups, privacy, method, model and
-        top_k, with defaults as if written out, and how rows are assigned to nights. It leaves out:
-        the date of the night; report and the labels of items, which change how a release is written
-        but not what was drawn; output, confidential, ledger, retention, runner and memory_limit,
-        which decide where and under which budget, but not what. It also leaves out the content of
-        the input files, whose identity the release key adds.
+        their order (so a changed items file is another job), groups, privacy, method, model (of
+        public exposures the numbers) and top_k, with defaults as if written out, and how rows are
+        assigned to nights. It leaves out: the date of the night; report and the labels of items,
+        which change how a release is written but not what was drawn; output, confidential, ledger,
+        retention, runner and memory_limit, which decide where and under which budget, but not what.
+        It also leaves out the content of the input files, whose identity the release key adds.
         """
         dumped = self.model_dump_json(
             include={"name", "input", "privacy", "method", "model", "top_k"}
         )
         content = json.loads(dumped)
+        del content["model"]["exposures"]
+        if (design := self.model.design()) is not None:  # else as in versions without the key
+            content["model"]["exposures"] = sorted(zip(design.items, design.numbers, strict=True))
         content["input"]["paths"] = sorted(set(self.input.paths))
         _without_new_keys(content["input"], self._settled_design)
         defaults: dict[str, object] = {
@@ -295,6 +298,8 @@ def _without_new_keys(content: dict[str, Any], settled_design: Design) -> None:
             del content[key]
     if content.get("design") == settled_design:
         del content["design"]
+    if content.get("ties") != Ties.MODEL:
+        content.pop("tie_model", None)
     names = ["loser", "weight", "first", "winner_values"]
     if content["kind"] == "rankings":
         names += ["left", "right", "outcome", "length", "items"]

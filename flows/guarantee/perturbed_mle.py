@@ -120,6 +120,12 @@ def _sources(mechanism: ScoreMechanism) -> str:
 
 
 def _exposure_sentences(mechanism: ScoreMechanism) -> Iterator[str]:
+    if mechanism.stated_exposures is not None:
+        each = "item" if mechanism.stated_exposures == "items" else "pair of items"
+        yield (
+            f"How often each {each} is compared was stated by the operator as a public fact that"
+            " nobody counted in the answers; intervals rest on it, and no epsilon is spent on it."
+        )
     if not mechanism.shows_exposures:
         return
     noise = mechanism.exposures
@@ -163,6 +169,8 @@ def _parameters(mechanism: ScoreMechanism) -> dict[str, Parameter]:
     }
     if not mechanism.shows_exposures:
         parameters["expected_comparisons"] = mechanism.expected_comparisons
+    if mechanism.stated_exposures is not None:
+        parameters["stated_exposures"] = mechanism.stated_exposures
     if mechanism.exposures is not None:
         parameters |= {
             "exposures_epsilon": mechanism.exposures.spend.epsilon,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from fractions import Fraction
-from typing import Self
+from typing import Literal, Self
 
 from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.common.links import link_named
@@ -32,6 +32,8 @@ class ScoreMechanism:
             does not hold; None where the configuration says what to expect, or all of it is public.
         shows_exposures: these numbers are released, with that noise or, where they are public,
             without.
+        stated_exposures: what the operator's public file says how often it is compared, items or
+            pairs; None: there is no file.
     """
 
     link: str
@@ -51,6 +53,7 @@ class ScoreMechanism:
     public_graph_statement: str | None
     exposures: Calibration | None = None
     shows_exposures: bool = False
+    stated_exposures: Literal["items", "pairs"] | None = None
 
     @classmethod
     def of(

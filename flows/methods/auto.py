@@ -9,11 +9,17 @@ what scores are made of, whatever the method. Chance in who answered what is the
     noisy-pairs     (wins - losses) / 2 over n - 1 opponents, each cell of noise v: (n - 1) v / 2
     perturbed-mle   the noise w inside the likelihood: its variance
 
-`noisy-counts` takes for granted how often an item was shown. That is so where everybody is asked
-about every pair; where pairs are drawn, all equally often, chance in it adds as much to an item's
-wins as chance in who won. How much that is follows from the number of answers, which is not public;
-with answers enough for a ranking it is more than the noise. So the noise counts more than twice.
-(docs/frontier.md, A: order right by tau = 0.953 with `win-loss`, 0.935 with `noisy-counts`.)
+`noisy-counts` takes for granted how often an item was shown. Where each person is asked about L of
+the P pairs, all equally likely, an item is in a share p = 2 / n of the answers, and chance in that
+adds to its wins
+
+    c = (1 - p) (P - L) / (P - 1)   (with repeated pairs 1 - p)
+
+times what chance in who won adds: nothing where everybody is asked about every pair. How much the
+latter is follows from the number of answers, which is not public. A ranking is wanted where answers
+are so many that it is about as much as the noise: so `noisy-counts` is charged c times the least
+variance of the other methods. (docs/frontier.md, A: order right by tau = 0.953 with `win-loss`,
+0.935 with `noisy-counts`; 6 items, L = 10 of 15 pairs: 9 and 11 pairs sure.)
 
 The likelihood that `noisy-pairs` fits may need less than its formula says, down to a quarter where
 exposures are unequal (frontier, B), and more where they are equal (10 items, A): the formula is in
@@ -29,7 +35,7 @@ from typing import Any
 
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.method import MethodFacts
-from hushrank.flows.config.row_rules import problems_of_weights
+from hushrank.flows.config.row_rules import TIE_MODEL, problems_of_ties, problems_of_weights
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Choice, Method, PlannedMethod
@@ -39,10 +45,9 @@ from hushrank.flows.methods.perturbed_mle import MLE
 from hushrank.flows.methods.win_loss import WinLoss
 from hushrank.privacy.units import Unit
 
-NEARLY = 1.15  # times the least variance
-
-CHANCE_IN_TOTALS = 4.0  # times the noise of a method that takes them for granted
-CANDIDATES = (NoisyPairs(), NoisyCounts(), WinLoss(), MLE)  # those that tell most first
+NEARLY = 1.15  # times the least variance: `noisy-pairs`, which tells most, may have it
+PAIRS = NoisyPairs()
+CANDIDATES = (PAIRS, NoisyCounts(), WinLoss(), MLE)
 DOUBTED = " (and chance in how often an item was shown, which it does not see)"
 BECAUSE = {
     Design.BALANCED: "every pair of items was asked about equally often (input.design: balanced)",
@@ -58,17 +63,12 @@ class Candidate:
     Attributes:
         method: it.
         variance: of the privacy noise in an item's pull, in comparisons.
-        counts: times that the noise counts.
+        doubt: c, how much chance in totals adds that the method does not see.
     """
 
     method: PlannedMethod[Any]
     variance: float
-    counts: float = 1.0
-
-    @property
-    def loss(self) -> float:
-        """By what candidates are compared."""
-        return self.variance * self.counts
+    doubt: float = 0.0
 
 
 class Auto(Method):
@@ -79,7 +79,13 @@ class Auto(Method):
         summary="the method of least noise that suits the stated design, by public facts alone",
         kind="comparisons",
         units=(Unit.USER, Unit.COMPARISON),
-        reads=("model.link", "privacy.public_graph", "input.columns.weight"),
+        reads=(
+            "model.link",
+            "model.exposures",
+            "privacy.public_graph",
+            "input.columns.weight",
+            TIE_MODEL,
+        ),
     )
 
     def resolve(self, config: SurveyConfig) -> Choice:
@@ -96,36 +102,54 @@ class Auto(Method):
                 refused = error
         if not found:
             raise refused or ConfigError("method: auto found none; name one")
-        least = min(candidate.loss for candidate in found)
-        best = next(each for each in found if each.loss <= NEARLY * least)
+        best = _best(found)
         return Choice(best.method, _reason(best, found, config.comparisons.design))
 
 
 def _candidate(method: PlannedMethod[Any], config: SurveyConfig) -> Candidate:
-    broken = (*method.facts.rules(config), *problems_of_weights(config, method.facts))
+    facts, known = method.facts, {each.facts.name: each.facts for each in CANDIDATES}
+    broken = (
+        *facts.rules(config),
+        *problems_of_weights(config, facts),
+        *problems_of_ties(config, facts, known),
+    )
     problems = [f"{key}: {rule}" for key, rule in broken]
     if problems:
         raise ConfigError("\n".join(problems))
     variance = method.noise_in_a_pull(method.calibrate(config))
     if variance is None:
         raise TypeError(f"{method.facts.name} is no candidate of auto")
-    drawn = method.facts.design is Design.BALANCED and not _all_pairs_of_everybody(config)
-    return Candidate(method, variance, CHANCE_IN_TOTALS if drawn else 1.0)
+    counted = method.facts.design is Design.BALANCED
+    return Candidate(method, variance, _chance_in_totals(config) if counted else 0.0)
 
 
-def _all_pairs_of_everybody(config: SurveyConfig) -> bool:
-    """Whether everybody may be asked about every pair once, and about none twice."""
+def _best(found: list[Candidate]) -> Candidate:
+    least = min((each.variance for each in found if not each.doubt), default=0.0)
+
+    def loss(each: Candidate) -> float:
+        return each.variance + each.doubt * least
+
+    best = min(found, key=loss)
+    pairs = (each for each in found if each.method is PAIRS)
+    return next((each for each in pairs if loss(each) <= NEARLY * loss(best)), best)
+
+
+def _chance_in_totals(config: SurveyConfig) -> float:
+    """c, of how often an item is shown, in a design in which all pairs are equally likely."""
     n_items, privacy = len(config.items.catalogue()), config.privacy
-    return privacy.distinct_pairs and (
-        (privacy.max_contributions or 0) >= n_items * (n_items - 1) // 2
-    )
+    n_pairs = n_items * (n_items - 1) // 2
+    others = 1 - 2 / n_items
+    if not privacy.distinct_pairs:
+        return others
+    left_out = max(0, n_pairs - (privacy.max_contributions or 0))
+    return others * left_out / max(n_pairs - 1, 1)
 
 
 def _reason(best: Candidate, found: list[Candidate], design: Design) -> str:
     noise = ", ".join(
         f"{math.sqrt(each.variance):.3g} with {each.method.facts.name}"
-        + DOUBTED * (each.counts > 1 and each is not best)
-        for each in sorted(found, key=lambda each: (each is not best, each.loss))
+        + DOUBTED * (each.doubt > 0 and each is not best)
+        for each in sorted(found, key=lambda each: (each is not best, each.variance))
     )
     return f"{BECAUSE[design]}; noise in an item's wins: {noise}"
 

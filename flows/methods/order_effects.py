@@ -109,7 +109,7 @@ def problems(config: Sections) -> Problems:
         yield "model.link", "must be logistic with covariates, whose effects are log odds"
     if model.constants is not Constants.TIGHT:
         yield "model.constants", "must be tight with covariates, which no paper has"
-    for key in ("expected_comparisons", "c0"):
+    for key in ("expected_comparisons", "exposures", "c0"):
         if getattr(model, key) is not None:
             yield (
                 f"model.{key}",

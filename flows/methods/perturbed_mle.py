@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from hushrank.estimation.common.central_noise import calibrate_exposures
@@ -10,7 +11,10 @@ from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats, link_named
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, pair_counts_of
 from hushrank.estimation.comparisons.exposures import Exposures
-from hushrank.estimation.comparisons.mle_exposures import rank_by_scores_and_exposures
+from hushrank.estimation.comparisons.mle_exposures import (
+    rank_by_scores_and_exposures,
+    rank_by_scores_and_pairs,
+)
 from hushrank.estimation.comparisons.mle_many_items import rank_many_by_scores
 from hushrank.estimation.comparisons.mle_uncertainty import rank_by_scores
 from hushrank.estimation.comparisons.perturbed_mle import (
@@ -39,6 +43,7 @@ from hushrank.privacy.accounting import Spend
 from hushrank.privacy.noise import add_noise
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import NoiseKind, PrivacyParams, Unit
+from hushrank.transforms.storage.public_design import PublicDesign
 
 MOST_ITEMS = 100_000  # above `MOST_DENSE_ITEMS` counts are sparse and intervals take O(items)
 EXPOSURE_PART = 8  # of epsilon, one in so many parts pays for how often each item was compared
@@ -77,9 +82,12 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
         if order_effects.has_covariates(config):
             return order_effects.calibrate(config)
         stated, ties = config.privacy.public_graph_statement, config.comparisons.ties
-        if config.model.expected_comparisons is not None:
-            return ScoreMechanism.of(_calibrated(config, config.privacy.params()), ties, stated)
         whole = config.privacy.params()
+        if (design := config.model.design()) is not None:
+            mechanism = ScoreMechanism.of(_calibrated(config, whole), ties, stated)
+            return replace(mechanism, stated_exposures="pairs" if design.of_pairs else "items")
+        if config.model.expected_comparisons is not None:
+            return ScoreMechanism.of(_calibrated(config, whole), ties, stated)
         if config.privacy.public_graph or not whole.private:
             calibrated = _calibrated(config, whole)
             return ScoreMechanism.of(calibrated, ties, stated, shows_exposures=True)
@@ -135,6 +143,9 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
             estimate = rank_by_scores_and_exposures(scores, mechanism.calibrated, exposures)
             released = ReleasedScores.of(scores, names, exposures.values)
             said = (*warnings_of(estimate, exposures, None, private=mechanism.params.private),)
+        elif (design := config.model.design()) is not None:
+            estimate, said = _by_public_design(scores, mechanism, design, names)
+            released = ReleasedScores.of(scores, names, design.exposures(names))
         else:
             estimate, said = _by_expected_design(scores, mechanism)
             released = ReleasedScores.of(scores, names)
@@ -177,6 +188,18 @@ def _exposures(drawn: Arrays, mechanism: ScoreMechanism) -> Exposures:
     return Exposures(drawn["exposures"] / weight, variance / weight**2)
 
 
+def _by_public_design(
+    scores: Floats, mechanism: ScoreMechanism, design: PublicDesign, names: Sequence[str]
+) -> tuple[Estimate, tuple[str, ...]]:
+    """Where the configuration says how often items, or pairs of them, are compared."""
+    exposures = Exposures(design.exposures(names), 0.0)
+    if design.of_pairs:
+        estimate = rank_by_scores_and_pairs(scores, mechanism.calibrated, design.pairs(names))
+    else:
+        estimate = rank_by_scores_and_exposures(scores, mechanism.calibrated, exposures)
+    return estimate, (*warnings_of(estimate, exposures, None, private=mechanism.params.private),)
+
+
 def _by_expected_design(
     scores: Floats, mechanism: ScoreMechanism
 ) -> tuple[Estimate, tuple[str, ...]]:
@@ -210,6 +233,8 @@ def _calibrated(config: SurveyConfig, params: PrivacyParams) -> PerturbedMle:
 def _settings(config: SurveyConfig, n_items: int) -> MleSettings:
     model = config.model
     expected, ridge = model.expected_comparisons, model.gamma
+    if (design := model.design()) is not None:
+        expected = 2 * design.comparisons / n_items
     if expected is None:
         if n_items > MOST_DENSE_ITEMS:
             raise ConfigError(f"model.expected_comparisons: {_NO_SIZE}")
@@ -231,8 +256,18 @@ def _problems(config: Sections) -> Problems:
     link = config.model.link
     if link != "auto" and math.isinf(link_named(link).kappa1):
         yield "model.link", f"{link} {_REFUSED_LINK}"
-    if config.model.c0 is not None and config.model.expected_comparisons is None:
+    model, n_items = config.model, len(config.items.catalogue())
+    if model.c0 is not None and model.expected_comparisons is None and model.exposures is None:
         yield "model.c0", "chooses gamma by model.expected_comparisons; add it, or remove c0"
+    if model.exposures is not None:
+        if config.privacy.public_graph:
+            yield "model.exposures", "is public already with public_graph: true; remove one of them"
+        if n_items > MOST_DENSE_ITEMS:
+            yield (
+                "model.exposures",
+                f"is for at most {MOST_DENSE_ITEMS} items, got {n_items}; write"
+                " expected_comparisons instead",
+            )
 
 
 def _problems_of_gaussian(config: Sections) -> Problems:
@@ -256,7 +291,8 @@ _MLE = MethodFacts(
     units=(Unit.USER, Unit.COMPARISON),
     reads=(
         *("model.link", "model.constants", "model.gamma", "model.c0"),
-        *("model.expected_comparisons", "privacy.public_graph", "input.features"),
+        *("model.expected_comparisons", "model.exposures"),
+        *("privacy.public_graph", "input.features"),
     ),
     rules=_problems,
 )

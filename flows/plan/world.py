@@ -6,23 +6,25 @@ was shown; they must not be counted in the answers.
 
 from __future__ import annotations
 
-import csv
 import math
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
 
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.pipelines.simulate.arenas import Meetings
 from hushrank.pipelines.simulate.planned_survey import Activity, PlannedSurvey
+from hushrank.transforms.storage.public_design import read_public_design
 
 DEFAULT_ZIPF = 1.0
 GROUP_SPREAD = 0.3  # of the scores of a group around the whole's
 MOST_ZIPF = 5.0
+TIES = 0.25  # of comparisons between equals
 ALIKE = 1.1  # times: exposures that differ by less are called equal
-COLUMNS = ("item", "exposure")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -32,11 +34,13 @@ class Exposed:
     Attributes:
         zipf: items are shown in proportion to 1 / k^zipf; None: as `shown` says.
         shown: public numbers, one an item in the order of the catalogue.
+        pairs: public numbers, how often each pair is compared, shape (n, n); None: as `shown` says.
         source: where they stand.
     """
 
     zipf: float | None = DEFAULT_ZIPF
     shown: tuple[float, ...] = ()
+    pairs: NDArray[np.float64] | None = field(default=None, compare=False)
     source: str = ""
 
 
@@ -53,6 +57,7 @@ class World:
         exposed: of a design that is not balanced.
         shares: relative numbers of answers of each group; empty: all groups have equally many.
         group_spread: standard deviation of a group's true scores around those of the whole.
+        ties: chance that two items of equal scores tie.
         activity: how many answers people give, and how many of them do; empty: all as many as
             count.
     """
@@ -65,6 +70,7 @@ class World:
     exposed: Exposed = Exposed()
     shares: tuple[float, ...] = ()
     group_spread: float = GROUP_SPREAD
+    ties: float = TIES
     activity: Activity = ()
 
     def shares_of(self, n_groups: int) -> tuple[float, ...]:
@@ -91,6 +97,8 @@ class World:
         if self.design in (None, Design.BALANCED):
             return None
         matched = self.spread if self.design is Design.ANY and self.spread > 0 else None
+        if self.exposed.pairs is not None:
+            return Meetings((), pairs=self.exposed.pairs)
         if self.exposed.zipf is None:
             return Meetings.shown(self.exposed.shown, matched)
         return Meetings.zipf(n_items, self.exposed.zipf, matched)
@@ -99,7 +107,7 @@ class World:
 def world_of(
     config: SurveyConfig, world: World, zipf: float | None, exposures: Path | None
 ) -> World:
-    """`world` with the design that the job states, and with the exposures that were asked for.
+    """`world` with the design that the job states, and the exposures that are asked for or stated.
 
     Raises:
         ConfigError: the numbers cannot be exposures, or the job has no design to invent.
@@ -116,9 +124,9 @@ def world_of(
         raise ConfigError(
             f"{given}: is for designs that are not balanced; add --design random (or any)"
         )
-    if exposures is not None:
-        shown = read_exposures(exposures, config.items.catalogue().names)
-        exposed = Exposed(zipf=None, shown=shown, source=exposures.name)
+    stated = config.model.exposures if not given and design is not Design.BALANCED else None
+    if (public := exposures or stated) is not None:
+        exposed = _exposed(config, public)
     else:
         exposed = Exposed(zipf=DEFAULT_ZIPF if zipf is None else zipf)
         if not 0 <= (exposed.zipf or 0) <= MOST_ZIPF:
@@ -126,50 +134,16 @@ def world_of(
     return replace(world, design=design, exposed=exposed)
 
 
-def read_exposures(path: Path, names: Sequence[str]) -> tuple[float, ...]:
-    """Public exposures from a CSV file with the columns item and exposure, in catalogue order.
-
-    Raises:
-        ConfigError: it cannot be read, an item is missing or stands twice, or a number cannot be
-            an exposure.
-    """
+def _exposed(config: SurveyConfig, path: Path) -> Exposed:
+    """What a file of public exposures says."""
+    names = config.items.catalogue().names
     try:
-        with path.open(newline="", encoding="utf-8-sig") as file:
-            rows = list(csv.DictReader(file))
-    except OSError as error:
-        raise ConfigError(f"{path}: cannot be read: {error.strerror}") from None
-    except (UnicodeDecodeError, csv.Error):
-        raise ConfigError(f"{path}: is no CSV file in UTF-8; save it as that") from None
-    if not rows or not set(COLUMNS) <= rows[0].keys():
-        raise ConfigError(f"{path}: needs rows, under the header {','.join(COLUMNS)}")
-    found: dict[str, float] = {}
-    for line, row in enumerate(rows, start=2):
-        item = (row["item"] or "").strip()
-        if item not in names or item in found:
-            wrong = "stands twice" if item in found else "is not in the catalogue"
-            raise ConfigError(f"{path}: line {line}: item {item[:40]!r} {wrong}; remove the line")
-        found[item] = _exposure(row["exposure"], f"{path}: line {line}")
-    missing = [name for name in names if name not in found]
-    if missing:
-        raise ConfigError(f"{path}: item {missing[0][:40]!r} is missing; add a line for every item")
-    total = sum(found.values())
-    for item, exposure in found.items():
-        if exposure > total - exposure:
-            raise ConfigError(
-                f"{path}: item {item[:40]!r} was shown more often than all others together, which"
-                " comparisons of two different items cannot do; correct its exposure"
-            )
-    return tuple(found[name] for name in names)
-
-
-def _exposure(text: str | None, where: str) -> float:
-    try:
-        number = float(text or "")
-    except ValueError:
-        number = math.nan
-    if not (math.isfinite(number) and number >= 0):
-        raise ConfigError(f"{where}: exposure must be a number >= 0, got {(text or '')[:40]!r}")
-    return number
+        public = read_public_design(path)
+        exposures = public.exposures(names)
+    except ValueError as error:
+        raise ConfigError(f"{path}: {error}") from None
+    pairs = public.pairs(names) if public.of_pairs else None
+    return Exposed(zipf=None, shown=tuple(exposures.tolist()), pairs=pairs, source=path.name)
 
 
 def most_to_median(survey: PlannedSurvey) -> float:
@@ -186,11 +160,12 @@ def design_text(world: World, survey: PlannedSurvey) -> str:
         return "Invented design: balanced, every pair of items is asked about equally often."
     source = world.exposed
     by = f"Zipf exponent {source.zipf:g}" if source.zipf is not None else source.source
-    partners = (
-        "chance decides who meets whom"
-        if world.design is Design.RANDOM
-        else "items of similar strength meet more often"
-    )
+    if source.pairs is not None:
+        partners = f"each pair meets as often as {source.source} says"
+    elif world.design is Design.RANDOM:
+        partners = "chance decides who meets whom"
+    else:
+        partners = "items of similar strength meet more often"
     times = most_to_median(survey)
     if times < ALIKE:
         often = "all items are shown about equally often"

@@ -6,7 +6,7 @@ The generators are numpy's; no release draws from here.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
@@ -25,10 +25,12 @@ class Meetings:
     Attributes:
         factors: shape (n,), each > 0; two items meet in proportion to the product of their factors.
         matched: how far apart the scores of partners are; None: they meet by chance.
+        pairs: shape (n, n), how often each pair meets, whatever the factors say; None: as they say.
     """
 
     factors: tuple[float, ...]
     matched: float | None = None
+    pairs: Floats | None = field(default=None, compare=False)
 
     @classmethod
     def zipf(cls, n_items: int, exponent: float, matched: float | None = None) -> Self:
@@ -49,6 +51,8 @@ class Meetings:
 
     def shares(self, truth: Floats) -> Floats:
         """Share of all comparisons that each pair gets, shape (n, n): symmetric, its sum is 2."""
+        if self.pairs is not None:
+            return np.asarray(2 * self.pairs / self.pairs.sum())
         chance = np.outer(self.factors, self.factors)
         if self.matched is not None:
             chance *= np.exp(-(np.subtract.outer(truth, truth) ** 2) / (2 * self.matched**2))

@@ -7,7 +7,7 @@ ties are split, tied. Every bundle and every pair of bundles that the bounds all
 from __future__ import annotations
 
 from functools import cache
-from itertools import combinations, combinations_with_replacement
+from itertools import combinations, combinations_with_replacement, product
 from typing import Any
 
 import numpy as np
@@ -202,8 +202,30 @@ def test_wins_and_losses_on_distinct_pairs(
 ) -> None:
     bound, found = check(statistic, adjacency, n_items, most, distinct=True)
     assert bound.l1 == found.l1
-    if adjacency is Adjacency.ADD_REMOVE and most >= n_pairs(n_items):
-        assert bound == found  # every pair: wins n - 1, n - 2, ..., losses the other way round
+    if most < n_items or most >= n_pairs(n_items):
+        assert bound == found  # a star; every pair: wins n - 1, n - 2, ..., losses turned round
+
+
+def test_no_signs_of_wins_and_losses_add_up_to_more_than_the_proof_says() -> None:
+    """Step by step: the largest sum of k entries of a change, over all signs, whatever L."""
+    for n in (3, 4):
+        signs = np.array(list(product((-1, 0, 1), repeat=2 * n)))
+        s, t = signs[:, :n], signs[:, n:]
+        total = np.zeros(len(signs), int)
+        for a, b in combinations(range(n), 2):
+            one, other = s[:, a] + t[:, b], s[:, b] + t[:, a]
+            total += np.maximum(0, np.maximum(one, other)) - np.minimum(0, np.minimum(one, other))
+        steps = np.repeat([n - 1 - 2 * i for i in range(n)], 4)[: 2 * n]
+        for k in range(1, 2 * n + 1):
+            assert total[np.abs(signs).sum(axis=1) == k].max() == steps[:k].sum()
+        assert 3 * np.square(steps).sum() == 2 * n * (n * n - 1)
+
+
+@pytest.mark.parametrize("n_items", [5, 6, 7])
+def test_a_ranking_turned_round_moves_wins_and_losses_most(n_items: int) -> None:
+    params = user_params(Adjacency.REPLACE_ONE, n_pairs(n_items), distinct_pairs=True)
+    change = np.tile(2 * np.arange(n_items) - (n_items - 1), 2)
+    assert win_loss_sensitivity(params, n_items).l2_squared == np.square(change).sum()
 
 
 def test_exposures_of_stars_and_complete_graphs_are_exact() -> None:
@@ -238,7 +260,7 @@ def test_one_per_user_of_six_items_all_pairs() -> None:
     params = user_params(Adjacency.REPLACE_ONE, 15, distinct_pairs=True)
     assert win_counts_sensitivity(params, 6) == Sensitivity(24, 100)
     assert pair_counts_sensitivity(params, 6) == Sensitivity(30, 30)
-    assert win_loss_sensitivity(params, 6) == Sensitivity(36, 200)
+    assert win_loss_sensitivity(params, 6) == Sensitivity(36, 140)
 
 
 @pytest.mark.parametrize("most", [1, 2, 3])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -18,7 +19,11 @@ from hushrank.estimation.common.estimate import Estimate, mean_ranks
 from hushrank.estimation.common.links import LAPLACE, Floats
 from hushrank.estimation.common.matrices import PairCounts, WinCounts, WinLossCounts
 from hushrank.estimation.comparisons.exposures import Exposures
-from hushrank.estimation.comparisons.mle_exposures import pulls_of, rank_by_scores_and_exposures
+from hushrank.estimation.comparisons.mle_exposures import (
+    pulls_of,
+    rank_by_scores_and_exposures,
+    rank_by_scores_and_pairs,
+)
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.estimation.comparisons.perturbed_mle import (
     MleSettings,
@@ -38,6 +43,7 @@ LOW, HIGH = 0.92, 0.98
 EXPOSURE_SHARE = 0.15
 
 Ranker = Callable[[PairCounts, PrivacyParams, RandomBits], Estimate]
+DesignRanker = Callable[[PairCounts, PrivacyParams, RandomBits, Floats], Estimate]
 
 
 def by_comparison(epsilon: float) -> PrivacyParams:
@@ -83,6 +89,22 @@ def mle_and_exposures(counts: PairCounts, params: PrivacyParams, bits: RandomBit
     return rank_by_scores_and_exposures(scores, mechanism, noisy_exposures(counts, params, bits))
 
 
+def mle_and_public(
+    counts: PairCounts, params: PrivacyParams, bits: RandomBits, design: Floats, *, of_pairs: bool
+) -> Estimate:
+    """All of epsilon for scores: what is to be expected of items, or of pairs, is public."""
+    settings = MleSettings(expected_comparisons=design.sum() / counts.n_items)
+    mechanism = calibrate_mle(params, settings, counts.n_items)
+    scores = perturbed_mle(counts, mechanism, bits)
+    if of_pairs:
+        return rank_by_scores_and_pairs(scores, mechanism, design)
+    return rank_by_scores_and_exposures(scores, mechanism, Exposures(design.sum(axis=1), 0.0))
+
+
+mle_and_public_items = partial(mle_and_public, of_pairs=False)
+mle_and_public_pairs = partial(mle_and_public, of_pairs=True)
+
+
 @dataclass
 class Held:
     """Whether intervals held the truth, over many releases."""
@@ -94,13 +116,14 @@ class Held:
     tau: list[float] = field(default_factory=list)
 
 
-def held(arena: Arena, params: PrivacyParams, rank: Ranker, releases: int) -> Held:
+def held(arena: Arena, params: PrivacyParams, rank: Ranker | DesignRanker, releases: int) -> Held:
     generator, found = np.random.default_rng(17), Held()
     for _ in range(releases):
         truth = arena.truth(generator)
         design = arena.design(truth, generator)
         bits = seeded_bits(int(generator.integers(2**60)))
-        ranked = rank(arena.answers(truth, design, generator), params, bits)
+        public = (design,) if rank in (*PUBLIC, equal_shares) else ()
+        ranked = rank(arena.answers(truth, design, generator), params, bits, *public)
         scores = (ranked.low <= truth) & (truth <= ranked.high)
         ranks = mean_ranks(truth)
         found.scores.append(scores)
@@ -130,15 +153,17 @@ def assert_held(found: Held) -> None:
     assert binom.cdf(int(ranks.sum()), len(ranks), 0.95) > FALSE_POSITIVE_RATE
 
 
+PUBLIC = (mle_and_public_items, mle_and_public_pairs)
 ARENA = Arena(60, 50_000, late=10)
 VOTES = Arena(60, 200_000, zipf=0.7)
 SMALL = Arena(7, 5_000, zipf=1.5)
 TIMID = Arena(30, 20_000, zipf=1.0)
 LOOSE_LEAGUE = Arena(100, 20_000, zipf=0.7, matched=1.4)
+TIGHT_LEAGUE = Arena(50, 20_000, zipf=0.7, matched=0.7)
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rank", [win_loss, mle_and_exposures])
+@pytest.mark.parametrize("rank", [win_loss, mle_and_exposures, mle_and_public_items])
 @pytest.mark.parametrize(
     ("arena", "params"),
     [
@@ -157,6 +182,28 @@ def test_intervals_hold_whatever_the_exposure(
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("params", [by_comparison(1.0), by_person(1.0, 5)])
+def test_intervals_hold_where_it_is_public_who_meets_whom(params: PrivacyParams) -> None:
+    assert_held(held(TIGHT_LEAGUE, params, mle_and_public_pairs, releases=40))
+
+
+def equal_shares(
+    counts: PairCounts, params: PrivacyParams, bits: RandomBits, design: Floats
+) -> Estimate:
+    """A bug: public exposures that were not read."""
+    n = counts.n_items
+    equal = np.full((n, n), design.sum() / n / (n - 1)) * (1 - np.eye(n))
+    return mle_and_public_items(counts, params, bits, equal)
+
+
+@pytest.mark.slow
+def test_public_exposures_that_are_not_read_are_caught() -> None:
+    found = held(ARENA, by_comparison(1.0), equal_shares, releases=40)
+    with pytest.raises(AssertionError):
+        assert_held(found)
+
+
+@pytest.mark.slow
 def test_intervals_of_a_loose_league() -> None:
     found = held(LOOSE_LEAGUE, by_comparison(1.0), mle_and_exposures, releases=20)
     everything = np.concatenate(found.scores)
@@ -168,7 +215,8 @@ def without_noise(counts: PairCounts, params: PrivacyParams, bits: RandomBits) -
     rest = replace(params, epsilon=(1 - EXPOSURE_SHARE) * params.epsilon)
     mechanism = calibrate_mle(rest, MleSettings(expected_comparisons=1e4), counts.n_items)
     scores = perturbed_mle(counts, mechanism, bits)
-    pulls = pulls_of(scores, mechanism, noisy_exposures(counts, params, bits))
+    exposures = noisy_exposures(counts, params, bits)
+    pulls = pulls_of(scores, mechanism, exposures.design(), exposures.noise_variance)
     return rank_by_pulls(replace(pulls, noise_variance=np.full(counts.n_items, 1e-9)))
 
 

@@ -149,3 +149,69 @@ def test_without_privacy_it_is_the_penalised_estimate(mle, command):
     release = published(mle)
     assert release["safe"] is False
     assert release["privacy"]["mechanism"] == "none"
+
+
+def write_design(survey, text: str):
+    (survey.folder / "shown.csv").write_text(text)
+    return survey.set(method="perturbed-mle", model={"exposures": "shown.csv"})
+
+
+ITEMS_FILE = "item,exposure\n" + "".join(f"{item},600\n" for item in ITEMS)
+PAIRS_FILE = "left,right,comparisons\n" + "".join(
+    f"{a},{b},200\n" for k, a in enumerate(ITEMS) for b in ITEMS[k + 1 :]
+)
+
+
+@pytest.mark.parametrize(("text", "of"), [(ITEMS_FILE, "items"), (PAIRS_FILE, "pairs")])
+def test_public_exposures_cost_nothing(survey, command, text, of):
+    code, printed = command("run", write_design(survey, text).config, "--direct")
+    assert code == 0, printed
+    release = published(survey)
+    assert release["informative"]
+    assert release["released"]["exposures"] == dict.fromkeys(ITEMS, 600.0)
+    privacy = release["privacy"]
+    assert privacy["parameters"]["stated_exposures"] == of
+    assert "exposures_epsilon" not in privacy["parameters"]
+    said = " ".join(privacy["statement"])
+    assert "was stated by the operator as a public fact that nobody counted in the answers" in said
+    mechanism = METHODS["perturbed-mle"].calibrate(load_config(survey.config))
+    assert mechanism.params.epsilon == mechanism.spend.epsilon == 2.0
+    assert mechanism.exposures is None
+
+
+def test_other_numbers_make_another_job_and_another_name_of_the_file_does_not(survey):
+    job = load_config(write_design(survey, ITEMS_FILE).config).job_hash()
+    (survey.folder / "moved.csv").write_text(ITEMS_FILE)
+    assert load_config(survey.set(model={"exposures": "moved.csv"}).config).job_hash() == job
+    other = write_design(survey, ITEMS_FILE.replace("600", "500"))
+    assert load_config(other.config).job_hash() != job
+
+
+@pytest.mark.parametrize(
+    ("text", "changes", "rule"),
+    [
+        ("item,exposure\nants,1\n", {}, "shown.csv: item 'bees' is missing; add a line for every"),
+        ("item,exposure\nants,x\n", {}, "shown.csv: line 2: exposure must be a number >= 0, got"),
+        (ITEMS_FILE, {"model__expected_comparisons": 5}, "follows from model.exposures; remove"),
+        (ITEMS_FILE, {"method": "noisy-pairs"}, "is not used by method: noisy-pairs; remove it"),
+        (
+            ITEMS_FILE,
+            {"privacy__public_graph": True, "privacy__public_graph_statement": "all met"},
+            "is public already with public_graph: true; remove one of them",
+        ),
+    ],
+)
+def test_exposures_that_cannot_be_are_refused(survey, command, text, changes, rule):
+    code, printed = command("run", write_design(survey, text).set(**changes).config, "--direct")
+    assert code == 2
+    assert rule in " ".join(printed.split())
+    assert not survey.ledger.exists()
+
+
+def test_a_plan_invents_the_public_design(survey, command):
+    few = ITEMS_FILE.replace("dogs,600", "dogs,60")
+    config = write_design(survey, few).set(input__design="random").config
+    code, printed = command("plan", config, "--people", 300, "--epsilon", 2)
+    assert code == 0, printed
+    assert "shown.csv" in printed
+    assert "is shown 1.0 times" not in printed
