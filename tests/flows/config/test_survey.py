@@ -271,7 +271,7 @@ WRONG_VALUES = [
     ),
     (
         {"input.ties": "dropped"},
-        "input.ties: must be drop, split or random, got 'dropped'. Did you mean drop?",
+        "input.ties: must be drop, split, random or model, got 'dropped'. Did you mean drop?",
     ),
     (
         {"input.on_bad_rows": "ignore"},
@@ -295,8 +295,9 @@ WRONG_VALUES = [
         "input.paths: is empty; write for example paths: [survey/*.parquet]",
     ),
     (
-        {"input.paths": ["s3://bucket/a.csv"]},
-        "input.paths[0]: must be a local path or start with gs://, got 's3://bucket/a.csv'",
+        {"input.paths": ["ftp://bucket/a.csv"]},
+        "input.paths[0]: must be a local path or start with gs://, s3://, abfs://, abfss://,"
+        " iceberg://, delta:, bigquery://, got 'ftp://bucket/a.csv'",
     ),
     (
         {"input.columns.user": 7},
