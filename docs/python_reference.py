@@ -11,6 +11,7 @@ from typing import Any
 import hushrank
 from hushrank.flows.python.keywords import Keywords
 
+_PLAIN = (bool, int, float, str, tuple)
 _SECTIONS = ("Args:", "Returns:", "Raises:", "Attributes:", "References:", "Guarantee:")
 
 
@@ -47,7 +48,20 @@ def _signature(value: Any) -> str:
     if inspect.isclass(value) and issubclass(value, Exception):
         return "(text)"
     parameters = inspect.signature(value).parameters.values()
-    return str(inspect.Signature([each.replace(annotation=each.empty) for each in parameters]))
+    return str(inspect.Signature([_untyped(each) for each in parameters]))
+
+
+class _Elided:
+    """A default that is no plain value."""
+
+    def __repr__(self) -> str:
+        return "..."
+
+
+def _untyped(parameter: inspect.Parameter) -> inspect.Parameter:
+    default = parameter.default
+    plain = default is parameter.empty or isinstance(default, _PLAIN) or default is None
+    return parameter.replace(annotation=parameter.empty, default=default if plain else _Elided())
 
 
 def _members(value: type) -> Iterator[str]:

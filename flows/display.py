@@ -25,6 +25,7 @@ from hushrank.flows.release.archive import RANKING, REPORT
 from hushrank.flows.release.boards import RankedItem
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
+from hushrank.flows.release.ties import tie_sentence
 from hushrank.flows.release.wording import (
     certainty,
     chance_text,
@@ -266,6 +267,8 @@ def reading_notes(release: Release) -> Iterator[str]:
     """What intervals, places and chances mean; nothing of a release that does not say."""
     if release.look is not None and not release.look.warnings:
         yield release.look.sentence
+    if release.ties is not None and release.informative:
+        yield tie_sentence(release.ties)
     if not (sure := certainty(release)):
         return
     yield sure

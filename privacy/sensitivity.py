@@ -139,6 +139,37 @@ def pair_counts_sensitivity(
     return _between_bundles(params, _bundle(params, n_items)).scaled(row_weight)
 
 
+def tie_counts_sensitivity(params: PrivacyParams, n_items: int, n_groups: int = 1) -> Sensitivity:
+    """Sensitivity of three counts a pair: its one item won, its other item won, they tied.
+
+    A row touches one of the three cells of its pair, and adds 1 to it: a tie is an outcome like
+    the others, and is not split. So the derivation is that of `pair_counts_sensitivity`, with
+    rows of weight 1 and cells of which a pair has three, not two. Unit `comparison`: adding a row
+    moves one cell by one, l1 = l2^2 = 1; replacing it two, l1 = l2^2 = 2. Unit `user`, at most L
+    rows: l1 = L and l2^2 = L^2 if a bundle is added, for all of its rows may be in one cell, and
+    l1 = 2L and l2^2 = 2 L^2 if it is replaced, by one in another cell. With `distinct_pairs` no
+    two rows of a bundle share a pair, and so no cell: l2^2 = L and 2L. `per_item_cap` c: a cell
+    holds at most c rows, for each is an appearance of both of its items, so l2^2 is at most c
+    times l1, and a bundle has at most floor(n c / 2) rows.
+
+    All are exact as they are there: v has the rows of u, each with another outcome. Which of the
+    two others that is does not matter, so ties cost nothing: noise on a third cell hides which
+    comparisons tied, at the epsilon that hides who won them.
+
+    Args:
+        params: unit, adjacency and enforced bounds.
+        n_items: size of the public catalogue, n >= 2.
+        n_groups: groups with cells of their own; 1: there are none. They change nothing.
+
+    Returns:
+        l1 and squared l2 sensitivity.
+
+    Raises:
+        ValueError: a size is too small.
+    """
+    return pair_counts_sensitivity(params, n_items, 1, n_groups)
+
+
 def win_loss_sensitivity(
     params: PrivacyParams, n_items: int, row_weight: int = 1, n_groups: int = 1
 ) -> Sensitivity:

@@ -27,7 +27,7 @@ BELOW = {
 # A room imports from the groups before its own; rooms of one group do not know each other.
 ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
     "privacy": (),
-    "estimation": (("common",), ("fit",), ("comparisons", "responses", "rankings")),
+    "estimation": (("common",), ("fit",), ("comparisons", "responses", "rankings"), ("ties",)),
     "transforms": (
         ("engine",),
         ("common",),

@@ -88,7 +88,7 @@ def simulated_scores(errors: ScoreErrors, draws: int) -> Floats:
     spreads = np.square(size * SPREADS)
     log_weights = _log_likelihood(along, variances, spreads) + np.log(SPREADS)  # t is flat
     counts = _shares(log_weights, draws)
-    normal = _normal(draws, len(centre))
+    normal = normal_draws(draws, len(centre))
     parts = []
     for spread, part in zip(spreads, np.split(normal, np.cumsum(counts)[:-1]), strict=True):
         kept = spread / (spread + variances)
@@ -132,6 +132,7 @@ def _along(normal: Floats, root: Floats, vectors: Floats | None) -> Floats:
     return np.asarray(((normal @ vectors) * root) @ vectors.T)
 
 
-def _normal(draws: int, n: int) -> Floats:
+def normal_draws(draws: int, n: int) -> Floats:
+    """The same standard normal draws at each call, shape (draws, n); no release rests on them."""
     words = seeded_bits(SEED).words((draws, n))
     return np.asarray(ndtri(((words >> np.uint64(11)) + 0.5) / 2.0**53))

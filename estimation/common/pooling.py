@@ -10,20 +10,26 @@ mu flat, its estimate mu' = M sum A_g x_g and M = (sum A_g)^-1, given t ([M83], 
 
 t has a half-Cauchy prior of the scores' own scale and is integrated out on a grid, weighed by how
 well it explains all noisy counts: so errors hold what is not known of t. Nothing is divided by an
-I_g, so a group that says nothing has the scores of the others and an error of their differences.
-Evidence is taken again at the scores that follow, until they stay. All is post-processing.
+I_g, so a group that says nothing has the scores of the others and an error of their differences;
+mu has a standard deviation of SHARED units before anything is known of it.
 
-The estimand is the group's own score. Given the others, an interval misses an item where delta is
-large; on average over items and groups that is what the errors say. The best item of a group is
-one whose delta is large, and it is missed more often, the more of the order is due to delta
-(t beside the scores' scale s) and the more is drawn (r, 0 to 1). So an interval that may miss with
-a chance of c is made for KEPT c (1 - r t / (t + s / 2)); KEPT < 1 is for what a normal law leaves
-out of Laplace noise and of links that are not straight. Errors are those of scores further out, by
-as much as these are drawn in, where counts say less.
+Noisy counts say less of scores that lie far apart than of equal ones, and a group of few rows may
+have either. So its evidence is not taken at one value but is the mean over DRAWS scores of the
+group's own posterior, a normal law that so fits best ([OA09], eq. 9 and 10, with expected
+information); this is repeated until scores stay. All is post-processing.
+
+The estimand is the group's own score. An interval misses an item where delta is large; on average
+over items and groups that is what the errors say. The truly best item of a group is one whose delta
+is large: `ends` moves the ends of intervals for it, and for the worst. An end goes further, too,
+where counts say less of scores on its side (`_tilt`). Two items are told apart by an interval that
+may miss with a chance of KEPT c (1 - r t / (t + s / 2)) where c is wanted: the more of the order is
+due to delta (t beside the scores' scale s) and the more is drawn (r, 0 to 1), the more sure it
+must be. KEPT < 1 is for what a normal law leaves out of Laplace noise.
 
 References:
     [DR77] Dempster, Laird, Rubin. Maximum likelihood from incomplete data. 1977. Section 4.4.
     [M83] Morris. Parametric empirical Bayes inference. 1983.
+    [OA09] Opper, Archambeau. The variational Gaussian approximation revisited. 2009.
 """
 
 from __future__ import annotations
@@ -36,7 +42,8 @@ from numpy.typing import NDArray
 from scipy.linalg import helmert
 from scipy.special import ndtri
 
-from hushrank.estimation.common.chances import ScoreErrors
+from hushrank.estimation.common.chances import ScoreErrors, normal_draws
+from hushrank.estimation.common.ends import reach_of_ends
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.pair_separation import (
@@ -51,8 +58,11 @@ SPREADS = 0.02, 8.0  # the least t but 0 and the largest, in scales of the score
 ROUNDS = 8
 STAYS = 0.01  # of a unit: a step at which scores are found
 LONGEST_STEP = 1.5  # units
-LEAST_KNOWN = 1e-9  # of the largest information: what nobody knows of an item is taken as that
+SHARED = 6.0  # units: standard deviation of mu, before anything is known of it
 KEPT = 0.8
+ENDS_MISSED = 0.6 * LEVEL  # of best items and of worst ones; what a normal law leaves out is beside
+DRAWS, MOST_OFF = 16, 2.0  # of scores, at most so many units from their mean along an axis
+LEAST_TILT = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,43 +123,76 @@ def pool(
     if len(groups) < 2:
         raise ValueError(f"pooling takes at least 2 groups, got {len(groups)}")
     at = np.tile(start - start.mean(), (len(groups), 1))
-    if not any(found.information.any() for found in _seen(groups, at)):
+    if not any(each(scores).information.any() for each, scores in zip(groups, at, strict=True)):
         nothing = nothing_learned(np.zeros(len(start)), reach=reach)
         return Pooled((nothing,) * len(groups), (0.0,) * len(groups), 0.0)
+    normal = normal_draws(DRAWS // 2, len(start))
+    normal = np.concatenate([normal, -normal])
+    around = at[:, np.newaxis]  # the scores that evidence is the mean of, shape (groups, draws, n)
     for _ in range(ROUNDS):
-        found, _, _ = _posteriors(_seen(groups, at), at, unit, FEW)
+        found, _, _ = _posteriors(_seen(groups, around), at, unit, FEW)
         step = np.clip([each.mean for each in found] - at, -LONGEST_STEP * unit, None)
         step = np.minimum(step, LONGEST_STEP * unit)
         at = at + step
         at = np.clip(at - at.mean(axis=1, keepdims=True), -reach, reach)
+        off = [_along_axes(normal, each.covariance, MOST_OFF * unit) for each in found]
+        around = at[:, np.newaxis] + off
         if np.abs(step).max() <= STAYS * unit:
             break
-    found, spread, scale = _posteriors(_seen(groups, at), at, unit, MANY)
-    outer = np.clip([_stretched(each) for each in found], -reach, reach)
-    further, _, _ = _posteriors(_seen(groups, outer), outer, unit, MANY)
+    seen = _seen(groups, around)
+    found, spread, scale = _posteriors(seen, at, unit, MANY)
+    apart = spread / (spread + scale / 2)
     estimates = tuple(
-        _estimate(
-            _Posterior(each.mean, wide.covariance, each.own),
-            (1 - each.own) * spread / (spread + scale / 2),
-            reach,
-        )
-        for each, wide in zip(found, further, strict=True)
+        _estimate(each, (1 - each.own) * apart, evidence.higher, reach)
+        for each, evidence in zip(found, seen, strict=True)
     )
     return Pooled(estimates, tuple(each.own for each in found), spread)
 
 
-def _seen(groups: Sequence[EvidenceAt], at: Floats) -> list[Evidence]:
-    return [evidence(scores) for evidence, scores in zip(groups, at, strict=True)]
+@dataclass(frozen=True, slots=True)
+class _Seen(Evidence):
+    """Mean evidence.
+
+    Attributes:
+        higher: shape (n,), information about an item where its own score is higher than on
+            average, as a share of the mean; 2 less that, where it is lower.
+    """
+
+    higher: Floats
 
 
-def _stretched(found: _Posterior) -> Floats:
-    """Scores as far apart as true ones are, whose mean square is that of the mean and the error."""
-    error, size = float(_diagonal(found.covariance).mean()), float(np.mean(found.mean**2))
-    return found.mean * np.sqrt(1 + min(error / size, 1.0)) if size > 0 else found.mean
+def _seen(groups: Sequence[EvidenceAt], around: Floats) -> list[_Seen]:
+    """Mean evidence of each group; `around` has shape (groups, draws, n)."""
+    found = []
+    for evidence, scores in zip(groups, around, strict=True):
+        each = [evidence(one) for one in scores]
+        information = np.mean([one.information for one in each], axis=0)
+        pull = np.mean([one.pull for one in each], axis=0)
+        about = np.array([_diagonal(one.information) for one in each])
+        found.append(_Seen(information, pull, _tilt(about, scores)))
+    return found
+
+
+def _tilt(about: Floats, scores: Floats) -> Floats:
+    """`higher` of information about each item at scores, both of shape (draws, n)."""
+    above, mean = scores > scores.mean(axis=0), about.mean(axis=0)
+    summed = np.where(above, about, 0).sum(axis=0)
+    known = (mean > 0) & above.any(axis=0)
+    share = np.divide(summed, mean * above.sum(axis=0), out=np.ones_like(mean), where=known)
+    return np.asarray(np.clip(share, LEAST_TILT, 2 - LEAST_TILT))
+
+
+def _along_axes(normal: Floats, covariance: Floats, most: float) -> Floats:
+    """Draws of a normal law of mean 0, shape (draws, n), along no axis of more than that spread."""
+    if covariance.ndim == 1:
+        return np.asarray(normal * np.minimum(np.sqrt(np.maximum(covariance, 0)), most))
+    values, axes = np.linalg.eigh(covariance)
+    root = np.minimum(np.sqrt(np.maximum(values, 0)), most)
+    return np.asarray(((normal @ axes) * root) @ axes.T)
 
 
 def _posteriors(
-    evidence: Sequence[Evidence], at: Floats, unit: float, n_spreads: int
+    evidence: Sequence[_Seen], at: Floats, unit: float, n_spreads: int
 ) -> tuple[list[_Posterior], float, float]:
     """Posterior of each group, mean of t, and the scores' own scale."""
     n = at.shape[1]
@@ -159,7 +202,7 @@ def _posteriors(
         _point(each.pull, axes) + _times(info, _point(scores, axes))
         for each, info, scores in zip(evidence, known, at, strict=True)
     ]
-    least = LEAST_KNOWN * max(float(_diagonal(info).max()) for info in known)
+    least = 1 / (SHARED * unit) ** 2
     scale = _scale(known, at, unit, least)
     spreads = scale * np.concatenate([[0.0], np.geomspace(*SPREADS, n_spreads)])
     given = [_Given.of(known, sums, spread, least) for spread in spreads]
@@ -245,7 +288,7 @@ def _weights(given: Sequence[_Given], spreads: Floats, scale: float) -> Floats:
     return np.asarray(weights / weights.sum())
 
 
-def _estimate(found: _Posterior, drawn: float, reach: float) -> Estimate:
+def _estimate(found: _Posterior, drawn: float, higher: Floats, reach: float) -> Estimate:
     """Scores with intervals, rank intervals and groups of equals; `drawn` is r t / (t + s / 2)."""
     scores = np.clip(found.mean - found.mean.mean(), -reach, reach)
     errors = np.sqrt(np.maximum(_diagonal(found.covariance), 0))
@@ -265,8 +308,17 @@ def _estimate(found: _Posterior, drawn: float, reach: float) -> Estimate:
             return np.asarray((apart > _quantile(tail, drawn) * spread) & (apart > 0))
 
         separation = separate_pairs(scores, better_at, ends_at)
-    low, high = ends_at(LEVEL / 2)
+    low, high = _ends(scores, errors, found.own, higher)
+    low, high = np.clip(low, -reach, reach), np.clip(high, -reach, reach)
     return estimate_of(scores, low, high, separation, errors=ScoreErrors(scores, found.covariance))
+
+
+def _ends(scores: Floats, errors: Floats, own: float, higher: Floats) -> tuple[Floats, Floats]:
+    """95 % intervals; the error's own part is larger on the side where counts say less."""
+    below, above = reach_of_ends(scores, errors, _quantile(LEVEL / 2, 0.0), ENDS_MISSED)
+    below = below / np.sqrt(1 - own + own * np.minimum(2 - higher, 1))
+    above = above / np.sqrt(1 - own + own * np.minimum(higher, 1))
+    return scores - below * errors, scores + above * errors
 
 
 def _quantile(tail: float, drawn: float) -> float:

@@ -11,10 +11,10 @@ import numpy as np
 
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
+from hushrank.estimation.common.pairwise import laplacian, score_differences
 from hushrank.estimation.common.pooling import Evidence
 from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.fit.noisy_cells import CellLaw
-from hushrank.estimation.fit.pair_fit import laplacian, score_differences
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.privacy.noise import NoiseLaw
 

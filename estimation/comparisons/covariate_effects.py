@@ -34,6 +34,7 @@ import numpy as np
 from hushrank.estimation.common.chances import ScoreErrors
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import LOGISTIC, Floats
+from hushrank.estimation.common.pairwise import laplacian, score_differences
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
 from hushrank.estimation.comparisons.covariate_mle import CovariateMle, CovariateRelease
 from hushrank.estimation.comparisons.pulls import (
@@ -47,7 +48,6 @@ from hushrank.estimation.comparisons.pulls import (
     fit_pulls,
     rank_around,
 )
-from hushrank.estimation.fit.pair_fit import laplacian, score_differences
 from hushrank.privacy.units import NoiseKind
 
 FITTING_STEPS = 500

@@ -18,10 +18,10 @@ import numpy as np
 
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats
+from hushrank.estimation.common.pairwise import laplacian, score_differences
 from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.comparisons.perturbed_mle import PerturbedMle
 from hushrank.estimation.comparisons.pulls import Pulls, rank_by_pulls
-from hushrank.estimation.fit.pair_fit import laplacian, score_differences
 
 
 def rank_by_scores_and_exposures(

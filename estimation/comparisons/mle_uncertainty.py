@@ -38,9 +38,9 @@ from hushrank.estimation.common.crossing import scores_of_pulls
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs
+from hushrank.estimation.common.pairwise import laplacian, score_differences
 from hushrank.estimation.common.uncertainty import LEVEL, EndsAt, quantile
 from hushrank.estimation.comparisons.perturbed_mle import PerturbedMle, information
-from hushrank.estimation.fit.pair_fit import laplacian, score_differences
 
 HOPELESS = 1.0  # standard deviations of w, in units of what one unit of score pulls
 

@@ -45,6 +45,7 @@ import numpy as np
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
+from hushrank.estimation.common.pairwise import laplacian, score_differences
 from hushrank.estimation.common.pooling import Evidence, EvidenceAt
 from hushrank.estimation.comparisons.chance_likelihood import ChanceEvidence
 from hushrank.estimation.comparisons.pairs_by_chance import fit_pairs_by_chance
@@ -54,10 +55,8 @@ from hushrank.estimation.fit.pair_fit import (
     RIDGE,
     DebiasedFit,
     estimate_from,
-    laplacian,
     require_fittable,
     sandwich_fit,
-    score_differences,
 )
 from hushrank.estimation.fit.solve import ConvergenceError, Solution, minimise
 from hushrank.estimation.fit.trust_region import minimise_nonconvex
@@ -176,12 +175,17 @@ def _not_by_chance(counts: PairCounts, law: NoiseLaw, meetings: Floats) -> bool:
         opponents, and the scores hold.
     """
     wins = counts.dense() / counts.row_weight
-    totals, noise = wins + wins.T, 2 * law.variance / counts.row_weight**2
+    noise = 2 * law.variance / counts.row_weight**2
+    kurtosis = LAPLACE_KURTOSIS if law.kind is NoiseKind.LAPLACE else NORMAL_KURTOSIS
+    return met_otherwise(wins + wins.T, meetings, noise, kurtosis)
+
+
+def met_otherwise(totals: Floats, meetings: Floats, noise: float, kurtosis: float) -> bool:
+    """The same of totals; arguments as `_unequal`."""
     met = meetings.sum(axis=1)
     off = np.abs(totals.sum(axis=1) - met)
-    if (off > MISSED * np.sqrt(met + (counts.n_items - 1) * noise)).any():
+    if (off > MISSED * np.sqrt(met + (len(totals) - 1) * noise)).any():
         return True
-    kurtosis = LAPLACE_KURTOSIS if law.kind is NoiseKind.LAPLACE else NORMAL_KURTOSIS
     if not _unequal(totals, meetings, noise, kurtosis):
         return False
     return _in_groups((totals - meetings) / np.sqrt(meetings + noise))

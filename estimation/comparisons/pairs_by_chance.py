@@ -48,11 +48,11 @@ from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_l
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
 from hushrank.estimation.common.pair_separation import apart, separate_pairs
+from hushrank.estimation.common.pairwise import score_differences
 from hushrank.estimation.common.uncertainty import LEVEL
 from hushrank.estimation.comparisons.chance_likelihood import Point, Problem, known_of_scores
 from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.fit.noisy_cells import CellLaw
-from hushrank.estimation.fit.pair_fit import score_differences
 from hushrank.privacy.noise import NoiseLaw
 
 SPREADS = np.geomspace(0.05, 4, 40)  # t
@@ -105,16 +105,22 @@ def fit_pairs_by_chance(counts: PairCounts, law: NoiseLaw, link: Link) -> PairsB
         problem = Problem.of(wins, cells, link, spread, at)
         at = problem.solve(at, EARLY if left else LATE)
         if left > ROUNDS // 2:
-            spread = _likeliest_spread(problem, at)
+            spread = likeliest_spread(known_of_scores(problem, at), at.scores, spread)
     return PairsByChance(at.scores, at.meetings, spread, _estimate(problem, at))
 
 
-def _likeliest_spread(problem: Problem, at: Point) -> float:
-    """t, by the marginal likelihood of scores without the penalty; all t are alike beforehand."""
-    values, vectors = np.linalg.eigh(known_of_scores(problem, at))
-    values, along = np.maximum(values[1:], 0), (vectors.T @ at.scores)[1:]
+def likeliest_spread(known: Floats, scores: Floats, spread: float) -> float:
+    """t, by the marginal likelihood of scores without the penalty; all t are alike beforehand.
+
+    Args:
+        known: information about the scores, shape (n, n).
+        scores: fitted with the penalty, shape (n,).
+        spread: the t of that penalty.
+    """
+    values, vectors = np.linalg.eigh(known)
+    values, along = np.maximum(values[1:], 0), (vectors.T @ scores)[1:]
     # Along an eigenvector of information h the penalised score is x h / (h + 1 / t^2).
-    seen = along * (values + problem.spread**-2)  # h x
+    seen = along * (values + spread**-2)  # h x
     total = 1 + np.multiply.outer(np.square(SPREADS), values)
     power = np.square(SPREADS)[:, np.newaxis] * np.square(seen) / total  # but for a constant
     prior = np.square(np.log(SPREADS)) / 2

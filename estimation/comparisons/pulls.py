@@ -44,9 +44,9 @@ from hushrank.estimation.common.crossing import WinCurves, crossing
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.pair_separation import apart, separate_pairs
+from hushrank.estimation.common.pairwise import laplacian, score_differences
 from hushrank.estimation.common.pooling import Evidence
 from hushrank.estimation.common.uncertainty import LEVEL, quantile
-from hushrank.estimation.fit.pair_fit import laplacian, score_differences
 from hushrank.privacy.units import NoiseKind
 
 PRECISION = 1.0  # of a score that nothing is known of: standard deviation 1
@@ -209,13 +209,19 @@ def _known(
 
 
 def evidence_of_pulls(pulls: Pulls, scores: Floats) -> Evidence:
-    """What the pulls say near some scores."""
+    """What the pulls say near some scores, where chance decides whom an item meets.
+
+    Then the W[i, j] comparisons of two items are the mean of a Poisson law. What they differ from
+    it adds to a pull, given the exposures, W[i, j] (F_ij - p_i)^2, p being an item's share of wins.
+    """
     weights = np.maximum(pulls.design.sum(axis=1), np.finfo(float).tiny)
     chance, slopes = pulls.chances_and_slopes(scores)
     share = (pulls.design * chance).sum(axis=1) / weights
-    stiffness = laplacian(slopes)
-    sampling = laplacian(pulls.design * pulls.sampling_factor * chance * (1 - chance))
+    stiffness, won = laplacian(slopes), pulls.design * pulls.sampling_factor
+    beyond = chance - share[:, np.newaxis]
+    sampling = laplacian(won * chance * (1 - chance)) + won * beyond * beyond.T
     noise = pulls.noise_variance + (share - pulls.free_share) ** 2 * pulls.exposure_variance
+    noise = noise + (won * beyond**2).sum(axis=1)
     variance = sampling + np.diag(noise + SINGULAR * np.diagonal(sampling).max())
     left = pulls.values - weights * (share - 0.5)
     solved = np.linalg.solve(variance, np.column_stack([stiffness, left]))

@@ -46,6 +46,7 @@ from hushrank.estimation.common.pair_separation import (
     separate_intervals,
     separate_pairs,
 )
+from hushrank.estimation.common.pairwise import laplacian, score_differences
 from hushrank.estimation.common.uncertainty import LEVEL, EndsAt, RankSeparation
 from hushrank.estimation.fit.likelihood import Objective, Weights
 from hushrank.estimation.fit.simulated_errors import (
@@ -64,11 +65,10 @@ LEAST_KNOWN = 2.0  # times the ridge's curvature: below it, a score is mostly th
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DebiasedFit:
-    """Scores of n items from privatised answers.
+class ShrunkScores:
+    """Scores of n items that a ridge drew to zero, and how far they may be off.
 
     Attributes:
-        link: name of F.
         scores: shape (n,); higher is better; they sum to zero.
         unshrunk: shape (n,), scores without what the ridge pulls, but for a tenth of it; they sum
             to zero.
@@ -76,6 +76,21 @@ class DebiasedFit:
             what is left of the pull; of many items their variances alone.
         information: shape (n,), expected curvature of the likelihood in each item's score.
         ridge: c.
+    """
+
+    scores: Floats
+    unshrunk: Floats
+    covariance: Floats | SimulatedVariances
+    information: Floats
+    ridge: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DebiasedFit(ShrunkScores):
+    """Scores of n items from privatised answers.
+
+    Attributes:
+        link: name of F.
         loss: minus the weighted log-likelihood at the scores, without the ridge.
         gradient_norm: of the objective at the scores.
         smallest_curvature: smallest eigenvalue of the objective's Hessian at the scores, on the
@@ -84,11 +99,6 @@ class DebiasedFit:
     """
 
     link: str
-    scores: Floats
-    unshrunk: Floats
-    covariance: Floats | SimulatedVariances
-    information: Floats
-    ridge: float
     loss: float
     gradient_norm: float
     smallest_curvature: float
@@ -190,24 +200,35 @@ MomentsAt = Callable[[Floats], tuple[Floats, Floats]]  # A and B at scores, each
 
 
 def sandwich_fit(objective: Objective, solution: Solution, moments_at: MomentsAt) -> DebiasedFit:
-    """The fit that ended at `solution`; its errors are H^-1 (B + pull) H^-1 with H = A + 2c / 10.
+    """The fit that ended at a stationary point of `objective`, with the errors of `sandwich`."""
+    found = sandwich(solution.theta, objective.ridge, moments_at)
+    smallest = smallest_curvature(objective, solution.theta)
+    return _fit(objective, solution, found.unshrunk, found.covariance, found.information, smallest)
+
+
+def sandwich(scores: Floats, ridge: float, moments_at: MomentsAt) -> ShrunkScores:
+    """Scores without the ridge's pull, and their errors H^-1 (B + pull) H^-1 with H = A + 2c / 10.
 
     Args:
-        objective: of ridge 2c.
-        solution: a stationary point of it.
+        scores: a stationary point, shape (n,).
+        ridge: 2c.
         moments_at: A, expected Hessian of the likelihood without the ridge, and B, covariance of
             its gradient.
     """
-    scores, n = solution.theta, objective.n_items
+    n = len(scores)
     curvature, _ = moments_at(scores)
-    curvature, noise = moments_at(scores + _taken_off(curvature, objective.ridge, scores))
-    unshrunk = scores + _taken_off(curvature, objective.ridge, scores)
-    stiff = curvature + KEPT * objective.ridge * np.eye(n)
-    pull = _pull(unshrunk, objective.ridge) * (np.eye(n) - 1 / n)
+    curvature, noise = moments_at(scores + _taken_off(curvature, ridge, scores))
+    unshrunk = scores + _taken_off(curvature, ridge, scores)
+    stiff = curvature + KEPT * ridge * np.eye(n)
+    pull = _pull(unshrunk, ridge) * (np.eye(n) - 1 / n)
     half = solve(stiff, noise + pull, assume_a="pos")
-    covariance = np.asarray(solve(stiff, half.T, assume_a="pos"))
-    information, smallest = np.diagonal(curvature).copy(), smallest_curvature(objective, scores)
-    return _fit(objective, solution, unshrunk, covariance, information, smallest)
+    return ShrunkScores(
+        scores=scores,
+        unshrunk=unshrunk,
+        covariance=np.asarray(solve(stiff, half.T, assume_a="pos")),
+        information=np.diagonal(curvature).copy(),
+        ridge=ridge / 2,
+    )
 
 
 def _taken_off(curvature: Floats, ridge: float, scores: Floats) -> Floats:
@@ -275,7 +296,7 @@ def require_fittable(n_items: int, ridge: float) -> None:
         raise ValueError(f"ridge must be finite and > 0, got {ridge!r}")
 
 
-def estimate_from(fit: DebiasedFit) -> Estimate:
+def estimate_from(fit: ShrunkScores) -> Estimate:
     """Scores with 95 % intervals, rank intervals and groups.
 
     Intervals are around the unshrunk scores, and stretched where they would not hold the scores.
@@ -312,7 +333,7 @@ def _reach(covariance: Floats | SimulatedVariances, tail: float) -> Floats:
     return np.asarray(-ndtri(tail) * np.sqrt(np.maximum(np.diagonal(covariance), 0)))
 
 
-def _separation(fit: DebiasedFit, known: NDArray[np.bool_], ends_at: EndsAt) -> RankSeparation:
+def _separation(fit: ShrunkScores, known: NDArray[np.bool_], ends_at: EndsAt) -> RankSeparation:
     """From differences of scores, or of many items from intervals that lie apart."""
     covariance = fit.covariance
     if isinstance(covariance, SimulatedVariances):
@@ -368,13 +389,3 @@ def _pull(scores: Floats, ridge: float) -> float:
         ridge: 2c.
     """
     return (KEPT * ridge) ** 2 * max(float(np.square(scores).max()), 1 / ridge)
-
-
-def score_differences(scores: Floats) -> Floats:
-    """scores[i] - scores[j], shape (n, n)."""
-    return np.asarray(scores[:, None] - scores[None, :])
-
-
-def laplacian(weights: Floats) -> Floats:
-    """Laplacian matrix of the graph with these symmetric edge weights, shape (n, n)."""
-    return np.asarray(np.diag(weights.sum(axis=1)) - weights)

@@ -26,15 +26,10 @@ from hushrank.estimation.common.chances import ScoreErrors
 from hushrank.estimation.common.estimate import Estimate, estimate_of
 from hushrank.estimation.common.links import LOGISTIC, Floats
 from hushrank.estimation.common.pair_separation import difference_variance, separate_pairs
+from hushrank.estimation.common.pairwise import laplacian, score_differences
 from hushrank.estimation.common.uncertainty import LEVEL
 from hushrank.estimation.fit.likelihood import Objective
-from hushrank.estimation.fit.pair_fit import (
-    LEAST_KNOWN,
-    RIDGE,
-    laplacian,
-    require_fittable,
-    score_differences,
-)
+from hushrank.estimation.fit.pair_fit import LEAST_KNOWN, RIDGE, require_fittable
 from hushrank.estimation.fit.solve import minimise
 from hushrank.estimation.rankings.net_evidence import NetEvidence
 from hushrank.estimation.rankings.ranking_estimates import drawing_factor

@@ -28,8 +28,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from hushrank.estimation.common.links import LOGISTIC, Floats
+from hushrank.estimation.common.pairwise import laplacian, score_differences
 from hushrank.estimation.fit.likelihood import Objective
-from hushrank.estimation.fit.pair_fit import laplacian, require_fittable, score_differences
+from hushrank.estimation.fit.pair_fit import require_fittable
 from hushrank.estimation.fit.solve import minimise
 from hushrank.estimation.rankings.net_evidence import NetEvidence
 from hushrank.estimation.rankings.pair_answer_counts import PairAnswerCounts, unit_of

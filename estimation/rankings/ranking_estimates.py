@@ -25,8 +25,8 @@ from hushrank.estimation.common.chances import SPREADS, ScoreErrors
 from hushrank.estimation.common.estimate import Estimate, estimate_of, mean_ranks
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.pair_separation import BetterAt, separate_pairs
+from hushrank.estimation.common.pairwise import score_differences
 from hushrank.estimation.common.uncertainty import LEVEL, RankSeparation
-from hushrank.estimation.fit.pair_fit import score_differences
 from hushrank.estimation.rankings.consensus import Consensus, kemeny
 from hushrank.estimation.rankings.net_evidence import NetEvidence
 from hushrank.estimation.rankings.ranking_evidence import RankingEvidence

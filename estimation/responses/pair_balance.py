@@ -36,8 +36,8 @@ from scipy.special import expit
 
 from hushrank.estimation.common.crossing import scores_of_pulls
 from hushrank.estimation.common.links import LOGISTIC, Floats
+from hushrank.estimation.common.pairwise import laplacian, score_differences
 from hushrank.estimation.fit.likelihood import Objective
-from hushrank.estimation.fit.pair_fit import laplacian, score_differences
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.fit.trust_region import minimise_nonconvex
 from hushrank.estimation.responses.item_graph import ItemGraph

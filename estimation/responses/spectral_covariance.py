@@ -34,7 +34,7 @@ import numpy as np
 from scipy.special import expit
 
 from hushrank.estimation.common.links import Floats
-from hushrank.estimation.fit.pair_fit import laplacian, score_differences
+from hushrank.estimation.common.pairwise import laplacian, score_differences
 
 
 def noise_covariance(variance: float, weights: Floats, chance: Floats) -> Floats:

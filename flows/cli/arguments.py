@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from hushrank.flows.errors import ConfigError
 
 JSON_OPTION = "--json"
 
@@ -25,3 +28,30 @@ ThroughPrefect = Annotated[
         show_default="direct, unless Prefect's settings name a server",
     ),
 ]
+
+
+def epsilon_mix(levels: list[str]) -> dict[float, float]:
+    """Epsilon -> relative number of people, of levels such as `1` or `1:0.5`.
+
+    Raises:
+        ConfigError: a level is not `epsilon` or `epsilon:share`, both numbers above 0.
+    """
+    mix: dict[float, float] = {}
+    for level in levels:
+        try:
+            epsilon, _, share = level.partition(":")
+            numbers = float(epsilon), float(share or 1)
+        except ValueError:
+            numbers = (math.nan, math.nan)
+        if not all(math.isfinite(number) and number > 0 for number in numbers):
+            raise ConfigError(f"--epsilon must be a number > 0, or two as 1:0.5, got {level!r}")
+        mix[numbers[0]] = mix.get(numbers[0], 0.0) + numbers[1]
+    return mix
+
+
+def mix_text(mix: dict[float, float]) -> str:
+    """Each epsilon with its share of the people."""
+    total = sum(mix.values())
+    if len(mix) == 1:
+        return f"{next(iter(mix)):g}"
+    return ", ".join(f"{epsilon:g} ({share / total:.0%})" for epsilon, share in mix.items())

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 from rich.table import Table
 
-from hushrank.flows.cli.arguments import AsJson
+from hushrank.flows.cli.arguments import AsJson, epsilon_mix, mix_text
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.terminal import Console
 
@@ -88,6 +88,9 @@ GroupSpread = Annotated[
         help="With groups: standard deviation of a group's true scores around the whole's."
     ),
 ]
+TieChance = Annotated[
+    float | None, typer.Option("--ties", help="With ties: model: the chance that equals tie.")
+]
 Activity = Annotated[
     list[str] | None,
     typer.Option(
@@ -148,6 +151,7 @@ def plan(
     activity: Activity = None,
     group_share: GroupShare = None,
     group_spread: GroupSpread = 0.3,
+    ties: TieChance = None,
     seed: Seed = 0,
     answers: Answers = None,
     target_error: TargetError = 0.1,
@@ -178,6 +182,8 @@ def plan(
     if survey is None:
         if group_share:
             raise ConfigError("--group-share needs a job with groups: hushrank plan survey.yaml")
+        if ties is not None:
+            raise ConfigError("--ties needs a job with ties: model: hushrank plan survey.yaml")
         _refuse_without_survey(max_contributions, target, plot, design, zipf, exposures, activity)
         found = _people_needed(items, answers, target_error, epsilons, people, per_user, link)
         tell = _print_json if as_json else _show_people
@@ -190,23 +196,14 @@ def plan(
     _plan_job(
         survey,
         {
-            "spread": spread,
-            "seed": seed,
-            "shares": tuple(group_share or ()),
+            "spread": spread, "seed": seed, "shares": tuple(group_share or ()),
             "group_spread": group_spread,
         },
-        as_json,
-        people=tuple(people or ()),
-        answers=tuple(max_contributions or ()),
-        epsilons=tuple(_mix_of_one(level) for level in epsilons or ()),
-        target=target,
-        plot=plot,
-        n_items=items,
-        design=None if design is None else _design(design),
-        zipf=zipf,
-        exposures=exposures,
-        activity=tuple(activity or ()),
-    )
+        as_json, people=tuple(people or ()), answers=tuple(max_contributions or ()),
+        epsilons=tuple(_mix_of_one(level) for level in epsilons or ()), target=target, plot=plot,
+        n_items=items, design=None if design is None else _design(design), zipf=zipf,
+        exposures=exposures, activity=tuple(activity or ()), ties=ties,
+    )  # fmt: skip
 
 
 def _plan_job(survey: Path, world: dict[str, Any], as_json: bool, **asked: Any) -> None:
@@ -278,7 +275,7 @@ def _design(name: str) -> Design:
 
 
 def _mix_of_one(level: str) -> float:
-    mix = _mix([level])
+    mix = epsilon_mix([level])
     if ":" in level:
         raise ConfigError(f"--epsilon {level}: with a YAML file, name single values")
     return next(iter(mix))
@@ -310,7 +307,7 @@ def _people_needed(
         needed = information_needed(target_error, items, answers / n_pairs, link_named(link))
     except ValueError as error:
         raise ConfigError(f"{error}") from None
-    mixes = [_mix(mix)] if mix else [_mix([level]) for level in DEFAULT_MIX]
+    mixes = [epsilon_mix(mix)] if mix else [epsilon_mix([level]) for level in DEFAULT_MIX]
     count = people[0] if people else None
     rows = [
         _enough(each, needed, target_error, answers if per_user else 1, count) for each in mixes
@@ -341,7 +338,7 @@ def _enough(
     except ValueError as error:
         raise ConfigError(f"--epsilon: {error}") from None
     reached = None if people is None else target * math.sqrt(enough / people)
-    return MixPlan(epsilons=_mix_text(mix), people_needed=enough, error=reached)
+    return MixPlan(epsilons=mix_text(mix), people_needed=enough, error=reached)
 
 
 def _show_people(found: PeopleDocument) -> None:
@@ -370,29 +367,3 @@ def _show_people(found: PeopleDocument) -> None:
 
 def _say(console: Console, text: str) -> None:
     console.print(text, markup=False, highlight=False, soft_wrap=True)
-
-
-def _mix(levels: list[str]) -> dict[float, float]:
-    """Epsilon -> relative number of people.
-
-    Raises:
-        ConfigError: a level is not `epsilon` or `epsilon:share`, both numbers above 0.
-    """
-    mix: dict[float, float] = {}
-    for level in levels:
-        try:
-            epsilon, _, share = level.partition(":")
-            numbers = float(epsilon), float(share or 1)
-        except ValueError:
-            numbers = (math.nan, math.nan)
-        if not all(math.isfinite(number) and number > 0 for number in numbers):
-            raise ConfigError(f"--epsilon must be a number > 0, or two as 1:0.5, got {level!r}")
-        mix[numbers[0]] = mix.get(numbers[0], 0.0) + numbers[1]
-    return mix
-
-
-def _mix_text(mix: dict[float, float]) -> str:
-    total = sum(mix.values())
-    if len(mix) == 1:
-        return f"{next(iter(mix)):g}"
-    return ", ".join(f"{epsilon:g} ({share / total:.0%})" for epsilon, share in mix.items())

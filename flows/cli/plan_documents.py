@@ -84,6 +84,18 @@ class GroupReached(Record):
     order: float
 
 
+class WayOfTies(Record):
+    """What one way of treating ties reaches.
+
+    Attributes:
+        ties: as `input.ties` names it.
+        order: share of the pairs of items in the right order.
+    """
+
+    ties: str
+    order: float
+
+
 class PlanDocument(Document):
     """What `hushrank plan SURVEY.YAML` found with simulated surveys.
 
@@ -106,6 +118,8 @@ class PlanDocument(Document):
         why: why to take it, in words.
         weights_gain: signal to noise with weights for heavy users over that without; null: unknown
             without `--activity`, or the method takes no weights.
+        ways_of_ties: ways of treating ties, at the setting of `compared`; empty: the job models no
+            ties.
         spread: standard deviation of the true scores of the simulated items.
         seed: the same seed simulates the same surveys.
         plot: the picture that was drawn; null: none.
@@ -132,6 +146,7 @@ class PlanDocument(Document):
     take: str | None
     why: str | None
     weights_gain: float | None
+    ways_of_ties: tuple[WayOfTies, ...]
     spread: float
     seed: int
     plot: str | None
@@ -262,6 +277,9 @@ def plan_document(plan: SurveyPlan) -> PlanDocument:
         take=None if plan.best is None else plan.best.setting.method,
         why=None if plan.best is None else plan.best.why,
         weights_gain=plan.weights_gain,
+        ways_of_ties=tuple(
+            WayOfTies(ties=way.value, order=order) for way, order in plan.ties.items()
+        ),
         spread=world.spread,
         seed=world.seed,
         plot=None if plan.request.plot is None else str(plan.request.plot),

@@ -8,6 +8,7 @@ from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import Field, model_validator
 
+from hushrank.estimation.ties.tie_models import TieModel
 from hushrank.flows.config.section import (
     BadRows,
     ColumnRoles,
@@ -171,7 +172,9 @@ class InputConfig(RowFiles):
             `perturbed-mle`. A row in which one is missing or no number is set aside.
         ties: `drop` leaves ties out; `split` gives half a win each, and counts every win twice so
             that halves stay whole, which doubles the sensitivity too; `random` lets a fair secret
-            coin decide.
+            coin decide; `model` counts ties as an outcome of their own, with the same sensitivity
+            as wins, and estimates how often items tie; of method `noisy-pairs`.
+        tie_model: with `ties: model`, how ties follow from scores: `davidson` or `rao-kupper`.
     """
 
     kind: Literal["comparisons"] = Field(examples=["comparisons"])
@@ -188,6 +191,7 @@ class InputConfig(RowFiles):
         default=(), max_length=8, examples=["[{column: length_difference, scale: 500}]"]
     )
     ties: Annotated[Ties, Field(strict=False)] = Ties.DROP
+    tie_model: Annotated[TieModel, Field(strict=False)] = TieModel.DAVIDSON
 
     @property
     def covariates(self) -> tuple[tuple[str, float | None], ...]:
@@ -202,6 +206,8 @@ class InputConfig(RowFiles):
         names = [name for name, _ in self.covariates]
         for name in sorted({name for name in names if names.count(name) > 1}):
             yield "features", f"two effects have the name {name}; write another name for one"
+        if self.ties is not Ties.MODEL and "tie_model" in self.model_fields_set:
+            yield "tie_model", f"is for ties: model, got {self.ties}; remove it, or change ties"
         yield from self._problems_of_words()
         yield from super()._problems()
 

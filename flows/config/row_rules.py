@@ -1,4 +1,4 @@
-"""The rules about what rows say: weights, covariates, and words that must not name items."""
+"""The rules about what rows say: weights, covariates, ties, and words that name no items."""
 
 from __future__ import annotations
 
@@ -11,7 +11,9 @@ from hushrank.flows.config.section import Section
 from hushrank.privacy.units import Bounding, Unit
 from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue
 from hushrank.transforms.common.encode import TIE_WORD
+from hushrank.transforms.common.schema import Ties
 
+TIE_MODEL = "input.tie_model"
 NO_FACTORS = (
     "weights does not go with method: {}; write noisy-pairs, noisy-counts or win-loss (auto"
     " compares noise alone, and these weights change the signal too)"
@@ -25,18 +27,22 @@ def problems_of_extras(config: Sections, own: MethodFacts, methods: Methods) -> 
     """Key and text of the rules that weights and covariates break with other sections."""
     yield from problems_of_weights(config, own)
     yield from _problems_of_covariates(config, own, methods)
+    yield from problems_of_ties(config, own, methods)
 
 
 def takes_extras(config: Sections, facts: MethodFacts) -> bool:
     """Whether a method can do what a job asks beside a ranking of all rows.
 
-    That is: a ranking of each group, weights and covariates of rows, a stream of nights.
+    That is: a ranking of each group, weights and covariates of rows, ties that are outcomes, a
+    stream of nights.
     """
     rows, uses = config.input, facts.uses
+    tied = isinstance(rows, InputConfig) and rows.ties is Ties.MODEL
     covariates = isinstance(rows, InputConfig) and bool(rows.covariates)
     return (
         (config.groups is None or uses("groups"))
         and (not covariates or uses("input.features"))
+        and (not tied or uses(TIE_MODEL))
         and (config.schedule.stream is None or facts.streams)
         and not any(problems_of_weights(config, facts))
     )
@@ -77,6 +83,31 @@ def _problems_of_covariates(config: Sections, own: MethodFacts, methods: Methods
     ):
         if given:
             yield key, f"is for method: {users}; remove it, or write that method"
+
+
+def problems_of_ties(config: Sections, own: MethodFacts, methods: Methods) -> Problems:
+    """Ties as outcomes where the method has no count for them, or the job asks what it cannot."""
+    if not isinstance(config.input, InputConfig) or config.input.ties is not Ties.MODEL:
+        return
+    users = " or ".join(name for name, each in methods.items() if each.uses(TIE_MODEL))
+    if not own.uses(TIE_MODEL):
+        yield (
+            "input.ties",
+            f"model is for method: {users}, which counts ties apart; write that method, or ties:"
+            " random",
+        )
+        return
+    privacy = config.privacy
+    if config.model.link != "logistic":
+        yield "model.link", "must be logistic with ties: model, whose models are logistic"
+    for key, given in (
+        ("privacy.public_graph", privacy.public_graph),
+        ("privacy.bounding", privacy.bounding is Bounding.WEIGHTS),
+        ("input.columns.weight", config.input.columns.weight is not None),
+        ("schedule.stream", config.schedule.stream is not None),
+    ):
+        if given:
+            yield key, "does not go with ties: model; remove one of the two"
 
 
 def problems_of_words(rows: Section, catalogue: Catalogue) -> Problems:

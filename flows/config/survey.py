@@ -54,7 +54,7 @@ from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY
 from hushrank.privacy.random_pairs import Hide, law_of_epsilon
 from hushrank.privacy.units import Bounding, Unit
 from hushrank.transforms.common.epsilons import AnswerColumns
-from hushrank.transforms.common.schema import Columns, ComparisonColumns
+from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
 
 
 class RetentionConfig(Section):
@@ -298,6 +298,8 @@ def _without_new_keys(content: dict[str, Any], settled_design: Design) -> None:
             del content[key]
     if content.get("design") == settled_design:
         del content["design"]
+    if content.get("ties") != Ties.MODEL:
+        content.pop("tie_model", None)
     names = ["loser", "weight", "first", "winner_values"]
     if content["kind"] == "rankings":
         names += ["left", "right", "outcome", "length", "items"]

@@ -71,6 +71,14 @@ PAIR_COUNTS = CountWords(
     computed="the scores, the ranking and all intervals are computed from the noisy matrix alone",
     algorithm=dict.fromkeys(Unit, _NOISE_ON_A_MATRIX),
 )
+TIE_COUNTS = CountWords(
+    entry="count of an outcome of a pair (one item won, the other won, they tied)",
+    computed=(
+        "the scores, how often equals tie, the ranking and all intervals are computed from the"
+        " noisy counts alone"
+    ),
+    algorithm=dict.fromkeys(Unit, f"{_NOISE_ON_A_MATRIX} and on the ties of each pair"),
+)
 OUTCOME_COUNTS = CountWords(
     entry=(
         "count of wins of a pair that was compared (how often the first of its two items beat the"
@@ -130,10 +138,20 @@ def _noise(words: CountWords, mechanism: CountMechanism) -> Iterator[str]:
     yield from _group_sentences(mechanism)
     yield from design_sentences(mechanism.design)
     yield from _weights(mechanism)
+    yield from _tie_sentences(mechanism)
+
+
+def _tie_sentences(mechanism: CountMechanism) -> Iterator[str]:
+    """What a tie is in the counts, where it is not a row like the others or left out."""
     if mechanism.ties is Ties.SPLIT and not mechanism.params.weighted:
         yield (
             "A tie is half a win for each item; the released counts are in half wins, and scale"
             " and sensitivity are too."
+        )
+    elif mechanism.ties is Ties.MODEL:
+        yield (
+            "A tie is an outcome of its own, and an answer counts in one of the three counts of"
+            " its pair: the noise that hides who won hides whether an answer was a tie, too."
         )
 
 

@@ -35,7 +35,7 @@ from typing import Any
 
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.method import MethodFacts
-from hushrank.flows.config.row_rules import problems_of_weights
+from hushrank.flows.config.row_rules import TIE_MODEL, problems_of_ties, problems_of_weights
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import Choice, Method, PlannedMethod
@@ -79,7 +79,13 @@ class Auto(Method):
         summary="the method of least noise that suits the stated design, by public facts alone",
         kind="comparisons",
         units=(Unit.USER, Unit.COMPARISON),
-        reads=("model.link", "model.exposures", "privacy.public_graph", "input.columns.weight"),
+        reads=(
+            "model.link",
+            "model.exposures",
+            "privacy.public_graph",
+            "input.columns.weight",
+            TIE_MODEL,
+        ),
     )
 
     def resolve(self, config: SurveyConfig) -> Choice:
@@ -101,7 +107,12 @@ class Auto(Method):
 
 
 def _candidate(method: PlannedMethod[Any], config: SurveyConfig) -> Candidate:
-    broken = (*method.facts.rules(config), *problems_of_weights(config, method.facts))
+    facts, known = method.facts, {each.facts.name: each.facts for each in CANDIDATES}
+    broken = (
+        *facts.rules(config),
+        *problems_of_weights(config, facts),
+        *problems_of_ties(config, facts, known),
+    )
     problems = [f"{key}: {rule}" for key, rule in broken]
     if problems:
         raise ConfigError("\n".join(problems))

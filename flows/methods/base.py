@@ -25,6 +25,7 @@ from hushrank.flows.release.boards import Board
 from hushrank.flows.release.effects import Effect
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import Released
+from hushrank.flows.release.ties import TieRecord
 from hushrank.pipelines.reduce.private_job import ReduceAnswers
 from hushrank.pipelines.reduce.rankings_job import CountRankings, ReduceRankings
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
@@ -81,6 +82,7 @@ class Conclusion:
         warnings: what a reader must know.
         effects: of covariates; None where there are none.
         boards: rankings of groups; empty: there are none.
+        ties: how often items tie; None where the job does not model that.
     """
 
     estimate: Estimate
@@ -90,6 +92,7 @@ class Conclusion:
     warnings: tuple[str, ...] = ()
     effects: tuple[Effect, ...] | None = None
     boards: tuple[Board, ...] = ()
+    ties: TieRecord | None = None
 
 
 M = TypeVar("M", bound=Mechanism)

@@ -67,6 +67,10 @@ class GroupedMethod(CountedMethod[CountMechanism]):
     unit: float = 1.0
     reach: float = np.inf
 
+    def words_of(self, mechanism: CountMechanism) -> CountWords:
+        """Of what the mechanism draws, where a method has several statistics."""
+        return self.words
+
     @abstractmethod
     def draw_counts(self, exact: Arrays, mechanism: CountMechanism, bits: RandomBits) -> Arrays:
         """`draw` of one set of counts: of all rows, or of one group."""
@@ -117,7 +121,8 @@ class GroupedMethod(CountedMethod[CountMechanism]):
             replace(mechanism, groups=None, calibration=calibration),
             config,
         )
-        privacy = count_record(self.words, mechanism, whole.privacy.parameters)
+        words = self.words_of(mechanism)
+        privacy = count_record(words, mechanism, whole.privacy.parameters)
         return replace(whole, privacy=privacy)
 
     def _boards(

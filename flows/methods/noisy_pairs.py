@@ -29,11 +29,25 @@ from hushrank.estimation.comparisons.public_pairs import fit_public_pairs
 from hushrank.estimation.fit.pair_fit import estimate_from
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.flows.config.method import MethodFacts
+from hushrank.flows.config.row_rules import TIE_MODEL
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.guarantee.counts import OUTCOME_COUNTS, PAIR_COUNTS
+from hushrank.flows.guarantee.counts import (
+    OUTCOME_COUNTS,
+    PAIR_COUNTS,
+    TIE_COUNTS,
+    CountWords,
+)
 from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.guarantee.record import Parameter, count_record
+from hushrank.flows.guarantee.weighted import (
+    WEIGHT_KEYS,
+    drawn_squares,
+    ranking_weight,
+    weight_parameters,
+    weighted_mechanism,
+)
+from hushrank.flows.methods import tie_outcomes
 from hushrank.flows.methods.base import GROUPS, Arrays, Conclusion, Terms
 from hushrank.flows.methods.groups import GroupedMethod, groups_of
 from hushrank.flows.methods.streams import (
@@ -42,13 +56,6 @@ from hushrank.flows.methods.streams import (
     shown_cells,
     terms_of,
     without_diagonal,
-)
-from hushrank.flows.methods.weighted import (
-    WEIGHT_KEYS,
-    drawn_squares,
-    ranking_weight,
-    weight_parameters,
-    weighted_mechanism,
 )
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.release import NO_COMPARISONS, NOT_INFORMATIVE
@@ -60,6 +67,7 @@ from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.row_weights import Counted
 from hushrank.privacy.sensitivity import pair_counts_sensitivity
 from hushrank.privacy.units import Unit
+from hushrank.transforms.common.schema import Ties
 
 MOST_ITEMS = 2_000  # four million noisy counts: 20 to 30 MB of JSON
 MOST_ITEMS_PUBLIC = 100_000  # on a public graph, where memory and noise go by pairs that met
@@ -77,7 +85,7 @@ class NoisyPairs(GroupedMethod):
         summary="fit scores to the noisy matrix of wins",
         kind="comparisons",
         units=(Unit.USER, Unit.COMPARISON),
-        reads=("model.link", "privacy.public_graph", GROUPS, *WEIGHT_KEYS),
+        reads=("model.link", "privacy.public_graph", GROUPS, *WEIGHT_KEYS, TIE_MODEL),
         streams=True,
     )
     mechanism = CountMechanism
@@ -90,6 +98,8 @@ class NoisyPairs(GroupedMethod):
         """Noise for every entry of the matrix of wins, or on who won of each pair."""
         params, ties = config.privacy.params(), config.comparisons.ties
         n_items, public = len(config.items.catalogue()), config.privacy.public_graph
+        if ties is Ties.MODEL:
+            return tie_outcomes.calibrate(config)
         _check_size(n_items, public=public)
         if (nights := calibrate_stream(config, pair_counts_sensitivity)) is not None:
             calibration, stream = nights
@@ -105,8 +115,14 @@ class NoisyPairs(GroupedMethod):
         calibration = calibrate_pair_counts(params, n_items, ties.row_weight, n_groups)
         return CountMechanism.of(params, calibration, n_items, ties, groups=groups)
 
+    def words_of(self, mechanism: CountMechanism) -> CountWords:
+        """Of pairs, or of their outcomes with ties."""
+        return TIE_COUNTS if mechanism.ties is Ties.MODEL else self.words
+
     def terms(self, mechanism: CountMechanism) -> Terms:
         """Cost and noise."""
+        if mechanism.ties is Ties.MODEL:
+            return terms_of(mechanism, "on the three outcomes of every pair")
         where = (
             "on who won, in each pair that was compared"
             if _is_public(mechanism)
@@ -116,6 +132,8 @@ class NoisyPairs(GroupedMethod):
 
     def draw_counts(self, exact: Arrays, mechanism: CountMechanism, bits: RandomBits) -> Arrays:
         """Add noise to every entry; on a public graph, to one entry of each pair that met."""
+        if mechanism.ties is Ties.MODEL:
+            return tie_outcomes.draw(exact, mechanism, bits)
         counts = pair_counts_of(exact, mechanism.row_weight)
         if _is_public(mechanism):
             return release_outcomes(counts, mechanism.calibration, bits).arrays()
@@ -128,6 +146,8 @@ class NoisyPairs(GroupedMethod):
         self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig
     ) -> Conclusion:
         """Fit scores to the noisy counts."""
+        if mechanism.ties is Ties.MODEL:
+            return tie_outcomes.conclude(drawn, mechanism, config)
         if _is_public(mechanism):
             return _conclude_public(drawn, mechanism, config)
         cells = shown_cells(drawn, mechanism, "wins")
@@ -157,6 +177,8 @@ class NoisyPairs(GroupedMethod):
         self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig, whole: Conclusion
     ) -> tuple[EvidenceAt, Released]:
         """Scores in one group, by the design that the whole has."""
+        if mechanism.ties is Ties.MODEL:
+            return tie_outcomes.board(drawn, mechanism, config, whole)
         counts = PairCounts(drawn["wins"], mechanism.row_weight, confidential=False)
         by_chance = bool(whole.privacy.parameters["design_of_chance_fits"])
         evidence = evidence_of_pairs(
@@ -172,8 +194,10 @@ class NoisyPairs(GroupedMethod):
         return variance * (mechanism.n_items - 1) * cells / 4
 
     def predicted_error(self, config: SurveyConfig, survey: PlannedSurvey) -> float | None:
-        """Of scores."""
+        """Of scores; not known of ties that are outcomes."""
         mechanism = self.calibrate(config)
+        if mechanism.ties is Ties.MODEL:
+            return None
         variance = mechanism.shown_variance / mechanism.row_weight**2
         # Of a pair with a total that is public, noise moves one count up and the other one down.
         noise = 2 * variance if _is_public(mechanism) else variance

@@ -43,7 +43,7 @@ from hushrank.privacy.accounting import Spend
 from hushrank.privacy.noise import add_noise
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import NoiseKind, PrivacyParams, Unit
-from hushrank.transforms.storage.public_design import PublicDesign
+from hushrank.transforms.common.public_design import PublicDesign
 
 MOST_ITEMS = 100_000  # above `MOST_DENSE_ITEMS` counts are sparse and intervals take O(items)
 EXPOSURE_PART = 8  # of epsilon, one in so many parts pays for how often each item was compared

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from typing import Protocol, TypeVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.comparisons.exposures import Exposures
@@ -23,6 +24,7 @@ from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.row_weights import FACTOR_BITS, Counted, RowFactors
 from hushrank.privacy.units import Bounding, PrivacyParams, Unit
 from hushrank.transforms.common.randomisation import LocalAnswers
+from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import Bounds
 from hushrank.transforms.comparisons.weights import SQUARES
 from hushrank.transforms.storage.files import InputFile
@@ -78,7 +80,7 @@ class CountedMethod(PlannedMethod[B]):
             columns=columns,
             catalogue=config.items.catalogue(),
             bounds=bounds,
-            statistic=Statistic.COVARIATE_COUNTS if columns.n_covariates else self.statistic,
+            statistic=_statistic(config, self.statistic),
             people_vote=params.unit is Unit.USER and params.look > 0,
             key=key,
             confidential=folder,
@@ -91,8 +93,11 @@ class CountedMethod(PlannedMethod[B]):
 
         Weights of a survey's design are taken as 1.
         """
+        ties = config.comparisons.ties
+        if ties is Ties.MODEL:
+            return {"counts": _invented_ties(survey, replicate)}
         if config.groups is not None:
-            wins = survey.grouped_wins(replicate) * config.comparisons.ties.row_weight
+            wins = survey.grouped_wins(replicate) * ties.row_weight
             return {"counts": wins.sum(axis=-1) if self.statistic is Statistic.WIN_COUNTS else wins}
         params, factors = config.privacy.params(), None
         if params.bounding is Bounding.WEIGHTS and self.counted is not None:
@@ -105,9 +110,27 @@ class CountedMethod(PlannedMethod[B]):
             won = people.pair_wins(replicate)
             wins += won * units
             squares += units**2 * int(won.sum())
-        wins *= config.comparisons.ties.row_weight
+        wins *= ties.row_weight
         counts = wins.sum(axis=1) if self.statistic is Statistic.WIN_COUNTS else wins
         return {"counts": counts} | ({SQUARES: np.array([squares])} if params.weighted else {})
+
+
+def _statistic(config: SurveyConfig, usual: Statistic) -> Statistic:
+    """What a job counts by a method that counts `usual` where rows say who won alone."""
+    if config.comparisons.covariates:
+        return Statistic.COVARIATE_COUNTS
+    return Statistic.TIE_COUNTS if config.comparisons.ties is Ties.MODEL else usual
+
+
+def _invented_ties(survey: PlannedSurvey, replicate: int) -> NDArray[np.int64]:
+    """Wins and ties of an invented survey, shape (2, n, n), or of each of its groups."""
+    if survey.shares:
+        return survey.grouped_ties(survey.grouped_wins(replicate), replicate)
+    parts = [
+        people.with_ties(people.pair_wins(replicate), replicate)
+        for _, people in survey.groups(all_count=False)
+    ]
+    return np.asarray(np.sum(parts, axis=0))
 
 
 def reduce_test(

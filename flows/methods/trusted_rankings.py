@@ -1,9 +1,14 @@
-"""Methods on rankings that are counted before noise is added: unit `user`."""
+"""Methods on rankings that are counted before noise is added: unit `user`.
+
+The names that unit `local` has too (`private_rankings`) stand for two methods; the unit of privacy
+says which of them ranks.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
@@ -34,7 +39,16 @@ from hushrank.flows.guarantee.ranking_counts import (
     ranking_count_record,
 )
 from hushrank.flows.guarantee.record import Parameter
-from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
+from hushrank.flows.methods import private_rankings as private
+from hushrank.flows.methods.base import (
+    Arrays,
+    Choice,
+    Conclusion,
+    Method,
+    PlannedMethod,
+    RankingMethod,
+    Terms,
+)
 from hushrank.flows.methods.private_rankings import (
     HARDLY_DRAWN,
     MOST_KEMENY_ITEMS,
@@ -276,4 +290,45 @@ FOOTRULE = TrustedRankings(
     words=PLACE_COUNTS,
     rank=_footrule,
     truth=consensus_places,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ByUnit(Method):
+    """Rank by private rankings under unit `local`, else by noisy counts of true ones.
+
+    Attributes:
+        facts: of both; of either unit.
+        local, trusted: the methods, of the same name.
+    """
+
+    facts: MethodFacts
+    local: PlannedMethod[Any]
+    trusted: PlannedMethod[Any]
+
+    def resolve(self, config: SurveyConfig) -> Choice:
+        """The method for the unit that the configuration states."""
+        return Choice(self.local if config.privacy.unit is Unit.LOCAL else self.trusted)
+
+    @property
+    def ways(self) -> tuple[RankingMethod[Any], ...]:
+        """Both."""
+        return self.local, self.trusted
+
+    @property
+    def plan_order(self) -> int | None:
+        """That of both."""
+        return self.trusted.plan_order
+
+
+def _either(local: private.PrivateRankings, central: TrustedRankings) -> ByUnit:
+    facts = replace(local.facts, summary=central.facts.summary, units=(Unit.USER, Unit.LOCAL))
+    return ByUnit(facts=facts, local=local, trusted=central)
+
+
+METHODS = (
+    _either(private.KEMENY, KEMENY),
+    _either(private.BORDA, BORDA),
+    _either(private.BRADLEY_TERRY, BRADLEY_TERRY),
+    FOOTRULE,
 )

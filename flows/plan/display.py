@@ -16,6 +16,7 @@ from hushrank.flows.plan.guarantees import guarantee_words
 from hushrank.flows.plan.naive import Loss
 from hushrank.flows.plan.plan import SurveyPlan
 from hushrank.flows.plan.survey import Setting, answers_of, is_right, predicted
+from hushrank.flows.plan.ties import ties_text
 from hushrank.flows.plan.world import World
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.terminal import Console
@@ -65,6 +66,8 @@ def show_plan(console: Console, plan: SurveyPlan) -> None:
         console.print(Text(_loss_text(loss)), soft_wrap=True)
     if plan.weights:
         console.print(Text(f"\n{plan.weights}"), soft_wrap=True)
+    if plan.ties:
+        console.print(Text(f"\n{ties_text(plan.ties, plan.world)}"), soft_wrap=True)
     if plan.guarantees and plan.right:
         console.print(
             Text(f"\nNoise at epsilon {plan.base.epsilon:g}, the job's first:", style="bold")

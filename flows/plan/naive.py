@@ -32,8 +32,10 @@ from hushrank.flows.plan.survey import (
 )
 from hushrank.flows.plan.world import World
 from hushrank.flows.release.scale import SCALE_OF_LINK
+from hushrank.pipelines.simulate.ties import counts_of
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.units import PrivacyParams, Unit
+from hushrank.transforms.common.schema import Ties
 
 MOST_ITEMS = 2_000  # of a matrix of wins with noise in every entry, as in `noisy-pairs`
 SURE = 2.0  # standard errors by which a naive way must be better
@@ -101,7 +103,11 @@ def _accuracy(config: SurveyConfig, setting: Setting, world: World, way: Way) ->
     params, weight = config.privacy.params(), config.comparisons.ties.row_weight
     found = []
     for replicate in range(repetitions(survey, world)):
-        counts = PairCounts(survey.pair_wins(replicate) * weight, weight)
+        wins = survey.pair_wins(replicate)
+        if survey.ties > 0:  # a coin decides, as for a method that knows no ties
+            cells = survey.with_ties(wins, replicate)
+            wins = counts_of(cells, Ties.RANDOM, (survey.seed, replicate))
+        counts = PairCounts(wins * weight, weight)
         scores = way(counts, params, noise_bits(survey, replicate))
         found.append(scores_measured(scores, survey.truth(replicate), config.top_k))
     if way is _noisy_wins:  # an order, and no scores

@@ -27,8 +27,10 @@ from hushrank.flows.plan.survey import (
     planned_survey,
     predicted,
 )
+from hushrank.flows.plan.ties import orders_by_ties, with_ties
 from hushrank.flows.plan.world import World, design_text, world_of
 from hushrank.privacy.units import Unit
+from hushrank.transforms.common.schema import Ties
 
 EPSILONS = (0.25, 0.5, 1.0, 2.0, 4.0)
 DEFAULT_TARGET = "top=0.9"
@@ -55,6 +57,7 @@ class PlanRequest:
         design: to invent, in place of the stated one.
         zipf: exponent of the exposures in a design that is not balanced.
         exposures: file of public exposures, instead.
+        ties: chance that equals tie, where the job models ties; None: as `World` has it.
         activity: how many answers people give, such as 5:0.9 and 60:0.1; empty: as many as count.
     """
 
@@ -67,6 +70,7 @@ class PlanRequest:
     design: Design | None = None
     zipf: float | None = None
     exposures: Path | None = None
+    ties: float | None = None
     activity: tuple[str, ...] = ()
 
 
@@ -93,6 +97,8 @@ class SurveyPlan:
         best: the method to take; None: there is no choice.
         guarantees: `base` under other guarantees.
         boards: of each group, error and order in `base`; empty: there are no groups.
+        ties: share of pairs in order in `base` by each way of treating ties; empty: the job models
+            none.
     """
 
     config: SurveyConfig
@@ -112,6 +118,7 @@ class SurveyPlan:
     best: Verdict | None
     guarantees: list[tuple[Alternative, Accuracy]]
     boards: list[tuple[float, float]]
+    ties: dict[Ties, float]
 
     @property
     def weights_gain(self) -> float | None:
@@ -186,12 +193,15 @@ def plan_of(config: SurveyConfig, request: PlanRequest, world: World) -> SurveyP
         best=best,
         guarantees=tried_guarantees(config, base, world),
         boards=group_errors(config, base, world),
+        ties=orders_by_ties(config, replace(base, method=methods[0]), world),
     )
 
 
 def _world_of(config: SurveyConfig, request: PlanRequest, world: World) -> World:
     """The world that the request asks for."""
     world = world_of(config, world, request.zipf, request.exposures)
+    if request.ties is not None:
+        world = with_ties(config, world, request.ties)
     if not request.activity:
         return world
     if config.input.kind != "comparisons" or config.privacy.unit is not Unit.USER:

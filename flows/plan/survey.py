@@ -28,6 +28,7 @@ from hushrank.flows.release.scale import Scale
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import NoiseKind, Unit
+from hushrank.transforms.common.schema import Ties
 
 EPSILON, ITEMS, DESIGN = "privacy.epsilon", "items", "input.design"
 # Of a person, where nothing bounds them.
@@ -206,9 +207,17 @@ def planned_survey(config: SurveyConfig, setting: Setting, world: World) -> Plan
             shares=() if config.groups is None else world.shares_of(len(config.groups.groups())),
             group_spread=world.group_spread,
             activity=world.activity,
+            **_ties(config, world),
         )
     except ValueError as error:
         raise ConfigError(f"plan: {error}") from None
+
+
+def _ties(config: SurveyConfig, world: World) -> dict[str, Any]:
+    """Of an invented survey; none where the job has no model of ties."""
+    if config.input.kind != "comparisons" or config.comparisons.ties is not Ties.MODEL:
+        return {}
+    return {"ties": world.ties, "tie_model": config.comparisons.tie_model}
 
 
 def noise_bits(survey: PlannedSurvey, replicate: int) -> RandomBits:

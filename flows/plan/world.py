@@ -18,11 +18,12 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
 from hushrank.pipelines.simulate.arenas import Meetings
 from hushrank.pipelines.simulate.planned_survey import Activity, PlannedSurvey
-from hushrank.transforms.storage.public_design import read_public_design
+from hushrank.transforms.common.public_design import read_public_design
 
 DEFAULT_ZIPF = 1.0
 GROUP_SPREAD = 0.3  # of the scores of a group around the whole's
 MOST_ZIPF = 5.0
+TIES = 0.25  # of comparisons between equals
 ALIKE = 1.1  # times: exposures that differ by less are called equal
 
 
@@ -56,6 +57,7 @@ class World:
         exposed: of a design that is not balanced.
         shares: relative numbers of answers of each group; empty: all groups have equally many.
         group_spread: standard deviation of a group's true scores around those of the whole.
+        ties: chance that two items of equal scores tie.
         activity: how many answers people give, and how many of them do; empty: all as many as
             count.
     """
@@ -68,6 +70,7 @@ class World:
     exposed: Exposed = Exposed()
     shares: tuple[float, ...] = ()
     group_spread: float = GROUP_SPREAD
+    ties: float = TIES
     activity: Activity = ()
 
     def shares_of(self, n_groups: int) -> tuple[float, ...]:

@@ -17,6 +17,7 @@ from pathlib import Path
 from hushrank.flows.config.items import PREFLIB_ENDINGS, read_item_names
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.propose.columns import ColumnGuess, guess_columns, items_seen
+from hushrank.flows.propose.groups import group_column
 from hushrank.flows.propose.head import HEAD_ROWS, Head, Source, read_head
 from hushrank.flows.propose.people import UserGuess
 from hushrank.flows.propose.rankings import RankingGuess, guess_rankings, guess_wide
@@ -91,7 +92,7 @@ def propose_config(source: Source, target: Path, kind: Kind | None = None) -> Co
     unclear = guess is None
     if guess is None:
         guess = guess_columns(head.columns, head.rows)
-    own = _lines_of(head.columns, guess)
+    own = _lines_of(head, guess)
     if unclear:
         own = replace(own, choices=("the kind", *own.choices))
     text = "\n".join(_file_lines(source, target, own, head, unclear=unclear)) + "\n"
@@ -122,9 +123,11 @@ def _guess(head: Head, kind: Kind | None) -> Guess | None:
     return guess_rankings(columns, rows) or guess_long(columns, rows)
 
 
-def _lines_of(columns: list[str], guess: Guess) -> KindLines:
+def _lines_of(head: Head, guess: Guess) -> KindLines:
+    columns = head.columns
     if isinstance(guess, ColumnGuess):
-        return comparisons_lines(columns, guess)
+        group = group_column(columns, head.rows, guess.known().values())
+        return comparisons_lines(columns, guess, group)
     if isinstance(guess, ResponseGuess):
         return responses_lines(columns, guess)
     return rankings_lines(columns, guess)

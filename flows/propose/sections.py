@@ -9,6 +9,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from hushrank.flows.propose.columns import ColumnGuess
+from hushrank.flows.propose.groups import group_lines
 from hushrank.flows.propose.people import Sureness, UserGuess
 from hushrank.flows.propose.rankings import RankingGuess
 from hushrank.flows.propose.responses import ResponseGuess
@@ -93,8 +94,16 @@ class KindLines:
         return "hushrank plan compares it with others and says where it loses to a naive way"
 
 
-def comparisons_lines(columns: list[str], guess: ColumnGuess) -> KindLines:
-    """Lines for a log of comparisons; the person fills in unknown roles."""
+def comparisons_lines(
+    columns: list[str], guess: ColumnGuess, group: str | None = None
+) -> KindLines:
+    """Lines for a log of comparisons; the person fills in unknown roles.
+
+    Args:
+        columns: columns of the file.
+        guess: their roles.
+        group: a column that may say which group a row is in.
+    """
     return KindLines(
         kind="comparisons",
         input=(
@@ -124,6 +133,7 @@ def comparisons_lines(columns: list[str], guess: ColumnGuess) -> KindLines:
             choose("  max_contributions", _MOST_ANSWERS),
             line("  look", f"{LOOK}", "of epsilon pays for a noisy look first: do rows fit?"),
         ),
+        further=tuple(group_lines(group)),
         budget="10",
         choices=(
             *_columns_asked(guess.unknown()),

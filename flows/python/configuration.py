@@ -32,6 +32,10 @@ UNSAFE_WITHOUT_REASON = (
     "unsafe: goes with ledger=None, with seed=... or with epsilon=math.inf, each of which makes a"
     " release that protects nobody; leave it out."
 )
+NO_FOLDERS = (
+    "schedule.partition: selects folders, and a table in memory has none, so every night would rank"
+    " all rows. Name the column of the time: schedule={'window': 'answered_at'}. Nothing was spent."
+)
 LOCAL_METHODS = {"comparisons": "debiased-rr", "responses": "spectral-rr"}
 USUAL_DELTA = 1e-6
 NO_NAME = "name: missing; add for example name='arena', the people whose budget is counted together"
@@ -89,6 +93,8 @@ def checked(content: dict[str, Any], *, in_memory: bool) -> SurveyConfig:
         raise words_of_keywords(error, LABEL) from None
     if not in_memory:
         return config
+    if config.nightly and config.schedule.window is None:
+        raise ConfigError(NO_FOLDERS)
     return config.model_copy(update={"input": config.input.model_copy(update={"paths": IN_MEMORY})})
 
 

@@ -20,6 +20,7 @@ from hushrank.flows.release.release import Release, load_release
 from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, Place
 
 RELEASE, RANKING, REPORT = "release.json", "ranking.csv", "report.html"
+EFFECTS = "effects.csv"  # beside the others, of a job that has effects of covariates
 FILES = (REPORT, RANKING, RELEASE)  # the last file says which release all belong to
 SUMS = "SHA256SUMS"
 RELEASES = "releases"
@@ -62,6 +63,15 @@ def load_archived(folder: Place) -> Release:
     return load_release(folder / RELEASE)
 
 
+def files_of(folder: Place) -> tuple[str, ...]:
+    """The files of a release in the archive.
+
+    Raises:
+        ArchiveError: its digests are missing or damaged.
+    """
+    return (EFFECTS, *FILES) if EFFECTS in _recorded(folder) else FILES
+
+
 def check_intact(folder: Place) -> None:
     """Compare every file of a release with the digests made at publication.
 
@@ -69,7 +79,7 @@ def check_intact(folder: Place) -> None:
         ArchiveError: a file was changed, is missing or cannot be read; the text names it.
     """
     sums = _recorded(folder)
-    for name in FILES:
+    for name in files_of(folder):
         path = folder / name
         try:
             content = path.read_bytes()

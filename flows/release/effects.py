@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import math
 from collections.abc import Sequence
 from typing import Literal, Self
 
+import numpy as np
 from pydantic import Field
 
+from hushrank.estimation.common.links import LOGISTIC
 from hushrank.estimation.comparisons.covariate_effects import EffectEstimates
 from hushrank.estimation.comparisons.covariate_mle import CovariateMle, CovariateRelease
 from hushrank.flows.guarantee.record import Extended, Record
+from hushrank.transforms.common.plain_text import write_cell
 
 
 class Effect(Record):
@@ -86,6 +91,24 @@ def effects_of(
             names, scales, *(column.tolist() for column in columns), strict=True
         )
     )
+
+
+def effects_csv(effects: Sequence[Effect]) -> str:
+    """Effects as a table, in log odds to six decimals; `scale` is empty for who was shown first.
+
+    `share` and its ends say the same as the share of comparisons that an item wins against an equal
+    one by that effect alone.
+    """
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    shares = ("share", "share_low", "share_high")
+    table.writerow(["effect", "scale", "estimate", "low", "high", *shares])
+    for effect in effects:
+        values = np.array([effect.estimate, effect.low, effect.high])
+        scale = "" if effect.scale is None else f"{effect.scale:g}"
+        numbers = (f"{value:.6f}" for value in (*values, *LOGISTIC.cdf(values)))
+        table.writerow([write_cell(effect.name), scale, *numbers])
+    return text.getvalue()
 
 
 def sentence_of(effect: Effect) -> str:

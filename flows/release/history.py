@@ -15,10 +15,10 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ArchiveError, ConfigError
 from hushrank.flows.guarantee.record import finite_or_text
 from hushrank.flows.release.archive import (
-    FILES,
     RELEASE,
     archived,
     damages,
+    files_of,
     find_archived,
     load_archived,
 )
@@ -147,7 +147,7 @@ def problems_of(outputs: Sequence[Place]) -> list[str]:
             continue
         problems += [
             f"{output / name}: differs from {kept / name}, which it is a copy of. Copy it again."
-            for name in FILES
+            for name in files_of(kept)
             if _content(output / name) not in (_content(kept / name), None)
         ]
     return problems

@@ -4,19 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import chain, pairwise
-from typing import Literal, Self
+from typing import Literal, Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
 
-from hushrank.estimation.common.matrices import (
-    OutcomeCounts,
-    PairCounts,
-    WinCounts,
-    WinLossCounts,
-)
-from hushrank.estimation.responses.measurements import DifferentialMeasurements
+from hushrank.estimation.common.matrices import OutcomeCounts
 from hushrank.flows.guarantee.record import Record
 
 MOST_PAIRS = 2_000_000  # most pairs that are published: 30 MB of JSON
@@ -103,10 +97,21 @@ class ReleasedOutcomes(Record):
         return dict(zip(self.items, counted.tolist(), strict=True))
 
 
-def require_noisy(
-    counts: WinCounts | WinLossCounts | PairCounts | OutcomeCounts | DifferentialMeasurements,
-    items: Sequence[str],
-) -> None:
+class Noisy(Protocol):
+    """Counts that know whether they have noise."""
+
+    @property
+    def confidential(self) -> bool:
+        """True until noise was added."""
+        ...
+
+    @property
+    def n_items(self) -> int:
+        """Size of the public catalogue."""
+        ...
+
+
+def require_noisy(counts: Noisy, items: Sequence[str]) -> None:
     """Raise ValueError unless `counts` may be released with these names of items."""
     if counts.confidential:
         raise ValueError("counts are confidential: only noisy counts can be released")

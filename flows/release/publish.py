@@ -15,8 +15,9 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 
-from hushrank.flows.errors import ConfigError, PublishError
+from hushrank.flows.errors import ArchiveError, ConfigError, PublishError
 from hushrank.flows.release.archive import (
+    EFFECTS,
     FILES,
     PARTIAL,
     RANKING,
@@ -25,6 +26,7 @@ from hushrank.flows.release.archive import (
     REPORT,
     archived,
     check_intact,
+    files_of,
     find_archived,
     flush,
     folder_name,
@@ -32,6 +34,7 @@ from hushrank.flows.release.archive import (
     load_archived,
     write_file,
 )
+from hushrank.flows.release.effects import effects_csv
 from hushrank.flows.release.release import Release, load_release
 from hushrank.transforms.common.plain_text import write_cell
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place
@@ -74,6 +77,8 @@ def publish(
     release: Release, report_html: str, output: Place, *, allow_unsafe: bool = False
 ) -> Place:
     """Keep `release.json`, `ranking.csv` and `report.html` in `output`, and show them there.
+
+    Beside them, a release with effects of covariates has `effects.csv`.
 
     A release that is kept already is never written again. One run at a time may publish a release;
     the ledger's lock sees to that.
@@ -156,17 +161,18 @@ def show(folder: Place, output: Place) -> Place:
         unsafe_on_top = not shown.safe and load_release(folder / RELEASE).safe
         if not unsafe_on_top:  # as versions have left it that mixed the two
             return folder
-    contents = {name: (folder / name).read_bytes() for name in FILES}
+    contents = {name: (folder / name).read_bytes() for name in files_of(folder)}
     if not all(_holds(output / name, content) for name, content in contents.items()):
         try:
             _replace(output, contents)
         except BaseException:
             before = None if shown is None else find_archived(output, shown.release_id)
             if before is not None:
-                with suppress(OSError):
-                    _replace(output, {name: (before / name).read_bytes() for name in FILES})
+                with suppress(ArchiveError, OSError):
+                    of_before = {name: (before / name).read_bytes() for name in files_of(before)}
+                    _replace(output, of_before)
             if not (output / RELEASE).exists():  # half of a release is none
-                for name in FILES:
+                for name in (EFFECTS, *FILES):
                     (output / name).unlink(missing_ok=True)
             raise
     return output
@@ -175,6 +181,7 @@ def show(folder: Place, output: Place) -> Place:
 def contents_of(release: Release, report_html: str) -> dict[str, bytes]:
     """The published files of a release, by name."""
     return {
+        **({} if release.effects is None else {EFFECTS: effects_csv(release.effects).encode()}),
         REPORT: report_html.encode(),
         RANKING: ranking_csv(release).encode(),
         RELEASE: release.to_json().encode(),
@@ -228,7 +235,7 @@ def _check_content(output: Path, job: str, *, safe: bool) -> None:
     if not output.is_dir():
         raise ConfigError(f"output {output}: is a file; name a folder for releases")
     names = {path.name for path in output.iterdir() if not path.name.endswith(PARTIAL)}
-    foreign = sorted(names - {*FILES, RELEASES})
+    foreign = sorted(names - {*FILES, EFFECTS, RELEASES})
     if names and not names & {RELEASE, RELEASES}:
         foreign = sorted(names)
     if foreign:
@@ -308,6 +315,8 @@ def _replace(output: Path, contents: dict[str, bytes]) -> None:
         for name, content in contents.items():
             partial[name].unlink(missing_ok=True)  # left by a run that was killed
             write_file(partial[name], content)
+        if EFFECTS not in contents:  # of a release that says more than this one
+            (output / EFFECTS).unlink(missing_ok=True)
         for name, path in partial.items():
             path.rename(output / name)
         flush(output)

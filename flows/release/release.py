@@ -41,6 +41,7 @@ from hushrank.flows.release.scale import (
 from hushrank.flows.release.statistics import Released
 from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.release.sure import chances_of
+from hushrank.flows.release.ties import TieRecord
 from hushrank.privacy.bits_used import BitsUsed
 from hushrank.transforms.storage.cloud_storage import Place
 
@@ -67,6 +68,7 @@ NO_ELO = (
     "Elo ratings were asked for, but they need scores of a logistic link. These scores are on the"
     " scale of the method."
 )
+OPTIONAL = ("top_k", "night", "unit", "top", "look", "stream", "effects", "ties", "groups")
 NO_PRIVACY = "Epsilon is infinite: no noise was added, so nobody is protected. Not for publication."
 
 
@@ -87,6 +89,7 @@ class Release(Record):
         groups: a ranking of each group, where there are groups; `ranking` is of all together.
         stream: the night of a stream that it is, which `privacy` covers whole; None: it is none.
         effects: of covariates on who wins; None: the job names none.
+        ties: how often items tie; None: the job does not model that.
     """
 
     release_id: str
@@ -108,16 +111,13 @@ class Release(Record):
     look: LookRecord | None = None
     stream: StreamRecord | None = None
     effects: tuple[Effect, ...] | None = None
+    ties: TieRecord | None = None
     released: Released
     groups: tuple[GroupRanking, ...] | None = None
 
     def to_json(self) -> str:
         """Strict JSON with keys in a fixed order; keys without content are left out."""
-        absent: dict[str, Any] = {
-            name: True
-            for name in ("top_k", "night", "unit", "top", "look", "stream", "effects", "groups")
-            if getattr(self, name) is None
-        }
+        absent: dict[str, Any] = {name: True for name in OPTIONAL if getattr(self, name) is None}
         optional = [
             name for name, field in RankedItem.model_fields.items() if not field.is_required()
         ]
@@ -243,6 +243,7 @@ def build_release(
     look: LookRecord | None = None,
     effects: tuple[Effect, ...] | None = None,
     boards: Sequence[Board] = (),
+    ties: TieRecord | None = None,
 ) -> Release:
     """Build a release from published statistics and an estimate computed from them.
 
@@ -260,6 +261,7 @@ def build_release(
         effects: of covariates.
         shown_as: Elo turns log odds into ratings; other scores stay, with a warning.
         boards: rankings of groups, computed from noisy counts too.
+        ties: how often items tie.
 
     Raises:
         ValueError: the sizes differ.
@@ -292,6 +294,7 @@ def build_release(
         look=look,
         stream=provenance.stream,
         effects=effects,
+        ties=ties,
         released=released,
         groups=tuple(group_ranking(items, board, scale, labels or {}, n_top) for board in boards)
         or None,

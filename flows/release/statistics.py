@@ -32,6 +32,7 @@ from hushrank.flows.release.public_pairs import (
     rows_of,
 )
 from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
+from hushrank.flows.release.ties import ReleasedTies
 from hushrank.flows.release.win_loss import ReleasedWinLoss, in_comparisons
 
 MOST_MEASURED = 2000  # items whose matrix of measurements is published: 20 to 30 MB
@@ -345,6 +346,7 @@ Released = Annotated[
     | ReleasedWinLoss
     | ReleasedPairs
     | ReleasedOutcomes
+    | ReleasedTies
     | ReleasedScores
     | ReleasedEffects
     | ReleasedMeasurements

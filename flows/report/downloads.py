@@ -5,7 +5,8 @@ from __future__ import annotations
 import base64
 from dataclasses import dataclass
 
-from hushrank.flows.release.archive import RANKING, RELEASE
+from hushrank.flows.release.archive import EFFECTS, RANKING, RELEASE
+from hushrank.flows.release.effects import effects_csv
 from hushrank.flows.release.publish import ranking_csv
 from hushrank.flows.release.release import Release
 
@@ -30,14 +31,18 @@ class Download:
 
 
 def downloads_of(release: Release) -> list[Download]:
-    """The ranking as a table and the release as JSON.
+    """The ranking and effects of covariates as tables, and the release as JSON.
 
     A file that is too large for the page is linked; it lies beside the page.
     """
     table = _download(RANKING, "the ranking, for a spreadsheet", "text/csv", ranking_csv(release))
+    effects = []
+    if release.effects is not None:
+        what = "what position and features do, for a spreadsheet"
+        effects = [_download(EFFECTS, what, "text/csv", effects_csv(release.effects))]
     text = release.to_json()
     whole = _download(RELEASE, "all that was released", "application/json", text)
-    return [table, whole]
+    return [table, *effects, whole]
 
 
 def _download(name: str, what: str, kind: str, text: str) -> Download:

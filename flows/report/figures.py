@@ -30,6 +30,7 @@ from hushrank.flows.release.statistics import (
     ReleasedScores,
     ReleasedSums,
 )
+from hushrank.flows.release.ties import ReleasedTies
 from hushrank.flows.release.win_loss import ReleasedWinLoss
 from hushrank.flows.release.wording import name_list, rank_interval
 from hushrank.flows.report.heatmap import Matrix, heatmap_svg, shown_items
@@ -157,7 +158,7 @@ def scores_figure(release: Release) -> ReportFigure:
 def heatmap_figure(release: Release) -> ReportFigure:
     """The noisy matrix of wins."""
     pairs = release.released
-    if not isinstance(pairs, ReleasedPairs | ReleasedOutcomes):
+    if not isinstance(pairs, ReleasedPairs | ReleasedOutcomes | ReleasedTies):
         raise ValueError(f"a release of {pairs.kind} has no matrix to draw")
     exact, shown = release.privacy.mechanism == "none", shown_items(release)
     labels = release.shown()
@@ -181,7 +182,7 @@ def heatmap_figure(release: Release) -> ReportFigure:
             f"{negative} The whole matrix is in release.json."
         ),
         table=_matrix_table(
-            release, pairs, "Wins of … over", int(pairs.row_weight > 1)
+            release, pairs, "Wins of … over", int(getattr(pairs, "row_weight", 1) > 1)
         ),  # half wins
     )
 
@@ -291,6 +292,7 @@ FIGURES: dict[type[Any], tuple[Callable[[Release], ReportFigure], ...]] = {
     ReleasedWinLoss: (scores_figure,),
     ReleasedPairs: (scores_figure, heatmap_figure),
     ReleasedOutcomes: (scores_figure, heatmap_figure),
+    ReleasedTies: (scores_figure, heatmap_figure),
     ReleasedScores: (scores_figure,),
     ReleasedEffects: (scores_figure,),
     ReleasedSums: (scores_figure,),

@@ -16,6 +16,7 @@ from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.ranking_counts import ReleasedAbove
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.statistics import ReleasedPairs, ReleasedRankings
+from hushrank.flows.release.ties import ReleasedTies
 from hushrank.flows.report.style import (
     ACCENT,
     INK,
@@ -33,7 +34,14 @@ LIGHT_ON_DARK = 0.55  # a cell with a stronger colour shows its number in the pa
 COLUMN_NAME = 14
 
 
-Matrix = ReleasedPairs | ReleasedOutcomes | ReleasedRankings | ReleasedAbove | ReleasedPairAnswers
+Matrix = (
+    ReleasedPairs
+    | ReleasedOutcomes
+    | ReleasedTies
+    | ReleasedRankings
+    | ReleasedAbove
+    | ReleasedPairAnswers
+)
 
 
 def heatmap_svg(release: Release, pairs: Matrix, description: str) -> str:

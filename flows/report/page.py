@@ -31,6 +31,7 @@ from hushrank.flows.report.effects import effect_rows
 from hushrank.flows.report.policy import policy_of
 from hushrank.flows.report.rows import board_tables, table_of
 from hushrank.flows.report.sure import sure_table_of
+from hushrank.flows.report.ties import tie_facts
 from hushrank.flows.report.win_rates import win_rates_of
 from hushrank.privacy.units import Adjacency, Bounding, Unit
 from hushrank.transforms.common.plain_text import shown as visible
@@ -56,6 +57,7 @@ TIES_WORDS = {
     Ties.DROP: "left out",
     Ties.SPLIT: "half a win each",
     Ties.RANDOM: "decided by a fair secret coin",
+    Ties.MODEL: "an outcome of their own",
 }
 
 
@@ -141,6 +143,7 @@ def _words_of(release: Release) -> dict[str, Any]:
         "chances": release.says("p_best"),
         "stream": None if release.stream is None else stream_sentence(release.stream),
         "effects": effect_rows(release),
+        "ties": tie_facts(release),
         "verdict": verdict(release),
         "words": WORDS[release.scale],
     }

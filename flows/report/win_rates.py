@@ -10,6 +10,7 @@ import numpy as np
 from hushrank.estimation.common.links import link_named
 from hushrank.estimation.common.score_change import Intervals
 from hushrank.estimation.common.win_rates import WinRates, rates_of_counts, rates_of_scores
+from hushrank.estimation.ties.tie_models import TieModel
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.release import Release, on_scale
 from hushrank.flows.release.scale import SCALE_OF_LINK, Scale
@@ -24,6 +25,7 @@ OF_SCORES = (
     " however the two errors depend on each other. The ranking may tell two items apart whose"
     " intervals here do not."
 )
+OF_DECIDED = " They are shares of the comparisons that do not end in a tie."
 OF_COUNTS = (
     "From the noisy counts of each pair alone. The smaller numbers are 95 % intervals, of one pair"
     " at a time, for noise and chance."
@@ -74,7 +76,7 @@ def win_rates_of(release: Release) -> RateTable | None:
     lines = release.ranking[:MOST]
     names = tuple(line.shown for line in lines)
     found = _of_scores(release)
-    how = OF_SCORES
+    how = OF_SCORES + OF_DECIDED * (release.ties is not None)
     if found is None:
         found, how = _of_counts(release), OF_COUNTS
     if found is None or not np.isfinite(found.rate).any():
@@ -90,7 +92,9 @@ def win_rates_of(release: Release) -> RateTable | None:
 def _of_scores(release: Release) -> WinRates | None:
     fitted = on_scale(release, Scale.LOG_ODDS)
     link = {scale: name for name, scale in SCALE_OF_LINK.items()}.get(fitted.scale)
-    if link is None:
+    # Rao and Kupper's scores are no log odds of the comparisons that somebody won.
+    other = release.ties is not None and release.ties.model is not TieModel.DAVIDSON
+    if link is None or other:
         return None
     lines = fitted.ranking[:MOST]
     scores, low, high = (

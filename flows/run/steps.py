@@ -291,6 +291,7 @@ def estimate(job: Job) -> Release:
         look=look,
         effects=conclusion.effects,
         boards=conclusion.boards,
+        ties=conclusion.ties,
     )
 
 

@@ -31,6 +31,7 @@ from hushrank.transforms.common.schema import ComparisonColumns, Ties
 from hushrank.transforms.comparisons.aggregate import (
     PairCountsFn,
     SparsePairCountsFn,
+    TieCountsFn,
     WinCountsFn,
 )
 from hushrank.transforms.comparisons.bound import Bounded, bound_bucket
@@ -54,7 +55,11 @@ from hushrank.transforms.storage.spill_file import SpillFile
 from hushrank.transforms.storage.write import read_whole
 from hushrank.transforms.streams.people_files import Shard
 
-COMBINE = {Statistic.WIN_COUNTS: WinCountsFn, Statistic.PAIR_COUNTS: PairCountsFn}
+COMBINE = {
+    Statistic.WIN_COUNTS: WinCountsFn,
+    Statistic.PAIR_COUNTS: PairCountsFn,
+    Statistic.TIE_COUNTS: TieCountsFn,
+}
 WEIGHTED = {
     Statistic.WIN_COUNTS: WeightedWinCountsFn,
     Statistic.PAIR_COUNTS: WeightedPairCountsFn,

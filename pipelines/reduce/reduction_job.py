@@ -28,6 +28,7 @@ class Statistic(StrEnum):
 
     WIN_COUNTS = "win-counts"
     PAIR_COUNTS = "pair-counts"
+    TIE_COUNTS = "tie-counts"  # pair counts, and ties of each pair
     COVARIATE_COUNTS = "covariate-counts"  # pair counts by covariates
 
 
@@ -129,7 +130,8 @@ class ReduceComparisons(Reduction):
     Raises:
         ValueError: a night of a stream without people whose rows are bounded, or with votes or
             groups; groups without a column, or the other way round; covariates that nobody counts
-            by, or none to count by.
+            by, or none to count by; ties as outcomes in another statistic, or with weights or a
+            stream.
     """
 
     columns: ComparisonColumns
@@ -144,6 +146,10 @@ class ReduceComparisons(Reduction):
             raise ValueError(
                 "rows have covariates where they are counted by covariates, only there"
             )
+        if (self.bounds.ties is Ties.MODEL) != (self.statistic is Statistic.TIE_COUNTS):
+            raise ValueError("ties are outcomes where they are counted, only there")
+        if self.bounds.ties is Ties.MODEL and (self.weighted or self.stream is not None):
+            raise ValueError("rows whose ties are counted have no weights, and no stream of nights")
         if (self.columns.group is None) != (self.groups is None):
             raise ValueError("groups need a column, and a column of groups needs their names")
         if self.stream is None:

@@ -17,8 +17,10 @@ from scipy.special import expit
 from hushrank.estimation.common.links import Link
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS
 from hushrank.estimation.fit.weighted_pairs import UNITS, weighted_sums
+from hushrank.estimation.ties.tie_models import TieModel
 from hushrank.pipelines.simulate.arenas import Meetings
 from hushrank.pipelines.simulate.simulated_rows import draw_distinct
+from hushrank.pipelines.simulate.ties import tied
 
 Counts = NDArray[np.int64]
 Activity = tuple[tuple[int, float], ...]  # answers of a person, and the share of people with them
@@ -45,6 +47,8 @@ class PlannedSurvey:
         ability_spread: standard deviation of the abilities, in a test.
         shares: of the answers, of each group of rows; empty: there are no groups.
         group_spread: standard deviation of a group's true scores around those of the whole.
+        ties: chance that two items of equal scores tie; 0: nobody says that they are alike.
+        tie_model: how ties follow from scores.
         seed: the same seed and replicate give the same world, whatever the other fields are.
 
     Raises:
@@ -64,6 +68,8 @@ class PlannedSurvey:
     group: int = 0
     shares: tuple[float, ...] = ()
     group_spread: float = 0.0
+    ties: float = 0.0
+    tie_model: TieModel = TieModel.DAVIDSON
 
     def __post_init__(self) -> None:
         if self.n_items < 2:
@@ -79,6 +85,8 @@ class PlannedSurvey:
         for name in ("spread", "ability_spread", "group_spread"):
             if not (math.isfinite(getattr(self, name)) and getattr(self, name) >= 0):
                 raise ValueError(f"{name} must be finite and >= 0, got {getattr(self, name)!r}")
+        if not 0 <= self.ties < 1:
+            raise ValueError(f"ties must be from 0 to below 1, got {self.ties!r}")
 
     @property
     def pair_comparisons(self) -> float:
@@ -156,6 +164,24 @@ class PlannedSurvey:
             won = rng.binomial(asked, self.link.cdf(truth[i] - truth[j]))
             wins[group, i, j], wins[group, j, i] = won, asked - won
         return wins
+
+    def with_ties(self, wins: Counts, replicate: int) -> Counts:
+        """The comparisons of `wins` with ties: wins and ties of each pair, shape (2, n, n).
+
+        Args:
+            wins: how often each item beat each other, if nobody may say that they are alike.
+            replicate: number of the replicate.
+        """
+        own = (self.group,) if self.group else ()
+        rng, truth = self._generator(5, replicate, *own), self.truth(replicate)
+        return tied(wins, truth, self.ties, self.tie_model, rng)
+
+    def grouped_ties(self, wins: Counts, replicate: int) -> Counts:
+        """The same in each group: of shape (g, n, n), shape (g, 2, n, n)."""
+        rng = self._generator(5, replicate)
+        truths = [self.group_truth(replicate, group) for group in range(len(wins))]
+        each = zip(wins, truths, strict=True)
+        return np.stack([tied(w, truth, self.ties, self.tie_model, rng) for w, truth in each])
 
     def exposures(self, replicate: int) -> NDArray[np.float64]:
         """Expected comparisons in which each item takes part, shape (n,)."""

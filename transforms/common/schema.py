@@ -30,6 +30,7 @@ class Ties(StrEnum):
     DROP = "drop"
     SPLIT = "split"  # half a win each; every count is doubled so that halves stay integers
     RANDOM = "random"  # a fair secret coin decides
+    MODEL = "model"  # an outcome like the others, with a count of its own in each pair
 
     @property
     def row_weight(self) -> int:

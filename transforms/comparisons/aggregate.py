@@ -42,6 +42,20 @@ def add_pairs(counts: Counts, rows: Comparisons, ties: Ties) -> None:
         add_cells(counts.reshape(-1), cells, weight)
 
 
+def add_outcomes(counts: Counts, rows: Comparisons) -> None:
+    """Add 1 to one of three cells a row: wins[a, b] if a beat b, ties[a, b] of a < b if they tied.
+
+    `counts` has shape (2, n, n), wins and then ties, or with groups (g, 2, n, n).
+    """
+    n = np.int64(counts.shape[-1])  # so that 32-bit codes make 64-bit cells
+    left_won, right_won = rows.left * n + rows.right, rows.right * n + rows.left
+    tied = n * n + np.minimum(left_won, right_won)
+    cells = np.where(rows.outcome == 0, tied, np.where(rows.outcome > 0, left_won, right_won))
+    if rows.group is not None:
+        cells = cells + np.multiply(rows.group, 2 * n * n, dtype=np.int64)
+    add_cells(counts.reshape(-1), cells, 1)
+
+
 def _cell_of_pair(n_items: int) -> Callable[[Cells, Cells], Cells]:
     n = np.int64(n_items)  # so that 32-bit codes make 64-bit cells
     return lambda winner, loser: winner * n + loser
@@ -133,6 +147,17 @@ class PairCountsFn(_CountsFn):
 
     def add_input(self, counts: Counts, rows: Comparisons) -> Counts:
         add_pairs(counts, rows, self._ties)
+        return counts
+
+
+class TieCountsFn(_CountsFn):
+    """PCollection[Comparisons] -> wins and ties, as `add_outcomes` counts them."""
+
+    def create_accumulator(self) -> Counts:
+        return np.zeros((*self._groups, 2, self._n_items, self._n_items), np.int64)
+
+    def add_input(self, counts: Counts, rows: Comparisons) -> Counts:
+        add_outcomes(counts, rows)
         return counts
 
 

@@ -160,8 +160,9 @@ def list_files(
             matched = [match for match in matched if partition in match.path.split("/")[:-1]]
         if not matched:
             where = path if partition is None else f"{path}: below a folder {partition}"
-            what = "the table holds no rows yet" if is_table(path) else "no such file"
-            raise NoFilesError(f"{where}: {what}. Check input.paths; nothing was read.")
+            if is_table(path):
+                raise NoFilesError(f"{path}: the table holds no rows yet; nothing was read.")
+            raise NoFilesError(f"{where}: no such file. Check input.paths; nothing was read.")
         found |= {match.path: _input_file(match, format_) for match in matched}
     for name in found:
         if is_packed(name) and without_packing(name) in found:

@@ -11,7 +11,7 @@ import os
 import re
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 ICEBERG, DELTA, BIGQUERY = "iceberg://", "delta:", "bigquery://"
 OBJECT_PREFIXES = ("s3://", "abfs://", "abfss://")
@@ -145,11 +145,7 @@ def absolute(url: str, folder: str) -> str:
 
 
 def local_path(location: str) -> str | None:
-    """The local path of a data file; None: it is elsewhere."""
+    """The local path of a data file; None: it is elsewhere. A % in it is a letter as any other."""
     if location.startswith("file:"):
-        return unquote(urlsplit(location).path) if "%" in location else _without_scheme(location)
+        return re.sub(r"^file:(//[^/]*)?(?=/)", "", location)
     return None if "://" in location else location
-
-
-def _without_scheme(location: str) -> str:
-    return re.sub(r"^file:(//[^/]*)?(?=/)", "", location)

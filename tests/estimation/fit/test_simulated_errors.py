@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 from scipy.sparse import csr_array
 
+from hushrank.estimation.common.pairwise import laplacian
 from hushrank.estimation.fit import simulated_errors
-from hushrank.estimation.fit.pair_fit import laplacian
 from hushrank.estimation.fit.simulated_errors import Edges, EdgeSystem, simulated_variances
 from hushrank.estimation.fit.solve import ConvergenceError
 

@@ -20,6 +20,12 @@ def value_of(rows: list[dict[str, str]], panel: str, way: str, epsilon: float) -
     return value
 
 
+def test_the_page_of_reproductions_names_every_figure() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "reproduction.md").read_text()
+    assert figures()
+    assert [name for name in figures() if f"`--only {name}`" not in page] == []
+
+
 def test_trusted_rankings_are_nearer_at_every_epsilon(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from hushrank.estimation.common.links import LOGISTIC
+from hushrank.experiments.beyond import heavy_users
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.plan.heavy_users import activity_of, gain_of_weights, weights_text
 from hushrank.flows.plan.survey import Setting, accuracy_of, plan_config
@@ -31,6 +34,21 @@ def test_the_gain_is_that_of_the_roots(survey):
     )
     assert gain_of_weights(config, "perturbed-mle", 4, activity) is None
     assert gain_of_weights(config, "noisy-pairs", 4, ()) is None
+
+
+@pytest.mark.parametrize(
+    ("exponent", "most", "printed"),
+    [(0.6, 2, 1.67), (0.6, 5, 1.20), (1.0, 2, 2.23), (1.0, 5, 1.56), (1.2, 3, 2.07)],
+)
+def test_the_gains_of_the_guide(survey, exponent, most, printed):
+    """Table of docs/choosing.md, by what a plan says of the same people."""
+    rows, people = np.unique(heavy_users.activity(exponent), return_counts=True)
+    activity = tuple(zip(rows.tolist(), (people / people.sum()).tolist(), strict=True))
+    config = plan_config(survey.set(**MANY | {"items": {"count": 20}}).config)
+    gain = gain_of_weights(config, "noisy-pairs", most, activity)
+    assert gain == pytest.approx(printed, abs=0.006)
+    page = (Path(__file__).parents[3] / "docs" / "choosing.md").read_text()
+    assert re.search(rf"(?m)^\| {exponent} \|.*\b{printed:.2f}\b", page)
 
 
 def test_the_text_tells_what_to_do(survey):

@@ -69,6 +69,7 @@ def test_the_plan_of_a_job_without_answers_and_epsilon(planned, command):
     assert [row[0] for row in rows] == ["0.25", "0.5", "1", "2", "4"]
     errors = [float(row[3]) for row in rows]
     assert errors == sorted(errors, reverse=True)
+    assert errors[0] > 2 * errors[-1]
     assert printed.count("<- recommended") == 1
     assert re.search(r"Epsilon [\d.]+ is enough so that the best item comes out first", printed)
     assert re.search(r"^Take [a-z-]+: ", printed, re.M)

@@ -127,6 +127,7 @@ def test_without_a_ledger_it_is_refused_or_unsafe(here: None, job: dict[str, Any
         ({"user": "usr"}, "column usr not found"),
         ({"name": None}, "name: missing"),
         ({"again": True}, "goes with night"),
+        ({"schedule": {"partition": "date"}}, "a table in memory has none"),
     ],
 )
 def test_a_mistake_is_one_sentence_and_costs_nothing(

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import base64
+import csv
+import io
 import json
 from pathlib import Path
 
@@ -95,6 +98,16 @@ def test_effects_and_adjusted_scores_are_released(arena, command):
         assert abs(effect["estimate"] - truth) < 0.35  # some 4 standard errors, noise included
         assert effect["high"] - effect["low"] < 1
     assert [line["item"] for line in release["ranking"]] == MODELS
+    table = (arena / "out/effects.csv").read_bytes()
+    first, second = csv.DictReader(io.StringIO(table.decode()))
+    assert [first["effect"], first["scale"]] == ["shown first", ""]
+    assert [second["effect"], second["scale"]] == ["length", "500"]
+    assert float(second["low"]) == pytest.approx(length["low"], abs=1e-6)
+    share = 1 / (1 + np.exp(-length["estimate"]))
+    assert float(second["share"]) == pytest.approx(share, abs=1e-6)
+    (kept,) = (arena / "out/releases").iterdir()
+    assert (kept / "effects.csv").read_bytes() == table
+    assert "effects.csv" in (kept / "SHA256SUMS").read_text()
     released = release["released"]
     assert released["kind"] == "scores-and-effects"
     assert set(released["effects"]) == {"shown first", "length"}
@@ -107,6 +120,14 @@ def test_effects_and_adjusted_scores_are_released(arena, command):
     report = (arena / "out/report.html").read_text()
     assert '<h2 id="effects">Effects</h2>' in report
     assert "An item with 500 more of length wins" in report
+    assert base64.b64encode(table).decode() in report
+    code, printed = command("history", arena / "out", "--verify")
+    assert code == 0, printed
+    (kept / "effects.csv").chmod(0o600)
+    (kept / "effects.csv").write_bytes(table + b"more")
+    code, printed = command("history", arena / "out", "--verify")
+    assert code != 0
+    assert "effects.csv: was changed after it was published" in " ".join(printed.split())
     left = {path.name for path in (arena / "work").rglob("*") if path.is_file()}
     assert "exact.npz" not in left
 

@@ -16,7 +16,9 @@ from hushrank.transforms.comparisons.aggregate import (
     PairCountsFn,
     SparsePairCountsFn,
     TallyFn,
+    TieCountsFn,
     WinCountsFn,
+    add_outcomes,
     add_pairs,
     add_wins,
 )
@@ -138,3 +140,37 @@ def test_sparse_pair_counts_are_the_dense_ones_however_they_are_merged(log, ties
     merged = sparse.extract_output(sparse.merge_accumulators([parts[1], parts[0]]))
     whole = dense.extract_output(dense.add_input(dense.create_accumulator(), log))
     assert (merged.matrix(N_ITEMS).toarray() == whole).all()
+
+
+@given(comparisons(), st.integers(0, 12))
+def test_a_row_counts_in_one_of_three_cells_of_its_pair(rows, cut):
+    counts = np.zeros((2, N_ITEMS, N_ITEMS), np.int64)
+    add_outcomes(counts, rows)
+    assert counts.sum() == len(rows)
+    decided = rows.take(np.flatnonzero(rows.outcome))
+    assert np.array_equal(counts[0], counted_by_hand(decided, Ties.DROP))
+    met = Counter(
+        (min(pair), max(pair))
+        for *pair, outcome in zip(rows.left, rows.right, rows.outcome, strict=True)
+        if outcome == 0
+    )
+    assert {pair: int(counts[1][pair]) for pair in met} == met
+    assert not np.tril(counts[1]).any()
+    combine = TieCountsFn(N_ITEMS, Ties.MODEL)
+    halves = [rows.take(np.arange(len(rows))[part]) for part in (slice(cut), slice(cut, None))]
+    parts = [combine.add_input(combine.create_accumulator(), half) for half in halves]
+    assert np.array_equal(combine.extract_output(combine.merge_accumulators(parts)), counts)
+
+
+def test_a_row_of_a_group_counts_in_that_group():
+    outcomes = np.array([1, 0, -1, 0], np.int8)
+    items = np.array([0, 3, 1, 2]), np.array([1, 2, 0, 3])
+    group = np.array([1, 0, 1, 1], np.int32)
+    rows = Comparisons(*items, outcomes, group=group)
+    counts = TieCountsFn(N_ITEMS, Ties.MODEL, 2)
+    found = counts.add_input(counts.create_accumulator(), rows)
+    assert found.shape == (2, 2, N_ITEMS, N_ITEMS)
+    assert {tuple(place) for place in np.argwhere(found)} == {
+        (1, 0, 0, 1), (0, 1, 2, 3), (1, 1, 2, 3),
+    }  # fmt: skip
+    assert found[1, 0, 0, 1] == 2

@@ -6,6 +6,8 @@ squared weights is for.
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -14,13 +16,13 @@ from hushrank.estimation.common.design_effect import effective_units
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.guarantee.record import Parameter
-from hushrank.flows.methods.base import Arrays
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.row_weights import Counted
 from hushrank.privacy.units import UNITS, PrivacyParams
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.weights import SQUARES
 
+Arrays = dict[str, NDArray[Any]]  # by name
 WEIGHT_KEYS = ("privacy.bounding", "input.columns.weight")  # of methods that take weights
 
 

@@ -1,0 +1,98 @@
+"""How likely a win, a loss and a tie are, by the scores of two items.
+
+With d the difference of the scores (log strengths p_i, p_j) and r the chance of a tie of equals:
+
+    Davidson     P(i wins), P(j wins), P(tie) in proportion to p_i, p_j, nu sqrt(p_i p_j) ([D70]),
+    Rao-Kupper   P(i wins) = p_i / (p_i + theta p_j), and P(tie) what is left ([RK67]).
+
+Equals tie with r = nu / (2 + nu) and r = (theta - 1) / (theta + 1). Both models are fitted in
+t = log(r / (1 - r)), which is free: nu = 2 e^t and theta = 1 + 2 e^t. In both a score has the same
+meaning: Davidson's are log odds of the comparisons that do not tie; Rao and Kupper's are log odds
+of a win, less log theta.
+
+References:
+    [D70] Davidson. On extending the Bradley-Terry model to accommodate ties in paired comparison
+        experiments. 1970.
+    [RK67] Rao, Kupper. Ties in paired-comparison experiments: a generalization of the
+        Bradley-Terry model. 1967.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from enum import StrEnum
+
+import numpy as np
+from scipy.special import expit
+
+from hushrank.estimation.common.links import Floats
+
+LEFT, RIGHT, TIE = 0, 1, 2  # outcomes, as they are numbered in all arrays here
+SMALLEST = 1e-12  # chance of a tie, below which it is not told from none
+
+
+class TieModel(StrEnum):
+    """How ties follow from scores."""
+
+    DAVIDSON = "davidson"
+    RAO_KUPPER = "rao-kupper"
+
+    @property
+    def symbol(self) -> str:
+        """Name of its parameter."""
+        return "nu" if self is TieModel.DAVIDSON else "theta"
+
+    def parameter(self, tie_of_equals: float) -> float:
+        """nu or theta, by the chance that equals tie."""
+        odds = tie_of_equals / (1 - tie_of_equals) if tie_of_equals < 1 else math.inf
+        return 2 * odds + (0 if self is TieModel.DAVIDSON else 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcomes:
+    """The three outcomes of some pairs; arrays of shape (3, pairs).
+
+    Attributes:
+        chances: of each outcome.
+        by_gap: slope of the log of each chance in d.
+        by_tie: slope of it in t.
+    """
+
+    chances: Floats
+    by_gap: Floats
+    by_tie: Floats
+
+
+def outcomes_of(model: TieModel, gap: Floats, tie: float) -> Outcomes:
+    """Chances and slopes at some differences of scores.
+
+    Args:
+        model: of ties.
+        gap: d, shape (pairs,).
+        tie: t.
+    """
+    return (_davidson if model is TieModel.DAVIDSON else _rao_kupper)(gap, tie)
+
+
+def _davidson(gap: Floats, tie: float) -> Outcomes:
+    logits = np.stack([gap / 2, -gap / 2, np.full(gap.shape, tie + math.log(2))])
+    weights = np.exp(logits - logits.max(axis=0))
+    chances = weights / weights.sum(axis=0)
+    lead = (chances[LEFT] - chances[RIGHT]) / 2
+    by_gap = np.stack([0.5 - lead, -0.5 - lead, -lead])
+    by_tie = np.stack([-chances[TIE], -chances[TIE], 1 - chances[TIE]])
+    return Outcomes(chances, by_gap, by_tie)
+
+
+def _rao_kupper(gap: Floats, tie: float) -> Outcomes:
+    threshold = math.log1p(2 * math.exp(tie))  # log theta
+    slope = -math.expm1(-threshold)  # of log theta in t: 1 - 1 / theta
+    left, right = expit(gap - threshold), expit(-gap - threshold)
+    # (theta^2 - 1) times the product: the same as what is left, without a difference of ones.
+    tied = math.expm1(2 * threshold) * left * right
+    chances = np.stack([left, right, np.maximum(tied, np.finfo(float).tiny)])
+    by_gap = np.stack([1 - left, right - 1, right - left])
+    by_theta = 2 / (1 + math.exp(-threshold)) - slope * (1 + tied)
+    by_tie = np.stack([-slope * (1 - left), -slope * (1 - right), by_theta])
+    return Outcomes(chances, by_gap, by_tie)
