@@ -92,7 +92,7 @@ def test_pairs_that_are_all_noise_are_weighed_by_what_totals_let_expect(pairs, c
     alone = half.filter((low % 2 == 0) & (high == low + 1))  # no chance: two pairs of four items
     pq.write_table(alone, pairs.folder / "answers.parquet")  # nobody saw any other
     more = {"names": [*ITEMS, "emus", "foxes", "geese", "hares"]}
-    code, printed = command("run", pairs.set(items=more).config, "--direct")
+    code, _ = command("run", pairs.set(items=more).config, "--direct")
     assert code == 0
     parameters = published(pairs)["privacy"]["parameters"]
     assert parameters["design_of_chance_fits"] is False
