@@ -22,9 +22,9 @@ The ridge c is at least 1, and grows with the noise: for scores of variance 1, s
 information h with noise v, the mean error is smallest near 2 c = 1 + v / h. Where v is far above h,
 scores would run away with less.
 
-All this is for pairs whose totals show that items meet in groups, as in a league: for others
-`pairs_by_chance` has the smaller errors, even if some pairs met far more often than chance has it.
-`rank_noisy_pairs` looks which it is.
+All this is for counts without noise, groups of rows, and where no other fit is found:
+`pairs_by_chance` has smaller errors where partners meet by chance, `pairs_in_groups` mostly where
+items meet in groups, as in a league. `rank_noisy_pairs` looks which it is.
 
 Errors: what noise and chance add to the gradient, pair by pair, through the curvature (a sandwich,
 see `debiased`). Comparisons are taken as independent given the scores: answers of one person that
@@ -49,6 +49,7 @@ from hushrank.estimation.common.pairwise import laplacian, score_differences
 from hushrank.estimation.common.pooling import Evidence, EvidenceAt
 from hushrank.estimation.comparisons.chance_likelihood import ChanceEvidence
 from hushrank.estimation.comparisons.pairs_by_chance import fit_pairs_by_chance
+from hushrank.estimation.comparisons.pairs_in_groups import fit_pairs_in_groups
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.pair_fit import (
     RIDGE,
@@ -124,14 +125,31 @@ def rank_noisy_pairs(counts: PairCounts, law: NoiseLaw, link: Link) -> RankedPai
         return RankedPairs(
             estimate=estimate, by_chance=True, n_pairs=n_pairs, n_left_out=0, is_minimum=True
         )
-    found = fit_noisy_pairs(counts, law, link)
+    if (in_groups := _in_groups_fit(counts, law, link)) is not None:
+        fit, noise_share, left_out = *in_groups, 0
+    else:
+        found = fit_noisy_pairs(counts, law, link)
+        fit, noise_share, left_out = found.fit, found.noise_share, found.n_left_out
     return RankedPairs(
-        estimate=replace(estimate_from(found.fit), noise_share=found.noise_share),
+        estimate=replace(estimate_from(fit), noise_share=noise_share),
         by_chance=False,
         n_pairs=n_pairs,
-        n_left_out=found.n_left_out,
-        is_minimum=found.fit.is_minimum,
+        n_left_out=left_out,
+        is_minimum=fit.is_minimum,
     )
+
+
+def _in_groups_fit(
+    counts: PairCounts, law: NoiseLaw, link: Link
+) -> tuple[DebiasedFit, Floats] | None:
+    """What `pairs_in_groups` says; None: it has no fit."""
+    if law.scale == 0 or counts.confidential:
+        return None
+    try:
+        fit, noise_share = fit_pairs_in_groups(counts, law, link)
+    except ConvergenceError:  # the noise is spent: the other fit is worth more than none
+        return None
+    return fit, noise_share
 
 
 def _by_chance(counts: PairCounts, law: NoiseLaw, link: Link) -> Estimate | None:

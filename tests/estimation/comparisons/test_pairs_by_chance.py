@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -92,7 +94,7 @@ class Uneven(Arena):
 
 @pytest.mark.parametrize(("epsilon", "groups"), [(0.5, False), (2.0, False), (0.5, True)])
 def test_unequal_pairs_are_left_to_chance_unless_they_go_together(epsilon, groups) -> None:
-    """Single pairs would lose there: they are fitted to their noise."""
+    """Single pairs would lose there: they are fitted to their noise. Chance loses in a league."""
     arena = LEAGUE if groups else Uneven(40, 4_000, zipf=0.4, spread=0.45)
     generator = np.random.default_rng(8)
     truth = arena.truth(generator)
@@ -104,7 +106,8 @@ def test_unequal_pairs_are_left_to_chance_unless_they_go_together(epsilon, group
     single = fit_noisy_pairs(noisy, calibration.law, LOGISTIC).fit.scores
     by_chance = fit_pairs_by_chance(noisy, calibration.law, LOGISTIC).scores
     errors = [float(np.square(scores - truth).mean()) for scores in (single, by_chance)]
-    assert np.square(found.estimate.scores - truth).mean() < 1.05 * min(errors)
+    error = np.square(found.estimate.scores - truth).mean()
+    assert error < (0.5 * errors[1] if groups else 1.05 * min(errors))
 
 
 def test_real_battles_of_models_beat_the_naive_way_with_intervals_that_hold(
@@ -145,6 +148,54 @@ def test_real_battles_of_models_beat_the_naive_way_with_intervals_that_hold(
 )
 def test_intervals_hold_best_worst_and_rarest_items(arena, params) -> None:
     assert_held(held(arena, params, ranked, releases=60))
+
+
+def blocks(
+    generator: np.random.Generator, within: float, across: float
+) -> tuple[Floats, PairCounts]:
+    """Two blocks of 20 items that hardly meet, the second one better by one."""
+    truth = generator.normal(0, 0.7, 40) + np.repeat([0.0, 1.0], 20)
+    block = np.repeat([0, 1], 20)
+    design = np.where(np.equal.outer(block, block), within, across)
+    asked = generator.poisson(np.triu(design, 1))
+    won = generator.binomial(asked, LOGISTIC.cdf(np.subtract.outer(truth, truth)))
+    return truth - truth.mean(), PairCounts((won + (asked - won).T).astype(np.int64))
+
+
+def far_apart(generator: np.random.Generator) -> tuple[Floats, PairCounts]:
+    """Nine of ten pairs hardly ever meet, for no reason that shows."""
+    truth = generator.normal(0, 0.7, 50)
+    asked = generator.poisson(np.triu(generator.gamma(0.1, 50.0, (50, 50)), 1))
+    won = generator.binomial(asked, LOGISTIC.cdf(np.subtract.outer(truth, truth)))
+    return truth - truth.mean(), PairCounts((won + (asked - won).T).astype(np.int64))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("log", "epsilon"),
+    [
+        (partial(blocks, within=60, across=5), 0.5),
+        (partial(blocks, within=60, across=5), 1.0),
+        (far_apart, 0.5),
+    ],
+)
+def test_where_few_pairs_meet_they_are_better_than_the_naive_way_and_intervals_hold(
+    log: Callable[[np.random.Generator], tuple[Floats, PairCounts]], epsilon: float
+) -> None:
+    """Items of a block err together: of 8 logs, 80 % and more held is what 95 % a log gives."""
+    generator, ours, theirs, held = np.random.default_rng(7), [], [], []
+    for seed in range(8):
+        truth, counts = log(generator)
+        calibration = calibrate_pair_counts(by_comparison(epsilon), counts.n_items)
+        noisy = release_pair_counts(counts, calibration, seeded_bits(seed))
+        found = rank_noisy_pairs(noisy, calibration.law, LOGISTIC)
+        assert not found.by_chance
+        estimate = found.estimate
+        ours.append(np.square(estimate.scores - truth).mean())
+        theirs.append(np.square(naive(noisy) - truth).mean())
+        held.append(((estimate.low <= truth) & (truth <= estimate.high)).mean())
+    assert np.mean(ours) < np.mean(theirs)
+    assert np.mean(held) > 0.88
 
 
 def test_intervals_that_forget_the_noise_are_caught() -> None:

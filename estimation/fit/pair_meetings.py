@@ -1,0 +1,138 @@
+"""How often each pair met, from noisy totals: what to expect given them, and how sure that is.
+
+A pair meets s z times on average, s from what goes together in the totals, z of a law of its own.
+
+s: the design of chance, and beside it the directions in which totals stray from that together.
+These are the eigenvectors of the residuals, each over its standard deviation, whose eigenvalues lie
+outside the semicircle that independent residuals have ([W58]), each shortened by what noise adds to
+it ([GD17]).
+
+z: any law on a grid, the likeliest for all totals ([KW56], by EM): a total is normal around s z
+with variance s z and that of the noise. The sum of two Laplace draws of scale b is normal with
+variance 2 b^2 g where g has the law Gamma(2): a few values of g stand for all.
+
+References:
+    [GD17] Gavish, Donoho. Optimal shrinkage of singular values. 2017.
+    [KW56] Kiefer, Wolfowitz. Consistency of the maximum likelihood estimator in the presence of
+        infinitely many incidental parameters. 1956.
+    [W58] Wigner. On the distribution of the roots of certain symmetric matrices. 1958.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import gammaincinv
+
+from hushrank.estimation.common.links import Floats
+from hushrank.privacy.units import NoiseKind
+
+FACTORS = np.concatenate([[0.003], np.geomspace(0.03, 30.0, 24)])  # z
+PARTS = 8  # of the law of g, equally likely
+MOST_FITTED = 20_000  # pairs that the law of z is estimated from
+BLOCK = 20_000  # pairs worked on at a time
+STEPS = 60  # of EM
+PRIOR = 0.5  # pairs that each z is taken to have beforehand
+PASSES = 3  # in which the semicircle and what is outside are found again
+OUTSIDE = 1.05  # times the radius of the semicircle
+LEAST = 0.02  # of what chance has it, that a pair met
+
+
+@dataclass(frozen=True, slots=True)
+class PairMeetings:
+    """Given the noisy totals; matrices are symmetric, of shape (n, n), zero on the diagonal.
+
+    Attributes:
+        mean: comparisons that each pair made, to expect.
+        variance: of them.
+        spread: standard deviation of a total in the design of chance.
+        along: shape (n, k), unit vectors in which s was fitted: errors go together in them. The
+            first is that of the design, the others are those of groups.
+    """
+
+    mean: Floats
+    variance: Floats
+    spread: Floats
+    along: Floats
+
+
+def pair_meetings(
+    totals: Floats, design: Floats, noise_variance: float, kind: NoiseKind
+) -> PairMeetings:
+    """What noisy totals say of how often each pair met.
+
+    Args:
+        totals: shape (n, n), symmetric; each has the noise of two entries.
+        design: of chance, likewise, > 0 off the diagonal.
+        noise_variance: of a total, > 0.
+        kind: law of the noise.
+    """
+    upper = np.triu_indices(len(totals), 1)
+    spread = np.sqrt(design + noise_variance)
+    together, along = _together(totals, design, spread)
+    smooth = together[upper]
+    noise = noise_variance * _parts(kind)
+    seen = totals[upper]
+    step = -(-len(seen) // MOST_FITTED)
+    weights = _likeliest(_likelihood(seen[::step], smooth[::step], noise))
+    mean, square = np.empty(len(seen)), np.empty(len(seen))
+    for start in range(0, len(seen), BLOCK):
+        part = slice(start, start + BLOCK)
+        chance = _likelihood(seen[part], smooth[part], noise) * weights
+        chance /= chance.sum(axis=1, keepdims=True)
+        rates = np.multiply.outer(smooth[part], FACTORS)
+        share = rates / (rates + noise_variance)
+        met = np.maximum(rates + share * (seen[part, np.newaxis] - rates), 0.0)
+        mean[part] = (chance * met).sum(axis=1)
+        square[part] = (chance * (met**2 + share * noise_variance)).sum(axis=1)
+    found = []
+    for values in (mean, np.maximum(square - mean**2, 0.0)):
+        matrix = np.zeros_like(totals)
+        matrix[upper] = values
+        found.append(matrix + matrix.T)
+    return PairMeetings(found[0], found[1], spread, along)
+
+
+def _together(totals: Floats, design: Floats, spread: Floats) -> tuple[Floats, Floats]:
+    """s, shape (n, n), and the directions in which it was fitted, shape (n, k)."""
+    n, residuals = len(totals), (totals - design) / spread
+    np.fill_diagonal(residuals, 0.0)
+    values, vectors = np.linalg.eigh(residuals)
+    kept = np.zeros(n)
+    for _ in range(PASSES):
+        rest = np.square(values).sum() - np.square(kept).sum()
+        radius = 2 * np.sqrt(max(rest, 0.0) / n)  # n eigenvalues, of mean square r^2 n
+        own = (np.abs(values) + np.sqrt(np.maximum(values**2 - radius**2, 0))) / 2
+        kept = np.where(np.abs(values) > OUTSIDE * radius, own, 0.0) * np.sign(values)
+    together = design + spread * ((vectors * kept) @ vectors.T)
+    chance = np.linalg.eigh(design / spread)[1][:, -1:]
+    return np.maximum(together, LEAST * design), np.hstack([chance, vectors[:, kept != 0]])
+
+
+def _parts(kind: NoiseKind) -> Floats:
+    """Values of g / 2, whose mean is 1."""
+    if kind is NoiseKind.GAUSSIAN:
+        return np.ones(1)
+    values = gammaincinv(2.0, (np.arange(PARTS) + 0.5) / PARTS)
+    return np.asarray(values / values.mean())
+
+
+def _likelihood(seen: Floats, smooth: Floats, noise: Floats) -> Floats:
+    """Of each z, but for a factor of each total; shape (pairs, z)."""
+    mean = np.multiply.outer(smooth, FACTORS)
+    off = np.square(seen[:, np.newaxis] - mean)
+    logs = np.stack([-off / (mean + v) / 2 - np.log(mean + v) / 2 for v in noise])
+    logs -= logs.max(axis=(0, 2), keepdims=True)
+    return np.asarray(np.exp(logs).sum(axis=0))
+
+
+def _likeliest(likelihood: Floats) -> Floats:
+    """Weight of each z."""
+    weights = np.full(len(FACTORS), 1 / len(FACTORS))
+    for _ in range(STEPS):
+        chance = likelihood * weights
+        chance /= chance.sum(axis=1, keepdims=True)
+        weights = chance.sum(axis=0) + PRIOR
+        weights /= weights.sum()
+    return np.asarray(weights)
