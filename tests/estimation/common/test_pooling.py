@@ -146,7 +146,9 @@ def tried(
     calibration = way.calibrate(params, N, 1, len(shares))
     pairs = np.triu_indices(N, 1)
     for seed in range(replicates):
-        shown = random.permutation(np.geomspace(1, popularity, N))
+        shown = np.ones(N)
+        if popularity > 1:
+            shown = random.permutation(np.geomspace(1, popularity, N))
         chances = shown[pairs[0]] * shown[pairs[1]]
         truths = random.normal(0, 1, N) + random.normal(0, spread, (len(shares), N))
         truths -= truths.mean(axis=1, keepdims=True)
