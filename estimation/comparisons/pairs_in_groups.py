@@ -32,15 +32,10 @@ from scipy.linalg import solve
 
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
+from hushrank.estimation.common.pairwise import laplacian, score_differences
 from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.fit.likelihood import Objective
-from hushrank.estimation.fit.pair_fit import (
-    RIDGE,
-    DebiasedFit,
-    laplacian,
-    sandwich_fit,
-    score_differences,
-)
+from hushrank.estimation.fit.pair_fit import RIDGE, DebiasedFit, sandwich_fit
 from hushrank.estimation.fit.pair_meetings import PairMeetings, pair_meetings
 from hushrank.estimation.fit.solve import minimise
 from hushrank.estimation.fit.trust_region import minimise_nonconvex
