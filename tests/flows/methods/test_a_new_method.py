@@ -279,9 +279,12 @@ def test_no_configuration_is_checked_without_a_table_of_methods(survey):
 
 
 def test_no_other_room_knows_a_method_by_its_name():
-    """But for examples: what `init` proposes, and the one in the reference."""
+    """But for examples and defaults: of `init`, of the reference, and of calls from Python."""
     (folder,) = hushrank.flows.__path__
-    examples = {"config/survey.py", "plan/guarantees.py", "propose/sections.py"}
+    examples = {
+        *("config/survey.py", "plan/guarantees.py", "propose/sections.py"),
+        "python/configuration.py",
+    }
     found = {
         str(path.relative_to(folder))
         for path in Path(folder).rglob("*.py")

@@ -209,9 +209,9 @@ def test_exposures_that_cannot_be_are_refused(survey, command, text, changes, ru
 
 
 def test_a_plan_invents_the_public_design(survey, command):
-    few = ITEMS_FILE.replace("dogs,600", "dogs,60")
-    drawn = {"unit": "user", "epsilon": 2.0, "max_contributions": 6}
-    config = write_design(survey, few).set(input__design="random", privacy=drawn).config
+    often = ITEMS_FILE.replace("ants,600", "ants,1500")
+    drawn = {"unit": "user", "epsilon": 2.0, "max_contributions": 2}  # of 6 pairs
+    config = write_design(survey, often).set(input__design="random", privacy=drawn).config
     code, printed = command("plan", config, "--people", 300, "--epsilon", 2)
     assert code == 0, printed
     assert "shown.csv" in printed

@@ -268,7 +268,7 @@ REFUSED = [
         {"input__columns": {"item": "user"}},
         "input.columns.item: column user is user already; name another",
     ),
-    ({"input__ties": "drop"}, "input.ties: unknown key. Known here: kind, paths, layout, columns,"),
+    ({"input__ties": "drop"}, "input.ties: unknown key. Known here: kind, paths,"),
     (
         {"spectral": {"edge_probability": 0.1}},
         "spectral.edge_probability: is for graph: sparse; remove it, or set graph: sparse",
