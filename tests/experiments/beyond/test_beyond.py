@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from hushrank.experiments.beyond import groups, heavy_users, local_pairs, trusted_rankings
+from hushrank.experiments.beyond import groups, heavy_users, local_pairs, ties, trusted_rankings
 from hushrank.experiments.beyond.beyond import figures, run
 
 
@@ -81,6 +81,15 @@ def test_weights_for_heavy_users_narrow_the_intervals_and_cover(
         assert found[panel, heavy_users.WEIGHTS] < 0.85 * found[panel, heavy_users.LEAVE_OUT]
     for way in (heavy_users.WEIGHTS, heavy_users.LEAVE_OUT):
         assert found[heavy_users.COVERAGE, way] > 0.9
+
+
+def test_ties_as_outcomes_beat_coins_and_halves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where half of the votes on equals are ties, a coin's error is four times as large."""
+    monkeypatch.setattr(ties, "CHANCES", (0.5,))
+    found = {(each.panel, each.way): each.value for each in ties.measure(3)}
+    own, coin, half, left_out = (found[ties.ERROR, name] for name in ties.WAYS.values())
+    assert own < 0.5 * min(coin, half)
+    assert own < 1.1 * left_out
 
 
 def test_every_module_with_a_figure_is_found() -> None:
