@@ -285,7 +285,7 @@ def _problems_of_pairs(config: Sections) -> Problems:
         yield (
             "input.layout",
             "pairs is for private answers; set privacy.mechanism: random-pairs and"
-            " already_private: true, or write long or list",
+            " already_private: true, or write long, list or wide",
         )
     if privacy.hide is Hide.ITEMS and config.rankings.columns.length is not None:
         yield "input.columns.length", "is hidden by privacy.hide: items; remove it"
@@ -302,7 +302,7 @@ def _problems_of_trusted_rankings(config: Sections) -> Problems:
     if len(config.items.catalogue()) > MOST_ITEMS_RANKED:
         yield "items", f"must be at most {MOST_ITEMS_RANKED} with input.kind: rankings"
     if rankings.layout == "pairs":
-        yield "input.layout", "pairs is for unit: local; write long or list"
+        yield "input.layout", "pairs is for unit: local; write long, list or wide"
     if privacy.mechanism is not None:
         yield "privacy.mechanism", "is for unit: local; remove it"
     if rankings.columns.epsilon is not None:

@@ -14,7 +14,7 @@ from rich.console import Console
 from hushrank.estimation.common.estimate import estimate_of
 from hushrank.estimation.common.uncertainty import RankSeparation
 from hushrank.flows.config.items import read_items
-from hushrank.flows.display import _ranking_table
+from hushrank.flows.display import ranking_table as table_shown
 from hushrank.flows.release.history import export_bytes, ranking_table
 from hushrank.flows.release.publish import ranking_csv
 from hushrank.flows.release.release import (
@@ -65,7 +65,7 @@ def elo():
 
 def terminal(release) -> str:
     stream = io.StringIO()
-    Console(file=stream, width=120).print(_ranking_table(release))
+    Console(file=stream, width=120).print(table_shown(release))
     return stream.getvalue()
 
 

@@ -192,7 +192,7 @@ MISTAKES = [
     ),
     (
         {**PAIRS, "input__layout": "pairs", "input__columns": {"user": "u"}},
-        "input.columns.user: belongs to layout: long or list; remove this line, or set that",
+        "input.columns.user: belongs to layout: long or list or wide; remove",
     ),
     (
         {**PAIRS, "input__layout": "pairs", "privacy__already_private": True, "privacy__pairs": 1,
