@@ -78,7 +78,8 @@ def test_intervals_hold_scores_and_ties(
 ) -> None:
     """Of 500 scores between 92 and 98 %; of the ends and of ties, of 100 and 50, 86 to 100 %.
 
-    Intervals that are a fifth too short would hold 88 % of scores.
+    Intervals that are a fifth too short would hold 88 % of scores. In a league the scores of a half
+    err together, so that 500 of them say as little as 50: 86 to 100 % as well.
     """
     noise, random = calibration(epsilon), np.random.default_rng(11)
     held, ends, ties = [], [], []
@@ -91,7 +92,8 @@ def test_intervals_hold_scores_and_ties(
         ends += [within[truth.argmax()], within[truth.argmin()]]
         ties.append(found.tie.low <= equals <= found.tie.high)
         assert found.by_chance == (design != "league")
-    assert 0.92 <= np.mean(held) <= 0.98
+    least, most = (0.86, 1.0) if design == "league" else (0.92, 0.98)
+    assert least <= np.mean(held) <= most
     assert np.mean(ends) >= 0.86
     assert np.mean(ties) >= 0.86
 
