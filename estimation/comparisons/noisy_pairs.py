@@ -32,7 +32,6 @@ agree with each other more than the scores explain make the intervals too short.
 
 References:
     [S81] Stein. Estimation of the mean of a multivariate normal distribution. 1981. Lemma 1.
-    [W58] Wigner. On the distribution of the roots of certain symmetric matrices. 1958.
 """
 
 from __future__ import annotations
@@ -58,6 +57,7 @@ from hushrank.estimation.fit.pair_fit import (
     require_fittable,
     sandwich_fit,
 )
+from hushrank.estimation.fit.pair_meetings import met_otherwise
 from hushrank.estimation.fit.solve import ConvergenceError, Solution, minimise
 from hushrank.estimation.fit.trust_region import minimise_nonconvex
 from hushrank.privacy.noise import NoiseLaw
@@ -65,9 +65,6 @@ from hushrank.privacy.units import NoiseKind
 
 CLEAR_PAIR = 2.0  # standard deviations of its noise up to which a pair's total may be left out
 WHOLE_TOTAL = 4.0  # and from which on the pair always enters as it is
-NOT_BY_CHANCE = 5.0  # standard errors by which totals must differ from a design of chance
-MISSED = 4.5  # and by which an item's sum of totals must
-TOGETHER = 1.5  # times the largest eigenvalue of independent residuals: they go together
 LAPLACE_KURTOSIS, NORMAL_KURTOSIS = 4.5, 3.0  # of a sum of two draws
 
 
@@ -164,67 +161,11 @@ def _by_chance(counts: PairCounts, law: NoiseLaw, link: Link) -> Estimate | None
 
 
 def _not_by_chance(counts: PairCounts, law: NoiseLaw, meetings: Floats) -> bool:
-    """Whether pairs met in another way than chance and noise explain, and scores suffer from it.
-
-    Each of these says so:
-
-    -   The sum of an item's totals is far from its share of the design: a fit that takes large
-        counts for outliers misses it by far.
-    -   Pairs met more unequally than by chance, and in groups of items that meet each other, as in
-        a league. If totals differ pair by pair only, the differences average out over an item's
-        opponents, and the scores hold.
-    """
+    """Whether pairs met otherwise than by chance; see `met_otherwise`."""
     wins = counts.dense() / counts.row_weight
     noise = 2 * law.variance / counts.row_weight**2
     kurtosis = LAPLACE_KURTOSIS if law.kind is NoiseKind.LAPLACE else NORMAL_KURTOSIS
     return met_otherwise(wins + wins.T, meetings, noise, kurtosis)
-
-
-def met_otherwise(totals: Floats, meetings: Floats, noise: float, kurtosis: float) -> bool:
-    """The same of totals; arguments as `_unequal`."""
-    met = meetings.sum(axis=1)
-    off = np.abs(totals.sum(axis=1) - met)
-    if (off > MISSED * np.sqrt(met + (len(totals) - 1) * noise)).any():
-        return True
-    if not _unequal(totals, meetings, noise, kurtosis):
-        return False
-    return _in_groups((totals - meetings) / np.sqrt(meetings + noise))
-
-
-def _unequal(totals: Floats, meetings: Floats, noise: float, kurtosis: float) -> bool:
-    """Whether pairs met more unequally than chance and noise make them.
-
-    Squares of what totals have beyond the design, less their expectation, each weighed by the share
-    of the design in its variance; where partners are drawn by chance, the sum has mean zero.
-
-    Args:
-        totals: noisy, in comparisons, shape (n, n).
-        meetings: the design, shape (n, n).
-        noise: its variance in a total.
-        kurtosis: of that noise.
-    """
-    upper = np.triu_indices(len(totals), 1)
-    design = meetings[upper]
-    excess = np.square(totals[upper] - design) - design - noise
-    variance = (kurtosis - 1) * noise**2 + 4 * noise * design + 2 * design**2 + design
-    weight = np.square(design) / variance
-    return bool((weight * excess).sum() > NOT_BY_CHANCE * np.sqrt((weight**2 * variance).sum()))
-
-
-def _in_groups(residuals: Floats) -> bool:
-    """Whether residuals of pairs go together: by their largest eigenvalue.
-
-    That of independent residuals of mean square r^2 is near 2 r sqrt(n) (semicircle law, [W58]);
-    two groups that meet within themselves alone have (n - 1) r: half of it is the bar of few items.
-
-    Args:
-        residuals: symmetric, shape (n, n), each over its standard deviation.
-    """
-    n = len(residuals)
-    residuals = residuals * (1 - np.eye(n))
-    size = math.sqrt(np.square(residuals).sum() / (n * (n - 1)))
-    bar = min(TOGETHER * 2 * math.sqrt(n), (n - 1) / 2)
-    return bool(np.linalg.eigvalsh(residuals)[-1] > bar * size)
 
 
 def fit_noisy_pairs(

@@ -20,6 +20,7 @@ References:
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +38,9 @@ PRIOR = 0.5  # pairs that each z is taken to have beforehand
 PASSES = 3  # in which the semicircle and what is outside are found again
 OUTSIDE = 1.05  # times the radius of the semicircle
 LEAST = 0.02  # of what chance has it, that a pair met
+NOT_BY_CHANCE = 5.0  # standard errors by which totals must differ from a design of chance
+MISSED = 4.5  # and by which an item's sum of totals must
+TOGETHER = 1.5  # times the largest eigenvalue of independent residuals: they go together
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,3 +140,62 @@ def _likeliest(likelihood: Floats) -> Floats:
         weights = chance.sum(axis=0) + PRIOR
         weights /= weights.sum()
     return np.asarray(weights)
+
+
+def met_otherwise(totals: Floats, meetings: Floats, noise: float, kurtosis: float) -> bool:
+    """Whether pairs met in another way than chance and noise explain, and scores suffer from it.
+
+    Each of these says so:
+
+    -   The sum of an item's totals is far from its share of the design: a fit that takes large
+        counts for outliers misses it by far.
+    -   Pairs met more unequally than by chance, and in groups of items that meet each other, as in
+        a league. If totals differ pair by pair only, the differences average out over an item's
+        opponents, and the scores hold.
+
+    Args:
+        totals, meetings, noise, kurtosis: as of `_unequal`.
+    """
+    met = meetings.sum(axis=1)
+    off = np.abs(totals.sum(axis=1) - met)
+    if (off > MISSED * np.sqrt(met + (len(totals) - 1) * noise)).any():
+        return True
+    if not _unequal(totals, meetings, noise, kurtosis):
+        return False
+    return _in_groups((totals - meetings) / np.sqrt(meetings + noise))
+
+
+def _unequal(totals: Floats, meetings: Floats, noise: float, kurtosis: float) -> bool:
+    """Whether pairs met more unequally than chance and noise make them.
+
+    Squares of what totals have beyond the design, less their expectation, each weighed by the share
+    of the design in its variance; where partners are drawn by chance, the sum has mean zero.
+
+    Args:
+        totals: noisy, in comparisons, shape (n, n).
+        meetings: the design, shape (n, n).
+        noise: its variance in a total.
+        kurtosis: of that noise.
+    """
+    upper = np.triu_indices(len(totals), 1)
+    design = meetings[upper]
+    excess = np.square(totals[upper] - design) - design - noise
+    variance = (kurtosis - 1) * noise**2 + 4 * noise * design + 2 * design**2 + design
+    weight = np.square(design) / variance
+    return bool((weight * excess).sum() > NOT_BY_CHANCE * np.sqrt((weight**2 * variance).sum()))
+
+
+def _in_groups(residuals: Floats) -> bool:
+    """Whether residuals of pairs go together: by their largest eigenvalue.
+
+    That of independent residuals of mean square r^2 is near 2 r sqrt(n) (semicircle law, [W58]);
+    two groups that meet within themselves alone have (n - 1) r: half of it is the bar of few items.
+
+    Args:
+        residuals: symmetric, shape (n, n), each over its standard deviation.
+    """
+    n = len(residuals)
+    residuals = residuals * (1 - np.eye(n))
+    size = math.sqrt(np.square(residuals).sum() / (n * (n - 1)))
+    bar = min(TOGETHER * 2 * math.sqrt(n), (n - 1) / 2)
+    return bool(np.linalg.eigvalsh(residuals)[-1] > bar * size)

@@ -1,7 +1,7 @@
 """Items ranked by noisy counts of wins and ties: post-processing of counts that anybody may see.
 
 Where totals look as if partners met by chance, by the likelihood of that design
-(`ties_by_chance`); else, and without noise, by `ties_by_pairs`. `noisy_pairs.met_otherwise` looks
+(`ties_by_chance`); else, and without noise, by `ties_by_pairs`. `pair_meetings.met_otherwise` looks
 which it is, as for counts of two outcomes.
 """
 
@@ -15,13 +15,14 @@ from scipy.special import logit
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.common.pooling import Evidence, EvidenceAt
-from hushrank.estimation.comparisons.noisy_pairs import NORMAL_KURTOSIS, met_otherwise
+from hushrank.estimation.comparisons.noisy_pairs import NORMAL_KURTOSIS
 from hushrank.estimation.fit.noisy_cells import CellLaw
 from hushrank.estimation.fit.pair_fit import (
     estimate_from,
     require_fittable,
     sandwich,
 )
+from hushrank.estimation.fit.pair_meetings import met_otherwise
 from hushrank.estimation.fit.solve import ConvergenceError
 from hushrank.estimation.ties.pair_blocks import known_of
 from hushrank.estimation.ties.tie_counts import TieCounts
