@@ -24,6 +24,8 @@ from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.signals import STOPPING
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
+from hushrank.transforms.common.schema import Ties
+from hushrank.transforms.comparisons.bound import Bounds
 from tests.flows.conftest import answers
 
 
@@ -412,7 +414,7 @@ def test_the_child_process_keeps_unforeseen_texts_in_the_confidential_area(surve
     with Reducer() as reducer, pytest.raises(HushrankError) as failure:
         reducer.run(broken_reduction(survey))
     assert str(failure.value) == (
-        "reduce: failed (TypeError). No budget was spent. The details may hold private values,"
+        "reduce: failed (AttributeError). No budget was spent. The details may hold private values,"
         f" so they are in {survey.work}/error.txt only."
     )
     assert "Traceback" in (survey.work / "error.txt").read_text()
@@ -423,8 +425,8 @@ def broken_reduction(survey) -> ReduceComparisons:
     return ReduceComparisons(
         files=job.files,
         columns=job.config.comparison_columns(),
-        catalogue=job.config.items.catalogue(),
-        bounds=None,  # type: ignore[arg-type] # what a bug might do
+        catalogue=None,  # type: ignore[arg-type] # what a bug might do
+        bounds=Bounds(n_items=4, ties=Ties.DROP, max_contributions=5),
         statistic="win-counts",  # type: ignore[arg-type]
         key=bytes(32),
         confidential=str(survey.work),
