@@ -133,6 +133,9 @@ def _along(normal: Floats, root: Floats, vectors: Floats | None) -> Floats:
 
 
 def normal_draws(draws: int, n: int) -> Floats:
-    """The same standard normal draws at each call, shape (draws, n); no release rests on them."""
+    """The same standard normal draws at each call, shape (draws, n), to average over.
+
+    They hide nothing: what is computed with them is computed from what is public.
+    """
     words = seeded_bits(SEED).words((draws, n))
     return np.asarray(ndtri(((words >> np.uint64(11)) + 0.5) / 2.0**53))
