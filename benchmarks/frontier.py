@@ -302,7 +302,8 @@ def main() -> None:
             if missing:
                 measured = measure(setting, epsilon, options.logs, missing)
                 keep(measured, options.keep)
-                mine = sorted([*mine, *measured], key=lambda each: list(RANKERS).index(each.method))
+                mine = [*mine, *measured]
+            mine.sort(key=lambda each: list(RANKERS).index(each.method))
             found += mine
             print("\n".join(map(table_line, mine)), flush=True)
     print("\n".join(losers(found, offered)))
