@@ -137,6 +137,14 @@ def survey(tmp_path: Path) -> Survey:
 
 
 @pytest.fixture(autouse=True)
+def no_engine_is_chosen() -> Iterator[None]:
+    """A command that needs no Beam gives it up for its process; this one runs other tests on it."""
+    with pytest.MonkeyPatch.context() as patch:  # not the test's own: see `reach_a_reduction`
+        patch.setattr("hushrank.transforms.engine.in_process.choose", lambda: None)
+        yield
+
+
+@pytest.fixture(autouse=True)
 def few_invented_surveys(monkeypatch: pytest.MonkeyPatch) -> None:
     """A plan invents as few surveys of small jobs as of large ones: 12, not 120."""
     monkeypatch.setattr(planned_surveys, "MOST", planned_surveys.FEWEST)

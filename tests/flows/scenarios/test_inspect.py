@@ -31,12 +31,6 @@ from tests.flows.every_method import VARIANTS, rows_of, survey_of
 PEOPLE = 60
 
 
-@pytest.fixture(autouse=True)
-def _other_tests_keep_beam(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The command chooses for its process; this one goes on to other tests."""
-    monkeypatch.setattr("hushrank.transforms.engine.in_process.choose", lambda: None)
-
-
 KEPT = ("rows_kept", "answers_kept", "rankings_kept")
 
 
