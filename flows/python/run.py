@@ -78,12 +78,11 @@ def rank(
     private = job.config.privacy.private
     _check_unsafe(private=private, counted=job.counted, seed=seed, unsafe=unsafe)
     survey = Survey(LABEL, job.config, counted=job.counted)
-    check_places(survey.config, unsafe=seed is not None or not job.counted)
+    check_places(survey.config, unsafe=_uncounted(survey, seed))
     survey.mechanism  # noqa: B018 - whatever the method refuses, it refuses before the table is read
     with running(progress) as execute, held(survey, answers, paths) as ready:
-        unsafe_job = seed is not None or not private or not job.counted
         try:
-            return _released(ready, _day(night), execute, again=again, unsafe=unsafe_job, seed=seed)
+            return _released(ready, _day(night), execute, again=again, seed=seed)
         except BudgetRefused as error:
             if asked.get("total_epsilon") is None:
                 raise BudgetRefused(f"{error} {OTHER_TOTAL}") from None
@@ -107,9 +106,8 @@ def run(
     """
     read = read_survey(Path(survey), no_privacy=unsafe and seed is None)
     _check_unsafe(private=read.config.privacy.private, counted=True, seed=seed, unsafe=unsafe)
-    uncounted = seed is not None or not read.config.privacy.private
     with running(progress) as execute:
-        return _released(read, _day(night), execute, again=again, unsafe=uncounted, seed=seed)
+        return _released(read, _day(night), execute, again=again, seed=seed)
 
 
 def _released(
@@ -118,14 +116,18 @@ def _released(
     execute: Callable[[Job], Outcome],
     *,
     again: bool,
-    unsafe: bool,
     seed: int | None,
 ) -> Release:
     if again and night is None:
         raise ConfigError("again: goes with night; leave one out or add the other.")
-    if unsafe:
+    if _uncounted(survey, seed):
         return Release.of(execute(prepare_job(survey, seed=seed, night=night)))
     return Release.of(run_night(survey, night, datetime.now(UTC), execute, again=again))
+
+
+def _uncounted(survey: Survey, seed: int | None) -> bool:
+    """Whether no ledger counts the release, which then protects nobody."""
+    return seed is not None or not survey.config.privacy.private or not survey.counted
 
 
 def paths_of(answers: Any) -> list[str] | None:

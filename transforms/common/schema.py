@@ -73,6 +73,20 @@ OUTCOME, LENGTH = "outcome", "length"  # and of private answers to pairs of a ra
 DECIMALS = frozenset({*NUMBERS, RANK, WIDE_RANK})  # roles of numbers that need not be whole
 
 
+class ByRole:
+    """Columns that are told apart by their roles: the parts that they play in a row."""
+
+    __slots__ = ()
+
+    def roles(self) -> list[tuple[str, str]]:
+        """Role and name of each column."""
+        raise NotImplementedError
+
+    def names(self) -> list[str]:
+        """The columns that must exist, each once."""
+        return list(dict.fromkeys(name for _, name in self.roles()))
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Feature:
     """A covariate of a comparison: how much more of something the left item has than the right one.
@@ -90,7 +104,7 @@ class Feature:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ComparisonColumns:
+class ComparisonColumns(ByRole):
     """Names of the columns of a comparison log; exactly one of `outcome` and `winner` is set.
 
     Attributes:
@@ -125,10 +139,6 @@ class ComparisonColumns:
     def n_covariates(self) -> int:
         """How many covariates a row has."""
         return (self.first is not None) + len(self.features)
-
-    def names(self) -> list[str]:
-        """The columns that must exist, each once."""
-        return list(dict.fromkeys(name for _, name in self.roles()))
 
     def item_names(self) -> list[str]:
         """The columns of few distinct values: items, and the group."""

@@ -16,6 +16,7 @@ from hushrank.transforms.common.schema import (
     RANK,
     RANKING,
     WIDE_RANK,
+    ByRole,
     by_distinct,
     is_text,
     to_numpy,
@@ -24,7 +25,7 @@ from hushrank.transforms.common.schema import (
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class RankColumns:
+class RankColumns(ByRole):
     """Columns of a log with one ranked item a row (long form).
 
     Attributes:
@@ -40,10 +41,6 @@ class RankColumns:
     rank: str
     contest: str | None = None
     epsilon: str | None = None
-
-    def names(self) -> list[str]:
-        """The columns that must exist, each once."""
-        return list(dict.fromkeys(name for _, name in self.roles()))
 
     def item_names(self) -> list[str]:
         """The column whose values name items."""
@@ -62,7 +59,7 @@ class RankColumns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ListColumns:
+class ListColumns(ByRole):
     """Columns of a log with one ranking a row (list form).
 
     Attributes:
@@ -76,10 +73,6 @@ class ListColumns:
     user: str | None = None
     contest: str | None = None
     epsilon: str | None = None
-
-    def names(self) -> list[str]:
-        """The columns that must exist, each once."""
-        return list(dict.fromkeys(name for _, name in self.roles()))
 
     def item_names(self) -> list[str]:
         """None: items are named inside lists."""
@@ -97,7 +90,7 @@ class ListColumns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WideRankColumns:
+class WideRankColumns(ByRole):
     """Columns of a table with one ranking a row: each item's column holds its rank.
 
     Attributes:
@@ -109,10 +102,6 @@ class WideRankColumns:
     user: str | None = None
     contest: str | None = None
     epsilon: str | None = None
-
-    def names(self) -> list[str]:
-        """The columns that must exist, each once."""
-        return list(dict.fromkeys(name for _, name in self.roles()))
 
     def item_names(self) -> list[str]:
         """None: no value names an item."""
@@ -126,7 +115,7 @@ class WideRankColumns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class PairColumns:
+class PairColumns(ByRole):
     """Columns of a file of private answers to random pairs, one ranking a row.
 
     Attributes:
@@ -152,10 +141,6 @@ class PairColumns:
     def contest(self) -> None:
         """None: all rows count."""
         return
-
-    def names(self) -> list[str]:
-        """The columns that must exist, each once."""
-        return list(dict.fromkeys(name for _, name in self.roles()))
 
     def item_names(self) -> list[str]:
         """The columns whose values name items."""

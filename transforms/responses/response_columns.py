@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from hushrank.transforms.common.schema import WIDE_ITEM
+from hushrank.transforms.common.schema import WIDE_ITEM, ByRole
 from hushrank.transforms.common.words import Words
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ResponseColumns:
+class ResponseColumns(ByRole):
     """Columns of a log with one answer a row.
 
     Attributes:
@@ -26,10 +26,6 @@ class ResponseColumns:
     order: str | None = None
     words: Words | None = None
 
-    def names(self) -> list[str]:
-        """The columns that must exist, each once."""
-        return list(dict.fromkeys(name for _, name in self.roles()))
-
     def item_names(self) -> list[str]:
         """The column whose values name items."""
         return [self.item]
@@ -41,7 +37,7 @@ class ResponseColumns:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class WideColumns:
+class WideColumns(ByRole):
     """Columns of a table with one row a person: a column of answers for every item.
 
     Attributes:
@@ -54,10 +50,6 @@ class WideColumns:
     items: tuple[str, ...]
     order: str | None = None
     words: Words | None = None
-
-    def names(self) -> list[str]:
-        """The columns that must exist, each once."""
-        return list(dict.fromkeys(name for _, name in self.roles()))
 
     def item_names(self) -> list[str]:
         """None: no value names an item."""
