@@ -49,8 +49,3 @@ class MemoryPlan:
     def partition_rows(self) -> int:
         """How many rows a worker may hold that only wait for their turn, at 24 to 48 bytes each."""
         return 4 * self.rows_at_once
-
-    @property
-    def packed_bytes(self) -> int:
-        """Bytes of packed rankings that a worker may unpack at once; unpacked they take 8 times."""
-        return max(self.rows_at_once * _WORK_BYTES // 8, 1)
