@@ -8,6 +8,7 @@ charged; `draw` then lets it out as it is.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -18,6 +19,8 @@ from hushrank.estimation.common.matrices import WinCounts
 from hushrank.estimation.comparisons.model_selection import select_link
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.estimation.comparisons.planning import mean_pair_weight, predicted_error
+from hushrank.estimation.fit.chosen_epsilons import EpsilonBins
+from hushrank.estimation.fit.impossible_shares import impossible_shares
 from hushrank.estimation.fit.pair_fit import (
     AnswerVariance,
     DebiasedFit,
@@ -42,8 +45,9 @@ from hushrank.flows.guarantee.local import (
 )
 from hushrank.flows.guarantee.record import Parameter
 from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
+from hushrank.flows.release.private_sums import ReleasedSums
 from hushrank.flows.release.scale import SCALE_OF_LINK, Scale
-from hushrank.flows.release.statistics import ReleasedSums
+from hushrank.flows.release.wording import name_list
 from hushrank.pipelines.reduce.private_job import ReduceAnswers
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend
@@ -69,6 +73,7 @@ COUNTS = (
     "rr-counts is a baseline: shares are of privatised answers, which are drawn towards 50 %."
     " debiased-rr undoes that at the same epsilon."
 )
+MOST_NAMED = 5  # items that a warning of lies names
 LAPLACE = "laplace-rr is a baseline: debiased-rr has smaller errors at the same epsilon."
 
 
@@ -142,6 +147,7 @@ class LocalResponses(PlannedMethod[AnswerMechanism]):
             confidential=folder,
             fail_on_bad_rows=config.input.on_bad_rows is BadRows.FAIL,
             law=None if already_private else mechanism.law,
+            epsilon_cap=config.model.epsilon_cap,
         )
 
     def draw(self, exact: Arrays, mechanism: AnswerMechanism, bits: RandomBits) -> Arrays:
@@ -158,11 +164,13 @@ class LocalResponses(PlannedMethod[AnswerMechanism]):
             warnings = (self.remark, *warnings)
         if not estimate.informative:
             warnings = (NOT_INFORMATIVE, *warnings)
+        if self.randomisation is Randomisation.WEIGHTED:
+            warnings = (*_dishonest(pairs, config), *warnings)
         shuffled = _shuffled(pairs, mechanism, config.ledger.delta)
         return Conclusion(
             estimate=estimate,
             privacy=local_record(mechanism, parameters, shuffled),
-            released=ReleasedSums.of(pairs, config.items.catalogue().names),
+            released=ReleasedSums.of(pairs, config.items.catalogue().names, _bins(pairs, config)),
             scale=scale,
             warnings=warnings,
         )
@@ -213,6 +221,28 @@ class LocalResponses(PlannedMethod[AnswerMechanism]):
 def _epsilon_of_answer(config: SurveyConfig, survey: PlannedSurvey) -> float:
     epsilon = float(config.privacy.epsilon or 0)
     return epsilon / survey.answers if config.privacy.answer_budget().per_user else epsilon
+
+
+def _dishonest(pairs: WeightedPairs, config: SurveyConfig) -> Iterator[str]:
+    """A warning if honest answers do not give such sums."""
+    found = impossible_shares(pairs)
+    if found.items or found.pairs:
+        names = config.items.catalogue().names
+        named = name_list([names[item] for item in found.items[:MOST_NAMED]])
+        about = f"; answers about {named}" if found.items else ""
+        yield (
+            "Some answers are dishonest: shares of wins lie outside 0 to 100 % by more than honest"
+            " answers with the epsilons that they claim allow, but for one release in a million"
+            f" ({found.pairs} pairs{about}). Do not rely on this ranking."
+        )
+
+
+def _bins(pairs: WeightedPairs, config: SurveyConfig) -> EpsilonBins | None:
+    """Of the epsilons that were counted; None where they were not."""
+    if not pairs.chosen.size:
+        return None
+    epsilons = config.privacy.local_epsilons()
+    return EpsilonBins(epsilons.low, epsilons.high, config.model.epsilon_cap)
 
 
 def _variance(mechanism: AnswerMechanism) -> AnswerVariance:
@@ -299,16 +329,33 @@ def _problems_of_laplace(config: Sections) -> Problems:
         yield "privacy.budget", "must be per_comparison with method: laplace-rr; remove this line"
 
 
+def _problems_of_cap(config: Sections) -> Problems:
+    cap = config.model.epsilon_cap
+    if cap is None:
+        return
+    epsilons = config.privacy.local_epsilons()
+    if config.privacy.budget is Budget.PER_USER:
+        yield "model.epsilon_cap", "needs privacy.budget: per_comparison; remove one of the two"
+    if not epsilons.low <= cap < epsilons.high:
+        yield (
+            "model.epsilon_cap",
+            f"must lie within the epsilons that the job accepts, {epsilons.low:g} to"
+            f" {epsilons.high:g}, and below the largest; change it, or remove it",
+        )
+
+
 _DEBIASED = MethodFacts(
     name="debiased-rr",
     summary="flip each answer at random; scores undo the flips",
     kind="comparisons",
     units=(Unit.LOCAL,),
-    reads=("model.link", "model.ridge"),
+    reads=("model.link", "model.ridge", "model.epsilon_cap"),
     chooses_link=True,
+    rules=_problems_of_cap,
 )
 _CLASSIC = replace(
     _DEBIASED,
+    reads=("model.link", "model.ridge"),
     name="classic-rr",
     summary="flip each answer at random; scores take the flipped ones for true",
     baseline=True,

@@ -71,10 +71,10 @@ def _problems_of_sections(config: Sections) -> Problems:
     privacy = config.privacy
     if privacy.unit is not Unit.LOCAL:
         return
-    if privacy.budget is not Budget.PER_USER:
+    if privacy.budget is not Budget.PER_USER and not privacy.already_private:
         yield "privacy.budget", "must be per_user with method: spectral-rr, which splits epsilon"
-    if privacy.already_private or privacy.epsilon_table or privacy.epsilon_range:
-        yield "privacy", "method: spectral-rr takes one epsilon for all, and true answers"
+    if privacy.epsilon_table or privacy.epsilon_range:
+        yield "privacy", "method: spectral-rr takes one epsilon for all"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -84,6 +84,7 @@ class ResponseMechanism:
     Attributes:
         response: the chances of a flip, which the workers draw by.
         debiased: whether the sums undo the flips.
+        already_private: whether answers were flipped at the source.
         graph: the public graph on which the difficulties are estimated.
         spend: what drawing by it costs.
     """
@@ -92,6 +93,7 @@ class ResponseMechanism:
     debiased: bool
     graph: GraphChoice
     spend: Spend
+    already_private: bool = False
 
 
 class SpectralRandomized(PlannedMethod[ResponseMechanism]):
@@ -120,15 +122,16 @@ class SpectralRandomized(PlannedMethod[ResponseMechanism]):
             debiased=_settings(config).debiased,
             graph=graph_choice(config),  # refuses a graph that does not connect all items
             spend=Spend(epsilon=epsilon),
+            already_private=config.privacy.already_private,
         )
 
     def terms(self, mechanism: ResponseMechanism) -> Terms:
         """Cost and noise."""
-        noise = (
-            f"each answer flipped at random, before {mechanism.graph.n_edges:,} pairs of items are"
-            f" counted (protects all answers of one person at epsilon"
-            f" {mechanism.response.epsilon:g})"
-        )
+        pairs = f"{mechanism.graph.n_edges:,} pairs of items are counted"
+        noise = f"each answer flipped at random, before {pairs}"
+        if mechanism.already_private:
+            noise = f"none is added: answers were privatised where they were given; {pairs}"
+        noise += f" (protects all answers of one person at epsilon {mechanism.response.epsilon:g})"
         return Terms(spend=mechanism.spend, noise=noise)
 
     def reduction(
@@ -140,7 +143,9 @@ class SpectralRandomized(PlannedMethod[ResponseMechanism]):
         folder: str,
     ) -> ReduceResponses:
         """Randomise answers and sum what they say of each pair."""
-        local = LocalAnswers(mechanism.response, mechanism.debiased)
+        local = LocalAnswers(
+            mechanism.response, mechanism.debiased, already_private=mechanism.already_private
+        )
         most = mechanism.response.max_answers
         return reduce_test(config, files, key, folder, max_answers=most, local=local)
 
@@ -247,7 +252,8 @@ def _record(mechanism: ResponseMechanism, shuffled: dict[str, Parameter]) -> Pri
         max_contributions=answers,
         parameters=facts,
         statement=(
-            "All answers of a person together are protected, each before it was counted.",
+            "All answers of a person together are protected, each"
+            f" {'where it was given' if mechanism.already_private else 'before it was counted'}.",
             f"If a person had answered the same items otherwise, nothing here would become more"
             f" than {odds_factor(epsilon)} times as likely (e^epsilon, epsilon ="
             f" {number(epsilon)}).",

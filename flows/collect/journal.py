@@ -1,0 +1,185 @@
+"""One file to which groups of answers are appended; what was appended survives a killed process.
+
+A journal is a head, which says the form of its rows, and one record for each group:
+
+    length of the content (4 bytes), its CRC-32 (4), content
+
+The content of a group is how many submissions and tokens it has (4 bytes each), their marks (8
+bytes each) and the rows. All numbers are little-endian. `append` returns after the record is on
+disk (fdatasync), so a group counts as kept from then on. A process or a machine that dies leaves a
+whole journal, or one whose last record is torn; nobody was told that a torn group is kept.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from hushrank.flows.collect.forms import RowForm
+from hushrank.transforms.storage.write import flush_folder, write_flushed
+
+_MAGIC = b"hushrank journal 1\n"
+_LEAD = struct.Struct("<II")  # length of a content, and its CRC-32
+_COUNTS = struct.Struct("<II")  # of submissions, of tokens
+MARK_BYTES = 8
+_sync = getattr(os, "fdatasync", os.fsync)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Answers that are kept together.
+
+    Attributes:
+        rows: records, one after the other.
+        submissions, tokens: marks of the batches and of their tokens, sorted: no order links them.
+    """
+
+    rows: bytes
+    submissions: Sequence[bytes] = ()
+    tokens: Sequence[bytes] = ()
+
+    def to_bytes(self) -> bytes:
+        """The content of a record."""
+        counts = _COUNTS.pack(len(self.submissions), len(self.tokens))
+        return b"".join((counts, *self.submissions, *self.tokens, self.rows))
+
+    @classmethod
+    def of(cls, content: memoryview) -> Group:
+        """What `to_bytes` made."""
+        submissions, tokens = _COUNTS.unpack_from(content)
+        start = _COUNTS.size
+        middle = start + MARK_BYTES * submissions
+        end = middle + MARK_BYTES * tokens
+        return cls(
+            bytes(content[end:]), marks_in(content[start:middle]), marks_in(content[middle:end])
+        )
+
+
+class Journal:
+    """A journal that is open for appending. Not for more than one thread at a time."""
+
+    def __init__(self, path: Path, form: RowForm, size: int) -> None:
+        """Go on with the file at `path` after its first `size` bytes; what follows is cut off."""
+        self.path, self.form, self.size = path, form, size
+        self._descriptor = os.open(path, os.O_WRONLY)
+        os.ftruncate(self._descriptor, size)
+        os.lseek(self._descriptor, size, os.SEEK_SET)
+        _sync(self._descriptor)
+
+    @classmethod
+    def create(cls, path: Path, form: RowForm) -> Journal:
+        """A new journal without a group; its name survives a power failure.
+
+        Raises:
+            OSError: it cannot be written.
+        """
+        text = json.dumps(form.content(), ensure_ascii=False).encode()
+        content = _MAGIC + _LEAD.pack(len(text), zlib.crc32(text)) + text
+        try:
+            write_flushed(path, content)
+        except OSError:
+            path.unlink(missing_ok=True)
+            raise
+        return cls(path, form, len(content))
+
+    def append(self, group: Group) -> None:
+        """Add a group, on disk when this returns.
+
+        Raises:
+            OSError: the group may be there or not. Nothing may be appended to this journal again,
+                because what the disk holds of it is unknown.
+        """
+        content = group.to_bytes()
+        record = memoryview(_LEAD.pack(len(content), zlib.crc32(content)) + content)
+        while record:
+            record = record[os.write(self._descriptor, record) :]
+        _sync(self._descriptor)
+        self.size += _LEAD.size + len(content)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._descriptor)
+
+
+@dataclass(frozen=True)
+class JournalContent:
+    """What a journal holds.
+
+    Attributes:
+        form: of its rows.
+        groups: those that are whole, in their order.
+        size: how many bytes of the file its head and whole groups are.
+        damaged: whether something that no killed process leaves follows them.
+    """
+
+    form: RowForm
+    groups: tuple[Group, ...]
+    size: int
+    damaged: bool
+
+    @property
+    def rows(self) -> bytes:
+        """The rows of all groups."""
+        return b"".join(group.rows for group in self.groups)
+
+
+def read_journal(path: Path) -> JournalContent | None:
+    """What the journal at `path` holds; None: the process died before its head was whole.
+
+    Raises:
+        ValueError: this is no journal, or its head is damaged.
+        OSError: it cannot be read.
+    """
+    content, start = memoryview(path.read_bytes()), len(_MAGIC)
+    if bytes(content[:start]) != _MAGIC[: len(content)]:
+        raise ValueError(f"{path}: this is no journal")
+    text = next(_records(content, start), None)
+    if text is None:
+        if _damaged(content, start):
+            raise ValueError(f"{path}: the head of this journal is damaged")
+        return None
+    size, groups = start + _LEAD.size + len(text), []
+    for record in _records(content, size):
+        size += _LEAD.size + len(record)
+        groups.append(Group.of(record))
+    form = RowForm.of(json.loads(bytes(text)))
+    return JournalContent(form, tuple(groups), size, _damaged(content, size))
+
+
+def remove(path: Path) -> None:
+    """Delete a journal; it stays deleted after a power failure."""
+    path.unlink(missing_ok=True)
+    flush_folder(path.parent)
+
+
+def marks_in(content: bytes | memoryview) -> tuple[bytes, ...]:
+    """The marks that stand one after the other in `content`."""
+    return tuple(bytes(content[at : at + MARK_BYTES]) for at in range(0, len(content), MARK_BYTES))
+
+
+def _records(content: memoryview, start: int) -> Iterator[memoryview]:
+    """Contents of records that are whole, up to the first that is not."""
+    while start + _LEAD.size < len(content):
+        length, check = _LEAD.unpack_from(content, start)
+        record = content[start + _LEAD.size :][:length]
+        if not length or len(record) < length or zlib.crc32(record) != check:
+            return
+        yield record
+        start += _LEAD.size + length
+
+
+def _damaged(content: memoryview, size: int) -> bool:
+    """Whether more than a torn record follows: a torn one is the last.
+
+    A file that grew before its content came to the disk ends in zeros.
+    """
+    tail = content[size:]
+    if len(tail) <= _LEAD.size:
+        return False
+    length, _ = _LEAD.unpack_from(tail)
+    return any(tail[_LEAD.size + length :])

@@ -1,0 +1,213 @@
+"""Runs the collector: its spool, its tasks and two servers, until it is told to stop."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import resource
+import signal
+import socket
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from time import monotonic
+
+import uvicorn
+from starlette.types import ASGIApp
+
+from hushrank.flows.collect.body import BodyReader
+from hushrank.flows.collect.commit import Committer
+from hushrank.flows.collect.contents import content_of
+from hushrank.flows.collect.limits import Bucket, Recent
+from hushrank.flows.collect.meters import Meters
+from hushrank.flows.collect.places import path_of, place_of_parts
+from hushrank.flows.collect.protocol import MOST_CONNECTIONS, GuardedProtocol
+from hushrank.flows.collect.service import Service
+from hushrank.flows.collect.spool import (
+    MOST_PROCESSES,
+    Clock,
+    Tell,
+    Terms,
+    spools_can_be_used,
+    take_spool,
+)
+from hushrank.flows.collect.tokens import TokenKey
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.survey.settings import collect_of
+from hushrank.privacy.randomness import system_bits
+
+TEND_SECONDS = 1.0  # between two looks at whether a night is over
+RETRY_SECONDS = 30.0  # until a part that could not be written is tried again
+STOP_SECONDS = 10  # for requests that are under way when it stops
+SPARE_FILES = 200  # descriptors beside connections
+
+
+def now() -> datetime:
+    """The present moment."""
+    return datetime.now(UTC)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """How a collector runs.
+
+    Attributes:
+        host, port: where it listens.
+        metrics_port: where its counts are, on 127.0.0.1; None: nowhere.
+        site: folder of the page, to be served too.
+        headers: sent with the page.
+    """
+
+    host: str
+    port: int
+    metrics_port: int | None
+    site: Path | None
+    headers: dict[str, str]
+
+
+class Collector:
+    """One collecting process, from its spool to its application."""
+
+    def __init__(self, config: SurveyConfig, folder: Path, tell: Tell, clock: Clock = now) -> None:
+        """Take a spool below `folder`, with all that a killed process left there.
+
+        Raises:
+            ConfigError: the configuration or a folder does not allow it.
+        """
+        content, collect = content_of(config), collect_of(config)
+        terms, self._tell = terms_of(config, tell, clock), tell
+        key = TokenKey.of(config.confidential, terms.bits) if collect.tokens else None
+        most = 1 if collect.tokens else MOST_PROCESSES  # one that knows all tokens that were used
+        self.spool = take_spool(folder, terms, most)
+        self._writer = ThreadPoolExecutor(1, "journal")
+        self._sealer = ThreadPoolExecutor(1, "parts")
+        with spools_can_be_used(folder):
+            recent, used = Recent(self.spool.submissions()), set(self.spool.used_tokens())
+        self.committer = Committer(self.spool.append, self._writer, recent, used)
+        self.meters = Meters()
+        mark = None if key is None else key.mark
+        self.service = Service(
+            path=path_of(collect.url),
+            reader=BodyReader(config.name, config.input.kind, content, terms.bits, mark),
+            committer=self.committer,
+            bucket=Bucket(collect.rate, monotonic()),
+            meters=self.meters,
+            healthy=lambda: not self.spool.broken,
+        )
+
+    async def tend(self) -> None:
+        """Seal journals and write parts when their time comes, for ever."""
+        loop = asyncio.get_running_loop()
+        while True:
+            pause = TEND_SECONDS
+            try:
+                await loop.run_in_executor(self._writer, self.spool.turn)
+                written = await loop.run_in_executor(self._sealer, self.spool.write_parts)
+                self.meters.parts.inc(written)
+                self.meters.waiting.set(self.spool.waiting())
+            except OSError as error:
+                self._tell(f"A part cannot be written: {error.strerror}. It is tried again.")
+                pause = RETRY_SECONDS
+            await asyncio.sleep(pause)
+
+    async def close(self) -> None:
+        """Keep what waits, and let go of the spool."""
+        await self.committer.finish()
+        self._sealer.shutdown()
+        self._writer.shutdown()
+        self.spool.close()
+
+
+def terms_of(config: SurveyConfig, tell: Tell, clock: Clock = now) -> Terms:
+    """What all spools of a survey have in common.
+
+    Raises:
+        ConfigError: the configuration does not say where answers go.
+    """
+    zone, folder = config.schedule.zone, collect_of(config).folder
+    return Terms(
+        form=content_of(config).form,
+        place=place_of_parts(config, folder, clock().astimezone(zone).date()),
+        zone=zone,
+        clock=clock,
+        bits=system_bits(),
+        tell=tell,
+    )
+
+
+async def serve(collector: Collector, options: Options, origins: tuple[str, ...]) -> None:
+    """Collect until SIGTERM or SIGINT; what was taken until then is kept.
+
+    Raises:
+        ConfigError: a port cannot be listened to.
+    """
+    loop = asyncio.get_running_loop()
+    loop.set_exception_handler(lambda loop, context: None)  # its text may quote what was sent
+    app = collector.service.app(origins, options.site, options.headers)
+    servers = [(_server(app), _listening(options.host, options.port))]
+    if options.metrics_port is not None:
+        private = collector.service.private_app()
+        servers.append((_server(private), _listening("127.0.0.1", options.metrics_port)))
+
+    def stop() -> None:
+        for server, _ in servers:
+            server.should_exit = True
+
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop)
+    tending = asyncio.create_task(collector.tend())
+    try:
+        await asyncio.gather(*(server.serve([opened]) for server, opened in servers))
+    finally:
+        tending.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await tending
+        await collector.close()
+
+
+class _Server(uvicorn.Server):
+    """uvicorn's, which leaves signals to us."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Catch none."""
+        yield
+
+
+def _server(app: ASGIApp) -> _Server:
+    return _Server(
+        uvicorn.Config(
+            app,
+            http=GuardedProtocol,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            timeout_graceful_shutdown=STOP_SECONDS,
+        )
+    )
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    try:
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise ConfigError(
+            f"{host}:{port}: cannot be listened to: {error.strerror}. Choose others with --host and"
+            " --port."
+        ) from None
+
+
+def allow_connections() -> None:
+    """Raise the limit of open files to what the connections take, as far as that is allowed."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = MOST_CONNECTIONS + SPARE_FILES
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        most = wanted if hard == resource.RLIM_INFINITY else min(wanted, hard)
+        resource.setrlimit(resource.RLIMIT_NOFILE, (most, hard))

@@ -1,0 +1,248 @@
+"""The `collect` section: answers that are privatised where they are given, and sent.
+
+`hushrank survey build` makes the page from it, `hushrank collect` takes what the page sends, and
+the nights of the same file rank it. Nothing here changes what a release is: no job's hash has it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from enum import StrEnum
+from typing import Annotated
+
+from pydantic import BeforeValidator, Field
+
+from hushrank.flows.config.comparisons import InputConfig
+from hushrank.flows.config.items import ItemsConfig
+from hushrank.flows.config.places import AnyPlace, LocalPath
+from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
+from hushrank.flows.config.problems import refuse
+from hushrank.flows.config.rankings import RankingsConfig
+from hushrank.flows.config.responses import ResponsesConfig
+from hushrank.flows.config.section import Section
+from hushrank.privacy.random_pairs import n_pairs
+from hushrank.privacy.units import Unit
+
+MOST_ITEMS = 10_000  # of a catalogue that every respondent loads
+MOST_SHOWN = 30  # items that a person can put in order
+USUAL_QUESTIONS = 10
+_WEB = re.compile(
+    r"(https://[A-Za-z0-9.-]+|http://(localhost|127\.0\.0\.1))(:[0-9]{1,5})?(/[\w./~%-]*)?"
+)
+_ORIGIN = re.compile(r"(https://[a-z0-9.-]+|http://(localhost|127\.0\.0\.1))(:[0-9]{1,5})?")
+_BESIDE = re.compile(r"/?[\w.~%-]+(/[\w.~%-]+)*")
+_LANGUAGE = re.compile(r"[a-z]{2,3}(-[A-Za-z0-9]{2,8})*")
+_NO_PAGE = (
+    "the page sends answers that were privatised on the respondent's device, so the file must say"
+    " unit: local and already_private: true; add that, or remove this section"
+)
+
+
+class Ask(StrEnum):
+    """How a respondent compares items."""
+
+    PAIRS = "pairs"  # two items at a time
+    RANKING = "ranking"  # puts items in order; private answers to random pairs of it are sent
+
+
+def _url(value: object) -> object:
+    if isinstance(value, str) and not (_WEB.fullmatch(value) or _BESIDE.fullmatch(value)):
+        refuse(
+            (
+                "",
+                f"must be an https:// address without ? and #, or a path beside the page, got"
+                f" {value[:80]!r}; write for example https://answers.example.org/answers",
+            )
+        )
+    return value
+
+
+def _language(value: object) -> object:
+    if isinstance(value, str) and not _LANGUAGE.fullmatch(value):
+        refuse(("", f"must be the code of a language, such as en or pt-BR, got {value[:40]!r}"))
+    return value
+
+
+def _origin(value: object) -> object:
+    if isinstance(value, str) and not _ORIGIN.fullmatch(value):
+        refuse(
+            (
+                "",
+                "must be an https:// address without a path, such as https://survey.example.org,"
+                f" got {value[:80]!r}",
+            )
+        )
+    return value
+
+
+Origin = Annotated[str, BeforeValidator(_origin)]
+Language = Annotated[str, BeforeValidator(_language)]
+
+
+class CollectConfig(Section):
+    """How answers are asked for on a page, privatised there, and collected.
+
+    Attributes:
+        url: where the page sends answers to: an https:// address, or a path beside the page.
+        folder: where the collector writes the answers of each night, local or in gs://; what
+            `input.paths` reads.
+        ask: of input kind `comparisons`: `pairs`, a respondent chooses one of two items, again and
+            again; `ranking`, they put items in order, and the private order of random pairs of them
+            is sent, as under `mechanism: random-pairs`.
+        questions: how many pairs, test items or answers out of a ranking there are of a respondent;
+            None: 10, or all there are; for `ask: ranking` half of the items shown. Of private
+            rankings `privacy.pairs` says it.
+        shown: of rankings: how many items a respondent puts in order; None: all, at most 30.
+        start_epsilon: where the slider stands that chooses an epsilon; None: 1, or the end of
+            `privacy.epsilon_range` that is nearest.
+        no_is_right: of test items: those whose right answer is no. The page shows them to whoever
+            looks into it.
+        languages: of the page; the first is for people who have none of them.
+        texts: a YAML file of texts, by language, instead of or beside those that come with
+            hushrank.
+        tokens: the page sends the one-time token with which it was opened (`#t=TOKEN`), and the
+            collector takes nothing without one.
+        origins: other origins from which a page may send answers; none where the page and `url`
+            share one.
+        rate: how many answers a second a collector takes at most, all respondents together.
+    """
+
+    url: Annotated[str, BeforeValidator(_url)] = Field(
+        default="answers", examples=["https://answers.example.org/answers"]
+    )
+    folder: AnyPlace = Field(examples=["answers"])
+    ask: Annotated[Ask, Field(strict=False)] = Ask.PAIRS
+    questions: int | None = Field(default=None, ge=1, le=100, examples=["10"])
+    shown: int | None = Field(default=None, ge=2, le=MOST_SHOWN, examples=["6"])
+    start_epsilon: float | None = Field(default=None, gt=0, examples=["1.0"])
+    no_is_right: Annotated[tuple[str, ...], Field(strict=False)] = Field(
+        default=(), examples=["[q7]"]
+    )
+    languages: Annotated[tuple[Language, ...], Field(strict=False)] = Field(
+        default=("en",), min_length=1, max_length=50, examples=["[en, de]"]
+    )
+    texts: LocalPath | None = Field(default=None, examples=["texts.yaml"])
+    tokens: bool = Field(default=False, examples=["true"])
+    origins: Annotated[tuple[Origin, ...], Field(strict=False)] = Field(
+        default=(), max_length=20, examples=["[https://survey.example.org]"]
+    )
+    rate: int = Field(default=5_000, ge=1, le=1_000_000, examples=["5000"])
+
+    def ranks(self, rows: InputConfig | ResponsesConfig | RankingsConfig) -> bool:
+        """Whether a respondent puts items in order."""
+        return isinstance(rows, RankingsConfig) or (
+            isinstance(rows, InputConfig) and self.ask is Ask.RANKING
+        )
+
+    def items_shown(self, n_items: int) -> int:
+        """How many of `n_items` items a respondent puts in order."""
+        return min(self.shown or MOST_SHOWN, n_items)
+
+    def answers_of_a_person(
+        self, rows: InputConfig | ResponsesConfig | RankingsConfig, n_items: int
+    ) -> int:
+        """The most answers of one respondent; a private ranking is one."""
+        if isinstance(rows, RankingsConfig):
+            return 1
+        if isinstance(rows, ResponsesConfig):
+            return min(self.questions or USUAL_QUESTIONS, n_items)
+        shown = self.items_shown(n_items)
+        if self.ask is Ask.RANKING:
+            return min(self.questions or max(1, shown // 2), n_pairs(shown))
+        return min(self.questions or USUAL_QUESTIONS, n_pairs(n_items))
+
+
+def problems_of_collect(
+    collect: CollectConfig,
+    rows: InputConfig | ResponsesConfig | RankingsConfig,
+    items: ItemsConfig,
+    privacy: PrivacyConfig,
+) -> Iterator[tuple[str, str]]:
+    """Key and text of the rules that `collect` breaks together with other sections."""
+    names = items.catalogue().names
+    if privacy.unit is not Unit.LOCAL or not privacy.already_private:
+        yield "collect", _NO_PAGE
+        return
+    if len(names) > MOST_ITEMS:
+        yield "collect", f"a page holds at most {MOST_ITEMS} items, got {len(names)}"
+    yield from _problems_of_ranks(collect, rows, len(names))
+    yield from _problems_of_epsilon(collect, privacy)
+    if collect.no_is_right and not isinstance(rows, ResponsesConfig):
+        yield "collect.no_is_right", "is for input.kind: responses; remove it"
+    for name in sorted(set(collect.no_is_right) - set(names)):
+        yield (
+            "collect.no_is_right",
+            f"{name[:80]} is no item of the catalogue; correct or remove it",
+        )
+    if isinstance(rows, ResponsesConfig):
+        yield from _problems_of_tests(collect, rows, privacy, len(names))
+    elif privacy.max_contributions is not None:
+        yield (
+            "privacy.max_contributions",
+            "not with collect, whose files do not say which answers are of one person; remove it:"
+            f" a page asks at most {collect.answers_of_a_person(rows, len(names))}",
+        )
+    if isinstance(rows, RankingsConfig):
+        yield from _problems_of_rankings(rows, privacy)
+
+
+def _problems_of_ranks(
+    collect: CollectConfig,
+    rows: InputConfig | ResponsesConfig | RankingsConfig,
+    n_items: int,
+) -> Iterator[tuple[str, str]]:
+    if collect.ask is Ask.RANKING and not isinstance(rows, InputConfig):
+        yield "collect.ask", "is for input.kind: comparisons; remove it"
+    if isinstance(rows, RankingsConfig) and collect.questions is not None:
+        yield "collect.questions", "of rankings is privacy.pairs; remove this line"
+    if not collect.ranks(rows):
+        if collect.shown is not None:
+            yield "collect.shown", "is for rankings; remove it, or add ask: ranking"
+    elif collect.shown is None and n_items > MOST_SHOWN:
+        yield (
+            "collect.shown",
+            f"missing; nobody puts {n_items} items in order. Add for example shown: 6",
+        )
+    elif (collect.shown or 0) > n_items:
+        yield "collect.shown", f"must be at most the number of items ({n_items})"
+
+
+def _problems_of_epsilon(
+    collect: CollectConfig, privacy: PrivacyConfig
+) -> Iterator[tuple[str, str]]:
+    start = collect.start_epsilon
+    if start is None:
+        return
+    if privacy.epsilon is not None:
+        yield "collect.start_epsilon", "nobody chooses where privacy.epsilon is for all; remove it"
+    elif privacy.epsilon_range is not None:
+        low, high = privacy.epsilon_range
+        if not low <= start <= high:
+            yield (
+                "collect.start_epsilon",
+                f"is {start:g}, outside privacy.epsilon_range [{low:g}, {high:g}]",
+            )
+
+
+def _problems_of_tests(
+    collect: CollectConfig, rows: ResponsesConfig, privacy: PrivacyConfig, n_items: int
+) -> Iterator[tuple[str, str]]:
+    if rows.layout != "long":
+        yield "input.layout", "must be long with collect, whose files have a row for each answer"
+    most = privacy.max_contributions
+    if most is not None and collect.answers_of_a_person(rows, n_items) > most:
+        yield (
+            "collect.questions",
+            f"must be at most privacy.max_contributions ({most}): a person's epsilon is divided by"
+            " all of their answers. Write that number, or less",
+        )
+
+
+def _problems_of_rankings(
+    rows: RankingsConfig, privacy: PrivacyConfig
+) -> Iterator[tuple[str, str]]:
+    if privacy.mechanism is RankingChoice.LAPLACE_RANKS:
+        yield "privacy.mechanism", "must be mallows or random-pairs with collect"
+    elif privacy.mechanism is RankingChoice.MALLOWS and rows.layout != "list":
+        yield "input.layout", "must be list with collect and mechanism: mallows"
