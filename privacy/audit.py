@@ -16,6 +16,7 @@ bound below it proves nothing; only a theorem proves a guarantee.
 References:
     [CP34] Clopper, Pearson. The use of confidence or fiducial limits illustrated in the case of the
         binomial. 1934.
+    [DRS22] Dong, Roth, Su. Gaussian differential privacy. 2022.
 """
 
 from __future__ import annotations
@@ -23,16 +24,20 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy import stats
+from scipy.special import ndtri
+
+from hushrank.privacy.audit_law import epsilon_of_shift
 
 Input = TypeVar("Input")
 Rows = NDArray[np.float64]  # shape (runs, d): one output a row
 Release = Callable[[Input, int], ArrayLike]  # input, number of runs -> one output a row
 Statistic = Callable[[Rows], ArrayLike]  # outputs -> one or several numbers a row
+Bound = Callable[[NDArray[np.int64], int, float], Rows]  # counts, runs, level -> a bound an event
 
 LEAST_TRIALS = 100
 MANY_VALUES = 64  # a column with more distinct values is cut at quantiles
@@ -75,6 +80,8 @@ def audit_epsilon(
     confidence: float,
     delta: float = 0.0,
     statistics: Mapping[str, Statistic] | None = None,
+    ratio: Statistic | None = None,
+    gaussian: bool = False,
 ) -> AuditResult:
     """Compute a lower bound on the epsilon at which `release` distinguishes `left` from `right`.
 
@@ -93,6 +100,12 @@ def audit_epsilon(
         delta: of the promised (epsilon, delta)-DP.
         statistics: more functions of the outputs to try, by name: shape (runs, d) ->
             (runs,) or (runs, k).
+        ratio: logarithm of the likelihood ratio of the two inputs, where it is known: shape (runs,
+            d) -> (runs,). It is a score as it is.
+        gaussian: bound the shift m of two normal laws that are as far apart as the events show,
+            and tell it as epsilon at `delta` ([DRS22]). The bound is one on epsilon if the release
+            is stated to be no easier to tell apart than such laws, as with Gaussian noise. A small
+            `delta`, at which few runs show nothing, is then no hindrance.
 
     Returns:
         The bound and the event that shows it.
@@ -110,13 +123,17 @@ def audit_epsilon(
         for runs in (slice(quarter), slice(quarter, half), slice(half, None))
     )
     level = (1 - confidence) / 4  # two events, two probabilities each (Bonferroni)
-    scores = _shape_scores(*shaping, statistics or {})
-    events = _choose_events(scores, *choosing, level, delta)
+    scores: list[_Score] = _shape_scores(*shaping, statistics or {})
+    if ratio is not None:
+        scores.append(_Known("the likelihood ratio", ratio))
+    bound = _shift_bound if gaussian else partial(_epsilon_bound, delta=delta)
+    events = _choose_events(scores, *choosing, level, bound)
     counts = [event.counts(*held_out) for event in events]
-    bounds = _epsilon_bound(np.transpose(counts), trials - half, level, delta)
+    bounds = bound(np.transpose(counts), trials - half, level)
     best = int(np.argmax(bounds))
+    found = float(bounds[best])
     return AuditResult(
-        epsilon_lower=float(bounds[best]),
+        epsilon_lower=epsilon_of_shift(found, delta) if gaussian else found,
         confidence=confidence,
         delta=delta,
         event=str(events[best]),
@@ -131,8 +148,33 @@ def one_by_one(release: Callable[[Input], ArrayLike]) -> Release[Input]:
     return lambda data, runs: np.array([np.ravel(release(data)) for _ in range(runs)])
 
 
+class _Score(Protocol):
+    """How much better the left input explains an output."""
+
+    @property
+    def name(self) -> str:
+        """In words."""
+        ...
+
+    def __call__(self, outputs: Rows) -> NDArray[np.float64]:
+        """The score of each output: above 0 if the output is evidence for the left input."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
-class _Score:
+class _Known:
+    """The likelihood ratio itself."""
+
+    name: str
+    ratio: Statistic
+
+    def __call__(self, outputs: Rows) -> NDArray[np.float64]:
+        """See `_Score`."""
+        return np.asarray(self.ratio(outputs), np.float64)
+
+
+@dataclass(frozen=True, slots=True)
+class _Shaped:
     """A sum of one number for each column: the log-likelihood ratio of its cell, from a table."""
 
     name: str
@@ -141,7 +183,7 @@ class _Score:
     tables: list[NDArray[np.float64]]  # for each column, one number for each of its cells
 
     def __call__(self, outputs: Rows) -> NDArray[np.float64]:
-        """The score of each output: above 0 if the output is evidence for the left input."""
+        """See `_Score`."""
         total = np.zeros(len(outputs))
         for column, cuts, table in zip(
             self.columns(outputs).T, self.cuts, self.tables, strict=True
@@ -197,7 +239,7 @@ def _look(statistic: Statistic, outputs: Rows) -> Rows:
     return _rows(statistic(outputs), len(outputs))
 
 
-def _shape_score(name: str, columns: Callable[[Rows], Rows], left: Rows, right: Rows) -> _Score:
+def _shape_score(name: str, columns: Callable[[Rows], Rows], left: Rows, right: Rows) -> _Shaped:
     """Estimate the log-likelihood ratio of every cell; 0 where the counts hardly differ."""
     cuts, tables = [], []
     for on_left, on_right in zip(columns(left).T, columns(right).T, strict=True):
@@ -209,7 +251,7 @@ def _shape_score(name: str, columns: Callable[[Rows], Rows], left: Rows, right: 
         clear = np.abs(n_left - n_right) >= SIGNIFICANT * np.sqrt(n_left + n_right)
         cuts.append(starts)
         tables.append(np.where(clear, np.log((n_left + 0.5) / (n_right + 0.5)), 0.0))
-    return _Score(name, columns, cuts, tables)
+    return _Shaped(name, columns, cuts, tables)
 
 
 def _cuts(column: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -225,7 +267,7 @@ def _cuts(column: NDArray[np.float64]) -> NDArray[np.float64]:
 
 
 def _choose_events(
-    scores: list[_Score], left: Rows, right: Rows, level: float, delta: float
+    scores: list[_Score], left: Rows, right: Rows, level: float, bound: Bound
 ) -> list[_Event]:
     """For each input, the event that favours it with the best bound on these outputs."""
     values = [(score, score(left), score(right)) for score in scores]
@@ -237,7 +279,7 @@ def _choose_events(
             pooled = np.concatenate([favoured, other])
             thresholds = np.unique(np.quantile(pooled, THRESHOLD_LEVELS, method="nearest"))
             below = np.stack([np.searchsorted(side, thresholds) for side in (favoured, other)])
-            bounds = _epsilon_bound(len(left) - below, len(left), level, delta)
+            bounds = bound(len(left) - below, len(left), level)
             if bounds.max() > best:
                 place = int(np.argmax(bounds))
                 best = bounds[place]
@@ -246,10 +288,18 @@ def _choose_events(
     return events
 
 
+def most_provable(trials: int, confidence: float) -> float:
+    """The largest bound that `audit_epsilon` can give at delta 0: of an event that always occurs on
+    one input, and never on the other."""
+    held_out = trials - trials // 2
+    counts = np.array([[held_out], [0]])
+    return float(_epsilon_bound(counts, held_out, (1 - confidence) / 4, 0.0)[0])
+
+
 def _epsilon_bound(
     counts: NDArray[np.int64], runs: int, level: float, delta: float
 ) -> NDArray[np.float64]:
-    """ln((p - delta) / q), at least 0, with p bounded from below and q from above ([CP34]).
+    """ln((p - delta) / q), at least 0, with p bounded from below and q from above.
 
     Args:
         counts: shape (2, k): counts of k events, on the input that each favours and on the other.
@@ -260,12 +310,27 @@ def _epsilon_bound(
     Returns:
         shape (k,).
     """
+    p, q = _chances(counts, runs, level)
+    bound: NDArray[np.float64] = np.log(np.maximum((p - delta) / q, 1.0))
+    return bound
+
+
+def _shift_bound(counts: NDArray[np.int64], runs: int, level: float) -> NDArray[np.float64]:
+    """Phi^-1(p) - Phi^-1(q), at least 0: see `_epsilon_bound`."""
+    p, q = _chances(counts, runs, level)
+    known = (p > 0) & (q < 1)
+    shift = ndtri(np.where(known, p, 0.5)) - ndtri(np.where(known, q, 0.5))
+    bound: NDArray[np.float64] = np.maximum(shift, 0.0)
+    return bound
+
+
+def _chances(counts: NDArray[np.int64], runs: int, level: float) -> tuple[Rows, Rows]:
+    """Chance of each event on the input that it favours, at least, and on the other, at most
+    ([CP34])."""
     favoured, other = counts
     p = stats.beta.ppf(level, np.maximum(favoured, 1), runs - favoured + 1)
     q = stats.beta.isf(level, other + 1, np.maximum(runs - other, 1))
-    p, q = np.where(favoured > 0, p, 0.0), np.where(other < runs, q, 1.0)
-    bound: NDArray[np.float64] = np.log(np.maximum((p - delta) / q, 1.0))
-    return bound
+    return np.where(favoured > 0, p, 0.0), np.where(other < runs, q, 1.0)
 
 
 def _fingerprints(outputs: Rows) -> NDArray[np.uint64]:

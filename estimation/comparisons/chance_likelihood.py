@@ -195,7 +195,8 @@ class ChanceEvidence:
     @classmethod
     def of(cls, counts: PairCounts, law: NoiseLaw, link: Link) -> ChanceEvidence:
         """Of noisy counts; the noise is of a scale > 0."""
-        wins, cells = counts.dense() / counts.row_weight, CellLaw(law, counts.row_weight)
+        wins = counts.dense() / counts.row_weight
+        cells = CellLaw(law, counts.row_weight, whole=counts.whole)
         noise = 2 * (counts.n_items - 1) * cells.variance
         exposures = Exposures((wins + wins.T).sum(axis=1), noise)
         return cls(wins, cells, link, np.log(exposures.factors()))

@@ -34,6 +34,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -48,9 +49,9 @@ from hushrank.estimation.comparisons.perturbed_mle import (
     OUTPUT_SHARE,
     PRECISION,
 )
-from hushrank.estimation.fit.covariate_fit import BLOCK, fit_covariates
-from hushrank.estimation.fit.exact_fit import covered
+from hushrank.estimation.fit.covariate_fit import BLOCK, fit_covariates, likelihood_of
 from hushrank.estimation.fit.likelihood import UNIT_ROUNDOFF
+from hushrank.estimation.fit.many_fits import covered_fits
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.covariate_perturbation import (
     CovariateNoise,
@@ -136,6 +137,11 @@ class CovariateMle:
     between: InformationNoise
     of_effects: InformationNoise
     spend: Spend
+
+    def draw_noise(self, runs: int, bits: RandomBits) -> Floats:
+        """Every w of so many releases, of scores first, shape (runs, n + q)."""
+        laws = (self.score_noise, self.n_items), (self.effect_noise, self.n_effects)
+        return np.hstack([law.draw(runs * size, bits).reshape(runs, size) for law, size in laws])
 
     @property
     def information(self) -> tuple[InformationNoise, InformationNoise, InformationNoise]:
@@ -258,21 +264,37 @@ def covariate_mle(
     Raises:
         ValueError: the counts are of other items, covariates or weights than the mechanism.
     """
+    drawn = covariate_mles(counts, mechanism, 1, bits).arrays()
+    return CovariateRelease(**{name: values[0] for name, values in drawn.items()})
+
+
+def covariate_mles(
+    counts: CovariateCounts, mechanism: CovariateMle, runs: int, bits: RandomBits
+) -> CovariateRelease:
+    """As many independent releases as `runs`, each as of `covariate_mle` and each at its cost.
+
+    Several at once are for audits, on few items: their minimisers are found together.
+
+    Returns:
+        Arrays with one more axis, the first, of length `runs`.
+    """
     made_for = mechanism.n_items, mechanism.n_effects, mechanism.row_weight
     if (counts.n_items, counts.n_covariates, counts.row_weight) != made_for:
         raise ValueError("the mechanism is for other items, covariates or ties than these counts")
-    w = np.concatenate(
-        [
-            mechanism.score_noise.draw(mechanism.n_items, bits),
-            mechanism.effect_noise.draw(mechanism.n_effects, bits),
-        ]
+    n = mechanism.n_items
+    w = mechanism.draw_noise(runs, bits)
+    points = covered_fits(
+        w,
+        partial(likelihood_of, counts, mechanism.ridges),
+        lambda run: fit_covariates(counts, mechanism.ridges, w[run], mechanism.tolerance),
+        mechanism.cover,
+        mechanism.tolerance,
+        bits,
     )
-    minimiser = fit_covariates(counts, mechanism.ridges, w, mechanism.tolerance)
-    point = covered(minimiser, mechanism.cover, bits)
-    scores, effects = point[: mechanism.n_items], point[mechanism.n_items :]
-    scores = scores - scores.mean()
+    scores, effects = points[:, :n], points[:, n:]
+    scores = scores - scores.mean(axis=1, keepdims=True)
     of_scores, between, of_effects = information_sums(counts, scores, effects)
-    of_effects = of_effects[mechanism.first :]
+    of_effects = of_effects[:, mechanism.first :]
     return CovariateRelease(
         scores,
         effects,
@@ -285,25 +307,35 @@ def covariate_mle(
 def information_sums(
     counts: CovariateCounts, scores: Floats, effects: Floats
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """The exact sums of the module's text, in units, at published scores and effects."""
+    """The exact sums of the module's text, in units, at published scores and effects.
+
+    Args:
+        counts: confidential.
+        scores: shape (..., n).
+        effects: shape (..., q).
+
+    Returns:
+        Shapes (..., n), (..., n, q) and (..., q (q + 1) / 2).
+    """
     winner, loser = counts.items
     steps = counts.steps.astype(np.int64)
     theta, beta = (
         np.rint(np.clip(each, -LARGEST_POINT, LARGEST_POINT) * 2.0**POINT_BITS).astype(np.int64)
         for each in (scores, effects)
     )
-    apart = np.abs((theta[winner] - theta[loser]) * STEPS + steps @ beta)
-    place = apart // (STEPS << (POINT_BITS - TABLE_BITS))
-    weights = counts.counts * _table()[np.minimum(place, TABLE_SIZE - 1)]
-    of_scores = np.zeros(counts.n_items, np.int64)
-    between = np.zeros((counts.n_items, counts.n_covariates), np.int64)
+    apart = np.abs((theta[..., winner] - theta[..., loser]) * STEPS + beta @ steps.T)
+    cells = apart // (STEPS << (POINT_BITS - TABLE_BITS))
+    weights = counts.counts * _table()[np.minimum(cells, TABLE_SIZE - 1)]
+    of_scores = np.zeros(theta.shape, np.int64)
+    between = np.zeros((*theta.shape, counts.n_covariates), np.int64)
     for items, sign in ((winner, 1), (loser, -1)):
-        np.add.at(of_scores, items, weights)
+        place: Any = (..., items)  # numpy's types know no ellipsis here
+        np.add.at(of_scores, place, weights)
         for k in range(counts.n_covariates):
-            np.add.at(between[:, k], items, sign * weights * steps[:, k])
+            np.add.at(between[..., k], place, sign * weights * steps[:, k])
     pairs = zip(*np.triu_indices(counts.n_covariates), strict=True)
-    of_effects = [(weights * steps[:, k] * steps[:, m]).sum() for k, m in pairs]
-    return of_scores, between, np.array(of_effects, np.int64)
+    of_effects = [(weights * steps[:, k] * steps[:, m]).sum(axis=-1) for k, m in pairs]
+    return of_scores, between, np.stack(of_effects, axis=-1)
 
 
 def _table() -> NDArray[np.int64]:

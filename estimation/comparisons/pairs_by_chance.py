@@ -97,7 +97,7 @@ def fit_pairs_by_chance(counts: PairCounts, law: NoiseLaw, link: Link) -> PairsB
     if not law.scale > 0:
         raise ValueError("counts without noise show how often each pair met: fit them as they are")
     wins = counts.dense() / counts.row_weight
-    cells = CellLaw(law, counts.row_weight, whole=counts.dense().dtype == np.int64)
+    cells = CellLaw(law, counts.row_weight, whole=counts.whole)
     n = counts.n_items
     exposures = Exposures((wins + wins.T).sum(axis=1), 2 * (n - 1) * cells.variance)
     at, spread = Point.at(np.zeros(n), np.log(exposures.factors()), link), 1.0

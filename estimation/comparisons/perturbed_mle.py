@@ -19,14 +19,16 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
 from hushrank.estimation.common.links import LOGISTIC, Floats, Link
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS, PairCounts
-from hushrank.estimation.fit.exact_fit import CountedObjective, covered, exact_fit
+from hushrank.estimation.fit.exact_fit import CountedObjective, exact_fit
 from hushrank.estimation.fit.fixed_point import FixedPoint
 from hushrank.estimation.fit.likelihood import UNIT_ROUNDOFF, Objective, summation_depth
+from hushrank.estimation.fit.many_fits import Likelihood, covered_fits
 from hushrank.estimation.fit.solve import ConvergenceError, minimise
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.exact_minimiser import (
@@ -108,6 +110,10 @@ class PerturbedMle:
     tolerance: float
     spend: Spend
 
+    def draw_noise(self, runs: int, bits: RandomBits) -> Floats:
+        """Every w of so many releases, shape (runs, n)."""
+        return self.noise.draw(runs * self.n_items, bits).reshape(runs, self.n_items)
+
     @property
     def privacy_loss(self) -> float:
         """What the proofs find: the spend's epsilon, or less where `paper` adds more noise."""
@@ -147,17 +153,49 @@ def perturbed_mle(pair_counts: PairCounts, mechanism: PerturbedMle, bits: Random
     Raises:
         ValueError: the counts carry noise already, or are of another number of items.
     """
+    return np.asarray(perturbed_mles(pair_counts, mechanism, 1, bits)[0])
+
+
+def perturbed_mles(
+    pair_counts: PairCounts, mechanism: PerturbedMle, runs: int, bits: RandomBits
+) -> Floats:
+    """As many independent releases as `runs`, each as of `perturbed_mle` and each at its cost.
+
+    Several at once are for audits, on few items: their minimisers are found together.
+
+    Returns:
+        Shape (runs, n).
+    """
     if not pair_counts.confidential:
         raise ValueError(
             "perturbed_mle needs raw counts, and these carry noise: fit them by noisy_pairs"
         )
-    if pair_counts.n_items != mechanism.n_items:
-        raise ValueError(
-            f"a mechanism for {mechanism.n_items} items, but counts of {pair_counts.n_items}"
-        )
-    w = mechanism.noise.draw(pair_counts.n_items, bits)
-    scores = covered(_minimiser(pair_counts, mechanism, w), mechanism.cover, bits)
-    return np.asarray(scores - scores.mean())
+    n = pair_counts.n_items
+    if n != mechanism.n_items:
+        raise ValueError(f"a mechanism for {mechanism.n_items} items, but counts of {n}")
+    w = mechanism.draw_noise(runs, bits)
+    scores = covered_fits(
+        w - w.mean(axis=1, keepdims=True),
+        partial(likelihood_of, pair_counts, mechanism),
+        lambda run: _minimiser(pair_counts, mechanism, w[run]),
+        mechanism.cover,
+        mechanism.tolerance,
+        bits,
+    )
+    return np.asarray(scores - scores.mean(axis=1, keepdims=True))
+
+
+def likelihood_of(counts: PairCounts, mechanism: PerturbedMle) -> Likelihood:
+    """The objective without w, of dense counts of few items."""
+    wins = counts.dense()
+    winner, loser = np.nonzero(wins)
+    items = np.eye(counts.n_items)
+    return Likelihood(
+        design=items[winner] - items[loser],
+        wins=np.asarray(wins[winner, loser] / counts.row_weight),
+        link=mechanism.settings.link,
+        ridges=np.full(counts.n_items, mechanism.objective.ridge),
+    )
 
 
 def _minimiser(counts: PairCounts, mechanism: PerturbedMle, w: Floats) -> Floats | FixedPoint:

@@ -1,22 +1,29 @@
-"""`hushrank attack`: what repeated synthetic rankings of one person reveal."""
+"""`hushrank attack`: what repeated synthetic rankings of one person reveal.
+
+`hushrank audit`: black-box lower bounds on the epsilon of the configured mechanism.
+"""
 
 from __future__ import annotations
 
 import math
+import os
+import sys
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.table import Table
 
-from hushrank.flows.cli.arguments import UserColumn
+from hushrank.flows.cli.arguments import AsJson, ConfigPath, UserColumn
 from hushrank.flows.errors import ConfigError
-from hushrank.flows.terminal import Console
+from hushrank.flows.terminal import Console, print_records
 
 if TYPE_CHECKING:
     import numpy as np
     from numpy.typing import NDArray
 
+    from hushrank.flows.audit.result import AuditFound, Bound, PartFound
     from hushrank.pipelines.privatize.ranking_files import RankingColumns
     from hushrank.pipelines.privatize.synthetic_rankings import SyntheticRankings
     from hushrank.transforms.common.epsilons import EpsilonSource
@@ -232,3 +239,93 @@ def _numbers(releases: int) -> list[int]:
         raise ConfigError(f"--releases must be at least 1, got {releases}")
     steps = (step * 10**power for power in range(len(str(releases))) for step in STEPS)
     return [*(number for number in steps if number < releases), releases]
+
+
+MOST_MINUTES = 24 * 60.0
+
+Minutes = Annotated[float, typer.Option(help="How long to draw.")]
+Out = Annotated[
+    Path | None,
+    typer.Option(help="The file to write.", show_default="audit.json beside SURVEY.YAML"),
+]
+Processes = Annotated[int, typer.Option(help="Processes that draw at once.", min=1, max=2)]
+
+
+def audit(
+    config: ConfigPath,
+    minutes: Minutes = 5.0,
+    out: Out = None,
+    processes: Processes = 2,
+    as_json: AsJson = False,
+) -> None:
+    """Attack the configured mechanism on synthetic neighbours: a lower bound on its epsilon.
+
+    It reads no row of the survey and spends nothing. The exit code is 1 if a bound exceeds the
+    stated epsilon.
+    """
+    if not 0 < minutes <= MOST_MINUTES:
+        raise ConfigError(f"--minutes must be above 0 and at most {MOST_MINUTES:g}, got {minutes}")
+    console = Console(stderr=as_json)
+    with console.status(f"reading {config}") if not as_json else nullcontext() as status:
+        from hushrank.flows.audit.audit import audit as found_by
+        from hushrank.flows.audit.result import AUDIT_FILE
+        from hushrank.flows.run.job import read_survey
+        from hushrank.transforms.storage.write import write_whole
+
+        path = out or config.with_name(AUDIT_FILE)
+        _check_out(path)
+        report = (lambda _: None) if status is None else status.update
+        found = found_by(
+            read_survey(config), seconds=60 * minutes, processes=processes, report=report
+        )
+    write_whole(str(path.absolute()), found.to_json().encode())
+    if as_json:
+        typer.echo(found.to_json(), nl=False)
+    else:
+        show_audit(console, found, path)
+    if found.refuted:
+        sys.exit(1)
+
+
+def _check_out(path: Path) -> None:
+    """Before minutes pass, not after."""
+    folder = path.absolute().parent
+    if not (folder.is_dir() and os.access(folder, os.W_OK)) or path.is_dir():
+        raise ConfigError(f"--out: {path} cannot be written; name a file in a folder of yours")
+
+
+def show_audit(console: Console, found: AuditFound, path: Path) -> None:
+    """What was tried, what it shows, and what follows."""
+    delta = f", delta {found.delta:g}" if found.delta else ""
+    console.print(
+        f"Audit of method {found.method}, unit {found.unit}: stated epsilon {found.epsilon:g}"
+        f"{delta}. No row of the survey was read, and nothing was spent.",
+        soft_wrap=True,
+        markup=False,
+        highlight=False,
+    )
+    rows = [_line(part, bound) for part in found.parts for bound in part.bounds]
+    headings = ("promise", "inputs", "runs", "assumes", "epsilon at least", "stated", "verdict")
+    print_records(console, headings, rows)
+    wrong = 1 - found.confidence
+    verdict = (
+        "A bound exceeds what is stated: the mechanism does not keep its promise, or this audit is"
+        f" wrong, which has a chance of at most {wrong:g}. Do not release."
+        if found.refuted
+        else f"No bound exceeds what is stated (all hold with confidence {found.confidence:g})."
+        " That is no proof: see docs/audit.md for what an audit cannot show."
+    )
+    console.print(f"{verdict}\nWrote {path}.", soft_wrap=True, markup=False, highlight=False)
+
+
+def _line(part: PartFound, bound: Bound) -> tuple[str, ...]:
+    delta = f", delta {part.delta:g}" if part.delta else ""
+    return (
+        part.what,
+        f"{part.left} | {part.right}",
+        f"{part.runs:,}",
+        bound.assumption,
+        f"{bound.epsilon_lower:.3f}",
+        f"{part.epsilon:g}{delta}",
+        "EXCEEDED" if part.exceeded_by(bound) else "kept",
+    )

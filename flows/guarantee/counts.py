@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from hushrank.flows.guarantee.designs import design_sentences
+from hushrank.flows.guarantee.grouped import group_sentences
 from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.guarantee.sentences import (
     CCW,
@@ -135,7 +136,7 @@ def _noise(words: CountWords, mechanism: CountMechanism) -> Iterator[str]:
             " Gaussian noise of this scale. It also gives zCDP with"
             f" rho = squared sensitivity / (2 squared scale) = {number(guarantee.rho)}."
         )
-    yield from _group_sentences(mechanism)
+    yield from group_sentences(mechanism)
     yield from design_sentences(mechanism.design)
     yield from _weights(mechanism)
     yield from _tie_sentences(mechanism)
@@ -153,23 +154,6 @@ def _tie_sentences(mechanism: CountMechanism) -> Iterator[str]:
             "A tie is an outcome of its own, and an answer counts in one of the three counts of"
             " its pair: the noise that hides who won hides whether an answer was a tie, too."
         )
-
-
-def _group_sentences(mechanism: CountMechanism) -> Iterator[str]:
-    """Why several rankings cost no more than one; nothing where there are no groups."""
-    groups = mechanism.groups
-    if groups is None:
-        return
-    cost = "epsilon" if mechanism.guarantee.rho is None else "the budget"
-    across = ""
-    if mechanism.params.unit is Unit.USER:
-        across = " The bound on a person's answers holds across all groups."
-    yield (
-        f"Counts are kept apart for {len(groups.names)} groups"
-        f"{' and for all other answers' * groups.others}. An answer counts in one of them only, and"
-        f" the noise hides a change of any answers in any groups: {cost} is paid once for all"
-        f" rankings of this release together.{across}"
-    )
 
 
 def _weights(mechanism: CountMechanism) -> Iterator[str]:

@@ -9,7 +9,7 @@ share, is here.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Protocol, Self
 
 from hushrank.estimation.common.central_noise import Calibration, law_of_sum
@@ -107,14 +107,26 @@ class CountMechanism:
     @property
     def shown_variance(self) -> float:
         """Of the noise in a count as it is shown; on the last night of a stream; of all groups."""
-        if self.stream is None:
+        stream = self.whole.stream
+        if stream is None:
             return self.whole_law.variance
-        return self.stream.shown_law(self.stream.terms.nights - 1).variance
+        return stream.shown_law(stream.terms.nights - 1).variance
 
     @property
     def whole_law(self) -> NoiseLaw:
         """Of the noise in each count of all groups together."""
         return self.law if self.groups is None else law_of_sum(self.law, len(self.groups))
+
+    @property
+    def whole(self) -> Self:
+        """For what is computed from the sums over all groups: with the noise that these have."""
+        law = self.whole_law
+        return replace(
+            self,
+            groups=None,
+            calibration=replace(self.calibration, law=law),
+            stream=None if self.stream is None else replace(self.stream, law=law),
+        )
 
     @property
     def sensitivity(self) -> Sensitivity:

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from hushrank.flows.guarantee.designs import design_sentences
+from hushrank.flows.guarantee.grouped import group_sentences
 from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.guarantee.sentences import (
     CHANGE,
@@ -106,11 +107,15 @@ def _noise(entry: str, computed: str, mechanism: CountMechanism, stream: Stream)
     if stream.encoder.bands > 1:
         spread = f", spread over {stream.encoder.bands} nights with public weights,"
     deviation, shown = math.sqrt(law.variance) / ONE, stream.shown_law(terms.nights - 1)
+    whole = ""
+    if mechanism.groups is not None:
+        of_all = number(math.sqrt(mechanism.shown_variance))
+        whole = f" in a group, and {of_all} in all groups together"
     yield (
         f"Each night every {entry}, zeros included{spread} got its own discrete"
         f" {law.kind.capitalize()} noise of standard deviation {number(deviation)}, drawn once."
         f" What is shown, {_shown(stream)}, is made of these noisy numbers alone, and its noise has"
-        f" standard deviation {number(math.sqrt(shown.variance))} on the last night;"
+        f" standard deviation {number(math.sqrt(shown.variance))} on the last night{whole};"
         f" {computed}."
     )
     if law.kind is NoiseKind.LAPLACE:
@@ -127,6 +132,7 @@ def _noise(entry: str, computed: str, mechanism: CountMechanism, stream: Stream)
             " of discrete Gaussian noise of this scale. It also gives zCDP with rho = squared"
             f" sensitivity / (2 squared scale) = {number(mechanism.guarantee.rho)}."
         )
+    yield from group_sentences(mechanism)
     yield from design_sentences(mechanism.design)
     if mechanism.ties is Ties.SPLIT:
         yield "A tie is half a win for each item; these numbers are in half wins."

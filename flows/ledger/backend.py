@@ -11,6 +11,11 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+MISSING = (
+    "lines at the end of the ledger are missing, or may be missing",
+    "Spends that only these lines recorded count as not spent",
+)
+
 
 @dataclass(frozen=True, slots=True)
 class Snapshot:
@@ -19,13 +24,16 @@ class Snapshot:
     Attributes:
         content: whole lines; the rest of an interrupted append is left out.
         token: identifies exactly this content; empty content has a token too.
-        loss: how the backend knows that lines at the end are missing, and what to do; None: none
-            are missing.
+        loss: how the backend knows that lines at the end are missing, or that somebody else wrote
+            them, and what to do; None: neither is so.
+        findings: the same for `ledger recover`: what is wrong, and what going on means; neither
+            ends with a full stop.
     """
 
     content: bytes
     token: str
     loss: str | None = None
+    findings: tuple[tuple[str, str], ...] = (MISSING,)
 
 
 class LedgerBackend(Protocol):

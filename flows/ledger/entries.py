@@ -3,13 +3,17 @@
 `hash` is the SHA-256 of the line without its `hash` field. `previous` is the `hash` of the line
 above. So an edited, removed or moved line is found. The chain has no key: it shows accidents and
 careless edits, but it does not stop a forger, who can compute all hashes again.
+
+A line may have a field `signature` before its `hash`: `ed25519:<key id>:<base64>`, over the line
+without these two fields. `previous` is signed too, so the signature of a line vouches for all lines
+above it. `flows.integrity` makes and checks signatures.
 """
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import Annotated, Any, Literal
@@ -31,6 +35,8 @@ RESTORE = (
 _NO_PREVIOUS = "0" * 64
 _HASH_FIELD = b',"hash":"'
 _OF_STREAMS = ("stream", "of", "people")  # left out of lines that are about no stream
+
+Seal = Callable[[bytes], bytes]  # adds a last field, the signature, to a JSON object
 
 
 class _Wire(BaseModel):
@@ -202,6 +208,7 @@ class Entry(_Wire):
     population: str
     operator: str
     previous: str
+    signature: str | None = None
     what: Annotated[Event, Field(discriminator="event")]
 
 
@@ -257,9 +264,15 @@ def read_chain(content: bytes, place: str) -> Chain:
 
 
 def write_lines(
-    chain: Chain, events: Sequence[Event], *, population: str, operator: str, time: datetime
+    chain: Chain,
+    events: Sequence[Event],
+    *,
+    population: str,
+    operator: str,
+    time: datetime,
+    seal: Seal | None = None,
 ) -> bytes:
-    """The lines that add `events` to `chain`."""
+    """The lines that add `events` to `chain`, each signed if there is a key."""
     lines = []
     previous = chain.last_hash
     for seq, event in enumerate(events, start=len(chain.entries) + 1):
@@ -271,16 +284,21 @@ def write_lines(
             previous=previous,
             what=event,
         )
-        body = _body(entry)
+        body = _body(entry) if seal is None else seal(_body(entry))
         previous = hashlib.sha256(body).hexdigest()
         lines.append(body[:-1] + _HASH_FIELD + previous.encode() + b'"}\n')
     return b"".join(lines)
 
 
+def without_hash(line: bytes) -> bytes:
+    """A line as it was before its hash was added."""
+    return line.removesuffix(b"\n").rpartition(_HASH_FIELD)[0] + b"}"
+
+
 def _body(entry: Entry) -> bytes:
     what = entry.what.model_dump(mode="json")
     told = {name: value for name, value in what.items() if value or name not in _OF_STREAMS}
-    fields = entry.model_dump(mode="json", exclude={"what"}) | told
+    fields = entry.model_dump(mode="json", exclude={"what", "signature"}) | told
     return json.dumps(fields, separators=(",", ":"), allow_nan=False).encode()
 
 

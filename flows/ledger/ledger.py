@@ -42,6 +42,7 @@ from hushrank.flows.ledger.entries import (
     Draw,
     Event,
     Open,
+    Seal,
     Stop,
     Unsafe,
     read_chain,
@@ -62,6 +63,7 @@ from hushrank.flows.ledger.rules import (
     require_part,
     require_release_id,
     require_same_guarantee,
+    require_seal,
 )
 from hushrank.flows.ledger.sharing import Sharing, require_own_people, sharing_of
 from hushrank.flows.ledger.texts import drawn_before_text
@@ -83,6 +85,7 @@ class Ledger:
         terms: the configured terms; total and renewal may change later, and changes are recorded.
         clock: returns the present time, with a time zone.
         operator: the account to record; None: `operator_name()`.
+        seal: signs each new line; None: they are not signed, which a signed ledger refuses.
     """
 
     def __init__(
@@ -92,9 +95,11 @@ class Ledger:
         *,
         clock: Callable[[], datetime] = utc_now,
         operator: str | None = None,
+        seal: Seal | None = None,
     ) -> None:
         self.backend = LedgerFile(place) if isinstance(place, Path) else place
         self.terms = terms
+        self._seal = seal
         self._clock = clock
         self._operator = operator_name() if operator is None else operator
 
@@ -306,12 +311,14 @@ class Ledger:
 
     def append(self, book: Book, events: Sequence[Event], time: datetime) -> bool:
         """Add `events` to the ledger if it still equals `book`; whether they were added."""
+        require_seal(book.chain, self._seal, self.backend.place)
         lines = write_lines(
             book.chain,
             events,
             population=self.terms.population,
             operator=self._operator,
             time=time,
+            seal=self._seal,
         )
         return self.backend.append(book.snapshot.token, lines)
 
@@ -345,6 +352,7 @@ class Ledger:
     def require_room(self, book: Book, spend: Spend | None, inputs: InputNames | None) -> None:
         """Raise where `spend` does not fit, or anything else is wrong; None: it is paid for."""
         place = self.backend.place
+        require_seal(book.chain, self._seal, place)
         require_clock(self.clock(), book.now, self.terms, place)
         if inputs is not None:
             require_key(book.chain.key, inputs.key, place)

@@ -16,7 +16,7 @@ from hushrank.flows.ledger.account import (
 )
 from hushrank.flows.ledger.budget import BudgetTerms, Reservation
 from hushrank.flows.ledger.budget_text import day_text, refusal_text
-from hushrank.flows.ledger.entries import Cancel, Commit, Draw, Stop
+from hushrank.flows.ledger.entries import Cancel, Chain, Commit, Draw, Seal, Stop
 from hushrank.flows.ledger.period import Period
 from hushrank.flows.ledger.texts import (
     ahead_text,
@@ -26,6 +26,7 @@ from hushrank.flows.ledger.texts import (
     other_key_text,
     other_protection_text,
     undrawn_text,
+    unsealed_text,
     wrong_state_text,
 )
 from hushrank.privacy.accounting import Spend, fits
@@ -84,6 +85,13 @@ def require_key(known: str, key: str, place: str) -> None:
     """
     if known not in ("", key):
         raise LedgerError(other_key_text(place))
+
+
+def require_seal(chain: Chain, seal: Seal | None, place: str) -> None:
+    """Raise LedgerError if the last line is signed and the next one would not be."""
+    signature = chain.entries[-1].signature if chain.entries else None
+    if signature is not None and seal is None:
+        raise LedgerError(unsealed_text(place, signature))
 
 
 def require_fit(

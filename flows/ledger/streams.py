@@ -127,9 +127,9 @@ def _changed(account: Account, wanted: NightToPay) -> str:
     if not running:
         return ""
     return (
-        f" This would be a new stream, paid for anew: its items, terms or method are not those of"
-        f" stream {running[-1]}, which began on the same day. To go on with that one, set them"
-        " back; an item that comes later must be in items from the first night."
+        " This would be a new stream, paid for anew: its items, groups, terms or method are not"
+        f" those of stream {running[-1]}, which began on the same day. To go on with that one, set"
+        " them back; an item that comes later must be in items from the first night."
     )
 
 

@@ -127,6 +127,14 @@ def other_key_text(place: str) -> str:
     )
 
 
+def unsealed_text(place: str, signature: str) -> str:
+    """Refusal to add lines without a signature to a signed ledger."""
+    return (
+        f"{place} is signed (key {signature.split(':')[1]}), and this job names no key, so it"
+        f" cannot add to it. Set ledger.signing_key to the file of that key. {NOTHING_SPENT}"
+    )
+
+
 def _minute(time: datetime) -> str:
     return f"{time:%Y-%m-%d %H:%M} UTC"
 

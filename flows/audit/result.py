@@ -1,0 +1,148 @@
+"""What an audit found, for people and for the file that a certificate takes."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Literal
+
+from pydantic import AwareDatetime
+
+from hushrank.flows.certificate.model import AuditedPair
+from hushrank.flows.certificate.numbers import exact
+from hushrank.flows.guarantee.record import Extended, Record
+from hushrank.flows.release.json_text import json_text
+from hushrank.privacy.units import Adjacency, Unit
+
+AUDIT_FILE = "audit.json"
+SLACK = 1e-3  # relative: by less are bounds off that take discrete Gaussian noise for continuous
+NOT_SHOWN = (
+    "A bound at or below the stated epsilon proves nothing: only a theorem proves a guarantee.",
+    "The people, items and rows are synthetic, few, and chosen by this program: another input may"
+    " be harder to hide.",
+    "The ledger, a run that is killed and resumed, files, logs and error texts are not audited, nor"
+    " how rows of the survey's own format are read.",
+)
+ASSUMPTIONS = {
+    "nothing": "nothing",
+    "gaussian trade-off": "outputs no easier to tell apart than normal ones",
+    "noise of the stated family": "independent noise of the stated family, whatever its scale",
+}
+
+
+class Bound(Record):
+    """A lower bound on epsilon.
+
+    Attributes:
+        epsilon_lower: no smaller epsilon holds, at the delta of the part; "inf": none does.
+        assumes: what the bound rests on beside chance.
+        event: what shows it, in words.
+    """
+
+    epsilon_lower: Extended
+    assumes: Literal["nothing", "gaussian trade-off", "noise of the stated family"]
+    event: str
+
+    @property
+    def assumption(self) -> str:
+        """What the bound rests on, in words for people."""
+        return ASSUMPTIONS[self.assumes]
+
+
+class PartFound(Record):
+    """What was found of one promise.
+
+    Attributes:
+        what: the promise, in words.
+        epsilon, delta: as stated.
+        left, right: what the person who changes does in the two inputs, in words.
+        runs: on each of them.
+        most_provable: what so many runs can show at most where nothing is assumed.
+        bounds: of every kind that was tried.
+        refuted: one of them exceeds the stated epsilon, by more than rounding.
+    """
+
+    what: str
+    epsilon: float
+    delta: float
+    left: str
+    right: str
+    runs: int
+    most_provable: float
+    bounds: tuple[Bound, ...]
+    refuted: bool
+
+    def exceeded_by(self, bound: Bound) -> bool:
+        """Whether that bound shows that the promise is broken."""
+        room = 0.0 if bound.assumes == "nothing" else SLACK
+        return bound.epsilon_lower > self.epsilon * (1 + room)
+
+    @property
+    def largest(self) -> Bound:
+        """The bound that shows most."""
+        return max(self.bounds, key=lambda bound: bound.epsilon_lower)
+
+
+class AuditFound(Record):
+    """An audit of a job.
+
+    Attributes:
+        hushrank_audit: version of this form.
+        job: identity of the configuration, as a release of it states it.
+        name: the population.
+        method: that was audited.
+        unit, adjacency: of the promise; null under unit `local`.
+        epsilon, delta: stated of the whole release.
+        epsilon_lower: the largest lower bound of the release itself.
+        confidence: probability, over the runs, that no bound is wrong.
+        refuted: some bound exceeds what is stated.
+        parts: what was tried.
+        items: size of the synthetic catalogue.
+        seconds: that it took.
+        processes: that drew.
+        code_version: of the code that was audited.
+        created: when, UTC.
+        certificate: what a certificate of the same job takes of it.
+        spent, rows_read: always nothing.
+        not_shown: what an audit cannot show.
+    """
+
+    hushrank_audit: Literal[1] = 1
+    job: str
+    name: str
+    method: str
+    unit: Unit
+    adjacency: Adjacency | None
+    epsilon: Extended
+    delta: float
+    epsilon_lower: Extended
+    confidence: float
+    refuted: bool
+    parts: tuple[PartFound, ...]
+    seconds: float
+    processes: int
+    code_version: str
+    created: AwareDatetime
+    certificate: tuple[AuditedPair, ...]
+    spent: Literal[0] = 0
+    rows_read: Literal[0] = 0
+    not_shown: tuple[str, ...] = NOT_SHOWN
+
+    def to_json(self) -> str:
+        """Strict JSON, with the fields in a fixed order."""
+        return json_text(self.model_dump(mode="json")) + "\n"
+
+
+def for_certificate(
+    parts: tuple[PartFound, ...], confidence: float, created: datetime
+) -> tuple[AuditedPair, ...]:
+    """The largest bound of each part, as exact numbers, and in words what it assumes."""
+    return tuple(
+        AuditedPair(
+            pair=f"{part.what}: {part.left} | {part.right}; assumes {part.largest.assumption}",
+            epsilon_lower=exact(part.largest.epsilon_lower),
+            confidence=exact(confidence),
+            when=created,
+            stated=exact(part.epsilon),
+        )
+        for part in parts
+    )

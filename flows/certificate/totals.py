@@ -1,0 +1,143 @@
+"""What a certificate says of the ledger: the line of the release, and totals up to it. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from fractions import Fraction
+
+from hushrank.flows.certificate.draws import Cost
+from hushrank.flows.certificate.model import (
+    Budget,
+    LedgerPart,
+    Position,
+    SameInput,
+    Spends,
+    Total,
+)
+from hushrank.flows.certificate.numbers import INFINITE, as_shown, text_of
+from hushrank.flows.ledger.account import Account, Attempt, account_of
+from hushrank.flows.ledger.budget import BudgetTerms
+from hushrank.flows.ledger.entries import Chain, Entry
+from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.ledger.period import ALWAYS, Period, period_at
+from hushrank.flows.ledger.sharing import sharing_of
+from hushrank.privacy.accounting import Spend, composed_epsilon
+from hushrank.privacy.decimals import decimal_value
+
+
+def ledger_part(ledger: Ledger, release_id: str) -> LedgerPart | None:
+    """What the ledger held when a release was set aside, that release counted.
+
+    It is computed from the lines up to the release's own, so it never changes afterwards. None: the
+    ledger does not know the release.
+
+    Raises:
+        LedgerError: the ledger is damaged or cannot be read.
+    """
+    book = ledger.book()
+    attempt = book.account.attempt(release_id)
+    return None if attempt is None else _part(book.chain, ledger, attempt)
+
+
+def _part(chain: Chain, ledger: Ledger, attempt: Attempt) -> LedgerPart | None:
+    terms, place = ledger.terms, ledger.backend.place
+    entries = chain.entries[: attempt.seq]
+    account = account_of(entries, terms.population, place)
+    own = account.attempt(attempt.release_id)
+    if own is None or account.terms is None:
+        return None
+    budget, period = account.terms, period_at(entries[-1].time, account.terms.refresh)
+    lifetime = _total_of(account, ALWAYS, budget.delta)
+    return LedgerPart(
+        population=terms.population,
+        protects=None if terms.protects is None else terms.protects.value,
+        unit=terms.unit.value,
+        adjacency=terms.adjacency.value,
+        attempt=own.number,
+        entry=_position(chain, own),
+        paid_by=_position(chain, account.attempt(own.of) or own),
+        budget=Budget(
+            epsilon=as_shown(budget.epsilon), delta=as_shown(budget.delta), refresh=budget.refresh
+        ),
+        period_start=period.start,
+        period_end=period.end,
+        period=lifetime if period == ALWAYS else _total_of(account, period, budget.delta),
+        lifetime=lifetime,
+        same_input=tuple(_same_input(entries, terms, own, period, place, budget.delta)),
+    )
+
+
+def _position(chain: Chain, attempt: Attempt) -> Position:
+    entry = chain.entries[attempt.seq - 1]
+    return Position(
+        line=attempt.seq,
+        hash=chain.hash_of(attempt.seq) or "",
+        previous=entry.previous,
+        time=entry.time,
+    )
+
+
+def _same_input(
+    entries: Sequence[Entry],
+    terms: BudgetTerms,
+    own: Attempt,
+    period: Period,
+    place: str,
+    delta: float,
+) -> Iterator[SameInput]:
+    """Other populations that had read the same input, by what the release's own line says."""
+    then = replace(terms, other_people=own.others)
+    spent = (sharing_of(entries, then, own.inputs, span, place) for span in (period, ALWAYS))
+    for now, ever in zip(*spent, strict=True):
+        yield SameInput(
+            population=now.population,
+            stated_other_people=now.stated,
+            period=None if now.spends is None else total(now.spends, delta),
+            lifetime=None if ever.spends is None else total(ever.spends, delta),
+        )
+
+
+def _total_of(account: Account, period: Period, delta: float) -> Total:
+    return total([attempt.spend for attempt in account.counted(period)], delta)
+
+
+def total(spends: Sequence[Spend], delta: float) -> Total:
+    """What releases cost together, at `delta`; releases that cost nothing are left out."""
+    counts = Counter(spend for spend in spends if spend != Spend())
+    paid = tuple(
+        Spends(
+            times=times,
+            epsilon=as_shown(spend.epsilon),
+            delta=as_shown(spend.delta),
+            rho=None if spend.rho is None else as_shown(spend.rho),
+            l2_squared=spend.l2_squared,
+        )
+        for spend, times in counts.items()
+    )
+    return Total(
+        spends=paid,
+        sum=_sum(counts),
+        epsilon=as_shown(composed_epsilon(list(counts.elements()), delta)),
+        delta=as_shown(delta),
+    )
+
+
+def _sum(counts: Counter[Spend]) -> Cost:
+    rhos = [(spend.rho, times) for spend, times in counts.items() if spend.rho is not None]
+    return Cost(
+        epsilon=_added((spend.epsilon, times) for spend, times in counts.items()),
+        delta=_added((spend.delta, times) for spend, times in counts.items()),
+        rho=_added(rhos) if rhos else None,
+    )
+
+
+def _added(parts: Iterable[tuple[float, int]]) -> str:
+    """The sum of decimals, each so many times."""
+    found = Fraction(0)
+    for value, times in parts:
+        if as_shown(value) == INFINITE:
+            return INFINITE
+        found += times * decimal_value(value)
+    return text_of(found)

@@ -1,0 +1,48 @@
+"""The verifier is one file that a stranger can read: it stands alone, of short functions."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from pathlib import Path
+
+from hushrank.verifier import verify_release
+
+SOURCE = Path(verify_release.__file__).read_text()
+FORBIDDEN = {"eval", "exec", "compile", "open", "__import__"}
+MOST_LINES, MOST_OF_A_FUNCTION = 2_100, 50
+
+
+def imports(tree: ast.AST) -> set[str]:
+    """Top names of all modules that are imported anywhere."""
+    found = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            found.add((node.module or "").partition(".")[0])
+    return found
+
+
+def test_it_needs_the_standard_library_alone():
+    found = imports(ast.parse(SOURCE))
+    assert found <= set(sys.stdlib_module_names)
+    assert not found & {"random", "socket", "subprocess", "urllib", "pickle"}
+
+
+def test_nothing_that_it_reads_is_run():
+    called = {
+        node.func.id
+        for node in ast.walk(ast.parse(SOURCE))
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name)
+    }
+    assert not called & FORBIDDEN
+
+
+def test_it_can_be_read_in_an_evening():
+    assert SOURCE.count("\n") <= MOST_LINES
+    functions = [n for n in ast.walk(ast.parse(SOURCE)) if isinstance(n, ast.FunctionDef)]
+    lengths = {n.name: (n.end_lineno or 0) - n.lineno + 1 for n in functions}
+    assert {name: size for name, size in lengths.items() if size > MOST_OF_A_FUNCTION} == {}
+    public = [n for n in functions if not n.name.startswith("_") and n.col_offset == 0]
+    assert [n.name for n in public if not ast.get_docstring(n)] == []

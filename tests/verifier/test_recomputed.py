@@ -1,0 +1,263 @@
+"""What the verifier computes by itself, against `privacy/`, on random public numbers."""
+
+from __future__ import annotations
+
+import math
+import time
+from fractions import Fraction
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from hushrank.privacy.accounting import Spend, composed_epsilon, epsilon_of, rho_for
+from hushrank.privacy.decimals import decimal_value
+from hushrank.privacy.gaussian_profile import composed_gaussians, shift_of
+from hushrank.privacy.mallows import insertion_weights
+from hushrank.privacy.measurement_sensitivity import measurement_sensitivity
+from hushrank.privacy.noise import gaussian_law
+from hushrank.privacy.random_pairs import Hide, law_of_epsilon
+from hushrank.privacy.randomized_response import split_response
+from hushrank.privacy.ranking_sensitivity import Part, ranking_sensitivity, spread_weights
+from hushrank.privacy.row_weights import Counted, weighted_sensitivity
+from hushrank.privacy.sensitivity import (
+    Sensitivity,
+    exposures_sensitivity,
+    outcomes_sensitivity,
+    pair_counts_sensitivity,
+    tie_counts_sensitivity,
+    win_counts_sensitivity,
+    win_loss_sensitivity,
+)
+from hushrank.privacy.stream import stream_sensitivity
+from hushrank.privacy.stream_encoder import Terms, Workload, square_root
+from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, PrivacyParams, Unit
+from hushrank.verifier import verify_release as verifier
+
+FEW = settings(max_examples=40, deadline=None)
+EPSILONS = st.floats(0.01, 12).map(lambda value: float(f"{value:.4g}"))
+DELTAS = st.floats(-12, -2).map(lambda power: float(f"{10**power:.3g}"))
+
+
+@st.composite
+def bounded(draw: st.DrawFn, laplace: bool | None = None) -> PrivacyParams:
+    """Unit, adjacency and bounds."""
+    adjacency = draw(st.sampled_from(Adjacency))
+    if draw(st.integers(0, 4)) == 0:
+        return PrivacyParams(unit=Unit.COMPARISON, adjacency=adjacency, epsilon=1.0)
+    rows = draw(st.integers(1, 40))
+    cap = draw(st.one_of(st.none(), st.integers(1, rows)))
+    distinct = draw(st.booleans())
+    return PrivacyParams(
+        unit=Unit.USER,
+        adjacency=adjacency,
+        epsilon=1.0,
+        max_contributions=rows,
+        per_item_cap=cap,
+        distinct_pairs=distinct,
+    )
+
+
+def bundle(params: PrivacyParams, items: int, weight: int = 1, groups: int = 1) -> verifier.Bundle:
+    """The same for the verifier."""
+    sides = 1 if params.adjacency is Adjacency.ADD_REMOVE else 2
+    rows, cap, distinct = params.max_contributions, params.per_item_cap, params.distinct_pairs
+    return verifier.Bundle(items, rows, cap, distinct, sides, weight, groups)
+
+
+def norms(sensitivity: Sensitivity) -> tuple[int, int]:
+    """As the verifier writes them."""
+    return sensitivity.l1, sensitivity.l2_squared
+
+
+@FEW
+@given(bounded(), st.integers(2, 9), st.integers(1, 2), st.integers(1, 3))
+def test_sensitivities_of_counts(params, items, weight, groups):
+    own = bundle(params, items, weight, groups)
+    for ours, theirs in (
+        (verifier.win_counts, win_counts_sensitivity),
+        (verifier.PLAIN["pair_counts_sensitivity"], pair_counts_sensitivity),
+        (verifier.win_loss, win_loss_sensitivity),
+    ):
+        assert ours(own) == norms(theirs(params, items, weight, groups))
+    ties = verifier.PLAIN["tie_counts_sensitivity"]
+    assert ties(own) == norms(tie_counts_sensitivity(params, items, groups))
+    assert verifier.exposures(own) == norms(exposures_sensitivity(params, items, weight))
+    if params.adjacency is Adjacency.REPLACE_ONE:
+        assert verifier.outcomes(own) == norms(outcomes_sensitivity(params, items, weight))
+
+
+@FEW
+@given(
+    st.sampled_from(Adjacency),
+    st.integers(1, 12),
+    st.integers(2, 9),
+    st.sampled_from(Counted),
+    st.booleans(),
+    st.sampled_from([None, 1.5, 7.0]),
+)
+def test_sensitivity_of_weighted_rows(adjacency, rows, items, counted, by_weights, heaviest):
+    if not by_weights and heaviest is None:
+        heaviest = 1.0
+    params = PrivacyParams(
+        unit=Unit.USER,
+        adjacency=adjacency,
+        epsilon=1.0,
+        delta=1e-6,
+        noise=NoiseKind.GAUSSIAN,
+        max_contributions=rows,
+        distinct_pairs=True,
+        bounding=Bounding.WEIGHTS if by_weights else Bounding.LEAVE_OUT,
+        max_weight=heaviest,
+    )
+    found = weighted_sensitivity(params, counted, items, 2)
+    own = bundle(params, items, 2)
+    counts = {"wins": verifier.win_counts, "win-loss": verifier.win_loss}
+    own_counts = counts.get(str(counted), verifier.PLAIN["pair_counts_sensitivity"])
+    ours = verifier.weighted(own, own_counts, params.most_units, by_weights, False)
+    assert ours == (norms(found.whole), found.divisor)
+
+
+@FEW
+@given(
+    st.sampled_from(Adjacency),
+    st.integers(1, 5),
+    st.integers(2, 9),
+    st.sampled_from([Part.ABOVE, Part.NETS]),
+    st.sampled_from(NoiseKind),
+)
+def test_sensitivity_of_rankings(adjacency, lists, longest, part, noise):
+    params = PrivacyParams(
+        unit=Unit.USER,
+        adjacency=adjacency,
+        epsilon=1.0,
+        delta=0.0 if noise is NoiseKind.LAPLACE else 1e-6,
+        noise=noise,
+        max_contributions=lists,
+    )
+    sides = 1 if adjacency is Adjacency.ADD_REMOVE else 2
+    for weights in (spread_weights(params, part, longest), {part: 1}, {Part.PLACES: 3}):
+        named = {str(name): weight for name, weight in weights.items()}
+        found = norms(ranking_sensitivity(params, longest, weights))
+        assert verifier.rankings(lists, sides, longest, named) == found
+
+
+@FEW
+@given(st.sampled_from(Adjacency), st.integers(1, 9), st.integers(2, 9), st.data())
+def test_sensitivity_of_measurements(adjacency, answers, items, data):
+    params = PrivacyParams(
+        unit=Unit.USER, adjacency=adjacency, epsilon=1.0, max_contributions=answers
+    )
+    edges = data.draw(st.one_of(st.none(), st.integers(1, items * (items - 1) // 2)))
+    degree = data.draw(st.one_of(st.none(), st.integers(1, items - 1)))
+    sides = 1 if adjacency is Adjacency.ADD_REMOVE else 2
+    found = norms(measurement_sensitivity(params, items, edges, degree))
+    assert verifier.measurements(answers, sides, items, edges, degree) == found
+
+
+@FEW
+@given(
+    st.integers(1, 40),
+    st.integers(1, 6),
+    st.integers(1, 10),
+    st.one_of(st.none(), st.integers(1, 20)),
+    st.sampled_from(Adjacency),
+)
+def test_sensitivity_of_streams(nights, participations, gap, window, adjacency):
+    terms, workload = Terms(nights=nights, participations=participations, gap=gap), Workload(window)
+    bands = workload.most_bands(terms)
+    encoder = square_root(workload, bands)
+    assert verifier.encoder(window, bands) == list(encoder.coefficients)
+    found = norms(stream_sensitivity(Sensitivity(3, 5), adjacency, terms, encoder))
+    sides = 1 if adjacency is Adjacency.ADD_REMOVE else 2
+    column = encoder.coefficients
+    assert verifier.stream((3, 5), sides, nights, participations, gap, column) == found
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.floats(0.001, 60), st.floats(0.0001, 7))
+def test_bounds_of_functions_are_bounds_and_tight(x, z):
+    for (low, high), value in (
+        (verifier.exp_bounds(Fraction(-x)), math.exp(-x)),
+        (verifier.exp_bounds(Fraction(x)), math.exp(x)),
+        (verifier.log_bounds(Fraction(x)), math.log(x)),
+        (verifier.sqrt_bounds(Fraction(x)), math.sqrt(x)),
+        (verifier.tail_bounds(Fraction(z)), math.erfc(z / math.sqrt(2)) / 2),
+        (verifier.density_bounds(Fraction(z)), math.exp(-z * z / 2) / math.sqrt(2 * math.pi)),
+    ):
+        assert 0 <= high - low <= abs(high) / 10**40
+        assert math.isclose(float(low), value, rel_tol=1e-12, abs_tol=1e-15)
+
+
+@settings(max_examples=10, deadline=None)
+@given(EPSILONS, DELTAS, st.integers(1, 10**6))
+def test_gaussian_noise_for_an_epsilon_and_a_delta_is_proved(epsilon, delta, l2_squared):
+    """From above, and hardly above: a scale one part in a thousand smaller is refused."""
+    law = gaussian_law(Sensitivity(1, l2_squared), rho_for(epsilon, delta, l2_squared))
+    asked, allowed = decimal_value(epsilon), decimal_value(delta)
+    change = (l2_squared, Fraction(law.scale) ** 2)
+    assert verifier.gaussian_delta([change], asked) <= allowed
+    smaller = (l2_squared, Fraction(law.scale * 0.9) ** 2)
+    assert verifier.gaussian_delta([smaller], asked) > allowed
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.lists(st.floats(0.001, 0.3), min_size=2, max_size=5), DELTAS)
+def test_gaussian_releases_together_are_proved(rhos, delta):
+    spends = [Spend(rho=float(f"{rho:.3g}"), l2_squared=40) for rho in rhos]
+    total = decimal_value(composed_epsilon(spends, delta))
+    losses = verifier.losses_of(
+        [(Fraction(0), Fraction(0), decimal_value(s.rho), 40) for s in spends]
+    )
+    assert verifier.covers(total, decimal_value(delta), losses)
+    assert not verifier.covers(total * Fraction(9, 10), decimal_value(delta), losses)
+    alone = composed_gaussians([shift_of(spends[0].rho, 40)], delta)
+    assert alone >= epsilon_of(spends[0], delta) * (1 - 1e-9)
+
+
+@settings(max_examples=6, deadline=None)
+@given(st.integers(5, 40), st.floats(0.05, 0.4), DELTAS)
+def test_pure_releases_together_are_proved(releases, epsilon, delta):
+    """The accountant's total is above that of the optimal composition, and near it."""
+    cost = float(f"{epsilon:.3g}")
+    spends = [Spend(epsilon=cost)] * releases
+    total = decimal_value(composed_epsilon(spends, delta))
+    told = [(decimal_value(cost), Fraction(0), None, 1)] * releases
+    assert verifier.composed(total, decimal_value(delta), told)
+    assert not verifier.composed(total * Fraction(9, 10), decimal_value(delta), told)
+
+
+def test_no_cost_and_no_signature_takes_long():
+    """Each of these took minutes, or for ever."""
+    start = time.process_time()
+    for cost, total in ((Fraction(1, 10), Fraction(20)), (Fraction(200), Fraction(70_000))):
+        spends = [(cost, Fraction(0), None, 1)] * 365
+        assert verifier.composed(total, Fraction(1, 1000), spends) == (cost < 1)
+    with pytest.raises(verifier.Wrong, match="different, costs than are composed"):
+        verifier.composed(total, Fraction(0), spends * 200)
+    assert verifier.log_bounds(Fraction(1)) == verifier.sqrt_bounds(Fraction(0)) == (0, 0)
+    assert verifier.encoder(None, 3000)[-1] > 0
+    with pytest.raises(verifier.Wrong, match="than its window has nights"):
+        verifier.encoder(2, 10**6)
+    base = bytes.fromhex("58" + 31 * "66")
+    assert not verifier.signed_by(base, b"", base + b"\xff" * 1_000_000)
+    assert time.process_time() - start < 1
+
+
+@settings(max_examples=6, deadline=None)
+@given(EPSILONS, st.integers(1, 4))
+def test_thresholds_and_weights_hold_and_hardly_more(epsilon, size):
+    asked = decimal_value(epsilon)
+    for answers, threshold in enumerate(split_response(epsilon, size).thresholds[1:], start=1):
+        loss = answers * verifier.answer_loss(threshold)
+        assert loss <= asked
+        assert loss >= asked - answers * Fraction(3, 10**12)  # what rounding up costs
+    for hide in Hide:
+        law = law_of_epsilon(epsilon, size, hide)
+        others = 1 if hide is Hide.ORDER else 2
+        assert size * verifier.answer_loss(law.threshold, others) <= asked
+    weights = insertion_weights(np.array([epsilon]), size + 1)[:, 0].tolist()
+    told = {"longest": size + 1, "most_rankings": 1, "tables": [{"weights": weights}]}
+    told["tables"][0]["epsilon"] = str(asked)
+    assert verifier.mallows_loss(told).epsilon <= asked * (size + 1) / 2

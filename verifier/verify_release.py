@@ -1,0 +1,2094 @@
+"""Check a release of hushrank without hushrank.
+
+    python3 verify_release.py FOLDER [--ledger FILE] [--anchor PLACE] [--public-key FILE] [--json]
+
+FOLDER holds `release.json`, `ranking.csv`, `report.html` and `certificate.json`. This file needs
+Python 3.11 and its standard library, and imports nothing of hushrank: read it in an evening, or
+write your own. Its parts answer what a reader asks, in this order:
+
+    1. What is claimed?     certificate.json and release.json say the same, in numbers that exist
+    2. Sensitivity          how far published counts can move, from the integers of the certificate
+    3. Noise                what each draw costs, from its sensitivity and its law
+    4. Composition          all draws together cost no more than epsilon and delta
+    5. Ledger               its chain, this release in it, the totals; signatures; an anchor outside
+    6. Files                digests; and release.json, ranking.csv and report.html agree
+    7. What is not proved   printed every time
+    8. Tools                e^x, logarithms, roots and normal tails between bounds; Ed25519
+
+Parts 2 to 5 are arithmetic with whole numbers and fractions; every rounding is outward, so that
+"holds" is a proof. Sources: [AT02] Acerbi, Tasche: expected shortfall. [BW18] Balle, Wang: the
+Gaussian mechanism. [C98] de Caen: sums of squares of degrees. [CCW] Cai, Chakraborty, Wang: private
+ranking. [CKS20] Canonne, Kamath, Steinke: the discrete Gaussian. [DPR] Doignon, Pekec, Regenwetter:
+repeated insertion. [DRS22] Dong, Roth, Su: Gaussian privacy. [FHU22] Fichtenberger, Henzinger,
+Upadhyay: counting under observation. [GRS12] Ghosh, Roughgarden, Sundararajan: discrete Laplace
+noise. [HLP] Hardy, Littlewood, Polya: inequalities. [KOV15] Kairouz, Oh, Viswanath: composition.
+[KST12] Kifer, Smith, Thakurta: objective perturbation. [W65] Warner: randomised response.
+"""
+
+from __future__ import annotations
+
+import argparse
+import base64
+import csv
+import decimal
+import hashlib
+import io
+import itertools
+import json
+import math
+import re
+import sys
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from fractions import Fraction
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+Document = dict[str, Any]
+Bounds = tuple[Fraction, Fraction]  # a number below and one above
+Norms = tuple[int, int]  # of a change: l1 norm, squared l2 norm
+NONE, ONE = Fraction(0), Fraction(1)
+ROUNDED = 1 + Fraction(1, 10**12)  # some numbers are products of floats, which may round down
+
+
+class Wrong(Exception):  # noqa: N818 - it is what is found, not an accident
+    """A claim does not hold; the text says which."""
+
+
+@dataclass
+class Findings:
+    """What was found, line by line: `holds`, `WRONG`, or `open`, where nothing was proved."""
+
+    lines: list[tuple[str, str]] = field(default_factory=list)
+
+    def check(self, good: bool, holds: str = "", wrong: str = "") -> bool:
+        """Note one claim; an empty text is not noted."""
+        if good and holds:
+            self.lines.append(("holds", holds))
+        if not good:
+            self.lines.append(("WRONG", wrong))
+        return good
+
+    def open(self, text: str) -> None:
+        """Note what is not proved."""
+        self.lines.append(("open", text))
+
+    @property
+    def good(self) -> bool:
+        """Whether nothing is wrong."""
+        return all(kind != "WRONG" for kind, _ in self.lines)
+
+
+def fraction(text: object) -> Fraction:
+    """A number as the certificate writes it: a whole number, or text such as `7/10`."""
+    if isinstance(text, bool) or not re.fullmatch(r"[0-9]{1,2000}(/[0-9]{1,2000})?", str(text)):
+        raise ValueError(f"{short(text)!r} is not a whole number or a fraction, 0 or more")
+    return Fraction(str(text))
+
+
+def exactly(value: Any) -> Fraction:
+    """A number of the certificate, or the decimals that a number of another file shows: 0.1 is
+    one tenth, although the float next to it is not."""
+    found = Fraction(repr(value)) if isinstance(value, float) else fraction(value)
+    if found < 0:
+        raise ValueError(f"{value} is below 0")
+    return found
+
+
+def stored(value: Any) -> Fraction:
+    """A number of the certificate, or the float itself of another file."""
+    return Fraction(value) if isinstance(value, float) else fraction(value)
+
+
+def budget(value: Any) -> Any:
+    """The same of a budget, which may be infinite or missing."""
+    return value if value in (None, "inf") else exactly(value)
+
+
+def moment(value: str | None) -> datetime | None:
+    """A time, as a file writes it."""
+    return None if value is None else datetime.fromisoformat(value)
+
+
+def shown(*values: Fraction | None) -> str:
+    """Numbers, for people."""
+    return ", ".join("none" if each is None else f"{float(each):.9g}" for each in values)
+
+
+def short(value: Any) -> str:
+    """A value, for a message."""
+    text = str(value)
+    return text if len(text) <= 80 else f"{text[:77]}..."
+
+
+def read_json(content: bytes) -> Document:
+    """A JSON object in UTF-8 that all readers read alike: no key twice, and numbers are numbers."""
+
+    def once(pairs: list[tuple[str, Any]]) -> Document:
+        if len(dict(pairs)) < len(pairs):
+            raise ValueError("a key stands twice")
+        return dict(pairs)
+
+    def finite(text: str) -> float:
+        if not math.isfinite(float(text)):
+            raise ValueError(f"{text[:20]} is no number")
+        return float(text)
+
+    found = json.loads(
+        content.decode(), object_pairs_hook=once, parse_constant=finite, parse_float=finite
+    )
+    if not isinstance(found, dict):
+        raise ValueError("it holds no object")
+    return found
+
+
+# 1. What is claimed?
+
+
+PARTS = {  # of a certificate; `audit` may be there, too
+    *("hushrank_certificate", "release", "files", "guarantee", "domain", "rows", "public_facts"),
+    *("draws", "bits", "reconstructed", "ledger", "software", "post_processing", "errata"),
+    "not_proved",
+}
+ABOVE_ZERO = {
+    *("items", "max_contributions", "per_item_cap", "max_weight", "nights", "night", "gap"),
+    *("participations", "window", "times", "line", "attempt", "most_answers", "most_rankings"),
+    *("longest", "grid", "pairs", "answers", "threshold", "values", "apart", "weights"),
+    *("scale", "step", "ridge", "share", "slope", "kappa1", "kappa2"),
+}
+FEW = {"items", "nights", "times", "longest", "values", "pairs"}  # what is counted here, one by one
+
+
+def check_form(certificate: Document, release: Document, say: Findings) -> None:
+    """That the certificate has all parts and no other, and numbers that are possible."""
+    version = certificate.get("hushrank_certificate")
+    say.check(
+        version == 1,
+        wrong=f"hushrank_certificate is {short(version)}; this program reads version 1",
+    )
+    lacking, more = sorted(PARTS - {*certificate}), sorted({*certificate} - PARTS - {"audit"})
+    say.check(not lacking, wrong=f"the certificate says nothing of {', '.join(lacking)}")
+    say.check(not more, wrong=f"a certificate has no part {short(', '.join(more))}")
+
+    def look(name: str, value: Any) -> None:
+        if isinstance(value, (dict, list)):
+            for key, each in (
+                value.items() if isinstance(value, dict) else ((name, v) for v in value)
+            ):
+                look(key, each)
+        elif isinstance(value, float) or (isinstance(value, int) and value < 0):
+            raise Wrong(f"{name} is {short(value)}: numbers are whole, or fractions, and 0 or more")
+        elif name in ABOVE_ZERO and value is not None and fraction(value) == 0:
+            raise Wrong(f"{name} is 0, and must be more")
+        elif name in FEW and value is not None and value > 10**6:
+            raise Wrong(f"{name} is {short(value)}, more than anybody has")
+
+    unit, protects = (certificate["guarantee"][name] for name in ("unit", "epsilon"))
+    if unit not in ("user", "comparison", "local"):
+        raise Wrong(f"unit is {short(unit)}, of which nobody knows how many rows it has")
+    for part in ("guarantee", "domain", "ledger", *(["draws"] if protects != "inf" else ())):
+        look(part, certificate[part])
+    items = certificate["domain"]["items"]
+    if items != len(release["ranking"]):
+        raise Wrong(f"number of items: {items}, and release.json ranks {len(release['ranking'])}")
+
+
+SAME = """
+    release: release_id job method night safe created population=name
+    guarantee: unit=privacy.unit adjacency=privacy.adjacency epsilon=privacy.epsilon
+    guarantee: delta=privacy.delta rho=privacy.rho statement=privacy.statement
+    guarantee: not_protected=privacy.not_protected theorem=privacy.theorem
+    domain: ties=privacy.ties bounds.per_item_cap=privacy.per_item_cap
+    domain: bounds.distinct_pairs=privacy.distinct_pairs
+    domain: bounds.max_contributions=privacy.max_contributions
+"""  # places in the certificate, and what stands in release.json there, or under the place named
+OBJECTIVE = """
+    draw: mechanism=privacy.mechanism scale=privacy.noise_scale sensitivity=privacy.sensitivity
+    draw: ridge=privacy.parameters.gamma loss.link=privacy.parameters.link
+    draw: cover.tolerance=privacy.parameters.solver_tolerance
+"""
+COUNTS = """
+    draw: sensitivity.l1=privacy.sensitivity_l1
+    draw: sensitivity.l2_squared=privacy.sensitivity_l2_squared
+"""
+
+
+STORED = {
+    *("scale", "noise_scale", "ridge", "gamma", "sensitivity", "tolerance", "solver_tolerance"),
+}
+
+
+def at(document: Document, path: str) -> Any:
+    """What stands at a place such as `domain.bounds`; numbers of budgets and times as such."""
+    found: Any = document
+    for name in path.split("."):
+        found = found[name]
+    name = path.rpartition(".")[2]
+    if name in ("epsilon", "delta", "rho"):
+        return budget(found)
+    if name in STORED and found is not None:
+        return stored(found)
+    return moment(found) if name == "created" else found
+
+
+def pairs_of(table: str, one: Document, other: Document) -> dict[str, tuple[Any, Any]]:
+    """What two documents say, by the last part of each name that the second has in a table."""
+    pairs = {}
+    for line in table.strip().splitlines():
+        part, names = line.split(":")
+        for name in names.split():
+            place, _, there = name.partition("=")
+            found = at(one, f"{part.strip()}.{place}"), at(other, there or place)
+            pairs[(there or place).rpartition(".")[2]] = found
+    return pairs
+
+
+def check_claim(certificate: Document, release: Document, say: Findings) -> None:
+    """That release.json says of itself what the certificate says of it."""
+    privacy, domain = release["privacy"], certificate["domain"]
+    night, groups = domain["stream"], release.get("groups") or ()
+    names = sorted(line["item"] for line in release["ranking"])
+    listed = json.dumps(names, ensure_ascii=False, separators=(",", ":")).encode()
+    pairs = pairs_of(SAME, certificate, {"night": None, **release})
+    if certificate["guarantee"]["unit"] == "comparison":
+        del pairs["max_contributions"]  # which bounds nobody's comparisons
+    erratum, reconstructed = privacy.get("erratum"), privacy.get("reconstructed", False)
+    pairs |= {
+        "errata": (certificate["errata"], [erratum] if erratum else []),
+        "reconstructed": (certificate["reconstructed"], reconstructed),
+        "groups": (domain["groups"], [each["name"] for each in groups]),
+        "names of items": (domain["catalogue_sha256"], hashlib.sha256(listed).hexdigest()),
+        "random bits": (certificate["bits"], privacy["bits"]),
+    }
+    if night or release.get("stream"):
+        own = {**release["stream"], "night": release["stream"]["number"]}
+        pairs |= {f"{name} of the stream": (night[name], own[name]) for name in night}
+    for draw in certificate["draws"] if certificate["guarantee"]["epsilon"] != "inf" else ():
+        pairs |= numbers_of(draw, release)
+    wrong = {name: each for name, each in pairs.items() if each[0] != each[1]}
+    for name, (claimed, found) in wrong.items():
+        text = f"{name}: the certificate says {short(claimed)}, release.json {short(found)}"
+        say.check(False, wrong=text)
+    if not wrong:
+        say.check(True, f"release.json agrees with the certificate in {', '.join(pairs)}")
+    check_words(certificate, release, say)
+
+
+def numbers_of(draw: Document, release: Document) -> dict[str, tuple[Any, Any]]:
+    """What a draw has, and what release.json says of it, by name."""
+    derivation, law, privacy = derivation_of(draw), draw.get("law"), release["privacy"]
+    if derivation in OPTIMISED:
+        public = draw["public_graph"], privacy["parameters"].get("public_graph", False)
+        return pairs_of(OBJECTIVE, {"draw": draw}, release) | {"public_graph": public}
+    if law is None:
+        return {"mechanism": (draw["mechanism"], privacy["mechanism"])}
+    scale = fraction(law["scale"]) * fraction(law["step"])
+    if derivation == "votes_sensitivity":
+        return {"scale of the look": (scale, at(release, "look.noise_scale"))}
+    if derivation in ("exposures_sensitivity", "calibrate_covariate_mle"):
+        stated = privacy["parameters"].items()
+        scales = [stored(value) for name, value in stated if name.endswith("_noise_scale")]
+        return {f"scale of {draw['what']}": (True, fraction(law["scale"]) in scales)}
+    one_shot = derivation == "calibrate_one_shot"  # whose sensitivity is not one of counts
+    found: dict[str, tuple[Any, Any]] = {"noise_scale": (scale, at(privacy, "noise_scale"))}
+    named = "one-shot-laplace" if one_shot else draw["mechanism"]
+    found["mechanism"] = named, privacy["mechanism"]
+    return found if one_shot else found | pairs_of(COUNTS, {"draw": draw}, release)
+
+
+def check_words(certificate: Document, release: Document, say: Findings) -> None:
+    """What can be compared of words: epsilon in the statement, secret bits, public facts."""
+    guarantee, facts = certificate["guarantee"], certificate["public_facts"]
+    central = guarantee["unit"] != "local" and guarantee["epsilon"] != "inf"
+    named = re.findall(r"epsilon = ([0-9.e+-]*[0-9])", " ".join(guarantee["statement"]))
+    stated = f"{float(exactly(guarantee['epsilon'])):.6g}" if central else ""
+    looked = release["privacy"]["parameters"].get("look_epsilon", guarantee["epsilon"])
+    say.check(
+        not central or {stated} <= {*named} <= {stated, f"{float(exactly(looked)):.6g}"},
+        wrong=f"the statement speaks of epsilon = {', '.join(named) or 'nothing'}, not {stated}",
+    )
+    bits = {source for sources in (certificate["bits"] or {}).values() for source in sources}
+    say.check(
+        not (release["safe"] and bits - {"system", "opendp"}),
+        wrong=f"the release is called safe, and its random bits came from {', '.join(bits)}",
+    )
+    wanted = [certificate["domain"]["catalogue_sha256"]]
+    if release["privacy"]["parameters"].get("public_graph"):
+        wanted.append(release["privacy"]["parameters"].get("public_graph_statement"))
+    if central and guarantee["adjacency"] == "replace-one":
+        units = "people" if guarantee["unit"] == "user" else "rows"
+        wanted.append(f"how many {units} there are")
+    listed = {each[key] for each in facts for key in ("fact", "value", "sha256")}
+    lacking = [short(each) for each in wanted if each not in listed]
+    say.check(not lacking, wrong=f"public_facts does not name: {', '.join(lacking)}")
+    if release["safe"] is not True:
+        say.open("the release says itself that it is not safe: NOT FOR PUBLICATION")
+    if certificate["reconstructed"]:
+        say.open("the law of the noise: it was not stored with the noise, but worked out again")
+
+
+# 2. Sensitivity: the largest change, as l1 norm and squared l2 norm
+
+
+@dataclass(frozen=True)
+class Bundle:
+    """The rows that one unit may have, of a catalogue of `items`."""
+
+    items: int
+    rows: int  # L; 1 where the unit is a comparison
+    cap: int | None  # rows in which one item occurs, at most
+    distinct: bool  # no two rows on one pair
+    sides: int  # 1: the unit comes or goes; 2: it is replaced
+    weight: int  # what a row adds to a count
+    groups: int  # groups with counts of their own
+
+    def most_rows(self) -> int:
+        """Rows within all of these bounds together."""
+        rows = min(self.rows, self.items * (self.items - 1) // 2) if self.distinct else self.rows
+        return rows if self.cap is None else min(rows, self.items * self.cap // 2)
+
+
+def bundle_of(certificate: Document) -> Bundle:
+    """What one unit may add, from what the certificate says of unit, adjacency and bounds."""
+    guarantee, domain = certificate["guarantee"], certificate["domain"]
+    bounds, unit = domain["bounds"], guarantee["unit"]
+    if unit == "user" and bounds["max_contributions"] is None:
+        raise Wrong("nothing bounds the rows of a person: max_contributions is missing")
+    return Bundle(
+        items=domain["items"],
+        rows=1 if unit == "comparison" else bounds["max_contributions"] or 1,
+        cap=bounds["per_item_cap"],
+        distinct=bounds["distinct_pairs"],
+        sides={"add-remove": 1, "replace-one": 2}[guarantee["adjacency"]],
+        weight=2 if domain["ties"] == "split" else 1,
+        groups=max(1, len(domain["groups"]) + domain["other_rows"]),
+    )
+
+
+def times(norms: Norms, factor: int, sides: int = 1) -> Norms:
+    """Of `factor` times the statistic; of `sides` changes that cannot cancel."""
+    return sides * factor * norms[0], sides * factor**2 * norms[1]
+
+
+def wins_of(b: Bundle, winners: int) -> Norms:
+    """Norms of the largest wins of so many items, whose k best win f(k) rows together at most:
+    f(k) - f(k - 1) majorises all others [HLP]."""
+    rows = b.most_rows()
+    won = squares = 0
+    for k in range(1, winners + 1):
+        together = min(rows, k * (rows if b.cap is None else b.cap))
+        if b.distinct:  # pairs that meet the k items
+            together = min(together, k * b.items - k * (k + 1) // 2)
+        won, squares = together, squares + (together - won) ** 2
+        if won == rows:
+            break
+    return won, squares
+
+
+def win_counts(b: Bundle) -> Norms:
+    """Wins by item. Replaced rows move half of the items up at most and the others down."""
+    if b.sides == 1 or b.groups > 1:
+        return times(wins_of(b, b.items), b.weight, b.sides)
+    more, less = wins_of(b, b.items - b.items // 2), wins_of(b, b.items // 2)
+    return times((more[0] + less[0], more[1] + less[1]), b.weight)
+
+
+def cells_of(b: Bundle) -> Norms:
+    """Rows of a bundle, each in one cell of a pair: all in one cell, if they may."""
+    rows = b.most_rows()
+    in_cell = 1 if b.distinct else rows
+    return rows, rows * (in_cell if b.cap is None else min(in_cell, b.cap))
+
+
+def outcomes(b: Bundle) -> Norms:
+    """One entry of a pair, where who compared what is public: the loser's count is no news."""
+    if b.sides != 2:
+        raise Wrong("outcomes of a public graph are protected under replace-one only")
+    return times(cells_of(b), b.weight)
+
+
+def exposures(b: Bundle) -> Norms:
+    """How often each item took part: degrees of a graph, whose squares [C98] bounds."""
+    rows, n = b.most_rows(), b.items
+    most = 2 * rows * rows if b.cap is None else min(2 * rows * rows, 2 * rows * b.cap)
+    if b.distinct:
+        most = min(most, rows * (rows + 1), rows * (2 * rows + (n - 2) * (n - 1)) // (n - 1))
+    return times((2 * rows, most), b.weight, b.sides)
+
+
+def win_loss(b: Bundle) -> Norms:
+    """Wins and losses of each item: both are degrees; distinct pairs are a tournament at most."""
+    l1, l2_squared = exposures(replace(b, weight=1))
+    l2_squared = min(l2_squared, 2 * win_counts(replace(b, weight=1))[1])
+    if b.distinct and b.sides == 2 and b.groups == 1:
+        l1 = min(l1, 4 * (b.items**2 // 4))
+        l2_squared = min(l2_squared, 2 * b.items * (b.items**2 - 1) // 3)
+    return times((l1, l2_squared), b.weight)
+
+
+UNIT = 1000  # integer units of a row of weight 1, where rows have weights
+SHARE = 100  # one part in so many of a sensitivity is for the sum of squared weights
+PLAIN: dict[str, Callable[[Bundle], Norms]] = {
+    "win_counts_sensitivity": win_counts,
+    "win_loss_sensitivity": win_loss,
+    "pair_counts_sensitivity": lambda b: times(cells_of(b), b.weight, b.sides),
+    "tie_counts_sensitivity": lambda b: times(cells_of(b), 1, b.sides),  # ties are not split
+    "outcomes_sensitivity": outcomes,
+    "exposures_sensitivity": exposures,
+}
+DERIVATION_OF = {  # by which derivation the counts that were published got their noise
+    "win-counts": "win_counts_sensitivity",
+    "pair-counts": "pair_counts_sensitivity",
+    "win-loss-counts": "win_loss_sensitivity",
+    "tie-counts": "tie_counts_sensitivity",
+    "outcome-counts": "outcomes_sensitivity",
+    "top-list": "calibrate_one_shot",
+    "right-wrong-counts": "measurement_sensitivity",
+    **dict.fromkeys(("above-counts", "net-sums", "place-counts"), "ranking_sensitivity"),
+    "scores": "gradient_sensitivity",
+    "scores-and-effects": "calibrate_covariates",
+}
+
+
+def weighted(
+    b: Bundle, counts: Callable[[Bundle], Norms], most: int, by_weights: bool, laplace: bool
+) -> tuple[Norms, int]:
+    """Counts of weighted rows with their sum of squares, and what divides that sum.
+
+    `most` is the heaviest row in units. `by_weights`: people with many rows count with weights
+    that keep the squared l2 norm of L rows; their l1 norm grows by Cauchy and Schwarz.
+    """
+    squares = counts(replace(b, sides=1, weight=1, groups=1))[1] if by_weights else b.rows
+    norms = counts(b)
+    if by_weights:
+        rows = 1 + math.isqrt(squares * (b.items * (b.items - 1) // 2))
+        cells = 2 if counts is win_loss else 1
+        norms = b.sides * cells * b.weight * rows, b.sides * b.weight**2 * squares
+    norms = times(norms, most)
+    squares *= most**2
+    room = norms[0] // SHARE if laplace else math.isqrt(norms[1] // SHARE)
+    divisor = -(-squares // room)
+    moves = -(-squares // divisor)
+    return (norms[0] + moves, norms[1] + moves**2), divisor
+
+
+def rankings(most: int, sides: int, longest: int, weights: Mapping[str, int]) -> Norms:
+    """Weighted parts of at most `most` lists of `longest` items. A norm is convex, so it is largest
+    at a corner: `most` lists appear, or as many others take their place."""
+    k = longest
+    if k < 2 or most < 1 or not weights or min(weights.values()) < 1:
+        raise Wrong("rankings need two items, one list and weights of at least 1")
+    squared, fourth = k * (k * k - 1) // 3, k * (k * k - 1) * (3 * k * k - 7) // 15
+    norms = {
+        "above": (k * (k - 1) // 2, k * (k - 1) // 2),
+        "places": (k, k),
+        "nets": (k * k // 2, squared),
+        "squares": (squared, fourth),
+        "rankings": (1, 1),
+    }
+
+    def between(i: int, j: int) -> Norms:
+        l1 = l2_squared = 0
+        for part, weight in weights.items():
+            apart = abs(i - j) if part == "rankings" else i + j
+            signed = part in ("nets", "rankings")  # entries that may cancel or add up
+            l1 += weight * apart * norms[part][0]
+            l2_squared += weight**2 * norms[part][1] * (apart**2 if signed else i * i + j * j)
+        return l1, l2_squared
+
+    comes, changes = between(most, 0), between(most, most)
+    return comes if sides == 1 else (max(comes[0], changes[0]), max(comes[1], changes[1]))
+
+
+def measurements(rows: int, sides: int, items: int, edges: int | None, degree: int | None) -> Norms:
+    """Ones that a person adds to a table of (right on i, wrong on j) on a public graph: a cut."""
+    answers = min(rows, items)
+    edges = items * (items - 1) // 2 if edges is None else edges
+    degree = items - 1 if degree is None else degree
+    moved = sides * min(answers**2 // 4, edges, answers // 2 * degree)
+    return moved, moved
+
+
+def graph_sizes(pairs: list[list[int]] | None) -> tuple[int | None, int | None]:
+    """Edges and largest degree of a public graph, as release.json lists it."""
+    if pairs is None:
+        return None, None
+    ends = Counter(
+        end for item, others in enumerate(pairs) for each in others for end in (item, each)
+    )
+    return sum(map(len, pairs)), max(ends.values())
+
+
+def encoder(window: int | None, bands: int) -> list[int]:
+    """The first column of the square root of the matrix of ones for `window` nights, in 2^-20:
+    binomials C(2 i, i) / 4^i, whose convolution with themselves is 1, 1, ... [FHU22]."""
+    if window is not None and bands > window:
+        raise Wrong("the encoder has more bands than its window has nights")
+    c = [ONE]
+    for i in range(1, bands):
+        c.append(up(c[-1] * (2 * i - 1) / (2 * i)))
+    return [math.floor(each * 2**20 + Fraction(1, 2)) for each in c]
+
+
+def stream(
+    night: Norms, sides: int, nights: int, participations: int, gap: int, column: Sequence[int]
+) -> Norms:
+    """All nights of a stream together, `night` being the norms of a person on one of them: columns
+    that a person touches do not overlap, for they are no longer than the gap."""
+    if not 1 <= len(column) <= gap or min(column) < 0 or participations < 1:
+        raise Wrong("the encoder has more bands than nights lie between two of a person's")
+    l1 = l2_squared = 0
+    for first in range(0, nights, gap)[:participations]:
+        seen = column[: nights - first]
+        l1, l2_squared = l1 + sum(seen), l2_squared + sum(each**2 for each in seen)
+    return sides * l1 * night[0], sides * l2_squared * night[1]
+
+
+def count_norms(draw: Document, certificate: Document, release: Document) -> Norms:
+    """Sensitivity of the counts of a draw, from the domain and from what was published."""
+    b, released, inputs = bundle_of(certificate), release["released"], draw["inputs"]
+    bounds, derivation = certificate["domain"]["bounds"], derivation_of(draw)
+    named = DERIVATION_OF.get(released["kind"], "")
+    heavy = b.weight * (UNIT if derivation == "weighted_sensitivity" else 1)
+    if released.get("row_weight", heavy) != heavy and "look" not in derivation:
+        raise Wrong(f"a row adds {released['row_weight']} to what was published, not {heavy}")
+    if derivation in PLAIN:
+        return PLAIN[derivation](b)
+    if derivation == "votes_sensitivity":  # of two counts, to one of which a unit adds one
+        return b.sides, b.sides
+    if derivation == "stream_sensitivity":
+        terms = certificate["domain"]["stream"]
+        nights, often, gap = (terms[name] for name in ("nights", "participations", "gap"))
+        if len(inputs["coefficients"]) > min(gap, nights):
+            raise Wrong("the encoder has more bands than nights lie between two of a person's")
+        column = encoder(terms["window"], len(inputs["coefficients"]))
+        if list(inputs["coefficients"]) != column or release["stream"]["coefficients"] != column:
+            raise Wrong("the encoder of the stream has other coefficients than the square root")
+        night = PLAIN[named](replace(b, sides=1, groups=1))
+        return stream(night, b.sides, nights, often, gap, column)
+    if derivation == "weighted_sensitivity":
+        most = round(fraction(bounds["max_weight"] or 1) * UNIT)
+        laplace, by_weights = draw["law"]["kind"] == "laplace", bounds["bounding"] == "weights"
+        return weighted(b, PLAIN[named], most, by_weights, laplace)[0]
+    if derivation == "calibrate_one_shot":  # k rounds, in each one item's wins matter [CCW]
+        if not released["items"]:
+            raise Wrong("a list of the best items names none")
+        most = min(b.rows, b.cap or b.rows, b.items - 1 if b.distinct else b.rows)
+        moved = b.sides * len(released["items"]) * most * b.weight
+        return moved, moved**2
+    if derivation == "ranking_sensitivity":
+        longest = release["privacy"]["parameters"]["longest_ranking"]
+        parts = ("above", "places", "nets", "squares", "rankings")
+        weights = {part: inputs[part] for part in parts if inputs.get(part)}
+        return rankings(b.rows, b.sides, longest, weights)
+    if derivation == "measurement_sensitivity":
+        return measurements(b.rows, b.sides, b.items, *graph_sizes(released["pairs"]))
+    if derivation == "calibrate_covariate_mle":  # how far a row moves three kinds of sums of 1/64
+        q, first = len(release["effects"]), release["effects"][0]["scale"] is None
+        kinds = (2, 128 * q, 4096 * (q * (q + 1) // 2 - first))
+        if inputs["moved"] != kinds[inputs["kind"]]:
+            raise Wrong(f"no sum of information moves by {inputs['moved']}")
+        l1 = b.sides * b.most_rows() * b.weight * 1024 * inputs["moved"]
+        return l1, l1**2
+    raise Wrong(f"nobody here knows a derivation {derivation}")
+
+
+def step_of(draw: Document, b: Bundle) -> Fraction:
+    """What 1 is worth in the numbers whose sensitivity `count_norms` computes."""
+    derivation = derivation_of(draw)
+    if derivation == "calibrate_covariate_mle":
+        kinds = (1, 64, 4096)  # of covariates in 1/64, which 0, 1 or 2 times are a factor
+        return Fraction(1, 4096 * kinds[draw["inputs"]["kind"]] * b.weight)
+    return Fraction(1, 2**20) if derivation == "stream_sensitivity" else ONE
+
+
+def derivation_of(draw: Document) -> str:
+    """The last part of its name."""
+    return str(draw["derivation"]).rpartition(".")[2]
+
+
+# 3. Noise
+
+
+@dataclass(frozen=True)
+class Loss:
+    """What a draw costs, at most: a pure epsilon, a delta, and Gaussian changes by variance."""
+
+    epsilon: Fraction = NONE
+    delta: Fraction = NONE
+    gaussian: tuple[tuple[int, Fraction], ...] = ()
+
+
+def count_loss(draw: Document, certificate: Document, release: Document) -> Loss:
+    """Of noise on counts, of which the sensitivity is computed again: l1 / scale of Laplace
+    noise [GRS12]; squared l2 change and variance of discrete Gaussian noise [CKS20]."""
+    norms = count_norms(draw, certificate, release)
+    stated, inputs = draw["sensitivity"], draw["inputs"]
+    b, what = bundle_of(certificate), draw["what"]
+    enforced = {"n": b.items, "L": b.rows, "c": b.cap or b.rows, "distinct": int(b.distinct)}
+    enforced["both" if "both" in inputs else "sides"] = b.sides
+    for name, value in enforced.items():
+        if inputs.get(name, value) != value:
+            raise Wrong(
+                f"the sensitivity of {what} starts from {name} = {inputs[name]}, and the bounds of"
+                f" the certificate say {value}"
+            )
+    if fraction(draw["law"]["step"]) != step_of(draw, b):
+        raise Wrong(f"the noise of {what} is in steps of {draw['law']['step']}, and its counts not")
+    if norms != (stated["l1"], stated["l2_squared"]):
+        raise Wrong(
+            f"the sensitivity of {what} is l1 = {norms[0]}, l2^2 = {norms[1]}, and the"
+            f" certificate says {stated['l1']} and {stated['l2_squared']}"
+        )
+    law, scale = draw["law"], fraction(draw["law"]["scale"])
+    if draw["mechanism"] not in ("discrete-laplace", "discrete-gaussian") or (
+        draw["mechanism"] != f"discrete-{law['kind']}"
+    ):
+        raise Wrong(f"{what} got no noise, or noise of another law than its name says")
+    if law["kind"] == "gaussian":
+        return Loss(gaussian=((norms[1], scale**2),))
+    return Loss(norms[0] / scale)
+
+
+def gradient(b: Bundle, loss: Document, public: bool) -> dict[str, Any]:
+    """How far one unit moves the gradient of a likelihood [CCW]; squares of l2 norms.
+
+    A row moves two entries by `slope` at most; rows on one pair move the same two, and a row that
+    is replaced moves them by kappa1 together.
+    """
+    slope, kappa1 = fraction(loss["slope"]), fraction(loss["kappa1"])
+    logistic, n, no_bound = loss["even_curvature"], b.items, 4 * (b.rows + 1) * (b.items + 1)
+    pairs = n * (n - 1) // 2 if b.distinct else no_bound
+    pairs_across = n**2 // 4 if b.distinct else no_bound
+    cap = b.rows if b.cap is None else b.cap
+    rows = min(b.most_rows(), pairs)
+    across = min(b.rows, n // 2 * cap if b.cap is not None else b.rows, pairs_across, rows)
+    single = min(b.rows, cap, n - 1 if b.distinct else b.rows, rows)  # rows that meet one item
+    if public:
+        if b.sides != 2:
+            raise Wrong("a public graph needs adjacency replace-one")
+        l2, told = kappa1**2 * 2 * across * single, 0 if logistic else rows
+        terms, term = (1, l2) if logistic else (rows, 2 * kappa1**2)
+        l1, within, directions = 2 * kappa1 * across, told, 1
+    else:
+        l1, apart, term = 2 * slope * across, across, 2 * slope**2
+        if b.sides == 2:
+            l1 = min(2 * l1, 2 * kappa1 * pairs_across)
+            apart, term = min(2 * across, pairs_across), (6 if logistic else 8) * slope**2
+        l2 = min((b.sides * slope) ** 2 * 2 * across * single, rows**2 * term)
+        told, within = rows, min(rows, min(b.sides * rows, pairs) - apart)
+        terms, directions = rows, b.sides
+    found = {"l1": l1, "l2_squared": l2, "rows": told, "within": within, "slope": slope}
+    return {**found, "terms": terms, "term_squared": term, "directions": directions}
+
+
+OPTIMISED = ("gradient_sensitivity", "calibrate_covariates")  # derivations of objective_loss
+LINKS = {"logistic": (ONE, ONE, Fraction(1, 4), True), "laplace": (ONE, 2 * ONE, 2 * ONE, False)}
+
+
+def objective_loss(draw: Document, b: Bundle, effects: int) -> Loss:
+    """Of noise inside an optimisation [KST12], [CCW]: sensitivity / scale, what curvature takes,
+    and what covers rounding."""
+    scale, ridge, loss = fraction(draw["scale"]), fraction(draw["ridge"]), draw["loss"]
+    share, step = fraction(draw["share"]), fraction(draw["laws"][-1]["step"])
+    for law, part in zip(draw["laws"], (ONE, share), strict=False):
+        if fraction(law["scale"]) * fraction(law["step"]) * part < scale:
+            raise Wrong("the noise was drawn at a smaller scale than the certificate claims")
+    told = *(fraction(loss[name]) for name in ("slope", "kappa1", "kappa2")), loss["even_curvature"]
+    if LINKS.get(loss["link"]) != told:
+        raise Wrong(f"the loss of link {loss['link']} has other bounds than the certificate says")
+    kinds = {law["kind"] for law in draw["laws"]} | {draw["mechanism"].rpartition("-")[2]}
+    if len(kinds) > 1 or draw["cover"]["law"]["kind"] != "laplace":
+        raise Wrong("the noise in the optimisation has another law than its name says")
+    if draw["cover"]["values"] != b.items + effects:
+        raise Wrong("the cover is of another number of values than are released")
+    covered, stated = cover_loss(draw["cover"], ridge, step), fraction(draw["sensitivity"])
+    if derivation_of(draw) == "calibrate_covariates":
+        reach, rows = 2 + share * effects, b.most_rows()
+        curved = NONE if ridge >= scale else rows * log_bounds(1 + reach / (4 * ridge))[1]
+        if stated < b.sides * rows * reach:
+            raise Wrong(f"the sensitivity of {draw['what']} is {shown(b.sides * rows * reach)}")
+        return Loss(b.sides * rows * reach / scale + curved + covered)
+    found, kappa1 = gradient(b, loss, draw["public_graph"]), fraction(loss["kappa1"])
+    row = log_bounds(1 + 2 * fraction(loss["kappa2"]) / ridge)[1]
+    moved = found["l1"] ** 2 if kinds == {"laplace"} else found["l2_squared"]
+    if stated**2 * ROUNDED < moved:
+        raise Wrong(f"the sensitivity of {draw['what']} is the root of {shown(moved)}")
+    if kinds == {"laplace"}:
+        free = loss["even_curvature"] and ridge >= kappa1 * scale
+        return Loss(found["l1"] / scale + found["within" if free else "rows"] * row + covered)
+    epsilon, delta = fraction(draw["cost"]["epsilon"]), fraction(draw["cost"]["delta"])
+    grid = draw["cover"]["values"] * (1 + exp_bounds(epsilon)[1]) / 2**80
+    left = epsilon - covered - found["rows"] * row
+    tail = scale * (left - found["l2_squared"] / (2 * scale**2))  # what b.g / scale may reach
+    if not (tail > 0 and tail_is_rare(tail, delta - grid, found, b.items)):
+        raise Wrong("the noise inside the optimisation is too small for its epsilon and delta")
+    return Loss(epsilon, delta)
+
+
+def tail_is_rare(tail: Fraction, delta: Fraction, found: Document, items: int) -> bool:
+    """Whether b.g exceeds scale times `tail` with probability `delta` at most, by one of three: the
+    normal tail of one term, chi square, expected shortfall (which is subadditive [AT02])."""
+    term = sqrt_bounds(found["term_squared"])
+    alone = term[0] / sqrt_bounds(2 * found["slope"] ** 2)[1]
+    stretches = [ONE] if found["directions"] == 1 else [ONE, alone, alone]
+    if delta <= 0:
+        return False
+    if found["terms"] == 1:
+        return sum(tail_bounds(tail / term[1] * each)[1] for each in stretches) <= delta
+    size = min(found["terms"] * found["directions"], items - 1)
+    if chi_square_tail(size, down(tail**2 / found["l2_squared"])) <= delta:
+        return True
+
+    def shortfall(t: Fraction) -> Fraction:  # at every point t it is at most t + E(X - t)+ / delta
+        beyond = NONE
+        for each in stretches:
+            z = t * each
+            beyond += (density_bounds(z)[1] - z * tail_bounds(z)[0]) / each
+        return t + beyond / delta
+
+    low, high = 0.0, 40.0
+    for _ in range(200):  # the best point needs no proof: the bound holds at each
+        point = (low + high) / 2
+        rare = sum(math.erfc(point * float(each) / 2**0.5) / 2 for each in stretches)
+        low, high = (point, high) if rare > float(delta) else (low, point)
+    return bool(shortfall(Fraction(high)) <= tail / (found["terms"] * term[1]))
+
+
+def chi_square_tail(size: int, x: Fraction) -> Fraction:
+    """Upper bound of P(chi square of `size` degrees of freedom > x): two more add a term."""
+    if size % 2:
+        root = sqrt_bounds(x)
+        found, term = 2 * tail_bounds(root[0])[1], 2 * root[1] * density_bounds(root[0])[1]
+    else:
+        found = exp_bounds(-x / 2)[1]
+        term = found * x / 2
+    for degrees in range(1 if size % 2 else 2, size, 2):
+        found, term = up(found + term), up(term * x / (degrees + 2))
+    return found
+
+
+def cover_loss(cover: Document, ridge: Fraction, step: Fraction) -> Fraction:
+    """Epsilon of the noise that covers what a computer makes of an exact minimiser: by strong
+    convexity two are no further apart than their gradients over the ridge."""
+    values, root = cover["values"], sqrt_bounds(Fraction(cover["values"]))[1]
+    grid = fraction(cover["law"]["step"])
+    apart = 2 * root * (fraction(cover["tolerance"]) + root * step) / ridge / grid + values
+    if cover["apart"] < math.floor(apart):
+        raise Wrong("rounded minimisers can be further apart than the certificate says")
+    return Fraction(cover["apart"]) / fraction(cover["law"]["scale"])
+
+
+WORDS = 2**64
+GRID = 1024  # steps of an answer, and of a rank, to which Laplace noise is added
+MOST_LISTED = 1000  # numbers of answers of a person whose thresholds a certificate lists
+LONGEST = 2**16  # items of a ranking whose weights it lists
+
+
+def answer_loss(threshold: int, others: int = 1) -> Fraction:
+    """Upper bound of the cost of randomised response [W65], `threshold` of 2^64 for each other."""
+    kept = WORDS - others * threshold
+    if not 1 <= threshold <= kept:
+        raise Wrong(f"threshold {threshold} makes a false answer likelier than the true one")
+    return log_bounds(Fraction(kept, threshold))[1]
+
+
+def flipped_loss(draw: Document) -> Loss:
+    """Of answers that are flipped one by one."""
+    most, high, split = draw["most_answers"], NONE, draw["budget"] == "per_user"
+    for each in draw["thresholds"]:
+        one, stated = answer_loss(each["threshold"]), fraction(each["epsilon"])
+        if one > stated:
+            raise Wrong(
+                f"threshold {each['threshold']} costs {shown(one)}, more than the {shown(stated)}"
+                " that is stated for an answer"
+            )
+        high = max(high, one * (each["answers"] if split else 1))
+    listed = {each["answers"] for each in draw["thresholds"]}
+    if not listed or (split and listed != set(range(1, min(most or 1, MOST_LISTED) + 1))):
+        raise Wrong("the thresholds are not those of 1, 2, ... answers of a person")
+    return Loss(high if split else (most or 1) * high)
+
+
+def smallest_scale(draw: Document, moved: int, what: str) -> Fraction:
+    """Of Laplace laws, each of which has to suffice for its own epsilon."""
+    if draw["grid"] != GRID or any(law["step"] != "1/1" for law in draw["laws"]):
+        raise Wrong(f"{what} is counted in {GRID} steps, and the noise is not")
+    scales = [fraction(law["scale"]) for law in draw["laws"]]
+    for law, scale, epsilon in zip(draw["laws"], scales, draw["epsilons"], strict=True):
+        if law["kind"] != "laplace" or moved > scale * fraction(epsilon):
+            raise Wrong(f"the noise of {what} is too small for its epsilon")
+    return min(scales)
+
+
+def laplace_answers_loss(draw: Document) -> Loss:
+    """Of Laplace noise on each answer, which moves `grid` steps."""
+    scale = smallest_scale(draw, draw["grid"], "an answer")
+    return Loss((draw["most_answers"] or 1) * draw["grid"] / scale)
+
+
+def mallows_loss(draw: Document) -> Loss:
+    """Of synthetic rankings, from the integer weights of repeated insertion [DPR]: another place
+    of an item changes m - 1 insertions by a step each, another ranking m (m - 1) / 2."""
+    m, high = draw["longest"], NONE
+    for table in draw["tables"]:
+        weights = table["weights"]
+        pairs = list(itertools.pairwise(weights))
+        if len(weights) != m or min(weights) < 1 or any(a < b for a, b in pairs):
+            raise Wrong("the weights of an insertion must fall to 1 at least, one for each place")
+        steepest = max((Fraction(a, b) for a, b in set(pairs)), default=ONE)
+        step = log_bounds(steepest)[1]
+        if (m - 1) * step > fraction(table["epsilon"]):
+            raise Wrong("weights of an insertion differ by more than epsilon / (m - 1) allows")
+        high = max(high, m * (m - 1) * step / 2)
+    if not draw["tables"]:
+        raise Wrong("the weights of insertions are missing")
+    return Loss(draw["most_rankings"] * high)
+
+
+def ranks_loss(draw: Document) -> Loss:
+    """Of Laplace noise on ranks: moving an item moves them by 2 (m - 1) in all, another ranking by
+    m^2 / 2."""
+    m, grid, moved = draw["longest"], draw["grid"], draw["sensitivity"]["l1"]
+    if moved != 2 * (m - 1) * grid:
+        raise Wrong("the sensitivity of ranks is 2 (m - 1), in steps of their grid")
+    scale = smallest_scale(draw, moved, "a rank")
+    return Loss(draw["most_rankings"] * (m * m // 2) * grid / scale)
+
+
+def random_pairs_loss(draw: Document) -> Loss:
+    """Of private answers to pairs of a ranking."""
+    one = answer_loss(draw["threshold"], 1 if draw["hide"] == "order" else 2)
+    if draw["pairs"] * one > fraction(draw["epsilon"]):
+        raise Wrong(f"threshold {draw['threshold']} costs more than epsilon / pairs for an answer")
+    return Loss(draw["most_rankings"] * draw["pairs"] * one)
+
+
+LOCAL: dict[str, Callable[[Document], Loss]] = {
+    "randomised-response": flipped_loss,
+    "laplace-response": laplace_answers_loss,
+    "mallows": mallows_loss,
+    "laplace-ranks": ranks_loss,
+    "random-pairs": random_pairs_loss,
+}
+
+
+def loss_of(draw: Document, certificate: Document, release: Document) -> Loss:
+    """What a draw costs, recomputed."""
+    mechanism, bounds = draw["mechanism"], certificate["domain"]["bounds"]
+    if mechanism.startswith("objective-perturbation") != (derivation_of(draw) in OPTIMISED):
+        raise Wrong(f"{draw['what']}: {short(mechanism)} has another derivation than it says")
+    if derivation_of(draw) in OPTIMISED:
+        return objective_loss(draw, bundle_of(certificate), len(release.get("effects") or ()))
+    if mechanism not in LOCAL:
+        return count_loss(draw, certificate, release)
+    counted, most = draw.get("most_rankings", draw.get("most_answers")), bounds["max_contributions"]
+    if release["released"]["kind"] == "randomised-answers" and most is not None:
+        most = min(most, certificate["domain"]["items"])  # one answer to each item
+    if (counted or 1) < (most or 1):
+        raise Wrong(
+            f"{draw['what']}: {counted} of a person count in the draw, and {most} in bounds"
+        )
+    parameters = release["privacy"]["parameters"]
+    longest, answered = parameters.get("longest_ranking", 1), parameters.get("pairs_answered")
+    if draw.get("longest", longest) < min(longest, LONGEST):
+        raise Wrong(f"the longest ranking has {longest} items, and in the draw {draw['longest']}")
+    if draw.get("pairs", answered) != answered:
+        raise Wrong(f"{answered} pairs of a ranking are answered, and {draw['pairs']} in the draw")
+    return LOCAL[mechanism](draw)
+
+
+# 4. Composition
+
+
+LOCAL_KINDS = ("private-sums", "randomised-answers", "private-rankings", "private-pairs")
+
+
+def check_draws(certificate: Document, release: Document, say: Findings) -> None:
+    """Each draw by itself, then all of them together against the guarantee."""
+    guarantee, draws = certificate["guarantee"], certificate["draws"]
+    if guarantee["epsilon"] == "inf":
+        say.check(not release["safe"], wrong="a release without noise is called safe")
+        say.open("epsilon is infinite: no noise was added, and NOBODY IS PROTECTED")
+        return
+    check_kinds(draws, certificate, release, say)
+    losses = [loss_of(draw, certificate, release) for draw in draws]
+    for draw, loss in zip(draws, losses, strict=True):
+        check_cost(draw, loss, say)
+    epsilon, delta = exactly(guarantee["epsilon"]), exactly(guarantee["delta"])
+    local = guarantee["unit"] == "local"
+    say.check(
+        covers(epsilon * (ROUNDED if local else 1), delta, losses),
+        f"all draws together are ({shown(epsilon, delta)})-DP, epsilon and delta, by fractions",
+        f"the draws cost more than epsilon, delta = {shown(epsilon, delta)}",
+    )
+    parameters = release["privacy"]["parameters"]
+    person = parameters.get("epsilon_of_a_person_at_most")
+    say.check(
+        person is None or math.isclose(person, epsilon, rel_tol=1e-9),
+        wrong=f"release.json says {person} of a person, and the guarantee {shown(epsilon)}",
+    )
+    if "epsilon_of_an_answer_after_shuffling" in parameters:
+        say.open("the smaller epsilon of an answer after shuffling: its bound takes long sums")
+    if guarantee["rho"] is not None:
+        rho = sum((Fraction(a) / (2 * b) for each in losses for a, b in each.gaussian), NONE)
+        say.check(
+            0 < rho <= exactly(guarantee["rho"]),
+            f"the noise gives zCDP with rho {shown(rho)}",
+            f"the noise gives rho {shown(rho)}, more than {shown(exactly(guarantee['rho']))}",
+        )
+
+
+def check_kinds(
+    draws: list[Document], certificate: Document, release: Document, say: Findings
+) -> None:
+    """That the draws are those by which what was published comes about: none too few."""
+    kind, parameters = release["released"]["kind"], release["privacy"]["parameters"]
+    bounds, local = certificate["domain"]["bounds"], certificate["guarantee"]["unit"] == "local"
+    wanted = [DERIVATION_OF.get(kind, f"discrete-{kind}")]
+    if kind in LOCAL_KINDS:
+        wanted = [release["privacy"]["mechanism"]]
+    elif release.get("stream"):
+        wanted = ["stream_sensitivity"]
+    elif bounds["bounding"] == "weights" or bounds["max_weight"] is not None:
+        wanted = ["weighted_sensitivity"]
+    if "exposures_epsilon" in parameters:
+        wanted.append("exposures_sensitivity")
+    sums = [name for name in parameters if re.fullmatch("information_.*_epsilon", name)]
+    wanted += ["calibrate_covariate_mle"] * len(sums) + ["votes_sensitivity"] * bool(
+        "look_epsilon" in parameters or release.get("look")
+    )
+    found = [
+        each["mechanism"] if each["mechanism"] in LOCAL else derivation_of(each) for each in draws
+    ]
+    say.check(
+        sorted(found) == sorted(wanted) and local == (kind in LOCAL_KINDS) == (wanted[0] in LOCAL),
+        f"{kind} are drawn as the certificate says: {', '.join(wanted)}",
+        f"{kind} are drawn by {', '.join(wanted)}, and the certificate has {', '.join(found)},"
+        f" with unit {certificate['guarantee']['unit']}",
+    )
+
+
+def check_cost(draw: Document, loss: Loss, say: Findings) -> None:
+    """That a draw costs what the certificate says, or less."""
+    cost, name = draw["cost"], f"{draw['what']} ({draw['mechanism']})"
+    epsilon = exactly(cost["epsilon"]) * (ROUNDED if draw["mechanism"] in LOCAL else 1)
+    found, most, unit = loss.epsilon, epsilon, "epsilon"
+    if loss.gaussian:
+        (change, variance), unit = loss.gaussian[0], "rho"
+        found, most = change / (2 * variance), exactly(cost["rho"])
+    say.check(
+        found <= most and loss.delta <= exactly(cost["delta"]),
+        f"{name}: {unit} {shown(found)}, at most {shown(most)}",
+        f"{name}: the noise costs {unit} {shown(found)}, more than {shown(most)}: it is too small",
+    )
+
+
+def covers(epsilon: Fraction, delta: Fraction, losses: Sequence[Loss]) -> bool:
+    """Whether the losses are together (epsilon, delta)-DP: pure ones add up, Gaussian ones compose
+    as one [DRS22]."""
+    left = epsilon - sum((each.epsilon for each in losses), NONE)
+    left_delta = delta - sum((each.delta for each in losses), NONE)
+    gaussian = [change for each in losses for change in each.gaussian]
+    if left < 0 or left_delta < 0:
+        return False
+    return not gaussian or gaussian_delta(gaussian, left) <= left_delta
+
+
+def gaussian_delta(draws: Iterable[tuple[int, Fraction]], epsilon: Fraction) -> Fraction:
+    """Upper bound of the delta of discrete Gaussian draws, each (squared l2 change, variance).
+
+    The smaller of two bounds. Renyi divergence ([CKS20], Proposition 12):
+
+        delta <= e^((a - 1)(a rho - epsilon)) (1 - 1/a)^a / (a - 1)          for every a > 1
+
+    And a Gaussian of variance s^2 = sigma^2 - r^2 ([BW18] Theorem 8 with the theorem of hushrank's
+    privacy/gaussian_profile.py), which holds for every r^2 below sigma^2 / 2:
+
+        delta <= e^S (P(z > x - m/2) - e^(epsilon - S) P(z > x + m/2)),    x = (epsilon - S) / m
+    """
+    draws = list(draws)
+    rho = sum((change / (2 * variance) for change, variance in draws), NONE)
+    if rho == 0:
+        return NONE if epsilon >= 0 else ONE
+    shifts = [_shift(change, variance) for change, variance in draws]
+    found = [ONE, _renyi_delta(rho, epsilon)]
+    if all(shifts):
+        squared, slack = (sum(each, NONE) for each in zip(*filter(None, shifts), strict=True))
+        found.append(_profile_delta(sqrt_bounds(squared)[1], slack, epsilon))
+    return max(NONE, min(found))
+
+
+def _renyi_delta(rho: Fraction, epsilon: Fraction) -> Fraction:
+    """By Renyi divergence, at the best of some orders."""
+    r, e = float(rho), float(epsilon)
+
+    def guess(a: float) -> float:
+        return (a - 1) * (a * r - e) + a * math.log1p(-1 / a) - math.log(a - 1)
+
+    low, high = 1 + 1e-9, 4 * max(1 + 1e-9, (e / r + 1) / 2) + 4
+    for _ in range(200):  # which order is best needs no proof: the bound holds for all
+        left, right = low + (high - low) / 3, high - (high - low) / 3
+        low, high = (low, right) if guess(left) < guess(right) else (left, high)
+    a = Fraction(low).limit_denominator(10**9)
+    if a <= 1:
+        return ONE
+    exponent = (a - 1) * (a * rho - epsilon) + a * log_bounds(1 - 1 / a)[1] - log_bounds(a - 1)[0]
+    return min(ONE, exp_bounds(exponent)[1]) if exponent < 0 else ONE
+
+
+def _shift(change: int, variance: Fraction) -> Bounds | None:
+    """D^2 / s^2 and S of the theorem, from above; None where it says nothing."""
+    rho = change / (2 * variance)
+    logs = math.log(math.e**2 + 4 / (1e-3 * float(rho))) + 2 * math.log(change)
+    smoothing = Fraction(logs / (4 * math.pi**2))  # r^2: any choice is proved
+    if not smoothing < variance / 2:
+        return None
+    decay = exp_bounds(-2 * PI[0] ** 2 * smoothing)[1]
+    ripple = 2 * decay / (1 - decay**3)
+    apart = up(exp_bounds(-2 * PI[0] ** 2 * smoothing * (1 - smoothing / variance))[1] * ripple)
+    apart = up(apart / (1 - ripple))
+    if not (0 < ripple < 1 and 0 < apart < 1):
+        return None
+    return up(change / (variance - smoothing)), change * log_bounds((1 + apart) / (1 - apart))[1]
+
+
+def _profile_delta(m: Fraction, slack: Fraction, epsilon: Fraction) -> Fraction:
+    """By the Gaussian that is as hard on privacy: it grows with m and with the slack."""
+    m, left = up(m), down(epsilon - slack)
+    first, second = tail_bounds(left / m - m / 2)[1], tail_bounds(left / m + m / 2)[0]
+    return up(exp_bounds(slack)[1] * (first - exp_bounds(left)[0] * second))
+
+
+Spend = tuple[Fraction, Fraction, Fraction | None, int]  # epsilon, delta, rho, squared l2
+
+
+def spend_of(fields: Document) -> Spend:
+    """A cost, as the ledger or the certificate writes it."""
+    rho = None if fields["rho"] is None else exactly(fields["rho"])
+    return exactly(fields["epsilon"]), exactly(fields["delta"]), rho, fields["l2_squared"]
+
+
+def losses_of(spends: Iterable[Spend]) -> list[Loss]:
+    """The same as losses: rho is that of a Gaussian of variance l2^2 / (2 rho)."""
+    return [
+        Loss(epsilon, delta, ((l2, Fraction(l2) / (2 * rho)),) if rho else ())
+        for epsilon, delta, rho, l2 in spends
+    ]
+
+
+def composed(epsilon: Fraction, delta: Fraction, spends: Sequence[Spend]) -> bool:
+    """Whether these costs, none of them Gaussian, are together (epsilon, delta)-DP by the optimal
+    composition theorem [KOV15]: each is randomised response at its epsilon, but for its delta."""
+    if any(each[2] for each in spends):
+        return False
+    laws = [(Decimal(1), Decimal(1))]  # e^loss and its chance, both from above
+    for cost, often in Counter(each[0] for each in spends).items():
+        if len(laws) * (often + 1) > 50_000:
+            raise Wrong("pure releases of more, or more different, costs than are composed here")
+        truth, false = log_bounds(1 + exp_bounds(-cost)[0])[0], exp_bounds(-cost)[1]
+        fall = decimals(false)[1]  # of the chance with each lie; the ratio falls by its square
+        ratio, chance = (decimals(exp_bounds(x)[1])[1] for x in (often * cost, -often * truth))
+        found = []
+        for lies in range(often + 1):
+            found.append((ratio, chance))
+            ratio = CEILING.multiply(ratio, CEILING.multiply(fall, fall))
+            ways = CEILING.multiply(chance, CEILING.multiply(fall, often - lies))
+            chance = CEILING.divide(ways, lies + 1)
+        both = itertools.product(laws, found)
+        laws = [(CEILING.multiply(a, c), CEILING.multiply(b, d)) for (a, b), (c, d) in both]
+    bar, lost, kept = decimals(exp_bounds(epsilon)[0])[0], Decimal(0), Decimal(1)
+    for ratio, chance in laws:
+        if ratio > bar:
+            beyond = CEILING.subtract(1, FLOOR.divide(bar, ratio))
+            lost = CEILING.add(lost, CEILING.multiply(chance, beyond))
+    for each in spends:
+        kept = FLOOR.multiply(kept, decimals(max(NONE, 1 - each[1]))[0])
+    return CEILING.subtract(1, FLOOR.multiply(kept, FLOOR.subtract(1, lost))) <= delta
+
+
+def check_total(name: str, total: Document, spends: list[Spend] | None, say: Findings) -> None:
+    """That a total names these costs (None: no ledger is at hand), and that its epsilon and delta
+    cover them."""
+    if sum(each["times"] for each in total["spends"]) > 10**5:
+        raise Wrong(f"{name} has more costs than anybody adds up")
+    stated = [spend_of(each) for each in total["spends"] for _ in range(each["times"])]
+    say.check(
+        spends is None or Counter(stated) == Counter(spends),
+        f"the total of {name} counts the {len(stated)} costs that the ledger has" if spends else "",
+        f"the total of {name} counts other costs than the ledger has",
+    )
+    costs = [(each[0], each[1], each[2] or NONE) for each in stated]
+    added = [sum((each[part] for each in costs), NONE) for part in range(3)]
+    if total["epsilon"] == "inf":
+        return
+    said = [exactly(total["sum"][part] or 0) for part in ("epsilon", "delta", "rho")]
+    say.check(
+        added == said,
+        f"the costs of {name} add up to what is stated",
+        f"the costs of {name} add up to {shown(*added)}, and the certificate says {shown(*said)}",
+    )
+    epsilon, delta = exactly(total["epsilon"]), exactly(total["delta"])
+    held = covers(epsilon, delta, losses_of(stated)) or composed(epsilon, delta, stated)
+    mixed = any(each[2] for each in stated) and any(each[0] for each in stated)
+    if not held and mixed and epsilon >= max((each[0] for each in stated), default=NONE):
+        say.open(f"the total of {name}: pure and Gaussian costs were composed by Renyi divergence")
+        return
+    say.check(
+        held,
+        f"{name} is together ({shown(epsilon, delta)})-DP",
+        f"{name} costs more than the stated total of epsilon {shown(epsilon)}",
+    )
+    plain = not added[2] and added[1] <= delta
+    say.check(
+        not plain or epsilon <= added[0] * ROUNDED,
+        wrong=f"the stated total of {name} is above the sum of its costs",
+    )
+
+
+# 5. The ledger
+
+
+EVENTS = {
+    *("open", "terms", "reserve", "draw", "stop", "commit", "cancel", "unsafe", "alert", "accept"),
+}
+STEPS = {  # an attempt's states before an event, and its state after it
+    "draw": ({"reserved", "running"}, "drawn"),
+    "stop": ({"reserved"}, "stopped"),
+    "commit": ({"drawn"}, "committed"),
+    "cancel": ({"reserved"}, "cancelled"),
+}
+FREE: Spend = (NONE, NONE, None, 1)
+
+
+def read_ledger(content: bytes) -> list[Document]:
+    """The entries, whose hashes form a chain: each line names the hash of the line above."""
+    entries, previous = [], "0" * 64
+    for place, line in enumerate(content.removesuffix(b"\n").split(b"\n"), start=1):
+        body, _, ending = line.rpartition(b',"hash":"')
+        digest = hashlib.sha256(body + b"}").hexdigest()
+        if ending != digest.encode() + b'"}':
+            raise Wrong(f"line {place} of the ledger was changed: its hash does not match")
+        entry = read_json(line)
+        if (entry["seq"], entry["previous"]) != (place, previous):
+            raise Wrong(
+                f"line {place} of the ledger does not follow the line above it: a line was removed,"
+                " added or moved"
+            )
+        if entry["hushrank_ledger"] != 1 or entry["event"] not in EVENTS:
+            raise Wrong(f"line {place} of the ledger is of a kind that this program does not know")
+        entries.append(entry)
+        previous = digest
+    return entries
+
+
+def attempts_of(entries: Iterable[Document], population: str) -> list[Document]:
+    """What became of every reservation of a population: its entry with `state`, `drawn` (when) and
+    `gone` (nights of a stream).
+
+    Raises:
+        Wrong: an entry cannot follow those before it: noise was drawn twice, or without a
+            reservation, or a night of a stream out of turn.
+    """
+    found: list[Document] = []
+    last: dict[str, Document] = {}
+    for entry in entries:
+        time = datetime.fromisoformat(entry["time"])
+        if entry["event"] == "accept" and entry["clock"]:
+            for each in found:
+                each["drawn"] = each["drawn"] and min(each["drawn"], time)
+        if entry["population"] != population or "attempt" not in entry:
+            continue
+        name, own = entry["release_id"], last.get(entry["release_id"])
+        wrong = (
+            f"line {entry['seq']} of the ledger ({entry['event']}) cannot follow the lines above it"
+        )
+        if entry["event"] != "reserve":
+            before, after = STEPS[entry["event"]]
+            if own is None or own["state"] not in before or entry["attempt"] != own["attempt"]:
+                raise Wrong(wrong)
+            own["state"] = after
+            if after in ("drawn", "stopped"):
+                own |= {"drawn": time, "spend": entry.get("spend", own["spend"])}
+            if after == "drawn" and own.get("stream"):
+                own["state"] = "ended"
+            if after == "drawn" and own.get("of") and not draw_of_night(last[own["of"]], own):
+                raise Wrong(wrong)
+            continue
+        busy = own is not None and own["state"] in ("reserved", "running", "ended")
+        if busy or entry["attempt"] != (1 if own is None else own["attempt"] + 1):
+            raise Wrong(wrong)
+        if entry.get("of") and spend_of(entry["spend"]) != FREE:
+            raise Wrong(f"line {entry['seq']} of the ledger charges a night that its stream pays")
+        last[name] = {**entry, "state": "reserved", "drawn": None, "gone": 0}
+        found.append(last[name])
+    return found
+
+
+def draw_of_night(pays: Document, own: Document) -> bool:
+    """Move a stream on by a night; False: that night is not its next."""
+    nights, first = pays["stream"]["nights"], date.fromisoformat(pays["stream"]["first"])
+    if own["night"] != str(first + timedelta(days=pays["gone"])) or pays["gone"] == nights:
+        return False
+    pays |= {"gone": pays["gone"] + 1, "drawn": own["drawn"]}
+    pays["state"] = "ended" if pays["gone"] == nights else "running"
+    return True
+
+
+def counted_in(attempts: list[Document], start: datetime | None) -> list[Spend]:
+    """Costs of attempts that count from `start` on; None: of all. Nights count in their stream."""
+    spends = [
+        spend_of(each["spend"])
+        for each in attempts
+        if not each.get("of") and each["state"] != "cancelled"
+        if each["state"] == "running" or not (each["drawn"] and start) or each["drawn"] >= start
+    ]
+    return [each for each in spends if each != FREE]
+
+
+def period_of(time: datetime, refresh: str | None) -> tuple[datetime | None, datetime | None]:
+    """Start and end of the day, week, month or year of `time`, UTC; no limits without `refresh`."""
+    if refresh is None:
+        return None, None
+    day = time.astimezone(UTC).replace(hour=0, minute=0, second=0, microsecond=0)
+    start, days = {
+        "daily": (day, 1),
+        "weekly": (day - timedelta(days=day.weekday()), 7),
+        "monthly": (day.replace(day=1), 31),
+        "yearly": (day.replace(month=1, day=1), 366),
+    }[refresh]
+    end = start + timedelta(days=days)
+    return start, end.replace(day=1) if days > 7 else end
+
+
+def check_ledger(certificate: Document, content: bytes | None, say: Findings) -> None:
+    """That the ledger has the release once, where the certificate says, and has its totals."""
+    part, guarantee = certificate["ledger"], certificate["guarantee"]
+    if part is None:
+        say.check(
+            not certificate["release"]["safe"],
+            wrong="the release is called safe, and the certificate names no line of a ledger",
+        )
+        say.open("no ledger counts this release: what it reveals with others is not known")
+        return
+    say.check(
+        (part["unit"], part["adjacency"]) == (guarantee["unit"], guarantee["adjacency"]),
+        wrong="the ledger counts by another adjacency or unit than the release protects",
+    )
+    limit, totals = part["budget"], (part["period"], part["lifetime"])
+    say.check(
+        part["period"]["epsilon"] != "inf"
+        and exactly(part["period"]["epsilon"]) <= exactly(limit["epsilon"])
+        and all(exactly(each["delta"]) == exactly(limit["delta"]) for each in totals),
+        "the total of the period is within its budget",
+        "the total of the period is above the budget of the period, or at another delta",
+    )
+    if content is None:
+        check_total("the period", part["period"], None, say)
+        check_total("all periods", part["lifetime"], None, say)
+        say.open("the ledger: no file was given (--ledger FILE), so its lines were not looked at")
+        return
+    entries = read_ledger(content)
+    say.check(True, f"the hashes of all {len(entries)} lines of the ledger form a chain")
+    if reserved_there(entries, certificate, say):
+        check_paid(entries, certificate, say)
+        check_terms(entries[: part["entry"]["line"]], part, say)
+        check_counted(entries, part, say)
+        check_drawn(entries, certificate, say)
+
+
+def reserved_there(entries: list[Document], certificate: Document, say: Findings) -> bool:
+    """Whether the line that the certificate names reserved the release."""
+    part, told = certificate["ledger"], certificate["release"]
+    line = part["entry"]["line"]
+    if line > len(entries):
+        return say.check(
+            False,
+            wrong=f"the ledger has {len(entries)} lines, and this release is line {line}: an older"
+            " copy was put back, or lines were removed",
+        )
+    entry, named = entries[line - 1], part["entry"]
+    claimed = {"event": "reserve", "release_id": told["release_id"], "config_hash": told["job"]}
+    claimed |= {"hash": named["hash"], "previous": named["previous"], "night": told["night"]}
+    claimed |= {"attempt": part["attempt"], "population": part["population"]}
+    return say.check(
+        all(entry.get(name) == value for name, value in claimed.items())
+        and told["population"] == part["population"]
+        and moment(entry["time"]) == moment(named["time"]),
+        f"line {line} of the ledger reserved this release, and has the hash of the certificate",
+        f"line {line} of the ledger is not the reservation of this release that the certificate"
+        " names: lines were changed, or the certificate is of another ledger",
+    )
+
+
+def check_paid(entries: list[Document], certificate: Document, say: Findings) -> None:
+    """That the line that pays for the release is the one that is named, and charges its cost."""
+    part, terms = certificate["ledger"], certificate["domain"]["stream"]
+    guarantee = certificate["guarantee"]
+    paying, own = (entries[part[name]["line"] - 1] for name in ("paid_by", "entry"))
+    good = paying["hash"] == part["paid_by"]["hash"]
+    if terms is None:
+        good = good and paying is own and not own.get("of")
+    else:
+        good = good and paying["release_id"] == own.get("of") == terms["stream"]
+        good = good and paying["stream"]["nights"] == terms["nights"]
+    say.check(
+        good,
+        "the line that pays for it is the one that the certificate names",
+        "the line of the ledger that pays for this release is another one than is named",
+    )
+    charged = spend_of(guarantee["charged"])
+    told = exactly(guarantee["epsilon"]), exactly(guarantee["delta"])
+    enough = charged[:2] == told if charged[2] is None else charged[2] == budget(guarantee["rho"])
+    say.check(
+        enough and spend_of(paying["spend"]) == charged,
+        "the ledger was charged with what the release costs",
+        "the ledger was charged with another cost than the release has",
+    )
+
+
+def check_terms(before: list[Document], part: Document, say: Findings) -> None:
+    """That budget and period are those that the ledger had when the release was reserved."""
+    own = [entry for entry in before if entry["population"] == part["population"]]
+    terms = [entry for entry in own if entry["event"] in ("open", "terms")][-1]
+    told, stated = (
+        (exactly(each["epsilon"]), exactly(each["delta"]), each["refresh"])
+        for each in (terms, part["budget"])
+    )
+    say.check(told == stated, "the budget is the ledger's", "the ledger had another budget")
+    names = ["unit", "adjacency", *(["protects"] if own[0].get("protects") else ())]
+    say.check(
+        [entry["event"] for entry in own].count("open") == 1
+        and [own[0].get(name) for name in names] == [part[name] for name in names],
+        wrong="the ledger counts this population by another unit or adjacency",
+    )
+    period = period_of(datetime.fromisoformat(before[-1]["time"]), terms["refresh"])
+    say.check(
+        period == (moment(part["period_start"]), moment(part["period_end"])),
+        wrong="the period of the release is another one than the certificate says",
+    )
+
+
+def check_counted(entries: list[Document], part: Document, say: Findings) -> None:
+    """The totals up to the release, and those of other populations that had read its input."""
+    before, start = entries[: part["entry"]["line"]], moment(part["period_start"])
+    held = attempts_of(before, part["population"])
+    check_total("the period", part["period"], counted_in(held, start), say)
+    check_total("all periods", part["lifetime"], counted_in(held, None), say)
+    read = {name for each in held if each["state"] != "cancelled" for name in each["inputs"]}
+    others = {entry["population"] for entry in before if entry.get("inputs")} - {part["population"]}
+    sharing = {}
+    for name in others:
+        found = attempts_of(before, name)
+        if any(read & {*each["inputs"]} for each in found if each["state"] != "cancelled"):
+            sharing[name] = found
+    stated = {each["population"]: each for each in part["same_input"]}
+    say.check(
+        {*stated} == {*sharing},
+        wrong=f"{len(sharing)} other populations had read the same input, and the certificate"
+        f" names {len(stated)}",
+    )
+    for name in stated.keys() & sharing.keys():
+        for when, total in ((start, stated[name]["period"]), (None, stated[name]["lifetime"])):
+            if total is not None:
+                check_total(name, total, counted_in(sharing[name], when), say)
+
+
+def check_drawn(entries: list[Document], certificate: Document, say: Findings) -> None:
+    """That the release was drawn later, once, at the time that it states."""
+    part, created = certificate["ledger"], moment(certificate["release"]["created"])
+    line, hour = part["entry"]["line"], timedelta(hours=1)
+    found = [e for e in attempts_of(entries, part["population"]) if e["seq"] == line]
+    drawn = [each["state"] in ("drawn", "committed") for each in found] == [True]
+    say.check(
+        drawn,
+        "the ledger records that this release was drawn, once",
+        "the ledger does not record that this release was drawn: it is an older copy, or lines are"
+        " missing",
+    )
+    if drawn and created:
+        reserved, then = datetime.fromisoformat(found[0]["time"]), found[0]["drawn"]
+        say.check(
+            reserved - hour <= created <= then + hour,
+            wrong=f"created is {created}, and by the ledger the release was drawn until {then}",
+        )
+
+
+SIGNED = re.compile(
+    rb'(.*),"signature":"ed25519:([0-9a-f]{16}):([A-Za-z0-9+/]{86}==)"\}', re.DOTALL
+)
+PEM = re.compile(rb"-----BEGIN PUBLIC KEY-----\s+([A-Za-z0-9+/=\s]+?)\s+-----END PUBLIC KEY-----")
+ED25519 = bytes.fromhex("302a300506032b6570032100")  # how the DER of such a key begins (RFC 8410)
+UNSIGNED = "nobody signed this: whoever can write the files and the ledger could have made all anew"
+
+
+def keys_of(pem: bytes) -> dict[str, bytes]:
+    """The Ed25519 keys in a file, 32 bytes each, by their names: digits of their SHA-256."""
+    coded = [base64.b64decode(each) for each in PEM.findall(pem)]
+    if not coded or any(len(each) != 44 or not each.startswith(ED25519) for each in coded):
+        raise Wrong("the file of the public key holds none, or one that is not Ed25519")
+    for each in coded:  # of small order: it lets anybody sign
+        x, y, z, _ = multiplied(8, point_of(each[12:]))
+        if x == 0 and y == z:
+            raise Wrong("a public key is a point of small order, with which anybody can sign")
+    return {hashlib.sha256(each[12:]).hexdigest()[:16]: each[12:] for each in coded}
+
+
+def signer_of(text: bytes, keys: Mapping[str, bytes]) -> str | None:
+    """Which of the keys signed a JSON object by its last field, `signature`; empty: none, although
+    the field names one; None: the field is missing, or names another key."""
+    found = SIGNED.fullmatch(text)
+    name = found[2].decode() if found else ""
+    if found is None or name not in keys:
+        return None
+    return name if signed_by(keys[name], found[1] + b"}", base64.b64decode(found[3])) else ""
+
+
+def check_signatures(
+    files: Mapping[str, bytes], ledger: bytes | None, pem: bytes | None, say: Findings
+) -> None:
+    """Of the certificate, and of the last line of the ledger, which vouches for all lines above it:
+    their hashes are in what it signs."""
+    lines = [line.rpartition(b',"hash":"')[0] + b"}" for line in (ledger or b"").splitlines()]
+    signature = files.get("certificate.sig")
+    if pem is None:
+        some = signature is not None or any(map(SIGNED.fullmatch, lines))
+        told = "signatures not checked: no public key was given (--public-key FILE)"
+        say.open(told if some else UNSIGNED)
+        return
+    keys, certificate = keys_of(pem), files["certificate.json"]
+    if signature is None:
+        say.check(
+            False, wrong="certificate.sig is missing: nobody with a key signed the certificate"
+        )
+    else:
+        by = [name for name, key in keys.items() if signed_by(key, certificate, signature)]
+        say.check(
+            bool(by),
+            f"the key {', '.join(by)} has signed the certificate",
+            f"the key {', '.join(keys)} has not signed certificate.json: it was changed, or another"
+            " key signed it",
+        )
+    end = len(lines)
+    if not lines or signer_of(lines[-1], keys):
+        vouches = f"the key has signed line {end} of the ledger, which vouches for all above it"
+        say.check(True, vouches if lines else "")
+        return
+    false = [n for n, line in enumerate(lines, start=1) if signer_of(line, keys) == ""]
+    text = f"the key has not signed line {end}, the last of the ledger"
+    if false:
+        text = f"line {false[0]} of the ledger was changed after the key signed it"
+    why = "its signature is false" if false else "somebody without the key wrote it"
+    say.check(False, wrong=f"{text}: {why}")
+
+
+def check_anchor(
+    certificate: Document,
+    ledger: bytes | None,
+    anchor: bytes | None,
+    key: bytes | None,
+    say: Findings,
+) -> None:
+    """That the ledger goes on from its last head, as it was written down in a second place."""
+    if anchor is None:
+        return
+    if ledger is None:
+        say.open("the anchor was not looked at: no ledger was given to compare (--ledger FILE)")
+        return
+    records = anchor.splitlines()
+    if records and not records[-1].endswith(b"}"):  # what an interrupted write has left
+        records.pop()
+    heads = [read_json(record) for record in records]
+    order = [(head.get("epoch", 0), head["position"]) for head in heads]
+    hashes = [line.rpartition(b'"hash":"')[2][:64].decode() for line in ledger.splitlines()]
+    part, end = certificate["ledger"], len(hashes)
+    if not heads or any(head["hushrank_anchor"] != 1 for head in heads):
+        raise Wrong("it holds no head of a ledger")
+    if any(a >= b for a, b in itertools.pairwise(order)):
+        raise Wrong("its heads are out of order: somebody has edited it")
+    if key is not None and not signer_of(records[-1], keys_of(key)):
+        raise Wrong("the key has not signed its last head: somebody without the key wrote it")
+    epoch, last = order[-1]
+    for head in heads:
+        line, told = head["position"], f"it knows line {head['position']} of the ledger"
+        if head.get("epoch", 0) < epoch or not line:
+            continue  # an operator went on without it, or there was no line yet
+        if line > end:
+            cut_off = "lines were cut off, or an older copy was put back"
+            raise Wrong(f"{told}, which ends at line {end}: {cut_off}")
+        if hashes[line - 1] != head["hash"]:
+            raise Wrong(f"{told}, which has another one: it was written anew, or is another ledger")
+    if part and last < part["entry"]["line"]:
+        own = f"line {part['entry']['line']}, which reserved this release"
+        raise Wrong(f"it ends at line {last}, before {own}: it was cut off, or is an older copy")
+    say.check(True, f"the ledger goes on from line {last}, the last one that the anchor knows")
+    if last < end:
+        say.open(f"lines of the ledger after line {last}: they are newer than the anchor")
+    if epoch:
+        say.open(f"the anchor: {epoch} times an operator went on without its older heads")
+
+
+# 6. Files
+
+
+def check_digests(files: Mapping[str, bytes], certificate: Document, say: Findings) -> None:
+    """Of the files beside the certificate, and of all files where a SHA256SUMS lies beside them."""
+    sums = dict(certificate["files"])
+    for name in (*NAMES[:3], *({"effects.csv"} & files.keys())):
+        sums.setdefault(name, "none")
+    listed = files.get("SHA256SUMS", b"").decode("ascii").splitlines()
+    claims = [("the certificate", name, digest) for name, digest in sorted(sums.items())]
+    claims += [("SHA256SUMS", line[66:], line[:64]) for line in listed]
+    for source, name, digest in claims:
+        found = hashlib.sha256(files[name]).hexdigest() if name in files else "missing"
+        missing, other = f"{name} is missing", f"{name} is not the file of {source}"
+        say.check(
+            found == digest,
+            f"{name} has the SHA-256 that {source} states",
+            missing if found == "missing" else f"{other}: its SHA-256 is another one",
+        )
+    for name in sorted(files.keys() - {*sums, *NAMES}):
+        say.open(f"{short(name)}: it lies beside the release, and the certificate does not know it")
+
+
+NAMES = (
+    *("release.json", "ranking.csv", "report.html"),
+    *("certificate.json", "certificate.sig", "SHA256SUMS"),
+)
+
+
+def check_scores(release: Document, say: Findings) -> None:
+    """That scores are made of what was drawn, where that takes one line; and names of items."""
+    released, ranking, kind = release["released"], release["ranking"], release["released"]["kind"]
+    told = released.get("scores") or released.get("wins")
+    told = told if isinstance(told, dict) else None if kind == "top-list" else released.get("items")
+    drawn: dict[str, float] = {}
+    if kind == "scores" and released.get("exposures") is None:
+        drawn = released["scores"]  # else a solver has improved them
+        if release["scale"] == "elo":
+            drawn = {item: 1000 + 400 / math.log(10) * each for item, each in drawn.items()}
+    elif kind == "win-counts" and not release.get("groups"):
+        total = sum(released["wins"].values()) or math.nan
+        drawn = {i: 50 * len(ranking) * w / total for i, w in released["wins"].items()}
+    say.check(
+        told is None or sorted(told) == sorted(line["item"] for line in ranking),
+        wrong="release.json: the items that are ranked are not those whose numbers were drawn",
+    )
+    say.check(
+        kind != "scores-and-effects"
+        or [*released["effects"]] == [each["name"] for each in release["effects"]],
+        wrong="release.json: the effects that are shown are not those that were drawn",
+    )
+    say.check(
+        kind != "top-list" or sorted(released["items"]) == sorted(release["top_k"]),
+        wrong="release.json: the best items are not those that were drawn",
+    )
+    if not drawn or not release["informative"]:
+        say.open("that the scores follow from what was drawn: computing them takes a solver")
+        return
+    wrong = [
+        line["item"]
+        for line in ranking
+        if not math.isclose(line["score"], drawn[line["item"]], rel_tol=1e-6, abs_tol=1e-6)
+    ]
+    say.check(
+        not wrong,
+        "the scores follow from the numbers that were drawn",
+        f"release.json: scores of {', '.join(wrong[:3])} do not follow from what was drawn",
+    )
+
+
+def check_order(release: Document, say: Findings) -> None:
+    """That scores and ranks lie in their intervals, and lines in the order of both."""
+    boards = [release["ranking"], *(each["ranking"] for each in release.get("groups") or ())]
+
+    def inside(line: Document, end: str) -> bool:
+        low, high = float(line[f"low{end}"]), float(line[f"high{end}"])
+        ranked: bool = line[f"rank_low{end}"] <= line["rank"] <= line[f"rank_high{end}"]
+        return ranked and low - 1e-6 <= line["score"] <= high + 1e-6
+
+    outside = [
+        line["item"]
+        for board in boards
+        for line in board
+        if not (inside(line, "") and (line.get("low_all") is None or inside(line, "_all")))
+        or not all(0 <= (line.get(name) or 0) <= 1 for name in ("p_best", "p_top"))
+    ]
+    say.check(
+        not outside,
+        "every score and rank lies in its interval",
+        f"release.json: a score or rank of {', '.join(outside[:3])} is outside its interval",
+    )
+    down_the_list = [pair for board in boards for pair in itertools.pairwise(board)]
+    say.check(
+        all(a["score"] >= b["score"] - 1e-6 and a["rank"] <= b["rank"] for a, b in down_the_list),
+        "lines are in the order of scores and of ranks",
+        "release.json: lines are not in the order of their scores and ranks",
+    )
+
+
+COLUMNS = ("rank", "item", "score", "low", "high", "rank_low", "rank_high", "group")
+
+
+def check_table(files: Mapping[str, bytes], release: Document, say: Findings) -> None:
+    """That ranking.csv has the lines of release.json, number by number, and no other column."""
+    boards = [("", release), *((each["name"], each) for each in release.get("groups") or ())]
+    lines = []
+    for name, board in boards:
+        won = board["released"].get("wins")
+        for line in board["ranking"]:
+            values = {**line, "label": line.get("label") or line["item"], "board": name}
+            values |= {
+                "unit": release.get("unit"),
+                f"p_top_{release.get('top')}": line.get("p_top"),
+            }
+            if isinstance(won, dict):
+                weight, wins = board["released"]["row_weight"], won[line["item"]]
+                values["noisy_wins"] = wins / weight if weight > 1 else wins
+            lines.append(values)
+    open_columns = () if isinstance(release["released"].get("wins"), dict) else ("noisy_wins",)
+    wrong = compare_table(files["ranking.csv"], lines, COLUMNS, open_columns)
+    text = f"ranking.csv differs from release.json: {'; '.join(wrong[:3])}"
+    say.check(
+        not wrong, "ranking.csv has the items, scores, intervals and ranks of release.json", text
+    )
+    if "effects.csv" in files or release.get("effects"):
+        effects = [{**each, "effect": each["name"]} for each in release.get("effects") or ()]
+        for each in effects:
+            for name, end in (("share", "estimate"), ("share_low", "low"), ("share_high", "high")):
+                each[name] = 1 / (1 + math.exp(-float(each[end])))
+        wrong = compare_table(
+            files["effects.csv"], effects, ("effect", "estimate", "low", "high"), ()
+        )
+        text = f"effects.csv differs from release.json: {'; '.join(wrong[:3])}"
+        say.check(not wrong, "effects.csv has the effects of release.json", text)
+
+
+def compare_table(
+    content: bytes, lines: list[Document], needed: Sequence[str], unknown: Sequence[str]
+) -> list[str]:
+    """How a table differs from these lines; columns of `unknown` may hold anything."""
+    header, *rows = csv.reader(io.StringIO(content.decode(), newline=""))
+    named = {name for line in lines for name in line} | {*unknown}
+    wrong = [f"{len(rows)} lines, not {len(lines)}"] if len(rows) != len(lines) else []
+    wrong += [f"no column {name}" for name in needed if name not in header]
+    wrong += [f"column {short(name)}" for name in header if name not in named]
+    wrong += ["a column stands twice"] if len({*header}) < len(header) else []
+    for row, line in zip(rows, lines, strict=False):
+        wrong += ["a line with another number of cells"] if len(row) != len(header) else []
+        wrong += [
+            f"{column} of {next(iter(line.values()))} is {short(cell)}"
+            for column, cell in zip(header, row, strict=False)
+            if column in line and not same_cell(cell, line[column])
+        ]
+    return wrong
+
+
+def same_cell(cell: str, value: Any) -> bool:
+    """Whether a cell of a table shows this value."""
+    if isinstance(value, float):
+        return cell in (f"{value:.6f}", f"{value:g}", f"{value}")
+    return cell in ("" if value is None else f"{value}", f"'{value}")  # '= is no formula
+
+
+class Page(HTMLParser):
+    """What the checks need of report.html: its tables, its text and the files inside it."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tables: list[tuple[str, list[list[str]]]] = []  # class of the table, rows of cells
+        self.files: list[tuple[str, str]] = []  # name, content in base64
+        self.text: list[str] = []
+        self._cell: list[str] | None = None
+        self._drawings = 0
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        """A table, a row, a cell or a link begins."""
+        said = {name: value or "" for name, value in attrs}
+        if tag == "table":
+            self.tables.append((said.get("class", "").partition(" ")[0], []))
+        elif tag == "tr" and self.tables:
+            self.tables[-1][1].append([])
+        elif tag in ("td", "th"):
+            self._cell = []
+        elif tag in ("style", "script", "svg"):
+            self._drawings += 1
+        elif said.get("href", "").startswith("data:"):
+            self.files.append((said.get("download", ""), said["href"].partition("base64,")[2]))
+        elif tag in ("span", "dt", "dd"):
+            self.handle_data("\n")
+
+    def handle_endtag(self, tag: str) -> None:
+        """A cell ends."""
+        if tag in ("style", "script", "svg"):
+            self._drawings -= 1
+        elif tag in ("td", "th") and self._cell is not None:
+            self.tables[-1][1][-1].append("".join(self._cell).strip())
+            self._cell = None
+
+    def handle_data(self, data: str) -> None:
+        """Text; not in drawings and scripts."""
+        if not self._drawings:
+            self.text.append(data)
+            if self._cell is not None:
+                self._cell.append(data)
+
+
+FACTS = {"Epsilon": "epsilon", "Delta": "delta", "Rho (zCDP)": "rho", "Noise scale": "noise_scale"}
+
+
+def check_report(files: Mapping[str, bytes], release: Document, say: Findings) -> None:
+    """That the page holds the very files, says the guarantee, and shows the same numbers."""
+    page, privacy = Page(), release["privacy"]
+    page.feed(files["report.html"].decode())
+    for name in sorted(files.keys() & {"release.json", "ranking.csv", "effects.csv"}):
+        found = [each for said, each in page.files if said.endswith(f"-{name}")]
+        say.check(
+            all(base64.b64decode(each) == files[name] for each in found),
+            f"report.html holds {name} as it is" if found else "",
+            f"report.html holds another {name} than the one beside it",
+        )
+    said = " ".join("".join(page.text).split())
+    sentences = [*privacy["statement"], *privacy["not_protected"], privacy["theorem"]]
+    sentences.append(f"Epsilon {float(privacy['epsilon']):.6g} ")
+    missing = [each for each in sentences if " ".join(each.split()) not in said]
+    say.check(
+        not missing,
+        "report.html says epsilon and every sentence of the guarantee",
+        f"report.html does not say: {''.join(missing[:1])}",
+    )
+    facts = [row for kind, rows in page.tables if kind == "guarantee" for row in rows]
+    wrong = [
+        " ".join(row)
+        for row in facts
+        if row[0] in FACTS and row[1] != f"{float(privacy[FACTS[row[0]]]):.6g}"
+    ]
+    boards = [release, *(release.get("groups") or ())]
+    tables = [rows for _, rows in page.tables if rows and rows[0][:2] == ["Place", "Item"]]
+    whole = [release] * (len(tables) - len(boards) + 1)  # long rankings have a second table
+    for rows, board in zip(tables, whole + boards[1:], strict=True):
+        by_name = {line.get("label") or line["item"]: line for line in board["ranking"]}
+        end = -1 if rows[0][-1] in ("Wins", "Noisy wins") else len(rows[0])
+        lines = [row[:end] for row in rows[1:] if len(row) > 3]
+        wrong += [" ".join(row[1:4]) for row in lines if not says_line(row, by_name, release)]
+    say.check(
+        bool(tables) and not wrong,
+        "report.html shows the scores, intervals, ranks and parameters of release.json",
+        f"report.html shows other numbers than release.json: {'; '.join(wrong[:3])}",
+    )
+
+
+def says_line(row: list[str], by_name: Mapping[str, Document], release: Document) -> bool:
+    """Whether every number in a line of the ranking is one of the line in release.json, rounded."""
+    line = by_name.get(row[1])
+    if line is None:
+        return False
+    values = [float(each) for each in line.values() if isinstance(each, (int, float))]
+    values += [100 * line[name] for name in ("p_best", "p_top") if line.get(name) is not None]
+    values += [95.0, float(release.get("top") or 0), 1.0, 99.0]
+    cells = " ".join(row[2:]).replace(line["item"], "").replace(row[1], "").replace(",", "")
+    found = re.findall(r"(?<![\d.])[+-]?\d+(?:\.\d+)?", cells.replace("\u2212", "-"))
+    places = [(float(text), 0.50001 * 10 ** -len(text.partition(".")[2])) for text in found]
+    return all(any(abs(a - value) <= rounding for value in values) for a, rounding in places)
+
+
+# 7. What is not proved
+
+
+NOT_PROVED = (
+    "That the bounds of `domain` were enforced, and that rows were read as `rows` says.",
+    "That the random bits came from the operating system, and that nobody kept them.",
+    "That the code that `software` names is the code that ran, on a machine that nobody else read.",
+    "That exact counts and rows were seen by nobody and deleted.",
+    "That the public facts are public, and were not made from the answers.",
+    "That nothing else was taken for public, and that `rows` has the settings of the run.",
+    "That the released numbers were drawn once: who draws often and keeps the best breaks it.",
+    "That the derivations are right: a person has to read them, and may check small cases.",
+    "That intervals, ranks and chances follow from what was drawn, and that sentences mean what the"
+    " numbers say: read them beside the numbers above.",
+    "What else report.html shows: its other words, drawings and scripts.",
+)
+IF_PRIVATISED = (
+    "That answers which came privatised were privatised by this law where they were given."
+)
+IF_COUNTED = (
+    "That the ledger is the only one of these people, and that nobody put an older copy back"
+    " before a line was added; lines after this release are not covered."
+)
+
+
+def say_what_is_open(certificate: Document, release: Document, say: Findings) -> None:
+    """What no program can see in the files; a certificate cannot take a word of it away."""
+    privatised = any(draw.get("at_source") for draw in certificate["draws"])
+    own = [IF_PRIVATISED] * privatised + [IF_COUNTED] * bool(certificate["ledger"])
+    for text in dict.fromkeys((*NOT_PROVED, *own, *map(str, certificate["not_proved"]))):
+        say.open(text)
+    if certificate.get("audit"):
+        say.open("what the audit says: its attacks were run by whoever wrote the certificate")
+    for name in sorted(release.keys() - KNOWN):
+        say.open(f"{short(name)} of release.json: this program does not know what that is")
+
+
+KNOWN = {  # of release.json
+    *("release_id", "created", "night", "name", "job", "method", "code_version", "safe", "ties"),
+    *("informative", "warnings", "scale", "unit", "ranking", "top_k", "top", "privacy", "look"),
+    *("stream", "effects", "released", "groups"),
+}
+UNREADABLE = (
+    *(ArithmeticError, AttributeError, LookupError, StopIteration, TypeError, ValueError),
+    *(AssertionError, RecursionError, csv.Error),
+)
+
+
+def verify(
+    files: Mapping[str, bytes],
+    ledger: bytes | None = None,
+    key: bytes | None = None,
+    anchor: bytes | None = None,
+) -> Findings:
+    """Check the files of a release, by name.
+
+    Where they are at hand: with the ledger that counts it, the public keys (PEM) that sign both,
+    and what an anchor outside knows of the ledger, one head in each line.
+    """
+    say = Findings()
+    try:
+        certificate, release = (read_json(files[name]) for name in ("certificate.json", NAMES[0]))
+    except KeyError as error:
+        say.check(False, wrong=f"{error.args[0]} is missing: this is no release with a certificate")
+        return say
+    except (AttributeError, TypeError, ValueError, RecursionError) as error:
+        say.check(False, wrong=f"certificate.json or release.json is no JSON object: {error}")
+        return say
+    checks: dict[str, Callable[[], object]] = {
+        "certificate.json": lambda: check_form(certificate, release, say),
+        "guarantee": lambda: check_claim(certificate, release, say),
+        "draws": lambda: check_draws(certificate, release, say),
+        "ledger": lambda: check_ledger(certificate, ledger, say),
+        "signatures": lambda: check_signatures(files, ledger, key, say),
+        "anchor": lambda: check_anchor(certificate, ledger, anchor, key, say),
+        "files": lambda: check_digests(files, certificate, say),
+        "scores": lambda: check_scores(release, say),
+        "ranks": lambda: check_order(release, say),
+        "ranking.csv": lambda: check_table(files, release, say),
+        "report.html": lambda: check_report(files, release, say),
+        "not_proved": lambda: say_what_is_open(certificate, release, say),
+    }
+    for name, check in checks.items():
+        try:
+            check()
+        except Wrong as error:
+            say.check(False, wrong=f"{name}: {error}")
+        except UNREADABLE as error:
+            say.check(False, wrong=f"{name}: cannot be read as a certificate means it ({error!r})")
+        if name == "certificate.json" and not say.good:
+            break  # numbers that cannot be: nothing else can be computed from them
+    return say
+
+
+# 8. Tools
+
+
+DIGITS = 80  # of e^x and logarithms, which `decimal` rounds correctly
+LARGEST = 10**5  # larger exponents are refused: nobody needs them, and they take long
+_PI = int("31415926535897932384626433832795028841971693993751058209749445923078164062862089986280")
+PI = Fraction(_PI, 10**85), Fraction(_PI + 1, 10**85)
+
+
+FLOOR, CEILING = (
+    decimal.Context(DIGITS, way, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX)
+    for way in (decimal.ROUND_FLOOR, decimal.ROUND_CEILING)
+)
+
+
+def decimals(x: Fraction) -> tuple[Decimal, Decimal]:
+    """`x` with `DIGITS` digits, rounded down and up."""
+    low, high = (
+        way.divide(Decimal(x.numerator), Decimal(x.denominator)) for way in (FLOOR, CEILING)
+    )
+    return low, high
+
+
+def down(x: Fraction) -> Fraction:
+    """`x` rounded down."""
+    return Fraction(decimals(x)[0])
+
+
+def up(x: Fraction) -> Fraction:
+    """`x` rounded up."""
+    return Fraction(decimals(x)[1])
+
+
+def around(low: Decimal, high: Decimal) -> Bounds:
+    """Bounds of what lies between two numbers, each half a digit off at most; 0 is exact."""
+    below, above = low and FLOOR.next_minus(low), high and CEILING.next_plus(high)
+    return Fraction(below), Fraction(above)
+
+
+def exp_bounds(x: Fraction) -> Bounds:
+    """Of e^x."""
+    if x > LARGEST:
+        raise ValueError(f"e^{float(x):g} is beyond what is computed here")
+    if x < -LARGEST:
+        return NONE, exp_bounds(Fraction(-LARGEST))[1]
+    low, high = decimals(x)
+    return around(FLOOR.exp(low), CEILING.exp(high))
+
+
+def log_bounds(x: Fraction) -> Bounds:
+    """Of the natural logarithm of x > 0."""
+    if x <= 0:
+        raise ValueError("a logarithm is of a number above 0")
+    low, high = decimals(x)
+    return around(FLOOR.ln(low), CEILING.ln(high))
+
+
+def sqrt_bounds(x: Fraction) -> Bounds:
+    """Of the square root of x >= 0."""
+    low, high = decimals(x)
+    found = around(FLOOR.sqrt(low), CEILING.sqrt(high))
+    return max(NONE, found[0]), found[1]
+
+
+def density_bounds(x: Fraction) -> Bounds:
+    """Of the normal density e^(-x^2 / 2) / sqrt(2 pi)."""
+    low, high = exp_bounds(-x * x / 2)
+    return down(low / sqrt_bounds(2 * PI[1])[1]), up(high / sqrt_bounds(2 * PI[0])[0])
+
+
+def tail_bounds(x: Fraction) -> Bounds:
+    """Of P(normal > x) = 1/2 - density(x) (x + x^3 / 3 + x^5 / (3 5) + ...), which falls in x."""
+    if x < 0:
+        low, high = tail_bounds(-x)
+        return 1 - high, 1 - low
+    if x > 14:  # where the series would lose its digits
+        density = density_bounds(x)
+        return down(density[0] * x / (1 + x * x)), up(density[1] / x)
+    return series_bounds(up(x))[0], series_bounds(down(x))[1]
+
+
+def series_bounds(x: Fraction) -> Bounds:
+    """The same by the series, whose terms fall by half each once n > 2 x^2."""
+    density, n, half = density_bounds(x), 1, Fraction(1, 2)
+    low = high = term_low = term_high = x
+    while n <= 2 * x * x or term_high > Fraction(1, 10**DIGITS):
+        n += 2
+        term_low, term_high = down(term_low * x * x / n), up(term_high * x * x / n)
+        low, high = low + term_low, high + term_high
+    return half - up(density[1] * (high + term_high)), half - down(density[0] * low)
+
+
+# Ed25519 (RFC 8032, 5.1): points (X, Y, Z, T) of -x^2 + y^2 = 1 + d x^2 y^2 modulo P.
+P, ORDER = 2**255 - 19, 2**252 + 27742317777372353535851937790883648493
+D = -121665 * pow(121666, -1, P) % P
+Point = tuple[int, int, int, int]
+
+
+def add(a: Point, b: Point) -> Point:
+    """The sum of two points."""
+    e, f = (a[1] - a[0]) * (b[1] - b[0]) % P, (a[1] + a[0]) * (b[1] + b[0]) % P
+    g, h = 2 * a[3] * b[3] * D % P, 2 * a[2] * b[2] % P
+    p, q, r, s = f - e, h - g, h + g, f + e
+    return p * q % P, r * s % P, q * r % P, p * s % P
+
+
+def multiplied(number: int, point: Point) -> Point:
+    """A point added to itself so many times."""
+    found = (0, 1, 1, 0)
+    while number:
+        if number & 1:
+            found = add(found, point)
+        number, point = number >> 1, add(point, point)
+    return found
+
+
+def point_of(coded: bytes) -> Point:
+    """The point that 32 bytes stand for: y, and the last bit of x."""
+    number = int.from_bytes(coded, "little")
+    odd, y = number >> 255, number & (2**255 - 1)
+    square = (y * y - 1) * pow(D * y * y + 1, -1, P) % P
+    x = pow(square, (P + 3) // 8, P)
+    if (x * x - square) % P:
+        x = x * pow(2, (P - 1) // 4, P) % P
+    if y >= P or (x * x - square) % P or (odd and not x) or len(coded) != 32:
+        raise ValueError("these bytes are no point of the curve")
+    x = P - x if x % 2 != odd else x
+    return x, y, 1, x * y % P
+
+
+BASE = point_of(bytes.fromhex("58" + 31 * "66"))
+
+
+def signed_by(key: bytes, message: bytes, signature: bytes) -> bool:
+    """Whether the owner of a key signed a message: S B = R + SHA-512(R, key, message) A."""
+    s = int.from_bytes(signature[32:64], "little")
+    if len(signature) != 64 or s >= ORDER:
+        return False
+    try:
+        r, a = point_of(signature[:32]), point_of(key)
+    except ValueError:
+        return False
+    digest = hashlib.sha512(signature[:32] + key + message).digest()
+    challenge = int.from_bytes(digest, "little") % ORDER
+    left, right = multiplied(s, BASE), add(r, multiplied(challenge, a))
+    return all((left[i] * right[2] - right[i] * left[2]) % P == 0 for i in (0, 1))
+
+
+def read_folder(folder: Path) -> dict[str, bytes]:
+    """The files of a release in a folder; a link could show something else tomorrow."""
+    found = sorted(path for path in folder.iterdir() if not path.name.startswith("."))
+    for path in found:
+        if path.is_symlink():
+            raise OSError(0, "is a link; put the file itself there", str(path))
+    return {path.name: path.read_bytes() for path in found if path.is_file()}
+
+
+def read_anchor(place: Path) -> bytes:
+    """The heads of an anchor: a file; a folder of a git repository that holds the file; or a folder
+    with copies of its objects, whose names sort as they do."""
+    if not place.is_dir():
+        return place.read_bytes()
+    in_git = place / "hushrank-anchor.jsonl"
+    objects = [in_git] if in_git.exists() else sorted(place.glob("*.json"))
+    return b"".join(each.read_bytes() for each in objects)
+
+
+def main() -> int:
+    """Check the release that the command line names; 0: nothing is wrong, 1: something is."""
+    parser = argparse.ArgumentParser(description="Check a release of hushrank.")
+    parser.add_argument("folder", type=Path, help="folder with release.json and certificate.json")
+    parser.add_argument("--ledger", type=Path, help="the ledger that counts the release")
+    parser.add_argument(
+        "--public-key", dest="key", type=Path, help="public key (PEM) that signs both"
+    )
+    parser.add_argument("--anchor", type=Path, help="what an anchor knows of the ledger")
+    parser.add_argument("--json", action="store_true", help="print JSON")
+    given = parser.parse_args()
+    try:
+        files = read_folder(given.folder)
+        others = sorted({path.name for path in given.folder.iterdir()} - files.keys())
+        ledger = given.ledger and given.ledger.read_bytes()
+        key = given.key and given.key.read_bytes()
+        anchor = given.anchor and read_anchor(given.anchor)
+    except OSError as error:
+        print(f"{error.filename}: {error.strerror}", file=sys.stderr)
+        return 1
+    found = verify(files, ledger, key, anchor)
+    if others:
+        found.open(f"not looked at, for they are hidden or no files: {short(', '.join(others))}")
+    if given.json:
+        lines = [{"finding": kind, "text": text} for kind, text in found.lines]
+        print(json.dumps({"good": found.good, "findings": lines}, ensure_ascii=False, indent=1))
+    else:
+        for kind, text in found.lines:
+            print(f"{kind:5}  {text}")
+        print("Nothing is wrong." if found.good else "THIS RELEASE IS NOT WHAT IT CLAIMS TO BE.")
+    return 0 if found.good else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
