@@ -3,7 +3,8 @@
 
 PYTHON ?= python3
 UV_VERSION := uv>=0.11,<0.14
-WORKERS ?= auto
+# Tests wait a third of their time: for engines, servers and disks.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
 ARGS ?=
 
 SHELL := /bin/bash
@@ -12,6 +13,8 @@ SHELL := /bin/bash
 
 BIN := .venv/bin
 UV := $(BIN)/uv
+LOCK := $(UV) pip compile --quiet --universal --python-version 3.11 --no-emit-index-url --generate-hashes
+IMAGE_EXTRAS := gcp prefect preflib report collect
 STAMP := .venv/.installed-from-the-lock
 PYTEST_FLAGS := --durations=30 -n $(WORKERS) --maxprocesses=8 --dist=worksteal
 
@@ -22,14 +25,14 @@ ifdef PIP_INDEX_URL  # uv does not read pip's own setting
 export UV_DEFAULT_INDEX ?= $(PIP_INDEX_URL)
 endif
 
-.PHONY: help setup demo test soak lint types wheel-test docs pages infra lock bench frontier clean
+.PHONY: help setup gcs-server demo demo-survey test mutants soak lint types wheel-test js docs pages infra lock bench frontier clean
 
 help:  ## List the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## ?/\1|/' | column -t -s '|'
 	@echo
 	@echo 'Another interpreter: make clean setup PYTHON=python3.12   Some tests: make test ARGS="tests/privacy -k noise"'
 
-setup: $(STAMP)  ## Make .venv with the locked dependencies and this package, editable
+setup: $(STAMP)  ## Make .venv with every extra, as the lock has them, and this package, editable
 
 $(STAMP): pyproject.toml requirements.lock
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { \
@@ -40,7 +43,7 @@ $(STAMP): pyproject.toml requirements.lock
 	  exit 1; }
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check '$(UV_VERSION)'
-	$(UV) pip install --quiet --python $(BIN)/python --requirement requirements.lock
+	$(UV) pip install --quiet --python $(BIN)/python --require-hashes --requirement requirements.lock
 	$(UV) pip install --quiet --python $(BIN)/python --no-deps --editable .
 	@touch $@
 
@@ -48,11 +51,22 @@ demo: setup  ## Simulate a survey of 200 000 people in demo/ and rank it private
 	@test -e demo/survey.yaml || $(BIN)/hushrank simulate demo --items 50 --people 200000 --named
 	@$(BIN)/hushrank run demo/survey.yaml
 
+demo-survey: setup  ## Ask 2 000 simulated people on a page, collect private answers and rank them, in demo-survey/
+	@rm -rf demo-survey
+	@$(BIN)/hushrank survey demo demo-survey
+
+gcs-server:  ## Build fake-gcs-server, the second Cloud Storage of the tests, in ~/.cache/hushrank (needs go; once)
+	@$(PYTHON) -m tests.go_cloud_storage
+
 test: setup  ## Run every test, fast and slow; skipped ones are listed with their reasons
 	$(BIN)/python -m pytest $(PYTEST_FLAGS) $(ARGS)
 
-soak: setup  ## Run whole what `make test` samples: every crash, hundreds of bad inputs; hours
-	$(BIN)/python -m pytest $(PYTEST_FLAGS) --soak -m soak $(ARGS)
+mutants: setup  ## Plant every privacy bug of tests/mutants and run what must catch it (ARGS="-k ledger": some)
+	$(BIN)/python -m tests.mutants --workers $(WORKERS) $(ARGS)
+
+soak: setup  ## Run whole what `make test` samples: every crash, bad input, new examples, new draws; hours
+	$(BIN)/python -m pytest $(PYTEST_FLAGS) --soak -m "soak or hypothesis" --real-draws \
+	  --hypothesis-profile=new-examples $(ARGS)
 
 lint: setup  ## Check style and formatting with ruff
 	$(BIN)/ruff check .
@@ -68,10 +82,13 @@ wheel-test: setup  ## Build the wheel, install it away from the tree and run the
 	$(UV) build --quiet --python $(BIN)/python --out-dir build/dist
 	@away=$$(mktemp -d); trap 'rm -rf "$$away"' EXIT; set -x; \
 	$(UV) venv --quiet --python $(BIN)/python "$$away/venv"; \
-	$(UV) pip install --quiet --python "$$away/venv" --requirement requirements.lock; \
+	$(UV) pip install --quiet --python "$$away/venv" --require-hashes --requirement requirements.lock; \
 	$(UV) pip install --quiet --python "$$away/venv" --no-deps build/dist/*.whl; \
 	cp -r tests pyproject.toml "$$away"; \
 	cd "$$away"; venv/bin/python -m pytest $(PYTEST_FLAGS) $(ARGS)
+
+js:  ## Build the JavaScript client, and what the survey page is made of, from clients/js (needs npm)
+	cd clients/js && npm ci --no-audit --no-fund && npm run --silent build
 
 docs: setup  ## Build the documentation site in build/site; a broken link stops it
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --strict --quiet
@@ -82,9 +99,9 @@ pages: setup  ## Rewrite what docs/reference.md and docs/cli.md hold of the code
 infra: setup  ## Check the image, the template and the Terraform files of infra/
 	UV="$(UV)" ./infra/check.sh
 
-lock: setup  ## Rewrite requirements.lock from pyproject.toml (ARGS=--upgrade for the newest versions)
-	$(UV) pip compile --quiet --universal --python-version 3.11 --no-emit-index-url \
-	  --group test --group dev --group bench --group docs $(ARGS) pyproject.toml -o requirements.lock
+lock: setup  ## Rewrite both locks from pyproject.toml (ARGS=--upgrade for the newest versions)
+	$(LOCK) --all-extras --group test --group dev --group bench --group docs $(ARGS) pyproject.toml -o requirements.lock
+	$(LOCK) $(addprefix --extra ,$(IMAGE_EXTRAS)) --constraint requirements.lock pyproject.toml -o infra/image.lock
 
 bench: setup  ## Measure the speed and accuracy that the README claims (hours; 10 GB of disk)
 	@for script in $$(grep -l __main__ benchmarks/*.py); do echo "== $$script"; $(BIN)/python "$$script"; done
@@ -93,5 +110,5 @@ frontier: setup  ## Measure the accuracy of every method at equal epsilon and re
 	OMP_NUM_THREADS=1 $(BIN)/python -m benchmarks.frontier --write docs $(ARGS)
 
 clean:  ## Remove everything that the other targets made
-	rm -rf .venv build demo *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
+	rm -rf .venv build demo demo-survey clients/js/node_modules clients/js/dist *.egg-info .pytest_cache .hypothesis .mypy_cache .ruff_cache
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

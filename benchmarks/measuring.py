@@ -53,5 +53,5 @@ def show(taken: Taken) -> None:
 def taken_apart(*arguments: str) -> Taken:
     """Run this script again, in a process of its own, with more arguments; it must `show`."""
     command = [sys.executable, *sys.argv, *arguments]
-    child = subprocess.run(command, check=True, capture_output=True, text=True)
+    child = subprocess.run(command, check=True, stdout=subprocess.PIPE, text=True)
     return Taken(**json.loads(child.stdout.splitlines()[-1]))

@@ -25,9 +25,14 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ProcessPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from hushrank.transforms.storage.files import InputFile
 
 N_ITEMS, MAX_CONTRIBUTIONS, ROWS_A_PERSON, EPSILON = 300, 5, 10, 1.0
 MILLION, ROW_GROUP, FILE_ROWS = 10**6, 10**6, 25 * 10**6
@@ -133,13 +138,46 @@ def noticing_bounds(clock: StageClock) -> Iterator[None]:
         bounding.process = process
 
 
-def hushrank(max_contributions: int | None, folder: Path) -> Callable[[StageClock], int]:
-    """Noisy win counts, from Parquet to what is released; returns the rows that counted."""
+def choose_engine(folder: Path) -> tuple[InputFile, ...]:
+    """Load the engine that a run on the files of `folder` has, and return the files."""
+    import pyarrow as pa
+
+    from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY
+    from hushrank.pipelines.engine.runner import HERE, is_small
+    from hushrank.transforms.engine import in_process
+    from hushrank.transforms.storage.files import list_files
+
+    files = tuple(list_files([str(folder)]))
+    job = SimpleNamespace(
+        files=files, confidential=str(folder), memory_limit=DEFAULT_MEMORY, engine=HERE
+    )
+    if is_small(job):
+        in_process.choose()
+    else:
+        from hushrank.pipelines.engine import options
+
+        options.pipeline_options()
+        with suppress(ImportError):
+            import IPython  # noqa: F401  # Beam's first pipeline loads it, if that is installed
+    pa.scalar(0)  # with the first value of Python's, Arrow loads pandas, if that is installed
+    return files
+
+
+def hushrank(
+    max_contributions: int | None, folder: Path, items: tuple[str, ...] | None = None
+) -> Callable[[StageClock], int]:
+    """Noisy win counts, from the files of `folder` to what is released.
+
+    On Beam's local engine, or on its stand-in where a run would choose that.
+
+    Returns:
+        The work; it returns the rows that counted. Without `items` they are named 0, 1, ...
+    """
+    files = choose_engine(folder)
     import numpy as np
 
     from hushrank.estimation.common.central_noise import calibrate_win_counts, release_win_counts
     from hushrank.estimation.common.matrices import WinCounts
-    from hushrank.pipelines.engine import options
     from hushrank.pipelines.reduce import reduce
     from hushrank.pipelines.reduce.reduction_job import EXACT_FILE, ReduceComparisons, Statistic
     from hushrank.privacy.keyed_hash import SecretKey
@@ -148,7 +186,6 @@ def hushrank(max_contributions: int | None, folder: Path) -> Callable[[StageCloc
     from hushrank.transforms.common.catalogue import Catalogue
     from hushrank.transforms.common.schema import ComparisonColumns, Ties
     from hushrank.transforms.comparisons.bound import Bounds
-    from hushrank.transforms.storage.files import list_files
 
     bounded = max_contributions is not None
     params = PrivacyParams(
@@ -166,16 +203,15 @@ def hushrank(max_contributions: int | None, folder: Path) -> Callable[[StageCloc
         event=None,
     )
 
-    options.pipeline_options()  # loads the engine
     few = calibrate_win_counts(params, 2)
     release_win_counts(WinCounts(np.zeros(2, np.int64)), few, system_bits())  # and the sampler
 
     def work(clock: StageClock) -> int:
         with tempfile.TemporaryDirectory(dir=folder.parent) as confidential:
             job = ReduceComparisons(
-                files=tuple(list_files([str(folder)])),
+                files=files,
                 columns=columns,
-                catalogue=Catalogue.of_count(N_ITEMS),
+                catalogue=Catalogue.of_count(N_ITEMS) if items is None else Catalogue(items),
                 bounds=Bounds(n_items=N_ITEMS, ties=Ties.DROP, max_contributions=max_contributions),
                 statistic=Statistic.WIN_COUNTS,
                 key=SecretKey.draw(system_bits()),

@@ -2,23 +2,30 @@
 
 A log of answers is reduced twice, each time in a process of its own: bounded by person, and with
 the rule of participation against the people of the nights before, ten times as many as tonight's.
-Printed: seconds, peak memory and their ratios; bytes that a person takes on disk.
+Printed: seconds, peak memory and their ratios; bytes that a person takes on disk. With --flink on
+a cluster of this machine, a new one for each run: its processor time, and the peaks of its
+processes added up.
 
     python benchmarks/stream_reduce.py [--rows N] [--people N] [--known N] [--data DIR] [--runs N]
+        [--flink]
 """
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
+import json
 import tempfile
+from functools import partial
 from multiprocessing import Process
 from pathlib import Path
 
 import numpy as np
-from measuring import show, taken_apart, taken_by
+from flink_cluster import a_cluster
+from measuring import Taken, show, taken_apart, taken_by
 from reduce_speed import Log, make
 
+from hushrank.flows.config.runner import FlinkRunner
 from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.reduction_job import NightOfStream, ReduceComparisons, Statistic
 from hushrank.pipelines.reduce.stream_nights import keep_counted
@@ -94,6 +101,15 @@ def reduced(job: ReduceComparisons) -> None:
         delete_counting(job.stream.folder, NIGHT)
 
 
+def on_flink(side: str) -> Taken:
+    """One side on a cluster of its own."""
+    with a_cluster() as cluster:
+        before = cluster.seconds()
+        taken = taken_apart("--side", side, "--cluster", json.dumps(cluster.runner))
+        cpu = taken.cpu + cluster.seconds() - before
+        return Taken(taken.wall, cpu, cluster.peak())
+
+
 def main() -> None:
     """Print the comparison, or run one side of it."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
@@ -104,13 +120,18 @@ def main() -> None:
     parser.add_argument(
         "--runs", type=int, default=3, help="the one of least processor time counts"
     )
+    parser.add_argument("--flink", action="store_true", help="on a cluster of this machine")
     parser.add_argument("--side", choices=("alone", "stream"))
+    parser.add_argument("--cluster", type=json.loads)
     arguments = parser.parse_args()
     log = Log(arguments.rows, arguments.people)
     rows, stream = log.folder(arguments.data), arguments.data / f"stream-{arguments.known}"
     if arguments.side:
         with tempfile.TemporaryDirectory(dir=arguments.data) as work:
             job = a_job(rows, work, stream if arguments.side == "stream" else None)
+            if arguments.cluster:
+                engine = FlinkRunner.model_validate(arguments.cluster).engine()
+                job = dataclasses.replace(job, engine=engine)
             show(taken_by(lambda: reduced(job)))
         return
     # In processes of their own: a child's peak is never below what its parent held.
@@ -128,7 +149,8 @@ def main() -> None:
     print(f"{arguments.known:,} people known, {size / arguments.known:.1f} bytes each on disk")
     taken = {}
     for side in ("alone", "stream"):
-        runs = [taken_apart("--side", side) for _ in range(arguments.runs)]
+        run = on_flink if arguments.flink else partial(taken_apart, "--side")
+        runs = [run(side) for _ in range(arguments.runs)]
         taken[side] = best = min(runs, key=lambda run: run.cpu)
         print(
             f"{side:7} {best.wall:6.1f} s, {best.cpu:6.1f} s of processors, {best.peak >> 20} MiB"

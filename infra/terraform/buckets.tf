@@ -45,7 +45,8 @@ resource "google_storage_bucket" "config" {
 }
 
 # Exact counts, rejected rows, the engine's temporary files. What is deleted here must be gone: no versions, no
-# soft delete; and what a run that died has left goes by itself.
+# soft delete; and what a run that died has left goes by itself. Folders of releases have hexadecimal names. Those of
+# streams (work/stream-ID) and the list of ledgers (work/ledgers.json) stay: later nights need files of the first one.
 resource "google_storage_bucket" "confidential" {
   #checkov:skip=CKV_GCP_62:Reads and writes are in the audit log (audit.tf), which a bucket's own log would repeat
   #checkov:skip=CKV_GCP_78:A version of exact counts would outlive their deletion
@@ -64,7 +65,8 @@ resource "google_storage_bucket" "confidential" {
 
   lifecycle_rule {
     condition {
-      age = var.confidential_days
+      age            = var.confidential_days
+      matches_prefix = concat(["dataflow/"], [for digit in split("", "0123456789abcdef") : "work/${digit}"])
     }
     action {
       type = "Delete"

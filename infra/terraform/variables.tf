@@ -49,7 +49,7 @@ variable "time_zone" {
 }
 
 variable "confidential_days" {
-  description = "Age in days at which everything in the confidential area is deleted. A run must be over by then."
+  description = "Age in days at which files of runs in the confidential area are deleted. A run must be over by then. Streams of nights keep theirs."
   type        = number
   default     = 30
 

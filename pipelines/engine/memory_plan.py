@@ -13,6 +13,7 @@ MOST_MEMORY = 1 << 50  # more than any machine has: a typing error
 
 _ENGINE = 640 << 20  # libraries, and the batches of readers
 _WORK_BYTES = 200  # bytes of a row that is being bounded: itself, hashes, orders, copies
+_AT_ONCE_ELSEWHERE = 2  # partitions that one worker process of an engine may bound at once
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,7 +31,7 @@ class MemoryPlan:
 
     @classmethod
     def of(cls, memory_limit: int) -> Self:
-        """Make a plan for one machine.
+        """Make a plan for this machine, whose workers are threads of one process.
 
         Args:
             memory_limit: bytes, at least `LEAST_MEMORY`.
@@ -38,12 +39,27 @@ class MemoryPlan:
         Raises:
             ValueError: `memory_limit` is less.
         """
+        return cls._shared_by(local_workers(), memory_limit)
+
+    @classmethod
+    def of_worker(cls, memory_limit: int) -> Self:
+        """Make a plan for one worker process of an engine: the same wherever it is made.
+
+        Whoever launches the job and each of its workers make this plan, on machines of any number
+        of processors; so those cannot enter it.
+
+        Args, raises: as `of`.
+        """
+        return cls._shared_by(_AT_ONCE_ELSEWHERE, memory_limit)
+
+    @classmethod
+    def _shared_by(cls, at_once: int, memory_limit: int) -> Self:
         if memory_limit < LEAST_MEMORY:
             raise ValueError(
                 f"memory_limit must be at least {LEAST_MEMORY >> 20} MiB, got {memory_limit} bytes"
             )
         half = (memory_limit - _ENGINE) // 2
-        return cls(half, half // local_workers() // _WORK_BYTES)
+        return cls(half, half // at_once // _WORK_BYTES)
 
     @property
     def partition_rows(self) -> int:

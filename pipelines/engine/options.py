@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import logging
 
+import hushrank.transforms.engine.beam  # noqa: F401 - first: it loads Beam without a warning
+
+# isort: split
 from apache_beam.options.pipeline_options import PipelineOptions
 from apache_beam.runners.portability.fn_api_runner import fn_runner
 

@@ -56,7 +56,7 @@ class Engine:
 
 HERE = Engine()
 
-SMALL_BYTES = 16 << 20  # some million rows; reading more takes longer than loading Beam
+SMALL_BYTES = 64 << 20  # some million rows; reading more takes longer than loading Beam
 SMALL_CELLS = 1 << 24  # 4 million rows of four columns, however well they compress
 CELL_BYTES = 24  # for a read value and its waiting row, because there is no spill file
 TEXT_CELLS = 4  # cells that a text counts as: 100 bytes; longer texts are rare

@@ -40,7 +40,7 @@ from hushrank.transforms.rankings.rankings import (
     encode_ranks,
 )
 from hushrank.transforms.rankings.wide import encode_wide
-from hushrank.transforms.storage.spill_file import Parcel, SpillFile
+from hushrank.transforms.storage.spill_file import Parcel, Spill
 
 NO_EPSILONS = EpsilonSource(low=1.0, high=1.0, value=1.0)  # rows have none of their own
 
@@ -70,7 +70,7 @@ class CountRankingsKind(RankingsKind):
         return encode_wide(batch, columns, *how, job.max_length, coins, place)
 
     def bound(
-        self, parcels: Iterable[tuple[int, Parcel]], spill: SpillFile | None
+        self, parcels: Iterable[tuple[int, Parcel]], spill: Spill | None
     ) -> Iterator[Sifted[Any]]:
         """At most L rankings of each person."""
         job, most = self.job, CROWD * self._partition_items
@@ -84,7 +84,7 @@ class CountRankingsKind(RankingsKind):
             yield Sifted(block)
 
     def _whole(
-        self, parcels: Iterable[tuple[int, Parcel]], spill: SpillFile | None, most: int
+        self, parcels: Iterable[tuple[int, Parcel]], spill: Spill | None, most: int
     ) -> Iterator[Sifted[Rankings]]:
         """Rankings of a partition, slice by slice, and beside them those that break a rule."""
         job = self.job

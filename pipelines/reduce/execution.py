@@ -22,13 +22,13 @@ from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.engine import in_process
 from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.storage.files import is_remote
-from hushrank.transforms.storage.spill_file import SPILL_PREFIX, SpillFile
+from hushrank.transforms.storage.spill_file import SPILL_PREFIX, Spill, SpillFile, SpillFolder
 from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER
 
 if TYPE_CHECKING:
     from apache_beam.options.pipeline_options import PipelineOptions
 
-Build = Callable[[beam.Pipeline, SpillFile | None], None]
+Build = Callable[[beam.Pipeline, Spill | None], None]
 
 
 def execute(job: Reduction, build: Build) -> None:
@@ -36,7 +36,7 @@ def execute(job: Reduction, build: Build) -> None:
 
     Args:
         job: the reduction.
-        build: adds the graph to a pipeline, given a spill file if all workers can reach one.
+        build: adds the graph to a pipeline, given where rows may wait.
 
     Raises:
         InputError: a file cannot be read, or a row broke a rule under `fail_on_bad_rows`.
@@ -65,7 +65,7 @@ def _run_here(job: Reduction, build: Build) -> None:
 def _run_elsewhere(job: Reduction, build: Build) -> None:
     """As `_run_here` on another engine, whose job ends with this process if that is ended.
 
-    The shuffle is the engine's, for its workers share no memory and no file. Where a job of the
+    The shuffle is the engine's; only rows of heavy people wait in files. Where a job of the
     same release is done already, left by a process that died or that did not wait, its results are
     taken.
     """
@@ -75,7 +75,7 @@ def _run_elsewhere(job: Reduction, build: Build) -> None:
 
     with _interrupted_by_termination(), reachable(job.engine) as engine:
         pipeline = _pipeline(engine)
-        build(pipeline, None)
+        build(pipeline, SpillFolder(job.confidential))
         result = pipeline.run()
         try:
             state = result.wait_until_finish(1000 * engine.most_seconds)

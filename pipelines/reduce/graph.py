@@ -6,10 +6,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import apache_beam as beam
-from apache_beam.pipeline import AppliedPTransform, PipelineVisitor
-
 from hushrank.pipelines.engine.options import pipeline_options
+from hushrank.pipelines.engine.runner import Runner
 from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.reduction_job import (
     BITS_FILE,
@@ -17,11 +15,14 @@ from hushrank.pipelines.reduce.reduction_job import (
     REJECTS_FOLDER,
     TALLY_FILE,
 )
+from hushrank.transforms.engine.beam import beam
+from hushrank.transforms.storage.spill_file import WAITING_FILE
 
 if TYPE_CHECKING:
     from hushrank.pipelines.reduce.reduce import Job
 
 INPUT, REJECTS = "the input", f"{REJECTS_FOLDER}/"
+WAITING = f".{WAITING_FILE}.*"  # rows of heavy people, on engines
 # Files that stages touch: `pipelines.reduce.reduce` names the stages of every reduction.
 READ_FROM_FILES = dict.fromkeys(("ReadEncode", "SetAside"), (INPUT,))
 WRITTEN_TO_FILES = {
@@ -56,6 +57,9 @@ def stages(job: Job) -> list[Stage]:
     reduce.build(pipeline, job)
     visitor = _Stages()
     pipeline.visit(visitor)
+    waits = job.engine.runner is not Runner.LOCAL and "Bound" in visitor.names
+    reads = READ_FROM_FILES | ({"Bound": (WAITING,)} if waits else {})
+    writes = WRITTEN_TO_FILES | ({"ReadEncode": (REJECTS, WAITING)} if waits else {})
     before: dict[str, list[str]] = {name: [] for name in visitor.names}
     after: dict[str, list[str]] = {name: [] for name in visitor.names}
     for source, target in dict.fromkeys(visitor.edges):
@@ -64,8 +68,8 @@ def stages(job: Job) -> list[Stage]:
     return [
         Stage(
             name,
-            (*READ_FROM_FILES.get(name, ()), *before[name]),
-            (*after[name], *WRITTEN_TO_FILES.get(name, ())),
+            (*reads.get(name, ()), *before[name]),
+            (*after[name], *writes.get(name, ())),
         )
         for name in visitor.names
     ]
@@ -76,20 +80,20 @@ def randomising_stage(names: list[str]) -> str:
     return "Bound" if "Bound" in names else "ReadEncode"
 
 
-class _Stages(PipelineVisitor):
+class _Stages(beam.pipeline.PipelineVisitor):
     """Names of the outermost transforms in the order of the graph, and what flows between them."""
 
     def __init__(self) -> None:
         self.names: list[str] = []
         self.edges: list[tuple[str, str]] = []
 
-    def enter_composite_transform(self, node: AppliedPTransform) -> None:
+    def enter_composite_transform(self, node: beam.pipeline.AppliedPTransform) -> None:
         self._see(node)
 
-    def visit_transform(self, node: AppliedPTransform) -> None:
+    def visit_transform(self, node: beam.pipeline.AppliedPTransform) -> None:
         self._see(node)
 
-    def _see(self, node: AppliedPTransform) -> None:
+    def _see(self, node: beam.pipeline.AppliedPTransform) -> None:
         if node.parent is None:  # the pipeline itself
             return
         name = _outermost(node)
@@ -100,13 +104,13 @@ class _Stages(PipelineVisitor):
                 self.edges.append((source, name))
 
 
-def _sources(node: AppliedPTransform) -> Iterator[str]:
+def _sources(node: beam.pipeline.AppliedPTransform) -> Iterator[str]:
     for collection in node.inputs:
         producer: Any = getattr(collection, "producer", None)
         if producer is not None and producer.parent is not None:
             yield _outermost(producer)
 
 
-def _outermost(node: AppliedPTransform) -> str:
+def _outermost(node: beam.pipeline.AppliedPTransform) -> str:
     name: str = node.full_label.partition("/")[0]
     return name

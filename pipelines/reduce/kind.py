@@ -9,6 +9,7 @@ from typing import Any, Generic, TypeVar
 import pyarrow as pa
 
 from hushrank.pipelines.engine.memory_plan import MemoryPlan
+from hushrank.pipelines.engine.runner import Runner
 from hushrank.pipelines.reduce.reduction_job import Reduction
 from hushrank.pipelines.reduce.results import Arrays
 from hushrank.privacy.keyed_hash import KeyedHash
@@ -17,7 +18,7 @@ from hushrank.transforms.common.slices import InSlices, Rows
 from hushrank.transforms.common.sorting import Words
 from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.storage.read import plan_files
-from hushrank.transforms.storage.spill_file import Parcel, SpillFile, fetch
+from hushrank.transforms.storage.spill_file import Parcel, Spill, SpillFile, fetch
 from hushrank.transforms.storage.split import Split
 
 ENCODE_ROWS = 1 << 18  # at a time: near a processor's cache, and long between two threads' turns
@@ -52,8 +53,11 @@ class Kind(ABC, Generic[Job]):
 
     @property
     def memory(self) -> MemoryPlan:
-        """How the memory of one machine is shared out."""
-        return MemoryPlan.of(self.job.memory_limit)
+        """How the memory of this machine, or of one worker of another engine, is shared out."""
+        limit = self.job.memory_limit
+        if self.job.engine.runner is Runner.LOCAL:
+            return MemoryPlan.of(limit)
+        return MemoryPlan.of_worker(limit)
 
     @property
     def keyed_hash(self) -> KeyedHash:
@@ -84,6 +88,11 @@ class Kind(ABC, Generic[Job]):
     def partitions(self, n_rows: int) -> Any:
         """How rows are divided by owner, if about so many are read: the same for every reader."""
 
+    def number_of(self, partitions: Any) -> int:
+        """How many partitions there are."""
+        number: int = partitions
+        return number
+
     def joins(self, partitions: Any) -> list[tuple[int, Any]]:
         """Parcels that meet those of the readers, whatever is read: partitions, and each one's."""
         return []
@@ -93,7 +102,7 @@ class Kind(ABC, Generic[Job]):
         """Cut what `encode` returned into parcels, one for each partition that has rows."""
 
     @abstractmethod
-    def bound(self, parcels: Iterable[Any], spill: SpillFile | None) -> Iterator[Sifted[Any] | Any]:
+    def bound(self, parcels: Iterable[Any], spill: Spill | None) -> Iterator[Sifted[Any] | Any]:
         """What is counted of one partition, and which rows turned out to break a rule.
 
         Of a kind with `joins` also what became of them, which is no `Sifted`.
@@ -121,7 +130,7 @@ class Kind(ABC, Generic[Job]):
 
 def slices(
     parcels: Iterable[tuple[int, Parcel]],
-    spill: SpillFile | None,
+    spill: Spill | None,
     of_blob: Callable[[bytes], Rows],
     most: int,
     decides: Callable[[Rows], Words] | None = None,

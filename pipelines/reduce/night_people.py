@@ -20,7 +20,7 @@ from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.comparisons.crowded import Pieces
 from hushrank.transforms.comparisons.owned_rows import OwnedRows
 from hushrank.transforms.comparisons.shuffle import Bucket, OwnedParcel, Partitioning, unpack
-from hushrank.transforms.storage.spill_file import SpillFile
+from hushrank.transforms.storage.spill_file import Spill
 from hushrank.transforms.streams.participation import (
     People,
     distinct,
@@ -86,7 +86,7 @@ class NightPeople:
     def counting(
         self,
         parcels: Iterable[OwnedParcel | PartitionOfPeople],
-        spill: SpillFile | None,
+        spill: Spill | None,
         rows_at_once: int,
         waiting_rows: int,
     ) -> Iterator[Counting | Shard]:

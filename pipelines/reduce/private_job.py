@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hushrank.estimation.fit.chosen_epsilons import EpsilonBins, Weighing
 from hushrank.pipelines.reduce.reduction_job import LocalReduction
 from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.randomness import BitSource
@@ -20,12 +21,23 @@ class ReduceAnswers(LocalReduction):
         ties: `drop` or `random`; `drop` only hides ties where there can be none.
         budget: how a person's epsilon becomes that of an answer.
         randomisation: the mechanism, and what the answers are summed to.
+        epsilon_cap: answers of larger epsilons pull as one of this epsilon; None: no cap.
     """
 
     columns: AnswerColumns
     ties: Ties
     budget: AnswerBudget
     randomisation: Randomisation
+    epsilon_cap: float | None = None
+
+    @property
+    def weighing(self) -> Weighing:
+        """How answers count. Their epsilons are counted where people chose them."""
+        epsilons, cap = self.epsilons, self.epsilon_cap
+        weighted = self.randomisation is Randomisation.WEIGHTED
+        if not weighted or self.budget.per_user or epsilons.low == epsilons.high:
+            return Weighing(cap)
+        return Weighing(cap, EpsilonBins(epsilons.low, epsilons.high, cap))
 
     @property
     def bits(self) -> BitsUsed:

@@ -20,9 +20,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from hushrank.pipelines.engine.runner import Runner
 from hushrank.pipelines.reduce.confidential_area import set_aside
 from hushrank.pipelines.reduce.count_rankings import CountRankingsKind
+from hushrank.pipelines.reduce.dense_total import DenseTotal, is_large
 from hushrank.pipelines.reduce.execution import execute
+from hushrank.pipelines.reduce.heavy_parcels import lightened
 from hushrank.pipelines.reduce.kind import Kind
 from hushrank.pipelines.reduce.private_job import ReduceAnswers
 from hushrank.pipelines.reduce.rankings_job import CountRankings, ReduceRankings
@@ -38,7 +41,7 @@ from hushrank.transforms.comparisons.aggregate import TallyFn
 from hushrank.transforms.comparisons.bound import CONFLICT
 from hushrank.transforms.engine.beam import GlobalWindows, TaggedOutput, beam
 from hushrank.transforms.storage.read import read_batches
-from hushrank.transforms.storage.spill_file import SpillFile
+from hushrank.transforms.storage.spill_file import Spill, SpillFolder
 from hushrank.transforms.storage.split import Split
 
 CHUNK_ROWS = 1 << 18  # at least as many make the parcels of one reader
@@ -70,7 +73,7 @@ def build(pipeline: beam.Pipeline, job: Job) -> None:
         InputError: an input file cannot be read.
     """
     kind = kind_of(job)
-    _add(pipeline, kind, kind.splits(), None)
+    _add(pipeline, kind, kind.splits(), SpillFolder(job.confidential))
 
 
 def kind_of(job: Job) -> Kind[Any]:
@@ -87,7 +90,7 @@ def kind_of(job: Job) -> Kind[Any]:
 
 
 def _add(
-    pipeline: beam.Pipeline, kind: Kind[Any], splits: list[Split], spill: SpillFile | None
+    pipeline: beam.Pipeline, kind: Kind[Any], splits: list[Split], spill: Spill | None
 ) -> None:
     """Add the whole graph to `pipeline`.
 
@@ -95,8 +98,8 @@ def _add(
         pipeline: of any engine.
         kind: of the rows.
         splits: of the input.
-        spill: where rows wait for the others of their owner, if all workers are in this process;
-            None: the engine carries them.
+        spill: where rows wait for the others of their owner: all, if all workers are in this
+            process, or those of heavy people. None: the engine carries all of them.
     """
     read = (
         pipeline
@@ -123,7 +126,7 @@ def _add(
                 | "MeetInSplit" >> beam.GroupByKey()
                 | "SetAside" >> beam.ParDo(_ReadAgain(kind.job.confidential, splits))
             )
-    total = rows | "Count" >> beam.CombineGlobally(kind.combine())
+    total = rows | "Count" >> _total(kind)
     if joins:  # one file holds both, so they are of the same rows, whatever an engine repeats
         parts = (total, bounded[MET]) | "WithMet" >> beam.Flatten()
         total = parts | "OneKey" >> beam.Map(_one_key) | "Together" >> beam.GroupByKey()
@@ -137,6 +140,14 @@ def _add(
     _ = tally | "WriteTally" >> beam.ParDo(WriteTally(folder, kind.job.bits))
 
 
+def _total(kind: Kind[Any]) -> beam.PTransform:
+    """What sums everything that is counted."""
+    summed = kind.combine()
+    if kind.job.engine.runner is not Runner.LOCAL and is_large(summed):
+        return DenseTotal(summed)
+    return beam.CombineGlobally(summed)
+
+
 def _one_key(element: Any) -> tuple[int, Any]:
     return 0, element
 
@@ -148,7 +159,7 @@ def _rows_in(splits: list[Split]) -> int:
 class _Sifting(beam.DoFn):
     """A step that some rows do not get past."""
 
-    def __init__(self, kind: Kind[Any], spill: SpillFile | None) -> None:
+    def __init__(self, kind: Kind[Any], spill: Spill | None) -> None:
         self._kind = kind
         self._spill = spill
 
@@ -171,7 +182,7 @@ class _Sifting(beam.DoFn):
 class _ReadEncode(_Sifting):
     """(number, Split) -> (partition, parcel), or what is counted if owners need not meet; tally."""
 
-    def __init__(self, kind: Kind[Any], splits: list[Split], spill: SpillFile | None) -> None:
+    def __init__(self, kind: Kind[Any], splits: list[Split], spill: Spill | None) -> None:
         super().__init__(kind, spill)
         n_rows = _rows_in(splits)
         self._partitions = kind.partitions(n_rows)
@@ -207,8 +218,13 @@ class _ReadEncode(_Sifting):
 
     def _parcels(self) -> Iterator[tuple[int, Any]]:
         waiting, self._waiting = self._waiting, []
-        if waiting:
+        if not waiting:
+            return
+        if not isinstance(self._spill, SpillFolder):
             yield from self._kind.pack(waiting, self._partitions, self._spill)
+            return
+        parcels = list(self._kind.pack(waiting, self._partitions, None))
+        yield from lightened(parcels, self._kind.number_of(self._partitions), self._spill)
 
 
 def read_split(split: Split) -> Iterator[Sifted[pa.RecordBatch]]:

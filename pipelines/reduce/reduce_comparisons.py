@@ -51,7 +51,7 @@ from hushrank.transforms.comparisons.weights import (
     tally_of_weights,
 )
 from hushrank.transforms.engine.beam import beam
-from hushrank.transforms.storage.spill_file import SpillFile
+from hushrank.transforms.storage.spill_file import Spill, SpillFile
 from hushrank.transforms.storage.write import read_whole
 from hushrank.transforms.streams.people_files import Shard
 
@@ -118,6 +118,9 @@ class ComparisonsKind(Kind[ReduceComparisons]):
             n_rows = max(n_rows, self._people.n_people)
         return Partitioning.of_rows(n_rows, self.memory.partition_rows)
 
+    def number_of(self, partitions: Partitioning) -> int:
+        return 1 << partitions.partition_bits
+
     def joins(self, partitions: Partitioning) -> list[tuple[int, PartitionOfPeople]]:
         return [] if self._people is None else self._people.joins(partitions)
 
@@ -127,7 +130,7 @@ class ComparisonsKind(Kind[ReduceComparisons]):
         return pack(OwnedRows.concatenate(rows), partitions, spill)
 
     def bound(
-        self, parcels: Iterable[OwnedParcel | PartitionOfPeople], spill: SpillFile | None
+        self, parcels: Iterable[OwnedParcel | PartitionOfPeople], spill: Spill | None
     ) -> Iterator[Sifted[Comparisons | None] | Shard]:
         for counting in self._counting(parcels, spill):
             if isinstance(counting, Shard):
@@ -141,9 +144,7 @@ class ComparisonsKind(Kind[ReduceComparisons]):
                     places = bounded.conflicts.place.view(np.int64)
                 yield Sifted(bounded.kept, places=places, tally=bounded.tally)
 
-    def _counting(
-        self, parcels: Iterable[Any], spill: SpillFile | None
-    ) -> Iterator[Counting | Shard]:
+    def _counting(self, parcels: Iterable[Any], spill: Spill | None) -> Iterator[Counting | Shard]:
         """Bucket by bucket the rows that may count; of a stream, then who has counted."""
         memory = self.memory
         if self._people is not None:

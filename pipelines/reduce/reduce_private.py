@@ -35,7 +35,7 @@ from hushrank.transforms.comparisons.true_answers import (
     split_by_owner,
 )
 from hushrank.transforms.engine.beam import beam
-from hushrank.transforms.storage.spill_file import Parcel, SpillFile, park
+from hushrank.transforms.storage.spill_file import Parcel, Spill, SpillFile, park
 
 PARTITION_ROWS = 1_250_000  # sorted in memory at once: tens of megabytes
 MAX_PARTITIONS = 1 << 15
@@ -98,7 +98,7 @@ class AnswersKind(Kind[ReduceAnswers]):
             yield partition, (len(part), park(part.to_blob(), spill))
 
     def bound(
-        self, parcels: Iterable[tuple[int, Parcel]], spill: SpillFile | None
+        self, parcels: Iterable[tuple[int, Parcel]], spill: Spill | None
     ) -> Iterator[Sifted[PrivateAnswers] | Sifted[None]]:
         budget, most = self.job.budget, self.job.budget.max_contributions
         answers = slices(parcels, spill, Answers.of_blob, self.memory.rows_at_once)
@@ -114,7 +114,7 @@ class AnswersKind(Kind[ReduceAnswers]):
     def combine(self) -> beam.CombineFn:
         n_items = len(self.job.catalogue)
         summed = SparsePrivatePairsFn if n_items > MOST_DENSE_ITEMS else PrivatePairsFn
-        return summed(self.job.randomisation, n_items)
+        return summed(self.job.randomisation, n_items, self.job.weighing)
 
     def arrays(self, total: WeightedPairs) -> Arrays:
         return total.arrays()

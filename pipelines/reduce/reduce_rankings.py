@@ -49,7 +49,7 @@ from hushrank.transforms.rankings.rankings import (
     split_rankings,
 )
 from hushrank.transforms.rankings.wide import encode_wide
-from hushrank.transforms.storage.spill_file import Parcel, SpillFile, park
+from hushrank.transforms.storage.spill_file import Parcel, Spill, SpillFile, park
 
 PARTITION_ITEMS = 2_500_000  # ranked ones, sorted in memory at once: about 50 MB
 LIST_ITEMS = 10  # of a ranking in list form, about: only steers how the work is cut
@@ -142,7 +142,7 @@ class RankingsKind(Kind[ReduceRankings]):
                 yield place, (len(pieces.rank), park(blob_of_pieces(pieces), spill))
 
     def bound(
-        self, parcels: Iterable[tuple[int, Parcel]], spill: SpillFile | None
+        self, parcels: Iterable[tuple[int, Parcel]], spill: Spill | None
     ) -> Iterator[Sifted[Private] | Sifted[None]]:
         job, bits = self.job, system_bits()
         in_pieces = isinstance(job.columns, RankColumns)

@@ -36,7 +36,7 @@ from hushrank.transforms.responses.response_columns import ResponseColumns, Wide
 from hushrank.transforms.responses.responses import encode_responses
 from hushrank.transforms.storage.files import FileFormat, InputFile, check_files
 from hushrank.transforms.storage.read import of_their_night, plan_splits
-from hushrank.transforms.storage.spill_file import Parcel, SpillFile, park
+from hushrank.transforms.storage.spill_file import Parcel, Spill, SpillFile, park
 from hushrank.transforms.storage.split import Split
 
 PARTITION_ANSWERS = 2_500_000  # sorted in memory at once: about 200 MB
@@ -76,7 +76,7 @@ class ResponsesKind(Kind[ReduceResponses]):
             yield partition, (answers_in(blob), park(blob, spill))
 
     def bound(
-        self, parcels: Iterable[tuple[int, Parcel]], spill: SpillFile | None
+        self, parcels: Iterable[tuple[int, Parcel]], spill: Spill | None
     ) -> Iterator[Sifted[Any]]:
         job, bits = self.job, system_bits()
         answers = slices(

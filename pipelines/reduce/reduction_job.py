@@ -128,8 +128,8 @@ class ReduceComparisons(Reduction):
         groups: the public groups in which rows are counted; None: there are none.
 
     Raises:
-        ValueError: a night of a stream without people whose rows are bounded, or with votes or
-            groups; groups without a column, or the other way round; covariates that nobody counts
+        ValueError: a night of a stream without people whose rows are bounded, or with votes;
+            groups without a column, or the other way round; covariates that nobody counts
             by, or none to count by; ties as outcomes in another statistic, or with weights or a
             stream.
     """
@@ -160,12 +160,17 @@ class ReduceComparisons(Reduction):
             )
         if self.people_vote:
             raise ValueError("a night of a stream has no look at its rows")
-        if self.groups is not None:
-            raise ValueError("a night of a stream has no groups")
 
     @property
     def results(self) -> str:
         return self.confidential if self.stream is None else self.stream.results
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of the counts of a night of a stream."""
+        n_items = len(self.catalogue)
+        cells = (n_items,) if self.statistic is Statistic.WIN_COUNTS else (n_items, n_items)
+        return cells if self.groups is None else (len(self.groups), *cells)
 
     @property
     def weighted(self) -> bool:

@@ -66,7 +66,7 @@ class Comparisons:
     def __len__(self) -> int:
         return len(self.outcome)
 
-    def take(self, rows: NDArray[np.int64] | Mask) -> Comparisons:
+    def take(self, rows: NDArray[np.int64] | Mask | slice) -> Comparisons:
         """The chosen rows, in the order of `rows`."""
         return Comparisons(
             self.left[rows],

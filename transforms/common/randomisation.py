@@ -37,10 +37,12 @@ class LocalAnswers:
     Attributes:
         response: the chance of a flip, for up to K answers of a person.
         debiased: undo the flips in the sums; False is the paper's baseline.
+        already_private: the answers were flipped so at the source, and are summed as they are.
     """
 
     response: SplitResponse
     debiased: bool
+    already_private: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,8 @@ from numpy.typing import NDArray
 from hushrank.transforms.common.plain_text import hidden_character
 from hushrank.transforms.common.words import Words
 
+MANY_ROWS = 64  # for each entry of a dictionary: then no entry is looked for
+
 
 class InputError(ValueError):
     """An input that the job cannot read. The text says which file, which rule and how to fix it."""
@@ -141,8 +143,8 @@ class ComparisonColumns(ByRole):
         return (self.first is not None) + len(self.features)
 
     def item_names(self) -> list[str]:
-        """The columns of few distinct values: items, and the group."""
-        chosen = (self.left, self.right, self.winner, self.first, self.group)
+        """The columns of few distinct values: items, outcomes, and the group."""
+        chosen = (self.left, self.right, self.outcome, self.winner, self.first, self.group)
         return list(dict.fromkeys(name for name in chosen if name is not None))
 
     def roles(self) -> list[tuple[str, str]]:
@@ -262,15 +264,28 @@ def by_distinct(
     """
     if not pa.types.is_dictionary(column.type):
         return function(column)
-    codes = to_numpy(pc.fill_null(column.indices.cast(pa.int64()), len(column.dictionary)))
-    named = np.zeros(len(column.dictionary) + 1, np.bool_)
-    named[codes] = True
-    used = np.flatnonzero(named[:-1])  # a slice of a batch may need only a few
-    found = function(column.dictionary.take(pa.array(used)))
-    known = np.empty((len(named), *found.shape[1:]), found.dtype)
+    codes, texts = _places(column), column.dictionary
+    used = np.arange(len(texts))
+    if len(texts) > len(codes) // MANY_ROWS:  # a slice of a batch may need only a few
+        named = np.zeros(len(texts) + 1, np.bool_)
+        named[codes] = True
+        used = np.flatnonzero(named[:-1])
+        texts = texts.take(pa.array(used))
+    found = function(texts)
+    known = np.empty((len(column.dictionary) + 1, *found.shape[1:]), found.dtype)
     known[-1] = of_null
     known[used] = found
     return np.take(known, codes, axis=0)
+
+
+def _places(column: pa.Array) -> NDArray[Any]:
+    """Where in its dictionary the value of each row is; behind its end for a null."""
+    places = column.indices
+    if places.null_count:
+        places = pc.fill_null(places.cast(pa.int64()), len(column.dictionary))
+    elif not pa.types.is_int32(places.type):
+        places = places.cast(pa.int64())
+    return to_numpy(places)
 
 
 def _decoded(value: bytes | None) -> str | None:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.sparse_counts import CellCounts, push
+from hushrank.transforms.common.dense_sums import ArraySumFn
 from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.engine.beam import beam
@@ -18,6 +19,7 @@ Counts = NDArray[np.int64]
 Cells = NDArray[np.signedinteger]
 Weight = TypeVar("Weight", int, Counts)  # the same for all rows, or one each
 
+AT_ONCE = 1 << 16  # rows whose wins are counted together: what is made of them stays in a cache
 CELLS_A_ROW = 4  # with more than these, adding one by one is faster than a histogram of all cells
 
 
@@ -28,8 +30,12 @@ def add_wins(counts: Counts, rows: Comparisons, ties: Ties) -> None:
     A tie adds 1 to both counts under `split` and nothing under `drop`; under `random`, ties were
     decided before (`transforms.comparisons.bound`).
     """
-    for cells, weight in counted(rows, ties, lambda winner, _: winner, counts.shape[-1], units=1):
-        add_cells(counts.reshape(-1), cells, weight)
+    for first in range(0, len(rows), AT_ONCE):
+        few = rows.take(slice(first, first + AT_ONCE))
+        for cells, weight in counted(
+            few, ties, lambda winner, _: winner, counts.shape[-1], units=1
+        ):
+            add_cells(counts.reshape(-1), cells, weight)
 
 
 def add_pairs(counts: Counts, rows: Comparisons, ties: Ties) -> None:
@@ -107,7 +113,7 @@ def add_cells(counts: Counts, cells: Cells, weight: Weight) -> None:
         counts += np.bincount(cells, weight, minlength=len(counts)).astype(np.int64)
 
 
-class _CountsFn(beam.CombineFn):
+class _CountsFn(ArraySumFn):
     """Sum of integer arrays."""
 
     def __init__(self, n_items: int, ties: Ties, n_groups: int | None = None) -> None:
@@ -115,24 +121,13 @@ class _CountsFn(beam.CombineFn):
         self._ties = ties
         self._groups = () if n_groups is None else (n_groups,)
 
-    def create_accumulator(self) -> Counts:
-        raise NotImplementedError
-
-    def merge_accumulators(self, parts: Iterable[Counts]) -> Counts:
-        merged = self.create_accumulator()
-        for part in parts:
-            merged += part
-        return merged
-
-    def extract_output(self, counts: Counts) -> Counts:
-        return counts
-
 
 class WinCountsFn(_CountsFn):
     """PCollection[Comparisons] -> N_i, shape (n,) or with groups (g, n), int64."""
 
-    def create_accumulator(self) -> Counts:
-        return np.zeros((*self._groups, self._n_items), np.int64)
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (*self._groups, self._n_items)
 
     def add_input(self, counts: Counts, rows: Comparisons) -> Counts:
         add_wins(counts, rows, self._ties)
@@ -142,8 +137,9 @@ class WinCountsFn(_CountsFn):
 class PairCountsFn(_CountsFn):
     """PCollection[Comparisons] -> wins[a, b], shape (n, n) or with groups (g, n, n), int64."""
 
-    def create_accumulator(self) -> Counts:
-        return np.zeros((*self._groups, self._n_items, self._n_items), np.int64)
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (*self._groups, self._n_items, self._n_items)
 
     def add_input(self, counts: Counts, rows: Comparisons) -> Counts:
         add_pairs(counts, rows, self._ties)
@@ -153,8 +149,9 @@ class PairCountsFn(_CountsFn):
 class TieCountsFn(_CountsFn):
     """PCollection[Comparisons] -> wins and ties, as `add_outcomes` counts them."""
 
-    def create_accumulator(self) -> Counts:
-        return np.zeros((*self._groups, 2, self._n_items, self._n_items), np.int64)
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (*self._groups, 2, self._n_items, self._n_items)
 
     def add_input(self, counts: Counts, rows: Comparisons) -> Counts:
         add_outcomes(counts, rows)

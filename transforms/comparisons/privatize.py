@@ -13,12 +13,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.sparse_counts import CellSums, push
+from hushrank.estimation.fit.chosen_epsilons import PLAIN, Weighing
 from hushrank.estimation.fit.weighted_pairs import (
+    UNITS,
+    Chosen,
     PairSums,
     Terms,
     WeightedPairs,
@@ -32,6 +36,7 @@ from hushrank.estimation.fit.weighted_pairs import (
 from hushrank.privacy.laplace_response import add_laplace
 from hushrank.privacy.randomized_response import randomize
 from hushrank.privacy.randomness import RandomBits
+from hushrank.transforms.common.dense_sums import DenseFn, Integers, in_a_row, shaped_like
 from hushrank.transforms.common.epsilons import Epsilons
 from hushrank.transforms.common.randomisation import Randomisation
 from hushrank.transforms.comparisons.true_answers import Answers
@@ -85,77 +90,99 @@ def privatize(
     return PrivateAnswers(rows.cell, value, rows.epsilon, information)
 
 
-def terms_of(rows: PrivateAnswers, randomisation: Randomisation) -> Terms:
+def terms_of(rows: PrivateAnswers, randomisation: Randomisation, cap: float | None = None) -> Terms:
     """What each privatised answer adds to S and W."""
     if randomisation is Randomisation.LAPLACE:
         return laplace_terms(rows.value.astype(np.int64, copy=False))
     value = rows.value.astype(np.uint8, copy=False)
     if randomisation is Randomisation.COUNTED:
         return counted_terms(value)
-    return weighted_terms(value, rows.epsilon)
+    return weighted_terms(value, rows.epsilon, cap)
 
 
-def sums_of(rows: PrivateAnswers, randomisation: Randomisation, n_items: int) -> PairSums:
+def sums_of(
+    rows: PrivateAnswers, randomisation: Randomisation, n_items: int, cap: float | None = None
+) -> PairSums:
     """S and W of privatised answers, shape (2, n, n)."""
-    return dense_sums(rows.cell, terms_of(rows, randomisation), n_items)
+    return dense_sums(rows.cell, terms_of(rows, randomisation, cap), n_items)
 
 
-class PrivatePairsFn(beam.CombineFn):
+DenseTotal = tuple[PairSums, int, Chosen]  # sums, G in units, counts by epsilon
+SparseTotal = tuple[list[CellSums], int, Chosen]
+
+
+class PrivatePairsFn(DenseFn[DenseTotal]):
     """PCollection[PrivateAnswers] -> WeightedPairs, dense: integers in units of 2^-30."""
 
-    def __init__(self, randomisation: Randomisation, n_items: int) -> None:
+    def __init__(
+        self, randomisation: Randomisation, n_items: int, weighing: Weighing = PLAIN
+    ) -> None:
         self._randomisation = randomisation
         self._n_items = n_items
+        self._weighing = weighing
 
-    def create_accumulator(self) -> tuple[PairSums, int]:
-        return np.zeros((2, self._n_items, self._n_items), np.int64), 0
+    def create_accumulator(self) -> DenseTotal:
+        none = np.zeros((2, self._n_items, self._n_items), np.int64)
+        return none, 0, self._weighing.nothing()
 
-    def add_input(self, total: tuple[PairSums, int], rows: PrivateAnswers) -> tuple[PairSums, int]:
-        sums = sums_of(rows, self._randomisation, self._n_items)
-        return add_sums((total[0], sums), self._n_items), total[1] + rows.information
+    def add_input(self, total: DenseTotal, rows: PrivateAnswers) -> DenseTotal:
+        cap = self._weighing.cap
+        sums = sums_of(rows, self._randomisation, self._n_items, cap)
+        return self._added(total, (sums, rows.information, self._weighing.chosen(rows.epsilon)))
 
-    def merge_accumulators(self, parts: Iterable[tuple[PairSums, int]]) -> tuple[PairSums, int]:
-        sums, information = self.create_accumulator()
-        for part, people in parts:
-            sums, information = add_sums((sums, part), self._n_items), information + people
-        return sums, information
+    def merge_accumulators(self, parts: Iterable[DenseTotal]) -> DenseTotal:
+        return reduce(self._added, parts, self.create_accumulator())
 
-    def extract_output(self, total: tuple[PairSums, int]) -> WeightedPairs:
-        (s, w), information = total
-        return WeightedPairs(s, w, information)
+    def extract_output(self, total: DenseTotal) -> WeightedPairs:
+        (s, w), information, chosen = total
+        return WeightedPairs(s, w, information, chosen)
+
+    def cells(self, total: DenseTotal) -> Integers:
+        sums, information, chosen = total
+        halves = np.array([information % UNITS, information // UNITS])  # G may exceed 64 bits
+        return in_a_row([sums, chosen, halves])
+
+    def of_cells(self, cells: Integers) -> DenseTotal:
+        nothing, _, chosen = self.create_accumulator()
+        sums, chosen, (low, high) = shaped_like([nothing, chosen, np.zeros(2, np.int64)], cells)
+        return sums, int(low) + UNITS * int(high), chosen
+
+    def _added(self, one: DenseTotal, other: DenseTotal) -> DenseTotal:
+        sums = add_sums((one[0], other[0]), self._n_items)
+        return sums, one[1] + other[1], one[2] + other[2]
 
 
 class SparsePrivatePairsFn(beam.CombineFn):
     """PCollection[PrivateAnswers] -> WeightedPairs, sparse, for many items: memory by pairs met.
 
-    An accumulator is a stack of sums (see `sparse_counts.push`), and G.
+    An accumulator is a stack of sums (see `sparse_counts.push`), G, and counts by epsilon.
     """
 
-    def __init__(self, randomisation: Randomisation, n_items: int) -> None:
+    def __init__(
+        self, randomisation: Randomisation, n_items: int, weighing: Weighing = PLAIN
+    ) -> None:
         self._randomisation = randomisation
         self._n_items = n_items
+        self._weighing = weighing
 
-    def create_accumulator(self) -> tuple[list[CellSums], int]:
-        return [], 0
+    def create_accumulator(self) -> SparseTotal:
+        return [], 0, self._weighing.nothing()
 
-    def add_input(
-        self, total: tuple[list[CellSums], int], rows: PrivateAnswers
-    ) -> tuple[list[CellSums], int]:
-        sums, information = total
-        push(sums, cell_sums(rows.cell, terms_of(rows, self._randomisation), self._n_items))
-        return sums, information + rows.information
+    def add_input(self, total: SparseTotal, rows: PrivateAnswers) -> SparseTotal:
+        sums, information, chosen = total
+        terms = terms_of(rows, self._randomisation, self._weighing.cap)
+        push(sums, cell_sums(rows.cell, terms, self._n_items))
+        return sums, information + rows.information, chosen + self._weighing.chosen(rows.epsilon)
 
-    def merge_accumulators(
-        self, parts: Iterable[tuple[list[CellSums], int]]
-    ) -> tuple[list[CellSums], int]:
-        merged, information = self.create_accumulator()
-        for sums, people in parts:
+    def merge_accumulators(self, parts: Iterable[SparseTotal]) -> SparseTotal:
+        merged, information, chosen = self.create_accumulator()
+        for sums, people, epsilons in parts:
             for each in sums:
                 push(merged, each)
-            information += people
-        return merged, information
+            information, chosen = information + people, chosen + epsilons
+        return merged, information, chosen
 
-    def extract_output(self, total: tuple[list[CellSums], int]) -> WeightedPairs:
-        sums, information = total
+    def extract_output(self, total: SparseTotal) -> WeightedPairs:
+        sums, information, chosen = total
         s, w = CellSums.sum(sums).matrices(self._n_items)
-        return WeightedPairs(s, w, information)
+        return WeightedPairs(s, w, information, chosen)

@@ -2,10 +2,11 @@
 
 Rows of a few owners make a *bucket*, which is bounded on its own; its rows fit into a processor's
 cache. Some buckets make a *partition*, the unit that the engine moves. A *parcel* is what one
-reader has for one partition, bucket by bucket. Its rows are inside it where machines differ, and
-where rows are so few that no engine runs; on Beam's local engine they are in a spill file and the
-parcel says where, for that engine would keep every row in memory and copy it several times on its
-way (3 of 6 s for 10 million rows).
+reader has for one partition, bucket by bucket. Its rows are inside it where machines differ, unless
+they are so many that they wait in a file (`pipelines.reduce.heavy_parcels`), and where rows are so
+few that no engine runs; on Beam's local engine they are in a spill file and the parcel says where,
+for that engine would keep every row in memory and copy it several times on its way (3 of 6 s for 10
+million rows).
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from numpy.typing import NDArray
 
 from hushrank.transforms.common.sorting import Words
 from hushrank.transforms.comparisons.owned_rows import OwnedRows
-from hushrank.transforms.storage.spill_file import SpillFile
+from hushrank.transforms.storage.spill_file import Place, Spill, SpillFile, further
 
 BUCKET_ROWS = 1 << 17  # 24 bytes each; of 1 << 20 rows, bounding takes twice the time a row
 MAX_LOCAL_PARTITION_BITS = 8
@@ -55,12 +56,12 @@ class OwnedParcel:
     Attributes:
         edges: bucket k has the rows edges[k] to edges[k + 1].
         words: of a row.
-        content: the rows, or the place in the spill file where they start.
+        content: the rows, or the place where they start.
     """
 
     edges: tuple[int, ...]
     words: int
-    content: Words | int
+    content: Words | Place
 
 
 def pack(
@@ -120,28 +121,32 @@ class Bucket:
 
 @dataclass(frozen=True, slots=True)
 class _Waiting:
-    """Rows in a spill file: the columns of a parcel from `first` to before `end`."""
+    """Rows in a file: the columns of a parcel from `first` to before `end`."""
 
-    spill: SpillFile
+    spill: Spill
     parcel: OwnedParcel
     first: int
     end: int
 
 
 def unpack(
-    parcels: Iterable[OwnedParcel], spill: SpillFile | None, rows_at_once: int | None = None
+    parcels: Iterable[OwnedParcel], spill: Spill | None, rows_at_once: int | None = None
 ) -> Iterator[Bucket]:
     """One partition, bucket by bucket; empty buckets are left out.
 
     Args:
         parcels: all of the partition.
         spill: where their rows are, if not in them.
-        rows_at_once: of a partition with more, only what a bucket is asked for is read.
+        rows_at_once: of a partition with more, rows in files are read when a bucket is asked for
+            them.
     """
     parcels = list(parcels)
     n_rows = sum(parcel.edges[-1] for parcel in parcels)
     waiting = spill is not None and rows_at_once is not None and n_rows > rows_at_once
-    whole = [None if waiting else _words(parcel, spill) for parcel in parcels]
+    whole = [
+        None if waiting and not isinstance(parcel.content, np.ndarray) else _words(parcel, spill)
+        for parcel in parcels
+    ]
     for bucket in range(len(parcels[0].edges) - 1):
         parts: list[Words | _Waiting] = []
         for parcel, words in zip(parcels, whole, strict=True):
@@ -159,17 +164,17 @@ def _fetched(part: Words | _Waiting) -> Words:
     if not isinstance(part, _Waiting):
         return part
     parcel = part.parcel
-    if not isinstance(parcel.content, int):
+    if isinstance(parcel.content, np.ndarray):
         raise ValueError("the parcel holds its rows itself")
     words = np.empty((parcel.words, part.end - part.first), np.uint64)
     for number, row in enumerate(words):
         place = number * parcel.edges[-1] + part.first
-        part.spill.read(row, parcel.content + place * words.itemsize)
+        part.spill.read(row, further(parcel.content, place * words.itemsize))
     return words
 
 
-def _words(parcel: OwnedParcel, spill: SpillFile | None) -> Words:
-    if not isinstance(parcel.content, int):
+def _words(parcel: OwnedParcel, spill: Spill | None) -> Words:
+    if isinstance(parcel.content, np.ndarray):
         return parcel.content
     if spill is None:
         raise ValueError("the parcel's rows are in a spill file, and none is given")

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import math
+from abc import abstractmethod
+from collections.abc import Callable
 
 import numpy as np
 
+from hushrank.transforms.common.dense_sums import ArraySumFn
 from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.aggregate import Cells, Counts, add_cells, counted
 from hushrank.transforms.comparisons.weights import SQUARES
-from hushrank.transforms.engine.beam import beam
 
 
 def add_weighted(
@@ -34,7 +36,7 @@ def add_weighted(
     sums[-1] += np.square(squared).sum()
 
 
-class _WeightedFn(beam.CombineFn):
+class _WeightedFn(ArraySumFn):
     """PCollection[Comparisons with weights] -> (counts, sum of squares)."""
 
     def __init__(self, n_items: int, ties: Ties) -> None:
@@ -42,36 +44,31 @@ class _WeightedFn(beam.CombineFn):
         self._ties = ties
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    @abstractmethod
+    def counts_shape(self) -> tuple[int, ...]:
         """Of the counts."""
-        raise NotImplementedError
 
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (math.prod(self.counts_shape) + 1,)
+
+    @abstractmethod
     def cell(self, winner: Cells, loser: Cells) -> Cells:
         """The place of a win among the counts, in one row."""
-        raise NotImplementedError
-
-    def create_accumulator(self) -> Counts:
-        return np.zeros(int(np.prod(self.shape)) + 1, np.int64)
 
     def add_input(self, sums: Counts, rows: Comparisons) -> Counts:
         add_weighted(sums, rows, self._ties, self.cell)
         return sums
 
-    def merge_accumulators(self, parts: Iterable[Counts]) -> Counts:
-        merged = self.create_accumulator()
-        for part in parts:
-            merged += part
-        return merged
-
     def extract_output(self, sums: Counts) -> dict[str, Counts]:
-        return {"counts": sums[:-1].reshape(self.shape), SQUARES: sums[-1:]}
+        return {"counts": sums[:-1].reshape(self.counts_shape), SQUARES: sums[-1:]}
 
 
 class WeightedWinCountsFn(_WeightedFn):
     """Of each item, what its wins weigh."""
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def counts_shape(self) -> tuple[int, ...]:
         """One for each item."""
         return (self._n_items,)
 
@@ -84,7 +81,7 @@ class WeightedPairCountsFn(_WeightedFn):
     """Of each two items a and b, what the rows weigh in which a beat b."""
 
     @property
-    def shape(self) -> tuple[int, ...]:
+    def counts_shape(self) -> tuple[int, ...]:
         """One for each two items."""
         return (self._n_items, self._n_items)
 

@@ -6,14 +6,33 @@ module. There it is the stand-in for small inputs, which saves the seconds of lo
 
 from __future__ import annotations
 
+import logging
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from hushrank.transforms.engine import in_process
 
 __all__ = ["GlobalWindows", "TaggedOutput", "beam"]
 
+
+@contextmanager
+def _unheard() -> Iterator[None]:
+    """Drop what nobody has asked to log: Beam warns at loading that BigQuery's client is missing.
+
+    It does so wherever the extra `gcp` is not installed, and no job here uses that client.
+    """
+    root, nobody = logging.getLogger(), logging.NullHandler()
+    root.addHandler(nobody)
+    try:
+        yield
+    finally:
+        root.removeHandler(nobody)
+
+
 if TYPE_CHECKING or not in_process.is_chosen():
-    import apache_beam as beam
+    with _unheard():
+        import apache_beam as beam
     from apache_beam.pvalue import TaggedOutput
     from apache_beam.transforms.window import GlobalWindows
 else:

@@ -17,12 +17,12 @@ from hushrank.estimation.rankings.ranking_counts import (
     no_rankings,
 )
 from hushrank.privacy.random_pairs import PairAnswers, RandomPairs
-from hushrank.transforms.engine.beam import beam
+from hushrank.transforms.common.dense_sums import DenseFn, Integers, in_a_row, shaped_like
 from hushrank.transforms.rankings.private_rankings import PrivateRankings
 from hushrank.transforms.rankings.rankings import Rankings
 
 
-class RankingCountsFn(beam.CombineFn):
+class RankingCountsFn(DenseFn[RankingCounts]):
     """PCollection[PrivateRankings or Rankings] -> RankingCounts: exact in any order of merging."""
 
     def __init__(self, n_items: int, max_length: int, *, by_place: bool) -> None:
@@ -45,8 +45,17 @@ class RankingCountsFn(beam.CombineFn):
     def extract_output(self, total: RankingCounts) -> RankingCounts:
         return total
 
+    def cells(self, total: RankingCounts) -> Integers:
+        return in_a_row(total.arrays().values())
 
-class PairAnswersFn(beam.CombineFn):
+    def of_cells(self, cells: Integers) -> RankingCounts:
+        nothing = self.create_accumulator().arrays()
+        return RankingCounts(
+            **dict(zip(nothing, shaped_like(nothing.values(), cells), strict=True))
+        )
+
+
+class PairAnswersFn(DenseFn[PairAnswerCounts]):
     """PCollection[PairAnswers] -> PairAnswerCounts: integers, exact in any order of merging."""
 
     def __init__(self, n_items: int, max_length: int, law: RandomPairs) -> None:
@@ -66,3 +75,11 @@ class PairAnswersFn(beam.CombineFn):
 
     def extract_output(self, total: PairAnswerCounts) -> PairAnswerCounts:
         return total
+
+    def cells(self, total: PairAnswerCounts) -> Integers:
+        return in_a_row(total.arrays().values())
+
+    def of_cells(self, cells: Integers) -> PairAnswerCounts:
+        nothing = self.create_accumulator().arrays()
+        arrays = dict(zip(nothing, shaped_like(nothing.values(), cells), strict=True))
+        return merge_answers([PairAnswerCounts(**arrays)])  # looks at its size

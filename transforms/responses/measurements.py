@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
-import numpy as np
-
 from hushrank.estimation.responses.measurements import Counts, item_tiles, measurements_of_answers
-from hushrank.transforms.engine.beam import beam
+from hushrank.transforms.common.dense_sums import ArraySumFn
 from hushrank.transforms.responses.answer_sheets import Responses
 
 
-class MeasurementsFn(beam.CombineFn):
+class MeasurementsFn(ArraySumFn):
     """PCollection[Responses] -> Y, shape (m, m), int64: people right on i and wrong on j.
 
     An element holds all answers of its people. One matrix product each, in tiles where there are
@@ -21,20 +17,12 @@ class MeasurementsFn(beam.CombineFn):
     def __init__(self, n_items: int) -> None:
         self._n_items = n_items
 
-    def create_accumulator(self) -> Counts:
-        return np.zeros((self._n_items, self._n_items), np.int64)
+    @property
+    def shape(self) -> tuple[int, ...]:
+        return (self._n_items, self._n_items)
 
     def add_input(self, y: Counts, sheets: Responses) -> Counts:
         columns = (sheets.person, sheets.item, sheets.correct)
         for tile in item_tiles(self._n_items):
             y[tile] += measurements_of_answers(*columns, self._n_items, *tile)
-        return y
-
-    def merge_accumulators(self, parts: Iterable[Counts]) -> Counts:
-        merged = self.create_accumulator()
-        for part in parts:
-            merged += part
-        return merged
-
-    def extract_output(self, y: Counts) -> Counts:
         return y

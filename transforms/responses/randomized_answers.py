@@ -20,8 +20,8 @@ from hushrank.estimation.responses.randomized_measurements import (
     randomized_measurements,
 )
 from hushrank.privacy.randomness import RandomBits
+from hushrank.transforms.common.dense_sums import DenseFn, Integers, in_a_row, shaped_like
 from hushrank.transforms.common.randomisation import LocalAnswers
-from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.responses.answer_sheets import Responses
 
 PARTS = 16
@@ -52,12 +52,14 @@ def randomized_sums(
 
     Args:
         sheets: all answers of each person in it.
-        local: the law of the coins.
+        local: the law of the coins; answers that are private already pass as they are.
         n_items: size of the catalogue.
         bits: `system_bits()` in a release; drawn where the answers are, for a source of bits that
             was pickled would repeat itself.
     """
-    noisy = randomize_answers(sheets.person, sheets.correct, local.response, bits)
+    noisy = sheets.correct
+    if not local.already_private:
+        noisy = randomize_answers(sheets.person, sheets.correct, local.response, bits)
     part = sheets.owner[sheets.person, 1] % np.uint64(PARTS)
     parts = (
         randomized_measurements(
@@ -73,7 +75,7 @@ def randomized_sums(
     return RandomizedSums(tuple(parts))
 
 
-class RandomizedSumsFn(beam.CombineFn):
+class RandomizedSumsFn(DenseFn[RandomizedSums]):
     """PCollection[RandomizedSums] -> their sum, part by part: integers, exact in any order."""
 
     def __init__(self, local: LocalAnswers, n_items: int) -> None:
@@ -94,3 +96,16 @@ class RandomizedSumsFn(beam.CombineFn):
 
     def extract_output(self, total: RandomizedSums) -> RandomizedSums:
         return total
+
+    def cells(self, total: RandomizedSums) -> Integers:
+        return in_a_row(total.arrays().values())
+
+    def of_cells(self, cells: Integers) -> RandomizedSums:
+        local, nothing = self._local, self.create_accumulator().arrays()
+        pairs = zip(*shaped_like(nothing.values(), cells), strict=True)
+        return RandomizedSums(
+            tuple(
+                RandomizedMeasurements(sums, people, local.response, local.debiased)
+                for sums, people in pairs
+            )
+        )

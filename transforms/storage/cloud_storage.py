@@ -18,6 +18,8 @@ from datetime import datetime
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Any
 
+from hushrank.transforms.common.extras import LibraryMissing, remedy
+
 if TYPE_CHECKING:
     from google.cloud import storage
 
@@ -65,7 +67,8 @@ class CloudPath:
     """An object in a bucket, or the folder of the objects whose names begin with `name/`.
 
     `/` joins it as it joins a `pathlib.Path`. Methods that ask the store raise PermissionError,
-    FileNotFoundError, or another OSError if the store does not answer.
+    FileNotFoundError, or another OSError if the store does not answer; LibraryMissing without the
+    extra `gcp`.
     """
 
     bucket: str
@@ -130,6 +133,19 @@ class CloudPath:
         if found is None:
             raise FileNotFoundError(errno.ENOENT, "no such object", str(self))
         return found.content
+
+    def read_part(self, start: int, size: int) -> bytes:
+        """Bytes of the object from `start` on, in one request; fewer where it ends.
+
+        Raises:
+            FileNotFoundError: the object does not exist.
+        """
+        with _explained(self):
+            blob = _bucket(self).blob(self.key)
+            content: bytes = blob.download_as_bytes(
+                start=start, end=start + size - 1, **_how(PATIENCE)
+            )
+            return content
 
     def read_text(self, encoding: str = "utf-8") -> str:
         """The content of the object as text.
@@ -256,12 +272,14 @@ def _how(patience: float) -> dict[str, Any]:
 @contextlib.contextmanager
 def _explained(path: CloudPath) -> Iterator[None]:
     """Raise errors of the store as `OSError`s, like those of files."""
-    import requests
-    from google.api_core import exceptions as api
-    from google.auth import exceptions as auth
-    from google.cloud.storage import exceptions as media
-
     where = str(path)
+    try:
+        import requests
+        from google.api_core import exceptions as api
+        from google.auth import exceptions as auth
+        from google.cloud.storage import exceptions as media
+    except ModuleNotFoundError:
+        raise LibraryMissing(errno.ENOSYS, remedy("gcp"), where) from None
     try:
         yield
     except api.NotFound:

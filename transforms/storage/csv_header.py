@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import csv
 import re
-from typing import IO
+from typing import Protocol
 
 from hushrank.transforms.common.schema import InputError
 
@@ -18,10 +18,18 @@ _LINE_END = re.compile(rb"\r\n|\r|\n")
 _RECORD = re.compile(rb'(?:[^"\r\n]|"[^"]*")*(?:\r\n|\r|\n)')  # with quotes around line ends
 
 
+class Readable(Protocol):
+    """Bytes in order."""
+
+    def read(self, size: int, /) -> bytes:
+        """The next bytes, at most about `size`; none at the end."""
+        ...
+
+
 class Joined:
     """Bytes that were read from a stream already, and those that follow in it."""
 
-    def __init__(self, head: bytes, rest: IO[bytes] | Recoded) -> None:
+    def __init__(self, head: bytes, rest: Readable) -> None:
         self._head = head
         self._rest = rest
 
@@ -39,7 +47,7 @@ class Recoded:
     A byte that stands for no character stays as it is: it makes its record no UTF-8, and only that.
     """
 
-    def __init__(self, stream: IO[bytes], encoding: str) -> None:
+    def __init__(self, stream: Readable, encoding: str) -> None:
         self._stream = stream
         self._codec = codecs.lookup(encoding)
 
@@ -49,11 +57,11 @@ class Recoded:
         return text.encode(errors="surrogateescape")
 
 
-def as_utf8(stream: IO[bytes], encoding: str) -> IO[bytes] | Recoded:
+def as_utf8(stream: Readable, encoding: str) -> Readable:
     """The text of a CSV file as UTF-8.
 
     Args:
-        stream: the file from its beginning.
+        stream: the file from its beginning, or from that of a record.
         encoding: one of `ENCODINGS`.
     """
     codec = ENCODINGS[encoding]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -17,14 +17,14 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from hushrank.transforms.common.schema import to_numpy
-from hushrank.transforms.storage.csv_header import Joined
+from hushrank.transforms.storage.csv_header import Readable
 from hushrank.transforms.storage.text_lines import QUOTE, Mask, Places, Records, read_records
 
 _LINE_END = r"(?:\r\n|\r|\n)"
 
 
 def read_csv_rows(
-    stream: IO[bytes] | Joined,
+    stream: Readable,
     header: Sequence[str],
     schema: pa.Schema,
     block_bytes: int,
@@ -87,7 +87,8 @@ class _Reader:
             refused.append(row.text)
             return "skip"
 
-        text = records.joined(numbers)
+        # Arrow drops a byte order mark at the start of its text, so no record comes first.
+        text = records.joined(numbers, before=b"\n")
         rows = self._parsed(text, set_aside)
         expected = len(numbers) - int(blank[numbers].sum())
         if rows is not None and len(rows) + len(refused) == expected:
@@ -104,12 +105,11 @@ class _Reader:
         places = [str(self.header.index(name)) for name in self.schema.names]
         try:
             table = pyarrow.csv.read_csv(
-                # Arrow drops a byte order mark at the start of its text, so no record comes first.
-                pa.BufferReader(b"\n" + text),
+                pa.BufferReader(text),
                 pyarrow.csv.ReadOptions(
                     # With threads, `set_aside` could run in one of them while this thread goes on.
                     use_threads=False,
-                    block_size=len(text) + 2,
+                    block_size=len(text) + 1,
                     column_names=[str(place) for place in range(len(self.header))],
                 ),
                 pyarrow.csv.ParseOptions(

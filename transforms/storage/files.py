@@ -26,7 +26,6 @@ from hushrank.transforms.common.schema import (
 )
 from hushrank.transforms.storage import preflib
 from hushrank.transforms.storage.arrow_rows import arrow_schema, orc_head
-from hushrank.transforms.storage.at_once import in_order
 from hushrank.transforms.storage.avro_rows import avro_schema
 from hushrank.transforms.storage.cloud_storage import CloudPath
 from hushrank.transforms.storage.csv_header import (
@@ -45,6 +44,7 @@ from hushrank.transforms.storage.packing import (
 )
 from hushrank.transforms.storage.partitions import Partitions, with_fields
 from hushrank.transforms.storage.window import Window
+from hushrank.transforms.tables.asking import in_order
 from hushrank.transforms.tables.names import is_object, is_table
 from hushrank.transforms.tables.objects import open_object
 from hushrank.transforms.tables.parts import DataFile, ServedTable

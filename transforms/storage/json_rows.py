@@ -19,7 +19,6 @@ import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -27,7 +26,7 @@ import pyarrow.compute as pc
 import pyarrow.json
 
 from hushrank.transforms.common.schema import InputError, is_list
-from hushrank.transforms.storage.csv_header import BYTE_ORDER_MARK
+from hushrank.transforms.storage.csv_header import BYTE_ORDER_MARK, Readable
 from hushrank.transforms.storage.text_lines import (
     CARRIAGE_RETURN,
     Mask,
@@ -87,7 +86,7 @@ _DECODER = json.JSONDecoder(
 
 
 def read_json_rows(
-    stream: IO[bytes], schema: pa.Schema, truths: frozenset[str], block_bytes: int
+    stream: Readable, schema: pa.Schema, truths: frozenset[str], block_bytes: int
 ) -> Iterator[tuple[pa.Table, tuple[str, ...]]]:
     """Rows of `stream`, in order, and the lines that are not rows.
 

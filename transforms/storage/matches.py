@@ -102,6 +102,8 @@ def _local_matches(path: str, is_input: IsInput) -> Iterator[tuple[str, int, str
         if start.exists():
             named: Iterable[Path] = [start]
         else:
+            if any("**" in part and part != "**" for part in start.parts):
+                raise ValueError("as `glob` itself before Python 3.13")
             root = Path(start.anchor)
             pattern = str(start.relative_to(root))
             named = (match for match in root.glob(pattern) if not match.name.startswith("."))

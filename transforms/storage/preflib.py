@@ -27,6 +27,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from hushrank.transforms.common.extras import need
 from hushrank.transforms.common.schema import InputError, to_numpy
 
 if TYPE_CHECKING:
@@ -128,12 +129,14 @@ def read_header(path: str, head: bytes) -> Header:
         head: the beginning of the file.
 
     Raises:
-        InputError: there is no header in this format, or it contradicts itself.
+        InputError: there is no header in this format, or it contradicts itself; or preflibtools is
+            not installed.
     """
     whole = head if len(head) < HEADER_BYTES else head.rpartition(b"\n")[0]  # no cut line
     head_lines, counted = _header_lines(whole)
     lines = _text(path, b"\n".join(head_lines)).split("\n")
     ending = path.rpartition(".")[2].lower()
+    need("preflib", path)
     instance = _instance(ending)
     try:
         instance.parse(lines, header_only=True)

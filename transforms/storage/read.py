@@ -1,6 +1,7 @@
 """Read a part of the input as Arrow batches, with only the columns that are needed.
 
-A `Split` is the unit of parallel work: some row groups of a Parquet file, or a whole text file.
+A `Split` is the unit of parallel work: some row groups of a Parquet file, or some bytes of a text
+file.
 Lines that are not rows at all are returned separately, for the confidential area.
 """
 
@@ -23,18 +24,11 @@ from hushrank.transforms.common.schema import (
 )
 from hushrank.transforms.engine import in_process
 from hushrank.transforms.storage.arrow_rows import orc_head, read_arrow, read_orc
-from hushrank.transforms.storage.at_once import in_order
 from hushrank.transforms.storage.avro_rows import read_avro
 from hushrank.transforms.storage.cells import as_rejects, is_string, set_unreadable_apart
 from hushrank.transforms.storage.csv_header import (
-    BYTE_ORDER_MARK,
     HEADER_BYTES,
-    Joined,
-    after_header,
-    as_utf8,
-    csv_header,
 )
-from hushrank.transforms.storage.csv_rows import read_csv_rows, with_points
 from hushrank.transforms.storage.files import (
     FileFormat,
     InputFile,
@@ -47,7 +41,6 @@ from hushrank.transforms.storage.files import (
     parquet_footer,
     read_schema,
 )
-from hushrank.transforms.storage.json_rows import read_json_rows
 from hushrank.transforms.storage.packing import is_packed
 from hushrank.transforms.storage.parquet_rows import misses_night, read_parquet
 from hushrank.transforms.storage.partitions import with_columns, with_fields
@@ -61,14 +54,13 @@ from hushrank.transforms.storage.split import (
     batch_rows,
     with_codes,
 )
+from hushrank.transforms.storage.text_files import cut_into_spans, read_csv, read_json_lines
+from hushrank.transforms.tables.asking import in_order
 from hushrank.transforms.tables.bigquery import night_condition, read_stream, streams_of
 from hushrank.transforms.tables.parts import DataFile, ServedTable
 
-BLOCK_BYTES = 1 << 24
 USUALLY_UNPACKED = 8  # bytes of text that gzip makes of one; likewise
 CSV_BYTES_PER_ROW = 24  # for short rows; only decides how work is split
-ITEM_TYPE = pa.dictionary(pa.int32(), pa.string())
-
 TIMELESS = "no time in the column of the window"
 
 
@@ -80,7 +72,7 @@ class Reader:
         read: the rows of a split, from the open file.
         head: schema and row groups, in one reading of the footer; None: the file is not cut.
         rows: about how many rows a file has that is not cut.
-        cut: cuts the split of a whole table whose rows a service sends.
+        cut: cuts the split of a whole text file, or of a table whose rows a service sends.
     """
 
     read: Callable[[IO[bytes], Split], Iterator[ReadBatch]]
@@ -149,7 +141,7 @@ def _head_of_parquet(file: InputFile) -> Head:
 def plan_splits(
     file: InputFile, schema: pa.Schema, columns: Columns, groups: list[RowGroup] | None = None
 ) -> list[Split]:
-    """Cut `file` into splits of about `BATCH_ROWS` rows; text files are not cut.
+    """Cut `file` into splits of about `BATCH_ROWS` rows, or of `SPAN_BYTES` bytes of text.
 
     Args:
         file: the file to cut.
@@ -305,35 +297,6 @@ def _parquet(
     )
 
 
-def _read_csv(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
-    file = split.file
-    text = as_utf8(stream, file.encoding)
-    head = text.read(HEADER_BYTES)
-    header = csv_header(file.path, head, file.delimiter)
-    body = Joined(after_header(file.path, head, file.header_rows), text)
-    numbers = split.numbers if file.decimal == "," else ()
-    items = dict.fromkeys(split.items, ITEM_TYPE)
-    schema = pa.schema([(name, items.get(name, pa.string())) for name in split.to_read.names])
-    rows = read_csv_rows(
-        body, header, schema, BLOCK_BYTES, multiline=file.multiline, delimiter=file.delimiter
-    )
-    for table, malformed in rows:
-        yield batch_of(with_points(table, numbers) if numbers else table, malformed)
-
-
-def _read_json_lines(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
-    _after_mark(stream)
-    for rows, malformed in read_json_rows(stream, split.to_read, split.truths, BLOCK_BYTES):
-        yield batch_of(with_codes(rows, split.items), malformed)
-
-
-def _after_mark(stream: IO[bytes]) -> None:
-    """Move to the first byte of the text, after a byte order mark."""
-    stream.seek(0)
-    if stream.read(len(BYTE_ORDER_MARK)) != BYTE_ORDER_MARK:
-        stream.seek(0)
-
-
 def _read_preflib(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
     for rows, refused in read_rows(split.file.path, stream):
         yield ReadBatch(rows.select(split.schema.names), tuple(map(str, refused)))
@@ -380,8 +343,8 @@ def _read_avro(stream: IO[bytes], split: Split) -> Iterator[ReadBatch]:
 
 READERS: dict[FileFormat | Service, Reader] = {
     FileFormat.PARQUET: Reader(read=_read_parquet, head=_head_of_parquet, rows=_rows_of_text),
-    FileFormat.CSV: Reader(read=_read_csv, rows=_rows_of_text),
-    FileFormat.JSONL: Reader(read=_read_json_lines, rows=_rows_of_text),
+    FileFormat.CSV: Reader(read=read_csv, rows=_rows_of_text, cut=cut_into_spans),
+    FileFormat.JSONL: Reader(read=read_json_lines, rows=_rows_of_text, cut=cut_into_spans),
     FileFormat.AVRO: Reader(read=_read_avro, rows=_rows_of_text),
     FileFormat.ORC: Reader(read=_read_orc, head=_head_of_orc, rows=_rows_of_text),
     FileFormat.ARROW: Reader(read=_read_arrow, rows=_rows_of_text),

@@ -1,16 +1,23 @@
-"""Memory or a file where rows wait, in a reduction on one machine, for rows of the same person."""
+"""Memory or files where rows wait, in a reduction, for rows of the same person."""
 
 from __future__ import annotations
 
 import os
 import threading
+import uuid
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.common.sorting import Words
+from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
+from hushrank.transforms.storage.write import OWNER_ONLY_FILE, make_folder
 
+TOO_SHORT = "the spill file is shorter than what was written to it"
+WAITING_FILE = "waiting"  # a file of waiting rows has this name and 32 digits, like temporary files
 SPILL_PREFIX = ".spill-"  # prefix of spill files that briefly have a name
 NO_ROOM = (
     "memory_limit: rows that wait for other rows of their person need more memory than it leaves"
@@ -77,18 +84,78 @@ class SpillFile:
             raise ValueError("there is neither memory nor a file for rows to wait in")
         return self.descriptor, place - self.memory_bytes
 
-    def read(self, words: Words, place: int) -> None:
+    def read(self, words: Words, place: Place) -> None:
         """Fill `words`, which are contiguous, from `place` on."""
-        rest = words.data.cast("B")
-        descriptor, place = self._behind(place)
-        while rest:
-            found = os.preadv(descriptor, [rest], place)
-            if not found:
-                raise OSError("the spill file is shorter than what was written to it")
-            rest, place = rest[found:], place + found
+        if not isinstance(place, int):
+            raise ValueError("the rows are in a file of their own, not in the spill file")
+        _fill(words, *self._behind(place))
 
 
-Parcel = bytes | tuple[int, int]  # a blob, or its place and number of words in the spill file
+@dataclass(frozen=True, slots=True)
+class SpillFolder:
+    """Files that all workers of an engine reach: in the confidential folder, for its owner alone.
+
+    Every file has a name of its own, so an engine may repeat whatever it likes. They have the form
+    of temporary files, and are deleted with them, once the job's noise is drawn or it is given up.
+
+    Attributes:
+        folder: local path that all machines mount, or gs:// folder.
+    """
+
+    folder: str
+
+    def write(self, parts: Sequence[Words]) -> list[Place]:
+        """Write `parts`, each contiguous, to one new file; return the place of each."""
+        sizes = [part.nbytes for part in parts]
+        name = f".{WAITING_FILE}.{uuid.uuid4().hex}"
+        path = f"{self.folder}/{name}"
+        if is_cloud(path):
+            CloudPath.parse(path).write(b"".join(part.data.cast("B") for part in parts))
+        else:
+            make_folder(Path(self.folder))
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
+            with os.fdopen(os.open(path, flags, OWNER_ONLY_FILE), "wb") as file:
+                for part in parts:
+                    file.write(part.data.cast("B"))
+        ends = np.cumsum(sizes).tolist()
+        return [(name, end - size) for end, size in zip(ends, sizes, strict=True)]
+
+    def read(self, words: Words, place: Place) -> None:
+        """Fill `words`, which are contiguous, from `place` on."""
+        if isinstance(place, int):
+            raise ValueError("the rows are in the spill file of one machine")
+        name, offset = place
+        path = f"{self.folder}/{name}"
+        if is_cloud(path):
+            found = CloudPath.parse(path).read_part(offset, words.nbytes)
+            if len(found) != words.nbytes:
+                raise OSError(TOO_SHORT)
+            words.data.cast("B")[:] = found
+            return
+        descriptor = os.open(path, os.O_RDONLY)
+        try:
+            _fill(words, descriptor, offset)
+        finally:
+            os.close(descriptor)
+
+
+Place = int | tuple[str, int]  # in the one spill file; or in which file of the folder, and where
+Spill = SpillFile | SpillFolder
+Parcel = bytes | tuple[Place, int]  # a blob, or its place and number of words
+
+
+def further(place: Place, n_bytes: int) -> Place:
+    """The place that many bytes behind `place`."""
+    return place + n_bytes if isinstance(place, int) else (place[0], place[1] + n_bytes)
+
+
+def _fill(words: Words, descriptor: int, place: int) -> None:
+    rest = words.data.cast("B")
+    while rest:
+        found = os.preadv(descriptor, [rest], place)
+        if not found:
+            raise OSError(TOO_SHORT)
+        rest, place = rest[found:], place + found
 
 
 def park(blob: bytes, spill: SpillFile | None) -> Parcel:
@@ -99,7 +166,7 @@ def park(blob: bytes, spill: SpillFile | None) -> Parcel:
     return spill.append(words), len(words)
 
 
-def fetch(parcel: Parcel, spill: SpillFile | None) -> bytes:
+def fetch(parcel: Parcel, spill: Spill | None) -> bytes:
     """Return the blob that became `parcel`.
 
     Raises:

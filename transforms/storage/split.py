@@ -26,6 +26,7 @@ class Split:
             dictionaries.
         row_groups: for a Parquet file, in order; empty: all.
         rows: about how many rows, to plan the work.
+        span: of a text file that is cut: from which byte to which its records begin.
     """
 
     file: InputFile
@@ -37,6 +38,7 @@ class Split:
     identities: tuple[str, ...] = ()  # columns whose bytes alone count, not their meaning
     truths: frozenset[str] = frozenset()  # columns in which true and false are values
     numbers: frozenset[str] = frozenset()  # columns of numbers that need not be whole
+    span: tuple[int, int] | None = None
     stream: str = ""  # of a table whose rows a service sends: which of its streams; empty: none
 
     @property
@@ -54,7 +56,8 @@ class Split:
     @property
     def name(self) -> str:
         """Identity of the split; the same whenever the same files are split."""
-        part = self.stream or (self.row_groups[0] if self.row_groups else 0)
+        first = self.row_groups[0] if self.row_groups else 0 if self.span is None else self.span[0]
+        part = self.stream or first
         return f"{self.file.path}#{part}"
 
 

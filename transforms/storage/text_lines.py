@@ -11,13 +11,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import IO
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from hushrank.transforms.storage.csv_header import Joined
+from hushrank.transforms.storage.csv_header import Readable
 
 MOST_RECORD_BYTES = 1 << 20  # includes the line end
 HEAD_BYTES = 1 << 10  # bytes that are kept of a longer record
@@ -71,12 +70,13 @@ class Records:
         buffers = [None, pa.py_buffer(self.offsets), pa.py_buffer(self.content)]
         return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(self), buffers)
 
-    def joined(self, numbers: Places) -> bytes:
-        """The chosen records in one piece; `numbers` are ascending and not empty."""
+    def joined(self, numbers: Places, before: bytes = b"") -> bytes:
+        """`before` and the chosen records in one piece; `numbers` are ascending and not empty."""
         breaks = np.flatnonzero(np.diff(numbers) != 1)
         firsts, lasts = numbers[np.append(0, breaks + 1)], numbers[np.append(breaks, -1)]
         starts, ends = self.offsets[firsts].tolist(), self.offsets[lasts + 1].tolist()
-        return b"".join(self.content[a:b] for a, b in zip(starts, ends, strict=True))
+        content = memoryview(self.content)
+        return b"".join([before, *(content[a:b] for a, b in zip(starts, ends, strict=True))])
 
     def where(self, places: Places) -> Mask:
         """Which records hold a byte at one of `places`."""
@@ -113,7 +113,7 @@ class Records:
 
 
 def read_records(
-    stream: IO[bytes] | Joined, block_bytes: int, *, carriage_returns: bool, quoted: bool = False
+    stream: Readable, block_bytes: int, *, carriage_returns: bool, quoted: bool = False
 ) -> Iterator[Records]:
     """The records of `stream`, about `block_bytes` at a time; block borders change nothing.
 

@@ -35,7 +35,7 @@ def write_whole(path: str, content: bytes) -> None:
         CloudPath.parse(path).write(content)
         return
     target = Path(path)
-    _make_folder(target.parent)
+    make_folder(target.parent)
     temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
     try:
         _write_new(temporary, content)
@@ -62,7 +62,7 @@ def write_once(path: str, content: bytes) -> bytes:
             target.create(content)
         return target.read_bytes()
     place = Path(path)
-    _make_folder(place.parent)
+    make_folder(place.parent)
     temporary = place.with_name(f".{place.name}.{uuid.uuid4().hex}")
     try:
         _write_new(temporary, content)
@@ -72,7 +72,7 @@ def write_once(path: str, content: bytes) -> bytes:
     return place.read_bytes()
 
 
-def _make_folder(folder: Path) -> None:
+def make_folder(folder: Path) -> None:
     """Create a folder and those above it that are missing, all for their owner only."""
     for each in (*reversed(folder.parents), folder):
         if not each.exists():  # `mkdir(parents=True)` would open those above to others

@@ -100,12 +100,12 @@ def _read(folder: str, stream: str, night: int) -> tuple[Counts, str]:
         content = read_whole(path)
     except FileNotFoundError:
         raise InputError(
-            f"{path} is missing: counts of night {night} are part of the night to be drawn. Run the"
-            " nights in order; if the file was lost, restore it or start a new stream."
+            f"{path} is missing: its counts are part of the night to be drawn. Run the nights in"
+            " order; if the file was lost, restore it or start a new stream."
         ) from None
     with intact(path), np.load(io.BytesIO(content)) as arrays:
         check_stream(path, str(arrays["stream"]), stream)
         if int(arrays["night"]) != night:
-            raise InputError(f"{path}: holds another night. Restore the file of night {night}.")
+            raise InputError(f"{path}: holds another night. Restore the file of that name.")
         counts: Counts = arrays["counts"]
         return counts, str(arrays["people"])

@@ -161,9 +161,9 @@ def open_people(folder: str, stream: str, night: int, digest: str) -> PeopleOfNi
         content = read_whole(path)
     except FileNotFoundError:
         raise InputError(
-            f"{path} is missing: night {night + 1} of a stream must know who counted up to night"
-            f" {night}, which was never finished, or whose files are lost or an older copy. Restore"
-            " the folder of the stream as it was after its last night; nothing was spent."
+            f"{path} is missing: it says who counted up to the night before, which was never"
+            " finished, or whose files are lost or an older copy. Restore the folder of the stream"
+            " as it was after its last night; nothing was spent."
         ) from None
     with intact(path):
         manifest = json.loads(content)

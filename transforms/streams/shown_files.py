@@ -47,8 +47,8 @@ class Shown:
     Attributes:
         cells: s_t, in counts, in the shape of a night.
         window: w_t, in units of 2^-20.
-        sums: of the noisy numbers of each night so far, in units of 2^-20; without those on the
-            diagonal of a matrix, where nothing is counted. Shape (nights,).
+        sums: of the noisy numbers of each night so far, of all groups, in units of 2^-20; without
+            those on the diagonal of a matrix, where nothing is counted. Shape (nights,).
     """
 
     cells: Floats
@@ -56,7 +56,9 @@ class Shown:
     sums: Integers
 
 
-def shown_of(folder: str, name: str, night: int, stream: Stream, drawn: Drawn) -> Shown:
+def shown_of(
+    folder: str, name: str, night: int, stream: Stream, drawn: Drawn, *, pairs: bool
+) -> Shown:
     """What is shown on a night, which is then kept for the nights after it.
 
     Args:
@@ -65,6 +67,7 @@ def shown_of(folder: str, name: str, night: int, stream: Stream, drawn: Drawn) -
         night: from 0.
         stream: the terms and the law.
         drawn: what was drawn for it.
+        pairs: whether its cells are matrices of pairs, on whose diagonal nothing is counted.
 
     Raises:
         InputError: a night that is needed was not drawn, or belongs to something else.
@@ -74,9 +77,9 @@ def shown_of(folder: str, name: str, night: int, stream: Stream, drawn: Drawn) -
         return found
     before = _before(folder, name, night, stream, drawn)
     if before is None:
-        return _made_again(folder, name, night, stream, drawn)
+        return _made_again(folder, name, night, stream, drawn, pairs=pairs)
     leaving = _leaving(folder, name, night, stream)
-    shown = _next(stream, before, drawn.released, leaving)
+    shown = _next(stream, before, drawn.released, leaving, pairs=pairs)
     _keep(folder, name, night, stream, drawn, shown)
     return shown
 
@@ -116,16 +119,20 @@ def _before(folder: str, name: str, night: int, stream: Stream, drawn: Drawn) ->
     return None if last is None else _Before(found, last.window, last.sums)
 
 
-def _next(stream: Stream, before: _Before, released: Integers, leaving: Integers | None) -> Shown:
+def _next(
+    stream: Stream, before: _Before, released: Integers, leaving: Integers | None, *, pairs: bool
+) -> Shown:
     window: Integers = before.window + released
     if leaving is not None:
         window = window - leaving
-    nothing = released.trace() if released.ndim == 2 else 0
+    nothing = released.trace(axis1=-2, axis2=-1).sum() if pairs else 0
     sums = np.append(before.sums, released.sum() - nothing)
     return Shown((window - before.cells) / stream.encoder.coefficients[0], window, sums)
 
 
-def _made_again(folder: str, name: str, night: int, stream: Stream, drawn: Drawn) -> Shown:
+def _made_again(
+    folder: str, name: str, night: int, stream: Stream, drawn: Drawn, *, pairs: bool
+) -> Shown:
     """From everything drawn so far."""
     coefficients = stream.encoder.coefficients[1:]
     recent: deque[Shown] = deque(maxlen=max(len(coefficients), 1))  # the last first
@@ -135,7 +142,8 @@ def _made_again(folder: str, name: str, night: int, stream: Stream, drawn: Drawn
         if recent:
             parts = (c * shown.cells for c, shown in zip(coefficients, recent, strict=False))
             before = _Before(sum(parts, np.zeros(())), recent[0].window, recent[0].sums)
-        shown = _next(stream, before, here.released, _leaving(folder, name, each, stream))
+        leaving = _leaving(folder, name, each, stream)
+        shown = _next(stream, before, here.released, leaving, pairs=pairs)
         recent.appendleft(shown)
         if each > night - stream.encoder.bands:
             _keep(folder, name, each, stream, here, shown)

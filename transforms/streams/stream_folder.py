@@ -90,8 +90,8 @@ def check_stream(path: str, found: str, stream: str) -> None:
     """Raise `InputError` unless what is at `path` belongs to `stream`."""
     if found != stream:
         raise InputError(
-            f"{path}: belongs to another stream. A stream has a folder of its own, and changing any"
-            " of its terms makes another stream: name a new folder, or restore the terms."
+            f"{path}: belongs to another stream, and each has a folder of its own. Restore the"
+            " folder of this stream as it was after its last night; nothing was released."
         )
 
 

@@ -1,4 +1,4 @@
-"""Ask a library that talks to a service: in bounded time, with errors in our own words.
+"""Ask a service: in bounded time, many places at once, with errors in our own words.
 
 Texts of those libraries may hold a URL with a password, a signed request or a row. So no message
 here quotes them: it names the kind of error, and what the user can do.
@@ -9,34 +9,21 @@ from __future__ import annotations
 import contextlib
 import io
 import threading
-from collections.abc import Callable, Iterator
-from importlib.metadata import PackageNotFoundError, version
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
 from hushrank.transforms.common.schema import InputError
 
 PATIENCE = 60.0  # seconds for one question to a catalog or a store, its repeats included
+AT_ONCE = 16  # questions that wait for their answers at the same time
 
+Place = TypeVar("Place")
 Answer = TypeVar("Answer")
 
 
 class ServiceError(InputError):
     """A service or a library that failed, in a sentence."""
-
-
-def need(extra: str, package: str, where: str) -> None:
-    """Refuse `where` if the package that reads it is not installed.
-
-    Raises:
-        InputError: the package is missing; the text names the extra of hushrank that has it.
-    """
-    try:
-        version(package)
-    except PackageNotFoundError:
-        raise InputError(
-            f"{where}: needs {package}. Run: pip install 'hushrank[{extra}]'. Nothing was read or"
-            " spent."
-        ) from None
 
 
 def ask(question: Callable[[], Answer], where: str, advice: str) -> Answer:
@@ -70,6 +57,26 @@ def ask(question: Callable[[], Answer], where: str, advice: str) -> Answer:
         with explained(where, advice):
             raise errors[0]
     return answers[0]
+
+
+def in_order(
+    ask: Callable[[Place], Answer], places: Sequence[Place], *, remote: bool
+) -> Iterator[Answer]:
+    """The answer of each place, in order; the first place in order whose question raises ends it.
+
+    Args:
+        ask: the question; where places are remote it is asked in threads.
+        places: whom to ask.
+        remote: whether an answer takes so long that it pays to ask others meanwhile.
+    """
+    if not remote:
+        yield from map(ask, places)
+        return
+    pool = ThreadPoolExecutor(AT_ONCE, thread_name_prefix="ask")
+    try:
+        yield from pool.map(ask, places)
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 @contextlib.contextmanager

@@ -18,8 +18,9 @@ from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
+from hushrank.transforms.common.extras import need
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.tables.asking import PATIENCE, ask, explained, need
+from hushrank.transforms.tables.asking import PATIENCE, ask, explained
 from hushrank.transforms.tables.names import BigQueryName, table_name
 from hushrank.transforms.tables.parts import ServedTable
 
@@ -56,8 +57,7 @@ def served_table(name: BigQueryName) -> ServedTable:
     Raises:
         InputError: BigQuery cannot be asked, there is no such table, or it is a view.
     """
-    for package in ("google-cloud-bigquery", "google-cloud-bigquery-storage"):
-        need("bigquery", package, name.url)
+    need("bigquery", name.url)
     table = _get(name)
     if table.table_type not in ("TABLE", "SNAPSHOT"):
         raise InputError(

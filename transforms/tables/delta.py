@@ -14,8 +14,9 @@ from urllib.parse import unquote
 
 import pyarrow as pa
 
+from hushrank.transforms.common.extras import need
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.tables.asking import ask, need
+from hushrank.transforms.tables.asking import ask
 from hushrank.transforms.tables.names import CLOUD, OBJECT_PREFIXES, DeltaName, local_path
 from hushrank.transforms.tables.parts import DataFile, Layout, StoredAs
 
@@ -46,7 +47,7 @@ def files_of(name: DeltaName, times: str | None) -> list[DataFile]:
         InputError: the table cannot be read, or there is no such table or version; or it has
             deletion vectors, or needs what this reader does not understand.
     """
-    need("delta", "deltalake", name.url)
+    need("delta", name.url)
     return ask(lambda: _files_of(name, times), name.url, ADVICE)
 
 

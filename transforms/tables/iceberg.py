@@ -15,8 +15,9 @@ from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import IO, TYPE_CHECKING, Any
 
+from hushrank.transforms.common.extras import need
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.tables.asking import Answering, ask, explained, need
+from hushrank.transforms.tables.asking import Answering, ask, explained
 from hushrank.transforms.tables.names import IcebergName, local_path
 from hushrank.transforms.tables.parts import DataFile, Layout, StoredAs
 
@@ -45,7 +46,7 @@ def files_of(name: IcebergName, times: str | None) -> list[DataFile]:
         InputError: the catalog cannot be asked, or there is no such table or snapshot; or rows of
             the table are deleted by delete files, or stored in another format than Parquet.
     """
-    need("iceberg", "pyiceberg", name.url)
+    need("iceberg", name.url)
     return ask(lambda: _files_of(name, times), name.url, ADVICE)
 
 
@@ -55,7 +56,7 @@ def open_file(file: DataFile, name: IcebergName) -> IO[bytes]:
     Raises:
         InputError: it cannot be opened.
     """
-    need("iceberg", "pyiceberg", name.url)
+    need("iceberg", name.url)
     table = ask(lambda: _loaded(name), name.url, ADVICE)
     with explained(file.name, ADVICE):
         opened = table.io.new_input(file.location).open()

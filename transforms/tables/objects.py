@@ -14,8 +14,9 @@ from collections.abc import Callable, Iterator
 from pathlib import PurePosixPath
 from typing import IO, Any
 
+from hushrank.transforms.common.extras import need
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.tables.asking import Answering, ask, explained, need
+from hushrank.transforms.tables.asking import Answering, ask, explained
 from hushrank.transforms.tables.patterns import MAGIC, as_regex
 
 S3 = "s3://"
@@ -69,9 +70,12 @@ def object_matches(
         is_input: decides by the name below the folder whether an object belongs to the input.
 
     Raises:
-        InputError: the store cannot be asked.
+        InputError: the URL has another form, or the store cannot be asked.
     """
-    place = object_place(url)
+    try:
+        place = object_place(url)
+    except ValueError as error:  # which does not quote it: it may hold a signature
+        raise InputError(f"An object's address {error}. Nothing was read.") from None
     start, key = place["start"], place["key"] or ""
     magic = MAGIC.search(key)
     folder = key if magic is None else key[: magic.start()].rpartition("/")[0]
@@ -163,10 +167,7 @@ def _tag(found: dict[str, Any]) -> str:
 
 
 def _store(url: str) -> Any:
-    if url.startswith(S3):
-        need("s3", "s3fs", url)
-    else:
-        need("azure", "adlfs", url)
+    need("s3" if url.startswith(S3) else "azure", url)
     settings = frozenset(pair for pair in os.environ.items() if pair[0].startswith(_SETTINGS))
     account = None if url.startswith(S3) else object_place(url)["account"]
     with _lock:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 from pathlib import Path
 
 import pytest
 
+from hushrank.pipelines.engine.runner import Engine, Runner
 from hushrank.pipelines.reduce import reduce
-from hushrank.pipelines.reduce.graph import INPUT, randomising_stage, stages
+from hushrank.pipelines.reduce.graph import INPUT, WAITING, randomising_stage, stages
 from hushrank.transforms.common.schema import Ties
 from tests.pipelines.reduce import test_reduce_comparisons as comparisons
 from tests.pipelines.reduce import test_reduce_private as private
@@ -63,6 +65,14 @@ def test_edges_have_two_ends(tmp_path, kind):
     assert INPUT in next(stage for stage in found if stage.name == "ReadEncode").reads
     sinks = [stage for stage in found if not set(stage.writes) & set(names)]
     assert all(stage.writes for stage in sinks)
+
+
+def test_where_rows_of_heavy_people_wait_on_an_engine(tmp_path):
+    job = job_of("comparisons", tmp_path / "in", tmp_path / "work")
+    assert not [stage for stage in stages(job) if WAITING in (*stage.reads, *stage.writes)]
+    found = stages(dataclasses.replace(job, engine=Engine(Runner.FLINK)))
+    assert [stage.name for stage in found if WAITING in stage.writes] == ["ReadEncode"]
+    assert [stage.name for stage in found if WAITING in stage.reads] == ["Bound"]
 
 
 def test_where_answers_become_private(tmp_path):

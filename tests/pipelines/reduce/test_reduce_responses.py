@@ -13,6 +13,7 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
+from hushrank.estimation.responses.randomized_measurements import randomized_measurements
 from hushrank.estimation.responses.spectral_estimate import FEWEST_PARTS
 from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
@@ -262,3 +263,18 @@ def test_randomised_sums_differ_from_run_to_run_but_not_in_who_answered(tmp_path
     assert (found[0]["sums"] != found[1]["sums"]).any()
     np.testing.assert_array_equal(found[0]["people"], found[1]["people"])
     assert found[0]["people"].sum() == len(set(a_log()["who"].to_pylist()))
+
+
+def test_answers_that_are_private_already_are_not_randomised_again(tmp_path):
+    """They are summed as they came: every run gives what the answers of each person say."""
+    folder = write(a_log(), tmp_path / "in")
+    response = split_response(1.0, N_ITEMS)
+    local = LocalAnswers(response, debiased=True, already_private=True)
+    reduce.run(a_job(folder, tmp_path / "w", max_answers=N_ITEMS, local=local))
+    who, item, right, _ = (column.to_numpy() for column in a_log().columns)
+    whole = randomized_measurements(
+        who.astype(np.int64), item.astype(np.int64), right.astype(np.uint8), N_ITEMS, response
+    )
+    stored = np.load(tmp_path / "w" / "exact.npz")
+    np.testing.assert_array_equal(stored["sums"].sum(axis=0), whole.sums)
+    np.testing.assert_array_equal(stored["people"].sum(axis=0), whole.people)

@@ -124,7 +124,7 @@ def test_lost_weights_stop_the_run(tmp_path, name, monkeypatch):
     whole = "hushrank.transforms.comparisons.weighted_counts._WeightedFn.extract_output"
 
     def short(self, sums):
-        found = {"counts": sums[:-1].reshape(self.shape), "squares": sums[-1:]}
+        found = {"counts": sums[:-1].reshape(self.counts_shape), "squares": sums[-1:]}
         found[name].flat[0] -= 1
         return found
 

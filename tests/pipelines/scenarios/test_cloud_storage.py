@@ -1,6 +1,7 @@
 """Input and confidential area on `gs://`: the counts of the same local files.
 
-Against two stores: an emulator that knows much of the API, and ours, which enforces generations.
+Against three stores: an emulator that knows much of the API, and two that enforce generations, ours
+and fake-gcs-server.
 """
 
 from __future__ import annotations
@@ -21,16 +22,19 @@ from hushrank.transforms.storage.cloud_storage import CloudPath
 from hushrank.transforms.storage.files import list_files, open_bytes
 from tests.cloud_emulator import cloud_emulator
 from tests.fake_cloud_storage import fake_cloud_storage
+from tests.go_cloud_storage import go_store
 from tests.pipelines.reduce.test_reduce_comparisons import a_job, a_log, counts_of, write
 
 BUCKET = "survey"
 
 
-@pytest.fixture(params=["emulator", "ours"])
+@pytest.fixture(params=["emulator", "ours", "fake-gcs-server"])
 def bucket(request, monkeypatch: pytest.MonkeyPatch) -> Iterator[storage.Bucket]:
     with contextlib.ExitStack() as running:
         if request.param == "ours":
             url = running.enter_context(fake_cloud_storage(BUCKET)).url
+        elif request.param == "fake-gcs-server":
+            url = running.enter_context(go_store(request.getfixturevalue("go_server"), BUCKET)).url
         else:
             url = running.enter_context(cloud_emulator(BUCKET))
         monkeypatch.setenv("STORAGE_EMULATOR_HOST", url)

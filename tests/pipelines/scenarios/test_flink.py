@@ -1,4 +1,4 @@
-"""On a real Flink with two task managers: the same results, and what a killed worker leaves.
+"""On a real Flink with three task managers: the same results, and what a killed worker leaves.
 
 The cluster is the one of `infra/flink/cluster.py`, which needs Java, Maven and, the first time, the
 network. Where it cannot be had the tests are skipped and say why.
@@ -6,6 +6,7 @@ network. Where it cannot be had the tests are skipped and say why.
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses
 import json
 import os
@@ -15,10 +16,11 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
+import apache_beam as beam
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -28,6 +30,8 @@ import yaml
 
 from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS
 from hushrank.flows.config.runner import FlinkRunner
+from hushrank.pipelines.engine.flink_restarts import doubt_about, settings_of
+from hushrank.pipelines.engine.options import pipeline_options
 from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.pipelines.reduce.stream_nights import keep_counted
@@ -48,7 +52,9 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(1500)]  # the first time j
 
 CANNOT = 69  # exit code of the cluster: there is no Java, or no jars
 HUGE_EPSILON = 100.0  # of an answer: e^-100 is the chance that one of them flips
-PATIENCE = 300  # seconds; a job takes some ten
+PATIENCE = 900  # seconds; a job takes some ten
+
+T = TypeVar("T")
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,11 +83,11 @@ class Flink:
         }  # fmt: skip
 
 
-@pytest.fixture(scope="module")
-def flink(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flink]:
-    folder = tmp_path_factory.mktemp("flink")
-    script = checkout / "infra" / "flink" / "cluster.py"
-    command = [sys.executable, str(script), "--folder", str(folder)]
+@contextlib.contextmanager
+def started(cluster_of: type[T], checkout: Path, folder: Path, *options: str) -> Iterator[T]:
+    """What `infra/<name of the class>/cluster.py` starts, and tells in fields of the class."""
+    script = checkout / "infra" / cluster_of.__name__.lower() / "cluster.py"
+    command = [sys.executable, str(script), "--folder", str(folder), *options]
     with (folder / "stderr").open("w+") as errors:
         cluster = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
         try:
@@ -89,10 +95,18 @@ def flink(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
             if not line and cluster.wait(60) == CANNOT:
                 pytest.skip((folder / "stderr").read_text().strip())
             found = json.loads(line)
-            yield Flink(**{field.name: found[field.name] for field in dataclasses.fields(Flink)})
+            names = [field.name for field in dataclasses.fields(cluster_of)]
+            yield cluster_of(**{name: found[name] for name in names})
         finally:
             cluster.terminate()
             cluster.wait(60)
+
+
+@pytest.fixture(scope="module")
+def flink(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Flink]:
+    folder = tmp_path_factory.mktemp("flink")
+    with started(Flink, checkout, folder, "--task-managers", "3") as cluster:
+        yield cluster
 
 
 def on(runner: dict[str, Any], job: Any, work: Path) -> Any:
@@ -181,24 +195,60 @@ KINDS = (
     test_answers,
     local_test_answers,
 )
-BY_MASTER = (test_answers, local_test_answers)
 
 
-@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
-def test_results_are_those_of_the_local_runner(flink, tmp_path, kind):
-    here = kind(tmp_path / "in", tmp_path / "here")
-    runner = flink.runner_by_master() if kind in BY_MASTER else flink.runner()
-    there = on(runner, here, tmp_path / "there")
-    reduce.run(here)
-    reduce.run(there)
+class Whole(beam.PTransform):  # type: ignore[misc]
+    """The graph of one reduction, as a part of a larger one."""
+
+    def __init__(self, job: Any) -> None:
+        super().__init__()
+        self._job = job
+
+    def expand(self, begin: Any) -> Any:
+        reduce.build(begin.pipeline, self._job)
+        return beam.pvalue.PDone(begin.pipeline)
+
+
+def run_together(jobs: Sequence[Any]) -> None:
+    """Reductions as one job of their cluster, for every job starts workers anew."""
+    pipeline = beam.Pipeline(options=pipeline_options(jobs[0].engine))
+    for number, job in enumerate(jobs):
+        _ = pipeline | f"{number}" >> Whole(job)
+    assert pipeline.run().wait_until_finish(1000 * PATIENCE) == "DONE"
+
+
+def rejects(job: Any) -> list[str]:
+    """Rows that were set aside."""
+    files = Path(job.confidential).glob("rejects/*")
+    return sorted(str(row) for path in files for row in pq.read_table(path).to_pylist())
+
+
+def assert_are_as_here(here: Any, there: Any) -> None:
+    """The results of one reduction by the local runner and by a cluster."""
     assert exact(there) == exact(here)
     assert tally(there) == tally(here)
-    rejects = [
-        sorted(str(row) for path in Path(job.confidential).glob("rejects/*")
-               for row in pq.read_table(path).to_pylist())
-        for job in (here, there)
-    ]  # fmt: skip
-    assert rejects[0] == rejects[1]
+    assert rejects(there) == rejects(here)
+
+
+@pytest.mark.parametrize("first", range(0, len(KINDS), 2))
+def test_results_are_those_of_the_local_runner(flink, tmp_path, first):
+    """Two reductions in a job; all of them would be more than these small task managers hold."""
+    kinds = KINDS[first : first + 2]
+    here = [kind(tmp_path / kind.__name__, tmp_path / f"{kind.__name__} here") for kind in kinds]
+    there = [on(flink.runner(), job, Path(f"{job.confidential} there")) for job in here]
+    run_together(there)
+    for local, remote in zip(here, there, strict=True):
+        reduce.run(local)
+        reduce.run(remote)  # takes the results that are there, and checks them
+        assert_are_as_here(local, remote)
+
+
+def test_a_job_server_is_started_for_a_cluster_that_is_named_alone(flink, tmp_path):
+    here = test_answers(tmp_path / "in", tmp_path / "here")
+    there = on(flink.runner_by_master(), here, tmp_path / "there")
+    reduce.run(here)
+    reduce.run(there)
+    assert_are_as_here(here, there)
 
 
 def nights_of(folder: Path, stream: Path) -> Iterator[Any]:
@@ -241,9 +291,9 @@ def children(process: int) -> set[int]:
     return {int(child) for threads in lists for child in threads.read_text().split()}
 
 
-def wait_for(condition: Callable[[], Any]) -> Any:
+def wait_for(condition: Callable[[], Any], seconds: float = PATIENCE) -> Any:
     """What `condition` finds."""
-    deadline = time.monotonic() + PATIENCE
+    deadline = time.monotonic() + seconds
     while not (found := condition()):
         assert time.monotonic() < deadline, "it did not come about"
         time.sleep(0.05)
@@ -318,6 +368,7 @@ def test_a_killed_worker_costs_a_run_but_no_budget(flink, tmp_path):
     assert "Traceback" not in printed
     assert not (tmp_path / "out").exists()
     assert not list(tmp_path.glob("work/*/exact.npz"))
+    write_large(tmp_path / "in", 100_000)  # nothing has to be killed any more
     code, printed = hushrank("run", config, "--direct")
     assert code == 0, printed
     assert "0 left of 1" in printed  # the whole budget bought one release
@@ -399,16 +450,59 @@ def test_a_job_that_outlives_its_killed_run_does_not_mix_with_the_next(flink, tm
     assert not list(stream.glob("counting/*"))
 
 
-def test_a_killed_task_manager_is_made_up_for_and_nothing_counts_twice(flink, tmp_path):
-    """A night of a stream. The last test: it leaves a cluster of one task manager."""
+def asked(flink: Flink, path: str) -> Any:
+    with urllib.request.urlopen(f"http://{flink.master}/{path}", timeout=60) as answer:
+        return json.load(answer)
+
+
+def vertices(flink: Flink) -> list[tuple[str, set[int]]]:
+    """State of each part of the job that runs, and the task managers on which it does."""
+    found = []
+    for job in running_jobs(flink):
+        for vertex in asked(flink, f"jobs/{job}")["vertices"]:
+            place = f"jobs/{job}/vertices/{vertex['id']}/taskmanagers"
+            names = {each["taskmanager-id"] for each in asked(flink, place)["taskmanagers"]}
+            numbers = {int(name[13:]) for name in names if name.startswith("task-manager-")}
+            found.append((vertex["status"], numbers))
+    return found
+
+
+def working(flink: Flink) -> set[int]:
+    """Numbers of the task managers on which a part of a job runs."""
+    return set().union(*(where for state, where in vertices(flink) if state == "RUNNING"))
+
+
+def test_killed_task_managers_are_made_up_for_and_nothing_counts_twice(flink, tmp_path):
+    """A night of a stream; one dies while rows are read, another one when the job goes on.
+
+    The last test: it leaves a cluster of one task manager.
+    """
     write_large(tmp_path / "in")
     here, there = (
         a_night_job(tmp_path / "in", tmp_path / name, tmp_path / f"{name} stream", 0)
         for name in ("here", "there")
     )
     there = on(flink.runner(), there, tmp_path / "there")
-    killer = in_the_middle(tmp_path / "there", lambda: flink.task_managers[0])
-    found = counted(there)  # Flink starts the job again, once
+    killed = []
+
+    def kill_two() -> None:
+        wait_for(lambda: is_reading(tmp_path / "there"))
+        for _ in range(2):  # the second, once the job is on others alone
+            wait_for(lambda: working(flink) and not working(flink) & set(killed))
+            number = min(wait_for(lambda: working(flink) - set(killed)))
+            os.kill(flink.task_managers[number], signal.SIGKILL)
+            killed.append(number)
+
+    killer = threading.Thread(target=kill_two, daemon=True)
+    killer.start()
+    found = counted(there)
     killer.join()
+    assert len(killed) == 2
     assert found == counted(here)
     assert tally(there) == tally(here)
+
+
+def test_the_cluster_s_settings_promise_that(flink):
+    settings = settings_of(flink.master)
+    assert settings["restart-strategy.type"] == "fixed-delay"
+    assert doubt_about(settings) is None

@@ -56,7 +56,7 @@ def test_a_stream_in_the_cloud(tmp_path, bucket):
         np.testing.assert_array_equal(drawn.released, again.released)
         if night == 1:
             assert open_people(PLACE, NAME, 1, drawn.people).n_people > 0
-        shown = shown_of(PLACE, NAME, night, stream, drawn)
+        shown = shown_of(PLACE, NAME, night, stream, drawn, pairs=False)
         forget_night(PLACE, NAME, night, stream, drawn)
         forget_night(PLACE, NAME, night, stream, drawn)
         assert shown.cells == pytest.approx(expected[night])

@@ -251,6 +251,12 @@ def test_text_that_is_not_utf8_names_no_item_but_may_name_a_person():
     assert encoded.rejects["a"].to_pylist() == [b"\xe9"]
 
 
+def test_names_that_differ_by_a_blank_or_by_case_are_other_people():
+    names = ["ann", "ann ", " ann", "Ann"]
+    for kind in (pa.string(), pa.binary(), pa.dictionary(pa.int8(), pa.string())):
+        assert len({tuple(row) for row in pseudonyms(pa.array(names).cast(kind), HASH)}) == 4
+
+
 @pytest.mark.parametrize("columns", [["user", "a", "b", "y"], ["user", "a", "b", "y", "extra"]])
 def test_rows_set_aside_keep_every_column_that_was_read(columns):
     table = {name: ["ants"] for name in columns}

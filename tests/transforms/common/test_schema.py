@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from hushrank.transforms.common.schema import (
+    MANY_ROWS,
     ComparisonColumns,
     InputError,
     Ties,
+    by_distinct,
     check_schema,
     is_text,
+    to_numpy,
     to_text,
 )
 
@@ -37,7 +41,7 @@ def test_columns_are_named_once_each():
     assert same.names() == ["a", "b", "u"]
     assert same.item_names() == ["a", "b"]
     assert OUTCOME.names() == ["a", "b", "y", "student", "id"]
-    assert OUTCOME.item_names() == ["a", "b"]
+    assert OUTCOME.item_names() == ["a", "b", "y"]
 
 
 def test_every_type_of_text_and_integer_is_accepted():
@@ -134,3 +138,19 @@ def test_numbers_are_no_text():
     assert is_text(pa.dictionary(pa.int8(), pa.string()))
     assert not is_text(pa.dictionary(pa.int8(), pa.int8()))
     assert not is_text(pa.int64())
+
+
+@pytest.mark.parametrize("many", [1, MANY_ROWS])
+@pytest.mark.parametrize("index", [pa.int8(), pa.int32(), pa.uint64()])
+@pytest.mark.parametrize("null", [False, True])
+def test_a_dictionary_means_what_its_values_mean(many, index, null):
+    texts = pa.array(["a", "unused", "", "bb"])
+    rows = pa.array([3, 0, 2, 3, None if null else 2] * many, index)
+    column = pa.DictionaryArray.from_arrays(rows, texts)[1:]
+
+    def lengths(values):
+        return to_numpy(pc.fill_null(pc.binary_length(values), -1))
+
+    of_each = lengths(column.dictionary_decode())
+    assert by_distinct(column, lengths, -1).tolist() == of_each.tolist()
+    assert by_distinct(column[:0], lengths, -1).tolist() == []

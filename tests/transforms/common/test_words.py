@@ -60,6 +60,14 @@ def test_words_of_a_winner_say_what_a_tie_is():
     assert found.rejects["reason"].to_pylist() == ["winner is neither of the two items"]
 
 
+def test_a_third_item_whose_name_is_a_word_is_the_winner_of_nothing():
+    items, rows = Catalogue(("ants", "bees", "tie")), {"a": ["ants"], "b": ["bees"], "won": ["tie"]}
+    named = columns(outcome=None, winner="won", words=None)
+    found = encode_comparisons(pa.record_batch(rows), named, items, None)
+    assert found.rejects is not None
+    assert found.rejects["reason"].to_pylist() == ["winner is neither of the two items"]
+
+
 def test_words_of_answers_say_right_and_wrong():
     long = ResponseColumns(user="who", item="item", correct="mark", words=MARKS)
     marks = ["RICHTIG", "falsch", "1", "NA", "", None]

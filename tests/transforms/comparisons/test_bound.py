@@ -92,6 +92,22 @@ def test_every_bound_holds_for_every_user_and_only_given_rows_are_kept(log, most
             assert kept.total() == min(most, len(mine)), user
 
 
+@pytest.mark.parametrize("cap", [1, 2, 3])
+@pytest.mark.parametrize("distinct", [False, True])
+def test_exactly_what_the_bounds_allow_is_kept_of_who_has_more(cap, distinct):
+    """Item 0 against each of the others, three times each, and won as well as lost."""
+    rows = [(1, 0, item, outcome) for item in range(1, N_ITEMS) for outcome in (1, -1, 1)]
+    for key in (KEY, KEY[::-1]):
+        for most in (1, 2, 3):
+            kept = as_rows(bounded(rows, limits(most, None, distinct), key).kept)
+            assert kept.total() == most
+            assert not distinct or len({row[:2] for row in kept}) == most
+        kept = as_rows(bounded(rows, limits(len(rows), cap, distinct), key).kept)
+        assert kept.total() == cap  # all rows hold item 0
+        kept = as_rows(bounded(rows, limits(len(rows), None, True), key).kept)
+        assert sorted(row[:2] for row in kept.elements()) == [(0, k) for k in range(1, N_ITEMS)]
+
+
 @given(comparison_logs(n_items=N_ITEMS), st.integers(1, 4), st.booleans(), st.randoms())
 def test_what_is_kept_does_not_depend_on_order_shards_or_other_users(log, most, distinct, random):
     log = tuples(log)

@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from hushrank.estimation.common.sparse_counts import CellSums
+from hushrank.estimation.fit.chosen_epsilons import PLAIN, EpsilonBins, Weighing
 from hushrank.estimation.fit.weighted_pairs import weighted_pairs_of
 from hushrank.privacy.audit import audit_epsilon
 from hushrank.privacy.laplace_response import GRID
@@ -105,8 +106,9 @@ def test_sums_are_the_same_for_every_way_of_merging(randomisation):
         rng.integers(0, 2, m).astype(np.uint8),
         rng.uniform(0.1, 4, m),
     )
-    whole = sums_of(rows, randomisation, N_ITEMS)
-    combine = PrivatePairsFn(randomisation, N_ITEMS)
+    weighing = Weighing(1.5, EpsilonBins(0.1, 4, 1.5))
+    whole = sums_of(rows, randomisation, N_ITEMS, 1.5)
+    combine = PrivatePairsFn(randomisation, N_ITEMS, weighing)
     parts = []
     for share in np.array_split(rng.permutation(m), 7):
         part = PrivateAnswers(rows.cell[share], rows.value[share], rows.epsilon[share], 3)
@@ -114,7 +116,8 @@ def test_sums_are_the_same_for_every_way_of_merging(randomisation):
     merged = combine.extract_output(combine.merge_accumulators(parts))
     np.testing.assert_array_equal([merged.s, merged.w], whole)
     assert merged.g == 21
-    sparse = SparsePrivatePairsFn(randomisation, N_ITEMS)
+    np.testing.assert_array_equal(merged.chosen, weighing.chosen(rows.epsilon))
+    sparse = SparsePrivatePairsFn(randomisation, N_ITEMS, weighing)
     parts = [
         sparse.add_input(
             sparse.create_accumulator(),
@@ -127,6 +130,7 @@ def test_sums_are_the_same_for_every_way_of_merging(randomisation):
     np.testing.assert_array_equal([few.s.toarray(), few.w.toarray()], whole)
     assert few.g == 15
     again = weighted_pairs_of(few.arrays())
+    np.testing.assert_array_equal(again.chosen, merged.chosen)
     assert again.sparse
     np.testing.assert_array_equal(again.s.toarray(), whole[0])
     for one, other in zip(again.pair_values(), merged.pair_values(), strict=True):
@@ -138,7 +142,7 @@ def test_a_sum_that_does_not_fit_is_an_error():
     full = np.zeros((2, 2, 2), np.int64)
     full[:, 0, 1] = np.iinfo(np.int64).max - 1
     with pytest.raises(OverflowError, match="too many answers"):
-        combine.merge_accumulators([(full, 0), (full, 0)])
+        combine.merge_accumulators([(full, 0, PLAIN.nothing())] * 2)
     many = CellSums(np.array([1]), np.full((2, 1), np.iinfo(np.int64).max - 1))
     with pytest.raises(OverflowError, match="too many answers"):
         CellSums.sum([many, many])

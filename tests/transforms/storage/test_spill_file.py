@@ -12,7 +12,16 @@ import numpy as np
 import pytest
 
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.storage.spill_file import SpillFile, fetch, park
+from hushrank.transforms.storage.spill_file import (
+    Place,
+    Spill,
+    SpillFile,
+    SpillFolder,
+    fetch,
+    further,
+    park,
+)
+from tests.fake_cloud_storage import fake_cloud_storage
 
 
 @pytest.fixture
@@ -21,7 +30,14 @@ def spill():
         yield SpillFile(file.fileno())
 
 
-def read(spill: SpillFile, place: int, shape: tuple[int, ...]) -> np.ndarray:
+@pytest.fixture
+def store(monkeypatch):
+    with fake_cloud_storage("survey") as store:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", store.url)
+        yield store
+
+
+def read(spill: Spill, place: Place, shape: tuple[int, ...]) -> np.ndarray:
     words = np.empty(shape, np.uint64)
     spill.read(words, place)
     return words
@@ -89,3 +105,29 @@ def test_memory_alone_is_used_up_to_its_end_and_no_further():
         assert read(only, 80, (0,)).tolist() == []
     with pytest.raises(ValueError, match="neither memory nor a file"):
         read(SpillFile(None), 0, (1,))
+
+
+@pytest.mark.parametrize("in_cloud", [False, True])
+def test_files_of_a_folder_hold_several_parts_each(tmp_path, store, in_cloud):
+    place = "gs://survey/work/release" if in_cloud else str(tmp_path / "work" / "release")
+    folder = SpillFolder(place)
+    parts = [np.arange(start, start + 12, dtype=np.uint64).reshape(3, 4) for start in (0, 100)]
+    places = [where for _ in range(2) for where in folder.write(parts)]
+    assert len(set(places)) == 4
+    assert len({name for name, _ in places}) == 2
+    for where, part in zip(places, parts * 2, strict=True):
+        assert (read(folder, where, (3, 4)) == part).all()
+        assert (read(folder, further(where, 5 * 8), (7,)) == part.ravel()[5:]).all()
+    if not in_cloud:
+        modes = {path.stat().st_mode & 0o777 for path in (tmp_path / "work" / "release").iterdir()}
+        assert modes == {0o600}
+        assert (tmp_path / "work" / "release").stat().st_mode & 0o777 == 0o700
+        with pytest.raises(FileNotFoundError):
+            read(folder, (".waiting.other", 0), (1,))
+
+
+def test_a_place_of_one_machine_is_none_of_a_folder(tmp_path, spill):
+    with pytest.raises(ValueError, match="the rows are in the spill file of one machine"):
+        read(SpillFolder(str(tmp_path)), 0, (1,))
+    with pytest.raises(ValueError, match="the rows are in a file of their own"):
+        spill.read(np.empty(1, np.uint64), (".waiting.0", 0))

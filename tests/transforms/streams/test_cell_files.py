@@ -50,7 +50,7 @@ def test_a_night_that_is_repeated_before_its_noise_overwrites(tmp_path):
 def test_missing_nights_and_those_of_others_are_refused(tmp_path):
     folder = str(tmp_path)
     keep_cells(folder, STREAM, 2, cells(2), "b")
-    with pytest.raises(InputError, match="counts of night 1 are part"):
+    with pytest.raises(InputError, match="its counts are part"):
         recent_cells(folder, STREAM, 2, ["a"])
     with pytest.raises(InputError, match="another stream"):
         recent_cells(folder, "another", 2, [])

@@ -166,6 +166,15 @@ def test_an_older_copy_is_refused(tmp_path):
         open_people(str(tmp_path), STREAM, 1, second.digest)
 
 
+def test_another_attempt_at_the_night_is_refused_under_the_name_of_the_one_that_counts(tmp_path):
+    found = written(tmp_path, some_people())
+    other = written(tmp_path, some_people(seed=1), attempt="b")
+    folder = Path(people_folder(str(tmp_path), 0))
+    (folder / f"{other.digest}.json").replace(folder / f"{found.digest}.json")
+    with pytest.raises(InputError, match="is an older copy, or another one"):
+        open_people(str(tmp_path), STREAM, 0, found.digest)
+
+
 @pytest.mark.parametrize("damage", ["older", "cut", "missing"])
 def test_a_shard_that_the_stream_did_not_write_is_refused(tmp_path, damage):
     found = written(tmp_path, some_people())

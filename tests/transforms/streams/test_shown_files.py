@@ -57,7 +57,7 @@ def nights_drawn(folder: Path, stream: Stream, nights: int) -> list[Drawn]:
     place, found = str(folder), []
     for night in range(nights):
         found.append(draw(folder, stream, night, found[-1].people if found else ""))
-        shown = shown_of(place, NAME, night, stream, found[-1])
+        shown = shown_of(place, NAME, night, stream, found[-1], pairs=True)
         released = np.stack([each.released for each in found])
         expected = shown_night(stream, released)
         assert shown.cells == pytest.approx(expected, rel=1e-9, abs=1e-9)
@@ -101,7 +101,7 @@ def test_a_night_reads_as_many_files_as_its_window_has_nights_each_once(
         monkeypatch.setattr(
             module, "read_whole", lambda path, f=whole: read.append(path) or f(path)
         )
-    shown_of(str(tmp_path), NAME, 19, stream, drawn)
+    shown_of(str(tmp_path), NAME, 19, stream, drawn, pairs=True)
     assert len(read) == len(set(read))
     names = sorted(str(Path(path).relative_to(tmp_path)) for path in read)
     leaving = [] if window is None else ["released/00012.npz"]
@@ -112,7 +112,7 @@ def test_a_night_reads_as_many_files_as_its_window_has_nights_each_once(
 def test_lost_files_are_made_again(tmp_path, lost):
     stream, place = a_stream(7, 5, NoiseKind.GAUSSIAN), str(tmp_path)
     drawn = nights_drawn(tmp_path, stream, 20)
-    expected = shown_of(place, NAME, 19, stream, drawn[19])
+    expected = shown_of(place, NAME, 19, stream, drawn[19], pairs=True)
     if lost == "all":
         shutil.rmtree(tmp_path / SHOWN)
     else:
@@ -120,16 +120,16 @@ def test_lost_files_are_made_again(tmp_path, lost):
         (tmp_path / SHOWN / "00018.npz").unlink()
     if lost == "of another night's people":
         other = Drawn(drawn[18].released, ("another", *drawn[17].lineage), 1.0, drawn[18].bits)
-        shown_of(place, NAME, 18, stream, other)
-    again = shown_of(place, NAME, 19, stream, drawn[19])
+        shown_of(place, NAME, 18, stream, other, pairs=True)
+    again = shown_of(place, NAME, 19, stream, drawn[19], pairs=True)
     assert again.cells == pytest.approx(expected.cells, rel=1e-12)
     np.testing.assert_array_equal(again.window, expected.window)
     np.testing.assert_array_equal(again.sums, expected.sums)
     (tmp_path / "released" / "00003.npz").unlink()
-    shown_of(place, NAME, 19, stream, drawn[19])
+    shown_of(place, NAME, 19, stream, drawn[19], pairs=True)
     shutil.rmtree(tmp_path / SHOWN)
     with pytest.raises(InputError, match=r"made of it too\. Restore it"):
-        shown_of(place, NAME, 19, stream, drawn[19])
+        shown_of(place, NAME, 19, stream, drawn[19], pairs=True)
 
 
 def test_damaged_files_and_those_of_another_stream_are_refused(tmp_path):
@@ -137,9 +137,9 @@ def test_damaged_files_and_those_of_another_stream_are_refused(tmp_path):
     drawn = nights_drawn(tmp_path, stream, 3)
     path = tmp_path / SHOWN / "00002.npz"
     with pytest.raises(InputError, match="another stream"):
-        shown_of(place, "another", 2, stream, drawn[2])
+        shown_of(place, "another", 2, stream, drawn[2], pairs=True)
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
     with pytest.raises(InputError, match="damaged"):
-        shown_of(place, NAME, 2, stream, drawn[2])
+        shown_of(place, NAME, 2, stream, drawn[2], pairs=True)

@@ -1,0 +1,74 @@
+"""What a build adds to pyproject.toml: the commit, and the README as package indexes show it.
+
+The commit is in `hushrank/COMMIT`, which certificates of releases name. A wheel is built from a
+checkout, or from a source archive, which has taken the file along. Where neither knows the commit
+there is no file. In the README of the package, links to files of the tree lead to its repository.
+"""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+
+from setuptools import setup
+from setuptools.command.build_py import build_py
+from setuptools.command.sdist import sdist
+
+ROOT = Path(__file__).resolve().parent
+CODE = ("entry", "estimation", "flows", "pipelines", "privacy", "transforms", "verifier")
+PLACE = Path("entry", "COMMIT")
+BRANCH = "main"
+LINK = re.compile(r"\]\((?![a-z]+:|#)")  # to a file of the tree
+
+
+def commit() -> str:
+    """The commit, and `modified` where the code differs from it; empty: nobody knows."""
+    if not (ROOT / ".git").exists():
+        kept = ROOT / PLACE
+        return kept.read_text() if kept.exists() else ""
+    try:
+        head, changed = (
+            subprocess.run(
+                ["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=True
+            ).stdout.strip()
+            for words in (("rev-parse", "HEAD"), ("status", "--porcelain", "--", *CODE))
+        )
+    except (OSError, subprocess.CalledProcessError):
+        return ""
+    return f"{head} modified\n" if changed else f"{head}\n"
+
+
+def readme() -> str:
+    """The README with absolute links."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+    tree = f"{project['urls']['Source']}/blob/{BRANCH}/"
+    return LINK.sub(f"]({tree}", (ROOT / "README.md").read_text(encoding="utf-8"))
+
+
+class BuildWithCommit(build_py):
+    """Puts the commit beside the package's `__init__`; an editable install asks git itself."""
+
+    def run(self) -> None:
+        """Build, then write the file."""
+        super().run()
+        if not self.editable_mode and (text := commit()):
+            Path(self.build_lib, "hushrank", "COMMIT").write_text(text)
+
+
+class SourceWithCommit(sdist):
+    """Takes the commit along in a source archive."""
+
+    def make_release_tree(self, base_dir: str, files: list[str]) -> None:
+        """Copy the files, then write it."""
+        super().make_release_tree(base_dir, files)
+        if text := commit():
+            Path(base_dir, PLACE).write_text(text)
+
+
+setup(
+    cmdclass={"build_py": BuildWithCommit, "sdist": SourceWithCommit},
+    long_description=readme(),
+    long_description_content_type="text/markdown",
+)

@@ -1,0 +1,234 @@
+"""The core where no extra is installed: what works, and how what does not is refused.
+
+A finder hides the libraries of all extras from a process and from its children.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow.csv
+import pytest
+import yaml
+
+from hushrank.flows.config.runner import DataflowRunner
+from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.errors import ConfigError
+from hushrank.flows.run import job
+from hushrank.flows.run.input_files import _check_workers
+from hushrank.transforms.common import extras
+from hushrank.transforms.common.extras import EXTRAS, is_installed
+from hushrank.transforms.storage.files import list_files
+from tests.flows.conftest import ITEMS, answers
+
+ALSO = ("apitools", "google.api_core", "google.auth", "requests", "fastapi", "sqlalchemy", "httpx")
+HIDE = """
+import sys
+
+HIDDEN = {hidden!r}
+
+
+class Hides:
+    def find_spec(self, name, path=None, target=None):
+        if any(name == each or name.startswith(each + ".") for each in HIDDEN):
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+
+
+sys.meta_path.insert(0, Hides())
+"""
+PROGRAM = """
+import contextlib, io, json, os, sys
+from pathlib import Path
+
+import hushrank
+from hushrank.flows.cli.main import main
+
+
+def files():
+    return {str(path): path.read_bytes() for path in Path().rglob("*") if path.is_file()}
+
+
+found = []
+for words, environment in json.load(sys.stdin):
+    before, printed, code = files(), io.StringIO(), 0
+    os.environ.update(environment)
+    with contextlib.redirect_stdout(printed), contextlib.redirect_stderr(printed):
+        try:
+            main(words)
+        except SystemExit as stop:
+            code = int(stop.code or 0)
+    for name in environment:
+        del os.environ[name]
+    found.append([code, printed.getvalue(), files() == before, sorted(sys.modules)])
+json.dump(found, sys.stdout)
+"""
+DATAFLOW = {
+    "kind": "dataflow",
+    "project": "p",
+    "region": "r",
+    "temp_location": "gs://bucket/tmp",
+    "image": "example.org/hushrank:0.1.0",
+}
+GS = "gs://bucket/place"
+BALLOTS = "# DATA TYPE: soc\n# NUMBER VOTERS: 9\n# NUMBER ALTERNATIVES: 2\n" + "".join(
+    f"# ALTERNATIVE NAME {k}: {name}\n" for k, name in ((1, "Ada"), (2, "Bo"))
+)
+# What needs an extra: the extra, the words after `hushrank`, changes of the job, the environment.
+JOB = "survey.yaml"
+REFUSED: list[tuple[str, list[str], dict[str, Any], dict[str, str]]] = [
+    ("gcp", ["run", JOB], {"input__paths": [f"{GS}/*.csv"]}, {}),
+    ("gcp", ["run", JOB], {"output": GS}, {}),
+    ("gcp", ["run", JOB], {"confidential": GS, "runner": "local"}, {}),
+    ("gcp", ["run", JOB], {"ledger__path": f"{GS}.jsonl"}, {}),
+    ("gcp", ["validate", JOB], {"output": GS}, {}),
+    ("gcp", ["history", GS], {}, {}),
+    ("gcp", ["history", GS, "--json"], {}, {}),
+    ("gcp", ["verify", GS], {}, {}),
+    ("gcp", ["init", f"{GS}.csv"], {}, {}),
+    ("preflib", ["init", "board.soc"], {}, {}),
+    ("preflib", ["run", JOB], {"items": {"file": "board.soc"}}, {}),
+    ("report", ["plan", JOB, "--plot", "plan.svg"], {}, {}),
+    ("report", ["history", JOB, "--plot", "ranks.svg"], {}, {}),
+    ("report", ["export", JOB, "--out", "page.html"], {}, {}),
+    ("report", ["reproduce", "ccw", "--quick"], {}, {}),
+    ("prefect", ["run", JOB, "--prefect"], {}, {}),
+    ("prefect", ["run", JOB], {}, {"PREFECT_API_URL": "http://127.0.0.1:4200/api"}),
+    ("prefect", ["serve", JOB], {}, {}),
+    ("prefect", ["deploy", JOB], {}, {}),
+    ("collect", ["collect", JOB], {}, {}),
+    ("collect", ["survey", "demo", "new"], {}, {}),
+    ("otel", ["run", JOB, "--direct"], {"observability": {"traces": True}}, {}),
+    ("s3", ["init", "s3://bucket/log"], {}, {}),
+    ("azure", ["init", "abfs://bucket/log"], {}, {}),
+    ("iceberg", ["init", "iceberg://lake/arena.battles"], {}, {}),
+    ("delta", ["init", "delta:battles"], {}, {}),
+    ("bigquery", ["init", "bigquery://p.arena.battles"], {}, {}),
+]
+
+
+def hidden_in(folder: Path, tmp: Path, commands: list[tuple[list[str], dict[str, str]]]) -> Any:
+    """Run commands in one process without extras; code, text, whether no file changed, modules."""
+    hidden = (*ALSO, *(module for extra in EXTRAS.values() for module in extra.modules))
+    tmp.mkdir()
+    (tmp / "sitecustomize.py").write_text(HIDE.format(hidden=hidden))
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("PREFECT", "PYTHON"))}
+    done = subprocess.run(
+        [sys.executable, "-c", PROGRAM],
+        cwd=folder,
+        env=kept | {"PYTHONPATH": str(tmp), "COLUMNS": "400"},
+        input=json.dumps(commands),
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+@pytest.fixture
+def hidden(survey, tmp_path, tmp_path_factory):
+    """Run commands beside the survey."""
+    return lambda commands: hidden_in(tmp_path, tmp_path_factory.mktemp("hide") / "site", commands)
+
+
+def test_the_core_ranks_csv_and_parquet(survey, hidden, drawn_figures, command):
+    survey.set(input__paths=["answers.parquet"])
+    pyarrow.csv.write_csv(answers(200), survey.folder / "answers.csv")
+    other = survey.settings | {"input": survey.settings["input"] | {"paths": ["answers.csv"]}}
+    other |= {"output": "out2", "name": "farm", "ledger": {"path": "farm.jsonl", "epsilon": 5}}
+    (survey.folder / "other.yaml").write_text(yaml.safe_dump(other))
+    told = hidden([(["--help"], {}), (["run", JOB], {}), (["run", "other.yaml", "--direct"], {})])
+    (code, text, _, loaded), *runs = told
+    assert code == 0
+    assert "--help" in text
+    assert not {"numpy", "pyarrow", "pydantic", "apache_beam"} & set(loaded)  # help is quick
+    for (code, text, *_), folder in zip(runs, ("out", "out2"), strict=True):
+        assert code == 0, text
+        files = sorted(path.name for path in (survey.folder / folder).iterdir())
+        assert files == [
+            *("certificate.json", "ranking.csv", "release.json", "releases", "report.html")
+        ]
+        assert text.count("pip install 'hushrank[report]'") == 1
+        release = json.loads((survey.folder / folder / "release.json").read_text())
+        assert [line["item"] for line in release["ranking"]] == ITEMS
+        page = (survey.folder / folder / "report.html").read_text()
+        assert "The figures are left out" in page
+        assert "<figure" not in page
+        for sentence in release["privacy"]["not_protected"]:
+            assert sentence.split("'")[0][:60] in page
+    page_with_figures(survey, command)
+
+
+def page_with_figures(survey, command):
+    """Once matplotlib is there, the page is drawn again, and what was published stays."""
+    page = survey.folder / "page.html"
+    code, printed = command("export", survey.config, "--out", page)
+    assert code == 0, printed
+    before, after = (survey.output / "report.html").read_text(), page.read_text()
+    assert "The figures are left out" not in after
+    assert "<figure" not in before
+    assert "<figure" in after
+    assert after.split("<h1")[1][:200] == before.split("<h1")[1][:200]
+
+
+def test_what_needs_an_extra_is_refused_before_anything_is_written(survey, hidden):
+    """Each with its sentence and exit code 2; no ledger, no key, no folder."""
+    (survey.folder / "board.soc").write_text(f"{BALLOTS}6: 1,2\n3: 2,1\n")
+    for each in (extra for extra in EXTRAS if extra != "towers"):
+        assert is_installed(each), f"{each} would be refused anyway"
+        assert any(extra == each for extra, *_ in REFUSED)
+    base, commands = survey.settings, []
+    for number, (_, words, changes, environment) in enumerate(REFUSED):
+        survey.settings = json.loads(json.dumps(base))
+        name = f"job{number}.yaml"
+        (survey.folder / name).write_text(survey.set(**changes).config.read_text())
+        commands.append(([name if word == JOB else word for word in words], environment))
+    assert not survey.ledger.exists()
+    for (extra, words, *_), (code, text, untouched, _) in zip(
+        REFUSED, hidden(commands), strict=True
+    ):
+        assert f"pip install 'hushrank[{extra}]'" in text, (words, text)
+        assert code == 2, (words, text)
+        assert untouched, (words, text)
+        assert "Traceback" not in text
+    assert not survey.ledger.exists()
+
+
+def test_workers_that_install_the_wheel_alone_cannot_read_ballots(survey):
+    """Dataflow's workers then have the core; refused before anything is read or asked."""
+    board = survey.folder / "board.soc"
+    board.write_text(f"{BALLOTS}6: 1,2\n3: 2,1\n")
+    wheel = survey.folder / "hushrank-0.1.0-py3-none-any.whl"
+    wheel.touch()
+    files = list(list_files([str(board)]))
+    without = {key: value for key, value in DATAFLOW.items() if key != "image"}
+    alone = DataflowRunner.model_validate(without | {"wheel": str(wheel)})
+    config = SurveyConfig.model_construct(runner=alone)
+    with pytest.raises(ConfigError, match=r"runner\.wheel: PrefLib files need preflibtools"):
+        _check_workers(config, files)
+    _check_workers(SurveyConfig.model_construct(runner=DataflowRunner(**DATAFLOW)), files)
+    _check_workers(config, list(list_files([str(survey.folder / "answers.parquet")])))
+
+
+def test_dataflow_is_refused_where_its_client_is_missing(monkeypatch):
+    class Places:
+        """As much of a configuration as is read before the engine."""
+
+        class privacy:  # noqa: N801
+            private = True
+
+        output = None
+        runner = DataflowRunner(**DATAFLOW)
+
+        def job_hash(self) -> str:
+            return ""
+
+    monkeypatch.setattr(job, "check_output", lambda *_, **__: None)
+    monkeypatch.setattr(job, "audited_pairs", lambda _: None)
+    monkeypatch.setattr(extras, "is_installed", lambda extra: extra != "gcp")
+    with pytest.raises(ConfigError, match=r"runner: dataflow: needs .*hushrank\[gcp\]"):
+        job.check_places(Places())
