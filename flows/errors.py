@@ -36,6 +36,33 @@ class ConfigError(HushrankError):
     exit_code = 2
 
 
+def require(extra: str, where: str) -> None:
+    """Refuse what needs an extra that is not installed: before anything is read or spent.
+
+    Args:
+        extra: as `pip install 'hushrank[EXTRA]'` names it.
+        where: the command, option or key that needs it.
+
+    Raises:
+        ConfigError: it is not installed.
+    """
+    from hushrank.transforms.common.extras import lacking  # loads Arrow
+
+    if sentence := lacking(extra, where):
+        raise ConfigError(sentence)
+
+
+def refusal_of(error: BaseException) -> ConfigError | None:
+    """The same refusal, where a place met what is not installed; None: it is another error."""
+    if not isinstance(error, OSError) or error.errno != errno.ENOSYS:
+        return None
+    from hushrank.transforms.common.extras import LibraryMissing  # loads Arrow
+
+    if not isinstance(error, LibraryMissing):
+        return None
+    return ConfigError(f"{error.filename}: {error.strerror}. Nothing was read or spent.")
+
+
 class MethodRefused(ConfigError):  # noqa: N818 - the configuration is at fault
     """The configuration does not suit its method, whichever night is ranked."""
 
@@ -66,6 +93,10 @@ class RunInProgress(LedgerError):  # noqa: N818 - the other run is as it should 
 
 class PredictableBits(HushrankError):  # noqa: N818 - what they are is the fault
     """Random bits of a release that is to be safe can be predicted. Nothing is released."""
+
+
+class AuditStopped(HushrankError):  # noqa: N818 - what it found is the fault
+    """What a release draws is not what its audit examines. Nothing was read or spent."""
 
 
 class DrawError(HushrankError):

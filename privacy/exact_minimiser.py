@@ -143,7 +143,12 @@ def output_cover(
     for name, value in (("tolerance", tolerance), ("ridge", ridge), ("epsilon", epsilon)):
         if not (math.isfinite(value) and value > 0):
             raise ValueError(f"{name} must be finite and > 0, got {value!r}")
-    radius = (tolerance + math.sqrt(n_values) * noise_step) / ridge
-    apart = 2 * math.sqrt(n_values) * radius / OUTPUT_STEP + n_values
-    law = laplace_law(Sensitivity(math.ceil(apart), math.ceil(apart) ** 2), epsilon)
+    apart = cover_reach(n_values, tolerance, noise_step, ridge)
+    law = laplace_law(Sensitivity(apart, apart**2), epsilon)
     return OutputCover(noise=GriddedNoise(law, OUTPUT_STEP), tolerance=tolerance, epsilon=epsilon)
+
+
+def cover_reach(n_values: int, tolerance: float, noise_step: float, ridge: float) -> int:
+    """2 sqrt(n) r / h + n, rounded up: how far apart in l1 the integers are; as `output_cover`."""
+    radius = (tolerance + math.sqrt(n_values) * noise_step) / ridge
+    return math.ceil(2 * math.sqrt(n_values) * radius / OUTPUT_STEP + n_values)

@@ -34,6 +34,15 @@ sensitivity of a single night is not enough: it may be below 2 D2, and X and X' 
 on different nights. For the l1 norm the triangle inequality gives N1 D1 and 2 N1 D1 with the sums
 of c in place of the sums of squares, whatever the bands.
 
+Groups. Where rows are in groups that have counts of their own, the cells of a night are those of
+all groups, and D1, D2 are those of `privacy.sensitivity` for grouped counts. A row touches cells of
+its own group alone, and a person's bounds, L and the kept nights, are of their rows in all groups
+together. So on a kept night |u|_1 = sum_g |u_g|_1 and |u|_2^2 = sum_g |u_g|_2^2 are at most what
+they are without groups, with equality where the person's rows of the night are in one group. The
+rest of the derivation only uses that cells are >= 0. Hence groups cost a stream nothing, under
+either adjacency: its bound under `replace-one` lets nothing cancel between X and X' as it is. It
+would be G times as large in squares if the bounds were enforced in each of G groups.
+
 The nights together cost what one release of C X costs, although the rows of later nights may depend
 on what was shown before. Given the past, y_t is a discrete Gaussian shifted by some integer vector
 s_t under one stream and not under the other, with E[(P/Q)^a] <= exp(a (a - 1) |s_t|^2 / (2 s^2))

@@ -168,6 +168,11 @@ class PairCounts:
         return int(self.wins.shape[0])
 
     @property
+    def whole(self) -> bool:
+        """Whether all counts are integers; those that a night of a stream shows are not."""
+        return bool(self.wins.dtype == np.int64)
+
+    @property
     def entries(self) -> NDArray[np.int64]:
         """All counts that are stored."""
         return np.asarray(self.wins.data if isinstance(self.wins, csr_array) else self.wins)

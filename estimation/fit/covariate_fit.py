@@ -21,6 +21,7 @@ from hushrank.estimation.common.links import LOGISTIC, Floats
 from hushrank.estimation.fit.exact_fit import exact_fit
 from hushrank.estimation.fit.fixed_point import FixedPoint, Integers, integers, slopes
 from hushrank.estimation.fit.likelihood import UNIT_ROUNDOFF
+from hushrank.estimation.fit.many_fits import Likelihood
 
 BLOCK = 1 << 10  # cells added one after the other; their sums are added pairwise
 EXACT_BLOCK = 1 << 13  # cells worked on at a time, as integers of any size
@@ -267,3 +268,14 @@ def _descended(objective: CovariateObjective, theta: Floats, tolerance: float) -
             break
         theta, gradient = ahead, there
     return theta
+
+
+def likelihood_of(counts: CovariateCounts, ridges: Floats) -> Likelihood:
+    """The function f without its linear term, for few items."""
+    items, (winner, loser) = np.eye(counts.n_items), counts.items
+    return Likelihood(
+        design=np.hstack([items[winner] - items[loser], counts.steps / STEPS]),
+        wins=counts.comparisons,
+        link=LOGISTIC,
+        ridges=ridges,
+    )

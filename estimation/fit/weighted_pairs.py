@@ -5,6 +5,14 @@ before normalising, see `randomized_response`):
 
     S = sum t (noisy - p)      W = sum t^2      S / W is unbiased for F(score_i - score_j).
 
+With a cap c on epsilon an answer pulls by a = min(t, tanh(c / 2)) in the place of t:
+
+    S = sum a (noisy - p)      W = sum a t      S / W is unbiased still, its variance <= 1 / (4 W).
+
+Of all such sums with the same W in which no answer moves S by more than tanh(c / 2), these have the
+least variance: to minimise sum a^2 at a given sum a t and a <= bound, a is t, clipped. So somebody
+who claims a large epsilon for a lie moves S by at most tanh(c / 2).
+
 Each answer's terms are rounded to multiples of 2^-30 before they are summed, so the sums are the
 same bits for every split of the rows into files, batches and workers. The rounding is 2^-31 a term:
 below epsilon = 0.001, where t^2 is less than 270 units, it begins to show.
@@ -16,7 +24,7 @@ References:
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +41,7 @@ LARGEST_ANSWER = GRID << 21  # with Laplace noise, in units of 1 / GRID
 ROWS_AT_ONCE = 1 << 22  # times 2^30 units a row: sums in float64 stay exact integers
 
 PairSums = NDArray[np.int64]  # shape (2, n, n): S and W in units of 2^-30
+Chosen = NDArray[np.int64]  # shape (2, bins): answers, and their information in units of 2^-20
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +52,8 @@ class WeightedPairs:
         s: shape (n, n), int64, strictly upper triangle, units of 2^-30; may lie outside [0, w].
         w: as `s`, at least 0. Of many items both are CSR and store the same pairs, all that met.
         g: sum of t^2 over the people (not the answers), in units of 2^-30; 0 where not known.
+        chosen: which epsilons the answers have, as `chosen_epsilons.ChosenFn` sums them; empty
+            where that was not asked for.
 
     Raises:
         ValueError: an array has another shape or type, lies outside the triangle, w is negative, or
@@ -52,6 +63,7 @@ class WeightedPairs:
     s: NDArray[np.int64] | csr_array
     w: NDArray[np.int64] | csr_array
     g: int = 0
+    chosen: Chosen = field(default_factory=lambda: np.zeros((2, 0), np.int64))
 
     def __post_init__(self) -> None:
         for name, matrix in (("s", self.s), ("w", self.w)):
@@ -65,8 +77,8 @@ class WeightedPairs:
             raise ValueError(f"s has shape {self.s.shape}, w {self.w.shape}: they must agree")
         if not _same_places(self.s, self.w):
             raise ValueError("sparse s and w must store the same pairs")
-        if (_entries(self.w) < 0).any() or self.g < 0:
-            raise ValueError("w and g cannot be negative")
+        if (_entries(self.w) < 0).any() or self.g < 0 or (self.chosen < 0).any():
+            raise ValueError("w, g and chosen cannot be negative")
 
     @property
     def n_items(self) -> int:
@@ -89,12 +101,14 @@ class WeightedPairs:
 
     def arrays(self) -> dict[str, NDArray[np.int64]]:
         """As arrays by name; `weighted_pairs_of` reads them."""
-        g = np.array(self.g, np.int64)
+        rest = {"g": np.array(self.g, np.int64)}
+        if self.chosen.size:
+            rest["chosen"] = self.chosen
         if isinstance(self.w, csr_array):
             places = {"columns": self.w.indices, "row_ends": self.w.indptr}
             of_places = {name: each.astype(np.int64) for name, each in places.items()}
-            return {"s": _entries(self.s), "w": _entries(self.w), **of_places, "g": g}
-        return {"s": _entries(self.s), "w": self.w, "g": g}
+            return {"s": _entries(self.s), "w": _entries(self.w), **of_places, **rest}
+        return {"s": _entries(self.s), "w": self.w, **rest}
 
 
 def weighted_pairs_of(arrays: Mapping[str, NDArray[np.int64]]) -> WeightedPairs:
@@ -103,12 +117,13 @@ def weighted_pairs_of(arrays: Mapping[str, NDArray[np.int64]]) -> WeightedPairs:
     Raises:
         ValueError: these are no such sums.
     """
+    chosen = arrays.get("chosen", np.zeros((2, 0), np.int64))
     if "row_ends" not in arrays:
-        return WeightedPairs(arrays["s"], arrays["w"], int(arrays["g"]))
+        return WeightedPairs(arrays["s"], arrays["w"], int(arrays["g"]), chosen)
     columns, ends = arrays["columns"], arrays["row_ends"]
     shape = (len(ends) - 1, len(ends) - 1)
     s, w = (csr_array((arrays[name], columns, ends), shape=shape) for name in ("s", "w"))
-    return WeightedPairs(s, w, int(arrays["g"]))
+    return WeightedPairs(s, w, int(arrays["g"]), chosen)
 
 
 def _entries(matrix: NDArray[np.int64] | csr_array) -> NDArray[np.int64]:
@@ -147,18 +162,21 @@ class Terms:
     unit: int = 1
 
 
-def weighted_terms(noisy: NDArray[np.uint8], epsilon: float | Floats) -> Terms:
+def weighted_terms(
+    noisy: NDArray[np.uint8], epsilon: float | Floats, cap: float | None = None
+) -> Terms:
     """Terms of randomised answers.
 
     Args:
         noisy: shape (m,), 1 where the randomised answer says that i won.
         epsilon: with which it was randomised; one for all rows, or shape (m,).
+        cap: an answer of a larger epsilon pulls no harder than one of this epsilon; None: no cap.
 
     Raises:
         ValueError: an answer is not 0 or 1, or an epsilon is bad.
     """
     _require_binary(noisy)
-    if_one, if_zero = _terms(np.atleast_1d(np.asarray(epsilon, np.float64)))
+    if_one, if_zero = _terms(np.atleast_1d(np.asarray(epsilon, np.float64)), cap)
     weight = np.broadcast_to(if_one + if_zero, noisy.shape)
     return Terms(np.where(noisy, if_one, if_zero), weight)
 
@@ -261,10 +279,18 @@ def information_units(epsilon_of_people: NDArray[np.float64]) -> int:
     return int((if_one + if_zero).astype(np.int64).sum())
 
 
-def _terms(epsilon: Floats) -> tuple[Floats, Floats]:
-    """t (1 - p) and -t p in units. Their sum, t^2, is the weight: the same with i and j swapped."""
+def pulls(epsilon: Floats, cap: float | None) -> tuple[Floats, Floats]:
+    """By how much answers pull, a, and t = tanh(epsilon / 2); both in the shape of `epsilon`."""
     t = attenuation(flip_thresholds(epsilon))
-    return np.rint(t * (1 + t) * (UNITS // 2)), np.rint(t * (t - 1) * (UNITS // 2))
+    if cap is None:
+        return t, t
+    return np.minimum(t, attenuation(flip_thresholds(np.array([cap])))), t
+
+
+def _terms(epsilon: Floats, cap: float | None = None) -> tuple[Floats, Floats]:
+    """a (1 - p) and -a p in units. Their sum, a t, is the weight: the same with i and j swapped."""
+    a, t = pulls(epsilon, cap)
+    return np.rint(a * (1 + t) * (UNITS // 2)), np.rint(a * (t - 1) * (UNITS // 2))
 
 
 def _require_cells(cells: NDArray[np.int64], n_items: int) -> None:

@@ -38,14 +38,16 @@ def clean(config: ConfigPath, really: Delete = False, end_stream: EndStream = No
     """
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.run.budget import ledger_of
-    from hushrank.flows.run.retention import delete, kept_streams, overdue
+    from hushrank.flows.run.retention import BY_A_RULE, delete, kept_streams, overdue
+    from hushrank.transforms.storage.cloud_storage import is_cloud
 
     checked, now = load_config(config), datetime.now(UTC)
     ledger = ledger_of(checked)
     if end_stream is not None:
         _end(checked, ledger, end_stream, really=really)
         return
-    found = (delete if really else overdue)(checked, ledger, now)
+    by_a_rule = is_cloud(str(checked.confidential)) and not really
+    found = [] if by_a_rule else (delete if really else overdue)(checked, ledger, now)
     for each in found:
         verb = "Deleted" if really else "Would delete"
         _say(f"{verb} {each.path}, of {each.since.date()}")
@@ -56,7 +58,9 @@ def clean(config: ConfigPath, really: Delete = False, end_stream: EndStream = No
             f" end on {stream.span.last}: {stream.drawn} of {stream.span.nights} nights were drawn."
             f" hushrank clean --end-stream {stream.stream_id} --delete ends it and deletes that."
         )
-    if not found and not streams:
+    if by_a_rule:
+        _say(f"{checked.confidential} {BY_A_RULE} Such a rule must spare folders of streams.")
+    elif not found and not streams:
         _say("Nothing is kept for longer than section retention says.")
     elif found and not really:
         _say("Nothing was deleted. hushrank clean --delete deletes these files.")

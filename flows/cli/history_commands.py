@@ -1,24 +1,34 @@
-"""`hushrank history` and `hushrank export`: the past releases of a population."""
+"""`hushrank history`, `export` and `verify`: the past releases of a population."""
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.text import Text
 
 from hushrank.flows.cli.arguments import AsJson
-from hushrank.flows.errors import ArchiveError, ConfigError
+from hushrank.flows.errors import ArchiveError, ConfigError, require
 from hushrank.flows.terminal import Console, print_records
 
 if TYPE_CHECKING:
     from hushrank.flows.release.release import Release
     from hushrank.flows.report.changes import Changes
     from hushrank.transforms.storage.cloud_storage import Place
+    from hushrank.verifier.verify_release import Findings
 
 HEADINGS = ("day", "release", "method", "epsilon", "what it says")
 CHANGE_HEADINGS = ("item", "before", "now", "change", "95 % interval", "rank", "more than noise")
+FOUND: dict[str, Literal["holds", "WRONG", "unproved"]] = {
+    "holds": "holds",
+    "WRONG": "WRONG",
+    "open": "unproved",
+}
+GOOD = "Nothing is wrong. What is unproved, no program can see from these files."
+BAD = "This release is not what it claims to be: do not rely on it."
+PAGE = ".html"
 PICTURES = {".svg": "svg", ".png": "png"}
 
 Sources = Annotated[
@@ -35,9 +45,39 @@ Since = Annotated[
 Verify = Annotated[
     bool, typer.Option("--verify", help="Only check that nothing was changed since publication.")
 ]
-Out = Annotated[Path, typer.Option("--out", help="The file: .csv, .parquet or .json.")]
+Out = Annotated[
+    Path,
+    typer.Option(
+        "--out", help="The file: .csv, .parquet or .json; .html: one release's report, drawn again."
+    ),
+]
 OneRelease = Annotated[
     str | None, typer.Option("--release", help="Only the release whose id begins with this.")
+]
+OneSource = Annotated[
+    str,
+    typer.Argument(
+        metavar="PLACE",
+        help="A folder with a release, its release.json, or the YAML file of its job.",
+    ),
+]
+LedgerPlace = Annotated[
+    str | None,
+    typer.Option(
+        "--ledger", metavar="FILE", help="The ledger that counts it; of a YAML file its own."
+    ),
+]
+PublicKey = Annotated[
+    Path | None,
+    typer.Option(
+        "--public-key", metavar="FILE", help="Public key (PEM) that signs certificate or ledger."
+    ),
+]
+Anchor = Annotated[
+    str | None,
+    typer.Option(
+        "--anchor", metavar="PLACE", help="An anchor of the ledger, as ledger.anchor names one."
+    ),
 ]
 
 
@@ -56,8 +96,8 @@ def history(
     if verify:
         _verify(outputs, as_json)
         return
-    if plot is not None and plot.suffix not in PICTURES:
-        raise ConfigError(f"--plot {plot}: must end in {' or '.join(PICTURES)}")
+    if plot is not None:
+        _check_plot(plot)
     releases, left_out = apart(read_history(outputs))
     changes = None if since is None else _changes(releases, since)
     if not as_json:
@@ -77,15 +117,22 @@ def history(
         _say(f"Ranks over time: {plot}")
 
 
+def _check_plot(plot: Path) -> None:
+    if plot.suffix not in PICTURES:
+        raise ConfigError(f"--plot {plot}: must end in {' or '.join(PICTURES)}")
+    require("report", f"--plot {plot}")
+
+
 def _verify(outputs: list[Place], as_json: bool) -> None:
+    from hushrank.flows.certificate.check import problems_of_certificate
     from hushrank.flows.release.history import problems_of, read_history
 
-    if problems := problems_of(outputs):
+    if problems := problems_of(outputs, problems_of_certificate):
         raise ArchiveError("\n".join(problems))
     count = len(read_history(outputs))
     if as_json:
-        from hushrank.flows.cli.documents import print_document
-        from hushrank.flows.cli.history_documents import VerifyDocument
+        from hushrank.flows.documents.histories import VerifyDocument
+        from hushrank.flows.documents.runs import print_document
 
         print_document(VerifyDocument(releases=count))
         return
@@ -126,8 +173,8 @@ def _print_json(
     plot: Path | None,
     changes: Changes | None,
 ) -> None:
-    from hushrank.flows.cli.documents import print_document, summary_of
-    from hushrank.flows.cli.history_documents import HistoryDocument, changes_document
+    from hushrank.flows.documents.histories import HistoryDocument, changes_document
+    from hushrank.flows.documents.runs import print_document, summary_of
 
     print_document(
         HistoryDocument(
@@ -140,7 +187,10 @@ def _print_json(
 
 
 def export(sources: Sources, out: Out, release: OneRelease = None) -> None:
-    """Write the rankings of all releases, or of one, into one table: a row for each item."""
+    """Write the rankings of all releases, or of one, into one table: a row for each item.
+
+    To a name in .html, it writes the report of the last release, or of one, drawn again.
+    """
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.release.history import (
         apart,
@@ -151,14 +201,77 @@ def export(sources: Sources, out: Out, release: OneRelease = None) -> None:
         read_history,
     )
 
-    releases = read_history(outputs_of(sources, load_config))
+    if out.suffix == PAGE:
+        require("report", f"--out {out}")
+    outputs = outputs_of(sources, load_config)
+    releases = read_history(outputs)
     chosen, left_out = apart(releases)
     if release is not None:
         chosen, left_out = [one_release(releases, release)], []
+    if out.suffix == PAGE:
+        _export_page(out, chosen[-1], outputs)
+        return
     table = ranking_table(chosen)
     _write(out, export_bytes(table, out))
     _say(f"Wrote {out}: {table.num_rows:,} rows of {len(chosen):,} releases.")
     _say_what_is_left_out(left_out)
+
+
+def _export_page(out: Path, release: Release, outputs: list[Place]) -> None:
+    """The page as it would be made today, but for the budget, which it does not show."""
+    from hushrank.flows.release.archive import find_archived, nights_before, release_before
+    from hushrank.flows.report.page import render_report
+
+    kept = (output for output in outputs if find_archived(output, release.release_id) is not None)
+    output = next(kept)
+    before, earlier = release_before(release, output), nights_before(release, output)
+    _write(out, render_report(release, None, before, earlier).encode())
+    _say(f"Wrote {out}: the report of release {release.release_id}, without the budget.")
+
+
+def verify_release(
+    source: OneSource,
+    ledger: LedgerPlace = None,
+    key: PublicKey = None,
+    anchor: Anchor = None,
+    as_json: AsJson = False,
+) -> None:
+    """Check one release against its certificate: noise, epsilon, files and ledger; reads no row.
+
+    The same check runs without hushrank: verifier/verify_release.py is one file of Python.
+    """
+    from hushrank.flows.methods.registry import load_config
+    from hushrank.flows.release.history import bytes_of, release_files
+    from hushrank.verifier.verify_release import verify
+
+    files, own_ledger = release_files(source, load_config)
+    lines = own_ledger if ledger is None else bytes_of(ledger, "--ledger")
+    public = None if key is None else bytes_of(str(key), "--public-key")
+    heads = None if anchor is None else _heads_of(anchor)
+    found = verify(files, lines, public, heads)
+    if as_json:
+        _print_findings(found)
+    else:
+        for kind, text in found.lines:
+            _say(f"{FOUND[kind]:9}{text}")
+        _say(GOOD if found.good else BAD)
+    if not found.good:
+        sys.exit(1)
+
+
+def _heads_of(anchor: str) -> bytes:
+    from hushrank.flows.integrity.guards import Guards
+
+    named = Guards().with_anchor(anchor).anchor
+    return b"" if named is None else named.records()
+
+
+def _print_findings(found: Findings) -> None:
+    from hushrank.flows.documents.histories import Finding, FindingsDocument
+    from hushrank.flows.documents.runs import print_document
+
+    lines = (Finding(found=FOUND[kind], text=text) for kind, text in found.lines)
+    print_document(FindingsDocument(good=found.good, findings=tuple(lines)))
 
 
 def _cells(release: Release) -> tuple[str, ...]:

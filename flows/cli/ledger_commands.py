@@ -1,8 +1,12 @@
-"""`hushrank ledger show`, `verify`, `cancel`, `recover`: what a population spent and has left."""
+"""`hushrank ledger`: what was spent, what is left, and for how many nights that will do."""
 
 from __future__ import annotations
 
-from typing import Annotated
+import json
+from dataclasses import asdict
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.text import Text
@@ -10,27 +14,50 @@ from rich.text import Text
 from hushrank.flows.cli.arguments import AsJson, ConfigPath, ReleaseId
 from hushrank.flows.terminal import Console, print_records
 
+if TYPE_CHECKING:
+    from hushrank.flows.config.survey import SurveyConfig
+    from hushrank.flows.ledger.budget import Balance
+    from hushrank.flows.ledger.ledger import Ledger
+    from hushrank.privacy.accounting import Spend
+
 Confirmed = Annotated[
     bool, typer.Option("--yes", help="Go on, and record it in the ledger for good.")
+]
+AnchorOption = Annotated[
+    str | None,
+    typer.Option("--anchor", metavar="PLACE", help="Compare with this anchor, e.g. a fresh clone."),
+]
+KeyOption = Annotated[
+    Path | None,
+    typer.Option("--public-key", metavar="FILE", help="Check signatures with this key (PEM)."),
+]
+KeyOut = Annotated[
+    Path, typer.Option("--out", metavar="FILE", help="Where to; nothing may be there.")
 ]
 
 
 def show(config: ConfigPath, as_json: AsJson = False) -> None:
     """Show what a population has spent, on what, and what is left."""
     from hushrank.flows.display import show_balance
+    from hushrank.flows.integrity.guards import Guards
+    from hushrank.flows.integrity.inspection import guard_texts
     from hushrank.flows.ledger.history import HISTORY_COLUMNS
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.run.budget import ledger_of
     from hushrank.flows.run.job import inputs_of
 
     checked = load_config(config)
-    ledger = ledger_of(checked)
+    guards = Guards.of(checked.ledger)
+    ledger = ledger_of(checked, guards)
     rows, balance = ledger.history(), ledger.balance(inputs_of(checked, make_key=False))
+    told = tuple(guard_texts(ledger, guards))
     if not as_json:
         print_records(Console(), HISTORY_COLUMNS, (row.cells() for row in rows))
         show_balance(Console(), balance)
+        for text in told:
+            Console().print(Text(text), soft_wrap=True)
         return
-    from hushrank.flows.cli.documents import (
+    from hushrank.flows.documents.runs import (
         Budget,
         LedgerDocument,
         LedgerEntry,
@@ -38,19 +65,37 @@ def show(config: ConfigPath, as_json: AsJson = False) -> None:
     )
 
     entries = tuple(map(LedgerEntry.of, rows))
-    print_document(LedgerDocument(entries=entries, budget=Budget.of(balance)))
+    print_document(LedgerDocument(entries=entries, budget=Budget.of(balance), guards=told))
 
 
-def verify(config: ConfigPath) -> None:
-    """Check every line of the ledger; damaged, edited or missing lines are reported."""
+def verify(config: ConfigPath, anchor: AnchorOption = None, public_key: KeyOption = None) -> None:
+    """Check every line of the ledger, its signatures, and its anchor.
+
+    Damaged, edited or missing lines are reported, and an older copy that was put back.
+    """
+    from hushrank.flows.integrity.guards import Guards
+    from hushrank.flows.integrity.inspection import guard_texts
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.run.budget import ledger_of
 
     checked = load_config(config)
-    ledger_of(checked).balance()
-    Console().print(
-        Text(f"{checked.ledger.path}: every line is as it was written."), soft_wrap=True
-    )
+    section = checked.ledger
+    if public_key is not None:  # whoever has no private key can verify with the public one
+        section = section.model_copy(update={"signing_key": None})
+    guards = Guards.of(section).for_reader(public_key).with_anchor(anchor)
+    ledger, console = ledger_of(checked, guards), Console()
+    ledger.balance()
+    told = tuple(guard_texts(ledger, guards))
+    console.print(Text(f"{section.path}: every line is as it was written."), soft_wrap=True)
+    for text in told:
+        console.print(Text(text), soft_wrap=True)
+
+
+def key(out: KeyOut) -> None:
+    """Make a key that signs the ledger's lines, and print its public half."""
+    from hushrank.flows.integrity.signing import make_key
+
+    typer.echo(make_key(out.expanduser().absolute()), nl=False)
 
 
 def cancel(config: ConfigPath, release_id: ReleaseId) -> None:
@@ -92,3 +137,84 @@ def recover(config: ConfigPath, yes: Confirmed = False) -> None:
         recover_ledger(checked, ledger, inputs, found)
         console.print(Text(f"{checked.ledger.path}: this is recorded."), soft_wrap=True)
         show_balance(console, ledger.balance())
+
+
+def forecast(config: ConfigPath, as_json: AsJson = False) -> None:
+    """Say how many more nights fit into the budget, and on which day it runs out.
+
+    Counts the nights of schedule.cron, or one a day without it, at the cost that the configuration
+    states. Of a stream of nights it says until when they are paid for. Reads no rows and spends
+    nothing.
+    """
+    from hushrank.flows.run.budget import ledger_of
+    from hushrank.flows.run.job import read_survey
+
+    survey = read_survey(config)
+    checked, ledger = survey.config, ledger_of(survey.config)
+    spend, balance = survey.calibrated.spend, ledger.balance()
+    if checked.schedule.stream is not None:
+        _of_stream(checked, ledger, spend, balance, as_json=as_json)
+    else:
+        _of_nights(checked, ledger, spend, balance, as_json=as_json)
+
+
+def _of_stream(
+    config: SurveyConfig, ledger: Ledger, spend: Spend, balance: Balance, *, as_json: bool
+) -> None:
+    """Print until when the nights of a stream are paid for."""
+    from hushrank.flows.display import show_balance
+    from hushrank.flows.ledger.budget_text import spend_text
+    from hushrank.flows.ledger.forecast import forecast_of_stream, stream_text
+    from hushrank.flows.run.stream_turns import has_closed, span_of, standing_of
+
+    account, span = ledger.book().account, span_of(config)
+    standing, ended = standing_of(account, config), has_closed(account, config)
+    found = forecast_of_stream(ledger.terms, ledger.spends(), spend, span, standing, ended=ended)
+    if as_json:
+        _print_document(config, spend, asdict(found))
+        return
+    console = Console()
+    console.print(Text(stream_text(config.name, spend_text(spend), found)), soft_wrap=True)
+    show_balance(console, balance)
+
+
+def _of_nights(
+    checked: SurveyConfig, ledger: Ledger, spend: Spend, balance: Balance, *, as_json: bool
+) -> None:
+    """Print how many nights that each cost as much fit into the budget."""
+    from hushrank.flows.display import show_balance
+    from hushrank.flows.ledger.budget_text import spend_text
+    from hushrank.flows.ledger.forecast import (
+        ONE_A_DAY,
+        demand_by_day,
+        demand_by_schedule,
+        forecast_text,
+    )
+    from hushrank.flows.ledger.forecast import forecast as forecast_of
+    from hushrank.flows.run.nights import due_nights
+
+    now = datetime.now(UTC)
+    due = 0
+    if checked.nightly:
+        due = len(due_nights(checked, checked.schedule.last_night(now)))
+    calendar = (now, due, balance.renews_on)
+    scheduled = demand_by_schedule(checked.schedule, *calendar, nightly=checked.nightly)
+    found = forecast_of(
+        ledger.terms,
+        ledger.spends(),
+        spend,
+        demand=demand_by_day(*calendar) if scheduled is None else scheduled,
+        renews_on=balance.renews_on,
+        pace=ONE_A_DAY if scheduled is None else f'With cron "{checked.schedule.cron}"',
+    )
+    if as_json:
+        _print_document(checked, spend, asdict(found))
+        return
+    console = Console()
+    console.print(Text(forecast_text(checked.name, spend_text(spend), found)), soft_wrap=True)
+    show_balance(console, balance)
+
+
+def _print_document(config: SurveyConfig, spend: Spend, found: dict[str, Any]) -> None:
+    document = {"population": config.name, "spend": spend.to_dict(), **found}
+    Console().print(json.dumps(document, default=str), soft_wrap=True, markup=False)

@@ -21,12 +21,11 @@ from hushrank.flows.cli.arguments import (
     ConfigPath,
     ThroughPrefect,
 )
-from hushrank.flows.cli.attack_command import attack
+from hushrank.flows.cli.attack_command import attack, audit
 from hushrank.flows.cli.clean_command import clean
-from hushrank.flows.cli.forecast_command import forecast
-from hushrank.flows.cli.history_commands import export, history
+from hushrank.flows.cli.history_commands import export, history, verify_release
 from hushrank.flows.cli.inspect_command import inspect
-from hushrank.flows.cli.ledger_commands import cancel, recover, show, verify
+from hushrank.flows.cli.ledger_commands import cancel, forecast, key, recover, show, verify
 from hushrank.flows.cli.night_commands import (
     AFTER_FAILURE,
     backfill,
@@ -39,7 +38,15 @@ from hushrank.flows.cli.privatize_command import privatize
 from hushrank.flows.cli.reproduce_command import reproduce
 from hushrank.flows.cli.schedule_commands import deploy, serve
 from hushrank.flows.cli.simulate_command import simulate
-from hushrank.flows.errors import ConfigError, HushrankError, notes_of, problem_of_machine
+from hushrank.flows.cli.survey_command import build, collect, tokens
+from hushrank.flows.cli.survey_demo import demo
+from hushrank.flows.errors import (
+    ConfigError,
+    HushrankError,
+    notes_of,
+    problem_of_machine,
+    refusal_of,
+)
 from hushrank.flows.signals import stop_as_ctrl_c
 from hushrank.flows.terminal import Console, print_everywhere
 
@@ -148,7 +155,7 @@ def validate(
     if not as_json:
         show_checks(console, job, balance)
         return
-    from hushrank.flows.cli.documents import print_document, validate_document
+    from hushrank.flows.documents.runs import print_document, validate_document
 
     print_document(validate_document(job, balance, check_notes(job)))
 
@@ -198,7 +205,7 @@ def _show_stages(
 
     job = prepare_job(read_survey(config, no_privacy=no_privacy), seed=seed, night=night)
     if as_json:
-        from hushrank.flows.cli.documents import print_document, stages_document
+        from hushrank.flows.documents.runs import print_document, stages_document
 
         print_document(stages_document(job))
         return
@@ -209,7 +216,7 @@ def _show_stages(
 
 def _show_outcome(outcome: Outcome, as_json: bool) -> None:
     if as_json:
-        from hushrank.flows.cli.documents import print_document, run_document
+        from hushrank.flows.documents.runs import print_document, run_document
 
         print_document(run_document(outcome))
         return
@@ -220,14 +227,17 @@ def _show_outcome(outcome: Outcome, as_json: bool) -> None:
 
 FIRST = "First steps, in this order"
 NIGHTS = "A release every night"
+COLLECTING = "Private answers from a page"
 KEPT = "Releases and their budget"
 TOOLS = "Tools"
 COMMANDS: dict[str, dict[str, Command]] = {  # by panel, in the order of the help
     FIRST: {"init": init, "validate": validate, "plan": plan, "run": run, "inspect": inspect},
     NIGHTS: {"backfill": backfill, "catch-up": catch_up, "serve": serve, "deploy": deploy},
+    COLLECTING: {"collect": collect},
     KEPT: {
         "history": history,
         "export": export,
+        "verify": verify_release,
         "resume": resume,
         "clean": clean,
         "support": support,
@@ -236,6 +246,7 @@ COMMANDS: dict[str, dict[str, Command]] = {  # by panel, in the order of the hel
         "simulate": simulate,
         "privatize": privatize,
         "attack": attack,
+        "audit": audit,
         "reproduce": reproduce,
         "reference": reference,
     },
@@ -244,18 +255,21 @@ LEDGER_COMMANDS: dict[str, Command] = {
     "show": show,
     "forecast": forecast,
     "verify": verify,
+    "key": key,
     "cancel": cancel,
     "recover": recover,
 }
+SURVEY_COMMANDS: dict[str, Command] = {"build": build, "tokens": tokens, "demo": demo}
 
 
 class InOrder(TyperGroup):
-    """Lists commands by panel; otherwise the group `ledger` would come before all commands."""
+    """Lists commands by panel; otherwise groups such as `ledger` would come before all commands."""
 
     def list_commands(self, ctx: typer.Context) -> list[str]:  # type: ignore[override]
         """Names of commands, in the order of the help."""
         names = [name for commands in COMMANDS.values() for name in commands]
         names.insert(names.index("history"), "ledger")
+        names.insert(names.index("collect"), "survey")
         return names
 
 
@@ -267,11 +281,15 @@ app = typer.Typer(
 )
 ledger_app = typer.Typer(help="Look at a population's privacy budget.", no_args_is_help=True)
 app.add_typer(ledger_app, name="ledger", rich_help_panel=KEPT)
+survey_app = typer.Typer(help="Ask people on a page that privatises answers.", no_args_is_help=True)
+app.add_typer(survey_app, name="survey", rich_help_panel=COLLECTING)
 for _panel, _commands in COMMANDS.items():
     for _name, _command in _commands.items():
         app.command(_name, rich_help_panel=_panel)(_command)
 for _name, _command in LEDGER_COMMANDS.items():
     ledger_app.command(_name)(_command)
+for _name, _command in SURVEY_COMMANDS.items():
+    survey_app.command(_name)(_command)
 
 
 def _show_version(wanted: bool) -> None:
@@ -311,6 +329,8 @@ def main(arguments: Sequence[str] | None = None) -> None:
     except Exception as error:  # libraries wrap errors of the machine in all kinds of errors
         if as_json and hasattr(error, "format_message"):  # typer's error for wrong arguments
             _stop(error, error.format_message(), 2, as_json)
+        if refusal := refusal_of(error):
+            _stop(refusal, f"{refusal}", refusal.exit_code, as_json)
         if isinstance(error, OSError) and error.errno in (errno.ENAMETOOLONG, errno.ELOOP):
             name = str(error.filename or "a name")[:80]
             text = f"{name}…: {error.strerror}. Name another file; nothing was spent."

@@ -96,21 +96,30 @@ def execution(
         as_json: standard output is for a document, so progress goes to standard error.
 
     Raises:
-        ConfigError: the process may use too little memory.
+        ConfigError: the process may use too little memory, or Prefect is not installed.
         HushrankError: the command was interrupted, or Prefect's settings cannot be read.
     """
     console = Console(stderr=as_json)
     _show_step(console, "check", f"{config}")
     check_address_space()
+    from hushrank.flows.prefect.server import check_prefect
+
+    check_prefect(prefect)
+    from hushrank.flows.display import engine_notes
     from hushrank.flows.run.reader_process import Reducer
 
     try:
         with Reducer() as reducer:  # started first, because it loads as long as all the rest
             run = _runner(console, prefect)
+            asked = False
 
             def execute(job: Job) -> Outcome:
+                nonlocal asked
                 if job.night is not None:
                     console.print(Text(f"Night {job.night}", style="bold"))
+                for note in () if asked else engine_notes(job):  # all jobs have the same engine
+                    console.print(Text(note, style="yellow"), soft_wrap=True)
+                asked = True
                 return run(job, reducer)
 
             yield execute

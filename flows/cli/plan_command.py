@@ -14,9 +14,9 @@ from hushrank.flows.errors import ConfigError
 from hushrank.flows.terminal import Console
 
 if TYPE_CHECKING:
-    from hushrank.flows.cli.documents import Document
-    from hushrank.flows.cli.plan_documents import MixPlan, PeopleDocument
     from hushrank.flows.config.comparisons import Design
+    from hushrank.flows.documents.plans import MixPlan, PeopleDocument
+    from hushrank.flows.documents.runs import Document
 
 FILE_WIDTH = 110  # characters, if the output is not a terminal
 DEFAULT_MIX = ("0.5", "1", "2", "4")  # shown one by one if no mix is given
@@ -77,8 +77,8 @@ Exposures = Annotated[
 GroupShare = Annotated[
     list[float] | None,
     typer.Option(
-        help="With groups: how many of the answers are of each group, relative numbers in the order"
-        " of groups.values; one for each.",
+        help="With groups, and with --stream: how many of the answers are of each group, relative"
+        " numbers in the order of groups.values; one for each.",
         show_default="all alike",
     ),
 ]
@@ -176,12 +176,14 @@ def plan(
         _plan_stream(
             as_json, nights=stream, show=show, habits=habits or (), people=people or (),
             items=items, answers=max_contributions or (), epsilons=epsilons or (), delta=delta,
-            seed=seed,
+            seed=seed, group_shares=group_share or (),
         )  # fmt: skip
         return
     if survey is None:
         if group_share:
-            raise ConfigError("--group-share needs a job with groups: hushrank plan survey.yaml")
+            raise ConfigError(
+                "--group-share needs a job with groups, hushrank plan survey.yaml, or --stream"
+            )
         if ties is not None:
             raise ConfigError("--ties needs a job with ties: model: hushrank plan survey.yaml")
         _refuse_without_survey(max_contributions, target, plot, design, zipf, exposures, activity)
@@ -219,7 +221,7 @@ def _plan_job(survey: Path, world: dict[str, Any], as_json: bool, **asked: Any) 
     if not as_json:
         show_plan(console, plan)
         return
-    from hushrank.flows.cli.plan_documents import plan_document
+    from hushrank.flows.documents.plans import plan_document
 
     _print_json(plan_document(plan))
 
@@ -242,7 +244,7 @@ def _refuse_with_stream(*given: object) -> None:
         raise ConfigError(
             "--stream goes without a YAML file and without --answers, --target, --plot, --design,"
             " --zipf, --exposures and --activity; it takes --show, --habit, --people, --items,"
-            " --max-contributions, --epsilon, --delta and --seed"
+            " --max-contributions, --epsilon, --delta, --group-share and --seed"
         )
 
 
@@ -252,7 +254,7 @@ def _console(as_json: bool = False) -> Console:
 
 
 def _print_json(document: Document) -> None:
-    from hushrank.flows.cli.documents import print_document
+    from hushrank.flows.documents.runs import print_document
 
     print_document(document)
 
@@ -293,7 +295,7 @@ def _people_needed(
     """How many people privatised answers need, by formula."""
     from hushrank.estimation.common.links import link_named
     from hushrank.estimation.comparisons.planning import information_needed
-    from hushrank.flows.cli.plan_documents import PeopleDocument
+    from hushrank.flows.documents.plans import PeopleDocument
 
     if items is None or answers is None:
         raise ConfigError("plan: name a YAML file, or --items and --answers")
@@ -330,7 +332,7 @@ def _enough(
 ) -> MixPlan:
     """How many people are enough with one mix of epsilons."""
     from hushrank.estimation.comparisons.planning import people_needed
-    from hushrank.flows.cli.plan_documents import MixPlan
+    from hushrank.flows.documents.plans import MixPlan
 
     shares = {epsilon / divisor: share for epsilon, share in mix.items()}
     try:

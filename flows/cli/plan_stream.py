@@ -15,6 +15,7 @@ from hushrank.flows.plan.stream import (
     StreamPlan,
     StreamRequest,
     StreamSetting,
+    even_share_error,
     habits_of,
     plan_stream,
 )
@@ -25,7 +26,7 @@ from hushrank.privacy.units import NoiseKind
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from hushrank.flows.cli.plan_documents import StreamDocument
+    from hushrank.flows.documents.plans import StreamDocument
 
 DEFAULT_PEOPLE, DEFAULT_ITEMS, DEFAULT_EPSILON = 10_000, 20, 1.0
 ALL_SO_FAR, NIGHT = "all", "night"
@@ -54,6 +55,7 @@ def stream_plan(
     epsilons: Sequence[str],
     delta: float,
     seed: int,
+    group_shares: Sequence[float] = (),
 ) -> StreamPlan:
     """The plan for what was typed.
 
@@ -83,6 +85,7 @@ def stream_plan(
                 epsilon=epsilon,
                 delta=delta,
                 seed=seed,
+                group_shares=tuple(group_shares),
             )
         )
     except ValueError as error:
@@ -101,7 +104,7 @@ def _workload(show: str) -> Workload:
 
 def stream_document(plan: StreamPlan) -> StreamDocument:
     """What `--json` prints of it."""
-    from hushrank.flows.cli.plan_documents import StreamDocument, StreamWay
+    from hushrank.flows.documents.plans import StreamDocument, StreamWay
 
     request = plan.request
     ways = [
@@ -114,6 +117,7 @@ def stream_document(plan: StreamPlan) -> StreamDocument:
             noise_sd=each.noise,
             counted=each.counted,
             error=100 * each.error,
+            group_errors=tuple(100 * error for error in each.group_errors),
         )
         for each in plan.settings
     ]
@@ -126,6 +130,7 @@ def stream_document(plan: StreamPlan) -> StreamDocument:
         epsilon=request.epsilon,
         delta=request.delta,
         adjacency=request.adjacency,
+        group_shares=request.parts if request.group_shares else (),
         settings=tuple(ways),
         recommended=ways[0] if plan.informative else None,
     )
@@ -148,6 +153,8 @@ def show_stream(console: Console, plan: StreamPlan) -> None:
         _say(console, NOTHING)
     else:
         _say(console, _advice(plan))
+        if request.group_shares:
+            _say(console, _of_groups(plan))
         _say(console, _configuration(plan))
     console.print(Text(CAVEAT, style="dim"), soft_wrap=True)
     _say(console, READ_NOTHING)
@@ -192,6 +199,17 @@ def _cells(each: StreamSetting, plan: StreamPlan) -> tuple[str, ...]:
         f"{100 * each.error:.2g}",
         RECOMMENDED if chosen else "",
     )
+
+
+def _of_groups(plan: StreamPlan) -> str:
+    """The error of each group; one that says nothing yet is named."""
+    best, nothing = plan.recommended, even_share_error(plan.request.items)
+    parts = zip(plan.request.parts, best.group_errors, strict=True)
+    told = [
+        f"{share:.0%} of the answers: {100 * error:.2g}{' (says nothing)' * (error >= nothing)}"
+        for share, error in parts
+    ]
+    return f"Error by group, of its own answers alone: {', '.join(told)}."
 
 
 def _configuration(plan: StreamPlan) -> str:

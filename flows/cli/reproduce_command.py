@@ -13,7 +13,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from hushrank.flows.errors import ConfigError
+from hushrank.flows.errors import ConfigError, require
 from hushrank.flows.terminal import Console
 
 
@@ -51,6 +51,7 @@ def reproduce(
     data: DataFiles = None,
 ) -> None:
     """Rerun the experiments of a paper, or those beyond papers: results.csv and its figures."""
+    require("report", "hushrank reproduce")
     chosen = [name.strip() for name in only.split(",") if name.strip()] or None
     experiments = import_module(f"hushrank.experiments.{paper}.{paper}")
     try:

@@ -16,7 +16,7 @@ import typer
 from rich.text import Text
 
 from hushrank.flows.cli.arguments import ConfigPath
-from hushrank.flows.errors import ConfigError, HushrankError
+from hushrank.flows.errors import ConfigError, HushrankError, require
 from hushrank.flows.terminal import Console
 
 if TYPE_CHECKING:
@@ -44,6 +44,7 @@ def serve(config: ConfigPath, cron: CronText = None) -> None:
 
     Only one run at a time. If the server is unreachable for a while, this waits and goes on.
     """
+    require("prefect", "hushrank serve")
     survey = _scheduled_survey(config)
     schedule = _schedule(config, survey, cron)
     _check_server()
@@ -86,6 +87,7 @@ def deploy(
     ] = None,
 ) -> None:
     """Register the schedule with a Prefect server; workers of a pool then run it."""
+    require("prefect", "hushrank deploy")
     survey = _scheduled_survey(config)
     schedule = _schedule(config, survey, cron)
     _check_server()

@@ -104,6 +104,7 @@ def simulate(
     from hushrank.pipelines.simulate.row_files import WRITTEN
     from hushrank.transforms.storage.files import FileFormat
 
+    _check_folder(folder)
     if kind not in KINDS:
         raise ConfigError(f"kind must be {' or '.join(KINDS)}, got {kind!r}")
     if file_format not in WRITTEN:
@@ -139,6 +140,14 @@ def simulate(
         f"\nand the true {truth} to {written.truth}.\nNext: hushrank {follows}"
     )
     console.print(text, markup=False, highlight=False, soft_wrap=True)
+
+
+def _check_folder(folder: Path) -> None:
+    if folder.parts[:1] and folder.parts[0].endswith(":"):
+        raise ConfigError(
+            f"{folder}: simulate writes to a folder of this machine, not to an object store. Name"
+            " one, and copy its files. Nothing was written."
+        )
 
 
 def _refuse_options(context: typer.Context, names: tuple[str, ...], kind: str | None) -> None:

@@ -36,6 +36,8 @@ class ModelConfig(Section):
             None: see `estimation.comparisons.perturbed_mle.default_ridge`.
         c0: chooses gamma as the paper does, c0 * sqrt(expected_comparisons * log(items)), c0 = 2.
         ridge: weight c of c |scores|^2 in the fit of privatised answers.
+        epsilon_cap: under `unit: local`, an answer of a larger epsilon pulls no harder than one of
+            this epsilon. It bounds what somebody gains who claims a large epsilon for a lie.
         debiased: undo what the mechanism does to rankings; `auto` undoes it if that promises the
             smaller errors, and draws scores towards zero as far as chance is left in them.
     """
@@ -49,6 +51,7 @@ class ModelConfig(Section):
     exposures: LocalPath | None = Field(default=None, examples=["exposures.csv"])
     c0: Setting | None = Field(default=None, examples=["2"])
     ridge: Setting = Field(default=1.0, examples=["1"])
+    epsilon_cap: Setting | None = Field(default=None, examples=["1"])
     debiased: bool | Literal["auto"] = Field(default="auto", examples=["true"])
 
     _design: PublicDesign | None = PrivateAttr(default=None)
@@ -123,6 +126,8 @@ class ReportConfig(Section):
     Attributes:
         scale: `elo`: as ratings like those of chess players, the mean item at 1000; `method`: on
             the scale of the method. Elo needs scores of a logistic link.
+        audit: what `hushrank audit` has written of this job; its bounds go into the certificate.
     """
 
     scale: Literal["method", "elo"] = Field(default="method", examples=["elo"])
+    audit: LocalPath | None = Field(default=None, examples=["audit.json"])

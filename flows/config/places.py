@@ -35,6 +35,7 @@ from hushrank.transforms.tables.objects import object_place
 ROOM_IN_A_NAME = 55  # bytes that an unfinished file adds to its name
 MOST_NAME_BYTES = 255 - ROOM_IN_A_NAME
 MOST_PATH_BYTES = 3500  # below 4096, because paths of files inside are longer
+GIT_PREFIX = "git:"  # before a folder of a git repository
 FOLDER = "folder"  # key of the validation context: where relative paths start
 
 
@@ -70,6 +71,17 @@ def _place(value: object, info: ValidationInfo) -> object:
     if not path.key:
         refuse(("", f"must name something in the bucket, for example {path}/campus"))
     return path
+
+
+def _anchor(value: object, info: ValidationInfo) -> object:
+    if isinstance(value, str) and value.startswith(GIT_PREFIX):
+        return f"{GIT_PREFIX}{_local_path(value.removeprefix(GIT_PREFIX), info)}"
+    return str(_place(value, info))
+
+
+def anchor_place(anchor: str) -> Place:
+    """The folder, file or objects that an `AnchorPlace` names."""
+    return CloudPath.parse(anchor) if is_cloud(anchor) else Path(anchor.removeprefix(GIT_PREFIX))
 
 
 def contains(outer: Place, inner: Place) -> bool:
@@ -179,5 +191,6 @@ AnyPlace = Annotated[
     PlainSerializer(str, return_type=str),
     WithJsonSchema({"type": "string", "format": "path"}),
 ]
+AnchorPlace = Annotated[str, BeforeValidator(_anchor)]
 LocalPath = Annotated[Path, BeforeValidator(_local_path)]
 InputPath = Annotated[str, BeforeValidator(_input_path), StringConstraints(min_length=1)]

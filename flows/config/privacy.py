@@ -9,7 +9,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
-from hushrank.flows.config.places import AnyPlace, LocalPath
+from hushrank.flows.config.places import AnchorPlace, AnyPlace, LocalPath
 from hushrank.flows.config.problems import refuse
 from hushrank.flows.config.section import (
     LEAST_LOSS,
@@ -130,7 +130,9 @@ class PrivacyConfig(Section):
         epsilon_range: of unit `local`: public bounds of epsilons that come with the answers; rows
             outside are set aside.
         epsilon_table: of unit `local`: a CSV or Parquet file with the columns user and epsilon.
-        already_private: of unit `local`: the answers were privatised at the source.
+        already_private: of unit `local`: the answers were privatised at the source. Of test answers
+            every person divided `epsilon` by the number of theirs, which is at most
+            `max_contributions`.
         mechanism: how rankings are privatised: `mallows` and the baseline `laplace-ranks` draw a
             synthetic one, and epsilon is for one moved item; `random-pairs` answers a few pairs of
             its items, and epsilon is for the whole ranking; `auto` takes the better of `mallows`
@@ -345,6 +347,11 @@ class LedgerConfig(Section):
             more release does not fit.
         other_people: names of other jobs that read the same files although their people are others
             than those of this job; without this key, the same files under two names are refused.
+        signing_key: file of the private key that signs every line (`hushrank ledger key` makes
+            one); None: lines are not signed. Every job of a signed ledger needs the key.
+        anchor: a second place that knows how far the ledger was, so that an older copy is refused:
+            a file on another disk, a gs:// folder in another bucket, or git:FOLDER in a git
+            repository; None: there is none.
     """
 
     path: AnyPlace = Field(examples=[".hushrank/ledger.jsonl"])
@@ -357,3 +364,5 @@ class LedgerConfig(Section):
     other_people: Annotated[tuple[str, ...], Field(strict=False)] = Field(
         default=(), examples=["[staff-choice]"]
     )
+    signing_key: LocalPath | None = Field(default=None, examples=["/etc/hushrank/ledger.pem"])
+    anchor: AnchorPlace | None = Field(default=None, examples=["gs://other-bucket/campus-anchor"])

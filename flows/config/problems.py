@@ -104,7 +104,10 @@ def _problem(details: ErrorDetails, location: Location, model: type[BaseModel]) 
         return f"missing; add for example {example}" if example else "missing"
     if kind == "too_short":
         return f"is empty; write for example {example}"
-    rule = _EXPECTED.get(kind, details["msg"]).format(**details.get("ctx", {})).replace("'", "")
+    rule = details["msg"]  # pydantic's own words, in which braces may be a pattern's
+    if kind in _EXPECTED:
+        rule = _EXPECTED[kind].format(**details.get("ctx", {}))
+    rule = rule.replace("'", "")
     return f"{rule}, got {_shown(details['input'])}{_fix(details, example)}"
 
 

@@ -7,25 +7,30 @@ from functools import reduce
 
 from hushrank.flows.config.comparisons import InputConfig
 from hushrank.flows.config.method import MethodFacts, Methods, Problems, Sections
-from hushrank.flows.config.places import contains
+from hushrank.flows.config.places import anchor_place, contains
 from hushrank.flows.config.privacy import PrivacyConfig, RankingChoice
-from hushrank.flows.config.row_rules import problems_of_extras, problems_of_words
+from hushrank.flows.config.row_rules import (
+    problems_of_extras,
+    problems_of_groups,
+    problems_of_stream,
+    problems_of_words,
+)
 from hushrank.flows.config.runner import DataflowRunner, LocalRunner, SparkRunner
 from hushrank.flows.config.schedule import problems_of_paths
-from hushrank.flows.config.stream_rules import problems_of_groups, problems_of_stream
 from hushrank.privacy.random_pairs import Hide
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.common.schema import Ties
-from hushrank.transforms.storage.cloud_storage import CLOUD_PREFIX, is_cloud
+from hushrank.transforms.storage.cloud_storage import CLOUD_PREFIX, CloudPath, is_cloud
 from hushrank.transforms.tables.names import is_object, is_table
 
 MOST_ITEMS_LOCAL = 100_000  # with many items, only compared pairs have sums
 MOST_ITEMS_RANKED = 1_000  # three matrices of this size are released: 20 MB of JSON
 
 NOT_FOR_SPARK = (
-    "not with kind: spark, which computes parts again that it lost: an answer would be randomised a"
-    " second time, and its epsilon spent twice. Use another kind, or privatise at the source"
-    " (already_private: true)"
+    "not with kind: spark, which computes parts again that it lost: what is drawn for a person in"
+    " the job (a private answer, or which of many rankings count) would be drawn twice, and both"
+    " draws could be counted. Use another kind; or, of comparisons and test answers, privatise at"
+    " the source (already_private: true)"
 )
 _ONE_EPSILON = (
     "needs exactly one of privacy.epsilon (a number for all), privacy.epsilon_table (a file with"
@@ -82,6 +87,7 @@ def _problems_of_places(config: Sections) -> Problems:
             "must not be in confidential: clearing that folder would forget what was spent;"
             " move it",
         )
+    yield from _problems_of_guards(config)
     if config.name in config.ledger.other_people:
         yield "ledger.other_people", f"must not name {config.name} itself; remove it"
     for key, path in config.observability.places().items():
@@ -91,6 +97,30 @@ def _problems_of_places(config: Sections) -> Problems:
                 "must be neither in output nor the ledger, which nothing else may write;"
                 " name another place",
             )
+
+
+def _problems_of_guards(config: Sections) -> Problems:
+    """Rules for the places that show whether somebody changed the ledger."""
+    ledger, guards = config.ledger.path, config.ledger
+    anchor = None if guards.anchor is None else anchor_place(guards.anchor)
+    for key, place in (("signing_key", guards.signing_key), ("anchor", anchor)):
+        if place is None:
+            continue
+        if contains(config.output, place) or contains(config.confidential, place):
+            yield f"ledger.{key}", "must be neither in output nor in confidential; move it"
+    if isinstance(ledger, CloudPath) and isinstance(anchor, CloudPath):
+        if ledger.bucket == anchor.bucket:
+            yield (
+                "ledger.anchor",
+                "is in the bucket of the ledger, which whoever puts an older ledger back can write;"
+                " name another bucket",
+            )
+    elif anchor is not None and contains(ledger.parent, anchor):
+        yield (
+            "ledger.anchor",
+            "is in the folder of the ledger, and a copy of that folder would bring both back; name"
+            " a place on another disk or host",
+        )
 
 
 def _problems_of_items(config: Sections) -> Problems:
@@ -353,8 +383,8 @@ def _problems_of_runner(config: Sections) -> Problems:
                 "not with kind: dataflow, whose workers cannot reach a local file; give each answer"
                 " its epsilon in a column (input.columns.epsilon)",
             )
-    local = config.privacy.unit is Unit.LOCAL and not config.privacy.already_private
-    if isinstance(runner, SparkRunner) and local:
+    draws = not config.privacy.already_private or config.input.kind == "rankings"
+    if isinstance(runner, SparkRunner) and config.privacy.unit is Unit.LOCAL and draws:
         yield "runner", NOT_FOR_SPARK
 
 

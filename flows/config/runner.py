@@ -24,6 +24,7 @@ from hushrank.pipelines.engine.runner import HERE, Engine, Runner
 
 WORKER_REST_MILLISECONDS = 60_000  # how long an idle worker stays, because a start takes seconds
 ADDRESS = re.compile(r"[A-Za-z0-9.-]+:[0-9]{1,5}")
+URL = re.compile(r"https?://[A-Za-z0-9.\[\]:-]+(/[^\s@]*)?")
 BUCKET = re.compile(r"gs://[a-z0-9][a-z0-9._-]+(/.*)?")
 
 
@@ -77,7 +78,20 @@ def _bucket(value: object) -> object:
     return value
 
 
+def _url(value: object) -> object:
+    if isinstance(value, str) and not URL.fullmatch(value):
+        refuse(
+            (
+                "",
+                "must be an http:// or https:// URL without a password, such as"
+                " https://marquez.example.org/api/v1/lineage",
+            )
+        )
+    return value
+
+
 Hours = Annotated[float, Field(gt=0, le=8784, allow_inf_nan=False, examples=["24"])]  # a year
+Url = Annotated[Text, BeforeValidator(_url)]
 Address = Annotated[Text, BeforeValidator(_address)]
 Bucket = Annotated[Text, BeforeValidator(_bucket)]
 
@@ -165,11 +179,20 @@ class FlinkRunner(_PortableRunner):
     Attributes:
         version: version of the cluster that `master` names; None: the newest that Beam knows.
         parallelism: tasks of a step that work at once; None: the cluster's own default.
+        rest: address of the cluster's REST interface, which is asked before anything is reserved
+            whether a dead task manager would fail the run; None: `master`, if that is given.
     """
 
     kind: Literal["flink"] = Field(examples=["flink"])
+    rest: Address | None = Field(default=None, examples=["localhost:8081"])
     version: Literal["1.19", "1.20", "2.0", "2.1", "2.2"] | None = None
     parallelism: int | None = Field(default=None, ge=1, le=100_000, examples=["2"])
+
+    @property
+    def asked(self) -> str | None:
+        """Whom to ask for the cluster's settings; None: nobody is known."""
+        known = self.rest or self.master
+        return known if known is not None and ADDRESS.fullmatch(known) else None
 
     def engine(self) -> Engine:
         """The engine that this section names."""
@@ -189,9 +212,14 @@ class FlinkRunner(_PortableRunner):
 
 
 class SparkRunner(_PortableRunner):
-    """Apache Spark."""
+    """Apache Spark.
+
+    Attributes:
+        master: URL of the cluster that a started job server talks to.
+    """
 
     kind: Literal["spark"] = Field(examples=["spark"])
+    master: Text | None = Field(default=None, examples=["spark://localhost:7077"])
 
     def engine(self) -> Engine:
         """The engine that this section names."""
@@ -276,6 +304,27 @@ def _options(given: Mapping[str, str | int | Path | None]) -> Iterator[str]:
     return (f"--{name}={value}" for name, value in given.items() if value is not None)
 
 
+class LineageConfig(Section):
+    """Where OpenLineage events of runs go: to a file, to an endpoint, or to both.
+
+    Attributes:
+        file: file that gets one JSON object a line.
+        url: endpoint that gets each event by POST; a key comes from OPENLINEAGE_API_KEY.
+        namespace: namespace of the job in these events.
+        timeout: seconds that the endpoint may delay a run at each of the two events of a run; after
+            a failure the run goes on without it.
+    """
+
+    file: LocalPath | None = Field(default=None, examples=["lineage.jsonl"])
+    url: Url | None = Field(default=None, examples=["https://marquez.example.org/api/v1/lineage"])
+    namespace: Text = "hushrank"
+    timeout: float = Field(default=5.0, gt=0, le=60, allow_inf_nan=False)
+
+    def _problems(self) -> Iterable[tuple[str, str]]:
+        if self.file is None and self.url is None:
+            yield "", "needs file or url; add for example file: lineage.jsonl, or remove it"
+
+
 class ObservabilityConfig(Section):
     """Where runs are reported to; nothing here enters the release key.
 
@@ -285,6 +334,7 @@ class ObservabilityConfig(Section):
         metrics: Prometheus text file, replaced after every run; None: no file.
         traces: send OpenTelemetry spans to the collector that OTEL_EXPORTER_OTLP_ENDPOINT names.
         support: folder that gets a bundle without data when a run fails; None: no folder.
+        lineage: OpenLineage events, which say from which inputs a release was made; None: none.
     """
 
     log: LocalPath | None = Field(default=None, examples=["hushrank.log.jsonl"])
@@ -292,8 +342,11 @@ class ObservabilityConfig(Section):
     metrics: LocalPath | None = Field(default=None, examples=["metrics/hushrank.prom"])
     traces: bool = False
     support: LocalPath | None = Field(default=None, examples=["support"])
+    lineage: LineageConfig | None = None
 
     def places(self) -> dict[str, Path]:
         """The places that are written to, by key."""
         named = {"log": self.log, "metrics": self.metrics, "support": self.support}
+        if self.lineage is not None:
+            named["lineage.file"] = self.lineage.file
         return {key: path for key, path in named.items() if path is not None}

@@ -167,6 +167,19 @@ def path_on(path: str, night: date) -> str:
     )
 
 
+def date_formats(paths: Sequence[str]) -> list[str]:
+    """The formats of `strftime` in which the paths write a night, such as %Y/%m/%d."""
+    return [form for path in paths for form in _DATE.findall(path) if form]
+
+
+def reads(paths: Sequence[str], file: str, night: date) -> bool:
+    """Whether one of the paths names `file` on `night`: it, a folder above it, or a pattern."""
+    parts = file.split("/")
+    above = ["/".join(parts[:end]) for end in range(1, len(parts) + 1)]
+    patterns = [_pattern(path_on(path, night)) for path in paths]
+    return any(pattern.fullmatch(each) for pattern in patterns for each in above)
+
+
 def problems_of_paths(paths: Sequence[str]) -> Iterable[tuple[str, str]]:
     """Key and rule of what is wrong with the dates in input paths."""
     for path in paths:

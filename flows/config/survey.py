@@ -25,6 +25,7 @@ from pydantic import (
 )
 
 from hushrank.estimation.responses.public_graph import even_graph_pays
+from hushrank.flows.config.collect import CollectConfig, problems_of_collect
 from hushrank.flows.config.comparisons import Design, InputConfig
 from hushrank.flows.config.groups import GroupsConfig
 from hushrank.flows.config.items import ItemsConfig
@@ -93,6 +94,7 @@ class SurveyConfig(Section):
         schedule: which rows a night ranks, and when.
         observability: where runs are reported to.
         retention: how long the confidential folder keeps files that no release needs any more.
+        collect: the page that asks people, and the collector of its private answers.
         runner: the engine that reads the rows; `local` is short for `{kind: local}`.
         memory_limit: bytes, or a size such as 2 GiB, that reading rows may take.
     """
@@ -122,6 +124,9 @@ class SurveyConfig(Section):
     )
     retention: RetentionConfig = Field(
         default_factory=RetentionConfig, examples=["{rejects_days: 30}"]
+    )
+    collect: CollectConfig | None = Field(
+        default=None, examples=["{folder: answers, questions: 10}"]
     )
     runner: RunnerConfig = Field(
         default_factory=LocalRunner, discriminator="kind", examples=["local"]
@@ -157,6 +162,8 @@ class SurveyConfig(Section):
         methods = methods_of(info)
         self._settled_design = methods[self.method].design or Design.ANY
         problems = list(problems_of_job(self, methods))
+        if self.collect is not None:
+            problems += problems_of_collect(self.collect, self.input, self.items, self.privacy)
         if problems:
             refuse(*problems)
         return self
@@ -256,7 +263,8 @@ class SurveyConfig(Section):
         public exposures the numbers) and top_k, with defaults as if written out, and how rows are
         assigned to nights. It leaves out: the date of the night; report and the labels of items,
         which change how a release is written but not what was drawn; output, confidential, ledger,
-        retention, runner and memory_limit, which decide where and under which budget, but not what.
+        retention, collect, runner and memory_limit, which decide where and under which budget, but
+        not what.
         It also leaves out the content of the input files, whose identity the release key adds.
         """
         dumped = self.model_dump_json(
@@ -266,6 +274,8 @@ class SurveyConfig(Section):
         del content["model"]["exposures"]
         if (design := self.model.design()) is not None:  # else as in versions without the key
             content["model"]["exposures"] = sorted(zip(design.items, design.numbers, strict=True))
+        if content["model"]["epsilon_cap"] is None:
+            del content["model"]["epsilon_cap"]
         content["input"]["paths"] = sorted(set(self.input.paths))
         _without_new_keys(content["input"], self._settled_design)
         defaults: dict[str, object] = {

@@ -229,6 +229,8 @@ def _syntax_hint(line: str, error: yaml.MarkedYAMLError) -> str:
         return "indent with spaces, not with tabs"
     if "quoted" in context:
         return "close the quotation mark"
+    if "flow" in context and "{date}" in line:
+        return "put names with {date} in quotes"
     if "flow" in context:
         return "close the bracket, and put a comma between entries"
     if "alias" in context or "tag" in problem or "cannot start any token" in problem:

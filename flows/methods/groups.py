@@ -18,6 +18,7 @@ from dataclasses import replace
 import numpy as np
 
 from hushrank.estimation.common.links import Floats
+from hushrank.estimation.common.matrices import integers_of
 from hushrank.estimation.common.pooling import EvidenceAt, pool
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError
@@ -26,6 +27,7 @@ from hushrank.flows.guarantee.mechanism import CountMechanism
 from hushrank.flows.guarantee.record import count_record
 from hushrank.flows.methods.base import Arrays, Conclusion
 from hushrank.flows.methods.reductions import CountedMethod
+from hushrank.flows.methods.streams import drawn_of_all, drawn_of_group, invented_night
 from hushrank.flows.release.boards import Board
 from hushrank.flows.release.statistics import Released
 from hushrank.privacy.randomness import RandomBits
@@ -91,6 +93,9 @@ class GroupedMethod(CountedMethod[CountMechanism]):
         """Add noise to every count; with groups, to every count of every group."""
         if mechanism.groups is None:
             return self.draw_counts(exact, mechanism, bits)
+        night = invented_night(integers_of(exact["counts"]), mechanism, bits)
+        if night is not None:
+            return night
         of_group = replace(mechanism, groups=None)  # each touches its own rows: the same law
         drawn = [self.draw_counts({"counts": each}, of_group, bits) for each in exact["counts"]]
         return {name: np.stack([each[name] for each in drawn]) for name in drawn[0]}
@@ -104,7 +109,7 @@ class GroupedMethod(CountedMethod[CountMechanism]):
             return whole
         of_group = replace(mechanism, groups=None)
         parts = [
-            self.board({name: drawn[name][k] for name in drawn}, of_group, config, whole)
+            self.board(drawn_of_group(drawn, mechanism, k), of_group, config, whole)
             for k in range(len(groups))
         ]
         return replace(whole, boards=self._boards(groups, parts, whole.estimate.scores))
@@ -115,12 +120,7 @@ class GroupedMethod(CountedMethod[CountMechanism]):
         """Rank all rows."""
         if mechanism.groups is None:
             return self.conclude_counts(drawn, mechanism, config)
-        calibration = replace(mechanism.calibration, law=mechanism.whole_law)
-        whole = self.conclude_counts(
-            {name: values.sum(axis=0) for name, values in drawn.items()},
-            replace(mechanism, groups=None, calibration=calibration),
-            config,
-        )
+        whole = self.conclude_counts(drawn_of_all(drawn, mechanism), mechanism.whole, config)
         words = self.words_of(mechanism)
         privacy = count_record(words, mechanism, whole.privacy.parameters)
         return replace(whole, privacy=privacy)

@@ -67,14 +67,14 @@ class NoisyCounts(GroupedMethod):
         params, ties = config.privacy.params(), config.comparisons.ties
         n_items = len(config.items.catalogue())
         design = config.comparisons.design
-        if (nights := calibrate_stream(config, win_counts_sensitivity)) is not None:
+        groups = groups_of(config, n_items, MOST_COUNTS)
+        if (nights := calibrate_stream(config, win_counts_sensitivity, groups)) is not None:
             calibration, stream = nights
             return CountMechanism.of(
-                params, calibration, n_items, ties, design=design, stream=stream
+                params, calibration, n_items, ties, design=design, stream=stream, groups=groups
             )
         if params.weighted:
             return weighted_mechanism(params, self.counted, n_items, ties, design)
-        groups = groups_of(config, n_items, MOST_COUNTS)
         n_groups = 1 if groups is None else len(groups)
         calibration = calibrate_win_counts(params, n_items, ties.row_weight, n_groups)
         return CountMechanism.of(params, calibration, n_items, ties, design=design, groups=groups)
@@ -114,9 +114,10 @@ class NoisyCounts(GroupedMethod):
         self, drawn: Arrays, mechanism: CountMechanism, config: SurveyConfig, whole: Conclusion
     ) -> tuple[EvidenceAt, Released]:
         """Shares won in one group."""
-        counts = WinCounts(drawn["counts"], mechanism.row_weight, confidential=False)
+        cells = shown_cells(drawn, mechanism, "counts")
+        counts = WinCounts(cells.counts, mechanism.row_weight, confidential=False)
         released = ReleasedCounts.of(counts, config.items.catalogue().names)
-        return evidence_of_win_counts(counts, mechanism.law), released
+        return evidence_of_win_counts(counts, cells.law), released
 
     def noise_in_a_pull(self, mechanism: CountMechanism) -> float:
         """Of a count: a balanced design tells how many comparisons there were."""

@@ -101,16 +101,18 @@ class NoisyPairs(GroupedMethod):
         if ties is Ties.MODEL:
             return tie_outcomes.calibrate(config)
         _check_size(n_items, public=public)
-        if (nights := calibrate_stream(config, pair_counts_sensitivity)) is not None:
+        groups = groups_of(config, n_items**2, MOST_ITEMS**2)
+        if (nights := calibrate_stream(config, pair_counts_sensitivity, groups)) is not None:
             calibration, stream = nights
-            return CountMechanism.of(params, calibration, n_items, ties, stream=stream)
+            return CountMechanism.of(
+                params, calibration, n_items, ties, stream=stream, groups=groups
+            )
         if params.weighted:
             return weighted_mechanism(params, self.counted, n_items, ties)
         if public:
             calibration = calibrate_outcomes(params, n_items, ties.row_weight)
             stated = config.privacy.public_graph_statement
             return CountMechanism.of(params, calibration, n_items, ties, stated)
-        groups = groups_of(config, n_items**2, MOST_ITEMS**2)
         n_groups = 1 if groups is None else len(groups)
         calibration = calibrate_pair_counts(params, n_items, ties.row_weight, n_groups)
         return CountMechanism.of(params, calibration, n_items, ties, groups=groups)
@@ -179,10 +181,11 @@ class NoisyPairs(GroupedMethod):
         """Scores in one group, by the design that the whole has."""
         if mechanism.ties is Ties.MODEL:
             return tie_outcomes.board(drawn, mechanism, config, whole)
-        counts = PairCounts(drawn["wins"], mechanism.row_weight, confidential=False)
+        cells = shown_cells(drawn, mechanism, "wins")
+        counts = PairCounts(without_diagonal(cells.counts), mechanism.row_weight, False)
         by_chance = bool(whole.privacy.parameters["design_of_chance_fits"])
         evidence = evidence_of_pairs(
-            counts, mechanism.law, link_named(config.model.link), by_chance=by_chance
+            counts, cells.law, link_named(config.model.link), by_chance=by_chance
         )
         return evidence, ReleasedPairs.of(counts, config.items.catalogue().names)
 

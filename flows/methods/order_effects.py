@@ -10,7 +10,7 @@ from hushrank.estimation.comparisons.covariate_mle import (
     MOST_ITEMS,
     CovariateRelease,
     calibrate_covariate_mle,
-    covariate_mle,
+    covariate_mles,
 )
 from hushrank.flows.config.method import Problems, Sections
 from hushrank.flows.config.survey import SurveyConfig
@@ -62,11 +62,11 @@ def terms(mechanism: EffectMechanism) -> Terms:
     return Terms(spend=mechanism.spend, noise=noise)
 
 
-def draw(exact: Arrays, mechanism: EffectMechanism, bits: RandomBits) -> Arrays:
-    """Fit with noise. Scores, effects and noisy sums of information are all that leaves."""
+def draws(exact: Arrays, mechanism: EffectMechanism, runs: int, bits: RandomBits) -> Arrays:
+    """Fits with noise. Scores, effects and noisy sums of information are all that leaves."""
     made = mechanism.calibrated
     counts = CovariateCounts.of_arrays(exact, made.n_items, made.n_effects, made.row_weight)
-    return covariate_mle(counts, made, bits).arrays()
+    return covariate_mles(counts, made, runs, bits).arrays()
 
 
 def conclude(drawn: Arrays, mechanism: EffectMechanism, config: SurveyConfig) -> Conclusion:

@@ -6,6 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+import numpy as np
+
 from hushrank.estimation.common.central_noise import calibrate_exposures
 from hushrank.estimation.common.estimate import Estimate
 from hushrank.estimation.common.links import Floats, link_named
@@ -21,7 +23,7 @@ from hushrank.estimation.comparisons.perturbed_mle import (
     MleSettings,
     PerturbedMle,
     calibrate_mle,
-    perturbed_mle,
+    perturbed_mles,
 )
 from hushrank.estimation.comparisons.planning import predicted_error, weight_under_perturbation
 from hushrank.flows.config.method import MethodFacts, Problems, Sections
@@ -120,12 +122,23 @@ class PerturbedLikelihood(CountedMethod[ScoreMechanism | EffectMechanism]):
         self, exact: Arrays, mechanism: ScoreMechanism | EffectMechanism, bits: RandomBits
     ) -> Arrays:
         """Fit with noise. The scores are all that leaves, and noisy exposures."""
+        drawn = self.draws(exact, mechanism, 1, bits)
+        return {name: values[0] for name, values in drawn.items()}
+
+    def draws(
+        self,
+        exact: Arrays,
+        mechanism: ScoreMechanism | EffectMechanism,
+        runs: int,
+        bits: RandomBits,
+    ) -> Arrays:
+        """As many independent draws as `runs`, along the first axis; a release is one."""
         if isinstance(mechanism, EffectMechanism):
-            return order_effects.draw(exact, mechanism, bits)
+            return order_effects.draws(exact, mechanism, runs, bits)
         counts = pair_counts_of(exact, mechanism.ties.row_weight)
-        drawn: Arrays = {"scores": perturbed_mle(counts, mechanism.calibrated, bits)}
+        drawn: Arrays = {"scores": perturbed_mles(counts, mechanism.calibrated, runs, bits)}
         if mechanism.shows_exposures:
-            exposures = counts.won() + counts.lost()
+            exposures = np.tile(counts.won() + counts.lost(), (runs, 1))
             if mechanism.exposures is not None:
                 exposures = add_noise(exposures, mechanism.exposures.law, bits)
             drawn["exposures"] = exposures

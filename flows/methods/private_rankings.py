@@ -34,7 +34,7 @@ from hushrank.flows.guarantee.rankings import (
 from hushrank.flows.guarantee.record import Parameter
 from hushrank.flows.methods.base import Arrays, Conclusion, PlannedMethod, Terms
 from hushrank.flows.methods.undone_rankings import Counts, impossible, nets_of, pairs_of
-from hushrank.flows.release.pair_answers import ReleasedPairAnswers
+from hushrank.flows.release.private_sums import ReleasedPairAnswers
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedRankings
 from hushrank.pipelines.reduce.rankings_job import ReduceRankings

@@ -22,6 +22,7 @@ from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.stream import Stream, stream_of
 from hushrank.privacy.stream_encoder import ONE
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams
+from hushrank.transforms.common.groups import Groups
 from hushrank.transforms.streams.released_files import Drawn
 from hushrank.transforms.streams.shown_files import Shown
 
@@ -29,16 +30,19 @@ NIGHT, RELEASED, SHOWN, ANSWERS = "night", "released", "shown", "answers"  # arr
 DECIMALS = 6  # of a shown cell: what is published is what is ranked
 
 Cells = NDArray[np.int64] | NDArray[np.float64]
-# The sensitivity of one night's counts, from the bounds, the catalogue and the weight of a row.
-SensitivityOf = Callable[[PrivacyParams, int, int], Sensitivity]
+# Of one night's counts, from the bounds, the items, the weight of a row and the number of groups.
+SensitivityOf = Callable[[PrivacyParams, int, int, int], Sensitivity]
 
 
-def calibrate_stream(config: SurveyConfig, of: SensitivityOf) -> tuple[Calibration, Stream] | None:
+def calibrate_stream(
+    config: SurveyConfig, of: SensitivityOf, groups: Groups | None
+) -> tuple[Calibration, Stream] | None:
     """Noise of the nights of a stream; None: the job is none.
 
     Args:
         config: the job, under unit `user`.
         of: the sensitivity of one night's counts.
+        groups: those that are counted apart; None: there are none.
 
     Raises:
         ConfigError: the budget is too small for any noise that can be computed with.
@@ -48,7 +52,8 @@ def calibrate_stream(config: SurveyConfig, of: SensitivityOf) -> tuple[Calibrati
         return None
     params = config.privacy.params()
     added = replace(params, adjacency=Adjacency.ADD_REMOVE)
-    night = of(added, len(config.items.catalogue()), config.comparisons.ties.row_weight)
+    n_items, n_groups = len(config.items.catalogue()), 1 if groups is None else len(groups)
+    night = of(added, n_items, config.comparisons.ties.row_weight, n_groups)
     try:
         stream = stream_of(params, night, section.terms, section.workload, section.bands)
     except ValueError as error:
@@ -101,6 +106,20 @@ def shown_cells(drawn: Arrays, mechanism: CountMechanism, name: str) -> ShownCel
     if mechanism.stream is None:
         return ShownCells(drawn[name], mechanism.law)
     return ShownCells(drawn[SHOWN], mechanism.stream.shown_law(int(drawn[NIGHT])))
+
+
+def drawn_of_group(drawn: Arrays, mechanism: CountMechanism, group: int) -> Arrays:
+    """What was drawn for one of several groups."""
+    if mechanism.stream is None:
+        return {name: values[group] for name, values in drawn.items()}
+    return {NIGHT: drawn[NIGHT], SHOWN: drawn[SHOWN][group]}
+
+
+def drawn_of_all(drawn: Arrays, mechanism: CountMechanism) -> Arrays:
+    """The sums over all groups."""
+    if mechanism.stream is None:
+        return {name: values.sum(axis=0) for name, values in drawn.items()}
+    return {NIGHT: drawn[NIGHT], SHOWN: np.round(drawn[SHOWN].sum(axis=0), DECIMALS)}
 
 
 def without_diagonal(cells: Cells) -> Cells:

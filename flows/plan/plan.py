@@ -9,7 +9,7 @@ from pathlib import Path
 
 from hushrank.flows.config.comparisons import Design
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.errors import ConfigError
+from hushrank.flows.errors import ConfigError, require
 from hushrank.flows.plan.accuracy import ERRORS, SHARES, Accuracy, Target
 from hushrank.flows.plan.choice import AUTO, Verdict, methods_to_compare, verdict
 from hushrank.flows.plan.groups import group_errors
@@ -157,6 +157,8 @@ def plan_of(config: SurveyConfig, request: PlanRequest, world: World) -> SurveyP
     Raises:
         ConfigError: the request breaks a rule.
     """
+    if request.plot is not None:
+        require("report", "--plot")
     world = _world_of(config, request, world)
     target, settings = parse_target(request.target), settings_of(config, request)
     right = is_right(config, config.method)

@@ -10,8 +10,10 @@ of the answers that count, which caps make fewer. On night t, with N_t answers i
     error_t^2 = (variance of the noise + N_t p (1 - p)) / N_t^2,  p = 1 / items.
 
 The stated error is the root mean square over the second half of the nights, and is no less than
-sqrt(p (1 - p)), that of saying nothing. What it leaves out: if people who answer often, and lose
-most, prefer other items, shares move.
+sqrt(p (1 - p)), that of saying nothing. With groups N_t is that of a group, whose counts get the
+noise, and the stated error is the root mean square over answers, each with the error of its group.
+
+What it leaves out: if people who answer often, and lose most, prefer other items, shares move.
 """
 
 from __future__ import annotations
@@ -49,6 +51,8 @@ class StreamRequest:
         epsilon, delta: of the whole stream; delta 0 is pure: Laplace noise alone.
         adjacency: of the guarantee.
         seed: of the invented people.
+        group_shares: how many of the answers are of each group, relative numbers > 0; empty: there
+            are no groups.
 
     Raises:
         ValueError: a field is out of range.
@@ -64,6 +68,7 @@ class StreamRequest:
     delta: float
     adjacency: Adjacency = Adjacency.REPLACE_ONE
     seed: int = 0
+    group_shares: tuple[float, ...] = ()
 
     def __post_init__(self) -> None:
         for name, least, most in (
@@ -83,6 +88,16 @@ class StreamRequest:
                 "need a finite epsilon > 0 and a delta of at least 0 and below 1, got"
                 f" {self.epsilon!r} and {self.delta!r}"
             )
+        if not all(math.isfinite(share) and share > 0 for share in self.group_shares):
+            raise ValueError("shares of groups must be > 0; they are relative numbers")
+        if len(self.group_shares) == 1:
+            raise ValueError("one group is the whole; give a share of two at least, or none")
+
+    @property
+    def parts(self) -> tuple[float, ...]:
+        """Of each group the share of the answers; without groups one of all."""
+        shares = self.group_shares or (1.0,)
+        return tuple(share / sum(shares) for share in shares)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -96,6 +111,7 @@ class StreamSetting:
         noise: root mean square over nights of the noise in a shown cell, in answers.
         counted: share of people's answers that count.
         error: of an item's share of the wins, see the module.
+        group_errors: the same of each group; empty: there are no groups.
     """
 
     way: str
@@ -106,6 +122,7 @@ class StreamSetting:
     noise: float
     counted: float
     error: float
+    group_errors: tuple[float, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,6 +197,7 @@ def _setting(
 ) -> StreamSetting:
     variances = _stream(request, terms, kind, bands).variances
     way = COMPOSITION if terms.gap == 1 else CAPS if bands == 1 else ENCODER
+    errors = [_error(part * counted, variances, request) for part in request.parts]
     return StreamSetting(
         way=way,
         noise_kind=kind,
@@ -188,7 +206,8 @@ def _setting(
         bands=bands,
         noise=math.sqrt(float(variances.mean())),
         counted=share,
-        error=_error(counted, variances, request),
+        error=math.sqrt(float(np.square(errors) @ request.parts)),
+        group_errors=tuple(errors) if request.group_shares else (),
     )
 
 

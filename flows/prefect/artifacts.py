@@ -18,6 +18,7 @@ from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, interval_text, score_decimals, score_text
 from hushrank.flows.release.wording import rank_interval, verdict
 from hushrank.flows.run.stages import Outcome
+from hushrank.transforms.common.extras import is_installed
 from hushrank.transforms.storage.cloud_storage import CloudPath
 
 MOST_ROWS = 100  # of the table; ranking.csv has all
@@ -107,7 +108,9 @@ def ranking_rows(release: Release) -> list[dict[str, Any]]:
 
 
 def picture(release: Release) -> str | None:
-    """The report's first figure as a `data:` address; None where a release has no figure."""
+    """The report's first figure as a `data:` address; None where it has none."""
+    if not is_installed("report"):
+        return None
     from hushrank.flows.report.figures import figures_of  # matplotlib takes a second
     from hushrank.flows.report.style import VARIABLES
 

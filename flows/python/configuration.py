@@ -125,6 +125,7 @@ def _complete(content: dict[str, Any], ledger: Ledger, paths: list[str] | None) 
     complete(content, paths)
     section = content.setdefault("ledger", {})
     section["path"] = str(ledger.path)
+    section.update(ledger.guard_keys)
     beside = ledger.path.parent
     content.setdefault("output", str(beside / "out" / str(content["name"])))
     content.setdefault("confidential", str(beside / ".hushrank" / "work"))

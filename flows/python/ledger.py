@@ -11,12 +11,12 @@ import pyarrow as pa
 
 from hushrank.flows.display import balance_text, shared_text
 from hushrank.flows.errors import ConfigError, LedgerError
+from hushrank.flows.integrity.guards import Guards
+from hushrank.flows.integrity.signing import load_signer
 from hushrank.flows.ledger.account import account_of
 from hushrank.flows.ledger.budget import Balance, BudgetTerms
-from hushrank.flows.ledger.cloud_object import LedgerObject
 from hushrank.flows.ledger.entries import Open, read_chain
 from hushrank.flows.ledger.ledger import Ledger as Books
-from hushrank.flows.ledger.local_file import LedgerFile
 from hushrank.flows.python.plain_errors import plainly
 from hushrank.flows.python.table import Table
 from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
@@ -45,6 +45,8 @@ class Ledger:
         epsilon: the most that all its releases may cost together; None: as recorded.
         delta: at which that total is stated.
         refresh: when the total renews: daily, weekly, monthly or yearly.
+        signing_key: file of the key that signs its lines; a signed ledger takes no line without.
+        anchor: a second place that knows how far the ledger was (docs/ledger_integrity.md).
     """
 
     def __init__(
@@ -55,6 +57,8 @@ class Ledger:
         epsilon: float | None = None,
         delta: float | None = None,
         refresh: str | None = None,
+        signing_key: str | os.PathLike[str] | None = None,
+        anchor: str | os.PathLike[str] | None = None,
     ) -> None:
         text = os.fspath(path)
         self.path: Path | CloudPath = (
@@ -62,6 +66,8 @@ class Ledger:
         )
         self.name = name
         self._terms = {"epsilon": epsilon, "delta": delta, "refresh": refresh}
+        named = {"signing_key": signing_key, "anchor": anchor}
+        self.guard_keys = {key: os.fspath(value) for key, value in named.items() if value}
 
     @property
     @plainly
@@ -133,12 +139,19 @@ class Ledger:
             recorded["refresh"] = str(terms.refresh)
         return {**recorded, **given}
 
-    def _backend(self) -> LedgerFile | LedgerObject:
-        path = self.path
-        return LedgerObject(path) if isinstance(path, CloudPath) else LedgerFile(path)
+    def _guards(self) -> Guards:
+        """Key and anchor, relative to the working directory.
+
+        Raises:
+            ConfigError, LedgerError: they cannot be used.
+        """
+        named = self.guard_keys
+        key = named.get("signing_key")
+        signer = None if key is None else load_signer(Path(key).expanduser().absolute())
+        return Guards(signer, signer).with_anchor(named.get("anchor"))
 
     def _entries(self) -> Iterator[Any]:
-        backend = self._backend()
+        backend = self._guards().around(self.path)
         snapshot = backend.read()
         if snapshot.loss is not None:
             raise LedgerError(snapshot.loss)
@@ -159,8 +172,7 @@ class Ledger:
             protects=opened.protects,
             **{"delta": 0.0, "refresh": None, **self.terms_for(name)},
         )
-        path = self.path
-        return Books(LedgerObject(path) if isinstance(path, CloudPath) else path, terms)
+        return self._guards().ledger(self.path, terms)
 
     def _only_name(self) -> str:
         names = self.populations

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from hushrank.flows.errors import HushrankError, problem_of_machine
+from hushrank.flows.errors import HushrankError, problem_of_machine, refusal_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -34,6 +34,8 @@ def plainly(function: Callable[P, R]) -> Callable[P, R]:
             stop.add_note(AFTER_INTERRUPT)
             raise
         except (OSError, MemoryError, RecursionError) as error:
+            if refusal := refusal_of(error):
+                raise refusal from None
             raise HushrankError(f"{problem_of_machine(error)} {AFTER_INTERRUPT}") from None
 
     return call

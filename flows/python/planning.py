@@ -16,9 +16,9 @@ import pyarrow as pa
 
 from hushrank.flows.cli.inspect_command import inspect_job
 from hushrank.flows.cli.inspect_texts import show_look
-from hushrank.flows.cli.plan_documents import PlanDocument, Reached, plan_document
 from hushrank.flows.config.schedule import day_of
 from hushrank.flows.config.survey import SurveyConfig
+from hushrank.flows.documents.plans import PlanDocument, Reached, plan_document
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.ledger.key import KEY_BYTES, LedgerKey
 from hushrank.flows.methods.registry import load_config

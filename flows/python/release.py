@@ -11,6 +11,8 @@ from typing import Any
 
 import pyarrow as pa
 
+from hushrank.flows.certificate.check import load_certificate, problems_of_certificate
+from hushrank.flows.certificate.model import Certificate
 from hushrank.flows.display import ranking_table
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.ledger.budget import Balance
@@ -46,7 +48,8 @@ class Release:
 
     Attributes:
         record: all that `release.json` holds.
-        folder: where the files are: `release.json`, `ranking.csv`, `report.html`.
+        folder: where the files are: `release.json`, `ranking.csv`, `report.html`,
+            `certificate.json`.
         spent: what this call charged to the ledger; None: nothing, since it was drawn before.
         balance: the budget afterwards; None for a release that was only read.
     """
@@ -160,6 +163,16 @@ class Release:
 
     def __arrow_c_stream__(self, requested_schema: Any = None) -> Any:
         return self.ranking.__arrow_c_stream__(requested_schema)
+
+    @property
+    @plainly
+    def certificate(self) -> Certificate | None:
+        """What the release proves of itself, in exact numbers; None: of an earlier version.
+
+        Raises:
+            ArchiveError: it cannot be read.
+        """
+        return load_certificate(self.folder)
 
     @plainly
     def report(self) -> Report:
@@ -295,7 +308,7 @@ def history(*sources: Any) -> History:
     from hushrank.flows.methods.registry import load_config
 
     outputs = outputs_of(map(str, sources), load_config)
-    problems = problems_of(outputs)
+    problems = problems_of(outputs, problems_of_certificate)
     if problems:
         raise ConfigError("\n".join(problems))
     shown, left_out = apart(read_history(outputs))

@@ -65,10 +65,7 @@ def _of_the_ledger(ledger: Ledger, key: str) -> Iterator[Finding]:
     """Findings in the ledger itself; `key` is the `LedgerKey.check` of the key beside it."""
     book, clock = ledger.book(whole=False), ledger.clock()
     if book.snapshot.loss is not None:
-        yield Finding(
-            "lines at the end of the ledger are missing, or may be missing",
-            "Spends that only these lines recorded count as not spent",
-        )
+        yield from (Finding(text, effect) for text, effect in book.snapshot.findings)
     if book.chain.key not in ("", key):
         yield Finding(
             "the key beside the ledger is not the one that made the names in it",

@@ -11,7 +11,7 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import suppress
 from pathlib import Path
 
@@ -20,14 +20,20 @@ from hushrank.flows.release.release import Release, load_release
 from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, Place
 
 RELEASE, RANKING, REPORT = "release.json", "ranking.csv", "report.html"
-EFFECTS = "effects.csv"  # beside the others, of a job that has effects of covariates
-FILES = (REPORT, RANKING, RELEASE)  # the last file says which release all belong to
+EFFECTS = "effects.csv"  # of a job that has effects of covariates
+CERTIFICATE, SIGNATURE = "certificate.json", "certificate.sig"  # the latter of a job with a key
+FILES = (REPORT, RANKING, RELEASE)  # that every release has
+# The order in which they are shown: the last file says which release all belong to.
+ALL_FILES = (EFFECTS, REPORT, RANKING, CERTIFICATE, SIGNATURE, RELEASE)
 SUMS = "SHA256SUMS"
 RELEASES = "releases"
 PARTIAL = ".partial"  # ending of folders that a killed run may leave
 READ_ONLY = 0o444
 MOST_NIGHTS, MOST_ITEMS = 28, 500  # of a stream, whose ranks a report shows over time
 NAME = re.compile(r"\d{4}-\d\d-\d\d-.+")
+
+Contents = Mapping[str, bytes]  # of files, by name
+Certify = Callable[[Contents], Contents]
 
 
 def folder_name(release: Release) -> str:
@@ -69,7 +75,8 @@ def files_of(folder: Place) -> tuple[str, ...]:
     Raises:
         ArchiveError: its digests are missing or damaged.
     """
-    return (EFFECTS, *FILES) if EFFECTS in _recorded(folder) else FILES
+    recorded = _recorded(folder)
+    return tuple(name for name in ALL_FILES if name in FILES or name in recorded)
 
 
 def check_intact(folder: Place) -> None:
@@ -127,20 +134,29 @@ def nights_before(release: Release, output: Place) -> list[Release]:
     return nights
 
 
-def keep(folder: Place, contents: dict[str, bytes]) -> None:
+def keep(folder: Place, contents: Contents, certify: Certify | None = None) -> None:
     """Make `folder` with these files and their digests: whole and on disk, or not at all.
 
     In Cloud Storage objects are only created, never replaced, and the digests come last. Without
     digests the release is not whole, and another run completes it.
 
+    Args:
+        folder: of the release, in the archive.
+        contents: its files.
+        certify: makes the files that certify those; None: there are none. In Cloud Storage it is
+            given what is kept, be it of a run that was killed.
+
     Raises:
         OSError: the files cannot be written; then nothing is left behind.
     """
+    more = certify or (lambda _: {})
     if isinstance(folder, CloudPath):
         kept = {name: _created(folder / name, content) for name, content in contents.items()}
+        kept |= {name: _created(folder / name, made) for name, made in more(kept).items()}
         (folder / SUMS).create(_digests(kept))
         return
     partial = folder.with_name(f".{folder.name}{PARTIAL}")
+    contents = {**contents, **more(contents)}
     sums = _digests(contents)
     try:
         shutil.rmtree(partial, ignore_errors=True)  # left by a killed run
@@ -164,7 +180,7 @@ def _created(path: CloudPath, content: bytes) -> bytes:
     return content
 
 
-def _digests(contents: dict[str, bytes]) -> bytes:
+def _digests(contents: Contents) -> bytes:
     lines = (f"{hashlib.sha256(contents[name]).hexdigest()}  {name}\n" for name in sorted(contents))
     return "".join(lines).encode()
 
@@ -185,8 +201,13 @@ def flush(folder: Path) -> None:
     os.close(descriptor)
 
 
-def damages(output: Place) -> Iterator[str]:
-    """Find releases of the archive that are not as published; one sentence for each."""
+def damages(output: Place, check: Callable[[Place], Iterator[str]] | None = None) -> Iterator[str]:
+    """Find releases of the archive that are not as published; one sentence for each.
+
+    Args:
+        output: the folder of the job.
+        check: finds what else is wrong with the release in a folder.
+    """
     for folder in archived(output):
         try:
             check_intact(folder)
@@ -196,6 +217,8 @@ def damages(output: Place) -> Iterator[str]:
             continue
         if folder_name(release) != folder.name:
             yield f"{folder}: holds release {folder_name(release)}. {_way_out(folder)}"
+        if check is not None:
+            yield from check(folder)
 
 
 def _recorded(folder: Place) -> dict[str, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 
 import pyarrow as pa
@@ -15,7 +15,9 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ArchiveError, ConfigError
 from hushrank.flows.guarantee.record import finite_or_text
 from hushrank.flows.release.archive import (
+    ALL_FILES,
     RELEASE,
+    SUMS,
     archived,
     damages,
     files_of,
@@ -130,9 +132,16 @@ def one_release(releases: Sequence[Release], release_id: str) -> Release:
     return found[0]
 
 
-def problems_of(outputs: Sequence[Place]) -> list[str]:
-    """Everything that is not as published, in the archives and in the copies above them."""
-    problems = [problem for output in outputs for problem in damages(output)]
+def problems_of(
+    outputs: Sequence[Place], check: Callable[[Place], Iterator[str]] | None = None
+) -> list[str]:
+    """Everything that is not as published, in the archives and in the copies above them.
+
+    Args:
+        outputs: output folders.
+        check: what else is wrong with a release whose files are as published, by its folder.
+    """
+    problems = [problem for output in outputs for problem in damages(output, check)]
     for output in outputs:
         if not (output / RELEASE).exists():
             continue
@@ -232,6 +241,64 @@ def _content(path: Place) -> bytes | None:
         return None
     except OSError as error:
         raise ArchiveError(f"{path}: cannot be read: {error.strerror}") from error
+
+
+def release_files(
+    source: str, load_config: Callable[[Path], SurveyConfig]
+) -> tuple[dict[str, bytes], bytes | None]:
+    """The files of one release by name, and the lines of its ledger where a YAML file names it.
+
+    Args:
+        source: a folder of one release; an output folder, of which the release on top is taken, or
+            else the last one that is kept; a `release.json`; or the YAML file of a job.
+        load_config: reads a YAML file.
+
+    Raises:
+        ConfigError: there is no release, or it cannot be read.
+    """
+    ledger = None
+    if source.endswith((".yaml", ".yml")):
+        config = load_config(Path(source))
+        place: Place = config.output
+        ledger = bytes_of(str(config.ledger.path), "ledger.path")
+    else:
+        place = _cloud_path(source) if is_cloud(source) else Path(source)
+        place = place.parent if place.name == RELEASE else place
+    files = _files_in(place)
+    if RELEASE not in files and (kept := archived(place)):
+        files = _files_in(kept[-1])
+    if RELEASE not in files:
+        raise ConfigError(
+            f"{source}: holds no release.json. Name the folder of a release, its release.json, or"
+            " the YAML file of its job"
+        )
+    return files, ledger
+
+
+def bytes_of(source: str, what: str) -> bytes:
+    """The content of a file or an object.
+
+    Raises:
+        ConfigError: it cannot be read; the text begins with `what`.
+    """
+    place = _cloud_path(source) if is_cloud(source) else Path(source)
+    try:
+        return place.read_bytes()
+    except OSError as error:
+        raise ConfigError(f"{what} {source}: cannot be read: {error.strerror}") from None
+
+
+def _files_in(place: Place) -> dict[str, bytes]:
+    """The files of a release that lie in a folder, by name."""
+    found: dict[str, bytes] = {}
+    for name in (*ALL_FILES, SUMS):
+        try:
+            found[name] = (place / name).read_bytes()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        except OSError as error:
+            raise ConfigError(f"{place / name}: cannot be read: {error.strerror}") from None
+    return found
 
 
 def _cloud_path(source: str) -> CloudPath:

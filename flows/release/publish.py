@@ -17,13 +17,14 @@ from pathlib import Path
 
 from hushrank.flows.errors import ArchiveError, ConfigError, PublishError
 from hushrank.flows.release.archive import (
+    ALL_FILES,
     EFFECTS,
-    FILES,
     PARTIAL,
     RANKING,
     RELEASE,
     RELEASES,
     REPORT,
+    Certify,
     archived,
     check_intact,
     files_of,
@@ -74,11 +75,17 @@ def check_output(output: Place, job: str, *, safe: bool = True) -> None:
 
 
 def publish(
-    release: Release, report_html: str, output: Place, *, allow_unsafe: bool = False
+    release: Release,
+    report_html: str,
+    output: Place,
+    *,
+    certify: Certify | None = None,
+    allow_unsafe: bool = False,
 ) -> Place:
     """Keep `release.json`, `ranking.csv` and `report.html` in `output`, and show them there.
 
-    Beside them, a release with effects of covariates has `effects.csv`.
+    Beside them, a release with effects of covariates has `effects.csv`, and those of this version
+    have `certificate.json`.
 
     A release that is kept already is never written again. One run at a time may publish a release;
     the ledger's lock sees to that.
@@ -87,6 +94,7 @@ def publish(
         release: what to publish.
         report_html: its report.
         output: the folder; what it shows of the same job gives way, unless it is of a later day.
+        certify: makes the certificate of the other files; None: without one.
         allow_unsafe: publish even a release that protects nobody (simulation, `--no-privacy`).
 
     Returns:
@@ -114,7 +122,7 @@ def publish(
     folder = kept or output / RELEASES / folder_name(release)
     try:
         if kept is None:
-            keep(folder, contents_of(release, report_html))
+            keep(folder, contents_of(release, report_html), certify)
         return show(folder, output)
     except BaseException as error:
         if kept is None and not isinstance(folder, CloudPath):
@@ -172,14 +180,14 @@ def show(folder: Place, output: Place) -> Place:
                     of_before = {name: (before / name).read_bytes() for name in files_of(before)}
                     _replace(output, of_before)
             if not (output / RELEASE).exists():  # half of a release is none
-                for name in (EFFECTS, *FILES):
+                for name in ALL_FILES:
                     (output / name).unlink(missing_ok=True)
             raise
     return output
 
 
 def contents_of(release: Release, report_html: str) -> dict[str, bytes]:
-    """The published files of a release, by name."""
+    """The published files of a release but for its certificate, by name."""
     return {
         **({} if release.effects is None else {EFFECTS: effects_csv(release.effects).encode()}),
         REPORT: report_html.encode(),
@@ -201,9 +209,9 @@ def ranking_csv(release: Release) -> str:
     label, unit = ["label"] * release.labelled, [] if release.unit is None else [release.unit.value]
     columns = ["rank", "item", *label, "score", "low", "high", "rank_low", "rank_high", "group"]
     counted = [] if wins is None else ["noisy_wins"]
-    said = [name for name in LATER_COLUMNS if release.says(name)]
-    later = [f"p_top_{release.top}" if name == "p_top" else name for name in said]
     boards = [("", release), *((group.name, board) for group, board in release.boards())]
+    said = [name for name in LATER_COLUMNS if any(board.says(name) for _, board in boards)]
+    later = [f"p_top_{release.top}" if name == "p_top" else name for name in said]
     board_column = ["board"] * (len(boards) > 1)
     table.writerow([*columns, *counted, *["unit"] * len(unit), *later, *board_column])
     for name, board in boards:
@@ -215,9 +223,9 @@ def ranking_csv(release: Release) -> str:
 
 def _csv_rows(release: Release, said: Sequence[str], unit: Sequence[str]) -> Iterator[list[object]]:
     """The lines of one ranking, without the name of its group."""
-    wins = release.released.wins_by_item()
+    wins, labelled = release.released.wins_by_item(), release.labelled
     for line in release.ranking:
-        texts = [write_cell(line.item), *([write_cell(line.shown)] if release.labelled else ())]
+        texts = [write_cell(line.item), *([write_cell(line.shown)] if labelled else ())]
         scores = (f"{value:.6f}" for value in (line.score, line.low, line.high))
         ranks = (line.rank_low, line.rank_high, line.group)
         won = () if wins is None else (wins[line.item],)
@@ -235,7 +243,7 @@ def _check_content(output: Path, job: str, *, safe: bool) -> None:
     if not output.is_dir():
         raise ConfigError(f"output {output}: is a file; name a folder for releases")
     names = {path.name for path in output.iterdir() if not path.name.endswith(PARTIAL)}
-    foreign = sorted(names - {*FILES, EFFECTS, RELEASES})
+    foreign = sorted(names - {*ALL_FILES, RELEASES})
     if names and not names & {RELEASE, RELEASES}:
         foreign = sorted(names)
     if foreign:
@@ -315,8 +323,9 @@ def _replace(output: Path, contents: dict[str, bytes]) -> None:
         for name, content in contents.items():
             partial[name].unlink(missing_ok=True)  # left by a run that was killed
             write_file(partial[name], content)
-        if EFFECTS not in contents:  # of a release that says more than this one
-            (output / EFFECTS).unlink(missing_ok=True)
+        for name in ALL_FILES:
+            if name not in contents:  # of a release that says more than this one
+                (output / name).unlink(missing_ok=True)
         for name, path in partial.items():
             path.rename(output / name)
         flush(output)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, date, datetime
 from functools import partial
+from itertools import chain
 from typing import Any, Self
 
 from pydantic import AwareDatetime, Field, ValidationError, model_validator
@@ -40,7 +41,7 @@ from hushrank.flows.release.scale import (
 )
 from hushrank.flows.release.statistics import Released
 from hushrank.flows.release.stream import StreamRecord
-from hushrank.flows.release.sure import chances_of
+from hushrank.flows.release.sure import chances_of, number_of_best
 from hushrank.flows.release.ties import TieRecord
 from hushrank.privacy.bits_used import BitsUsed
 from hushrank.transforms.storage.cloud_storage import Place
@@ -124,8 +125,13 @@ class Release(Record):
         unsaid = {name for name in optional if not self.says(name)}
         if unsaid:
             absent["ranking"] = {"__all__": unsaid}
-            if self.groups is not None:
-                absent["groups"] = {"__all__": {"ranking": {"__all__": unsaid}}}
+        in_groups = {
+            name
+            for name in unsaid
+            if not any(board.says(name) for _, board in self.boards())  # all together may say less
+        }
+        if self.groups is not None and in_groups:
+            absent["groups"] = {"__all__": {"ranking": {"__all__": in_groups}}}
         content = self.model_dump(mode="json", exclude=absent)
         return json_text(content) + "\n"
 
@@ -274,6 +280,10 @@ def build_release(
     seen = () if look is None else look.warnings
     chances = chances_of(estimate, n_top)
     compared = estimate if provenance.stream is not None else replace(estimate, noise_share=None)
+    ranking = ranked_items(items, compared, scale, labels or {}, chances)
+    groups = tuple(group_ranking(items, board, scale, labels or {}, n_top) for board in boards)
+    every = chain(ranking, *(group.ranking for group in groups))
+    has_chances = any(line.p_top is not None for line in every)
     release = Release(
         release_id=provenance.release_id,
         created=provenance.created,
@@ -287,17 +297,16 @@ def build_release(
         warnings=(*_warnings(provenance, privacy), *seen, *warnings, *told),
         scale=scale,
         unit=UNITS[scale],
-        ranking=ranked_items(items, compared, scale, labels or {}, chances),
+        ranking=ranking,
         top_k=best,
-        top=None if chances is None else chances.k,
+        top=number_of_best(estimate.n_items, n_top) if has_chances else None,
         privacy=privacy.model_copy(update=_origin(provenance)),
         look=look,
         stream=provenance.stream,
         effects=effects,
         ties=ties,
         released=released,
-        groups=tuple(group_ranking(items, board, scale, labels or {}, n_top) for board in boards)
-        or None,
+        groups=groups or None,
     )
     return on_scale(release, Scale.ELO) if elo else release
 

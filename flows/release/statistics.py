@@ -14,29 +14,24 @@ from typing import Annotated, Any, Literal, Self
 import numpy as np
 from numpy.typing import NDArray
 from pydantic import Field
-from scipy.sparse import csr_array
 
 from hushrank.estimation.common.matrices import PairCounts, WinCounts
-from hushrank.estimation.fit.weighted_pairs import UNITS, WeightedPairs
 from hushrank.estimation.rankings.ranking_counts import RankingCounts
 from hushrank.estimation.responses.measurements import DifferentialMeasurements
 from hushrank.estimation.responses.randomized_measurements import RandomizedMeasurements
 from hushrank.flows.guarantee.record import Record
 from hushrank.flows.release.effects import ReleasedEffects
-from hushrank.flows.release.pair_answers import ReleasedPairAnswers
+from hushrank.flows.release.private_sums import ReleasedPairAnswers, ReleasedSums
 from hushrank.flows.release.public_pairs import (
+    MOST_MEASURED,
     ReleasedOutcomes,
-    Rows,
     among_items,
     require_noisy,
-    rows_of,
 )
 from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
 from hushrank.flows.release.ties import ReleasedTies
 from hushrank.flows.release.win_loss import ReleasedWinLoss, in_comparisons
 
-MOST_MEASURED = 2000  # items whose matrix of measurements is published: 20 to 30 MB
-MOST_SUMS = 1_000_000  # pairs whose sums are published where items are more: 30 MB
 LARGEST_MEAN = 1e-6  # of released scores, which sum to zero but for rounding
 
 
@@ -208,50 +203,6 @@ class ReleasedMeasurements(Record):
         return None
 
 
-class ReleasedSums(Record):
-    """Sums of privatised answers, from which all the rest is computed.
-
-    An answer is 1 where the item of the row won. For `debiased-rr`, with t = tanh(epsilon / 2) and
-    p the chance of a flip of each answer's epsilon, s sums t (answer - p) and w sums t^2 over the
-    privatised answers to a pair; for other methods s sums these answers and w counts them.
-
-    Attributes:
-        items: in catalogue order; rows and columns are in this order.
-        pairs: row i holds the items j > i that were compared with i; null: rows of s and w are
-            whole, one entry an item. Given for more than `MOST_MEASURED` items.
-        unit: what 1 in the sums is worth.
-        s, w: of each pair in row i of `pairs`; or entry j > i of row i, zero elsewhere. Null, as
-            `pairs` is then, for more than `MOST_SUMS` pairs.
-        g: sum of t^2 over people, in units; 0 where it was not counted.
-    """
-
-    kind: Literal["private-sums"] = "private-sums"
-    items: tuple[str, ...]
-    unit: float
-    pairs: tuple[tuple[int, ...], ...] | None = None
-    s: tuple[tuple[int, ...], ...] | None
-    w: tuple[tuple[int, ...], ...] | None
-    g: int
-
-    @classmethod
-    def of(cls, pairs: WeightedPairs, items: Sequence[str]) -> Self:
-        """The record of sums, which are private since each answer was.
-
-        Raises:
-            ValueError: they are of another number of items.
-        """
-        if len(items) != pairs.n_items:
-            raise ValueError(f"got {len(items)} items, but sums of {pairs.n_items}")
-        met, s, w = _rows_of_sums(pairs)
-        return cls.model_construct(  # checked above: millions of entries are not checked again
-            items=tuple(items), unit=1 / UNITS, pairs=met, s=s, w=w, g=pairs.g
-        )
-
-    def wins_by_item(self) -> dict[str, int | float] | None:
-        """None: a sum of debiased answers is no count."""
-        return None
-
-
 class ReleasedRandomized(Record):
     """Sums of randomised test answers.
 
@@ -360,19 +311,3 @@ Released = Annotated[
     | ReleasedPlaces,
     Field(discriminator="kind"),
 ]  # what a method publishes beside the ranking
-
-
-def _rows_of_sums(pairs: WeightedPairs) -> tuple[Rows | None, Rows | None, Rows | None]:
-    """What `ReleasedSums` shows as `pairs`, `s` and `w`."""
-    s, w = pairs.s, pairs.w
-    if pairs.n_items <= MOST_MEASURED and not (
-        isinstance(s, csr_array) or isinstance(w, csr_array)
-    ):
-        return None, tuple(map(tuple, s.tolist())), tuple(map(tuple, w.tolist()))
-    if len(pairs.met()) > MOST_SUMS:
-        return None, None, None
-    places = csr_array(w)
-    of_s = s.data if isinstance(s, csr_array) else s[places.nonzero()]
-    columns = (places.indices, np.asarray(of_s), np.asarray(places.data))
-    met, listed_s, listed_w = (rows_of(each, places.indptr) for each in columns)
-    return met, listed_s, listed_w

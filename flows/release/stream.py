@@ -32,11 +32,12 @@ class StreamRecord(Record):
         coefficients: the encoder: how much of a night's counts is in the noisy numbers of that
             night and of each one after it, times 2^20.
         noise_variance: of each noisy number, times 2^40.
-        shown_variance: of the noise in each count that this release shows, in units of `released`.
-        noisy: what was drawn for this night, times 2^20, item by item or row by row; all that is
-            shown is computed from these numbers of all nights so far.
-        answers: how many answers each night that is shown has, the oldest first, noise included; in
-            units of `released`.
+        shown_variance: of the noise in each count that this release shows, in units of `released`;
+            with groups in each count of one group, of which those of the whole are sums.
+        noisy: what was drawn for this night, times 2^20, group by group, item by item or row by
+            row; all that is shown is computed from these numbers of all nights so far.
+        answers: how many answers each night that is shown has, in all groups, the oldest first,
+            noise included; in units of `released`.
     """
 
     stream: str

@@ -30,9 +30,13 @@ def chances_of(estimate: Estimate, n_top: int | None) -> RankChances | None:
     """
     if estimate.errors is None or not estimate.informative:
         return None
-    n = estimate.n_items
-    few = min(FEW_TOP if n < MANY else MANY_TOP, n - 1)
-    return rank_chances(estimate.errors, few if n_top is None else n_top)
+    return rank_chances(estimate.errors, number_of_best(estimate.n_items, n_top))
+
+
+def number_of_best(n_items: int, n_top: int | None) -> int:
+    """How many items are the best few; for the arguments see `chances_of`."""
+    few = min(FEW_TOP if n_items < MANY else MANY_TOP, n_items - 1)
+    return few if n_top is None else n_top
 
 
 def surely_above(better: NDArray[np.bool_], order: NDArray[np.intp]) -> list[str]:

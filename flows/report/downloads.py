@@ -33,7 +33,8 @@ class Download:
 def downloads_of(release: Release) -> list[Download]:
     """The ranking and effects of covariates as tables, and the release as JSON.
 
-    A file that is too large for the page is linked; it lies beside the page.
+    A file that is too large for the page is linked; it lies beside the page. The certificate does
+    too, because it names the digest of the page.
     """
     table = _download(RANKING, "the ranking, for a spreadsheet", "text/csv", ranking_csv(release))
     effects = []

@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from hushrank.flows.release.axis import axis_of
 from hushrank.flows.release.effects import ReleasedEffects
-from hushrank.flows.release.pair_answers import ReleasedPairAnswers
+from hushrank.flows.release.private_sums import ReleasedPairAnswers, ReleasedSums
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
 from hushrank.flows.release.release import Release
@@ -28,11 +28,11 @@ from hushrank.flows.release.statistics import (
     ReleasedRandomized,
     ReleasedRankings,
     ReleasedScores,
-    ReleasedSums,
 )
 from hushrank.flows.release.ties import ReleasedTies
 from hushrank.flows.release.win_loss import ReleasedWinLoss
 from hushrank.flows.release.wording import name_list, rank_interval
+from hushrank.flows.report.chosen_plot import bins_of, chosen_svg
 from hushrank.flows.report.heatmap import Matrix, heatmap_svg, shown_items
 from hushrank.flows.report.history_plot import MOST_LINES, ranks_over_time_svg
 from hushrank.flows.report.item_map import item_map_svg
@@ -69,7 +69,8 @@ class ReportFigure:
 def figures_of(release: Release) -> list[ReportFigure]:
     """The figures of a release, in the order of the page."""
     figures = FIGURES[type(release.released)]
-    return [figure(release) for figure in figures if figure is not heatmap_figure or _met(release)]
+    drawn = (figure(release) for figure in figures)
+    return [figure for figure in drawn if figure is not None]
 
 
 def history_figure(release: Release, earlier: Sequence[Release]) -> ReportFigure | None:
@@ -155,11 +156,13 @@ def scores_figure(release: Release) -> ReportFigure:
     )
 
 
-def heatmap_figure(release: Release) -> ReportFigure:
-    """The noisy matrix of wins."""
+def heatmap_figure(release: Release) -> ReportFigure | None:
+    """The noisy matrix of wins; None where no pair met that could be shown."""
     pairs = release.released
     if not isinstance(pairs, ReleasedPairs | ReleasedOutcomes | ReleasedTies):
         raise ValueError(f"a release of {pairs.kind} has no matrix to draw")
+    if not _met(release):
+        return None
     exact, shown = release.privacy.mechanism == "none", shown_items(release)
     labels = release.shown()
     which = "" if len(shown) == len(release.ranking) else f" of the best {len(shown)} items"
@@ -256,6 +259,36 @@ def item_map_figure(release: Release) -> ReportFigure:
     )
 
 
+def chosen_figure(release: Release) -> ReportFigure | None:
+    """Which epsilons people chose; None where they had no choice, or it was not counted."""
+    chosen = release.released.chosen if isinstance(release.released, ReleasedSums) else None
+    if chosen is None:
+        return None
+    bins = bins_of(chosen)
+    most = max(bins, key=lambda each: each[2])
+    description = (
+        f"Plot of the epsilons that people chose, from {chosen.low:g} to {chosen.high:g}: most"
+        f" answers, {most[3]:.0f} %, have one between {most[0]:.3g} and {most[1]:.3g}. The table"
+        " below it has the same numbers."
+    )
+    rows = (
+        (f"{low:.3g} to {high:.3g}", f"{answers:,}", f"{share:.1f} %", f"{known:.1f} %")
+        for low, high, answers, share, known in bins
+    )
+    return ReportFigure(
+        identifier="chosen",
+        title="Which epsilons people chose",
+        svg=Markup(chosen_svg(release, chosen, description)),
+        caption=(
+            "Pale bars are shares of the answers, strong bars what these answers add to what is"
+            " known about the scores: the larger an answer's epsilon, the less noise it has. If 1 %"
+            " of the answers were dishonest, shares of wins would move by at most about"
+            f" {chosen.weight_of_lies:.1f} percentage points."
+        ),
+        table=(("epsilon", "answers", "of all", "of what is known"), *rows),
+    )
+
+
 def _open_ends(release: Release) -> str:
     axis = axis_of(release.scale, release.ranking)
     if all(axis.low <= line.low and line.high <= axis.high for line in release.ranking):
@@ -287,7 +320,7 @@ def _left_out(release: Release) -> str:
     )
 
 
-FIGURES: dict[type[Any], tuple[Callable[[Release], ReportFigure], ...]] = {
+FIGURES: dict[type[Any], tuple[Callable[[Release], ReportFigure | None], ...]] = {
     ReleasedCounts: (win_counts_figure,),
     ReleasedWinLoss: (scores_figure,),
     ReleasedPairs: (scores_figure, heatmap_figure),
@@ -295,7 +328,7 @@ FIGURES: dict[type[Any], tuple[Callable[[Release], ReportFigure], ...]] = {
     ReleasedTies: (scores_figure, heatmap_figure),
     ReleasedScores: (scores_figure,),
     ReleasedEffects: (scores_figure,),
-    ReleasedSums: (scores_figure,),
+    ReleasedSums: (scores_figure, chosen_figure),
     ReleasedMeasurements: (item_map_figure,),
     ReleasedRandomized: (item_map_figure,),
     ReleasedRankings: (scores_figure, above_figure),

@@ -11,7 +11,7 @@ from matplotlib.figure import Figure
 from matplotlib.patches import Rectangle
 from numpy.typing import NDArray
 
-from hushrank.flows.release.pair_answers import ReleasedPairAnswers
+from hushrank.flows.release.private_sums import ReleasedPairAnswers
 from hushrank.flows.release.public_pairs import ReleasedOutcomes
 from hushrank.flows.release.ranking_counts import ReleasedAbove
 from hushrank.flows.release.release import Release

@@ -6,8 +6,9 @@ The page is complete without its script, which searches, filters and sorts the r
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC
+from functools import cache
 from importlib.resources import files
 from typing import TYPE_CHECKING, Any
 
@@ -18,7 +19,8 @@ from hushrank.flows.guarantee.record import Parameter, PrivacyRecord
 from hushrank.flows.guarantee.sentences import number
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.budget_text import alert_sentence, left_text, needed_text
-from hushrank.flows.release.pair_answers import ReleasedPairAnswers
+from hushrank.flows.release.boards import GroupRanking
+from hushrank.flows.release.private_sums import ReleasedPairAnswers
 from hushrank.flows.release.ranking_counts import ReleasedAbove, ReleasedNets, ReleasedPlaces
 from hushrank.flows.release.release import Release
 from hushrank.flows.release.scale import WORDS, Scale
@@ -34,6 +36,7 @@ from hushrank.flows.report.sure import sure_table_of
 from hushrank.flows.report.ties import tie_facts
 from hushrank.flows.report.win_rates import win_rates_of
 from hushrank.privacy.units import Adjacency, Bounding, Unit
+from hushrank.transforms.common.extras import is_installed
 from hushrank.transforms.common.plain_text import shown as visible
 from hushrank.transforms.common.schema import Ties
 
@@ -69,17 +72,18 @@ def render_report(
 ) -> str:
     """The page as text. It shows only what is in its arguments.
 
+    Where matplotlib is not installed, the page has no figures and says so.
+
     Args:
         release: the release to report.
         balance: the budget after this release; None leaves that section out.
         before: the release before this one, to show what changed; None leaves that out.
         earlier: earlier nights of its stream, the first one first, to show ranks over time.
     """
-    from hushrank.flows.report.style import without_styles  # matplotlib takes a second
-
     downloads, rules = downloads_of(release), dict[str, str]()
-    figures = _figures(release, earlier)
-    svgs = [Markup(without_styles(str(figure.svg), rules)) for figure in figures]
+    drawable = is_installed("report")
+    figures = _figures(release, earlier) if drawable else []
+    svgs = list(_svgs(figures, rules))
     room = ROOM - sum(map(len, [*svgs, *(each.address for each in downloads)]))
     style = _resource("report.css")
     style += "".join(f".{name} {{ {declared} }}\n" for name, declared in rules.items())
@@ -93,6 +97,7 @@ def render_report(
         policy=policy_of(style, script),
         figures=figures,
         svgs=svgs,
+        drawable=drawable,
         rates=win_rates_of(release),
         sure=sure_table_of(release),
         **_words_of(release),
@@ -134,6 +139,14 @@ def _figures(release: Release, earlier: Sequence[Release]) -> list[ReportFigure]
     return [*([] if over_time is None else [over_time]), *figures_of(release)]
 
 
+def _svgs(figures: Sequence[ReportFigure], rules: dict[str, str]) -> Iterator[Markup]:
+    """The drawings as the page's policy allows them; `rules` receives their styles."""
+    for figure in figures:
+        from hushrank.flows.report.style import without_styles  # matplotlib takes a second
+
+        yield Markup(without_styles(str(figure.svg), rules))
+
+
 def _words_of(release: Release) -> dict[str, Any]:
     """The sentences about the ranking, and which columns it has."""
     return {
@@ -153,6 +166,7 @@ def _resource(name: str) -> str:
     return files("hushrank.flows.report").joinpath(name).read_text(encoding="utf-8")
 
 
+@cache
 def _template() -> Template:
     environment = Environment(
         autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
@@ -190,7 +204,7 @@ def _privacy_facts(release: Release) -> list[tuple[str, str]]:
         ("Ties", None if privacy.ties is None else TIES_WORDS[privacy.ties]),
         ("Unit of the released counts", _unit_of_counts(release)),
         *((_heading(name), _value(value)) for name, value in privacy.parameters.items()),
-        *([] if release.stream is None else _stream_facts(release.stream)),
+        *([] if release.stream is None else _stream_facts(release.stream, release.groups)),
     ]
     return [(name, str(value)) for name, value in facts if value is not None]
 
@@ -201,8 +215,12 @@ def _used(privacy: PrivacyRecord) -> str:
     return "Answers used per person, at most"
 
 
-def _stream_facts(night: StreamRecord) -> list[tuple[str, str]]:
+def _stream_facts(
+    night: StreamRecord, groups: tuple[GroupRanking, ...] | None
+) -> list[tuple[str, str]]:
     """Terms of a stream, and the noise in what this night shows."""
+    of = "" if groups is None else " of a group"
+    noise = f"Noise standard deviation of a shown count{of}"
     return [
         ("Stream", night.stream),
         ("Nights of the stream", f"{night.nights}, from {night.first} to {night.last}"),
@@ -210,7 +228,7 @@ def _stream_facts(night: StreamRecord) -> list[tuple[str, str]]:
         ("Nights from one of them to the next, at least", f"{night.gap}"),
         ("Nights shown together", "all so far" if night.window is None else f"{night.window}"),
         ("Nights over which a night is spread", f"{night.bands}"),
-        ("Noise standard deviation of a shown count", number(math.sqrt(night.shown_variance))),
+        (noise, number(math.sqrt(night.shown_variance))),
     ]
 
 

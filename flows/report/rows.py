@@ -115,6 +115,7 @@ class BoardTable:
         own: how much of it the group's own answers decide, in percent.
         rows: as many lines as fit, best first.
         left_out: how many do not.
+        at_once, chances: whether the lines have these cells; all together may say less.
     """
 
     name: str
@@ -122,6 +123,8 @@ class BoardTable:
     own: str
     rows: list[Row]
     left_out: int
+    at_once: bool
+    chances: bool
 
 
 def board_tables(release: Release, room: int) -> list[BoardTable]:
@@ -137,6 +140,8 @@ def board_tables(release: Release, room: int) -> list[BoardTable]:
                 own=f"{100 * group.own:.0f} %",
                 rows=fit,
                 left_out=len(rows) - len(fit),
+                at_once=board.says("low_all"),
+                chances=board.says("p_best"),
             )
         )
     return tables

@@ -1,19 +1,26 @@
-"""The ledger that a configuration names, with the terms of its population."""
+"""The ledger that a configuration names, with the terms of its population, its key and anchor."""
 
 from __future__ import annotations
 
 from hushrank.flows.config.rankings import RankingsConfig
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.guarantee.local import LocalGuarantee
+from hushrank.flows.integrity.guards import Guards
 from hushrank.flows.ledger.budget import BudgetTerms, Protects
-from hushrank.flows.ledger.cloud_object import LedgerObject
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.privacy.units import Unit
-from hushrank.transforms.storage.cloud_storage import CloudPath
 
 
-def ledger_of(config: SurveyConfig) -> Ledger:
-    """The ledger that the configuration names."""
+def ledger_of(config: SurveyConfig, guards: Guards | None = None) -> Ledger:
+    """The ledger that the configuration names.
+
+    Args:
+        config: the configuration.
+        guards: key and anchor; None: those of the configuration.
+
+    Raises:
+        LedgerError: the key cannot be used.
+    """
     terms = BudgetTerms(
         population=config.name,
         epsilon=config.ledger.epsilon,
@@ -25,8 +32,8 @@ def ledger_of(config: SurveyConfig) -> Ledger:
         alerts=config.ledger.alerts,
         other_people=config.ledger.other_people,
     )
-    place = config.ledger.path
-    return Ledger(LedgerObject(place) if isinstance(place, CloudPath) else place, terms)
+    guards = Guards.of(config.ledger) if guards is None else guards
+    return guards.ledger(config.ledger.path, terms)
 
 
 def protects(config: SurveyConfig) -> Protects:

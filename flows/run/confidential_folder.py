@@ -35,7 +35,7 @@ from hushrank.pipelines.reduce.reduction_job import (
 from hushrank.privacy.bits_used import BitsUsed
 from hushrank.privacy.units import Unit
 from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, Place
-from hushrank.transforms.storage.spill_file import SPILL_PREFIX
+from hushrank.transforms.storage.spill_file import SPILL_PREFIX, WAITING_FILE
 from hushrank.transforms.storage.write import (
     OWNER_ONLY_FOLDER,
     TEMPORARY_NAME,
@@ -306,13 +306,13 @@ def _half_written_rejects(work: Place) -> list[Path]:
 
 
 def _is_exact(name: str) -> bool:
-    """Whether a file of this name holds or describes exact arrays, whichever run wrote it."""
-    return _meant(name) in (EXACT_FILE, BITS_FILE, SPACE_FILE)
+    """Whether it holds or describes exact arrays, or rows, whichever run's job wrote it."""
+    return _meant(name) in (EXACT_FILE, BITS_FILE, SPACE_FILE, WAITING_FILE)
 
 
 def _is_result(name: str) -> bool:
-    """Whether the draw needs this file, or the finished form of this temporary file."""
-    return _meant(name) in (EXACT_FILE, BITS_FILE, TALLY_FILE, SPACE_FILE)
+    """Whether the draw, or a job that goes on, needs this file or what it is to become."""
+    return _meant(name) in (EXACT_FILE, BITS_FILE, TALLY_FILE, SPACE_FILE, WAITING_FILE)
 
 
 def _is_unmarked(name: str) -> bool:

@@ -1,49 +1,44 @@
-"""Destinations for events of runs: a log file, a Prometheus text file, OpenTelemetry spans.
+"""Destinations for events of runs: a log file, metrics, OpenTelemetry spans, OpenLineage events.
 
 A destination gets only public facts (`flows.run.events`). Opening a destination checks it.
 """
 
 from __future__ import annotations
 
+import errno
+import hashlib
 import json
+import uuid
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Protocol
 
 from prometheus_client import CollectorRegistry, Gauge, write_to_textfile
 from prometheus_client.parser import text_string_to_metric_families
 
-from hushrank.flows.errors import ConfigError
+from hushrank.flows.config.runner import LineageConfig
+from hushrank.flows.errors import ConfigError, HushrankError, require
+from hushrank.flows.lineage.event import EventType, PrivacyFacet, RunFacts, finite, lineage_event
+from hushrank.flows.lineage.transport import AppendedFile, LineageEndpoint, LineageFile
+from hushrank.flows.release.archive import find_archived, load_archived
 from hushrank.flows.run.events import RunEvent
+from hushrank.flows.run.job import Job, code_version
 from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER
 
 LEADING = ("time", "event", "population")
 
 
 class LogFile:
-    """Appends one line for each event, in one write."""
+    """Appends one line for each event."""
 
     def __init__(self, path: Path, form: Literal["json", "text"]) -> None:
-        """Open the file, which also checks it.
-
-        Raises:
-            ConfigError: it cannot be appended to.
-        """
-        self._path, self._form = path, form
-        try:
-            path.parent.mkdir(mode=OWNER_ONLY_FOLDER, parents=True, exist_ok=True)
-            path.open("a").close()
-        except OSError as error:
-            raise ConfigError(
-                f"observability.log: {path} cannot be written: {error.strerror}. Name another file,"
-                " or remove the key. Nothing was read or spent."
-            ) from None
+        """Open the file; see `AppendedFile`."""
+        self._lines, self._form = AppendedFile("observability.log", path), form
 
     def tell(self, event: RunEvent) -> None:
         """Append the event."""
         content = event.public_fields()
         line = json.dumps(content) if self._form == "json" else _text(content)
-        with self._path.open("a") as log:
-            log.write(line + "\n")
+        self._lines.append(line)
 
 
 def _text(content: dict[str, object]) -> str:
@@ -138,16 +133,12 @@ class Traces:
         Raises:
             ConfigError: the exporter is not installed.
         """
-        try:
-            from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
-            from opentelemetry.sdk.resources import Resource
-            from opentelemetry.sdk.trace import TracerProvider
-            from opentelemetry.sdk.trace.export import BatchSpanProcessor
-        except ModuleNotFoundError:
-            raise ConfigError(
-                "observability.traces: needs the OpenTelemetry exporter. Run: pip install"
-                " 'hushrank[otel]', or remove the key. Nothing was read or spent."
-            ) from None
+        require("otel", "observability.traces")
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
+        from opentelemetry.sdk.resources import Resource
+        from opentelemetry.sdk.trace import TracerProvider
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor
+
         resource = Resource.create({"service.name": "hushrank"})
         self._provider = TracerProvider(resource=resource, shutdown_on_exit=False)
         self._provider.add_span_processor(BatchSpanProcessor(exporter or OTLPSpanExporter()))
@@ -181,3 +172,104 @@ def _describe(span: Any, event: RunEvent) -> None:
     for name in facts.keys() - {"event", "time", "versions"}:
         span.set_attribute(PREFIX + name, facts[name])
     span.set_status(Status(StatusCode.OK if event.ok else StatusCode.ERROR))
+
+
+LINEAGE: dict[str, EventType] = {
+    "run started": "START",
+    "run ended": "COMPLETE",
+    "run failed": "FAIL",
+}
+CERTIFICATE = "certificate.json"
+
+
+class _Transport(Protocol):
+    def send(self, event: dict[str, Any]) -> None: ...
+
+
+class LineageFeed:
+    """Sends the beginning and the end of a run as OpenLineage events."""
+
+    def __init__(self, transport: _Transport, facts: RunFacts, job: Job) -> None:
+        """Args: where to, what every event says, and the job."""
+        self._transport, self._facts, self._job = transport, facts, job
+
+    @classmethod
+    def of(cls, config: LineageConfig, job: Job) -> list[LineageFeed]:
+        """A feed for each configured place; the events of all have one run id.
+
+        Raises:
+            ConfigError: the file cannot be written.
+        """
+        facts = RunFacts(
+            run_id=str(uuid.uuid4()),
+            namespace=config.namespace,
+            job=job.config.name,
+            producer=f"urn:hushrank:{code_version()}",
+            inputs=tuple(map(str, job.config.input.paths)),
+            output=str(job.config.output),
+        )
+        places: list[_Transport] = []
+        if config.file is not None:
+            places.append(LineageFile(config.file))
+        if config.url is not None:
+            places.append(LineageEndpoint(config.url, config.timeout))
+        return [cls(place, facts, job) for place in places]
+
+    def tell(self, event: RunEvent) -> None:
+        """Send the event if it begins or ends the run.
+
+        Raises:
+            OSError: it cannot be written or sent.
+        """
+        kind = LINEAGE.get(event.event)
+        if kind is None:
+            return
+        facet = self._planned(event)
+        if kind == "COMPLETE":
+            facet = self._released(facet)
+        told = lineage_event(self._facts, kind, event.time, facet, event.error)
+        self._transport.send(told)
+
+    def _planned(self, event: RunEvent) -> PrivacyFacet:
+        """What the job is to guarantee: the cost is known unless it was drawn before."""
+        privacy, spend = self._job.config.privacy, None
+        if self._job.calibrated is not None:
+            spend = self._job.terms.spend
+        epsilon, rho = (None, None) if spend is None else finite((spend.epsilon, spend.rho))
+        return PrivacyFacet(
+            release_id=event.release_id,
+            night=event.night,
+            method=event.method,
+            unit=privacy.unit,
+            adjacency=privacy.adjacency,
+            epsilon=None if rho is not None else epsilon,
+            delta=None if spend is None else spend.delta,
+            rho=rho,
+        )
+
+    def _released(self, planned: PrivacyFacet) -> PrivacyFacet:
+        """What the published release guarantees, as its record says."""
+        folder = find_archived(self._job.config.output, planned.release_id)
+        if folder is None:
+            return planned
+        try:
+            release = load_archived(folder)
+        except HushrankError as error:
+            raise OSError(errno.EIO, type(error).__name__, str(folder)) from None
+        told, certificate = release.privacy, folder / CERTIFICATE
+        epsilon, rho = finite((told.epsilon, told.rho))
+        digest = None
+        if certificate.exists():
+            digest = hashlib.sha256(certificate.read_bytes()).hexdigest()
+        return planned.model_copy(
+            update={
+                "unit": told.unit,
+                "adjacency": told.adjacency,
+                "epsilon": epsilon,
+                "delta": told.delta,
+                "rho": rho,
+                "mechanism": told.mechanism,
+                "safe": release.safe,
+                "certificate_sha256": digest,
+            }
+        )

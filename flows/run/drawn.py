@@ -23,6 +23,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError, create_model
 
 from hushrank.estimation.common.central_noise import Calibration
 from hushrank.estimation.common.look import Seen
+from hushrank.flows.certificate.model import AuditedPair, Software
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import EstimateError, LookStopped
 from hushrank.flows.guarantee.look import (
@@ -57,6 +58,9 @@ class Drawn:
         votes: what the look at the rows saw, with noise, shape (2,); None: there was no look.
         created: when, with a time zone.
         code_version: of the hushrank that drew.
+        software: more of it; None where that was not recorded.
+        audit: what an audit of the job had shown by then; None: the job names none, or an earlier
+            version drew.
     """
 
     arrays: Arrays
@@ -65,6 +69,8 @@ class Drawn:
     votes: NDArray[np.int64] | None = None
     created: datetime
     code_version: str
+    software: Software | None = None
+    audit: tuple[AuditedPair, ...] | None = None
 
     @property
     def mechanism(self) -> Mechanism:
@@ -103,7 +109,15 @@ def entries_of(drawn: Drawn) -> Arrays:
         **({} if drawn.votes is None else {VOTES: drawn.votes}),
         CREATED: np.array(drawn.created.isoformat(timespec="seconds")),
         CODE: np.array(drawn.code_version),
-        LAW: np.array(_text_of(drawn.drawn_by, drawn.code_version, drawn.bits)),
+        LAW: np.array(
+            _text_of(
+                drawn.drawn_by,
+                drawn.code_version,
+                drawn.bits,
+                software=drawn.software,
+                audit=drawn.audit,
+            )
+        ),
     }
 
 
@@ -121,8 +135,8 @@ def law_of(text: str) -> Calibrated:
     return _read(text, "of another version")[0]
 
 
-def _text_of(drawn_by: Calibrated, code: str, bits: BitsUsed) -> str:
-    document = _document_of(drawn_by.method)(
+def _text_of(drawn_by: Calibrated, code: str, bits: BitsUsed, **for_certificate: Any) -> str:
+    document = _document_of(drawn_by.method.mechanism)(
         format=FORMAT,
         method=drawn_by.method.facts.name,
         reason=drawn_by.chosen.reason,
@@ -130,8 +144,10 @@ def _text_of(drawn_by: Calibrated, code: str, bits: BitsUsed) -> str:
         mechanism=drawn_by.mechanism,
         look=drawn_by.look,
         bits=bits.to_dict(),
+        **for_certificate,
     )
-    unsaid = {name for name in ("reason", "look") if not getattr(document, name)}
+    optional = ("reason", "look", "software", "audit")
+    unsaid = {name for name in optional if not getattr(document, name)}
     text: str = document.model_dump_json(exclude=unsaid)
     return text
 
@@ -147,9 +163,9 @@ def drawn_of(entries: Arrays, config: SurveyConfig) -> Drawn:
     created, code = (str(arrays.pop(name)) for name in (CREATED, CODE))
     law, votes = arrays.pop(LAW, None), arrays.pop(VOTES, None)
     if law is None:
-        drawn_by, bits = calibrate(config), None
+        drawn_by, bits, document = calibrate(config), None, None
     else:
-        drawn_by, bits = _read(str(law), code)
+        drawn_by, bits, document = _read(str(law), code)
     return Drawn(
         arrays=arrays,
         drawn_by=drawn_by,
@@ -157,6 +173,8 @@ def drawn_of(entries: Arrays, config: SurveyConfig) -> Drawn:
         votes=votes,
         created=datetime.fromisoformat(created),
         code_version=code,
+        software=None if document is None else document.software,
+        audit=None if document is None else document.audit,
     )
 
 
@@ -216,6 +234,8 @@ class _Law(BaseModel):
     look: Calibration | None = None
     code_version: str
     bits: dict[str, tuple[str, ...]]
+    software: Software | None = None
+    audit: tuple[AuditedPair, ...] | None = None
 
 
 class _Named(BaseModel):
@@ -224,8 +244,13 @@ class _Named(BaseModel):
     method: str
 
 
-def _document_of(method: RankingMethod[Any]) -> Any:
-    return create_model("Law", __base__=_Law, mechanism=(method.mechanism, ...))
+def _document_of(mechanism: type[Any]) -> Any:
+    if mechanism not in _DOCUMENTS:
+        _DOCUMENTS[mechanism] = create_model("Law", __base__=_Law, mechanism=(mechanism, ...))
+    return _DOCUMENTS[mechanism]
+
+
+_DOCUMENTS: dict[type[Any], Any] = {}  # to make one takes a hundredth of a second
 
 
 def _read_by(method: Method | None, text: str) -> tuple[RankingMethod[Any], Any]:
@@ -233,15 +258,15 @@ def _read_by(method: Method | None, text: str) -> tuple[RankingMethod[Any], Any]
     ways = () if method is None else method.ways
     for way in ways[:-1]:
         try:
-            return way, _document_of(way).model_validate_json(text)
+            return way, _document_of(way.mechanism).model_validate_json(text)
         except ValidationError:
             continue
     if not ways:
         raise ValueError("the method that drew is not known here")
-    return ways[-1], _document_of(ways[-1]).model_validate_json(text)
+    return ways[-1], _document_of(ways[-1].mechanism).model_validate_json(text)
 
 
-def _read(text: str, code: str) -> tuple[Calibrated, BitsUsed]:
+def _read(text: str, code: str) -> tuple[Calibrated, BitsUsed, _Law]:
     try:
         method, document = _read_by(METHODS.get(_Named.model_validate_json(text).method), text)
         bits = BitsUsed.from_dict(document.bits)
@@ -252,4 +277,4 @@ def _read(text: str, code: str) -> tuple[Calibrated, BitsUsed]:
             " publish it with that version."
         ) from None
     chosen = Choice(method, document.reason)
-    return Calibrated(chosen, document.mechanism, document.look), bits
+    return Calibrated(chosen, document.mechanism, document.look), bits, document

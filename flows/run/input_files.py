@@ -7,12 +7,19 @@ from dataclasses import replace
 from datetime import date
 from pathlib import Path
 
+from hushrank.flows.config.runner import DataflowRunner
 from hushrank.flows.config.schedule import path_on
 from hushrank.flows.config.section import FORM
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError, NightWithoutFiles
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.storage.files import InputFile, NoFilesError, check_files, list_files
+from hushrank.transforms.storage.files import (
+    FileFormat,
+    InputFile,
+    NoFilesError,
+    check_files,
+    list_files,
+)
 from hushrank.transforms.storage.partitions import partitions_of
 
 
@@ -37,6 +44,7 @@ def input_of(
     check_night(path, config, night)
     try:
         files = files_of(config, night, held)
+        _check_workers(config, files)
         check_files(files, config.columns())
         return files, tables_of(path, config)
     except NoFilesError as error:
@@ -45,6 +53,18 @@ def input_of(
         raise ConfigError(str(error)) from None
     except InputError as error:
         raise ConfigError(str(error)) from None
+
+
+def _check_workers(config: SurveyConfig, files: Iterable[InputFile]) -> None:
+    """Refuse ballots on workers that install our wheel alone, which leaves preflibtools out."""
+    runner = config.runner
+    alone = isinstance(runner, DataflowRunner) and runner.wheel is not None
+    if alone and any(file.format is FileFormat.PREFLIB for file in files):
+        raise ConfigError(
+            "runner.wheel: PrefLib files need preflibtools on the workers, and a wheel brings the"
+            " core alone. Name an image that has hushrank[preflib], as infra/Dockerfile makes it."
+            " Nothing was read or spent."
+        )
 
 
 def files_of(

@@ -10,9 +10,12 @@ from functools import cached_property
 from importlib.metadata import version
 from pathlib import Path
 
+from hushrank.flows.certificate.audited import audited_pairs
+from hushrank.flows.certificate.software import full_version
 from hushrank.flows.config.places import check_can_be_made
+from hushrank.flows.config.runner import DataflowRunner
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.errors import ConfigError, MethodRefused
+from hushrank.flows.errors import ConfigError, MethodRefused, require
 from hushrank.flows.guarantee.mechanism import Mechanism
 from hushrank.flows.ledger.account import ReleaseState
 from hushrank.flows.ledger.key import (
@@ -40,8 +43,13 @@ from hushrank.transforms.storage.files import InputFile
 
 
 def code_version() -> str:
-    """Version of the installed distribution. It enters the release key: new code, new key."""
+    """Version of the installed distribution. It enters the release key: new version, new key."""
     return version("hushrank")
+
+
+def stated_version() -> str:
+    """The same with the commit, where one is known: what a release says that it was drawn by."""
+    return full_version(code_version())
 
 
 NO_KEY_YET = "none"  # check value of no real key
@@ -217,6 +225,7 @@ def prepare_job(
         )
     files, tables = input_of(path, config, night, survey.held)
     check_places(config, unsafe=seed is not None or not survey.counted)
+    audited_pairs(config)
     job = Job(
         config=config,
         files=files,
@@ -259,6 +268,7 @@ def job_without_files(survey: Survey, night: date) -> Job:
     except InputError as error:
         raise ConfigError(str(error)) from None
     check_places(config)
+    audited_pairs(config)
     return Job(config=config, files=(), tables=tables, night=night, calibrated=calibrated)
 
 
@@ -335,17 +345,19 @@ def read_survey(path: Path, *, no_privacy: bool = False) -> Survey:
 
 
 def check_places(config: SurveyConfig, *, unsafe: bool = False) -> None:
-    """Refuse an output folder or a confidential folder that a run cannot use.
+    """Refuse an output folder, a confidential folder or an engine that a run cannot use.
 
     Args:
         config: the configuration, which names the folders.
         unsafe: whether an injected seed, or that no ledger counts it, makes the release unsafe.
 
     Raises:
-        ConfigError: one of them breaks a rule.
+        ConfigError: one of them breaks a rule, or what the engine needs is not installed.
     """
     safe = config.privacy.private and not unsafe
     check_output(config.output, config.job_hash(), safe=safe)
+    if isinstance(config.runner, DataflowRunner):
+        require("gcp", "runner: dataflow")
     check_confidential(config.confidential)
     for key, place in (
         ("output", config.output),

@@ -1,4 +1,4 @@
-"""Report what a run does to machines: log lines, a Prometheus text file, OpenTelemetry spans.
+"""Report what a run does to machines: log lines, metrics, OpenTelemetry spans, OpenLineage events.
 
 Only `events.RunEvent` is reported, so nothing that was computed from rows can be. Every destination
 is checked before anything is spent. A destination that fails later never stops a run: one warning
@@ -16,7 +16,6 @@ from typing import TYPE_CHECKING, Protocol, TypeVar
 from hushrank.flows.run.events import RunEvent, RunFacts
 
 if TYPE_CHECKING:
-    from hushrank.flows.config.survey import SurveyConfig
     from hushrank.flows.run.job import Job
     from hushrank.flows.run.stages import Outcome, Perform, Step
 
@@ -96,16 +95,16 @@ def observer_of(job: Job) -> Observer:
     Raises:
         ConfigError: a destination cannot be written, or its library is not installed.
     """
-    return Observer(RunFacts(job), destinations_of(job.config))
+    return Observer(RunFacts(job), destinations_of(job))
 
 
-def destinations_of(survey: SurveyConfig) -> tuple[Destination, ...]:
+def destinations_of(job: Job) -> tuple[Destination, ...]:
     """The configured destinations; opening one also checks it.
 
     Raises:
         ConfigError: as for `observer_of`.
     """
-    config = survey.observability
+    config = job.config.observability
     found: list[Destination] = []
     if config.log is not None:
         from hushrank.flows.run.destinations import LogFile
@@ -122,5 +121,9 @@ def destinations_of(survey: SurveyConfig) -> tuple[Destination, ...]:
     if config.support is not None:
         from hushrank.flows.run.support import SupportFolder
 
-        found.append(SupportFolder(config.support, survey))
+        found.append(SupportFolder(config.support, job.config))
+    if config.lineage is not None:
+        from hushrank.flows.run.destinations import LineageFeed
+
+        found += LineageFeed.of(config.lineage, job)
     return tuple(found)

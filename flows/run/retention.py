@@ -42,6 +42,10 @@ from hushrank.pipelines.reduce.reduction_job import REJECTS_FOLDER, TALLY_FILE
 from hushrank.transforms.storage.cloud_storage import CloudPath
 from hushrank.transforms.streams.stream_folder import end, holds_exact
 
+BY_A_RULE = (
+    "is in Cloud Storage, where a lifecycle rule of the bucket deletes what is old"
+    " (confidential_days of infra/terraform)."
+)
 OVER = (ReleaseState.COMMITTED, ReleaseState.CANCELLED, ReleaseState.STOPPED)
 
 
@@ -67,10 +71,7 @@ def overdue(config: SurveyConfig, ledger: Ledger, now: datetime) -> list[Overdue
         LedgerError: the ledger cannot be used.
     """
     if isinstance(config.confidential, CloudPath):
-        raise ConfigError(
-            f"confidential: {config.confidential}: is in Cloud Storage, where a lifecycle rule of"
-            " the bucket deletes what is old (confidential_days of infra/terraform)."
-        )
+        raise ConfigError(f"confidential: {config.confidential}: {BY_A_RULE} Leave --delete out.")
     account = ledger.book().account
     works = release_folders(config.confidential)
     return [each for work in works for each in _overdue_of(config, account, work, now)]

@@ -46,6 +46,7 @@ from hushrank.flows.run.steps import (
 from hushrank.flows.run.stream_steps import cost_of, forget_counted
 from hushrank.flows.signals import one_signal, signals_held
 from hushrank.privacy.accounting import Spend
+from hushrank.transforms.common.extras import is_installed
 
 FIGURES_MODULE = "hushrank.flows.report.figures"
 
@@ -115,8 +116,8 @@ def _draw_or_undo(job: Job, reducer: Reducer, ledger: Ledger, perform: Perform) 
         reserved = True
         if standing is Standing.RESERVED:
             # The report's libraries take a second to load: use the time in which the child works.
-            load = threading.Thread(target=importlib.import_module, args=(FIGURES_MODULE,))
-            load.start()
+            if is_installed("report"):
+                threading.Thread(target=importlib.import_module, args=(FIGURES_MODULE,)).start()
             perform(REDUCE, lambda: reduce(job, reducer))
             perform(DRAW, lambda: draw(job, ledger))
     except BaseException as error:

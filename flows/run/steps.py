@@ -20,6 +20,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.fit.solve import ConvergenceError
+from hushrank.flows.certificate.audited import audited_pairs
+from hushrank.flows.certificate.build import certifier
+from hushrank.flows.certificate.model import Software
+from hushrank.flows.certificate.software import software
+from hushrank.flows.certificate.totals import ledger_part
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import (
     DrawError,
@@ -38,6 +43,7 @@ from hushrank.flows.release.provenance import Provenance
 from hushrank.flows.release.publish import publish
 from hushrank.flows.release.release import Release, build_release
 from hushrank.flows.release.scale import Scale
+from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import (
     DRAWN_FILE,
     FAILED_FILE,
@@ -62,7 +68,7 @@ from hushrank.flows.run.drawn import (
     noisy_votes,
     refuse_stopped,
 )
-from hushrank.flows.run.job import Job, code_version
+from hushrank.flows.run.job import Job, stated_version
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.stream_steps import (
     draw_stream,
@@ -155,6 +161,8 @@ def draw(job: Job, ledger: Ledger) -> None:
     the mechanism fails, for that may tell something about the rows.
 
     Raises:
+        ConfigError: the file `report.audit` is gone, or says nothing of this job any more. No
+            budget was spent.
         PredictableBits: the job is to be safe, and bits that the reduction or the draw takes are
             not. No budget was spent.
         DrawError: the mechanism failed; `FAILED_FILE` says so to whoever would try again unasked.
@@ -163,6 +171,7 @@ def draw(job: Job, ledger: Ledger) -> None:
         draw_stream(job, job.of_stream, ledger)
         return
     exact, reduced = load_arrays(job.work / EXACT_FILE), _safe_bits(job)
+    audit = audited_pairs(job.config)  # read before the draw: a file that is gone costs nothing
     votes = None
     if job.drawn_by.look is not None:
         votes = votes_of_reduction(job.work, job.config.privacy.unit)
@@ -173,7 +182,7 @@ def draw(job: Job, ledger: Ledger) -> None:
             _mark(job, ledger, None, stopped=False)
             write_whole(str(job.work / FAILED_FILE), b"")
         raise
-    content = npz_bytes(**entries_of(drawn))
+    content = npz_bytes(**entries_of(replace(drawn, audit=audit)))
     with signals_held():
         digest = store_unmarked(job.work, content)
         _mark(job, ledger, digest, stopped=drawn.stopped)
@@ -237,7 +246,8 @@ def _drawn(job: Job, exact: Arrays, votes: NDArray[np.int64] | None, reduced: Bi
         bits=reduced,
         votes=noisy_votes(votes, job.drawn_by.look, bits),
         created=now,
-        code_version=code_version(),
+        code_version=stated_version(),
+        software=software(),
     )
     if drawn.seen is None or not drawn.seen.stops:
         arrays = job.drawn_by.method.draw(exact, job.mechanism, bits)
@@ -307,7 +317,7 @@ def _concluded(job: Job, drawn: Drawn) -> Conclusion:
 
 
 def publish_release(job: Job, release: Release, balance: Balance) -> Place:
-    """Write the release and its report into the output folder.
+    """Write the release, its report and its certificate into the output folder.
 
     Raises:
         PublishError: it could not be written; nothing was published.
@@ -317,7 +327,17 @@ def publish_release(job: Job, release: Release, balance: Balance) -> Place:
     output = job.config.output
     before, earlier = release_before(release, output), nights_before(release, output)
     report = render_report(release, balance, before, earlier)
-    return publish(release, report, job.config.output, allow_unsafe=not job.safe)
+    drawn = drawn_of(load_arrays(job.work / DRAWN_FILE), job.config)
+    certify = certifier(
+        release,
+        job.config,
+        drawn.drawn_by,
+        drawn.arrays,
+        drawn.software or Software(hushrank=drawn.code_version),
+        ledger_part(ledger_of(job.config), job.release_id) if job.safe else None,
+        drawn.audit,
+    )
+    return publish(release, report, output, certify=certify, allow_unsafe=not job.safe)
 
 
 def commit(job: Job, ledger: Ledger) -> None:

@@ -21,7 +21,9 @@ from hushrank.flows.ledger.entries import StreamSpan
 from hushrank.flows.ledger.key import LedgerKey, Purpose
 from hushrank.flows.ledger.streams import NightToPay
 from hushrank.flows.methods.base import Calibrated
+from hushrank.flows.methods.reductions import CountedMethod
 from hushrank.flows.run.drawn import law_of, text_of_law
+from hushrank.pipelines.reduce.reduction_job import Statistic
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.stream import Stream
 from hushrank.transforms.common.schema import InputError
@@ -109,6 +111,12 @@ class StreamNight:
         if not isinstance(mechanism, CountMechanism) or mechanism.stream is None:
             raise ValueError("the law of a stream is one of counts")
         return mechanism.stream
+
+    @property
+    def counts_pairs(self) -> bool:
+        """Whether a night is a matrix of pairs, or one for each group."""
+        method = self.drawn_by.method
+        return isinstance(method, CountedMethod) and method.statistic is Statistic.PAIR_COUNTS
 
     def drawn(self) -> Drawn | None:
         """What was drawn for the night, which is read once; None: nothing yet.

@@ -18,6 +18,8 @@ import uuid
 from dataclasses import replace
 from datetime import UTC, date, datetime
 
+from hushrank.flows.certificate.audited import audited_pairs
+from hushrank.flows.certificate.software import software
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import DrawError, LedgerError
 from hushrank.flows.guarantee.mechanism import CountMechanism
@@ -39,12 +41,12 @@ from hushrank.flows.run.confidential_folder import (
     store_unmarked,
 )
 from hushrank.flows.run.drawn import Drawn, entries_of
-from hushrank.flows.run.job import Job, code_version
+from hushrank.flows.run.job import Job, stated_version
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.stream_night import StreamNight, stream_folder, told_as_input
 from hushrank.flows.signals import signals_held
 from hushrank.pipelines.reduce.confidential_area import write_bits
-from hushrank.pipelines.reduce.reduction_job import NightOfStream, ReduceComparisons, Statistic
+from hushrank.pipelines.reduce.reduction_job import NightOfStream, ReduceComparisons
 from hushrank.pipelines.reduce.stream_nights import (
     count_empty_night,
     count_night,
@@ -155,10 +157,7 @@ def reduce_stream(job: Job, night: StreamNight, reducer: Reducer) -> None:
         if not isinstance(reduction, ReduceComparisons):
             raise ValueError("a stream is one of comparisons")
         if not job.files:
-            n_items = len(reduction.catalogue)
-            by_item = reduction.statistic is Statistic.WIN_COUNTS
-            shape = (n_items,) if by_item else (n_items, n_items)
-            count_empty_night(of_stream, shape, night.stream)
+            count_empty_night(of_stream, reduction.shape, night.stream)
             used = BitsUsed.of(Purpose.ROW_CHOICE, [of_stream.key.source])
             write_bits(str(job.work), used)
             return
@@ -218,7 +217,7 @@ def draw_stream(job: Job, night: StreamNight, ledger: Ledger) -> None:
             "draw: the noise of this night was not drawn from bits of the operating system, and a"
             f" night is drawn once. Nothing is released. To go on, {NEW_STREAM}."
         )
-    content = _content(night, found)
+    content = _content(job.config, night, found)
     settle(night.folder, night.number)
     forget_unmarked(job.work)  # no mark names one: the night is reserved
     with signals_held():
@@ -242,15 +241,18 @@ def _drawn_now(job: Job, night: StreamNight, ledger: Ledger) -> released_files.D
         raise
 
 
-def _content(night: StreamNight, found: released_files.Drawn) -> bytes:
+def _content(config: SurveyConfig, night: StreamNight, found: released_files.Drawn) -> bytes:
     """What is stored of a night that was drawn: all that follows is computed from it."""
-    shown = shown_of(night.folder, night.stream_id, night.number, night.stream, found)
+    place = (night.folder, night.stream_id, night.number)
+    shown = shown_of(*place, night.stream, found, pairs=night.counts_pairs)
     drawn = Drawn(
         arrays=arrays_of(found, shown, night.number, night.stream),
         drawn_by=night.drawn_by,
         bits=found.bits,
         created=datetime.now(UTC),
-        code_version=code_version(),
+        code_version=stated_version(),
+        software=software(),
+        audit=audited_pairs(config),
     )
     return npz_bytes(**entries_of(drawn))
 
@@ -271,7 +273,7 @@ def restore_drawn(job: Job, night: StreamNight, attempt: Attempt) -> None:
                 " again: restore that folder, as it was after the night; if it is lost,"
                 f" {NEW_STREAM}. {NOTHING_SPENT}"
             )
-        content = _content(night, found)
+        content = _content(job.config, night, found)
     make_confidential(job.config.confidential, job.release_id)
     with signals_held():
         finish_drawn(job.work, store_unmarked(job.work, content))

@@ -1,4 +1,4 @@
-"""What `hushrank plan --json` prints; see `flows.cli.documents`."""
+"""What `hushrank plan --json` prints; see `flows.documents.runs`."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import math
 from collections.abc import Iterator
 from typing import Literal
 
-from hushrank.flows.cli.documents import Document
 from hushrank.flows.config.comparisons import Design
+from hushrank.flows.documents.runs import Document
 from hushrank.flows.guarantee.record import Record
 from hushrank.flows.methods.registry import METHODS
 from hushrank.flows.plan.accuracy import Accuracy
@@ -205,7 +205,9 @@ class StreamWay(Record):
         bands: of the encoder.
         noise_sd: of the noise in a number as shown, in answers, root mean square over nights.
         counted: share of people's answers that count.
-        error: of an item's share of the wins, in percentage points.
+        error: of an item's share of the wins, in percentage points; with groups the root mean
+            square over all answers, each with the error of its group.
+        group_errors: the same of each group; empty: there are no groups.
     """
 
     way: str
@@ -216,6 +218,7 @@ class StreamWay(Record):
     noise_sd: float
     counted: float
     error: float
+    group_errors: tuple[float, ...] = ()
 
 
 class StreamDocument(Document):
@@ -229,6 +232,7 @@ class StreamDocument(Document):
         answers: of a person that count on one night.
         epsilon, delta: of all nights together; Laplace noise has delta 0.
         adjacency: of the guarantee.
+        group_shares: of the answers that each group has, supposed; empty: there are no groups.
         settings: all that were tried, the one of least error first.
         recommended: the first of them; null: none says anything.
     """
@@ -242,6 +246,7 @@ class StreamDocument(Document):
     epsilon: float
     delta: float
     adjacency: Adjacency
+    group_shares: tuple[float, ...] = ()
     settings: tuple[StreamWay, ...]
     recommended: StreamWay | None
 

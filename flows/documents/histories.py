@@ -1,10 +1,10 @@
-"""What `hushrank history` prints with `--json`."""
+"""What `hushrank history` and `hushrank verify` print with `--json`."""
 
 from __future__ import annotations
 
 from typing import Literal
 
-from hushrank.flows.cli.documents import Document, ReleaseSummary
+from hushrank.flows.documents.runs import Document, ReleaseSummary
 from hushrank.flows.report.changes import Changes
 
 
@@ -73,6 +73,31 @@ class VerifyDocument(Document):
 
     command: Literal["history --verify"] = "history --verify"
     releases: int
+
+
+class Finding(Document):
+    """One line of what `hushrank verify` found.
+
+    Attributes:
+        found: whether a claim holds or is wrong, or cannot be proved from the files.
+        text: the claim.
+    """
+
+    found: Literal["holds", "WRONG", "unproved"]
+    text: str
+
+
+class FindingsDocument(Document):
+    """What `hushrank verify` found of one release.
+
+    Attributes:
+        good: whether nothing is wrong; otherwise the exit code is 1.
+        findings: line by line.
+    """
+
+    command: Literal["verify"] = "verify"
+    good: bool
+    findings: tuple[Finding, ...]
 
 
 def changes_document(changes: Changes) -> ChangesDocument:

@@ -354,11 +354,13 @@ class LedgerDocument(Document):
     Attributes:
         entries: the entries in the order of the ledger.
         budget: the present budget.
+        guards: sentences on the signatures and the anchor; none without a key and an anchor.
     """
 
     command: Literal["ledger show"] = "ledger show"
     entries: tuple[LedgerEntry, ...]
     budget: Budget
+    guards: tuple[str, ...] = ()
 
 
 def print_document(document: Document) -> None:

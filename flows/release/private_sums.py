@@ -1,0 +1,174 @@
+"""Sums of privatised answers as they are published, and which epsilons people chose.
+
+Of comparisons, and of rankings by random pairs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse import csr_array
+
+from hushrank.estimation.fit.chosen_epsilons import EpsilonBins, shares, weight_of_lies
+from hushrank.estimation.fit.weighted_pairs import UNITS, Chosen, WeightedPairs
+from hushrank.estimation.rankings.pair_answer_counts import PairAnswerCounts
+from hushrank.flows.guarantee.record import Record
+from hushrank.flows.release.public_pairs import MOST_MEASURED, Rows, among_items, rows_of
+
+MOST_SUMS = 1_000_000  # pairs whose sums are published where items are more: 30 MB
+
+
+class ChosenEpsilons(Record):
+    """Which epsilons people chose for their answers, in bins of equal width, and what that bought.
+
+    Attributes:
+        low, high: the public range of epsilons.
+        answers: how many answers have an epsilon in each bin.
+        information: each bin's share of what is known about the scores.
+        weight_of_lies: A: a share x of dishonest answers moves shares of wins by about A x at most.
+    """
+
+    low: float
+    high: float
+    answers: tuple[int, ...]
+    information: tuple[float, ...]
+    weight_of_lies: float
+
+    @classmethod
+    def of(cls, chosen: Chosen, bins: EpsilonBins) -> Self:
+        """The record of counts by epsilon; there are answers."""
+        return cls(
+            low=bins.low,
+            high=bins.high,
+            answers=tuple(chosen[0].tolist()),
+            information=tuple(shares(chosen)[1].tolist()),
+            weight_of_lies=weight_of_lies(chosen, bins),
+        )
+
+
+class ReleasedSums(Record):
+    """Sums of privatised answers, from which all the rest is computed.
+
+    An answer is 1 where the item of the row won. For `debiased-rr`, with t = tanh(epsilon / 2) and
+    p the chance of a flip of each answer's epsilon, s sums t (answer - p) and w sums t^2 over the
+    privatised answers to a pair; for other methods s sums these answers and w counts them.
+
+    Attributes:
+        items: in catalogue order; rows and columns are in this order.
+        pairs: row i holds the items j > i that were compared with i; null: rows of s and w are
+            whole, one entry an item. Given for more than `MOST_MEASURED` items.
+        unit: what 1 in the sums is worth.
+        s, w: of each pair in row i of `pairs`; or entry j > i of row i, zero elsewhere. Null, as
+            `pairs` is then, for more than `MOST_SUMS` pairs.
+        g: sum of t^2 over people, in units; 0 where it was not counted.
+        chosen: which epsilons people chose; null where all answers have one, or it is not counted.
+    """
+
+    kind: Literal["private-sums"] = "private-sums"
+    items: tuple[str, ...]
+    unit: float
+    pairs: tuple[tuple[int, ...], ...] | None = None
+    s: tuple[tuple[int, ...], ...] | None
+    w: tuple[tuple[int, ...], ...] | None
+    g: int
+    chosen: ChosenEpsilons | None = None
+
+    @classmethod
+    def of(
+        cls, pairs: WeightedPairs, items: Sequence[str], bins: EpsilonBins | None = None
+    ) -> Self:
+        """The record of sums, which are private since each answer was.
+
+        Args:
+            pairs: the sums.
+            items: the catalogue.
+            bins: of the epsilons that `pairs` counts.
+
+        Raises:
+            ValueError: they are of another number of items.
+        """
+        if len(items) != pairs.n_items:
+            raise ValueError(f"got {len(items)} items, but sums of {pairs.n_items}")
+        met, s, w = _rows_of_sums(pairs)
+        return cls.model_construct(  # checked above: millions of entries are not checked again
+            items=tuple(items),
+            unit=1 / UNITS,
+            pairs=met,
+            s=s,
+            w=w,
+            g=pairs.g,
+            chosen=ChosenEpsilons.of(pairs.chosen, bins) if bins and pairs.chosen.any() else None,
+        )
+
+    def wins_by_item(self) -> dict[str, int | float] | None:
+        """None: a sum of debiased answers is no count."""
+        return None
+
+
+class ReleasedPairAnswers(Record):
+    """Sums of private answers to random pairs of rankings, from which all the rest is computed.
+
+    An answer counts as often as its list has pairs for each answer of it (`pair_answer_counts`).
+
+    Attributes:
+        items: in catalogue order; rows and columns are in this order.
+        rankings: entry k is how many rankings had k items; where that is hidden, entry 0 is all.
+        wins: entry b of row a counts the private answers that put a above b.
+        asked: entry b of row a counts the private answers about a and b, whatever they say.
+        squares: the same of squared counts of an answer.
+        moments: entry b of row a sums, over rankings, the product of the two items' nets: answers
+            for the item less answers against it.
+    """
+
+    kind: Literal["private-pairs"] = "private-pairs"
+    items: tuple[str, ...]
+    rankings: tuple[int, ...]
+    wins: tuple[tuple[int, ...], ...]
+    asked: tuple[tuple[int, ...], ...]
+    squares: tuple[tuple[int, ...], ...]
+    moments: tuple[tuple[int, ...], ...]
+
+    @classmethod
+    def of(cls, counts: PairAnswerCounts, items: Sequence[str]) -> Self:
+        """The record of `counts`, which are private since each answer was.
+
+        Raises:
+            ValueError: they are of another number of items.
+        """
+        if len(items) != counts.n_items:
+            raise ValueError(f"got {len(items)} items, but counts of {counts.n_items}")
+        return cls.model_construct(  # checked above: millions of entries are not checked again
+            items=tuple(items),
+            rankings=tuple(counts.lengths.tolist()),
+            wins=tuple(map(tuple, counts.wins.tolist())),
+            asked=tuple(map(tuple, counts.asked.tolist())),
+            squares=tuple(map(tuple, counts.squares.tolist())),
+            moments=tuple(map(tuple, counts.moments.tolist())),
+        )
+
+    def among(self, items: Sequence[str]) -> NDArray[np.float64]:
+        """Private answers with the row's item above the column's, of some items."""
+        return among_items(self.wins, self.items, items)
+
+    def wins_by_item(self) -> dict[str, int | float] | None:
+        """None: how often an item is above others depends on which pairs were drawn."""
+        return None
+
+
+def _rows_of_sums(pairs: WeightedPairs) -> tuple[Rows | None, Rows | None, Rows | None]:
+    """What `ReleasedSums` shows as `pairs`, `s` and `w`."""
+    s, w = pairs.s, pairs.w
+    if pairs.n_items <= MOST_MEASURED and not (
+        isinstance(s, csr_array) or isinstance(w, csr_array)
+    ):
+        return None, tuple(map(tuple, s.tolist())), tuple(map(tuple, w.tolist()))
+    if len(pairs.met()) > MOST_SUMS:
+        return None, None, None
+    places = csr_array(w)
+    of_s = s.data if isinstance(s, csr_array) else s[places.nonzero()]
+    columns = (places.indices, np.asarray(of_s), np.asarray(places.data))
+    met, listed_s, listed_w = (rows_of(each, places.indptr) for each in columns)
+    return met, listed_s, listed_w
