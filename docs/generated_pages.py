@@ -16,22 +16,25 @@ from notebook_pages import notebook_page
 from pydantic import BaseModel
 from python_reference import python_reference
 
-from hushrank.flows.cli import documents, history_documents, plan_documents
+from hushrank.flows.certificate.model import schema
 from hushrank.flows.config.reference import config_reference, sections_of
+from hushrank.flows.documents import histories, plans, runs
+from hushrank.flows.lineage.event import facet_schema
 from hushrank.flows.methods.registry import facts_of_methods
 
 MARK = "<!-- What follows is written by `make pages`. -->\n"
 NOTEBOOKS = ("survey", "leaderboard", "test", "election")
 DOCUMENTS: dict[str, type[BaseModel]] = {
-    "run": documents.RunDocument,
-    "run --plan": documents.StagesDocument,
-    "validate": documents.ValidateDocument,
-    "plan SURVEY.YAML": plan_documents.PlanDocument,
-    "plan` without a file: `hushrank plan": plan_documents.PeopleDocument,
-    "plan --stream": plan_documents.StreamDocument,
-    "history": history_documents.HistoryDocument,
-    "history --verify": history_documents.VerifyDocument,
-    "ledger show": documents.LedgerDocument,
+    "run": runs.RunDocument,
+    "run --plan": runs.StagesDocument,
+    "validate": runs.ValidateDocument,
+    "plan SURVEY.YAML": plans.PlanDocument,
+    "plan` without a file: `hushrank plan": plans.PeopleDocument,
+    "plan --stream": plans.StreamDocument,
+    "history": histories.HistoryDocument,
+    "history --verify": histories.VerifyDocument,
+    "verify": histories.FindingsDocument,
+    "ledger show": runs.LedgerDocument,
 }
 
 
@@ -73,6 +76,11 @@ PAGES: dict[str, Callable[[], str]] = {
     "cli.md": lambda: f"{command_reference()}{document_reference()}",
 }
 
+FILES: dict[str, Callable[[], str]] = {  # written whole
+    "certificate.schema.json": schema,
+    "privacy_facet.schema.json": facet_schema,
+}
+
 
 def made(page: Path) -> str:
     """The text of a page as it should be: what people wrote, and what the code says below it.
@@ -80,6 +88,8 @@ def made(page: Path) -> str:
     Raises:
         ValueError: the page does not say where that begins.
     """
+    if page.name in FILES:
+        return FILES[page.name]()
     written, mark, _ = page.read_text().partition(MARK)
     if not mark:
         raise ValueError(f"{page}: needs a line {MARK}")
@@ -87,6 +97,6 @@ def made(page: Path) -> str:
 
 
 if __name__ == "__main__":
-    for name in PAGES:
+    for name in (*PAGES, *FILES):
         page = Path(__file__).with_name(name)
         page.write_text(made(page))

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import faulthandler
 import os
 import sys
 import weakref
+from collections.abc import Generator, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -14,13 +16,17 @@ import absl.logging
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests import go_cloud_storage
+
 ROOT = Path(__file__).resolve().parents[1]
 
-# No test may depend on how fast the machine is.
+# No test may depend on how fast the machine is. Examples are the same in every run, so a test fails
+# for what has changed; `make soak` looks for new ones: --hypothesis-profile=new-examples.
 settings.register_profile(
-    "untimed", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    "new-examples", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
-settings.load_profile("untimed")
+settings.register_profile("same-examples", settings.get_profile("new-examples"), derandomize=True)
+settings.load_profile("same-examples")
 
 # Before anything loads numpy: its threads wait for each other in a loop, and where tests run
 # side by side, that takes most of the processor. Child processes inherit it.
@@ -31,6 +37,7 @@ os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 absl.logging.get_absl_handler().python_handler.setStream(sys.__stderr__)
 
 
+SAME_DRAWS = [[room] for room in ("clients", "estimation", "flows", "pipelines", "transforms")]
 SECONDS_TO_END = 120  # of a process whose tests are over
 
 
@@ -40,8 +47,9 @@ def pytest_sessionfinish() -> None:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """`--soak` is what `make soak` gives."""
+    """What `make soak` gives."""
     parser.addoption("--soak", action="store_true", help="run the tests marked soak")
+    parser.addoption("--real-draws", action="store_true", help="see tests/draws.py")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -56,6 +64,38 @@ def _turn(item: pytest.Item) -> int:
     if item.get_closest_marker("engine") is not None:
         return 0
     return 1 if item.get_closest_marker("slow") is not None else 2
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object]:
+    """Each test draws the same in every run: see `tests.draws`."""
+    with _same_draws(item.nodeid, real=_draws_are_real(item, item.nodeid)):
+        return (yield)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_fixture_setup(
+    fixturedef: pytest.FixtureDef[Any], request: pytest.FixtureRequest
+) -> Generator[None, object, object]:
+    """What several tests share is drawn alike, whichever of them comes first."""
+    if fixturedef.scope == "function":
+        return (yield)
+    where = f"{fixturedef.baseid}::{fixturedef.argname}[{getattr(request, 'param_index', 0)}]"
+    with _same_draws(where, real=_draws_are_real(request.node, where)):
+        return (yield)
+
+
+def _draws_are_real(node: pytest.Item | pytest.Collector, where: str) -> bool:
+    room = where.partition("::")[0].split("/")[1:2]
+    return room not in SAME_DRAWS or node.config.getoption("--real-draws")
+
+
+def _same_draws(name: str, *, real: bool) -> contextlib.AbstractContextManager[None]:
+    if real:
+        return contextlib.nullcontext()
+    from tests.draws import same_draws  # what it loads takes seconds, and many tests need none
+
+    return same_draws(name)
 
 
 def pytest_collection_finish() -> None:
@@ -92,6 +132,15 @@ def checkout() -> Path:
     if not (ROOT / "privacy").is_dir():
         pytest.skip("needs the source tree, and this run tests the installed wheel away from it")
     return ROOT
+
+
+@pytest.fixture(scope="session")
+def go_server() -> Iterator[str]:
+    """URL of fake-gcs-server, one for all tests of this process."""
+    if not go_cloud_storage.binary().exists():
+        pytest.skip(go_cloud_storage.ABSENT)
+    with go_cloud_storage.go_server() as url:
+        yield url
 
 
 @pytest.fixture(scope="session")

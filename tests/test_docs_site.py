@@ -134,7 +134,7 @@ def test_committed_pages_are_what_the_code_says(checkout: Path, monkeypatch: pyt
     """Of the versions of the lock: typer words its own options."""
     monkeypatch.syspath_prepend(str(checkout / "docs"))
     pages = importlib.import_module("generated_pages")
-    for name in pages.PAGES:
+    for name in (*pages.PAGES, *pages.FILES):
         page = checkout / "docs" / name
         assert page.read_text() == pages.made(page), f"{name} is old: make pages"
 

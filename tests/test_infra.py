@@ -12,6 +12,9 @@ from types import ModuleType
 
 import pytest
 
+from hushrank.flows.recovery.witness import WITNESS_FILE
+from hushrank.flows.run.stream_night import STREAM_FOLDER
+
 
 @pytest.fixture
 def terraform(checkout: Path) -> dict[str, str]:
@@ -49,11 +52,23 @@ def test_there_are_no_other_buckets(terraform):
     assert kinds == {f"google_storage_bucket.{name}" for name in BUCKETS}
 
 
-def test_what_is_confidential_goes_and_what_is_released_stays(terraform):
+def test_what_is_confidential_goes_and_what_is_released_stays(terraform, checkout):
     confidential = terraform["google_storage_bucket.confidential"]
-    assert re.search(
-        r"age = var.confidential_days\n    }\n    action {\n      type = \"Delete\"", confidential
+    rule = re.search(
+        r"age += var.confidential_days\n +matches_prefix = concat\(\[\"dataflow/\"\],"
+        r" \[for digit in split\(\"\", \"(\w+)\"\) : \"work/\$\{digit\}\"\]\)\n    }\n"
+        r"    action {\n      type = \"Delete\"",
+        confidential,
     )
+    prefixes = ("dataflow/", *(f"work/{digit}" for digit in rule[1]))
+    outputs = (checkout / "infra" / "terraform" / "outputs.tf").read_text()
+    for place in ("work", "dataflow"):
+        assert f'${{google_storage_bucket.confidential.name}}/{place}"' in outputs
+    for release in (f"{first:x}" * 16 for first in range(16)):
+        assert f"work/{release}/exact.npz".startswith(prefixes)
+    # A stream needs what its first night has left until its last one.
+    for name in (f"{STREAM_FOLDER}{'0' * 16}/released/00000.npz", WITNESS_FILE):
+        assert not f"work/{name}".startswith(prefixes)
     assert "retention_duration_seconds = 0" in confidential  # deleted means gone
     assert re.search(r"versioning {\n    enabled = false", confidential)
     released = terraform["google_storage_bucket.released"]

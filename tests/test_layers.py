@@ -21,7 +21,8 @@ BELOW = {
     "estimation": {"privacy"},
     "transforms": {"estimation", "privacy"},
     "pipelines": {"transforms", "estimation", "privacy"},
-    "flows": {"pipelines", "transforms", "estimation", "privacy"},
+    "verifier": set(),  # a program of its own: whoever checks a release reads it alone
+    "flows": {"verifier", "pipelines", "transforms", "estimation", "privacy"},
     "experiments": {"pipelines", "transforms", "estimation", "privacy"},
 }
 # A room imports from the groups before its own; rooms of one group do not know each other.
@@ -41,15 +42,18 @@ ROOMS: dict[str, tuple[tuple[str, ...], ...]] = {
         ("errors", "signals", "terminal"),
         ("config",),
         ("ledger", "guarantee"),
+        ("integrity",),
         ("release",),
-        ("methods", "recovery", "report"),
-        ("run", "plan"),
-        ("display",),
+        ("methods", "recovery", "report", "survey", "lineage"),
+        ("certificate",),
+        ("run", "plan", "collect"),
+        ("audit", "display", "documents"),
         ("prefect",),
         ("propose",),
         ("cli",),
         ("python",),
     ),
+    "verifier": (),
     "experiments": (("beyond", "ccw", "nz", "rdp", "stream", "xsc"),),
 }
 PURE = {"privacy", "estimation"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import importlib
 import importlib.metadata
 import json
@@ -11,6 +12,7 @@ import shutil
 import subprocess
 import sys
 import sysconfig
+import tarfile
 import tomllib
 import zipfile
 from pathlib import Path
@@ -19,6 +21,9 @@ from typing import Any
 import pytest
 from packaging.requirements import Requirement
 
+from hushrank.transforms.common.extras import EXTRAS
+from tests.test_layers import imported, sources
+
 ROOT = Path(__file__).resolve().parents[1]
 PROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 PACKAGES: list[str] = PROJECT["tool"]["setuptools"]["packages"][1:]
@@ -26,7 +31,10 @@ LAYERS = [package for package in PACKAGES if package.count(".") == 1]
 MOST_MODULES = 20  # of one room, about; `__init__` aside
 SITE_PACKAGES = sysconfig.get_path("purelib")
 (INSTALLED,) = importlib.metadata.distributions(name="hushrank", path=[SITE_PACKAGES])
-BUILD_INPUTS = ("pyproject.toml", "README.md", "LICENSE")
+BUILD_INPUTS = ("pyproject.toml", "setup.py", "MANIFEST.in", "README.md", "CHANGELOG.md", "LICENSE")
+EXTRA_REQUIREMENTS: dict[str, list[str]] = PROJECT["project"]["optional-dependencies"]
+IMAGE_EXTRAS = ("gcp", "prefect", "preflib", "report", "collect")  # as the Makefile has them
+MOST_OF_THE_CORE = 59  # packages, hushrank among them
 NAMESPACE, ENTRY = "hushrank", "entry"  # `entry/` holds what lies beside the layers
 
 
@@ -151,21 +159,41 @@ def test_the_wheel_holds_the_tree_and_nothing_else(checkout: Path, tmp_path: Pat
         shutil.copytree(checkout / folder, copy / folder, ignore=ignored)
     for name in BUILD_INPUTS:
         shutil.copy(checkout / name, copy)
-    command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(tmp_path), str(copy)]
+    (copy / "tests").mkdir()
+    (copy / "tests" / "test_stray.py").touch()  # setuptools takes such files along unasked
+    command = [sys.executable, "-m", "build", "--outdir", str(tmp_path), str(copy)]
     subprocess.run(command, check=True, capture_output=True)
-    (wheel,) = tmp_path.glob("*.whl")
+    (source,), (wheel,) = tmp_path.glob("*.tar.gz"), tmp_path.glob("*.whl")
+    with tarfile.open(source) as archive:
+        names = {name.partition("/")[2] for name in archive.getnames()}
+    assert {*BUILD_INPUTS, "privacy/noise.py", "flows/report/report.css"} <= names
+    assert not [name for name in names if name.startswith(("tests", "docs", "benchmarks"))]
     with zipfile.ZipFile(wheel) as archive:
         held = {name for name in archive.namelist() if ".dist-info/" not in name}
     assert held == tree_files(checkout)
     assert len([name for name in held if name.endswith(".py")]) > 2 * len(PACKAGES)
+    check_readme(wheel, checkout)
 
 
-def locked(checkout: Path) -> dict[str, list[str]]:
+def check_readme(wheel: Path, checkout: Path) -> None:
+    """Package indexes show it away from the tree, so each link is absolute and leads to a file."""
+    with zipfile.ZipFile(wheel) as archive:
+        (name,) = (name for name in archive.namelist() if name.endswith("/METADATA"))
+        text = archive.read(name).decode()
+    tree = f"{PROJECT['project']['urls']['Source']}/blob/main/"
+    links = re.findall(r"\]\(([^)]*)\)", text)
+    assert len(links) == len(re.findall(r"\]\(", (checkout / "README.md").read_text())) > 30
+    for link in links:
+        assert link.startswith("https://"), link
+        assert (checkout / link.removeprefix(tree).partition("#")[0]).is_file(), link
+
+
+def locked(checkout: Path, name: str = "requirements.lock") -> dict[str, list[str]]:
     """Versions in the lock, by normalised name; some packages have one per Python version."""
     versions: dict[str, list[str]] = {}
-    for line in (checkout / "requirements.lock").read_text().splitlines():
+    for line in (checkout / name).read_text().splitlines():
         if line and not line.startswith((" ", "#")):
-            pin = Requirement(line.split("#")[0])
+            pin = Requirement(line.split("#")[0].removesuffix("\\"))
             versions.setdefault(normal(pin.name), []).append(str(pin.specifier).removeprefix("=="))
     return versions
 
@@ -177,12 +205,105 @@ def normal(name: str) -> str:
 
 def test_the_lock_satisfies_every_requirement(checkout: Path):
     pins = locked(checkout)
-    wanted = [*PROJECT["project"]["dependencies"]]
+    wanted = [*PROJECT["project"]["dependencies"], *of_extras(*EXTRA_REQUIREMENTS)]
     for group in PROJECT["dependency-groups"].values():
         wanted += group
     for requirement in map(Requirement, wanted):
         versions = pins[normal(requirement.name)]
         assert all(requirement.specifier.contains(version) for version in versions), requirement
+
+
+def of_extras(*names: str) -> list[str]:
+    """What extras require, but for other extras."""
+    lines = (line for name in names for line in EXTRA_REQUIREMENTS[name])
+    return [line for line in lines if not line.startswith("hushrank[")]
+
+
+def test_every_pin_has_its_hashes(checkout: Path):
+    for name in ("requirements.lock", "infra/image.lock"):
+        pins = re.split(r"(?m)^(?=[a-z])", (checkout / name).read_text())[1:]
+        assert len(pins) > 100
+        for pin in pins:
+            assert re.search(r" --hash=sha256:[0-9a-f]{64}\b", pin), pin
+
+
+def test_the_image_s_lock_is_a_part_of_the_lock(checkout: Path):
+    whole, part = locked(checkout), locked(checkout, "infra/image.lock")
+    assert all(set(versions) <= set(whole[name]) for name, versions in part.items())
+    for requirement in (*PROJECT["project"]["dependencies"], *of_extras(*IMAGE_EXTRAS)):
+        assert normal(Requirement(requirement).name) in part
+    assert f"IMAGE_EXTRAS := {' '.join(IMAGE_EXTRAS)}\n" in (checkout / "Makefile").read_text()
+    assert not {"pytest", "jax", "deltalake"} & set(part)
+
+
+def test_the_extras_are_those_that_the_program_names():
+    assert set(EXTRAS) == set(EXTRA_REQUIREMENTS) - {"all"}
+    (everything,) = map(Requirement, EXTRA_REQUIREMENTS["all"])
+    assert everything.extras == set(EXTRAS)
+
+
+def imported_distributions() -> dict[str, list[set[str]]]:
+    """For each imported library the distributions that may have it, by the importing module's name.
+
+    Parts of `google` are distributions of their own; those of `opentelemetry` are told together.
+    """
+    homes = importlib.metadata.packages_distributions()
+    found: dict[str, list[set[str]]] = {}
+    for module, source in sources().items():
+        for name in imported(ast.parse(source)):
+            top = name.split(".")[0]
+            if top in sys.stdlib_module_names or top == NAMESPACE:
+                continue
+            if top == "google":
+                parts = name.split(".")[: 3 if name.startswith("google.cloud.") else 2]
+                names = {"-".join(parts).removesuffix("_v1")}
+            else:
+                names = set(homes[top])
+            found.setdefault(module, []).append(set(map(normal, names)))
+    return found
+
+
+def test_what_the_package_imports_is_declared():
+    """Not by luck: `requests`, say, which another library brings today."""
+    declared = {
+        normal(Requirement(line).name)
+        for line in (*PROJECT["project"]["dependencies"], *of_extras(*EXTRA_REQUIREMENTS))
+    }
+    found = imported_distributions()
+    assert {"requests"} in found["hushrank.transforms.storage.cloud_storage"]
+    undeclared = [
+        (module, names)
+        for module, each in found.items()
+        for names in each
+        if not names & declared and names != {"google-cloud"}  # `from google.cloud import …`
+    ]
+    assert undeclared == []
+
+
+def test_the_core_is_small():
+    """What `pip install .` brings to this interpreter, by what installed packages require."""
+    installed = {
+        normal(each.metadata["Name"]): each
+        for each in importlib.metadata.distributions(path=[SITE_PACKAGES])
+    }
+    wanted, core = ["hushrank"], set[str]()
+    extras: dict[str, set[str]] = {"hushrank": set()}
+    while wanted:
+        name = wanted.pop()
+        core.add(name)
+        for line in installed[name].requires or ():
+            needed = Requirement(line)
+            asked = [{"extra": extra} for extra in extras.get(name, ())] or [{"extra": ""}]
+            if needed.marker is not None and not any(map(needed.marker.evaluate, asked)):
+                continue
+            other = normal(needed.name)
+            grown = extras.setdefault(other, set()) | needed.extras
+            if other not in core or grown != extras[other]:
+                extras[other] = grown
+                wanted.append(other)
+    assert {"apache-beam", "pyarrow", "opendp"} <= core
+    assert not {"prefect", "matplotlib", "google-cloud-storage", "preflibtools"} & core
+    assert len(core) <= MOST_OF_THE_CORE, sorted(core)
 
 
 def test_the_lock_names_no_package_index(checkout: Path):

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import dataclasses
 import functools
+import os
+import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -14,14 +17,19 @@ import pyarrow.parquet as pq
 import pytest
 import typer.main
 import yaml
+from filelock import FileLock
 
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.methods.base import ReductionJob
+from hushrank.flows.plan import groups as planned_groups
 from hushrank.flows.plan import survey as planned_surveys
+from hushrank.flows.plan import ties as planned_ties
 from hushrank.pipelines.engine.runner import is_small
 from hushrank.pipelines.reduce import reduce
 from hushrank.transforms.common.schema import InputError
 from tests.cloud_emulator import cloud_emulator
+from tests.flows.browsers import launched
+from tests.flows.command_server import served
 from tests.flows.small_jobs import SMALL_JOBS, reach_a_reduction
 
 ITEMS = ["ants", "bees", "cats", "dogs"]
@@ -48,6 +56,13 @@ class InProcessReducer:
 
     def reduce(self, job: ReductionJob) -> None:
         reduce.run(job)
+
+
+class SharedReducer(InProcessReducer):
+    """Leaves small jobs to the process of all of them; nothing may be replaced in a reduction."""
+
+    def reduce(self, job: ReductionJob) -> None:
+        SMALL_JOBS.run(job)
 
 
 @dataclasses.dataclass
@@ -146,8 +161,10 @@ def no_engine_is_chosen() -> Iterator[None]:
 
 @pytest.fixture(autouse=True)
 def few_invented_surveys(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A plan invents as few surveys of small jobs as of large ones: 12, not 120."""
-    monkeypatch.setattr(planned_surveys, "MOST", planned_surveys.FEWEST)
+    """A plan invents three surveys of small jobs, not 120: what it finds is tested in `plan`."""
+    monkeypatch.setattr(planned_surveys, "MOST", 3)
+    for module in (planned_surveys, planned_groups, planned_ties):
+        monkeypatch.setattr(module, "FEWEST", 3)
 
 
 @pytest.fixture
@@ -158,8 +175,49 @@ def emulator(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module")
+def browser() -> Iterator[Any]:
+    """One browser for all tests of a module."""
+    with launched() as found:
+        yield found
+
+
+@pytest.fixture(scope="session")
+def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    """Folder of a program `hushrank` that starts at once: see `command_server`."""
+    with served(tmp_path_factory.mktemp("programs")) as folder:
+        yield folder
+
+
+@pytest.fixture(scope="session")
+def prefect_home(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
+    """A home of Prefect to copy: to make its empty database takes 6 s, so workers share one."""
+    base = tmp_path_factory.getbasetemp()
+    home = (base if worker_id == "master" else base.parent) / "prefect-home"
+    with FileLock(f"{home}.lock"):
+        if not home.exists():
+            words = ["-m", "prefect", "server", "database", "upgrade", "--yes"]
+            made = home.with_name("prefect-home-made")
+            environment = os.environ | {"PREFECT_HOME": str(made)}
+            subprocess.run([sys.executable, *words], env=environment, check=True)
+            made.rename(home)
+    return home
+
+
 @pytest.fixture
-def in_process(monkeypatch: pytest.MonkeyPatch) -> None:
+def drawn_figures() -> None:
+    """For tests that look at a whole report: see `in_process`."""
+
+
+@pytest.fixture
+def in_process(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reductions without a child of their own, and reports without figures.
+
+    Figures take half of the processor time of a small run. Tests of them ask for `drawn_figures`.
+    """
+    if "drawn_figures" not in request.fixturenames:
+        monkeypatch.setattr("hushrank.flows.report.page._figures", lambda *_: [])
+
     class Reducer(InProcessReducer):
         """Leaves small jobs to `SMALL_JOBS`, as long as the test replaced nothing that they use."""
 

@@ -25,12 +25,17 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Any, NoReturn
 
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
 from hushrank.flows.cli.main import main
 from hushrank.flows.report import page as report
 from hushrank.flows.run import reader_process as reduction
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.job import Job, prepare_job, read_survey
-from tests.flows.conftest import InProcessReducer, Survey
+from hushrank.flows.run.steps import draw, reduce, reserve
+from tests.flows.conftest import InProcessReducer, SharedReducer, Survey
 from tests.flows.every_method import survey_of
 
 NIGHTLY = "nightly"  # one night of win counts
@@ -50,7 +55,7 @@ MAY_STAY = re.compile(
     r"|work/stream-[0-9a-f]{{16}}/(law\.json|key\.json|(released|cells|shown)/[0-9]+\.npz"
     r"|people/[0-9]+/([0-9a-f]{{64}}\.json|[0-9a-f]{{32}}/[0-9]+-[0-9]+-[0-9a-f]{{64}}\.parquet))"
     r"|ledger\.jsonl(\.lock|\.length|\.key|\.runs/[^/]+\.lock)?".format(
-        r"(release\.json|ranking\.csv|effects\.csv|report\.html)"
+        r"(release\.json|certificate\.json|ranking\.csv|effects\.csv|report\.html)"
     )
 )
 
@@ -113,6 +118,16 @@ class Fault:
             return function(*arguments, **named)
 
         return checked
+
+
+def drawn_job_of(config: Path) -> Job:
+    """A job whose run died between the draw and the publication."""
+    job = prepare_job(read_survey(config))
+    ledger = ledger_of(job.config)
+    reserve(job, ledger)
+    reduce(job, SharedReducer())
+    draw(job, ledger)
+    return job
 
 
 def in_child(work: Callable[[], int], printed: Path) -> int:
@@ -269,11 +284,14 @@ class Struck:
         return state
 
     def public(self) -> dict[str, bytes]:
-        """Every release that is kept, by its folder."""
+        """Every release that is kept, with its certificate, by its folder."""
         kept = self.survey.output.glob("releases/[!.]*/release.json")
         earlier = {str(night) for night in self.before}
         names = (path for path in kept if path.parent.name[:10] not in earlier)
-        return {path.parent.name: path.read_bytes() for path in names}
+        return {
+            path.parent.name: path.read_bytes() + path.with_name("certificate.json").read_bytes()
+            for path in names
+        }
 
     def left_over(self) -> list[str]:
         """Files that nobody needs after a run."""
@@ -331,7 +349,7 @@ STREAM_NIGHTS = {STREAM_FIRST: (0, 3), STREAM_NEXT: (1, 3), STREAM_LAST: (2, 3)}
 
 
 def _of_stream(folder: Path, number: int, nights: int) -> Struck:
-    """A night of a stream that shows the last two nights, after those before it."""
+    """A night of a stream that ranks groups over the last two nights, after those before it."""
     first = date(2024, 11, 20)
     days = [first + timedelta(days=each) for each in range(nights)]
     survey = survey_of("noisy-counts, rho", folder, PEOPLE)
@@ -339,9 +357,12 @@ def _of_stream(folder: Path, number: int, nights: int) -> Struck:
     survey.set(
         input__paths=["rows-{date}.parquet"],
         schedule={"stream": {**terms, "show": show, "first": str(first)}},
+        groups={"column": "language", "values": ["de", "en"]},
     )
+    rows = pq.read_table(folder / "rows.parquet")
+    languages = pa.array(["de", "en"]).take(pa.array(np.arange(len(rows)) % 2))
     for day in days:
-        shutil.copy(folder / "rows.parquet", folder / f"rows-{day}.parquet")
+        pq.write_table(rows.append_column("language", languages), folder / f"rows-{day}.parquet")
     (folder / "rows.parquet").unlink()
     before, ends = tuple(days[:number]), number == nights - 1
     return Struck(survey, days[number], before=before, ends=ends)

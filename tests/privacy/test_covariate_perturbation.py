@@ -150,6 +150,19 @@ def test_without_the_determinant_s_part_epsilon_would_be_exceeded() -> None:
     assert losses[0] <= epsilon < losses[1]
 
 
+@pytest.mark.parametrize("rows", [1, 3])
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_the_gradient_and_the_determinant_come_to_epsilon(adjacency: Adjacency, rows: int) -> None:
+    """With a ridge that is not free: l1 / scale + e_det, by the formulas of the module."""
+    ridge, epsilon = 1.2, 2.0
+    noise = calibrate_covariates(params_for(rows, adjacency), N_ITEMS, 2, ridge, 0.5, epsilon)
+    sides = 1 if adjacency is Adjacency.ADD_REMOVE else 2
+    assert noise.sensitivity == sides * rows * 3.0  # U = 2 + 0.5 * 2
+    assert noise.determinant_epsilon >= rows * math.log1p(3.0 / (4 * ridge)) > 0.3
+    assert noise.sensitivity / noise.scale + noise.determinant_epsilon <= epsilon
+    assert noise.sensitivity / noise.scale + noise.determinant_epsilon > 0.999 * epsilon
+
+
 def test_covariates_beyond_one_would_exceed_epsilon() -> None:
     """Were they not clipped, nothing would bound the pull at an effect."""
     params = params_for(1, Adjacency.ADD_REMOVE)

@@ -165,7 +165,8 @@ def test_an_audit_catches_bounds_per_group(per_group) -> None:
     bound = audit_epsilon(
         release, one, other, trials=40_000, confidence=1 - FALSE_POSITIVE_RATE
     ).epsilon_lower
-    assert (bound > 1.3 * epsilon) if per_group else (0.4 * epsilon < bound <= epsilon)
+    # It is 1.53 and 0.52 on average with a standard deviation of 0.05 and 0.02: 8 of them away.
+    assert (bound > 1.1 * epsilon) if per_group else (0.3 * epsilon < bound <= epsilon)
 
 
 def test_the_noise_of_every_group_has_the_stated_law() -> None:

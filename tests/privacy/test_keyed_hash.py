@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from unittest import mock
+
 import numpy as np
 import pytest
 from cryptography.hazmat.primitives.ciphers import Cipher, algorithms, modes
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from hushrank.privacy.keyed_hash import KeyedHash
+from hushrank.privacy import keyed_hash
+from hushrank.privacy.keyed_hash import KeyedHash, SecretKey
+from hushrank.privacy.randomness import BitSource, seeded_bits, system_bits
 
 KEY = bytes(range(32))
 
@@ -33,6 +37,25 @@ def test_strings_are_hashed_as_their_length_then_their_bytes(values):
 def test_long_strings_are_hashed_as_short_ones():
     values = [bytes([n]) * length for n in range(12) for length in (3, 16, 1000 + n, 4096)]
     assert hash_strings(values) == [cbc_mac(2, len(value), tail=value) for value in values]
+
+
+@given(
+    st.one_of(
+        st.lists(st.integers(0, 40), min_size=1, max_size=50),
+        st.builds(lambda length, m: [length] * m, st.integers(0, 50), st.integers(1, 50)),
+    ),
+    st.integers(0, 20),
+    st.integers(0, 20),
+)
+@example([16] * 30, 0, 0)  # the blocks of these strings are `text` itself, block by block
+def test_strings_are_hashed_alike_in_chunks_of_one_length_or_of_many(lengths, before, after):
+    content = bytes(range(1, 256)) * 10
+    text = np.frombuffer(content[: before + sum(lengths) + after], np.uint8)  # read-only
+    offsets = before + np.cumsum([0, *lengths], dtype=np.int64)
+    with mock.patch.object(keyed_hash, "CHUNK", 12):
+        hashes = KeyedHash(KEY).of_strings(offsets, text)
+    for found, start, end in zip(hashes, offsets, offsets[1:], strict=False):
+        assert found.tobytes() == cbc_mac(2, int(end - start), tail=text[start:end].tobytes())
 
 
 def test_the_work_follows_the_bytes_and_not_the_longest_string(monkeypatch):
@@ -81,3 +104,11 @@ def test_another_key_is_another_function():
 def test_a_key_of_another_length_is_refused():
     with pytest.raises(ValueError, match="the key must have 32 bytes, got 16"):
         KeyedHash(bytes(16))
+
+
+def test_a_key_is_drawn_from_its_bits_and_tells_their_source_alone():
+    key, seeded = SecretKey.draw(system_bits()), SecretKey.draw(seeded_bits(1))
+    assert key.value != SecretKey.draw(system_bits()).value
+    assert len(key.value) == 32
+    assert (key.source, seeded.source) == (BitSource.SYSTEM, BitSource.SEEDED)
+    assert repr(key) == "SecretKey(source=<BitSource.SYSTEM: 'system'>)"

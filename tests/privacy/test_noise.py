@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from hushrank.privacy.noise import MAX_SCALE, NoiseLaw, add_noise, gaussian_law, laplace_law
+from hushrank.privacy.noise import MAX_SCALE, THREAD, NoiseLaw, add_noise, gaussian_law, laplace_law
 from hushrank.privacy.randomness import RandomBits, seeded_bits, system_bits
 from hushrank.privacy.sensitivity import Sensitivity
 from hushrank.privacy.units import NoiseKind
@@ -47,6 +47,16 @@ def test_noise_has_the_stated_law(kind: NoiseKind, scale: float, bits: RandomBit
     assert law_p_value(noise, PMFS[kind](scale)) > FALSE_POSITIVE_RATE
     assert law_p_value(noise, PMFS[kind](1.1 * scale)) < FALSE_POSITIVE_RATE  # power, both ways
     assert law_p_value(noise, PMFS[kind](0.9 * scale)) < FALSE_POSITIVE_RATE
+
+
+@pytest.mark.parametrize(("kind", "scales"), [(NoiseKind.LAPLACE, 8.0), (NoiseKind.GAUSSIAN, 3.5)])
+def test_noise_is_not_cut_off(kind: NoiseKind, scales: float) -> None:
+    """17 and 23 draws are expected beyond, so none of them with a probability of 1e-7 at most.
+
+    The test of the law cannot see a limit: what lies beyond the largest draw counts with it.
+    """
+    noise = add_noise(np.zeros(50_000, np.int64), NoiseLaw(kind, 40.0), system_bits())
+    assert np.abs(noise).max() > 40.0 * scales
 
 
 def test_a_narrow_gaussian_is_discrete_and_not_rounded() -> None:
@@ -88,6 +98,7 @@ def test_entries_get_independent_noise() -> None:
 
 def test_threads_draw_independent_noise(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
+    assert DRAWS >= THREAD  # so each of three threads draws one share
     counts = np.arange(3 * DRAWS) % 7
     noise = add_noise(counts, laplace_law(ONE, 0.1), system_bits()) - counts
     shares = noise.reshape(3, DRAWS).astype(float)

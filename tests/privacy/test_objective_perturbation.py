@@ -305,6 +305,18 @@ def test_gaussian_tail_allows_for_several_directions(rows: int, n_items: int) ->
     assert (1.0 - y**2 / 2) / y == pytest.approx(4.7534, abs=1e-3)  # a constant change: exact
 
 
+@pytest.mark.parametrize(("rows", "ridge"), [(1, 1.0), (3, 6.0)])
+def test_gaussian_noise_is_for_what_the_determinant_leaves_of_epsilon(
+    rows: int, ridge: float
+) -> None:
+    """A small ridge, whose determinant takes a good part: the rest needs the normal quantile."""
+    params = params_for(rows, epsilon=1.0, delta=1e-6)
+    noise = calibrate_noise(loss_bounds(LOGISTIC), params, 50, ridge, epsilon=1.0)
+    assert noise.determinant_epsilon > 0.1
+    x = noise.sensitivity / noise.scale
+    assert (1.0 - noise.determinant_epsilon - x**2 / 2) / x > 4.7534
+
+
 def test_sums_of_dependent_terms_stay_within_the_shortfall() -> None:
     """Monte Carlo on the step that the proof rests on: sums of best ends, however dependent."""
     generator, draws, delta = np.random.default_rng(6), 400_000, 1e-2

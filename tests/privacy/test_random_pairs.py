@@ -256,7 +256,7 @@ def test_an_audit_of_hidden_items_finds_a_pair_of_ranked_items() -> None:
 
 def test_lists_of_all_lengths_answer_what_they_can() -> None:
     items, lengths = flat([(4, 1), (), (2,), (0, 1, 2, 3), (3, 0, 4)])
-    found = answer_pairs(items, lengths, 5, law_of_epsilon(80.0, 4), system_bits())
+    found = answer_pairs(items, lengths, 5, law_of_epsilon(180.0, 4), system_bits())
     assert np.bincount(found.ranking, minlength=5).tolist() == [1, 0, 0, 4, 3]
     np.testing.assert_array_equal(found.lengths, lengths)
     assert (found.first < found.second).all()
@@ -265,7 +265,7 @@ def test_lists_of_all_lengths_answer_what_they_can() -> None:
         zip(zip(found.first[own], found.second[own], strict=True), found.outcome[own], strict=True)
     )
     assert said == {(0, 3): -1, (0, 4): 1, (3, 4): 1}
-    law = law_of_epsilon(80.0, 10, Hide.ITEMS)
+    law = law_of_epsilon(450.0, 10, Hide.ITEMS)  # another answer once in 10^17
     hidden = answer_pairs(items, lengths, 5, law, system_bits())
     assert not hidden.lengths.any()
     assert np.bincount(hidden.ranking).tolist() == [10] * 5

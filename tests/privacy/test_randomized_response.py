@@ -6,6 +6,7 @@ False-positive rate of each statistical assertion: 1e-6.
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 import mpmath
 import numpy as np
@@ -146,6 +147,10 @@ def test_shares_of_a_person_s_epsilon_stay_within_it() -> None:
     realised = realised_epsilon(flip_thresholds(epsilon_of_answer(epsilon, k)))
     assert (k * realised <= 1.7).all()
     assert (k * realised >= 1.7 * (1 - 1e-9)).all()
+    for total in (0.3, 1.0, 1.7):  # as the numbers that the floats are: a tenth is above 1 / 10
+        shares = epsilon_of_answer(np.full(len(k), total), k).tolist()
+        exact = (n * Fraction(share) for n, share in zip(k.tolist(), shares, strict=True))
+        assert max(exact) <= Fraction(total)
     with pytest.raises(ValueError, match="n_answers"):
         epsilon_of_answer(epsilon[:1], np.array([0]))
 

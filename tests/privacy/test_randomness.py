@@ -63,9 +63,10 @@ def test_a_stream_tells_what_was_really_drawn() -> None:
     assert (seeded.used, seeded.safe) == ({BitSource.SEEDED}, False)
 
 
+@pytest.mark.parametrize("size", [5, 5_000])  # few and many are drawn in different ways
 @pytest.mark.parametrize("kind", list(NoiseKind))
-def test_integer_noise_tells_which_sampler_drew_it(kind: NoiseKind) -> None:
-    law, counts = NoiseLaw(kind, 2.0), np.zeros(5, np.int64)
+def test_integer_noise_tells_which_sampler_drew_it(kind: NoiseKind, size: int) -> None:
+    law, counts = NoiseLaw(kind, 2.0), np.zeros(size, np.int64)
     bits, seeded = system_bits(), seeded_bits(1)
     add_noise(counts, law, bits)
     assert bits.used == {BitSource.OPENDP}

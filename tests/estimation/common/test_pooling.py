@@ -188,8 +188,11 @@ def assert_at_least(held, least: float) -> None:
     assert binom.cdf(round(values.sum()), len(values), least) > FALSE_POSITIVE_RATE, values.mean()
 
 
+SAMPLED = [pytest.param(spread, marks=pytest.mark.soak) for spread in (0.0, 0.8)]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("spread", [0.0, 0.25, 0.8])
+@pytest.mark.parametrize("spread", [0.25, *SAMPLED])
 @pytest.mark.parametrize("way", [WinShares(), WinLoss(), Pairs()], ids=lambda way: way.__doc__)
 def test_pooled_scores_are_near_and_intervals_hold(way, spread) -> None:
     seen = tried(way, spread, way.replicates)

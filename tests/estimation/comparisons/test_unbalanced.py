@@ -167,12 +167,12 @@ TIGHT_LEAGUE = Arena(50, 20_000, zipf=0.7, matched=0.7)
 @pytest.mark.parametrize(
     ("arena", "params"),
     [
-        (ARENA, by_comparison(1.0)),
         (ARENA, by_comparison(0.2)),
-        (VOTES, by_person(1.0, 10)),
         (VOTES, by_person(1.0, 10, delta=1e-6)),
-        (SMALL, by_comparison(1.0)),
         (TIMID, by_person(0.5, 5)),
+        pytest.param(ARENA, by_comparison(1.0), marks=pytest.mark.soak),
+        pytest.param(VOTES, by_person(1.0, 10), marks=pytest.mark.soak),
+        pytest.param(SMALL, by_comparison(1.0), marks=pytest.mark.soak),
     ],
 )
 def test_intervals_hold_whatever_the_exposure(

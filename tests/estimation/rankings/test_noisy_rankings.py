@@ -341,8 +341,8 @@ GRID = [
     ("plackett-luce", 5, 300, 0.5, NoiseKind.GAUSSIAN),
     ("mallows", 5, 300, 2.0, NoiseKind.LAPLACE),
     ("thurstone", 5, 5_000, 0.5, NoiseKind.GAUSSIAN),
-    ("plackett-luce", 10, 300, 2.0, NoiseKind.GAUSSIAN),
-    ("mallows", 10, 5_000, 0.5, NoiseKind.GAUSSIAN),
+    pytest.param("plackett-luce", 10, 300, 2.0, NoiseKind.GAUSSIAN, marks=pytest.mark.soak),
+    pytest.param("mallows", 10, 5_000, 0.5, NoiseKind.GAUSSIAN, marks=pytest.mark.soak),
 ]
 
 

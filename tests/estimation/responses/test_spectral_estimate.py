@@ -47,6 +47,7 @@ from tests.statistics import FALSE_POSITIVE_RATE
 NO_NOISE = NoiseLaw(NoiseKind.GAUSSIAN, 0.0)
 TRIALS = 1000
 ENDS = 500
+SOAK = pytest.mark.soak  # another setting takes the same way through the code
 
 
 @dataclass(frozen=True)
@@ -121,9 +122,9 @@ def check_coverage(
     "setting",
     [
         Setting(6, 300, 6),
-        Setting(6, 400, 6, rho=0.5),
-        Setting(6, 2000, 6, epsilon=1.0),
-        Setting(12, 600, 4),
+        pytest.param(Setting(6, 400, 6, rho=0.5), marks=SOAK),
+        pytest.param(Setting(6, 2000, 6, epsilon=1.0), marks=SOAK),
+        pytest.param(Setting(12, 600, 4), marks=SOAK),
         Setting(12, 3000, 4, rho=0.1),
         Setting(12, 600, 12, edge_probability=0.35),
     ],
@@ -146,10 +147,10 @@ def test_intervals_cover_the_truth(setting: Setting) -> None:
     "setting",
     [
         Setting(16, 6000, 5, epsilon=2.0),
-        Setting(16, 2000, 5, rho=0.1),
+        pytest.param(Setting(16, 2000, 5, rho=0.1), marks=SOAK),
         Setting(16, 4000, 5, rho=0.1, zipf=1.0),
         Setting(16, 1500, 5, zipf=1.0),
-        Setting(40, 10_000, 10, rho=0.3, zipf=1.0),
+        pytest.param(Setting(40, 10_000, 10, rho=0.3, zipf=1.0), marks=SOAK),
     ],
     ids=["laplace", "gaussian", "unequal, gaussian", "unequal, sampling", "many, unequal"],
 )

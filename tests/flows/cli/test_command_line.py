@@ -39,7 +39,7 @@ def test_the_first_steps_come_first_and_every_command_is_in_a_panel():
     assert titles == ["Options", *COMMANDS]
     assert titles[1] == FIRST
     known = {name for commands in COMMANDS.values() for name in commands}
-    assert set(listed) == known | {"ledger"}
+    assert set(listed) == known | {"ledger", "survey"}
     assert len(listed) == len(set(listed))
 
 

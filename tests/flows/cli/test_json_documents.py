@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 
-from hushrank.flows.cli import documents, history_documents, plan_documents
 from hushrank.flows.cli.main import main
 from hushrank.flows.config.reference import sections_of
+from hushrank.flows.documents import histories, plans, runs
 
 Ask = Callable[..., tuple[int, Any, str]]
 
@@ -39,7 +39,7 @@ def ask(in_process: None, capsys: pytest.CaptureFixture[str]) -> Ask:
 def test_a_run_says_what_its_release_and_its_ledger_say(survey, ask):
     code, found, told = ask("run", survey.config, "--direct")
     assert code == 0
-    documents.RunDocument.model_validate_json(json.dumps(found), strict=False)
+    runs.RunDocument.model_validate_json(json.dumps(found), strict=False)
     published = json.loads((survey.output / "release.json").read_text())
     for field in ("release_id", "name", "method", "safe", "informative", "created"):
         assert found["release"][field] == published[field]
@@ -69,7 +69,7 @@ def test_an_infinite_epsilon_is_a_text(survey, ask):
 def test_validate_says_what_a_run_would_cost(survey, ask):
     code, found, _ = ask("validate", survey.config)
     assert code == 0
-    documents.ValidateDocument.model_validate_json(json.dumps(found), strict=False)
+    runs.ValidateDocument.model_validate_json(json.dumps(found), strict=False)
     assert found["cost"]["epsilon"] == 2.0
     assert [step["step"] for step in found["steps"]][:3] == ["reserve", "reduce", "draw"]
     assert not survey.ledger.exists()
@@ -88,7 +88,7 @@ def test_stages_history_verify_and_ledger(survey, ask):
     assert ask("history", survey.config, "--verify")[1]["releases"] == 1
     code, found, _ = ask("ledger", "show", survey.config)
     assert code == 0
-    documents.LedgerDocument.model_validate_json(json.dumps(found), strict=False)
+    runs.LedgerDocument.model_validate_json(json.dumps(found), strict=False)
     assert [entry["state"] for entry in found["entries"]] == ["terms", "committed"]
     assert found["entries"][1]["cost"]["epsilon"] == 2.0
 
@@ -96,7 +96,7 @@ def test_stages_history_verify_and_ledger(survey, ask):
 def test_plans(survey, ask):
     code, found, _ = ask("plan", survey.config, "--people", 50, "--epsilon", 1, "--epsilon", 4)
     assert code == 0
-    plan_documents.PlanDocument.model_validate_json(json.dumps(found), strict=False)
+    plans.PlanDocument.model_validate_json(json.dumps(found), strict=False)
     assert [each["epsilon"] for each in found["settings"]] == [1.0, 4.0]
     assert found["take"] in {each["method"] for each in found["methods"]}
     code, found, _ = ask("plan", "--items", 10, "--answers", 5, "--people", 30)
@@ -153,9 +153,9 @@ def test_a_name_with_an_escape_code_does_not_reach_the_terminal(survey, ask):
 
 DOCUMENTS = [
     model
-    for module in (documents, history_documents, plan_documents)
+    for module in (histories, plans, runs)
     for model in vars(module).values()
-    if isinstance(model, type) and issubclass(model, documents.Document)
+    if isinstance(model, type) and issubclass(model, runs.Document)
 ]
 
 

@@ -90,3 +90,10 @@ def test_a_folder_in_use_is_refused(tmp_path):
     with pytest.raises(ConfigError, match=r"not an empty folder; name a new one\. Nothing was"):
         run(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["mine.txt"]
+
+
+def test_an_object_store_is_refused(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(ConfigError, match="a folder of this machine, not to an object store"):
+        run("gs://bucket/trial")
+    assert not list(tmp_path.iterdir())

@@ -166,3 +166,18 @@ def test_no_local_privacy_on_an_engine_that_computes_again(survey):
     assert "runner: not with kind: spark, which computes parts again" in refused(
         survey, spark, **private
     )
+
+
+def test_no_local_rankings_on_an_engine_that_computes_again(survey):
+    """Which of many rankings of a person count is drawn in the job, private or not."""
+    private = {
+        "input": {"kind": "rankings", "paths": ["ballots.parquet"], "columns": {}},
+        "privacy": {
+            "unit": "local", "mechanism": "mallows", "epsilon": 1.0, "already_private": True
+        },
+        "method": "kemeny",
+    }  # fmt: skip
+    assert loaded(survey, FLINK, **private).runner.engine().runner is Runner.FLINK
+    assert "runner: not with kind: spark, which computes parts again" in refused(
+        survey, {**FLINK, "kind": "spark"}, **private
+    )

@@ -21,7 +21,9 @@ from hushrank.flows.ledger.ledger import Ledger
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.storage.cloud_storage import CloudPath
-from tests.fake_cloud_storage import Fault, Store, fake_cloud_storage
+from tests.cloud_stores import asked_store, on_both_servers
+from tests.fake_cloud_storage import Fault, Store
+from tests.go_cloud_storage import GoStore
 
 ONE = LINE_START + b'1,"seq":1}\n'
 TWO = LINE_START + b'1,"seq":2}\n'
@@ -38,9 +40,10 @@ UNREACHABLE = (
 
 
 @pytest.fixture
-def store(monkeypatch: pytest.MonkeyPatch) -> Iterator[Store]:
-    with fake_cloud_storage("budget") as store:
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", store.url)
+def store(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Store | GoStore]:
+    with asked_store(request, monkeypatch, "budget") as store:
         yield store
 
 
@@ -67,11 +70,13 @@ def campus(backend: LedgerObject) -> Ledger:
 # The object
 
 
+@on_both_servers
 def test_an_absent_ledger_is_empty_and_reading_makes_nothing(backend, store):
     assert backend.read().content == b""
     assert store.names("budget") == []
 
 
+@on_both_servers
 def test_what_was_appended_is_read(backend, store):
     add(backend, ONE)
     add(backend, TWO)
@@ -80,13 +85,15 @@ def test_what_was_appended_is_read(backend, store):
     assert store.content("budget", LENGTH) == f"{len(ONE + TWO)}\n".encode()
 
 
-def test_an_append_to_content_that_changed_is_refused(backend):
+@on_both_servers
+def test_an_append_to_content_that_changed_is_refused(store, backend):
     before = backend.read().token
     add(backend, ONE)
     assert not backend.append(before, TWO)
     assert backend.read().content == ONE
 
 
+@on_both_servers
 def test_an_append_between_reading_and_writing_is_met(backend, store, monkeypatch):
     """The object changes after the writer looked at it: only the match of generations can tell."""
     add(backend, ONE)
@@ -103,6 +110,7 @@ def test_an_append_between_reading_and_writing_is_met(backend, store, monkeypatc
     assert backend.read().content == ONE + TWO
 
 
+@on_both_servers
 @pytest.mark.parametrize("left", [0, 7, len(ONE)])
 def test_an_older_copy_is_a_loss(backend, store, left):
     add(backend, ONE)
@@ -117,6 +125,7 @@ def test_an_older_copy_is_a_loss(backend, store, left):
     )
 
 
+@on_both_servers
 def test_a_deleted_ledger_is_a_loss_until_that_is_accepted(backend, store):
     campus(backend).reserve("a", Spend(epsilon=1.0))
     PLACE.delete()
@@ -125,6 +134,7 @@ def test_a_deleted_ledger_is_a_loss_until_that_is_accepted(backend, store):
     assert campus(backend).balance().spent_epsilon == 0
 
 
+@on_both_servers
 def test_lines_without_their_length_are_a_loss(backend, store):
     add(backend, ONE)
     CloudPath.parse(f"{PLACE}.length").delete()
@@ -147,6 +157,7 @@ def test_a_length_that_lags_behind_is_allowed(backend, store):
     assert store.content("budget", LENGTH) == f"{len(ONE)}\n".encode()
 
 
+@on_both_servers
 def test_a_damaged_length_is_refused(backend, store):
     add(backend, ONE)
     store.put("budget", LENGTH, b"many", {})
@@ -241,6 +252,7 @@ def test_a_store_that_nobody_can_reach(monkeypatch):
         assert "the ledger cannot be read" in message(ledger.reserve, "a", Spend(epsilon=1.0))
 
 
+@on_both_servers
 def test_a_bucket_that_is_not_there(store):
     elsewhere = CloudPath.parse("gs://nowhere/ledger.jsonl")
     ledger = campus(LedgerObject(elsewhere))
@@ -318,6 +330,7 @@ def _alive(process: int) -> bool:
 # Leases
 
 
+@on_both_servers
 def test_a_release_is_held_once_and_others_are_free(backend, store):
     with backend.hold("a"), backend.hold("b"):
         refused = message(backend.hold("a").__enter__)
@@ -331,12 +344,14 @@ def test_a_release_is_held_once_and_others_are_free(backend, store):
         pass
 
 
+@on_both_servers
 def test_a_run_that_fails_lets_go(backend, store):
     with pytest.raises(KeyError), backend.hold("a"):
         raise KeyError
     assert store.names("budget") == []
 
 
+@on_both_servers
 def test_a_lease_that_somebody_else_wrote_is_not_stolen_and_not_deleted(backend, store):
     store.put("budget", LEASE, b"what is this", {})
     assert "(somebody, last heard of at" in message(backend.hold("a").__enter__)

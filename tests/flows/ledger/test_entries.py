@@ -119,6 +119,16 @@ def test_any_removed_or_moved_line_is_found_unless_it_is_the_end(permutation, ke
         assert "does not follow the line above it" in refusal(content)
 
 
+@pytest.mark.parametrize("place", range(2, 5))
+def test_a_line_of_another_ledger_is_found_though_its_number_and_its_hash_fit(place):
+    """A cheaper release in line 2: every later line holds the hash of the one above it."""
+    cheaper = EVENTS[1].model_copy(update={"spend": Spend(epsilon=0.01)})
+    other = lines_of([OPEN, cheaper, *EVENTS[2:]]).splitlines(keepends=True)
+    spliced = [*other[:place], *LEDGER.splitlines(keepends=True)[place:]]
+    told = refusal(b"".join(spliced))
+    assert f"l.jsonl: line {place + 1} does not follow the line above it" in told
+
+
 def test_the_refusal_names_the_line_and_what_to_do():
     lines = LEDGER.splitlines(keepends=True)
     edited = lines[1].replace(b"0.30000000000000004", b"0.1")

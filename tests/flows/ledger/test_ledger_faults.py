@@ -26,7 +26,9 @@ from hushrank.flows.ledger.ledger import Ledger
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.storage.cloud_storage import CloudPath
-from tests.fake_cloud_storage import Store, fake_cloud_storage
+from tests.cloud_stores import GO, OURS, asked_store, cloud_store, on_the_go_server
+from tests.fake_cloud_storage import Store
+from tests.go_cloud_storage import GoStore
 
 COST = 2.0
 TOTAL = 10.0
@@ -38,26 +40,27 @@ LEASE_SECONDS = 6.0  # of a run whose ledger is in a store
 
 
 @pytest.fixture
-def store(monkeypatch) -> Iterator[Store]:
-    with fake_cloud_storage("budget") as store:
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", store.url)
+def store(request, monkeypatch) -> Iterator[Store | GoStore]:
+    with asked_store(request, monkeypatch, "budget") as store:
         yield store
         assert not [name for name in store.names("budget") if name.endswith(".now")]
 
 
-@pytest.fixture(params=["file", "object"])
-def place(request, tmp_path) -> Path | CloudPath:
-    """Where a ledger is kept: a local file, or an object in a store."""
+@pytest.fixture(params=["file", OURS, GO])
+def place(request, tmp_path, monkeypatch) -> Iterator[Path | CloudPath]:
+    """Where a ledger is kept: a local file, or an object on either server."""
     if request.param == "file":
-        return tmp_path / "ledger.jsonl"
-    request.getfixturevalue("store")
-    return CloudPath.parse("gs://budget/ledger.jsonl")
+        yield tmp_path / "ledger.jsonl"
+        return
+    with cloud_store(request.param, request, monkeypatch, "budget") as store:
+        yield CloudPath.parse("gs://budget/ledger.jsonl")
+        assert not [name for name in store.names("budget") if name.endswith(".now")]
 
 
-def ledger_at(place: Path | CloudPath) -> Ledger:
+def ledger_at(place: Path | CloudPath, lease_seconds: float = LEASE_SECONDS) -> Ledger:
     terms = BudgetTerms("campus", TOTAL, 0.0, None, Unit.USER, Adjacency.REPLACE_ONE)
     if isinstance(place, CloudPath):
-        return Ledger(LedgerObject(place, lease_seconds=LEASE_SECONDS), terms, operator="anna")
+        return Ledger(LedgerObject(place, lease_seconds=lease_seconds), terms, operator="anna")
     return Ledger(place, terms, operator="anna")
 
 
@@ -141,9 +144,10 @@ def kill_at_line(step: int) -> None:
     sys.settrace(trace)
 
 
-def test_killed_before_any_line_that_touches_the_file(tmp_path):
+@pytest.mark.parametrize("stride", [4, pytest.param(1, marks=pytest.mark.soak)])
+def test_killed_before_any_line_that_touches_the_file(tmp_path, stride):
     outcomes = set()
-    for step in range(1, 10_000):
+    for step in range(1, 10_000, stride):
         folder = tmp_path / str(step)
         folder.mkdir()
         run = Run(folder)
@@ -274,6 +278,71 @@ def wait_for_another(store: Store, name: str) -> None:
     while store.buckets["budget"][name].generation == generation:
         assert time.monotonic() < deadline
         time.sleep(0.05)
+
+
+def kill_at_write(number: int, *, carried_out: bool) -> None:
+    """Kill this process at its `number`-th write to a store: before it, or before its answer."""
+    left = number
+
+    def watched(real: Callable[..., object]) -> Callable[..., object]:
+        def call(*arguments: object, **more: object) -> object:
+            nonlocal left
+            left -= 1
+            if left > 0:
+                return real(*arguments, **more)
+            if carried_out:
+                real(*arguments, **more)
+            os.kill(os.getpid(), signal.SIGKILL)
+            raise AssertionError("unreachable")
+
+        return call
+
+    for name in ("write", "delete"):
+        setattr(CloudPath, name, watched(getattr(CloudPath, name)))
+
+
+@pytest.mark.slow
+@on_the_go_server
+@pytest.mark.parametrize("carried_out", [False, True])
+def test_killed_at_any_write_to_a_server_that_others_wrote(store, tmp_path, carried_out):
+    for number in range(1, 100):
+        folder, at = tmp_path / str(number), f"{number}/ledger.jsonl"
+        folder.mkdir()
+        run = Run(folder)
+        run.ledger = ledger_at(CloudPath.parse(f"gs://budget/{at}"), lease_seconds=600.0)
+
+        def work(number: int = number, run: Run = run) -> None:
+            kill_at_write(number, carried_out=carried_out)
+            run.go()
+
+        code = exit_code_of(work)
+        lease = f"{at}.runs/a.lease"
+        if lease in store.names("budget"):
+            with pytest.raises(LedgerError, match=IN_PROGRESS):
+                run.go()
+            CloudPath.parse(f"gs://budget/{lease}").delete()  # as an operator may, of the dead
+        if code != KILLED:
+            break
+        check_then_go_on(run)
+    assert code == 0
+    assert number > 8  # lease, the length of nothing, three appends and their lengths, lease
+
+
+@on_the_go_server
+def test_a_killed_run_loses_its_lease_by_the_clock_of_the_server(store, tmp_path):
+    run = Run(tmp_path, CloudPath.parse("gs://budget/ledger.jsonl"))
+    run.ledger = ledger_at(CloudPath.parse("gs://budget/ledger.jsonl"), lease_seconds=2.0)
+    kill(holding(run))
+    refused, deadline = [], time.monotonic() + 600
+    while not run.noted("committed"):
+        assert time.monotonic() < deadline
+        try:
+            run.go()
+        except LedgerError as error:
+            refused.append(str(error))
+            time.sleep(0.2)
+    assert all(IN_PROGRESS in message for message in refused)
+    assert run.ledger.balance().spent_epsilon == COST
 
 
 # Several processes at once

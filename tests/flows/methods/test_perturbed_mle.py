@@ -24,6 +24,7 @@ def published(survey) -> dict:
     return json.loads((survey.output / "release.json").read_text())
 
 
+@pytest.mark.usefixtures("drawn_figures")
 def test_a_run_releases_scores_and_nothing_else(mle, command):
     code, printed = command("run", mle.config, "--direct")
     assert code == 0, printed
@@ -64,6 +65,19 @@ def test_all_of_epsilon_is_charged_the_last_digits_included(mle, command):
     reserved = [json.loads(line) for line in mle.ledger.read_text().splitlines()]
     (spend,) = [line["spend"] for line in reserved if "spend" in line]
     assert spend == {"epsilon": 2.0, "delta": 0.0, "rho": None, "l2_squared": 1}
+
+
+def test_exposures_that_are_released_have_noise_of_the_stated_scale(survey):
+    """160 draws: their mean size is within 40 % of the scale but with a probability of 1e-6."""
+    config = load_config(survey.set(method="perturbed-mle").config)
+    method = METHODS["perturbed-mle"]
+    mechanism, exact = method.calibrate(config), COUNTS.sum(axis=0) + COUNTS.sum(axis=1)
+    drawn = [method.draw({"counts": COUNTS}, mechanism, system_bits()) for _ in range(40)]
+    errors = np.abs([each["exposures"] - mechanism.ties.row_weight * exact for each in drawn])
+    assert errors.mean() == pytest.approx(mechanism.exposures.law.scale, rel=0.4)
+    parts = (mechanism.exposures.spend.epsilon, mechanism.params.epsilon)
+    assert sum(parts) <= config.privacy.epsilon
+    assert sum(parts) == pytest.approx(config.privacy.epsilon)
 
 
 def test_gaussian_noise_costs_epsilon_and_delta(mle, command):

@@ -11,9 +11,9 @@ import yaml
 from scipy.signal import lfilter
 
 from hushrank.flows.cli.main import main
-from hushrank.flows.cli.plan_documents import StreamDocument
 from hushrank.flows.config.privacy import PrivacyConfig
 from hushrank.flows.config.stream import StreamConfig
+from hushrank.flows.documents.plans import StreamDocument
 from hushrank.flows.plan.stream import (
     CAPS,
     COMPOSITION,
@@ -166,3 +166,30 @@ def test_mistakes_are_named(command, words, message):
 
 def test_habits_as_they_are_typed():
     assert habits_of(["0.5", "0.1:3"]) == (Habit(1.0, 0.5), Habit(3.0, 0.1))
+
+
+def test_groups_are_planned_by_their_answers():
+    """A group of half of the answers has the error of half as many people under the same noise."""
+    shares = (1.0, 1.0, 2.0)
+    plan = plan_stream(a_request(people=8_000, group_shares=shares))
+    half = plan_stream(a_request(people=4_000, seed=0))
+    best = plan.recommended
+    small, other, large = best.group_errors
+    assert small == other > large
+    assert best.error == pytest.approx(math.sqrt(small**2 / 2 + large**2 / 2))
+    same = {(each.gap, each.bands, each.noise_kind): each for each in half.settings}
+    alone = same[best.gap, best.bands, best.noise_kind]
+    assert (large, best.noise) == (pytest.approx(alone.error, rel=0.02), alone.noise)
+
+
+def test_groups_are_told(command, capsys):
+    asked = ("plan", "--stream", 60, "--habit", "0.14", "--items", 10)
+    shares = ("--group-share", "3", "--group-share", "1")
+    code, printed = command(*asked, *shares)
+    assert code == 0
+    assert "Error by group, of its own answers alone: 75% of the answers: " in printed
+    main([*map(str, asked), *shares, "--json"])
+    document = StreamDocument.model_validate_json(capsys.readouterr().out, strict=False)
+    assert document.group_shares == (0.75, 0.25)
+    large, small = document.recommended.group_errors
+    assert large < document.recommended.error < small

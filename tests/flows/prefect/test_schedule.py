@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import random
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -21,7 +24,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.release.archive import archived
-from tests.flows.conftest import answers
+from tests.flows.conftest import Survey, answers
 
 HUSHRANK = [sys.executable, "-m", "hushrank.flows.cli.main"]
 pytestmark = pytest.mark.timeout(3000)
@@ -55,7 +58,7 @@ def wait_for(what: str, condition) -> Any:
 def stop(process: subprocess.Popen) -> None:
     os.killpg(process.pid, signal.SIGTERM)
     try:
-        process.wait(timeout=10)
+        process.wait(timeout=60)
     except subprocess.TimeoutExpired:
         os.killpg(process.pid, signal.SIGKILL)
         process.wait()
@@ -74,9 +77,9 @@ def nightly(survey):
 
 
 @pytest.fixture(scope="module")
-def server(tmp_path_factory) -> Iterator[str]:
+def server(tmp_path_factory, prefect_home) -> Iterator[str]:
     """URL of a Prefect server of its own; the environment names it to child processes."""
-    home = tmp_path_factory.mktemp("prefect")
+    home = shutil.copytree(prefect_home, tmp_path_factory.mktemp("prefect") / "home")
     port = free_port()
     url = f"http://127.0.0.1:{port}/api"
     environment = {
@@ -102,7 +105,7 @@ def server(tmp_path_factory) -> Iterator[str]:
 
 def answers_at(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/health", timeout=1).status_code == 200
+        return httpx.get(f"{url}/health", timeout=60).status_code == 200
     except httpx.TransportError:
         return False
 
@@ -118,7 +121,8 @@ def runs_of(url: str, population: str, state: str) -> list[dict[str, Any]]:
 
 
 @pytest.mark.engine
-@pytest.mark.parametrize("kind", ["nights", "stream"])
+# A stream goes through the same flow in the next test: ten seconds of Prefect for it are enough.
+@pytest.mark.parametrize("kind", ["nights", pytest.param("stream", marks=pytest.mark.soak)])
 def test_a_served_schedule_makes_runs_and_one_of_them_ranks_what_is_due(
     nightly, server, tmp_path, kind
 ):
@@ -153,23 +157,53 @@ def test_a_served_schedule_makes_runs_and_one_of_them_ranks_what_is_due(
     assert deployment["entrypoint"] == "hushrank.flows.prefect.scheduled.nights"
 
 
+def hushrank(*words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([*HUSHRANK, *words], capture_output=True, text=True)
+
+
+def deployed(config: Path, url: str, population: str) -> dict[str, Any]:
+    """The deployment of a job, of which a worker is to make a run now."""
+    done = hushrank("deploy", str(config), "--cron", "0 2 * * *")
+    assert done.returncode == 0, done.stderr
+    assert f"Deployed nights/{population}: workers of pool hushrank run it." in done.stdout
+    found: dict[str, Any] = httpx.get(f"{url}/deployments/name/nights/{population}").json()
+    start = {"state": {"type": "SCHEDULED"}}
+    httpx.post(f"{url}/deployments/{found['id']}/create_flow_run", json=start)
+    return found
+
+
+def a_stream_beside(survey: Survey) -> Survey:
+    """A stream of the same rows, of which one night is due and one was drawn."""
+    work = survey.folder / "stream"
+    work.mkdir()
+    stream = Survey(work, deepcopy(survey.settings))
+    first = datetime.now(ZoneInfo(survey.settings["schedule"]["timezone"])).date()
+    terms = {"nights": 9, "participations": 3, "gap": 3, "show": {"window": 3}}
+    stream.set(
+        name="river",
+        input__paths=[str(survey.folder / "log")],
+        schedule__stream={**terms, "first": str(first - timedelta(days=2))},
+        privacy__distinct_pairs=False,
+    )
+    done = hushrank("run", str(stream.config), "--direct", "--date", str(first - timedelta(days=2)))
+    assert done.returncode == 0, done.stderr
+    return stream
+
+
 @pytest.mark.engine
 def test_deploy_registers_with_a_pool_and_a_worker_runs_the_night(nightly, server):
+    """Of a stream the night that is due alone: one was drawn before, and others are to come."""
     nightly.set(name="farm")
-    deploy = [*HUSHRANK, "deploy", str(nightly.config), "--cron", "0 2 * * *"]
-    refused = subprocess.run(deploy, capture_output=True, text=True)
+    refused = hushrank("deploy", str(nightly.config), "--cron", "0 2 * * *")
     assert refused.returncode == 2
     assert "--pool hushrank: the server has no such work pool." in refused.stderr
     pool = {"name": "hushrank", "type": "process"}
     assert httpx.post(f"{server}/work_pools/", json=pool).status_code == 201
-    deployed = subprocess.run(deploy, capture_output=True, text=True)
-    assert deployed.returncode == 0, deployed.stderr
-    assert "Deployed nights/farm: workers of pool hushrank run it." in deployed.stdout
-    found = httpx.get(f"{server}/deployments/name/nights/farm").json()
+    river = a_stream_beside(nightly)
+    found = deployed(nightly.config, server, "farm")
     assert found["schedules"][0]["schedule"]["cron"] == "0 2 * * *"
     assert found["global_concurrency_limit"]["limit"] == 1
-    start = {"state": {"type": "SCHEDULED"}}
-    httpx.post(f"{server}/deployments/{found['id']}/create_flow_run", json=start)
+    deployed(river.config, server, "river")
     worker = [sys.executable, "-m", "prefect", "worker", "start", "--pool", "hushrank"]
     worked = subprocess.run(
         [*worker, "--run-once", "--type", "process"],
@@ -177,8 +211,16 @@ def test_deploy_registers_with_a_pool_and_a_worker_runs_the_night(nightly, serve
         text=True,
         timeout=PATIENCE,
     )
-    assert runs_of(server, "farm", "COMPLETED"), worked.stdout + worked.stderr
+    for population in ("farm", "river"):
+        assert runs_of(server, population, "COMPLETED"), worked.stdout + worked.stderr
     assert len(archived(nightly.output)) == 1
+    drawn = [json.loads(line) for line in river.ledger.read_text().splitlines()]
+    assert [event["event"] for event in drawn].count("draw") == 2
+    yesterday = datetime.now(ZoneInfo(now_about_noon())).date() - timedelta(days=1)
+    due = [yesterday - timedelta(days=1), yesterday]
+    assert sorted(folder.name[:10] for folder in archived(river.output)) == [
+        str(day) for day in due
+    ]
 
 
 @pytest.mark.parametrize(

@@ -294,6 +294,13 @@ def test_a_missing_file_and_a_folder_are_refused(tmp_path):
         assert str(caught.value) == message
 
 
+def test_an_address_without_a_bucket_is_refused_and_not_quoted(command):
+    code, printed = command("init", "s3://b/secret")
+    assert code == 2
+    assert "An object's address must be s3://BUCKET/NAME" in " ".join(printed.split())
+    assert "secret" not in printed
+
+
 def test_a_folder_may_hold_one_file():
     Path("logs").mkdir()
     write_csv(Path("logs/answers.csv"), ROWS)

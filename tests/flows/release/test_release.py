@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -13,9 +16,12 @@ from hushrank.estimation.common.matrices import WinCounts
 from hushrank.estimation.comparisons.noisy_counts import rank_by_win_counts
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.guarantee.mechanism import CountMechanism
-from hushrank.flows.release.release import build_release, load_release
+from hushrank.flows.release.boards import GroupRanking
+from hushrank.flows.release.publish import ranking_csv
+from hushrank.flows.release.release import Release, build_release, load_release
 from hushrank.flows.release.scale import Scale
 from hushrank.flows.release.statistics import ReleasedCounts
+from hushrank.flows.report.page import render_report
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.sensitivity import Sensitivity
@@ -201,3 +207,24 @@ def test_less_noise_than_the_guarantee_needs_is_refused(law):
     calibration = Calibration(Sensitivity(24, 150), "", law, Spend(epsilon=2.0))
     with pytest.raises(ValueError, match="the guarantee needs"):
         CountMechanism.of(user_params(), calibration, 6, Ties.DROP)
+
+
+def test_groups_keep_what_the_ranking_of_all_together_does_not_say():
+    """Where noise drowns the whole, a group may still have chances to be the best."""
+    release = make_release()
+    said = tuple(line.model_copy(update={"p_best": 0.25}) for line in release.ranking)
+    unsaid = tuple(line.model_copy(update={"p_best": None}) for line in release.ranking)
+    group = GroupRanking(
+        name="en", own=1.0, informative=True, ranking=said, released=release.released
+    )
+    grouped = release.model_copy(update={"ranking": unsaid, "groups": (group,)})
+    document = json.loads(grouped.to_json())
+    assert all("p_best" not in line for line in document["ranking"])
+    assert [line["p_best"] for line in document["groups"][0]["ranking"]] == [0.25] * len(said)
+    assert Release.model_validate(document).to_json() == grouped.to_json()
+    header, *rows = csv.reader(io.StringIO(ranking_csv(grouped)))
+    chances = [row[header.index("p_best")] for row in rows]
+    assert chances == [""] * len(said) + ["0.250000"] * len(said)
+    (table,) = re.findall(r'<table class="brief">.*?</table>', render_report(grouped), re.DOTALL)
+    head, *lines = table.split("<tr")[1:]
+    assert {line.count("<td>") for line in lines} == {head.count("<th ")}

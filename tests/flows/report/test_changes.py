@@ -43,7 +43,8 @@ def test_a_large_change_is_named_and_heads_the_table():
         "London is clearly up. Stockholm is clearly down. Every other change can be noise."
     )
     assert [row.item for row in found.rows if row.beyond == "yes"] == ["London", "Stockholm"]
-    assert found.rows[0].item == "London"
+    assert [row.item for row in found.rows[:2]] == ["London", "Stockholm"]
+    assert NOW.ranking[1].item != "Stockholm"  # which heads the table, and not the ranking
     assert found.rows[0].change.startswith("+")
     assert found.rows[0].ranks.endswith("→ 1")
 

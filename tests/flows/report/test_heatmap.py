@@ -33,3 +33,8 @@ def test_a_row_is_over_its_column(monkeypatch):
         assert (spot.x, spot.y) == ((column, column + 1), (row, row + 1))
         assert spot.text == f"{names[row]} over {names[column]}: {wins[row, column]:,g}"
         assert cell.get_alpha() == pytest.approx(max(wins[row, column], 0) / most)
+    numbers = drawn["axes"].texts
+    assert len(numbers) == wins.size - len(wins)
+    for number in numbers:
+        column, row = (int(place) for place in number.get_position())
+        assert number.get_text() == f"{wins[row, column]:,.0f}"

@@ -25,7 +25,7 @@ from hushrank.flows.methods import noisy_counts
 from hushrank.flows.release.archive import archived
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import make_confidential
-from hushrank.flows.run.job import code_version, prepare_job, read_survey
+from hushrank.flows.run.job import prepare_job, read_survey, stated_version
 from hushrank.flows.run.nights import (
     due_nights,
     job_to_check,
@@ -449,9 +449,9 @@ def test_resume_publishes_what_is_paid_for(nightly, command, monkeypatch):
         path.unlink()  # nothing is read again
     code, printed = command("ledger", "show", nightly.config)
     assert f"hushrank resume {job.release_id}" in printed
-    drawn_by = code_version()
-    for module in ("job", "steps"):  # an update before it is published
-        monkeypatch.setattr(f"hushrank.flows.run.{module}.code_version", lambda: "99.9.9")
+    drawn_by = stated_version()
+    for name in ("job.code_version", "steps.stated_version"):  # an update before it is published
+        monkeypatch.setattr(f"hushrank.flows.run.{name}", lambda: "99.9.9")
     code, printed = command("resume", job.release_id, nightly.config)
     assert code == 0, printed
     assert "nothing was spent now" in printed

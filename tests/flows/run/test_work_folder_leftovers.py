@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
-from hushrank.flows.run.confidential_folder import make_confidential
+import numpy as np
+
+from hushrank.flows.run.confidential_folder import (
+    delete_strays,
+    forget_exact,
+    make_confidential,
+    releases_with_strays,
+)
 from hushrank.flows.run.job import prepare_job, read_survey
-from hushrank.transforms.storage.spill_file import SPILL_PREFIX
+from hushrank.transforms.storage.spill_file import SPILL_PREFIX, SpillFolder
 
 SURVEY = """
 name: s
@@ -40,3 +47,22 @@ def test_the_memory_limit_is_no_part_of_the_job(tmp_path):
         (tmp_path / "s.yaml").write_text(SURVEY.replace("1 GiB", limit))
         hashes.add(prepare_job(read_survey(tmp_path / "s.yaml")).release_id)
     assert len(hashes) == 1
+
+
+def test_rows_that_wait_for_others_are_kept_while_a_job_needs_them_and_then_deleted(tmp_path):
+    """On an engine: a job may go on when its run has died, and the next run takes its results."""
+    (tmp_path / "work").mkdir(mode=0o700)
+    release_id = "0123456789abcdef"
+    make_confidential(tmp_path / "work", release_id)
+    work = tmp_path / "work" / release_id
+    (place,) = SpillFolder(str(work)).write([np.zeros(3, np.uint64)])
+    waiting = work / place[0]
+    make_confidential(tmp_path / "work", release_id)
+    assert waiting.exists()
+    assert releases_with_strays(tmp_path / "work") == []
+    forget_exact(work)  # as once the noise is drawn, or the run gives up
+    assert not waiting.exists()
+    SpillFolder(str(work)).write([np.zeros(3, np.uint64)])
+    assert releases_with_strays(tmp_path / "work") == [release_id]
+    delete_strays(work, temporary=False)
+    assert list(work.iterdir()) == []

@@ -127,8 +127,10 @@ def test_output_folder_with_somebodys_files(survey, command):
     assert (survey.output / "thesis.docx").exists()
 
 
-def test_confidential_area_that_others_can_open(survey, command):
-    survey.work.mkdir(mode=0o755)
+@pytest.mark.parametrize("mode", [0o755, 0o750, 0o710, 0o701])
+def test_confidential_area_that_others_can_open(survey, command, mode):
+    survey.work.mkdir()
+    survey.work.chmod(mode)
     assert refused(survey, command) == (
         f"confidential: {survey.work} is open to other users of this machine, and exact counts"
         f" and rejected rows are kept there. Run: chmod 700 {survey.work}"

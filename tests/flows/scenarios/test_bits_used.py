@@ -25,7 +25,7 @@ from hushrank.pipelines.reduce import reduce_private, reduce_rankings, reduce_re
 from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import BitSource, seeded_bits, system_bits
-from tests.flows.conftest import InProcessReducer, Survey
+from tests.flows.conftest import InProcessReducer, SharedReducer, Survey
 from tests.flows.every_method import BITS, COMPARISONS, VARIANTS, survey_of
 
 FROM_A_STREAM = [name for name in VARIANTS if "system" in BITS[name].get("randomisation", [])]
@@ -40,7 +40,7 @@ def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_reduction_of_next_to_no_rows_tells_of_the_same_bits(name, tmp_path):
     """With nothing to choose and no tie, so what a release says of bits tells nothing of rows."""
     job = prepare_job(read_survey(survey_of(name, tmp_path, people=1).config))
-    reduce(job, InProcessReducer())
+    reduce(job, SharedReducer())
     told = json.loads((job.work / "bits.json").read_text())
     assert told == {purpose: BITS[name][purpose] for purpose in BITS[name] if purpose != "noise"}
 

@@ -14,6 +14,7 @@ import io
 import json
 import os
 import re
+import shutil
 import sqlite3
 import subprocess
 import sys
@@ -33,6 +34,8 @@ from hushrank.flows.run.destinations import Traces
 from hushrank.flows.run.job import Job
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE, TALLY_FILE
 from tests.flows.conftest import ITEMS, Survey, answers
+
+pytestmark = pytest.mark.usefixtures("drawn_figures")  # they could tell what was planted
 
 NIGHT = "2026-11-20"
 ROLES = ("user", "left", "right", "outcome", "event", "at", "comment")
@@ -108,7 +111,13 @@ def canaries(survey: Survey, monkeypatch) -> Survey:
         input={"kind": "comparisons", "design": "balanced", "paths": ["input/*"], "columns": roles},
         schedule={"window": "at"},
         privacy__epsilon=EPSILON,
-        observability={"log": "log.jsonl", "metrics": "m.prom", "support": "s", "traces": True},
+        observability={
+            "log": "log.jsonl",
+            "metrics": "m.prom",
+            "support": "s",
+            "traces": True,
+            "lineage": {"file": "lineage.jsonl"},
+        },
     )
 
 
@@ -287,10 +296,10 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
-def test_nothing_planted_is_in_prefects_database_or_told_by_the_child(canaries):
+def test_nothing_planted_is_in_prefects_database_or_told_by_the_child(canaries, prefect_home):
     """Of the real command: its child process, an ephemeral server, artifacts, events and logs."""
     put(canaries.set(observability=None, ledger__alerts=[1e-12]), "csv")
-    home = canaries.folder / "prefect"
+    home = shutil.copytree(prefect_home, canaries.folder / "prefect")
     done = subprocess.run(
         [
             sys.executable,

@@ -23,7 +23,7 @@ from hushrank.transforms.storage.cloud_storage import CloudPath
 from tests.fake_cloud_storage import Fault, Store, fake_cloud_storage
 from tests.flows.conftest import ITEMS, Survey, answers
 
-FILES = ["SHA256SUMS", "ranking.csv", "release.json", "report.html"]
+FILES = ["SHA256SUMS", "certificate.json", "ranking.csv", "release.json", "report.html"]
 
 
 @pytest.fixture

@@ -10,6 +10,7 @@ import json
 import shutil
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -210,10 +211,11 @@ def wheel(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
         "flows",
         "experiments",
         "entry",
+        "verifier",
     ):
         ignored = shutil.ignore_patterns("__pycache__")
         shutil.copytree(checkout / code, tree / code, ignore=ignored)
-    for name in ("pyproject.toml", "README.md", "LICENSE"):
+    for name in ("pyproject.toml", "setup.py", "README.md", "LICENSE"):
         shutil.copy(checkout / name, tree)
     command = [sys.executable, "-m", "build", "--wheel", "--outdir", str(folder), str(tree)]
     subprocess.run(command, check=True, capture_output=True)
@@ -352,6 +354,9 @@ def test_the_image_s_program_and_version_are_ours(checkout):
     launch = (checkout / "infra" / "dataflow" / "launch.py").read_text()
     assert "from hushrank.flows.run.dataflow_template import main" in launch
     copied = [line.split()[1] for line in docker.splitlines() if line.startswith("COPY ")]
-    assert {"privacy", "estimation", "transforms", "pipelines", "flows", "experiments"} <= set(
-        copied
-    )
+    packages = tomllib.loads((checkout / "pyproject.toml").read_text())["tool"]["setuptools"]
+    folders = {folder.split("/")[0] for folder in packages["package-dir"].values()}
+    assert {*folders, "pyproject.toml", "infra/image.lock", "infra/dataflow/launch.py"} <= {*copied}
+    sent = (checkout / ".dockerignore").read_text().splitlines()  # to the program that builds it
+    for name in {*copied, "setup.py", "README.md", "LICENSE"} - {"--from=launcher", "--from=wheel"}:
+        assert f"!{name}" in sent, name

@@ -63,13 +63,13 @@ def form(line: str) -> str:
     return re.sub(r"[+-]#", "#", line)
 
 
-def missing(page: str, folder: Path) -> list[str]:
+def missing(page: str, folder: Path, programs: Path | None = None) -> list[str]:
     """Lines of the page that its commands do not print, in their order."""
     found = []
     for command, lines in commands(page):
         if command.startswith("head "):
             continue
-        printed = [form(line) for line in run(command, folder)]
+        printed = [form(line) for line in run(command, folder, programs)]
         for line in map(form, lines):
             if line in ("", "..."):
                 continue
@@ -91,13 +91,14 @@ def missing(page: str, folder: Path) -> list[str]:
 def test_a_guide_is_true(
     checkout: Path,
     tmp_path: Path,
+    programs: Path,
     page: str,
     write: Callable[[Path, np.random.Generator], None],
     best: set[str],
 ) -> None:
     write(tmp_path, np.random.default_rng(4))
     text = (checkout / "docs" / f"{page}.md").read_text()
-    assert missing(text, tmp_path) == []
+    assert missing(text, tmp_path, programs) == []
     (release,) = tmp_path.glob("out/*/release.json")
     assert json.loads(release.read_text())["ranking"][0]["item"] in best
     assert (release.parent / "report.html").exists()
@@ -113,16 +114,16 @@ SHORTER = {
 }
 
 
-def test_the_guide_of_a_stream_is_true(checkout: Path, tmp_path: Path) -> None:
+def test_the_guide_of_a_stream_is_true(checkout: Path, tmp_path: Path, programs: Path) -> None:
     page = (checkout / "docs" / "sixty_nights.md").read_text()
     plan, nights = page.split("## A survey of sixty nights")
-    assert missing(plan, tmp_path) == []
+    assert missing(plan, tmp_path, programs) == []
     for text, shorter in SHORTER.items():
         assert text in nights
         nights = nights.replace(text, shorter)
     (curves,) = re.findall(r"^```python\n(.*?)^```$", nights, re.MULTILINE | re.DOTALL)
     (tmp_path / "curves.py").write_text(curves)
-    assert missing(nights, tmp_path) == []
+    assert missing(nights, tmp_path, programs) == []
     assert (tmp_path / "curves.svg").exists()
     for folder in ("out", "out-every"):
         assert len([*tmp_path.glob(f"nights/{folder}/releases/*")]) == 9

@@ -20,13 +20,13 @@ from hushrank.flows.cli.inspect_command import NO_TERMINAL, YES
 from hushrank.flows.run.job import job_to_inspect, prepare_job, read_survey
 from hushrank.pipelines.engine.memory_plan import MemoryPlan
 from hushrank.pipelines.inspect.look import look
-from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.kind import Kind
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.comparisons.bound import CONFLICT
 from tests.flows.conftest import ITEMS, answers
 from tests.flows.every_method import VARIANTS, rows_of, survey_of
+from tests.flows.small_jobs import SMALL_JOBS
 
 PEOPLE = 60
 
@@ -76,7 +76,7 @@ def test_a_look_counts_what_a_run_counts(name, tmp_path):
     job = reduction_of(survey, work)
     found = look(job)
     assert not work.exists()
-    reduce.run(job)
+    SMALL_JOBS.run(job)
     tally = json.loads((work / "diagnostics.json").read_text())
     reasons: Counter[str] = Counter()
     for path in (work / "rejects").iterdir():

@@ -5,7 +5,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import shutil
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -27,11 +26,12 @@ from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import load_arrays
 from hushrank.flows.run.drawn import Drawn, drawn_of, entries_of, look_of
 from hushrank.flows.run.job import Job, prepare_job, read_survey
-from hushrank.flows.run.steps import draw, reduce, reserve
+from hushrank.flows.run.steps import reduce, reserve
 from hushrank.privacy import random_pairs, randomized_response
 from hushrank.transforms.common import randomisation
 from hushrank.transforms.storage.write import npz_bytes
 from tests.flows.conftest import InProcessReducer, Survey
+from tests.flows.crashes import drawn_job_of
 from tests.flows.every_method import BITS, VARIANTS, survey_of
 
 # `auto` draws nothing: it chooses.
@@ -41,16 +41,6 @@ KINDS = {type(way) for method in METHODS.values() for way in method.ways}
 @pytest.fixture(autouse=True)
 def without_plots(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("hushrank.flows.report.page.render_report", lambda *_: "<html></html>")
-
-
-def drawn_job_of(config: Path) -> Job:
-    """A job whose run died between the draw and the publication."""
-    job = prepare_job(read_survey(config))
-    ledger = ledger_of(job.config)
-    reserve(job, ledger)
-    reduce(job, InProcessReducer())
-    draw(job, ledger)
-    return job
 
 
 @pytest.fixture(scope="module", params=VARIANTS)
@@ -131,7 +121,7 @@ def change_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     graph = spectral.random_graph
     for name in ("random_graph", "even_graph"):
         monkeypatch.setattr(spectral, name, lambda n, _, bits: graph(n, 1.0, bits))
-    monkeypatch.setattr("hushrank.flows.run.steps.code_version", lambda: "9.9.9")
+    monkeypatch.setattr("hushrank.flows.run.steps.stated_version", lambda: "9.9.9")
     monkeypatch.setattr("hushrank.flows.run.job.code_version", lambda: "9.9.9")
 
 

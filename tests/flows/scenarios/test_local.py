@@ -82,6 +82,32 @@ def test_a_run_with_an_epsilon_a_person_finds_the_order(with_column, command):
     assert release == before
 
 
+@pytest.mark.usefixtures("drawn_figures")
+def test_the_page_shows_which_epsilons_people_chose_and_what_lies_could_do(with_column, command):
+    release, _ = run(with_column.set(ledger__epsilon=10), command)
+    chosen = release["released"]["chosen"]
+    assert (chosen["low"], chosen["high"]) == (0.1, 3.0)
+    assert sum(chosen["answers"]) == 2000 * 6
+    assert sum(count > 0 for count in chosen["answers"]) == 3
+    assert chosen["information"][-1] == max(chosen["information"])
+    page = (with_column.folder / "out" / "report.html").read_text()
+    assert "Which epsilons people chose" in page
+    assert f"at most about {chosen['weight_of_lies']:.1f} percentage points" in page
+
+    capped, _ = run(with_column.set(model={"epsilon_cap": 1.0}), command, "out2")
+    assert [line["item"] for line in capped["ranking"]] == ITEMS
+    assert capped["released"]["chosen"]["answers"] == chosen["answers"]
+    assert capped["released"]["chosen"]["weight_of_lies"] < chosen["weight_of_lies"]
+
+
+@pytest.mark.parametrize("cap", [0.05, 3.0])
+def test_a_cap_outside_the_epsilons_of_the_job_is_refused(with_column, command, cap):
+    printed = refused(with_column.set(model={"epsilon_cap": cap}), command)
+    assert (
+        "model.epsilon_cap: must lie within the epsilons that the job accepts, 0.1 to 3" in printed
+    )
+
+
 def test_scores_follow_from_the_released_sums_alone(with_column, command):
     release, _ = run(with_column.set(model={"link": "probit", "ridge": 2.0}), command)
     released = release["released"]
@@ -161,7 +187,7 @@ def many_items(monkeypatch):
     """Sums and fits without matrices, as of many items."""
     few = len(ITEMS) - 1
     monkeypatch.setattr("hushrank.pipelines.reduce.reduce_private.MOST_DENSE_ITEMS", few)
-    monkeypatch.setattr("hushrank.flows.release.statistics.MOST_MEASURED", few)
+    monkeypatch.setattr("hushrank.flows.release.private_sums.MOST_MEASURED", few)
 
 
 @pytest.mark.usefixtures("many_items")
@@ -193,7 +219,7 @@ def test_baselines_rank_many_items_too(local, command, method):
 
 @pytest.mark.usefixtures("many_items")
 def test_sums_of_very_many_pairs_are_not_published(local, command, monkeypatch):
-    monkeypatch.setattr("hushrank.flows.release.statistics.MOST_SUMS", 5)
+    monkeypatch.setattr("hushrank.flows.release.private_sums.MOST_SUMS", 5)
     release, _ = run(local, command)
     assert [release["released"][name] for name in ("pairs", "s", "w")] == [None] * 3
 

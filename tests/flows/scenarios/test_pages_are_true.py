@@ -75,8 +75,34 @@ def is_free(line: str) -> bool:
     return "CITY leads" in line or line.startswith(free)
 
 
-def run(command: str, folder: Path) -> list[str]:
-    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+HUSHRANK = f"""#!{sys.executable}
+import sys
+from pathlib import Path
+sys.path.append({str(Path(__file__).parents[3])!r})
+from hushrank.flows.cli.main import main
+from tests.draws import same_draws
+if __name__ == "__main__":
+    count = Path(__file__).with_suffix(".count")
+    count.write_text((count.read_text() if count.exists() else "") + "+")
+    with same_draws(f"{{count.read_text()}} {{sys.argv[1:]}}"):
+        main()
+"""
+
+
+def commands_folder(folder: Path) -> Path:
+    """Holds a `hushrank` that draws in its nth call on a page what it drew there before."""
+    made = folder.parent / f"{folder.name}-commands"
+    if not made.exists():
+        made.mkdir()
+        (made / "hushrank").write_text(HUSHRANK)
+        (made / "hushrank").chmod(0o755)
+    return made
+
+
+def run(command: str, folder: Path, programs: Path | None = None) -> list[str]:
+    """What a command of a shell prints; `hushrank` is the one in `programs`, or one that starts."""
+    places = (programs or commands_folder(folder), Path(sys.executable).parent, os.environ["PATH"])
+    path = os.pathsep.join(map(str, places))
     environment = {**os.environ, "PATH": path, "COLUMNS": "300", "NO_COLOR": "1"}
     done = subprocess.run(
         ["bash", "-c", command], cwd=folder, env=environment, text=True, timeout=840,
@@ -98,13 +124,16 @@ def differences(page: list[str], printed: list[str]) -> list[str]:
     return missing
 
 
-def follow(page: str, folder: Path, edits: dict[str, dict[str, str]]) -> dict[str, list[str]]:
+def follow(
+    page: str, folder: Path, edits: dict[str, dict[str, str]], programs: Path | None = None
+) -> dict[str, list[str]]:
     """Run the commands of a page; what is missing of what it shows, by command.
 
     Args:
         page: its text.
         folder: where.
         edits: what the reader is told to do before a command, as replacements in survey.yaml.
+        programs: folder of a `hushrank` to take instead of the real one.
     """
     found, wanted = {}, dict(edits)
     for number, (command, lines) in enumerate(commands(page)):
@@ -116,7 +145,7 @@ def follow(page: str, folder: Path, edits: dict[str, dict[str, str]]) -> dict[st
                     assert times, f"{old} is not in survey.yaml"
                 (folder / "survey.yaml").write_text(text)
                 del wanted[before]
-        missing = differences(lines, run(command, folder))
+        missing = differences(lines, run(command, folder, programs))
         if missing:
             found[f"{number}: {command}"] = missing
     assert not wanted
@@ -139,15 +168,15 @@ CHOICES = {
 }
 
 
-def test_getting_started(checkout, folder):
+def test_getting_started(checkout, folder, programs):
     """The mistakes of its last section are made in copies of the file."""
     page = (checkout / "docs" / "getting_started.md").read_text()
     wrong, right = page.split("## When something is wrong")[1], page.split("## When something")[0]
     before, after = right.split("## 5. See what a run would do")
-    assert follow(before, folder, {"plan": CHOICES}) == {}
+    assert follow(before, folder, {"plan": CHOICES}, programs) == {}
     text = (folder / "survey.yaml").read_text()
     (folder / "survey.yaml").write_text(re.sub(r"  epsilon:  .*", "  epsilon: 2.0", text))
-    assert follow(after, folder, {}) == {}
+    assert follow(after, folder, {}, programs) == {}
     text = (folder / "survey.yaml").read_text()
     mistakes = {
         "typo": ("epsilon: 2.0", "epsilom: 2.0"),
@@ -157,7 +186,7 @@ def test_getting_started(checkout, folder):
     for name, change in mistakes.items():
         other = text.replace("output: out/answers", f"output: out/{name}")
         (folder / f"{name}.yaml").write_text(other.replace(*change))
-    assert follow(wrong, folder, {}) == {}
+    assert follow(wrong, folder, {}, programs) == {}
 
 
 def test_a_line_that_is_not_printed_is_found(checkout, folder):

@@ -15,9 +15,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hushrank.pipelines.reduce import reduce
+from hushrank.transforms.storage.spill_file import SpillFolder
 from tests.flows.conftest import ITEMS, answers
 
-FILES = ["ranking.csv", "release.json", "report.html"]
+FILES = ["certificate.json", "ranking.csv", "release.json", "report.html"]
 
 
 def release_of(survey) -> dict:
@@ -141,6 +143,20 @@ def test_exact_counts_are_gone_after_the_release_and_never_published(survey, com
     assert {path.stat().st_mode & 0o777 for path in (survey.work, work)} == {0o700}
 
 
+def test_rows_that_waited_in_files_are_gone_after_the_release(survey, command, monkeypatch):
+    """Rows of heavy people, which workers of an engine leave there."""
+    counted = reduce.run
+
+    def and_waited(job):
+        SpillFolder(job.confidential).write([np.ones(3, np.uint64)])
+        counted(job)
+
+    monkeypatch.setattr(reduce, "run", and_waited)
+    assert command("run", survey.config, "--direct")[0] == 0
+    left = sorted(path.name for path in survey.work.rglob("*") if path.is_file())
+    assert left == ["diagnostics.json", "drawn.npz", "ledgers.json"]
+
+
 def test_without_privacy_the_release_is_unsafe_and_exact(survey, command):
     survey.set(privacy__epsilon="inf")
     code, printed = command("run", survey.config, "--direct")
@@ -249,7 +265,8 @@ def artifacts_of(prefect_home: Path) -> dict[str, str]:
 
 
 @pytest.mark.slow
-def test_the_real_command_releases_through_prefects_ephemeral_server(survey):
+def test_the_real_command_releases_through_prefects_ephemeral_server(survey, prefect_home):
+    shutil.copytree(prefect_home, survey.folder / "prefect")
     survey.set(observability={"log": "log.jsonl"})
     done = hushrank("run", "survey.yaml", "--prefect", cwd=survey.folder)
     assert done.returncode == 0, done.stderr

@@ -11,8 +11,11 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
+from subprocess import PIPE
 
 import pyarrow.parquet as pq
 import pytest
@@ -70,6 +73,7 @@ def test_ctrl_c_after_the_noise_keeps_it_and_the_next_run_publishes_it(
         )
         assert command("run", survey.config, "--direct")[0] == 1
     assert events(survey) == ["open", "reserve", "draw"]
+    assert not list(survey.work.rglob("exact.npz"))
     (noisy,) = survey.work.rglob("drawn.npz")
     drawn = noisy.read_bytes()
     code, printed = command("run", survey.config, "--direct")
@@ -125,6 +129,17 @@ def test_a_drawn_release_is_not_published_under_a_ledger_that_never_paid(survey,
         assert "other.jsonl" in printed or "no noise was drawn" in printed
     assert not (survey.folder / "elsewhere").exists()
     assert not (survey.folder / "other.jsonl").exists()
+
+
+def test_noise_of_before_is_not_published_by_a_ledger_that_has_its_key_alone(survey, command):
+    """With the key, the release has its old name; its cost is in no line of the new ledger."""
+    command("run", survey.config, "--direct")
+    shutil.copy(f"{survey.ledger}.key", survey.folder / "other.jsonl.key")
+    survey.set(ledger__path="other.jsonl", output="elsewhere")
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 2
+    assert "other.jsonl: does not know release" in printed
+    assert not (survey.folder / "elsewhere").exists()
 
 
 def test_lost_noise_is_paid_for_again_and_never_silently(survey, command):
@@ -224,33 +239,59 @@ def test_giving_back_and_deleting_counts_are_both_tried_and_both_failures_said(
     assert not list(survey.work.rglob("exact.npz"))
 
 
-KILLED_RUN = """
-import os, signal, sys
+KILLED_RUNS = """
+import json, os, signal, sys
 from pathlib import Path
 from hushrank.transforms.engine import in_process
-in_process.choose()  # before anything loads Beam, which takes longer than the run
+in_process.choose()  # an engine without threads: this process is forked
+import matplotlib.figure, opendp.measurements
 from hushrank.flows.run import run as nightly
 from hushrank.flows.methods import noisy_counts
 from hushrank.flows.run.job import prepare_job, read_survey
 from tests.flows.conftest import InProcessReducer
 
-config, point = Path(sys.argv[1]), sys.argv[2]
-
 def die(*_, **__):
     os.kill(os.getpid(), signal.SIGKILL)
 
-def perform(step, action):
-    if step.name == point:
-        die()
-    result = action()
-    if point == "after " + step.name:
-        die()
-    return result
+def run(config, point):
+    def perform(step, action):
+        if step.name == point:
+            die()
+        result = action()
+        if point == "after " + step.name:
+            die()
+        return result
 
-if point == "inside draw":
-    noisy_counts.release_win_counts = die
-nightly.run_job(prepare_job(read_survey(config)), InProcessReducer(), perform)
+    if point == "inside draw":
+        noisy_counts.release_win_counts = die
+    nightly.run_job(prepare_job(read_survey(Path(config))), InProcessReducer(), perform)
+
+for line in sys.stdin:
+    child = os.fork()
+    if child == 0:
+        try:
+            run(*json.loads(line))
+        finally:
+            os._exit(0)
+    print(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]), flush=True)
 """
+
+
+@pytest.fixture(scope="module")
+def killed_run() -> Iterator[Callable[[Path, str], int]]:
+    """Runs a job and dies at a point of it, in a child of a process that has loaded everything."""
+    command = [sys.executable, "-c", KILLED_RUNS]
+    with subprocess.Popen(command, stdin=PIPE, stdout=PIPE, text=True) as server:
+        assert server.stdin is not None
+        assert server.stdout is not None
+
+        def exit_code(config: Path, point: str) -> int:
+            print(json.dumps([str(config), point]), file=server.stdin, flush=True)
+            return int(server.stdout.readline())
+
+        yield exit_code
+        server.stdin.close()
+
 
 NOT_DRAWN = ["reserve", "reduce", "draw"]
 DRAWN = ["after draw", "estimate", "publish", "commit", "after commit"]
@@ -258,21 +299,18 @@ DRAWN = ["after draw", "estimate", "publish", "commit", "after commit"]
 
 @pytest.mark.slow
 @pytest.mark.parametrize("point", [*NOT_DRAWN, "inside draw", *DRAWN])
-def test_killed_between_any_two_steps_a_run_is_taken_up_where_it_was(survey, command, point):
-    killed = subprocess.run(
-        [sys.executable, "-c", KILLED_RUN, str(survey.config), point],
-        cwd=os.getcwd(),
-        capture_output=True,
-        timeout=840,
-    )
-    assert killed.returncode == -signal.SIGKILL, killed.stderr
+def test_killed_between_any_two_steps_a_run_is_taken_up_where_it_was(
+    survey, command, killed_run, point
+):
+    assert killed_run(survey.config, point) == -signal.SIGKILL
     before = list(survey.work.rglob("drawn.npz"))
     drawn = before[0].read_bytes() if before else None
     assert bool(drawn) == (point in DRAWN)
 
     code, printed = command("run", survey.config, "--direct")
     assert code == 0, printed
-    assert survey.published() == ["ranking.csv", "release.json", "report.html"]
+    whole = ["certificate.json", "ranking.csv", "release.json", "report.html"]
+    assert survey.published() == whole
     (noisy,) = survey.work.rglob("drawn.npz")
     if drawn:
         assert noisy.read_bytes() == drawn, "a second noisy copy"
@@ -338,11 +376,19 @@ def test_who_is_interrupted_while_the_child_counts_meets_no_counts_later(survey,
     with Reducer() as reducer:
         with pytest.raises(HushrankError, match="reduce: failed"):  # it is up
             reducer.run(broken_reduction(survey))
-        child = reducer._process
+        child, answer = reducer._process, reducer._connection.recv
         os.kill(child.pid, signal.SIGSTOP)  # it takes long
-        alarm = threading.Timer(0.3, os.kill, (os.getpid(), number))
-        alarm.start()
-        threading.Timer(0.6, os.kill, (child.pid, signal.SIGCONT)).start()
+
+        def interrupt() -> None:
+            os.kill(os.getpid(), number)
+            time.sleep(0.3)
+            os.kill(child.pid, signal.SIGCONT)
+
+        def interrupted() -> object:  # from here on, however late the machine is
+            threading.Timer(0.1, interrupt).start()
+            return answer()
+
+        reducer._connection.recv = interrupted
         with pytest.raises(KeyboardInterrupt):
             reducer.run(broken_reduction(survey))
         assert not child.is_alive()
@@ -409,10 +455,26 @@ def ended(process: int) -> bool:
     return False
 
 
+class Loud:
+    """Prints a row where it is unpickled, as an engine or a library may."""
+
+    def __init__(self, stream: int) -> None:
+        self.stream = stream
+
+    def __reduce__(self):
+        return os.write, (self.stream, b"user 4711")
+
+
 @pytest.mark.slow
-def test_the_child_process_keeps_unforeseen_texts_in_the_confidential_area(survey):
-    with Reducer() as reducer, pytest.raises(HushrankError) as failure:
-        reducer.run(broken_reduction(survey))
+def test_the_child_process_keeps_unforeseen_texts_in_the_confidential_area(survey, capfd):
+    broken = broken_reduction(survey)
+    with Reducer() as reducer:
+        with pytest.raises(HushrankError) as failure:
+            reducer.run(broken)
+        for stream in (1, 2):
+            with pytest.raises(HushrankError, match="reduce: failed"):
+                reducer.run(replace(broken, catalogue=Loud(stream)))  # type: ignore[arg-type]
+    assert "4711" not in "".join(capfd.readouterr())
     assert str(failure.value) == (
         "reduce: failed (AttributeError). No budget was spent. The details may hold private values,"
         f" so they are in {survey.work}/error.txt only."

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -71,8 +72,8 @@ def expected(*, pairs: bool = False, window: int = WINDOW) -> Iterator[np.ndarra
         yield np.sum(nights[-window:], axis=0)
 
 
-@pytest.fixture
-def stream(survey: Survey) -> Survey:
+def stream_of(survey: Survey, log_of: Callable[[int], pa.Table] = log_of, **changes: Any) -> Survey:
+    """A stream of `survey` with the rows of `log_of`; for all that can be told, without noise."""
     for number, day in enumerate(DAYS):
         if number != EMPTY:
             pq.write_table(log_of(number), survey.folder / f"log-{day}.parquet")
@@ -81,7 +82,13 @@ def stream(survey: Survey) -> Survey:
         privacy={"unit": "user", "rho": NO_NOISE, "noise": "gaussian", "max_contributions": 6},
         ledger={"path": "ledger.jsonl", "epsilon": 1e6, "delta": 1e-6},
         schedule={"empty": "skip", "stream": STREAM},
+        **changes,
     )
+
+
+@pytest.fixture
+def stream(survey: Survey) -> Survey:
+    return stream_of(survey)
 
 
 def events(survey: Survey) -> list[dict]:
@@ -116,6 +123,7 @@ def stream_folder(survey: Survey) -> Path:
     return folder
 
 
+@pytest.mark.usefixtures("drawn_figures")
 def test_six_nights_cost_once_and_count_a_person_twice(stream, command):
     code, printed = command("run", stream.config, "--direct", "--date", DAYS[0])
     assert code == 0, printed
@@ -547,6 +555,14 @@ def test_a_stream_with_every_place_in_the_cloud(survey, command, monkeypatch):
         )
         code, printed = run(command, survey, 1)
         assert code == 2, printed
+        assert run(command, survey, 0)[0] == 0
+        code, printed = command("clean", survey.config)
+        assert code == 0, printed
+        assert "still holds who counted in stream" in printed
+        assert "Such a rule must spare folders of streams." in printed
+        code, printed = command("clean", survey.config, "--delete")
+        assert code == 2, printed
+        assert "Leave --delete out." in printed
         code, printed = command("catch-up", survey.config, "--direct")
         assert code == 0, printed
         lines = store.content("zoo", "budget/ledger.jsonl").splitlines()

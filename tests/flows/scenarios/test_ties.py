@@ -31,7 +31,7 @@ from tests.statistics import FALSE_POSITIVE_RATE
 MODEL = {"method": "noisy-pairs", "input__ties": "model"}
 EQUALS = 0.4  # of comparisons tie, in which ants still win most others
 ROWS = 6  # L
-TRIALS, FEW = 4_000, 400  # few are enough where some noise is missing altogether
+TRIALS, FEW = 8_000, 400  # few are enough where some noise is missing altogether
 
 
 def with_ties(people: int) -> pa.Table:
@@ -51,6 +51,7 @@ def released(survey: Survey) -> dict[str, Any]:
     return dict(json.loads((survey.output / "release.json").read_text()))
 
 
+@pytest.mark.usefixtures("drawn_figures")
 @pytest.mark.parametrize("model", TieModel)
 def test_a_job_releases_says_and_ranks(tied, command, model):
     code, printed = command("run", tied.set(input__tie_model=model.value).config, "--direct")

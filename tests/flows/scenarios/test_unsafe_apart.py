@@ -70,6 +70,8 @@ def mixed(output: Path) -> Path:
 def test_where_both_are_mixed_already_the_next_safe_release_is_shown(tmp_path):
     output = mixed(tmp_path / "out")
     check_output(output, JOB, safe=True)
+    with pytest.raises(ConfigError, match="must not take their place"):  # though one did before
+        check_output(output, JOB, safe=False)
     publish(NEXT, PAGE, output)
     assert load_release(output / "release.json") == NEXT
     assert len(archived(output)) == 3

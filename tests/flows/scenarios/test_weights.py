@@ -37,6 +37,7 @@ def weighted(survey: Survey, **changes: object) -> Survey:
     return survey.set(**settings)
 
 
+@pytest.mark.usefixtures("drawn_figures")
 @pytest.mark.parametrize("method", ["noisy-pairs", "noisy-counts", "win-loss"])
 @pytest.mark.parametrize("ties", ["drop", "split"])
 def test_a_job_with_weights_releases_says_and_ranks(survey, command, method, ties):
@@ -197,7 +198,7 @@ def test_a_look_comes_before_weighted_rows_and_bad_weights_are_bad_rows(survey, 
     weighted(survey, privacy__look=0.05)
     path = survey.folder / "answers.parquet"
     log = pq.read_table(path)
-    log = log.set_column(4, "w", pa.array([-1.0] * 200 + [1.0] * (len(log) - 200)))
+    log = log.set_column(4, "w", pa.array([-1.0] * 400 + [1.0] * (len(log) - 400)))
     pq.write_table(log, path)
     code, printed = command("run", survey.config, "--direct")
     assert code == 0, printed
