@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.text import Text
@@ -17,6 +17,7 @@ from hushrank.flows.terminal import Console, print_records
 if TYPE_CHECKING:
     from hushrank.flows.config.survey import SurveyConfig
     from hushrank.flows.ledger.budget import Balance
+    from hushrank.flows.ledger.forecast import Forecast, StreamForecast
     from hushrank.flows.ledger.ledger import Ledger
     from hushrank.privacy.accounting import Spend
 
@@ -146,23 +147,29 @@ def forecast(config: ConfigPath, as_json: AsJson = False) -> None:
     states. Of a stream of nights it says until when they are paid for. Reads no rows and spends
     nothing.
     """
+    from hushrank.flows.display import show_balance
     from hushrank.flows.run.budget import ledger_of
     from hushrank.flows.run.job import read_survey
 
     survey = read_survey(config)
     checked, ledger = survey.config, ledger_of(survey.config)
     spend, balance = survey.calibrated.spend, ledger.balance()
+    found: Forecast | StreamForecast
     if checked.schedule.stream is not None:
-        _of_stream(checked, ledger, spend, balance, as_json=as_json)
+        found, text = _of_stream(checked, ledger, spend)
     else:
-        _of_nights(checked, ledger, spend, balance, as_json=as_json)
+        found, text = _of_nights(checked, ledger, spend, balance)
+    console = Console()
+    if as_json:
+        document = {"population": checked.name, "spend": spend.to_dict(), **asdict(found)}
+        console.print(json.dumps(document, default=str), soft_wrap=True, markup=False)
+        return
+    console.print(Text(text), soft_wrap=True)
+    show_balance(console, balance)
 
 
-def _of_stream(
-    config: SurveyConfig, ledger: Ledger, spend: Spend, balance: Balance, *, as_json: bool
-) -> None:
-    """Print until when the nights of a stream are paid for."""
-    from hushrank.flows.display import show_balance
+def _of_stream(config: SurveyConfig, ledger: Ledger, spend: Spend) -> tuple[StreamForecast, str]:
+    """Until when the nights of a stream are paid for, and in words."""
     from hushrank.flows.ledger.budget_text import spend_text
     from hushrank.flows.ledger.forecast import forecast_of_stream, stream_text
     from hushrank.flows.run.stream_turns import has_closed, span_of, standing_of
@@ -170,19 +177,13 @@ def _of_stream(
     account, span = ledger.book().account, span_of(config)
     standing, ended = standing_of(account, config), has_closed(account, config)
     found = forecast_of_stream(ledger.terms, ledger.spends(), spend, span, standing, ended=ended)
-    if as_json:
-        _print_document(config, spend, asdict(found))
-        return
-    console = Console()
-    console.print(Text(stream_text(config.name, spend_text(spend), found)), soft_wrap=True)
-    show_balance(console, balance)
+    return found, stream_text(config.name, spend_text(spend), found)
 
 
 def _of_nights(
-    checked: SurveyConfig, ledger: Ledger, spend: Spend, balance: Balance, *, as_json: bool
-) -> None:
-    """Print how many nights that each cost as much fit into the budget."""
-    from hushrank.flows.display import show_balance
+    config: SurveyConfig, ledger: Ledger, spend: Spend, balance: Balance
+) -> tuple[Forecast, str]:
+    """How many nights that each cost as much fit into the budget, and in words."""
     from hushrank.flows.ledger.budget_text import spend_text
     from hushrank.flows.ledger.forecast import (
         ONE_A_DAY,
@@ -195,26 +196,16 @@ def _of_nights(
 
     now = datetime.now(UTC)
     due = 0
-    if checked.nightly:
-        due = len(due_nights(checked, checked.schedule.last_night(now)))
+    if config.nightly:
+        due = len(due_nights(config, config.schedule.last_night(now)))
     calendar = (now, due, balance.renews_on)
-    scheduled = demand_by_schedule(checked.schedule, *calendar, nightly=checked.nightly)
+    scheduled = demand_by_schedule(config.schedule, *calendar, nightly=config.nightly)
     found = forecast_of(
         ledger.terms,
         ledger.spends(),
         spend,
         demand=demand_by_day(*calendar) if scheduled is None else scheduled,
         renews_on=balance.renews_on,
-        pace=ONE_A_DAY if scheduled is None else f'With cron "{checked.schedule.cron}"',
+        pace=ONE_A_DAY if scheduled is None else f'With cron "{config.schedule.cron}"',
     )
-    if as_json:
-        _print_document(checked, spend, asdict(found))
-        return
-    console = Console()
-    console.print(Text(forecast_text(checked.name, spend_text(spend), found)), soft_wrap=True)
-    show_balance(console, balance)
-
-
-def _print_document(config: SurveyConfig, spend: Spend, found: dict[str, Any]) -> None:
-    document = {"population": config.name, "spend": spend.to_dict(), **found}
-    Console().print(json.dumps(document, default=str), soft_wrap=True, markup=False)
+    return found, forecast_text(config.name, spend_text(spend), found)

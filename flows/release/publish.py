@@ -210,7 +210,7 @@ def ranking_csv(release: Release) -> str:
     columns = ["rank", "item", *label, "score", "low", "high", "rank_low", "rank_high", "group"]
     counted = [] if wins is None else ["noisy_wins"]
     boards = [("", release), *((group.name, board) for group, board in release.boards())]
-    said = [name for name in LATER_COLUMNS if any(board.says(name) for _, board in boards)]
+    said = [name for name in LATER_COLUMNS if release.says_anywhere(name)]
     later = [f"p_top_{release.top}" if name == "p_top" else name for name in said]
     board_column = ["board"] * (len(boards) > 1)
     table.writerow([*columns, *counted, *["unit"] * len(unit), *later, *board_column])

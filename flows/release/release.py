@@ -125,11 +125,7 @@ class Release(Record):
         unsaid = {name for name in optional if not self.says(name)}
         if unsaid:
             absent["ranking"] = {"__all__": unsaid}
-        in_groups = {
-            name
-            for name in unsaid
-            if not any(board.says(name) for _, board in self.boards())  # all together may say less
-        }
+        in_groups = {name for name in optional if not self.says_anywhere(name)}
         if self.groups is not None and in_groups:
             absent["groups"] = {"__all__": {"ranking": {"__all__": in_groups}}}
         content = self.model_dump(mode="json", exclude=absent)
@@ -150,6 +146,10 @@ class Release(Record):
     def says(self, name: str) -> bool:
         """Whether lines of the ranking have a value in the optional field of this name."""
         return any(getattr(line, name) is not None for line in self.ranking)
+
+    def says_anywhere(self, name: str) -> bool:
+        """Whether the ranking or that of a group does: all together may say less than a group."""
+        return self.says(name) or any(board.says(name) for _, board in self.boards())
 
     def boards(self) -> Iterator[tuple[GroupRanking, Release]]:
         """Each group, and the release as if its ranking were all that it holds."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any, Generic, TypeVar
 
 import numpy as np
@@ -42,6 +42,11 @@ def shaped_like(arrays: Iterable[Integers], cells: Integers) -> list[Integers]:
         found.append(cells[start : start + array.size].reshape(array.shape))
         start += array.size
     return found
+
+
+def named_like(arrays: Mapping[str, Integers], cells: Integers) -> dict[str, Integers]:
+    """The same, by name."""
+    return dict(zip(arrays, shaped_like(arrays.values(), cells), strict=True))
 
 
 class ArraySumFn(DenseFn[Integers]):

@@ -17,7 +17,7 @@ from hushrank.estimation.rankings.ranking_counts import (
     no_rankings,
 )
 from hushrank.privacy.random_pairs import PairAnswers, RandomPairs
-from hushrank.transforms.common.dense_sums import DenseFn, Integers, in_a_row, shaped_like
+from hushrank.transforms.common.dense_sums import DenseFn, Integers, in_a_row, named_like
 from hushrank.transforms.rankings.private_rankings import PrivateRankings
 from hushrank.transforms.rankings.rankings import Rankings
 
@@ -49,10 +49,7 @@ class RankingCountsFn(DenseFn[RankingCounts]):
         return in_a_row(total.arrays().values())
 
     def of_cells(self, cells: Integers) -> RankingCounts:
-        nothing = self.create_accumulator().arrays()
-        return RankingCounts(
-            **dict(zip(nothing, shaped_like(nothing.values(), cells), strict=True))
-        )
+        return RankingCounts(**named_like(self.create_accumulator().arrays(), cells))
 
 
 class PairAnswersFn(DenseFn[PairAnswerCounts]):
@@ -80,6 +77,5 @@ class PairAnswersFn(DenseFn[PairAnswerCounts]):
         return in_a_row(total.arrays().values())
 
     def of_cells(self, cells: Integers) -> PairAnswerCounts:
-        nothing = self.create_accumulator().arrays()
-        arrays = dict(zip(nothing, shaped_like(nothing.values(), cells), strict=True))
+        arrays = named_like(self.create_accumulator().arrays(), cells)
         return merge_answers([PairAnswerCounts(**arrays)])  # looks at its size

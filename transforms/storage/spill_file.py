@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-import uuid
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,7 +13,11 @@ import numpy as np
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.common.sorting import Words
 from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
-from hushrank.transforms.storage.write import OWNER_ONLY_FILE, make_folder
+from hushrank.transforms.storage.write import (
+    create_file,
+    make_folder,
+    temporary_name,
+)
 
 TOO_SHORT = "the spill file is shorter than what was written to it"
 WAITING_FILE = "waiting"  # a file of waiting rows has this name and 32 digits, like temporary files
@@ -107,14 +110,13 @@ class SpillFolder:
     def write(self, parts: Sequence[Words]) -> list[Place]:
         """Write `parts`, each contiguous, to one new file; return the place of each."""
         sizes = [part.nbytes for part in parts]
-        name = f".{WAITING_FILE}.{uuid.uuid4().hex}"
+        name = temporary_name(WAITING_FILE)
         path = f"{self.folder}/{name}"
         if is_cloud(path):
             CloudPath.parse(path).write(b"".join(part.data.cast("B") for part in parts))
         else:
             make_folder(Path(self.folder))
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-            with os.fdopen(os.open(path, flags, OWNER_ONLY_FILE), "wb") as file:
+            with create_file(Path(path)) as file:
                 for part in parts:
                     file.write(part.data.cast("B"))
         ends = np.cumsum(sizes).tolist()

@@ -10,7 +10,7 @@ import time
 import uuid
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 import pyarrow as pa
@@ -36,7 +36,7 @@ def write_whole(path: str, content: bytes) -> None:
         return
     target = Path(path)
     make_folder(target.parent)
-    temporary = target.with_name(f".{target.name}.{uuid.uuid4().hex}")
+    temporary = target.with_name(temporary_name(target.name))
     try:
         _write_new(temporary, content)
         temporary.replace(target)
@@ -63,13 +63,18 @@ def write_once(path: str, content: bytes) -> bytes:
         return target.read_bytes()
     place = Path(path)
     make_folder(place.parent)
-    temporary = place.with_name(f".{place.name}.{uuid.uuid4().hex}")
+    temporary = place.with_name(temporary_name(place.name))
     try:
         _write_new(temporary, content)
         _link_once(temporary, place)
     finally:
         temporary.unlink(missing_ok=True)
     return place.read_bytes()
+
+
+def temporary_name(name: str) -> str:
+    """A name that nothing else has, of the form that `TEMPORARY_NAME` matches."""
+    return f".{name}.{uuid.uuid4().hex}"
 
 
 def make_folder(folder: Path) -> None:
@@ -120,9 +125,18 @@ def flush_folder(folder: Path) -> None:
         os.close(opened)
 
 
-def _write_new(path: Path, content: bytes) -> None:
+def create_file(path: Path) -> BinaryIO:
+    """Open a new local file, which its owner alone may read, for writing.
+
+    Raises:
+        OSError: it exists already, or cannot be created.
+    """
     descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, OWNER_ONLY_FILE)
-    with os.fdopen(descriptor, "wb") as stream:
+    return os.fdopen(descriptor, "wb")
+
+
+def _write_new(path: Path, content: bytes) -> None:
+    with create_file(path) as stream:
         stream.write(content)
         stream.flush()
         os.fsync(stream.fileno())
