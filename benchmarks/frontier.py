@@ -38,7 +38,6 @@ from hushrank.estimation.common.links import LOGISTIC, Floats
 from hushrank.estimation.common.matrices import PairCounts, WinCounts
 from hushrank.estimation.comparisons.exposures import Exposures
 from hushrank.estimation.comparisons.naive import clipped_fit
-from hushrank.estimation.comparisons.one_shot import calibrate_one_shot, one_shot_top_k
 from hushrank.estimation.fit.likelihood import Objective
 from hushrank.estimation.fit.pair_fit import AnswerVariance, estimate_from, fit_sums
 from hushrank.estimation.fit.solve import minimise
@@ -54,7 +53,7 @@ TRUTH_RIDGE = 2.0  # of the fit to real answers
 MANY = 300  # items from where fewer logs do
 MOST_ITEMS = 1_000
 UNLIKELY = 1e-6  # chance of a real design below which it is none of chance
-NO_SCORES = ("noisy-counts", "one-shot", "naive: noisy wins")  # shares or an order, not log-odds
+NO_SCORES = ("noisy-counts", "naive: noisy wins")  # shares of wins, not log-odds
 
 Ranker = Callable[[PairCounts, PrivacyParams, RandomBits], Estimate]
 
@@ -77,15 +76,6 @@ def by_noisy_wins(counts: PairCounts, params: PrivacyParams, bits: RandomBits) -
     return nothing_learned(wins - wins.mean())
 
 
-def one_shot(counts: PairCounts, params: PrivacyParams, bits: RandomBits) -> Estimate:
-    """Method `one-shot` for the whole ranking."""
-    n = counts.n_items
-    order = one_shot_top_k(WinCounts(counts.won()), calibrate_one_shot(params, n, n), bits)
-    places = np.empty(n)
-    places[order] = np.arange(n)
-    return nothing_learned(places.mean() - places)
-
-
 def debiased(counts: PairCounts, params: PrivacyParams, bits: RandomBits) -> Estimate:
     """Method `debiased-rr`: each answer randomised before it is sent, with epsilon / L."""
     epsilon = params.epsilon / params.max_contributions
@@ -103,7 +93,6 @@ def debiased(counts: PairCounts, params: PrivacyParams, bits: RandomBits) -> Est
 OURS = [name for name in METHODS if name != "hand-tuned"]
 RANKERS: dict[str, Ranker] = {
     **{name: METHODS[name] for name in OURS},
-    "one-shot": one_shot,
     "debiased-rr": debiased,
     "naive: clipped + Bradley-Terry": clipped,
     "naive: noisy wins": by_noisy_wins,
@@ -264,7 +253,7 @@ def measure(setting: Setting, epsilon: float, logs: int, methods: Collection[str
             error = math.sqrt(float(np.square(ranked.scores - truth).mean()))
             if name in NO_SCORES:
                 error = scores = math.nan
-            if name == "one-shot" or ":" in name or name == "no privacy":
+            if ":" in name or name == "no privacy":
                 scores = ranks = math.nan
             values.setdefault(name, []).append((tau, error, scores, ranks))
     return [

@@ -293,7 +293,7 @@ def numbers_of(draw: Document, release: Document) -> dict[str, tuple[Any, Any]]:
         stated = privacy["parameters"].items()
         scales = [stored(value) for name, value in stated if name.endswith("_noise_scale")]
         return {f"scale of {draw['what']}": (True, fraction(law["scale"]) in scales)}
-    one_shot = derivation == "calibrate_one_shot"  # whose sensitivity is not one of counts
+    one_shot = derivation == "one_shot_sensitivity"  # whose sensitivity is not one of counts
     found: dict[str, tuple[Any, Any]] = {"noise_scale": (scale, at(privacy, "noise_scale"))}
     named = "one-shot-laplace" if one_shot else draw["mechanism"]
     found["mechanism"] = named, privacy["mechanism"]
@@ -446,7 +446,7 @@ DERIVATION_OF = {  # by which derivation the counts that were published got thei
     "win-loss-counts": "win_loss_sensitivity",
     "tie-counts": "tie_counts_sensitivity",
     "outcome-counts": "outcomes_sensitivity",
-    "top-list": "calibrate_one_shot",
+    "top-list": "one_shot_sensitivity",
     "right-wrong-counts": "measurement_sensitivity",
     **dict.fromkeys(("above-counts", "net-sums", "place-counts"), "ranking_sensitivity"),
     "scores": "gradient_sensitivity",
@@ -574,11 +574,11 @@ def count_norms(draw: Document, certificate: Document, release: Document) -> Nor
         most = round(fraction(bounds["max_weight"] or 1) * UNIT)
         laplace, by_weights = draw["law"]["kind"] == "laplace", bounds["bounding"] == "weights"
         return weighted(b, PLAIN[named], most, by_weights, laplace)[0]
-    if derivation == "calibrate_one_shot":  # k rounds, in each one item's wins matter [CCW]
+    if derivation == "one_shot_sensitivity":  # of the named items, or of all counts
         if not released["items"]:
             raise Wrong("a list of the best items names none")
         most = min(b.rows, b.cap or b.rows, b.items - 1 if b.distinct else b.rows)
-        moved = b.sides * len(released["items"]) * most * b.weight
+        moved = min(b.sides * len(released["items"]) * most * b.weight, win_counts(b)[0])
         return moved, moved**2
     if derivation == "ranking_sensitivity":
         longest = release["privacy"]["parameters"]["longest_ranking"]

@@ -1,21 +1,27 @@
 """The one-shot top k: a baseline that releases the best k items and nothing else ([QSZ21]).
 
 Noise goes on every win count, once; the k items with the largest noisy counts are reported, in
-order. What is charged is not how far all counts move together, but how far one of them does, once
-for each reported item. So it is a baseline: one comparison moves two win counts only, and
-`noisy-counts` needs noise of scale 2 / epsilon where this needs 2 k / epsilon.
+order.
 
-Guarantee: epsilon-DP, for discrete Laplace noise of scale a k / epsilon. Let one unit move each
-count by c at most, and fix the noise of all items but the reported k. If the noise of each of these
-grows by c less the change of its own count, all reported values grow by c alike and no other by
-more, so the same items are reported in the same order, whatever rule breaks ties by the catalogue.
-That is a move of at most a = 2 c each under replace-one and a = c under add-remove, where the
-counts move all up or all down (down: the noise makes up for the loss); the probability of k moves
-changes by the factor exp(a k / scale) at most.
+Guarantee: epsilon-DP, for discrete Laplace noise of scale s / epsilon, where s is the smaller of
+two charges.
+
+For the reported items (`reported_sensitivity`), s = a k. Let one unit move each count by c at most,
+and fix the noise of all items but the reported k. If the noise of each of these grows by c less the
+change of its own count, all reported values grow by c alike and no other by more, so the same items
+are reported in the same order, whatever rule breaks ties by the catalogue. That is a move of at
+most a = 2 c each under replace-one and a = c under add-remove, where the counts move all up or all
+down (down: the noise makes up for the loss); the probability of k moves changes by the factor
+exp(a k / scale) at most.
+
+For all counts, s = `win_counts_sensitivity`: the list is a function of the noisy counts, which
+could all be released with that noise. One comparison moves two counts only, and L rows of a person
+move them by 2 L; the first charge is the smaller one where a person counts with many rows and with
+few for any one item, as under `per_item_cap`.
 
 [QSZ21] have the scale 8 c sqrt(k log(n / delta)) / epsilon instead, for epsilon <= 0.2 and with a
-delta. That is the larger one while k < 16 log(n / delta), 312 for n = 300 and delta = 1e-6: it is
-not offered.
+delta. That is larger than a k / epsilon while k < 16 log(n / delta), 312 for n = 300 and
+delta = 1e-6: it is not offered.
 
 References:
     [QSZ21] Qiao, Su, Zhang. Oneshot differentially private top-k selection. 2021.
@@ -32,7 +38,7 @@ from hushrank.estimation.common.central_noise import Calibration, calibrate
 from hushrank.estimation.common.matrices import WinCounts, integers_of
 from hushrank.privacy.noise import add_noise
 from hushrank.privacy.randomness import RandomBits
-from hushrank.privacy.sensitivity import Sensitivity
+from hushrank.privacy.sensitivity import Sensitivity, win_counts_sensitivity
 from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams
 
 
@@ -76,9 +82,6 @@ def calibrate_one_shot(
 ) -> OneShotNoise:
     """Noise on each count; it depends on public parameters only.
 
-    The module's text derives how far the reported items move together: that is what its
-    calibration calls the sensitivity.
-
     Raises:
         ValueError: `k` is not between 1 and the number of items, or the noise is not `laplace`.
     """
@@ -88,9 +91,26 @@ def calibrate_one_shot(
         raise ValueError("one-shot counts every row once: remove the weights")
     if params.noise is not NoiseKind.LAPLACE:
         raise ValueError("one-shot is pure DP: set noise: laplace, without delta and rho")
+    found = one_shot_sensitivity(params, n_items, k, row_weight)
+    return OneShotNoise(k, calibrate(params, found, "one_shot_sensitivity"))
+
+
+def one_shot_sensitivity(
+    params: PrivacyParams, n_items: int, k: int, row_weight: int = 1
+) -> Sensitivity:
+    """The smaller of two charges for the k best items: see the module's text."""
+    reported = reported_sensitivity(params, n_items, k, row_weight)
+    moved = min(reported.l1, win_counts_sensitivity(params, n_items, row_weight).l1)
+    return Sensitivity(moved, moved**2)
+
+
+def reported_sensitivity(
+    params: PrivacyParams, n_items: int, k: int, row_weight: int = 1
+) -> Sensitivity:
+    """How far the noise of k reported items moves so that they are reported again."""
     both_ways = 1 if params.adjacency is Adjacency.ADD_REMOVE else 2
     moved = both_ways * k * _largest_change(params, n_items) * row_weight
-    return OneShotNoise(k, calibrate(params, Sensitivity(moved, moved**2), "calibrate_one_shot"))
+    return Sensitivity(moved, moved**2)
 
 
 def _largest_change(params: PrivacyParams, n_items: int) -> int:

@@ -20,7 +20,11 @@ from dataclasses import dataclass, replace
 import numpy as np
 from scipy.special import expit
 
-from hushrank.estimation.common.central_noise import calibrate_win_counts, release_win_counts
+from hushrank.estimation.common.central_noise import (
+    calibrate,
+    calibrate_win_counts,
+    release_win_counts,
+)
 from hushrank.estimation.common.links import LOGISTIC, Floats
 from hushrank.estimation.common.matrices import PairCounts
 from hushrank.estimation.common.metrics import (
@@ -29,7 +33,11 @@ from hushrank.estimation.common.metrics import (
     relative_linf_error,
     top_k_distance,
 )
-from hushrank.estimation.comparisons.one_shot import calibrate_one_shot, one_shot_top_k
+from hushrank.estimation.comparisons.one_shot import (
+    OneShotNoise,
+    one_shot_top_k,
+    reported_sensitivity,
+)
 from hushrank.estimation.comparisons.perturbed_mle import MleSettings, calibrate_mle, perturbed_mle
 from hushrank.experiments.ccw.ccw_answers import Answers
 from hushrank.privacy.objective_perturbation import Constants
@@ -161,7 +169,9 @@ def _scores(
         yield method, perturbed_mle(counts, mechanism, bits)
     if setting.experiment == 4:
         k = setting.n // 4
-        one_shot = calibrate_one_shot(params, counts.n_items, k, counts.row_weight)
+        # Charged for each item on the list, as in the paper's comparison.
+        charged = reported_sensitivity(params, counts.n_items, k, counts.row_weight)
+        one_shot = OneShotNoise(k, calibrate(params, charged, "reported_sensitivity"))
         top = one_shot_top_k(counts.win_counts(), one_shot, bits)
         yield ONE_SHOT, np.isin(np.arange(setting.n), top).astype(np.float64)
 

@@ -47,9 +47,9 @@ WHAT = {
     "measurement_sensitivity": "on each pair of a public graph, who was right on one item only",
     "ranking_sensitivity": "counts of rankings",
     "votes_sensitivity": "how many say that rows fit, and how many that they do not",
-    "calibrate_one_shot": "wins of each item, of which the best are named",
+    "one_shot_sensitivity": "wins of each item, of which the best are named",
 }
-PER_ITEM = ("win_counts_sensitivity", "exposures_sensitivity", "calibrate_one_shot")
+PER_ITEM = ("win_counts_sensitivity", "exposures_sensitivity", "one_shot_sensitivity")
 
 
 def cost_of(spend: Spend, read: Callable[[float], str] = at_most) -> Cost:
@@ -157,9 +157,10 @@ def noise_of_best(mechanism: OneShotMechanism) -> CountNoise:
     """Of counts that are never released, of which the best items are named."""
     counts = mechanism.counts
     row_weight = 1 if counts.ties is None else counts.ties.row_weight
-    own = {**bounds_of(counts.params, counts.n_items), "row_weight": row_weight, "k": mechanism.k}
-    formula = plain_formula("calibrate_one_shot", own)
-    return count_noise(WHAT["calibrate_one_shot"], counts.n_items, formula, counts.calibration)
+    own = {**bounds_of(counts.params, counts.n_items), "row_weight": row_weight}
+    own |= {"groups": 1, "k": mechanism.k}
+    formula = plain_formula("one_shot_sensitivity", own)
+    return count_noise(WHAT["one_shot_sensitivity"], counts.n_items, formula, counts.calibration)
 
 
 def noise_of_measurements(mechanism: MeasurementMechanism, drawn: Arrays) -> CountNoise:

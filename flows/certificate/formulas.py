@@ -92,9 +92,11 @@ LINES: dict[str, tuple[str, ...]] = {
         "l1 = row_weight * l1",
         "l2_squared = row_weight ** 2 * l2_squared",
     ),
-    "calibrate_one_shot": (
+    "one_shot_sensitivity": (
+        ROWS,
+        *_WON,
         "most = min(L, c, n - 1 if distinct else L)",
-        "l1 = sides * k * most * row_weight",
+        "l1 = row_weight * min(sides * k * most, sum(won[w] for w in winners))",
         "l2_squared = l1 ** 2",
     ),
     "votes_sensitivity": ("l1 = sides", "l2_squared = sides"),
@@ -154,7 +156,7 @@ HOMES = {
     "privacy.gradient_sensitivity": ("gradient_sensitivity",),
     "privacy.covariate_perturbation": ("calibrate_covariates",),
     "estimation.comparisons.covariate_mle": ("calibrate_covariate_mle",),
-    "estimation.comparisons.one_shot": ("calibrate_one_shot",),
+    "estimation.comparisons.one_shot": ("one_shot_sensitivity",),
 }
 _HOME = {name: f"hushrank.{home}.{name}" for home, names in HOMES.items() for name in names}
 OF_COUNTED = {

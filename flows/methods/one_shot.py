@@ -31,8 +31,8 @@ from hushrank.privacy.units import PrivacyParams, Unit
 
 ONLY_A_LIST = (
     "This method tells which items are best and in which order, and nothing else: no scores, no"
-    " intervals, and nothing about the items that are not on the list. Method noisy-counts usually"
-    " finds the same items with less noise."
+    " intervals, and nothing about the items that are not on the list. Without per_item_cap, method"
+    " noisy-counts needs no more noise and tells scores too."
 )
 THEOREM = (
     "Qiao, Su and Zhang, Oneshot differentially private top-k selection (2021), as pure"

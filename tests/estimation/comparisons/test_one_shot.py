@@ -39,41 +39,65 @@ def report_chances(wins: list[int], k: int, scale: float) -> dict[tuple[int, ...
     }
 
 
+CAPPED = replace(USER, epsilon=2.0, max_contributions=3, per_item_cap=2)
+
+
+def moves_of(params: PrivacyParams) -> list[list[int]]:
+    """How one unit moves the wins of three items: every bundle, or every two of them."""
+    if params.unit is Unit.COMPARISON:
+        bundles = np.eye(3, dtype=int).tolist()
+    else:
+        most = params.per_item_cap or params.max_contributions
+        wins = itertools.product(range(most + 1), repeat=3)
+        bundles = [list(each) for each in wins if sum(each) <= params.max_contributions]
+    if params.adjacency is Adjacency.ADD_REMOVE:
+        return bundles
+    return [list(np.subtract(up, down)) for up in bundles for down in bundles]
+
+
 @pytest.mark.parametrize("k", [1, 2])
-@pytest.mark.parametrize("params", [SINGLE, ADDED], ids=["replace-one", "add-remove"])
+@pytest.mark.parametrize(
+    "params",
+    [SINGLE, ADDED, CAPPED, replace(CAPPED, adjacency=Adjacency.ADD_REMOVE)],
+    ids=["replace-one", "add-remove", "cap, replace-one", "cap, add-remove"],
+)
 def test_no_report_tells_neighbours_apart_by_more_than_epsilon(
     params: PrivacyParams, k: int
 ) -> None:
-    """Three items, all their neighbours; with 2.5 times less noise the promise breaks."""
+    """Three items, all their neighbours; with half of the noise the promise breaks."""
     left = [4, 3, 3]
-    moves = np.eye(3, dtype=int).tolist()
-    if params is SINGLE:
-        moves = [list(np.subtract(up, down)) for up in moves for down in moves]
 
     def worst(scale: float) -> float:
+        left_chances = report_chances(left, k, scale)
         return max(
             abs(math.log(left_chances[report] / chance))
-            for move in moves
-            for left_chances in [report_chances(left, k, scale)]
+            for move in moves_of(params)
             for report, chance in report_chances(list(np.add(left, move)), k, scale).items()
         )
 
     scale = law_of(params, 3, k).scale
     assert worst(scale) <= params.epsilon * 1.001
-    assert worst(scale / 2.5) > params.epsilon
+    assert worst(scale / 2) > params.epsilon
 
 
 def law_of(params: PrivacyParams, n_items: int, k: int, row_weight: int = 1) -> NoiseLaw:
     return calibrate_one_shot(params, n_items, k, row_weight).calibration.law
 
 
-def test_scale_follows_what_one_unit_can_do_to_one_count() -> None:
-    assert law_of(SINGLE, 9, 3).scale == 2 * 3 / 1.5
-    assert law_of(ADDED, 9, 3).scale == 3 / 1.5
-    assert law_of(SINGLE, 9, 3, row_weight=2).scale == 2 * 2 * 3 / 1.5
-    assert law_of(USER, 9, 3).scale == 2 * 3 * 7
-    assert law_of(replace(USER, per_item_cap=2), 9, 3).scale == 2 * 3 * 2
-    assert law_of(replace(USER, distinct_pairs=True), 5, 3).scale == 2 * 3 * 4
+def test_scale_follows_the_smaller_of_two_charges() -> None:
+    """One comparison moves one count up and one down, whatever k is."""
+    capped = replace(USER, per_item_cap=2)
+    distinct = replace(USER, distinct_pairs=True)
+    for law, expected in (
+        (law_of(SINGLE, 9, 3), 2 / 1.5),
+        (law_of(ADDED, 9, 3), 1 / 1.5),
+        (law_of(SINGLE, 9, 3, row_weight=2), 2 * 2 / 1.5),
+        (law_of(USER, 9, 3), 2 * 7),
+        (law_of(capped, 9, 3), 2 * 3 * 2),  # three items, by 2 each way
+        (law_of(distinct, 5, 1), 2 * 4),
+        (law_of(distinct, 5, 3), 2 * 7),
+    ):
+        assert expected <= law.scale <= expected * (1 + 1e-12)
 
 
 def test_without_noise_it_reports_the_best_in_order() -> None:

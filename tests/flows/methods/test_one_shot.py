@@ -34,7 +34,7 @@ def test_a_run_releases_the_best_items_in_order(shot, command):
     assert f"Best, in this order: {', '.join(best)}." in printed
     privacy = release["privacy"]
     assert privacy["parameters"] == {"k": 2}
-    assert privacy["noise_scale"] == 2 * 2 * 3 / 2.0  # two ways, k items, 3 rows on one, epsilon
+    assert privacy["noise_scale"] == 2 * 5 / 2.0  # two ways, 5 rows, epsilon
     assert "the list is all that leaves" in " ".join(privacy["statement"])
     assert "<figure" not in (shot.output / "report.html").read_text()
 

@@ -89,8 +89,7 @@ def change_the_code(monkeypatch: pytest.MonkeyPatch) -> None:
     _tripled(monkeypatch, private_measurements, "measurement_sensitivity")
     _tripled(monkeypatch, look, "votes_sensitivity")
     _tripled(monkeypatch, noisy_rankings, "ranking_sensitivity")
-    change = one_shot._largest_change
-    monkeypatch.setattr(one_shot, "_largest_change", lambda *given: 3 * change(*given))
+    _tripled(monkeypatch, one_shot, "one_shot_sensitivity")
 
     def louder(calibrate):
         def calibrated(*given, **named):

@@ -820,11 +820,11 @@ def test_a_draw_is_charged_by_the_law_that_its_derivation_needs(zoo):
 
 def test_local_kinds_are_drawn_by_local_laws_alone(zoo):
     """By name: no derivation of counts is a law of answers."""
-    forged = zoo[PAIRS].copy().tell("privacy.mechanism", "calibrate_one_shot")
+    forged = zoo[PAIRS].copy().tell("privacy.mechanism", "one_shot_sensitivity")
     forged.certify(D + "mechanism", "discrete-laplace").certify(
-        D + "derivation", "x.calibrate_one_shot"
+        D + "derivation", "x.one_shot_sensitivity"
     )
-    assert "private-pairs are drawn by calibrate_one_shot, and" in forged.wrong()
+    assert "private-pairs are drawn by one_shot_sensitivity, and" in forged.wrong()
 
 
 def narrower(forger: Forger) -> None:
@@ -1050,7 +1050,7 @@ def test_a_list_of_no_items_is_refused(zoo):
     certificate, release = (
         zoo[COUNTS].document(name) for name in ("certificate.json", "release.json")
     )
-    draw = {"derivation": "x.calibrate_one_shot", "inputs": {}}
+    draw = {"derivation": "x.one_shot_sensitivity", "inputs": {}}
     release["released"] = {"kind": "top-list", "items": ["bees"]}
     assert verifier.count_norms(draw, certificate, release) == (8, 64)
     release["released"]["items"] = []
