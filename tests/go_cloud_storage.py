@@ -13,7 +13,6 @@ from __future__ import annotations
 import json
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import time
@@ -24,9 +23,11 @@ from urllib.error import URLError
 from urllib.parse import quote
 from urllib.request import Request, urlopen
 
+from tests.ports import free_port
+
 MODULE, VERSION = "github.com/fsouza/fake-gcs-server", "v1.56.1"
 BUILD_SECONDS = 600
-START_SECONDS, TRIES = 60, 5
+START_SECONDS, TRIES = 600, 5
 ABSENT = f"needs fake-gcs-server {VERSION}, which make gcs-server builds (with Go, once)"
 
 
@@ -66,9 +67,7 @@ def build() -> None:
 def go_server() -> Iterator[str]:
     """A running server without buckets, in memory; yields its URL."""
     for _ in range(TRIES):
-        with socket.socket() as free:  # the server cannot tell which port it was given
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
+        port = free_port()  # the server cannot tell which port it was given
         url = f"http://127.0.0.1:{port}"
         options = {"backend": "memory", "scheme": "http", "host": "127.0.0.1", "port": str(port)}
         options |= {"external-url": url, "public-host": f"127.0.0.1:{port}", "log-level": "error"}

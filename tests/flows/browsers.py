@@ -26,7 +26,9 @@ def launched() -> Iterator[Any]:
     if program is None:
         pytest.skip(f"needs a browser, one of {', '.join(BROWSERS)}: no page was looked at")
     with playwright.sync_playwright() as engine:
-        browser = engine.chromium.launch(executable_path=program, args=FLAGS)
+        browser = engine.chromium.launch(
+            executable_path=program, args=FLAGS, timeout=1000 * PATIENCE
+        )
         yield browser
         browser.close()
 

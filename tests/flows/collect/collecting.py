@@ -24,16 +24,10 @@ from hushrank.flows.collect.silence import make_quiet
 from hushrank.flows.methods.registry import load_config
 from hushrank.flows.survey.policy import page_headers
 from hushrank.flows.survey.settings import collect_of
+from tests.ports import free_port
 
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload([__name__])
-
-
-def free_port() -> int:
-    """A port that nobody listens at."""
-    with socket.socket() as found:
-        found.bind(("127.0.0.1", 0))
-        return int(found.getsockname()[1])
 
 
 def _collect(folder: Path, port: int, private: int, days: int, settings: dict[str, Any]) -> None:

@@ -14,6 +14,7 @@ import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 
 import httpx
 import pytest
@@ -21,13 +22,15 @@ import pytest
 from hushrank.flows.collect.server import terms_of
 from hushrank.flows.collect.spool import seal_spools
 from hushrank.pipelines.simulate.respondents import send
-from tests.flows.collect.collecting import PATIENCE, free_port, running
+from tests.flows.collect.collecting import PATIENCE, running
 from tests.flows.collect.surveys import ITEMS, body, comparison, encoded, parts, survey
+from tests.ports import free_port
 
 pytestmark = pytest.mark.slow
 
 JSON = {"content-type": "application/json"}
 CONNECTIONS = 10_000
+AT_ONCE = 20  # connections that send answers
 MOST_MEMORY = 150 << 20  # bytes that a flood may add
 
 
@@ -42,6 +45,24 @@ def numbered(number):
     return encoded(body(answers))
 
 
+class BodiesUntil(list):
+    """Bodies of requests: after some `killer` starts, and before the last it has ended.
+
+    So some are acknowledged before the blow, and the last is not, however slow the machine is.
+    """
+
+    def __init__(self, bodies, killer):
+        super().__init__(bodies)
+        self.killer = killer
+
+    def __getitem__(self, turn):
+        if turn == 2 * AT_ONCE:
+            self.killer.start()
+        if turn == len(self) - 1:
+            self.killer.join()
+        return super().__getitem__(turn)
+
+
 @pytest.mark.parametrize("days", [0, -1], ids=["within a night", "over its end"])
 def test_a_killed_collector_has_every_answer_that_it_acknowledged_once(tmp_path, days):
     """kill -9 under load, four times; the last collector writes the parts, or `--seal` does."""
@@ -50,13 +71,11 @@ def test_a_killed_collector_has_every_answer_that_it_acknowledged_once(tmp_path,
     for turn, seconds in enumerate((0.05, 0.2, 0.35, 0.5)):
         with running(tmp_path, days) as collector:
             bodies = [numbered(number) for number in range(2000 * turn, 2000 * (turn + 1))]
-            killer = threading.Timer(seconds, collector.kill)
-            killer.start()
-            sent = asyncio.run(send(bodies, collector.port, "/answers", connections=20))
-            killer.join()
+            bodies = BodiesUntil(bodies, threading.Timer(seconds, collector.kill))
+            sent = asyncio.run(send(bodies, collector.port, "/answers", connections=AT_ONCE))
+            assert {one.status for one in sent} == {200, 0}  # the kill came in the middle
             statuses += [one.status for one in sent]
     acknowledged = {number for number, status in enumerate(statuses) if status == 200}
-    assert set(statuses) == {200, 0}  # the kill came in the middle
     assert seal_spools(tmp_path / "spool", terms_of(config, print)) >= 1
     rows = parts(tmp_path / "answers")
     found = collections.Counter((eps - 1) * 2**20 for eps in rows["eps"].to_pylist())
@@ -67,21 +86,32 @@ def test_a_killed_collector_has_every_answer_that_it_acknowledged_once(tmp_path,
 
 @pytest.fixture(scope="module")
 def abused(tmp_path_factory):
-    """A collector that waits two seconds for a request and holds 500 connections."""
+    """A collector that waits two seconds for a request."""
     folder = tmp_path_factory.mktemp("abused")
     survey(folder)
-    with running(folder, RECEIVE_SECONDS=2.0, MOST_CONNECTIONS=500) as collector:
-        yield folder, collector
+    with running(folder, RECEIVE_SECONDS=2.0) as collector:
+        yield collector
+
+
+@pytest.fixture(scope="module")
+def patient(tmp_path_factory):
+    """A collector that never calls a request slow."""
+    folder = tmp_path_factory.mktemp("patient")
+    survey(folder)
+    with running(folder, RECEIVE_SECONDS=PATIENCE) as collector:
+        yield collector
 
 
 def slowly(collector, pieces, pause):
     """All that comes back while pieces are sent, `pause` seconds apart, until it is closed."""
     answer = b""
-    with socket.create_connection(("127.0.0.1", collector.port), 30) as peer:
+    with socket.create_connection(("127.0.0.1", collector.port), PATIENCE) as peer:
         for piece in pieces:
-            try:
+            peer.settimeout(PATIENCE)
+            with suppress(OSError):  # it is closed: what was said before can still be read
                 peer.sendall(piece)
-                peer.settimeout(pause)
+            peer.settimeout(pause)
+            try:
                 got = peer.recv(10_000)
             except TimeoutError:
                 continue
@@ -93,46 +123,45 @@ def slowly(collector, pieces, pause):
     return answer
 
 
+PAUSE = 0.1
+MANY = round(PATIENCE / PAUSE)
 HEAD = b"POST /answers HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\n"
 
 
 @pytest.mark.parametrize(
     "pieces",
     [
-        [b""] * 200,
-        [b"P", b"O", b"S", b"T", b" "] + [b"/"] * 200,
-        [HEAD] + [b"X-Header: 1\r\n"] * 200,
-        [HEAD + b"Content-Length: 500\r\n\r\n"] + [b"{"] * 200,
+        [b""] * MANY,
+        [b"P", b"O", b"S", b"T", b" "] + [b"/"] * MANY,
+        [HEAD] + [b"X-Header: 1\r\n"] * MANY,
+        [HEAD + b"Content-Length: 8000\r\n\r\n"] + [b"{"] * MANY,
     ],
     ids=["nothing", "a line", "headers", "a body"],
 )
 def test_a_slow_client_is_told_so_and_closed(abused, pieces):
-    _, collector = abused
-    started = time.monotonic()
-    answer = slowly(collector, pieces, 0.1)
-    assert time.monotonic() - started < 15  # of the twenty that it wanted
+    left = iter(pieces)
+    answer = slowly(abused, left, PAUSE)
+    assert next(left, None) is not None  # it wanted to go on for ten minutes
     assert answer.startswith(b"HTTP/1.1 408 ")
     assert b"did not come within 2 seconds" in answer
 
 
 def test_a_quick_client_may_take_many_turns_on_one_connection(abused):
-    _, collector = abused
-    with httpx.Client() as client:
+    with httpx.Client(timeout=PATIENCE) as client:
         for _ in range(6):  # together longer than one of them may take
-            url = f"http://127.0.0.1:{collector.port}/answers"
+            url = f"http://127.0.0.1:{abused.port}/answers"
             content = encoded(body([comparison()]))
             assert client.post(url, content=content, headers=JSON).status_code == 200
             time.sleep(0.45)
 
 
-def test_a_body_without_end_is_cut_off(abused):
-    _, collector = abused
+def test_a_body_without_end_is_cut_off(patient):
     head = HEAD + b"Transfer-Encoding: chunked\r\n\r\n"
     chunk = b"10000\r\n" + b"x" * 0x10000 + b"\r\n"
-    before = collector.memory
-    answer = slowly(collector, [head] + [chunk] * 500, 0.01)
+    before = patient.memory
+    answer = slowly(patient, [head] + [chunk] * 500, 0.01)
     assert answer.startswith(b"HTTP/1.1 413 ")
-    assert collector.memory - before < 20 << 20
+    assert patient.memory - before < 20 << 20
 
 
 @pytest.mark.parametrize(
@@ -148,14 +177,34 @@ def test_a_body_without_end_is_cut_off(abused):
     ],
 )
 def test_what_is_no_request_is_refused(abused, content):
-    _, collector = abused
-    answer = slowly(collector, [content] + [b""] * 12, 0.1)
+    answer = slowly(abused, [content] + [b""] * 12, PAUSE)
     assert answer == b"" or re.match(rb"HTTP/1.1 4\d\d ", answer)
 
 
-def test_ten_thousand_connections_do_not_stop_it(abused):
-    """They are refused above the bound, memory stays, and answers are taken once they time out."""
-    _, collector = abused
+@pytest.fixture
+def flooded(tmp_path):
+    """A collector that holds 500 connections, each for ten seconds without a request."""
+    survey(tmp_path)
+    with running(tmp_path, RECEIVE_SECONDS=10.0, MOST_CONNECTIONS=500) as collector:
+        yield collector
+
+
+def told_at_once(peers):
+    """What has come to each, without waiting."""
+    for peer in peers:
+        peer.setblocking(False)
+        try:
+            yield peer.recv(1000)
+        except OSError:
+            yield b""
+
+
+def test_ten_thousand_connections_do_not_stop_it(flooded):
+    """They are refused above the bound, memory stays, and answers are taken once they time out.
+
+    At most 50 a second are let in, so most are refused wherever 100 a second are made.
+    """
+    collector = flooded
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if hard < CONNECTIONS + 500:
         pytest.skip(f"this process may open {hard} files")
@@ -163,14 +212,14 @@ def test_ten_thousand_connections_do_not_stop_it(abused):
     before, peers = collector.memory, []
     try:
         for _ in range(CONNECTIONS):
-            peer = socket.create_connection(("127.0.0.1", collector.port), 60)
-            peers.append(peer)
-        peers[-1].settimeout(PATIENCE)
-        assert peers[-1].recv(1000).startswith(b"HTTP/1.1 503 ")
+            peers.append(socket.create_connection(("127.0.0.1", collector.port), PATIENCE))
+        peers[-1].recv(1000, socket.MSG_PEEK)  # the others have been refused, or let in, before
+        refused = [told.startswith(b"HTTP/1.1 503 ") for told in told_at_once(peers)]
+        assert sum(refused) > CONNECTIONS / 2
         assert collector.memory - before < MOST_MEMORY
         deadline = time.monotonic() + PATIENCE
         while (status := taken(collector)) != 200:
-            assert status in (0, 503)
+            assert status in (0, 408, 503)
             assert time.monotonic() < deadline
             time.sleep(0.2)
     finally:
@@ -195,7 +244,7 @@ def test_nothing_is_printed_and_nothing_but_answers_is_kept(tmp_path):
         slowly(collector, [b"GET / wolves\r\n\r\n"], 0.5)
         with socket.create_connection(("127.0.0.1", collector.port)) as peer:
             peer.sendall(HEAD + b"Content-Length: 500\r\n\r\n")  # and away
-        counts = httpx.get(f"http://127.0.0.1:{collector.private}/metrics").text
+        counts = httpx.get(f"http://127.0.0.1:{collector.private}/metrics", timeout=PATIENCE).text
         assert collector.stop() == 0
     assert "hushrank_collect_answers_total 6.0" in counts
     assert (tmp_path / "printed.txt").read_text() == ""
@@ -218,7 +267,7 @@ def test_the_command_collects_stops_and_seals(tmp_path, command):
         deadline = time.monotonic() + PATIENCE
         while True:
             try:
-                response = httpx.post(url, content=content, headers=JSON)
+                response = httpx.post(url, content=content, headers=JSON, timeout=PATIENCE)
                 break
             except httpx.ConnectError:
                 assert time.monotonic() < deadline

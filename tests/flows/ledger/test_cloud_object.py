@@ -21,9 +21,10 @@ from hushrank.flows.ledger.ledger import Ledger
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Adjacency, Unit
 from hushrank.transforms.storage.cloud_storage import CloudPath
-from tests.cloud_stores import asked_store, on_both_servers
+from tests.cloud_stores import asked_store, lose_patience_at_once, on_both_servers
 from tests.fake_cloud_storage import Fault, Store
 from tests.go_cloud_storage import GoStore
+from tests.ports import closed_port
 
 ONE = LINE_START + b'1,"seq":1}\n'
 TWO = LINE_START + b'1,"seq":2}\n'
@@ -31,7 +32,6 @@ PLACE = CloudPath.parse("gs://budget/campus/ledger.jsonl")
 OBJECT, LENGTH = "campus/ledger.jsonl", "campus/ledger.jsonl.length"
 LEASE = "campus/ledger.jsonl.runs/a.lease"
 KEPT_NAMES = 4  # of writes, where a test makes so many
-LITTLE = 2.0  # seconds of patience with a store that stays down; all else is done within them
 UNREACHABLE = (
     "gs://budget/campus/ledger.jsonl: the ledger cannot be {} (Cloud Storage does not answer as it"
     " should: {}), and without it nothing may be drawn. Check ledger.path, the permissions of this"
@@ -49,7 +49,7 @@ def store(
 
 @pytest.fixture
 def backend(store) -> LedgerObject:
-    return LedgerObject(PLACE, patience=5)
+    return LedgerObject(PLACE)
 
 
 def add(backend: LedgerObject, lines: bytes) -> None:
@@ -147,11 +147,11 @@ def test_lines_without_their_length_are_a_loss(backend, store):
     assert backend.read().loss is None
 
 
-def test_a_length_that_lags_behind_is_allowed(backend, store):
+def test_a_length_that_lags_behind_is_allowed(backend, store, monkeypatch):
+    lose_patience_at_once(monkeypatch)
     add(backend, ONE)
     store.faults.append(Fault("POST", ".length", 503, times=99))
-    quick = LedgerObject(PLACE, patience=LITTLE)
-    add(quick, TWO)  # recorded, although its length could not be
+    add(backend, TWO)  # recorded, although its length could not be
     store.faults.clear()
     assert backend.read().content == ONE + TWO
     assert store.content("budget", LENGTH) == f"{len(ONE)}\n".encode()
@@ -228,8 +228,9 @@ def test_where_nobody_can_tell_any_more_the_step_fails(backend, store, monkeypat
 
 
 @pytest.mark.parametrize(("method", "what"), [("GET", "read"), ("POST", "written")])
-def test_a_store_that_stays_down_stops_the_run_before_it_draws(store, method, what):
-    ledger = campus(LedgerObject(PLACE, patience=LITTLE))
+def test_a_store_that_stays_down_stops_the_run_before_it_draws(store, monkeypatch, method, what):
+    lose_patience_at_once(monkeypatch)
+    ledger = campus(LedgerObject(PLACE))
     ledger.reserve("a", Spend(epsilon=1.0))
     store.faults.append(Fault(method, OBJECT, 503, times=99))
     assert message(ledger.mark_drawn, "a") == UNREACHABLE.format(what, "RetryError")
@@ -245,10 +246,10 @@ def test_without_permission_nothing_is_drawn(backend, store):
 
 
 def test_a_store_that_nobody_can_reach(monkeypatch):
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://localhost:{free.getsockname()[1]}")
-        ledger = campus(LedgerObject(PLACE, patience=0.5))
+    lose_patience_at_once(monkeypatch)
+    with closed_port() as port:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{port}")
+        ledger = campus(LedgerObject(PLACE))
         assert "the ledger cannot be read" in message(ledger.reserve, "a", Spend(epsilon=1.0))
 
 

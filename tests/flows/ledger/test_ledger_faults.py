@@ -22,6 +22,7 @@ from hushrank.flows.ledger import local_file as ledger_file
 from hushrank.flows.ledger.account import ReleaseState
 from hushrank.flows.ledger.budget import BudgetTerms
 from hushrank.flows.ledger.cloud_object import LedgerObject
+from hushrank.flows.ledger.lease import Lease
 from hushrank.flows.ledger.ledger import Ledger
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Adjacency, Unit
@@ -36,7 +37,7 @@ KILLED = -signal.SIGKILL
 FORK = multiprocessing.get_context("fork")  # a fresh interpreter would take 2 s to import hushrank
 
 
-LEASE_SECONDS = 6.0  # of a run whose ledger is in a store
+LEASE_SECONDS = 600.0  # of a run whose ledger is in a store
 
 
 @pytest.fixture
@@ -55,6 +56,18 @@ def place(request, tmp_path, monkeypatch) -> Iterator[Path | CloudPath]:
     with cloud_store(request.param, request, monkeypatch, "budget") as store:
         yield CloudPath.parse("gs://budget/ledger.jsonl")
         assert not [name for name in store.names("budget") if name.endswith(".now")]
+
+
+@pytest.fixture
+def patient_leases(monkeypatch):
+    """A store may take its time to answer, however short a lease is."""
+    real = Lease.__init__
+
+    def patient(lease: Lease, *arguments: object, **named: object) -> None:
+        real(lease, *arguments, **named)
+        lease._patience = 60.0
+
+    monkeypatch.setattr(Lease, "__init__", patient)
 
 
 def ledger_at(place: Path | CloudPath, lease_seconds: float = LEASE_SECONDS) -> Ledger:
@@ -253,8 +266,11 @@ def test_a_killed_run_lets_the_next_one_in(tmp_path):
     assert run.ledger.balance().spent_epsilon == COST
 
 
-def test_a_run_that_lives_keeps_its_lease_and_a_killed_one_loses_it(tmp_path, store):
+def test_a_run_that_lives_keeps_its_lease_and_a_killed_one_loses_it(
+    tmp_path, store, patient_leases, monkeypatch
+):
     """However long a run takes. Time passes in the store, whose clock alone counts."""
+    monkeypatch.setattr("hushrank.flows.ledger.lease.RENEWALS", 600)  # one in a second
     run = Run(tmp_path, CloudPath.parse("gs://budget/ledger.jsonl"))
     child = holding(run)
     (lease,) = (name for name in store.names("budget") if name.endswith(".lease"))
@@ -329,7 +345,7 @@ def test_killed_at_any_write_to_a_server_that_others_wrote(store, tmp_path, carr
 
 
 @on_the_go_server
-def test_a_killed_run_loses_its_lease_by_the_clock_of_the_server(store, tmp_path):
+def test_a_killed_run_loses_its_lease_by_the_clock_of_the_server(store, tmp_path, patient_leases):
     run = Run(tmp_path, CloudPath.parse("gs://budget/ledger.jsonl"))
     run.ledger = ledger_at(CloudPath.parse("gs://budget/ledger.jsonl"), lease_seconds=2.0)
     kill(holding(run))

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
-import random
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -25,19 +22,11 @@ import pytest
 
 from hushrank.flows.release.archive import archived
 from tests.flows.conftest import Survey, answers
+from tests.ports import free_port
 
 HUSHRANK = [sys.executable, "-m", "hushrank.flows.cli.main"]
 pytestmark = pytest.mark.timeout(3000)
 PATIENCE = 800.0  # seconds; a server starts in 10, but in minutes on a very busy machine
-
-
-def free_port() -> int:
-    """A port below those that systems hand out: until it is bound nobody gets it by chance."""
-    for port in random.sample(range(20_000, 32_000), 100):
-        with socket.socket() as probe, contextlib.suppress(OSError):
-            probe.bind(("127.0.0.1", port))
-            return port
-    raise AssertionError("no free port")
 
 
 def now_about_noon() -> str:
@@ -105,7 +94,7 @@ def server(tmp_path_factory, prefect_home) -> Iterator[str]:
 
 def answers_at(url: str) -> bool:
     try:
-        return httpx.get(f"{url}/health", timeout=60).status_code == 200
+        return httpx.get(f"{url}/health", timeout=PATIENCE).status_code == 200
     except httpx.TransportError:
         return False
 
@@ -116,8 +105,12 @@ def runs_of(url: str, population: str, state: str) -> list[dict[str, Any]]:
         "deployments": {"name": {"any_": [population]}},
         "flow_runs": {"state": {"type": {"any_": [state]}}},
     }
-    found: list[dict[str, Any]] = httpx.post(f"{url}/flow_runs/filter", json=wanted).json()
+    found: list[dict[str, Any]] = posted(f"{url}/flow_runs/filter", wanted).json()
     return found
+
+
+def posted(url: str, content: Any) -> httpx.Response:
+    return httpx.post(url, json=content, timeout=PATIENCE)
 
 
 @pytest.mark.engine
@@ -153,8 +146,13 @@ def test_a_served_schedule_makes_runs_and_one_of_them_ranks_what_is_due(
         stop(served)
     # Later runs found nothing to do.
     assert sorted(folder.name[:10] for folder in archived(nightly.output)) == due
-    deployment = httpx.get(f"{server}/deployments/name/nights/{kind}").json()
-    assert deployment["entrypoint"] == "hushrank.flows.prefect.scheduled.nights"
+    assert deployment_of(server, kind)["entrypoint"] == "hushrank.flows.prefect.scheduled.nights"
+
+
+def deployment_of(url: str, population: str) -> dict[str, Any]:
+    told = httpx.get(f"{url}/deployments/name/nights/{population}", timeout=PATIENCE)
+    found: dict[str, Any] = told.json()
+    return found
 
 
 def hushrank(*words: str) -> subprocess.CompletedProcess[str]:
@@ -166,9 +164,9 @@ def deployed(config: Path, url: str, population: str) -> dict[str, Any]:
     done = hushrank("deploy", str(config), "--cron", "0 2 * * *")
     assert done.returncode == 0, done.stderr
     assert f"Deployed nights/{population}: workers of pool hushrank run it." in done.stdout
-    found: dict[str, Any] = httpx.get(f"{url}/deployments/name/nights/{population}").json()
+    found = deployment_of(url, population)
     start = {"state": {"type": "SCHEDULED"}}
-    httpx.post(f"{url}/deployments/{found['id']}/create_flow_run", json=start)
+    posted(f"{url}/deployments/{found['id']}/create_flow_run", start)
     return found
 
 
@@ -198,7 +196,7 @@ def test_deploy_registers_with_a_pool_and_a_worker_runs_the_night(nightly, serve
     assert refused.returncode == 2
     assert "--pool hushrank: the server has no such work pool." in refused.stderr
     pool = {"name": "hushrank", "type": "process"}
-    assert httpx.post(f"{server}/work_pools/", json=pool).status_code == 201
+    assert posted(f"{server}/work_pools/", pool).status_code == 201
     river = a_stream_beside(nightly)
     found = deployed(nightly.config, server, "farm")
     assert found["schedules"][0]["schedule"]["cron"] == "0 2 * * *"
@@ -216,7 +214,8 @@ def test_deploy_registers_with_a_pool_and_a_worker_runs_the_night(nightly, serve
     assert len(archived(nightly.output)) == 1
     drawn = [json.loads(line) for line in river.ledger.read_text().splitlines()]
     assert [event["event"] for event in drawn].count("draw") == 2
-    yesterday = datetime.now(ZoneInfo(now_about_noon())).date() - timedelta(days=1)
+    zone = ZoneInfo(nightly.settings["schedule"]["timezone"])
+    yesterday = datetime.now(zone).date() - timedelta(days=1)
     due = [yesterday - timedelta(days=1), yesterday]
     assert sorted(folder.name[:10] for folder in archived(river.output)) == [
         str(day) for day in due

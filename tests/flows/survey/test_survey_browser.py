@@ -355,7 +355,8 @@ def test_items_are_drawn_by_mouse_and_by_touch(visit, screen):
         page.mouse.up()
     else:
         touch(page, start, end)
-    assert order_of(page) == [before[3], *before[:3]]
+    labels = page.locator("ol.ranking .label")
+    eventually(labels).to_have_text([before[3], *before[:3]], use_inner_text=True)
     page.locator("button.main").click()
     answers = json.loads(page.inner_text("#body"))["answers"]
     place = {item: at for at, item in enumerate([before[3], *before[:3]])}
@@ -433,7 +434,7 @@ def test_two_tabs_agree_on_one_private_answer(visit):
 
 def test_a_token_goes_along_and_leaves_the_address(visit):
     page, host, _ = visit("random pairs", address="#t=abc-123")
-    assert page.url == host.address
+    eventually(page).to_have_url(host.address)
     page.locator("button.main").click()
     wanted = order_of(page)
     page.locator("button.main").click()

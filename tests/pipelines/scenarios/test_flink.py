@@ -92,14 +92,14 @@ def started(cluster_of: type[T], checkout: Path, folder: Path, *options: str) ->
         cluster = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
         try:
             line = cluster.stdout.readline()
-            if not line and cluster.wait(60) == CANNOT:
+            if not line and cluster.wait(PATIENCE) == CANNOT:
                 pytest.skip((folder / "stderr").read_text().strip())
             found = json.loads(line)
             names = [field.name for field in dataclasses.fields(cluster_of)]
             yield cluster_of(**{name: found[name] for name in names})
         finally:
             cluster.terminate()
-            cluster.wait(60)
+            cluster.wait(PATIENCE)
 
 
 @pytest.fixture(scope="module")
@@ -394,7 +394,7 @@ def survey_of_nights(flink: Flink) -> dict[str, Any]:
 
 def running_jobs(flink: Flink) -> list[str]:
     """Those that have not ended, as Flink says."""
-    with urllib.request.urlopen(f"http://{flink.master}/jobs", timeout=60) as answer:
+    with urllib.request.urlopen(f"http://{flink.master}/jobs", timeout=PATIENCE) as answer:
         jobs = json.load(answer)["jobs"]
     return [job["id"] for job in jobs if job["status"] not in ("FINISHED", "FAILED", "CANCELED")]
 
@@ -451,7 +451,7 @@ def test_a_job_that_outlives_its_killed_run_does_not_mix_with_the_next(flink, tm
 
 
 def asked(flink: Flink, path: str) -> Any:
-    with urllib.request.urlopen(f"http://{flink.master}/{path}", timeout=60) as answer:
+    with urllib.request.urlopen(f"http://{flink.master}/{path}", timeout=PATIENCE) as answer:
         return json.load(answer)
 
 

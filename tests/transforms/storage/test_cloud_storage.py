@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import socket
 from collections.abc import Iterator
 
 import pytest
 
 from hushrank.transforms.storage.cloud_storage import ABSENT, CloudPath, ObjectChanged
-from tests.cloud_stores import asked_store, on_both_servers
+from tests.cloud_stores import asked_store, lose_patience_at_once, on_both_servers
 from tests.fake_cloud_storage import Fault, Store
 from tests.go_cloud_storage import GoStore
+from tests.ports import closed_port
 
 PLACE = CloudPath.parse("gs://survey/area/counts.npz")
 
@@ -152,16 +152,17 @@ def test_a_bucket_that_is_not_there(store):
         CloudPath.parse("gs://nowhere/a").write(b"content")
 
 
-def test_a_store_that_stays_down_is_given_up(store):
+def test_a_store_that_stays_down_is_given_up(store, monkeypatch):
+    lose_patience_at_once(monkeypatch)
     store.faults.append(Fault("GET", "counts.npz", 503, times=99))
     with pytest.raises(OSError, match="Cloud Storage does not answer as it should: RetryError"):
-        PLACE.read(patience=0.5)
+        PLACE.read()
 
 
 def test_nobody_listens(monkeypatch):
-    with socket.socket() as free:
-        free.bind(("localhost", 0))
-        monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://localhost:{free.getsockname()[1]}")
+    lose_patience_at_once(monkeypatch)
+    with closed_port() as port:
+        monkeypatch.setenv("STORAGE_EMULATOR_HOST", f"http://127.0.0.1:{port}")
         with pytest.raises(OSError, match="Cloud Storage does not answer") as caught:
-            PLACE.read(patience=0.5)
+            PLACE.read()
     assert caught.value.filename == str(PLACE)
