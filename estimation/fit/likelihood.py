@@ -117,7 +117,8 @@ class Hessian:
     @cached_property
     def diagonal(self) -> Floats:
         """Shape (n,)."""
-        return self.curvatures.sum(axis=0) + self.curvatures.sum(axis=1) + self.ridge
+        both = self.curvatures.sum(axis=0) + self.curvatures.sum(axis=1)
+        return np.asarray(both) + self.ridge
 
     def times(self, vector: Floats) -> Floats:
         """The matrix times `vector`."""

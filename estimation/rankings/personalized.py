@@ -186,7 +186,7 @@ class _Problem:
             method="L-BFGS-B",
             options={"gtol": GRADIENT_TOLERANCE, "ftol": 0.0, "maxiter": MOST_ITERATIONS},
         )
-        if np.abs(found.jac).max() > 100 * GRADIENT_TOLERANCE:
+        if np.abs(np.asarray(found.jac)).max() > 100 * GRADIENT_TOLERANCE:
             raise ConvergenceError(f"the {loss} fit stopped early: {found.message}")
         return np.asarray(found.x).reshape(start.shape)
 
