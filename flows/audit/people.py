@@ -144,16 +144,23 @@ def test_takers(config: SurveyConfig, n_items: int) -> list[Person]:
 
 
 def rankers(config: SurveyConfig, n_items: int) -> list[Person]:
-    """People who give more rankings than count, all alike."""
+    """People who give more rankings than count, all alike.
+
+    Two of them attain the sensitivity of every method (`privacy.ranking_sensitivity`): of pairs, if
+    the order is reversed; of places, if every item moves; of nets and squares together, if all
+    rankings are set aside or none is.
+    """
     longest = min(config.rankings.max_length or n_items, n_items)
     times = 2 * (config.privacy.max_contributions or 1) + 1
     order = np.arange(longest)
     shapes = {
         "the items in order": order,
         "the items in reverse": order[::-1],
+        "the items, each at another place": np.roll(order, 1),
         "the last items, in reverse": (n_items - 1 - order),
         "two items": order[:2],
         "two items, in reverse": order[1::-1],
+        "an item twice, which breaks a rule": order[[0, 0]],
     }
     return [
         *_with_absent(config),

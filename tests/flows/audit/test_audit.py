@@ -15,12 +15,21 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from hushrank.flows.audit import audit as whole
+from hushrank.flows.audit.central import counts_of
+from hushrank.flows.audit.drawing import Workers
+from hushrank.flows.audit.draws import Draws, Looks
+from hushrank.flows.audit.nights import Nights
+from hushrank.flows.audit.part import Part
 from hushrank.flows.audit.result import AuditFound
 from hushrank.flows.errors import AuditStopped
 from hushrank.flows.methods.registry import METHODS
+from hushrank.privacy.audit_law import epsilon_of_shift
+from hushrank.privacy.noise import NoiseLaw
+from hushrank.privacy.units import NoiseKind
 from tests.flows.audit.planted import (
     BUGS,
     JOBS,
@@ -42,6 +51,13 @@ CORRECT = (  # the others have the same code behind them, and `benchmarks/audit_
     *("mle, noisy exposures", "mle, covariates", "objective", "objective, small delta"),
     *("footrule", "stream", "debiased-rr", "laplace-rr", "spectral-rr", "mallows"),
     *("random-pairs, hidden items", "auto"),
+)
+COUNTED = (  # all jobs that add noise to counts and release them
+    *("counts", "counts, Gaussian", "counts, rho", "counts, one row"),
+    *("counts, a person comes or goes", "counts, distinct pairs", "counts, item cap"),
+    *("counts, split ties", "counts, groups", "counts, look", "counts, weights", "pairs"),
+    *("pairs, distinct", "counts, Gaussian, item cap", "pairs, ties", "pairs, public graph"),
+    *("win-loss", "spectral", "borda", "kemeny", "bradley-terry", "footrule", "stream"),
 )
 FAULTS = (
     *("half the noise", "half the noise, Gaussian", "half the noise, groups"),
@@ -84,6 +100,31 @@ def test_a_correct_mechanism_is_not_refuted(name, tmp_path):
         for bound in part.bounds:
             if bound.assumes == "noise of the stated family":  # the worst case is attained
                 assert 0.5 < bound.epsilon_lower / part.epsilon <= 1.001
+
+
+def law_of(part: Part) -> NoiseLaw:
+    """Of the noise that the counts of a part get."""
+    match part.source:
+        case Looks(look=look):
+            return look.law
+        case Nights(stream=stream):
+            return stream.law
+        case Draws(mechanism=mechanism):
+            return counts_of(mechanism).law
+    raise TypeError(part.source)
+
+
+@pytest.mark.parametrize("name", COUNTED)
+def test_the_chosen_logs_lose_all_that_is_stated(name, tmp_path):
+    """No other two logs can lose more, so an audit has not chosen the wrong ones."""
+    for part in whole.parts_of(survey_of(name, tmp_path).config, tmp_path):
+        left, right = whole.hardest(part, Workers(0), 0.0)
+        shares = (part.centres[left] - part.centres[right]) / law_of(part).scale
+        if part.law is NoiseKind.LAPLACE:
+            lost = np.abs(shares).sum()
+        else:
+            lost = epsilon_of_shift(float(np.linalg.norm(shares)), part.delta)
+        assert 0.99 < lost / part.epsilon < 1 + 1e-9
 
 
 @pytest.mark.parametrize("name", FAULTS)
