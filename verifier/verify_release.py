@@ -31,6 +31,7 @@ import argparse
 import base64
 import csv
 import decimal
+import functools
 import hashlib
 import io
 import itertools
@@ -50,6 +51,8 @@ from typing import Any
 
 Document = dict[str, Any]
 Bounds = tuple[Fraction, Fraction]  # a number below and one above
+Files = Mapping[str, bytes]  # by name
+Given = bytes | None  # a file, where it is at hand
 Norms = tuple[int, int]  # of a change: l1 norm, squared l2 norm
 NONE, ONE = Fraction(0), Fraction(1)
 ROUNDED = 1 + Fraction(1, 10**12)  # some numbers are products of floats, which may round down
@@ -166,19 +169,16 @@ FEW = {"items", "nights", "times", "longest", "values", "pairs"}  # what is coun
 def check_form(certificate: Document, release: Document, say: Findings) -> None:
     """That the certificate has all parts and no other, and numbers that are possible."""
     version = certificate.get("hushrank_certificate")
-    say.check(
-        version == 1,
-        wrong=f"hushrank_certificate is {short(version)}; this program reads version 1",
-    )
+    other = f"hushrank_certificate is {short(version)}; this program reads version 1"
+    say.check(version == 1, wrong=other)
     lacking, more = sorted(PARTS - {*certificate}), sorted({*certificate} - PARTS - {"audit"})
     say.check(not lacking, wrong=f"the certificate says nothing of {', '.join(lacking)}")
     say.check(not more, wrong=f"a certificate has no part {short(', '.join(more))}")
 
     def look(name: str, value: Any) -> None:
         if isinstance(value, (dict, list)):
-            for key, each in (
-                value.items() if isinstance(value, dict) else ((name, v) for v in value)
-            ):
+            pairs = value.items() if isinstance(value, dict) else ((name, each) for each in value)
+            for key, each in pairs:
                 look(key, each)
         elif isinstance(value, float) or (isinstance(value, int) and value < 0):
             raise Wrong(f"{name} is {short(value)}: numbers are whole, or fractions, and 0 or more")
@@ -312,10 +312,8 @@ def check_words(certificate: Document, release: Document, say: Findings) -> None
         wrong=f"the statement speaks of epsilon = {', '.join(named) or 'nothing'}, not {stated}",
     )
     bits = {source for sources in (certificate["bits"] or {}).values() for source in sources}
-    say.check(
-        not (release["safe"] and bits - {"system", "opendp"}),
-        wrong=f"the release is called safe, and its random bits came from {', '.join(bits)}",
-    )
+    unsafe = f"the release is called safe, and its random bits came from {', '.join(bits)}"
+    say.check(not (release["safe"] and bits - {"system", "opendp"}), wrong=unsafe)
     wanted = [certificate["domain"]["catalogue_sha256"]]
     if release["privacy"]["parameters"].get("public_graph"):
         wanted.append(release["privacy"]["parameters"].get("public_graph_statement"))
@@ -517,9 +515,7 @@ def graph_sizes(pairs: list[list[int]] | None) -> tuple[int | None, int | None]:
     """Edges and largest degree of a public graph, as release.json lists it."""
     if pairs is None:
         return None, None
-    ends = Counter(
-        end for item, others in enumerate(pairs) for each in others for end in (item, each)
-    )
+    ends = Counter(i for item, more in enumerate(pairs) for each in more for i in (item, each))
     return sum(map(len, pairs)), max(ends.values())
 
 
@@ -645,9 +641,7 @@ def count_loss(draw: Document, certificate: Document, release: Document) -> Loss
             f" certificate says {stated['l1']} and {stated['l2_squared']}"
         )
     law, scale = draw["law"], fraction(draw["law"]["scale"])
-    if draw["mechanism"] not in ("discrete-laplace", "discrete-gaussian") or (
-        draw["mechanism"] != f"discrete-{law['kind']}"
-    ):
+    if law["kind"] not in ("laplace", "gaussian") or draw["mechanism"] != f"discrete-{law['kind']}":
         raise Wrong(f"{what} got no noise, or noise of another law than its name says")
     if law["kind"] == "gaussian":
         return Loss(gaussian=((norms[1], scale**2),))
@@ -890,9 +884,8 @@ def loss_of(draw: Document, certificate: Document, release: Document) -> Loss:
     if release["released"]["kind"] == "randomised-answers" and most is not None:
         most = min(most, certificate["domain"]["items"])  # one answer to each item
     if (counted or 1) < (most or 1):
-        raise Wrong(
-            f"{draw['what']}: {counted} of a person count in the draw, and {most} in bounds"
-        )
+        told = f"{counted} of a person count in the draw, and {most} in bounds"
+        raise Wrong(f"{draw['what']}: {told}")
     parameters = release["privacy"]["parameters"]
     longest, answered = parameters.get("longest_ranking", 1), parameters.get("pairs_answered")
     if draw.get("longest", longest) < min(longest, LONGEST):
@@ -928,10 +921,8 @@ def check_draws(certificate: Document, release: Document, say: Findings) -> None
     )
     parameters = release["privacy"]["parameters"]
     person = parameters.get("epsilon_of_a_person_at_most")
-    say.check(
-        person is None or math.isclose(person, epsilon, rel_tol=1e-9),
-        wrong=f"release.json says {person} of a person, and the guarantee {shown(epsilon)}",
-    )
+    other = f"release.json says {person} of a person, and the guarantee {shown(epsilon)}"
+    say.check(person is None or math.isclose(person, epsilon, rel_tol=1e-9), wrong=other)
     if "epsilon_of_an_answer_after_shuffling" in parameters:
         say.open("the smaller epsilon of an answer after shuffling: its bound takes long sums")
     if guarantee["rho"] is not None:
@@ -959,12 +950,10 @@ def check_kinds(
     if "exposures_epsilon" in parameters:
         wanted.append("exposures_sensitivity")
     sums = [name for name in parameters if re.fullmatch("information_.*_epsilon", name)]
-    wanted += ["calibrate_covariate_mle"] * len(sums) + ["votes_sensitivity"] * bool(
-        "look_epsilon" in parameters or release.get("look")
-    )
-    found = [
-        each["mechanism"] if each["mechanism"] in LOCAL else derivation_of(each) for each in draws
-    ]
+    looked = "look_epsilon" in parameters or bool(release.get("look"))
+    wanted += ["calibrate_covariate_mle"] * len(sums) + ["votes_sensitivity"] * looked
+    names = ((each["mechanism"], derivation_of(each)) for each in draws)
+    found = [name if name in LOCAL else derivation for name, derivation in names]
     say.check(
         sorted(found) == sorted(wanted) and local == (kind in LOCAL_KINDS) == (wanted[0] in LOCAL),
         f"{kind} are drawn as the certificate says: {', '.join(wanted)}",
@@ -1065,6 +1054,7 @@ def _profile_delta(m: Fraction, slack: Fraction, epsilon: Fraction) -> Fraction:
 
 
 Spend = tuple[Fraction, Fraction, Fraction | None, int]  # epsilon, delta, rho, squared l2
+Costs = tuple[tuple[Fraction, int, Fraction], ...]  # pure: cost, how often, largest loss of these
 
 
 def spend_of(fields: Document) -> Spend:
@@ -1083,32 +1073,84 @@ def losses_of(spends: Iterable[Spend]) -> list[Loss]:
 
 def composed(epsilon: Fraction, delta: Fraction, spends: Sequence[Spend]) -> bool:
     """Whether these costs, none of them Gaussian, are together (epsilon, delta)-DP by the optimal
-    composition theorem [KOV15]: each is randomised response at its epsilon, but for its delta."""
-    if any(each[2] for each in spends):
+    composition theorem [KOV15]: each is randomised response at its epsilon, but for its delta.
+
+    Losses are multiples of a grid, which only adds to delta (`law_of`): one that moves none of
+    them, if costs have few decimals; else a wide one, from the sum of all costs downward, or one
+    from 0, as in hushrank's accountant, which moves every loss up, and so never states less."""
+    if any(each[2] for each in spends) or not delta:  # without a delta no less than the sum holds
         return False
-    laws = [(Decimal(1), Decimal(1))]  # e^loss and its chance, both from above
-    for cost, often in Counter(each[0] for each in spends).items():
-        if len(laws) * (often + 1) > 50_000:
-            raise Wrong("pure releases of more, or more different, costs than are composed here")
-        truth, false = log_bounds(1 + exp_bounds(-cost)[0])[0], exp_bounds(-cost)[1]
-        fall = decimals(false)[1]  # of the chance with each lie; the ratio falls by its square
-        ratio, chance = (decimals(exp_bounds(x)[1])[1] for x in (often * cost, -often * truth))
-        found = []
-        for lies in range(often + 1):
-            found.append((ratio, chance))
-            ratio = CEILING.multiply(ratio, CEILING.multiply(fall, fall))
-            ways = CEILING.multiply(chance, CEILING.multiply(fall, often - lies))
-            chance = CEILING.divide(ways, lies + 1)
-        both = itertools.product(laws, found)
-        laws = [(CEILING.multiply(a, c), CEILING.multiply(b, d)) for (a, b), (c, d) in both]
-    bar, lost, kept = decimals(exp_bounds(epsilon)[0])[0], Decimal(0), Decimal(1)
-    for ratio, chance in laws:
-        if ratio > bar:
-            beyond = CEILING.subtract(1, FLOOR.divide(bar, ratio))
-            lost = CEILING.add(lost, CEILING.multiply(chance, beyond))
+    kept, counts = ONE, sorted(Counter(each[0] for each in spends).items())
     for each in spends:
-        kept = FLOOR.multiply(kept, decimals(max(NONE, 1 - each[1]))[0])
-    return CEILING.subtract(1, FLOOR.multiply(kept, FLOOR.subtract(1, lost))) <= delta
+        kept = down(kept * max(NONE, 1 - each[1]))
+    exact = tuple((cost, often, cost * often) for cost, often in counts)
+    whole, unit = sum(top for *_, top in exact), 10 ** (20 + len(str(int(1 / delta))))
+    steps, grid = min(150_001, 5 * 10**6 // len(str(unit))), Fraction(1, 10**4 * 2**60)
+    while whole > steps * grid:
+        grid *= 2
+    above = tuple((cost, often, math.ceil(top / grid) * grid) for cost, often, top in exact)
+    fits = (Fraction(2, 10**digits) for digits in range(5))
+    fits = (each for each in fits if each > grid and not any(2 * cost % each for cost, _ in counts))
+    fit = next(fits, None)
+    grids = [(exact, fit)] if fit else [(exact, 4 * grid), (above, grid)]
+    lost = (chance_beyond(epsilon, costs, each, unit) for costs, each in grids)
+    return any(1 - kept * (1 - each) <= delta for each in lost)
+
+
+@functools.cache  # the total of a period is often that of all periods
+def chance_beyond(epsilon: Fraction, costs: Costs, grid: Fraction, unit: int) -> Fraction:
+    """Upper bound of E max(0, 1 - e^(epsilon - loss)), the least delta of pure costs together."""
+    top = sum((each for *_, each in costs), NONE)
+    if top <= epsilon:
+        return NONE
+    size = math.floor((top - epsilon) / grid) + 1  # lower losses are within epsilon
+    laws = [law_of(*each, grid, size, unit) for each in costs]
+    while len(laws) > 1:
+        pairs = itertools.zip_longest(laws[::2], laws[1::2], fillvalue=[unit])
+        laws = [law_of_both(one, other, unit)[:size] for one, other in pairs]
+    ratio, rise = (decimals(exp_bounds(x)[0])[0] for x in (epsilon - top, grid))
+    found = Decimal(0)
+    for chance in itertools.chain(*laws):  # and its ratio, e^(epsilon - loss), from below
+        found = CEILING.add(found, CEILING.multiply(chance, CEILING.subtract(1, ratio)))
+        ratio = FLOOR.multiply(ratio, rise)
+    return Fraction(found) / unit
+
+
+def law_of(
+    cost: Fraction, often: int, top: Fraction, grid: Fraction, size: int, unit: int
+) -> list[int]:
+    """Chances, over `unit` and rounded up, of the losses `top`, `top` - grid, ... of equal costs.
+
+    The loss is (often - 2 lies) cost. Where that is between two of these, H and H - grid, its
+    outcome of chance p is told as two, of chances p - q and q. With q = p (e^(H - loss) - 1) /
+    (e^grid - 1) the neighbour's chances, e^-loss times these, add up to what they were: who forgets
+    which of the two it was has the old outcome, so what holds for the new law holds for the old. A
+    smaller q, such as p (H - loss) / (e^grid - 1), moves chance to the larger loss, and delta =
+    E max(0, 1 - e^(epsilon - loss)) grows with losses and chances."""
+    truth, fall = log_bounds(1 + exp_bounds(-cost)[0])[0], decimals(exp_bounds(-cost)[1])[1]
+    chance, cells = decimals(exp_bounds(-often * truth)[1])[1], cost / grid
+    first, part = top / grid - often * cells, down(grid / (exp_bounds(grid)[1] - 1))
+    law = [0] * (min(size, math.ceil(first + 2 * often * cells) + 1) + 1)
+    for lies in range(often + 1):
+        place, below = divmod(first + 2 * lies * cells, 1)
+        if place >= size:
+            break
+        found = math.ceil(CEILING.multiply(chance, unit))
+        moved = math.floor(found * below * part)
+        law[place] += found - moved
+        law[place + 1] += moved
+        ways = CEILING.multiply(chance, CEILING.multiply(fall, often - lies))
+        chance = CEILING.divide(ways, lies + 1)
+    return law[:size]
+
+
+def law_of_both(one: list[int], other: list[int], unit: int) -> list[int]:
+    """The law of the sum of two losses. Each list is a number whose digits are the chances, wide
+    enough for no sum of products to reach the next: a product of numbers is one of laws."""
+    width, cells = 2 * len(str(unit)), len(one) + len(other) - 1
+    a, b = (Decimal("".join(f"{each:0{width}d}" for each in law)) for law in (one, other))
+    text = f"{EXACT.multiply(a, b):f}".zfill(width * cells)
+    return [-(-int(text[at : at + width]) // unit) for at in range(0, width * cells, width)]
 
 
 def check_total(name: str, total: Document, spends: list[Spend] | None, say: Findings) -> None:
@@ -1133,21 +1175,21 @@ def check_total(name: str, total: Document, spends: list[Spend] | None, say: Fin
         f"the costs of {name} add up to {shown(*added)}, and the certificate says {shown(*said)}",
     )
     epsilon, delta = exactly(total["epsilon"]), exactly(total["delta"])
-    held = covers(epsilon, delta, losses_of(stated)) or composed(epsilon, delta, stated)
+    held, how = covers(epsilon, delta, losses_of(stated)), ""
+    if not held:
+        held, how = composed(epsilon, delta, stated), ", composed optimally and rounded up"
     mixed = any(each[2] for each in stated) and any(each[0] for each in stated)
     if not held and mixed and epsilon >= max((each[0] for each in stated), default=NONE):
         say.open(f"the total of {name}: pure and Gaussian costs were composed by Renyi divergence")
         return
     say.check(
         held,
-        f"{name} is together ({shown(epsilon, delta)})-DP",
+        f"{name} is together ({shown(epsilon, delta)})-DP{how}",
         f"{name} costs more than the stated total of epsilon {shown(epsilon)}",
     )
     plain = not added[2] and added[1] <= delta
-    say.check(
-        not plain or epsilon <= added[0] * ROUNDED,
-        wrong=f"the stated total of {name} is above the sum of its costs",
-    )
+    above = f"the stated total of {name} is above the sum of its costs"
+    say.check(not plain or epsilon <= added[0] * ROUNDED, wrong=above)
 
 
 # 5. The ledger
@@ -1203,12 +1245,11 @@ def attempts_of(entries: Iterable[Document], population: str) -> list[Document]:
                 each["drawn"] = each["drawn"] and min(each["drawn"], time)
         if entry["population"] != population or "attempt" not in entry:
             continue
-        name, own = entry["release_id"], last.get(entry["release_id"])
-        wrong = (
-            f"line {entry['seq']} of the ledger ({entry['event']}) cannot follow the lines above it"
-        )
-        if entry["event"] != "reserve":
-            before, after = STEPS[entry["event"]]
+        name, event = entry["release_id"], entry["event"]
+        own = last.get(name)
+        wrong = f"line {entry['seq']} of the ledger ({event}) cannot follow the lines above it"
+        if event != "reserve":
+            before, after = STEPS[event]
             if own is None or own["state"] not in before or entry["attempt"] != own["attempt"]:
                 raise Wrong(wrong)
             own["state"] = after
@@ -1265,19 +1306,17 @@ def period_of(time: datetime, refresh: str | None) -> tuple[datetime | None, dat
     return start, end.replace(day=1) if days > 7 else end
 
 
-def check_ledger(certificate: Document, content: bytes | None, say: Findings) -> None:
+def check_ledger(certificate: Document, content: Given, say: Findings) -> None:
     """That the ledger has the release once, where the certificate says, and has its totals."""
     part, guarantee = certificate["ledger"], certificate["guarantee"]
     if part is None:
-        say.check(
-            not certificate["release"]["safe"],
-            wrong="the release is called safe, and the certificate names no line of a ledger",
-        )
+        unsafe = "the release is called safe, and the certificate names no line of a ledger"
+        say.check(not certificate["release"]["safe"], wrong=unsafe)
         say.open("no ledger counts this release: what it reveals with others is not known")
         return
+    same = (part["unit"], part["adjacency"]) == (guarantee["unit"], guarantee["adjacency"])
     say.check(
-        (part["unit"], part["adjacency"]) == (guarantee["unit"], guarantee["adjacency"]),
-        wrong="the ledger counts by another adjacency or unit than the release protects",
+        same, wrong="the ledger counts by another adjacency or unit than the release protects"
     )
     limit, totals = part["budget"], (part["period"], part["lifetime"])
     say.check(
@@ -1306,11 +1345,9 @@ def reserved_there(entries: list[Document], certificate: Document, say: Findings
     part, told = certificate["ledger"], certificate["release"]
     line = part["entry"]["line"]
     if line > len(entries):
-        return say.check(
-            False,
-            wrong=f"the ledger has {len(entries)} lines, and this release is line {line}: an older"
-            " copy was put back, or lines were removed",
-        )
+        why = "an older copy was put back, or lines were removed"
+        text = f"the ledger has {len(entries)} lines, and this release is line {line}: {why}"
+        return say.check(False, wrong=text)
     entry, named = entries[line - 1], part["entry"]
     claimed = {"event": "reserve", "release_id": told["release_id"], "config_hash": told["job"]}
     claimed |= {"hash": named["hash"], "previous": named["previous"], "night": told["night"]}
@@ -1367,10 +1404,8 @@ def check_terms(before: list[Document], part: Document, say: Findings) -> None:
         wrong="the ledger counts this population by another unit or adjacency",
     )
     period = period_of(datetime.fromisoformat(before[-1]["time"]), terms["refresh"])
-    say.check(
-        period == (moment(part["period_start"]), moment(part["period_end"])),
-        wrong="the period of the release is another one than the certificate says",
-    )
+    other = "the period of the release is another one than the certificate says"
+    say.check(period == (moment(part["period_start"]), moment(part["period_end"])), wrong=other)
 
 
 def check_counted(entries: list[Document], part: Document, say: Findings) -> None:
@@ -1412,15 +1447,11 @@ def check_drawn(entries: list[Document], certificate: Document, say: Findings) -
     )
     if drawn and created:
         reserved, then = datetime.fromisoformat(found[0]["time"]), found[0]["drawn"]
-        say.check(
-            reserved - hour <= created <= then + hour,
-            wrong=f"created is {created}, and by the ledger the release was drawn until {then}",
-        )
+        later = f"created is {created}, and by the ledger the release was drawn until {then}"
+        say.check(reserved - hour <= created <= then + hour, wrong=later)
 
 
-SIGNED = re.compile(
-    rb'(.*),"signature":"ed25519:([0-9a-f]{16}):([A-Za-z0-9+/]{86}==)"\}', re.DOTALL
-)
+SIGNED = re.compile(rb'(?s)(.*),"signature":"ed25519:([0-9a-f]{16}):([A-Za-z0-9+/]{86}==)"\}')
 PEM = re.compile(rb"-----BEGIN PUBLIC KEY-----\s+([A-Za-z0-9+/=\s]+?)\s+-----END PUBLIC KEY-----")
 ED25519 = bytes.fromhex("302a300506032b6570032100")  # how the DER of such a key begins (RFC 8410)
 UNSIGNED = "nobody signed this: whoever can write the files and the ledger could have made all anew"
@@ -1448,9 +1479,7 @@ def signer_of(text: bytes, keys: Mapping[str, bytes]) -> str | None:
     return name if signed_by(keys[name], found[1] + b"}", base64.b64decode(found[3])) else ""
 
 
-def check_signatures(
-    files: Mapping[str, bytes], ledger: bytes | None, pem: bytes | None, say: Findings
-) -> None:
+def check_signatures(files: Files, ledger: Given, pem: Given, say: Findings) -> None:
     """Of the certificate, and of the last line of the ledger, which vouches for all lines above it:
     their hashes are in what it signs."""
     lines = [line.rpartition(b',"hash":"')[0] + b"}" for line in (ledger or b"").splitlines()]
@@ -1461,18 +1490,12 @@ def check_signatures(
         say.open(told if some else UNSIGNED)
         return
     keys, certificate = keys_of(pem), files["certificate.json"]
+    by = [name for name, key in keys.items() if signed_by(key, certificate, signature or b"")]
+    text = f"the key {', '.join(keys)} has not signed certificate.json: it was changed, or another"
+    wrong = f"{text} key signed it"
     if signature is None:
-        say.check(
-            False, wrong="certificate.sig is missing: nobody with a key signed the certificate"
-        )
-    else:
-        by = [name for name, key in keys.items() if signed_by(key, certificate, signature)]
-        say.check(
-            bool(by),
-            f"the key {', '.join(by)} has signed the certificate",
-            f"the key {', '.join(keys)} has not signed certificate.json: it was changed, or another"
-            " key signed it",
-        )
+        wrong = "certificate.sig is missing: nobody with a key signed the certificate"
+    say.check(bool(by), f"the key {', '.join(by)} has signed the certificate", wrong)
     end = len(lines)
     if not lines or signer_of(lines[-1], keys):
         vouches = f"the key has signed line {end} of the ledger, which vouches for all above it"
@@ -1487,11 +1510,7 @@ def check_signatures(
 
 
 def check_anchor(
-    certificate: Document,
-    ledger: bytes | None,
-    anchor: bytes | None,
-    key: bytes | None,
-    say: Findings,
+    certificate: Document, ledger: Given, anchor: Given, key: Given, say: Findings
 ) -> None:
     """That the ledger goes on from its last head, as it was written down in a second place."""
     if anchor is None:
@@ -1535,7 +1554,7 @@ def check_anchor(
 # 6. Files
 
 
-def check_digests(files: Mapping[str, bytes], certificate: Document, say: Findings) -> None:
+def check_digests(files: Files, certificate: Document, say: Findings) -> None:
     """Of the files beside the certificate, and of all files where a SHA256SUMS lies beside them."""
     sums = dict(certificate["files"])
     for name in (*NAMES[:3], *({"effects.csv"} & files.keys())):
@@ -1574,18 +1593,16 @@ def check_scores(release: Document, say: Findings) -> None:
     elif kind == "win-counts" and not release.get("groups"):
         total = sum(released["wins"].values()) or math.nan
         drawn = {i: 50 * len(ranking) * w / total for i, w in released["wins"].items()}
-    say.check(
-        told is None or sorted(told) == sorted(line["item"] for line in ranking),
-        wrong="release.json: the items that are ranked are not those whose numbers were drawn",
-    )
+    text = "release.json: the items that are ranked are not those whose numbers were drawn"
+    say.check(told is None or sorted(told) == sorted(line["item"] for line in ranking), wrong=text)
     say.check(
         kind != "scores-and-effects"
         or [*released["effects"]] == [each["name"] for each in release["effects"]],
         wrong="release.json: the effects that are shown are not those that were drawn",
     )
+    text = "release.json: the best items are not those that were drawn"
     say.check(
-        kind != "top-list" or sorted(released["items"]) == sorted(release["top_k"]),
-        wrong="release.json: the best items are not those that were drawn",
+        kind != "top-list" or sorted(released["items"]) == sorted(release["top_k"]), wrong=text
     )
     if not drawn or not release["informative"]:
         say.open("that the scores follow from what was drawn: computing them takes a solver")
@@ -1613,8 +1630,7 @@ def check_order(release: Document, say: Findings) -> None:
 
     outside = [
         line["item"]
-        for board in boards
-        for line in board
+        for line in itertools.chain(*boards)
         if not (inside(line, "") and (line.get("low_all") is None or inside(line, "_all")))
         or not all(0 <= (line.get(name) or 0) <= 1 for name in ("p_best", "p_top"))
     ]
@@ -1634,18 +1650,15 @@ def check_order(release: Document, say: Findings) -> None:
 COLUMNS = ("rank", "item", "score", "low", "high", "rank_low", "rank_high", "group")
 
 
-def check_table(files: Mapping[str, bytes], release: Document, say: Findings) -> None:
+def check_table(files: Files, release: Document, say: Findings) -> None:
     """That ranking.csv has the lines of release.json, number by number, and no other column."""
     boards = [("", release), *((each["name"], each) for each in release.get("groups") or ())]
-    lines = []
+    lines, top = [], f"p_top_{release.get('top')}"
     for name, board in boards:
         won = board["released"].get("wins")
         for line in board["ranking"]:
             values = {**line, "label": line.get("label") or line["item"], "board": name}
-            values |= {
-                "unit": release.get("unit"),
-                f"p_top_{release.get('top')}": line.get("p_top"),
-            }
+            values |= {"unit": release.get("unit"), top: line.get("p_top")}
             if isinstance(won, dict):
                 weight, wins = board["released"]["row_weight"], won[line["item"]]
                 values["noisy_wins"] = wins / weight if weight > 1 else wins
@@ -1661,9 +1674,8 @@ def check_table(files: Mapping[str, bytes], release: Document, say: Findings) ->
         for each in effects:
             for name, end in (("share", "estimate"), ("share_low", "low"), ("share_high", "high")):
                 each[name] = 1 / (1 + math.exp(-float(each[end])))
-        wrong = compare_table(
-            files["effects.csv"], effects, ("effect", "estimate", "low", "high"), ()
-        )
+        needed = ("effect", "estimate", "low", "high")
+        wrong = compare_table(files["effects.csv"], effects, needed, ())
         text = f"effects.csv differs from release.json: {'; '.join(wrong[:3])}"
         say.check(not wrong, "effects.csv has the effects of release.json", text)
 
@@ -1741,7 +1753,7 @@ class Page(HTMLParser):
 FACTS = {"Epsilon": "epsilon", "Delta": "delta", "Rho (zCDP)": "rho", "Noise scale": "noise_scale"}
 
 
-def check_report(files: Mapping[str, bytes], release: Document, say: Findings) -> None:
+def check_report(files: Files, release: Document, say: Findings) -> None:
     """That the page holds the very files, says the guarantee, and shows the same numbers."""
     page, privacy = Page(), release["privacy"]
     page.feed(files["report.html"].decode())
@@ -1844,12 +1856,7 @@ UNREADABLE = (
 )
 
 
-def verify(
-    files: Mapping[str, bytes],
-    ledger: bytes | None = None,
-    key: bytes | None = None,
-    anchor: bytes | None = None,
-) -> Findings:
+def verify(files: Files, ledger: Given = None, key: Given = None, anchor: Given = None) -> Findings:
     """Check the files of a release, by name.
 
     Where they are at hand: with the ledger that counts it, the public keys (PEM) that sign both,
@@ -1903,13 +1910,12 @@ FLOOR, CEILING = (
     decimal.Context(DIGITS, way, Emin=decimal.MIN_EMIN, Emax=decimal.MAX_EMAX)
     for way in (decimal.ROUND_FLOOR, decimal.ROUND_CEILING)
 )
+EXACT = decimal.Context(decimal.MAX_PREC, None, decimal.MIN_EMIN, decimal.MAX_EMAX)
 
 
 def decimals(x: Fraction) -> tuple[Decimal, Decimal]:
     """`x` with `DIGITS` digits, rounded down and up."""
-    low, high = (
-        way.divide(Decimal(x.numerator), Decimal(x.denominator)) for way in (FLOOR, CEILING)
-    )
+    low, high = (way.divide(*map(Decimal, x.as_integer_ratio())) for way in (FLOOR, CEILING))
     return low, high
 
 
@@ -1923,35 +1929,31 @@ def up(x: Fraction) -> Fraction:
     return Fraction(decimals(x)[1])
 
 
-def around(low: Decimal, high: Decimal) -> Bounds:
-    """Bounds of what lies between two numbers, each half a digit off at most; 0 is exact."""
-    below, above = low and FLOOR.next_minus(low), high and CEILING.next_plus(high)
-    return Fraction(below), Fraction(above)
+def around(function: str, x: Fraction) -> Bounds:
+    """Bounds of a function of `decimal` that rises and is half a digit off at most; 0 is exact."""
+    ends = zip((FLOOR, CEILING), decimals(x), strict=True)
+    low, high = (getattr(way, function)(end) for way, end in ends)
+    return Fraction(low and FLOOR.next_minus(low)), Fraction(high and CEILING.next_plus(high))
 
 
 def exp_bounds(x: Fraction) -> Bounds:
     """Of e^x."""
     if x > LARGEST:
         raise ValueError(f"e^{float(x):g} is beyond what is computed here")
-    if x < -LARGEST:
-        return NONE, exp_bounds(Fraction(-LARGEST))[1]
-    low, high = decimals(x)
-    return around(FLOOR.exp(low), CEILING.exp(high))
+    return around("exp", x) if x >= -LARGEST else (NONE, exp_bounds(Fraction(-LARGEST))[1])
 
 
 def log_bounds(x: Fraction) -> Bounds:
     """Of the natural logarithm of x > 0."""
     if x <= 0:
         raise ValueError("a logarithm is of a number above 0")
-    low, high = decimals(x)
-    return around(FLOOR.ln(low), CEILING.ln(high))
+    return around("ln", x)
 
 
 def sqrt_bounds(x: Fraction) -> Bounds:
     """Of the square root of x >= 0."""
-    low, high = decimals(x)
-    found = around(FLOOR.sqrt(low), CEILING.sqrt(high))
-    return max(NONE, found[0]), found[1]
+    low, high = around("sqrt", x)
+    return max(NONE, low), high
 
 
 def density_bounds(x: Fraction) -> Bounds:
@@ -2062,17 +2064,14 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Check a release of hushrank.")
     parser.add_argument("folder", type=Path, help="folder with release.json and certificate.json")
     parser.add_argument("--ledger", type=Path, help="the ledger that counts the release")
-    parser.add_argument(
-        "--public-key", dest="key", type=Path, help="public key (PEM) that signs both"
-    )
+    parser.add_argument("--public-key", type=Path, help="public key (PEM) that signs both")
     parser.add_argument("--anchor", type=Path, help="what an anchor knows of the ledger")
     parser.add_argument("--json", action="store_true", help="print JSON")
     given = parser.parse_args()
     try:
         files = read_folder(given.folder)
         others = sorted({path.name for path in given.folder.iterdir()} - files.keys())
-        ledger = given.ledger and given.ledger.read_bytes()
-        key = given.key and given.key.read_bytes()
+        ledger, key = (each and each.read_bytes() for each in (given.ledger, given.public_key))
         anchor = given.anchor and read_anchor(given.anchor)
     except OSError as error:
         print(f"{error.filename}: {error.strerror}", file=sys.stderr)
