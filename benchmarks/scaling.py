@@ -138,20 +138,24 @@ def noticing_bounds(clock: StageClock) -> Iterator[None]:
         bounding.process = process
 
 
-def choose_engine(folder: Path) -> tuple[InputFile, ...]:
+def choose_engine(folder: Path, *, meets_owners: bool) -> tuple[InputFile, ...]:
     """Load the engine that a run on the files of `folder` has, and return the files."""
     import pyarrow as pa
 
     from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY
-    from hushrank.pipelines.engine.runner import HERE, is_small
+    from hushrank.pipelines.engine.runner import HERE, does_without_beam
     from hushrank.transforms.engine import in_process
     from hushrank.transforms.storage.files import list_files
 
     files = tuple(list_files([str(folder)]))
     job = SimpleNamespace(
-        files=files, confidential=str(folder), memory_limit=DEFAULT_MEMORY, engine=HERE
+        files=files,
+        confidential=str(folder),
+        memory_limit=DEFAULT_MEMORY,
+        engine=HERE,
+        meets_owners=meets_owners,
     )
-    if is_small(job):
+    if does_without_beam(job):
         in_process.choose()
     else:
         from hushrank.pipelines.engine import options
@@ -173,7 +177,7 @@ def hushrank(
     Returns:
         The work; it returns the rows that counted. Without `items` they are named 0, 1, ...
     """
-    files = choose_engine(folder)
+    files = choose_engine(folder, meets_owners=max_contributions is not None)
     import numpy as np
 
     from hushrank.estimation.common.central_noise import calibrate_win_counts, release_win_counts

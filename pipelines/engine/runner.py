@@ -85,6 +85,23 @@ class HasInput(Protocol):
         """Where it runs."""
         ...
 
+    @property
+    def meets_owners(self) -> bool:
+        """Whether one owner's rows must meet; if not, rows are counted as they are read."""
+        ...
+
+
+def does_without_beam(job: HasInput) -> bool:
+    """Whether Beam's stand-in should run the job: it is small, or none of its rows must wait.
+
+    A local job whose rows are counted as they are read holds one batch for each worker.
+    """
+    if is_small(job):
+        return True
+    paths = [job.confidential, *(file.path for file in job.files)]
+    here = job.engine.runner is Runner.LOCAL and not any(map(is_remote, paths))
+    return here and not job.meets_owners
+
 
 def is_small(job: HasInput) -> bool:
     """Whether Beam's stand-in should run the job: few local rows, and no other engine named."""
