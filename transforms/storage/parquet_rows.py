@@ -28,6 +28,8 @@ LEAST_ROWS = 1 << 6
 LEAST_LISTS = 1 << 8
 LIST_ITEMS = 64  # assumed length of a list, to limit rows of a batch
 READ_BYTES = 1 << 20
+FEW_ROWS = 1 << 18  # of a batch: what one leaves in a cache and in memory serves the next one
+REPEATS = 4  # with fewer rows for each text of a dictionary, texts are faster than their positions
 
 _SHORT = BATCH_BYTES >> 16  # texts of this length fill a batch of 65 536 rows
 _PAGE_BYTES = 1 << 16  # page headers and the like in a chunk of a column
@@ -101,10 +103,15 @@ def read_parquet(
     leaves = _leaves(metadata, schema, row_groups)
     coded: list[str] = []
     rows = min([most_rows, *(_rows_of_fixed(field.type) for field in schema)])
+    large = plain = False  # a dictionary that comes with every batch; one that should not
     for leaf in filter(lambda each: each.is_text, leaves):
         as_dictionary, fitting = _how(stream, metadata, leaf, row_groups, leaf.name in items)
         coded += [leaf.path] if as_dictionary else []
+        large |= as_dictionary and leaf.name not in items
+        plain |= not as_dictionary and pa.types.is_dictionary(schema.field(leaf.name).type)
         rows = min(rows, fitting)
+    rows = rows if large else min(rows, FEW_ROWS)
+    metadata = _without_dictionaries(stream, metadata, schema) if plain else metadata
     rows = min(rows, _rows_of_bytes(metadata, leaves, row_groups, most_rows))
     # Reading ahead holds a whole row group in memory; only over a network is that worth it.
     local = {"pre_buffer": False, "buffer_size": READ_BYTES}
@@ -138,8 +145,32 @@ def _footer(stream: IO[bytes], schema: pa.Schema) -> pq.FileMetaData:
 
     Arrow cannot read a null among lists of a fixed size, but it can among lists of any size.
     """
-    if not any(pa.types.is_fixed_size_list(field.type) for field in schema):
-        return pq.read_metadata(stream)
+    if any(pa.types.is_fixed_size_list(field.type) for field in schema):
+        return _without_notes(stream)
+    return pq.read_metadata(stream)
+
+
+def _without_dictionaries(
+    stream: IO[bytes], metadata: pq.FileMetaData, schema: pa.Schema
+) -> pq.FileMetaData:
+    """The footer without Arrow's notes, if they say of `schema` only what is a dictionary.
+
+    By these notes Arrow makes dictionaries even of texts that are faster without.
+    """
+    without = _without_notes(stream)
+    types = without.schema.to_arrow_schema()
+    same = (_is_same(field.type, types.field(field.name).type) for field in schema)
+    return without if all(same) else metadata
+
+
+def _is_same(noted: pa.DataType, stored: pa.DataType) -> bool:
+    """Whether a column has one type with Arrow's notes and without, but for a dictionary."""
+    if pa.types.is_dictionary(noted):
+        noted = noted.value_type
+    return bool(noted == stored)
+
+
+def _without_notes(stream: IO[bytes]) -> pq.FileMetaData:
     end = stream.seek(0, io.SEEK_END)
     stream.seek(end - 8)
     tail = stream.read(8)
@@ -185,8 +216,7 @@ def _how(
         rows = sum(metadata.row_group(group).num_rows for group in row_groups)
         fitting = BATCH_BYTES * rows // (max(longest, 1) * cells) if known else 0
         return False, max(fitting, LEAST_LISTS)
-    if any(_is_most(*pair) for pair in zip(dictionaries, leaf.chunks, strict=True)):
-        # Most texts occur once; as a dictionary they would take ten times as long.
+    if any(_is_many(*pair) for pair in zip(dictionaries, leaf.chunks, strict=True)):
         longest = max(each.longest for each in dictionaries)
         if longest <= _SHORT and all(each.texts for each in dictionaries):
             return False, BATCH_BYTES // max(longest, 1)
@@ -210,10 +240,15 @@ def _dictionary(
     return _Dictionary(len(lengths), total, longest)
 
 
-def _is_most(dictionary: _Dictionary, chunk: pq.ColumnChunkMetaData) -> bool:
-    """Whether a chunk holds more than its dictionary and the positions of its values."""
+def _is_many(dictionary: _Dictionary, chunk: pq.ColumnChunkMetaData) -> bool:
+    """Whether most texts of a chunk occur a few times only.
+
+    Then it holds more than its dictionary and the positions of its values, or the dictionary has
+    about as many texts. As a dictionary a chunk of the first kind would take ten times as long.
+    """
     known = dictionary.n_bytes + 4 * dictionary.texts + 4 * chunk.num_values + _PAGE_BYTES
-    return bool(chunk.total_uncompressed_size > known)
+    repeated = REPEATS * dictionary.texts <= chunk.num_values
+    return not repeated or bool(chunk.total_uncompressed_size > known)
 
 
 def _rows_of_fixed(type_: pa.DataType) -> int:
@@ -252,5 +287,7 @@ def _plain(rows: pa.RecordBatch) -> pa.RecordBatch:
             rows = rows.set_column(place, rows.schema.names[place], column.dictionary_decode())
         elif pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
             content = column.cast(pa.large_binary())
+            if pa.types.is_string_view(column.type):  # its texts must be UTF-8, however stored
+                content = content.view(pa.large_string())
             rows = rows.set_column(place, rows.schema.names[place], content)
     return rows
