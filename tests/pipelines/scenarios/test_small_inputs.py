@@ -26,6 +26,7 @@ from hushrank.pipelines.reduce.reduction_job import NightOfStream, Statistic
 from hushrank.privacy.stream_encoder import Terms
 from hushrank.transforms.common.epsilons import AnswerBudget
 from hushrank.transforms.common.schema import InputError, Ties
+from hushrank.transforms.responses.response_columns import WideColumns
 from hushrank.transforms.storage.files import list_files
 from tests.pipelines.reduce import test_reduce_comparisons as comparisons
 from tests.pipelines.reduce import test_reduce_private as private
@@ -120,6 +121,23 @@ def test_large_and_remote_inputs_are_not_small(tmp_path):
     for files in ((large,), (remote,)):
         assert not is_small(dataclasses.replace(job, files=files))
     assert not is_small(dataclasses.replace(job, confidential="gs://bucket/work"))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_texts_of_long_rows_are_small_and_of_wide_ones_are_not(tmp_path, suffix):
+    job = jobs_on(tmp_path / "input", tmp_path / "work")[7]
+    wide = WideColumns(user="who", items=("a", "b"))
+    path = tmp_path / f"log.{suffix}"
+    path.write_text("who,a,b,y\n")
+    (file,) = list_files([str(path)])
+    for size, columns, small in (
+        (SMALL_BYTES, job.columns, True),
+        (SMALL_BYTES + 1, job.columns, False),
+        (SMALL_CELLS, wide, True),
+        (SMALL_CELLS + 1, wide, False),
+    ):
+        files = (dataclasses.replace(file, size=size),)
+        assert is_small(dataclasses.replace(job, files=files, columns=columns)) == small
 
 
 def test_large_inputs_whose_rows_need_not_meet_do_without_beam(tmp_path):
