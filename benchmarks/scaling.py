@@ -32,6 +32,7 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from hushrank.transforms.common.schema import ComparisonColumns
     from hushrank.transforms.storage.files import InputFile
 
 N_ITEMS, MAX_CONTRIBUTIONS, ROWS_A_PERSON, EPSILON = 300, 5, 10, 1.0
@@ -138,20 +139,27 @@ def noticing_bounds(clock: StageClock) -> Iterator[None]:
         bounding.process = process
 
 
-def choose_engine(folder: Path) -> tuple[InputFile, ...]:
+def choose_engine(
+    folder: Path, columns: ComparisonColumns, *, meets_owners: bool
+) -> tuple[InputFile, ...]:
     """Load the engine that a run on the files of `folder` has, and return the files."""
     import pyarrow as pa
 
     from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY
-    from hushrank.pipelines.engine.runner import HERE, is_small
+    from hushrank.pipelines.engine.runner import HERE, does_without_beam
     from hushrank.transforms.engine import in_process
     from hushrank.transforms.storage.files import list_files
 
     files = tuple(list_files([str(folder)]))
     job = SimpleNamespace(
-        files=files, confidential=str(folder), memory_limit=DEFAULT_MEMORY, engine=HERE
+        files=files,
+        columns=columns,
+        confidential=str(folder),
+        memory_limit=DEFAULT_MEMORY,
+        engine=HERE,
+        meets_owners=meets_owners,
     )
-    if is_small(job):
+    if does_without_beam(job):
         in_process.choose()
     else:
         from hushrank.pipelines.engine import options
@@ -173,7 +181,18 @@ def hushrank(
     Returns:
         The work; it returns the rows that counted. Without `items` they are named 0, 1, ...
     """
-    files = choose_engine(folder)
+    bounded = max_contributions is not None
+    from hushrank.transforms.common.schema import ComparisonColumns, Ties
+
+    columns = ComparisonColumns(
+        left="item_i",
+        right="item_j",
+        outcome="outcome",
+        winner=None,
+        user="user" if bounded else None,
+        event=None,
+    )
+    files = choose_engine(folder, columns, meets_owners=bounded)
     import numpy as np
 
     from hushrank.estimation.common.central_noise import calibrate_win_counts, release_win_counts
@@ -184,25 +203,14 @@ def hushrank(
     from hushrank.privacy.randomness import system_bits
     from hushrank.privacy.units import Adjacency, PrivacyParams, Unit
     from hushrank.transforms.common.catalogue import Catalogue
-    from hushrank.transforms.common.schema import ComparisonColumns, Ties
     from hushrank.transforms.comparisons.bound import Bounds
 
-    bounded = max_contributions is not None
     params = PrivacyParams(
         unit=Unit.USER if bounded else Unit.COMPARISON,
         adjacency=Adjacency.REPLACE_ONE,
         epsilon=EPSILON,
         max_contributions=max_contributions or 1,
     )
-    columns = ComparisonColumns(
-        left="item_i",
-        right="item_j",
-        outcome="outcome",
-        winner=None,
-        user="user" if bounded else None,
-        event=None,
-    )
-
     few = calibrate_win_counts(params, 2)
     release_win_counts(WinCounts(np.zeros(2, np.int64)), few, system_bits())  # and the sampler
 

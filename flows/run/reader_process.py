@@ -4,7 +4,7 @@ Only this child process holds rows in memory. Its parent, which talks to people,
 gets an empty answer or an error text that is safe to show. The text of an unexpected error may
 quote a row, so it goes to a file in the confidential folder. The child starts before there is a
 job, and loads what every job needs while its parent checks the configuration. Beam takes seconds
-more, so the child loads it only for a job that is not small. The child ends with its parent, even
+more, so the child loads it only for a job that needs it. The child ends with its parent, even
 if the parent is killed: nobody would delete exact counts that it wrote later.
 """
 
@@ -26,7 +26,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Self
 
 from hushrank.flows.errors import ConfigError, HushrankError
-from hushrank.pipelines.engine.runner import is_small
+from hushrank.pipelines.engine.runner import does_without_beam
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.engine import in_process
 from hushrank.transforms.storage.write import write_whole
@@ -69,7 +69,7 @@ class Reducer:
             ConfigError: the input breaks a rule.
             ReductionError: anything else went wrong; details are in the confidential folder.
         """
-        small = is_small(job)
+        small = does_without_beam(job)
         if not self._process.is_alive() or (self._without_beam and not small):
             self._stop()
             self._start()

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hushrank.pipelines.engine.memory_plan import MemoryPlan
-from hushrank.transforms.common.schema import InputError
+from hushrank.transforms.common.schema import WIDE_ITEM, WIDE_RANK, Columns, InputError
 from hushrank.transforms.storage import preflib
 from hushrank.transforms.storage.arrow_rows import count_arrow_rows, count_orc_rows
 from hushrank.transforms.storage.avro_rows import count_avro_rows
@@ -60,6 +60,7 @@ SMALL_BYTES = 64 << 20  # some million rows; reading more takes longer than load
 SMALL_CELLS = 1 << 24  # 4 million rows of four columns, however well they compress
 CELL_BYTES = 24  # for a read value and its waiting row, because there is no spill file
 TEXT_CELLS = 4  # cells that a text counts as: 100 bytes; longer texts are rare
+LINE_BYTES = 4  # of CSV or JSON Lines for a cell: a row has some 8 bytes at least, and waits in 48
 
 
 class HasInput(Protocol):
@@ -68,6 +69,11 @@ class HasInput(Protocol):
     @property
     def files(self) -> tuple[InputFile, ...]:
         """What it reads."""
+        ...
+
+    @property
+    def columns(self) -> Columns:
+        """Which column plays which role."""
         ...
 
     @property
@@ -85,6 +91,23 @@ class HasInput(Protocol):
         """Where it runs."""
         ...
 
+    @property
+    def meets_owners(self) -> bool:
+        """Whether one owner's rows must meet; if not, rows are counted as they are read."""
+        ...
+
+
+def does_without_beam(job: HasInput) -> bool:
+    """Whether Beam's stand-in should run the job: it is small, or none of its rows must wait.
+
+    A local job whose rows are counted as they are read holds one batch for each worker.
+    """
+    if is_small(job):
+        return True
+    paths = [job.confidential, *(file.path for file in job.files)]
+    here = job.engine.runner is Runner.LOCAL and not any(map(is_remote, paths))
+    return here and not job.meets_owners
+
 
 def is_small(job: HasInput) -> bool:
     """Whether Beam's stand-in should run the job: few local rows, and no other engine named."""
@@ -95,12 +118,18 @@ def is_small(job: HasInput) -> bool:
         return False
     try:
         room = MemoryPlan.of(job.memory_limit).waiting_bytes // CELL_BYTES
-        return sum(map(_cells, job.files)) <= min(SMALL_CELLS, room)
+        most = min(SMALL_CELLS, room)
+        return sum(_cells(file, wide=_is_wide(job.columns)) for file in job.files) <= most
     except InputError:  # the reduction will report it
         return False
 
 
-def _cells(file: InputFile) -> int:
+def _is_wide(columns: Columns) -> bool:
+    """Whether each cell of a row may become a row of its own."""
+    return any(role in (WIDE_ITEM, WIDE_RANK) for role, _ in columns.roles())
+
+
+def _cells(file: InputFile, *, wide: bool) -> int:
     """The most values that a file holds, from its footer or header; a text counts as several."""
     if file.format is FileFormat.PARQUET:
         footer = parquet_footer(file)
@@ -119,7 +148,8 @@ def _cells(file: InputFile) -> int:
             except (pa.ArrowException, OSError):
                 raise InputError(f"{file.path}: damaged") from None
         return rows * len(column_names_of(file)) * TEXT_CELLS
-    return file.most_bytes
+    lines = file.format in (FileFormat.CSV, FileFormat.JSONL) and not wide
+    return file.most_bytes // LINE_BYTES if lines else file.most_bytes
 
 
 _COUNTED: dict[FileFormat | Service, Callable[[IO[bytes]], int]] = {

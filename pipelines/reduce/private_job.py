@@ -40,6 +40,10 @@ class ReduceAnswers(LocalReduction):
         return Weighing(cap, EpsilonBins(epsilons.low, epsilons.high, cap))
 
     @property
+    def meets_owners(self) -> bool:
+        return self.budget.meet
+
+    @property
     def bits(self) -> BitsUsed:
         used = BitsUsed()
         if self.budget.meet:

@@ -42,6 +42,10 @@ class ReduceRankings(LocalReduction):
     pairs: RandomPairs | None = None
 
     @property
+    def meets_owners(self) -> bool:
+        return self.columns.user is not None
+
+    @property
     def bits(self) -> BitsUsed:
         used = BitsUsed()
         if self.columns.user is not None:
@@ -70,6 +74,10 @@ class CountRankings(Reduction):
     max_length: int
     max_rankings: int
     break_ties: bool
+
+    @property
+    def meets_owners(self) -> bool:
+        return self.columns.user is not None
 
     @property
     def bits(self) -> BitsUsed:

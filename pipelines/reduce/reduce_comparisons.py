@@ -76,10 +76,6 @@ class ComparisonsKind(Kind[ReduceComparisons]):
         self._bounds = replace(job.bounds, carried=_carried(job.columns))
 
     @property
-    def meets_owners(self) -> bool:
-        return self.job.meets_owners
-
-    @property
     def reads_again(self) -> bool:
         return self.job.columns.event is not None
 

@@ -46,10 +46,6 @@ class AnswersKind(Kind[ReduceAnswers]):
 
     _table: EpsilonTable | None = None
 
-    @property
-    def meets_owners(self) -> bool:
-        return self.job.budget.meet
-
     def setup(self) -> None:
         job, epsilons = self.job, self.job.epsilons
         if job.law is not None:

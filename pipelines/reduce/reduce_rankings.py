@@ -67,10 +67,6 @@ class RankingsKind(Kind[ReduceRankings]):
     _table: EpsilonTable | None = None
 
     @property
-    def meets_owners(self) -> bool:
-        return self.job.columns.user is not None
-
-    @property
     def encode_rows(self) -> int:
         return BLOCK_RANKINGS
 

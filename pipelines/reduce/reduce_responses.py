@@ -47,10 +47,6 @@ CROWD = 2  # times as many answers as a partition should have are not bounded at
 class ResponsesKind(Kind[ReduceResponses]):
     """Rows are `Responses`, which are counted, or `RandomizedSums` of them."""
 
-    @property
-    def meets_owners(self) -> bool:
-        return True
-
     def splits(self) -> list[Split]:
         job, columns = self.job, self.job.columns
         files = of_their_night(job.files)

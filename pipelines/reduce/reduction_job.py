@@ -64,6 +64,11 @@ class Reduction:
         return self.confidential
 
     @property
+    def meets_owners(self) -> bool:
+        """Whether one owner's rows must meet; if not, rows are counted as they are read."""
+        return True
+
+    @property
     def bits(self) -> BitsUsed:
         """What may be drawn for it, whatever the rows are."""
         raise NotImplementedError

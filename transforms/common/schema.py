@@ -272,6 +272,8 @@ def by_distinct(
         used = np.flatnonzero(named[:-1])
         texts = texts.take(pa.array(used))
     found = function(texts)
+    if np.ndim(of_null) == 0 and found.ndim == 1 and not (found != of_null).any():
+        return np.full(len(codes), of_null, found.dtype)  # the common case of a search for flaws
     known = np.empty((len(column.dictionary) + 1, *found.shape[1:]), found.dtype)
     known[-1] = of_null
     known[used] = found

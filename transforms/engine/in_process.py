@@ -6,6 +6,9 @@ the name and the meaning of Beam's class, but works at once, in this process, on
 nothing is retried. So every graph that is right on Beam is right here. The results are the same,
 bit for bit, because no result may depend on order or bundles
 (`tests/pipelines/scenarios/test_small_inputs.py`).
+
+A step with several outputs waits until one of them is used. If that use sums its main output, each
+worker sums its own elements as they come and none is kept: then an input of any size fits.
 """
 
 from __future__ import annotations
@@ -13,8 +16,10 @@ from __future__ import annotations
 import copy
 import itertools
 import os
-from collections.abc import Callable, Iterable, Sequence
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass
 from types import TracebackType
 from typing import Any, Self
@@ -82,14 +87,26 @@ class Pipeline:
         return transform._run(self)
 
 
-@dataclass(frozen=True, slots=True)
 class PCollection:
     """Elements, all of them."""
 
-    elements: list[Any]
+    def __init__(self, elements: list[Any]) -> None:
+        self._elements = elements
+
+    @property
+    def elements(self) -> list[Any]:
+        """They, in order."""
+        return self._elements
 
     def __or__(self, transform: PTransform) -> Any:
         return transform._run(self)
+
+    def _summed(self, fn: CombineFn) -> Any:
+        """The accumulator of all elements."""
+        accumulator = fn.create_accumulator()
+        for element in self.elements:
+            accumulator = fn.add_input(accumulator, element)
+        return accumulator
 
 
 class PTransform:
@@ -127,7 +144,7 @@ class DoFn:
 
 
 class CombineFn:
-    """Like Beam's `CombineFn`; one accumulator takes everything, so nothing is merged."""
+    """Like Beam's `CombineFn`."""
 
     def create_accumulator(self, *args: Any, **kwargs: Any) -> Any:
         """An empty one."""
@@ -135,6 +152,10 @@ class CombineFn:
 
     def add_input(self, accumulator: Any, element: Any, *args: Any, **kwargs: Any) -> Any:
         """The accumulator with `element`."""
+        raise NotImplementedError
+
+    def merge_accumulators(self, accumulators: Any, *args: Any, **kwargs: Any) -> Any:
+        """One accumulator of several."""
         raise NotImplementedError
 
     def extract_output(self, accumulator: Any, *args: Any, **kwargs: Any) -> Any:
@@ -166,35 +187,133 @@ class ParDo(PTransform):
         return self
 
     def _run(self, collection: PCollection) -> Any:
-        outputs: dict[str, list[Any]] = {tag: [] for tag in (*(self._tags or ()), self._main)}
-        for output in itertools.chain.from_iterable(_bundles(self._outputs, collection.elements)):
-            if isinstance(output, TaggedOutput):
-                outputs[output.tag].append(output.value)
-            else:
-                outputs[self._main].append(output)
-        collections = {tag: PCollection(elements) for tag, elements in outputs.items()}
-        return collections[self._main] if self._tags is None else collections
+        if self._tags is None:
+            return PCollection(list(itertools.chain(*_bundles(self._all, collection.elements))))
+        step = _Step(self._fn, collection.elements, (*self._tags, self._main), self._main)
+        return {tag: _Output(step, tag) for tag in (*self._tags, self._main)}
 
-    def _outputs(self, elements: Sequence[Any]) -> list[Any]:
-        fn = copy.copy(self._fn)  # each bundle has its own copy, as on Beam's workers
-        fn.setup()
-        fn.start_bundle()
-        outputs = [output for element in elements for output in fn.process(element) or ()]
-        outputs += [last.value for last in fn.finish_bundle() or ()]
-        fn.teardown()
-        return outputs
+    def _all(self, elements: Sequence[Any]) -> list[Any]:
+        return list(_outputs(self._fn, elements))
+
+
+def _outputs(fn: DoFn, elements: Iterable[Any]) -> Iterator[Any]:
+    """What one bundle makes of its elements."""
+    fn = copy.copy(fn)  # each bundle has its own copy, as on Beam's workers
+    fn.setup()
+    fn.start_bundle()
+    for element in elements:
+        yield from fn.process(element) or ()
+    for last in fn.finish_bundle() or ():
+        yield last.value
+    fn.teardown()
+
+
+class _Step:
+    """A step with several outputs: it works once, when the first of them is used."""
+
+    def __init__(self, fn: DoFn, elements: list[Any], tags: tuple[str, ...], main: str) -> None:
+        self._fn = fn
+        self._elements = elements
+        self._found: dict[str, list[Any]] = {tag: [] for tag in tags}
+        self._main = main
+        self._done = False
+
+    def output(self, tag: str) -> list[Any]:
+        """All that it yields under `tag`."""
+        if not self._done:
+            self._done = True
+            for outputs in _bundles(lambda mine: list(_outputs(self._fn, mine)), self._elements):
+                list(map(self._put, outputs))
+        if tag not in self._found:
+            raise RuntimeError(f"{tag}: what was summed as it came is not there any more")
+        return self._found[tag]
+
+    def summed(self, fn: CombineFn) -> Any | None:
+        """The accumulator of the main output, none of which is kept; None: it is there already."""
+        if self._done:
+            return None
+        self._done = True
+        del self._found[self._main]
+        taken = _Shared(self._elements)
+        n_bundles = _n_bundles(self._elements)
+        parts = _in_threads(lambda _: self._sum(fn, taken), range(n_bundles))
+        return parts[0] if len(parts) == 1 else fn.merge_accumulators(parts)
+
+    def _sum(self, fn: CombineFn, elements: _Shared) -> Any:
+        accumulator = fn.create_accumulator()
+        with elements.or_none():
+            for output in _outputs(self._fn, elements):
+                if isinstance(output, TaggedOutput):
+                    self._put(output)
+                else:
+                    accumulator = fn.add_input(accumulator, output)
+        return accumulator
+
+    def _put(self, output: Any) -> None:
+        if isinstance(output, TaggedOutput):
+            self._found[output.tag].append(output.value)
+        else:
+            self._found[self._main].append(output)
+
+
+class _Output(PCollection):
+    """One of the outputs of a step."""
+
+    def __init__(self, step: _Step, tag: str) -> None:
+        self._step = step
+        self._tag = tag
+
+    @property
+    def elements(self) -> list[Any]:
+        return self._step.output(self._tag)
+
+    def _summed(self, fn: CombineFn) -> Any:
+        found = self._step.summed(fn) if self._tag == self._step._main else None
+        return super()._summed(fn) if found is None else found
+
+
+class _Shared:
+    """Elements that workers take one by one, so that none waits while there are more."""
+
+    def __init__(self, elements: Sequence[Any]) -> None:
+        self._elements = iter(elements)
+        self._lock = threading.Lock()
+
+    def __iter__(self) -> Iterator[Any]:
+        return self
+
+    def __next__(self) -> Any:
+        with self._lock:
+            return next(self._elements)
+
+    @contextmanager
+    def or_none(self) -> Iterator[None]:
+        """An error in this context leaves no elements for the others."""
+        try:
+            yield
+        except BaseException:
+            with self._lock:
+                self._elements = iter(())
+            raise
 
 
 def _bundles(
     work: Callable[[Sequence[Any]], list[Any]], elements: Sequence[Any]
 ) -> list[list[Any]]:
     """The results of `work` for the bundles of `elements`, in order, computed in parallel."""
-    n_bundles = max(1, min(len(elements), local_workers()))
+    n_bundles = _n_bundles(elements)
     edges = [len(elements) * bundle // n_bundles for bundle in range(n_bundles + 1)]
-    bundles = [elements[first:end] for first, end in itertools.pairwise(edges)]
-    if n_bundles == 1:
-        return [work(elements)]
-    with ThreadPoolExecutor(n_bundles) as threads:
+    return _in_threads(work, [elements[first:end] for first, end in itertools.pairwise(edges)])
+
+
+def _n_bundles(elements: Sequence[Any]) -> int:
+    return max(1, min(len(elements), local_workers()))
+
+
+def _in_threads(work: Callable[[Any], Any], bundles: Sequence[Any]) -> list[Any]:
+    if len(bundles) == 1:
+        return [work(bundles[0])]
+    with ThreadPoolExecutor(len(bundles)) as threads:
         return list(threads.map(work, bundles))
 
 
@@ -233,10 +352,7 @@ class CombineGlobally(PTransform):
     def _run(self, collection: PCollection) -> PCollection:
         if self._without_defaults and not collection.elements:
             return PCollection([])
-        accumulator = self._fn.create_accumulator()
-        for element in collection.elements:
-            accumulator = self._fn.add_input(accumulator, element)
-        return PCollection([self._fn.extract_output(accumulator)])
+        return PCollection([self._fn.extract_output(collection._summed(self._fn))])
 
 
 class Flatten(PTransform):

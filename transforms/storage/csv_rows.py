@@ -17,7 +17,7 @@ import pyarrow.compute as pc
 import pyarrow.csv
 
 from hushrank.transforms.common.schema import to_numpy
-from hushrank.transforms.storage.csv_header import Readable
+from hushrank.transforms.storage.csv_header import BYTE_ORDER_MARK, Readable
 from hushrank.transforms.storage.text_lines import QUOTE, Mask, Places, Records, read_records
 
 _LINE_END = r"(?:\r\n|\r|\n)"
@@ -87,8 +87,10 @@ class _Reader:
             refused.append(row.text)
             return "skip"
 
-        # Arrow drops a byte order mark at the start of its text, so no record comes first.
-        text = records.joined(numbers, before=b"\n")
+        # Arrow drops a byte order mark at the start of its text, so there no record comes first.
+        start = int(records.offsets[numbers[0]])
+        marked = records.content.startswith(BYTE_ORDER_MARK, start)
+        text = records.joined(numbers, before=b"\n" if marked else b"")
         rows = self._parsed(text, set_aside)
         expected = len(numbers) - int(blank[numbers].sum())
         if rows is not None and len(rows) + len(refused) == expected:

@@ -4,6 +4,10 @@ A Parquet file may store a long text once and refer to it from a million rows, i
 column of texts stays a dictionary if the footer or a first look at the file shows that it might
 grow, and batches are limited by the bytes of their texts as well as by their rows. That look only
 decides how rows are stored in memory, never which rows there are or what they mean.
+
+References:
+    [Parquet] Apache Parquet. Parquet Format: parquet.thrift, `PageHeader`. 2023.
+    [Thrift] Apache Thrift. Thrift compact protocol encoding. 2023.
 """
 
 from __future__ import annotations
@@ -13,6 +17,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import IO
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -28,10 +33,18 @@ LEAST_ROWS = 1 << 6
 LEAST_LISTS = 1 << 8
 LIST_ITEMS = 64  # assumed length of a list, to limit rows of a batch
 READ_BYTES = 1 << 20
+FEW_ROWS = 1 << 18  # of a batch: what one leaves in a cache and in memory serves the next one
+REPEATS = 4  # with fewer rows for each text of a dictionary, texts are faster than their positions
 
 _SHORT = BATCH_BYTES >> 16  # texts of this length fill a batch of 65 536 rows
 _PAGE_BYTES = 1 << 16  # page headers and the like in a chunk of a column
 _ARROW_SCHEMA, _NO_SCHEMA = b"ARROW:schema", b"-----:schema"
+HEADER_BYTES = 64  # of a page with a dictionary; longer ones hold what we do not know
+LENGTH_BYTES = 4  # before each text
+_CODECS = {"SNAPPY": "snappy", "GZIP": "gzip", "BROTLI": "brotli", "ZSTD": "zstd"}
+_TRUE, _FALSE, _INT32, _STRUCT = 1, 2, 5, 12  # types of [Thrift]
+_DICTIONARY_PAGE = 2  # a page type
+_TYPE, _SIZE, _STORED, _TEXTS = (1,), (2,), (3,), (7, 1)  # fields of [Parquet], by number
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,10 +114,15 @@ def read_parquet(
     leaves = _leaves(metadata, schema, row_groups)
     coded: list[str] = []
     rows = min([most_rows, *(_rows_of_fixed(field.type) for field in schema)])
+    large = plain = False  # a dictionary that comes with every batch; one that should not
     for leaf in filter(lambda each: each.is_text, leaves):
         as_dictionary, fitting = _how(stream, metadata, leaf, row_groups, leaf.name in items)
         coded += [leaf.path] if as_dictionary else []
+        large |= as_dictionary and leaf.name not in items
+        plain |= not as_dictionary and pa.types.is_dictionary(schema.field(leaf.name).type)
         rows = min(rows, fitting)
+    rows = rows if large else min(rows, FEW_ROWS)
+    metadata = _without_dictionaries(stream, metadata, schema) if plain else metadata
     rows = min(rows, _rows_of_bytes(metadata, leaves, row_groups, most_rows))
     # Reading ahead holds a whole row group in memory; only over a network is that worth it.
     local = {"pre_buffer": False, "buffer_size": READ_BYTES}
@@ -138,8 +156,32 @@ def _footer(stream: IO[bytes], schema: pa.Schema) -> pq.FileMetaData:
 
     Arrow cannot read a null among lists of a fixed size, but it can among lists of any size.
     """
-    if not any(pa.types.is_fixed_size_list(field.type) for field in schema):
-        return pq.read_metadata(stream)
+    if any(pa.types.is_fixed_size_list(field.type) for field in schema):
+        return _without_notes(stream)
+    return pq.read_metadata(stream)
+
+
+def _without_dictionaries(
+    stream: IO[bytes], metadata: pq.FileMetaData, schema: pa.Schema
+) -> pq.FileMetaData:
+    """The footer without Arrow's notes, if they say of `schema` only what is a dictionary.
+
+    By these notes Arrow makes dictionaries even of texts that are faster without.
+    """
+    without = _without_notes(stream)
+    types = without.schema.to_arrow_schema()
+    same = (_is_same(field.type, types.field(field.name).type) for field in schema)
+    return without if all(same) else metadata
+
+
+def _is_same(noted: pa.DataType, stored: pa.DataType) -> bool:
+    """Whether a column has one type with Arrow's notes and without, but for a dictionary."""
+    if pa.types.is_dictionary(noted):
+        noted = noted.value_type
+    return bool(noted == stored)
+
+
+def _without_notes(stream: IO[bytes]) -> pq.FileMetaData:
     end = stream.seek(0, io.SEEK_END)
     stream.seek(end - 8)
     tail = stream.read(8)
@@ -177,7 +219,10 @@ def _how(
         return is_item, plenty
     if is_item:
         return True, plenty
-    dictionaries = [_dictionary(stream, metadata, leaf, group) for group in row_groups]
+    dictionaries = [
+        _dictionary(stream, metadata, leaf, *each)
+        for each in zip(row_groups, leaf.chunks, strict=True)
+    ]
     if leaf.in_list:  # Arrow cannot join several dictionaries into one column of lists
         longest = max(each.longest for each in dictionaries)
         known = all(each.texts for each in dictionaries)
@@ -185,8 +230,7 @@ def _how(
         rows = sum(metadata.row_group(group).num_rows for group in row_groups)
         fitting = BATCH_BYTES * rows // (max(longest, 1) * cells) if known else 0
         return False, max(fitting, LEAST_LISTS)
-    if any(_is_most(*pair) for pair in zip(dictionaries, leaf.chunks, strict=True)):
-        # Most texts occur once; as a dictionary they would take ten times as long.
+    if any(_is_many(*pair) for pair in zip(dictionaries, leaf.chunks, strict=True)):
         longest = max(each.longest for each in dictionaries)
         if longest <= _SHORT and all(each.texts for each in dictionaries):
             return False, BATCH_BYTES // max(longest, 1)
@@ -194,9 +238,17 @@ def _how(
 
 
 def _dictionary(
-    stream: IO[bytes], metadata: pq.FileMetaData, leaf: _Leaf, group: int
+    stream: IO[bytes],
+    metadata: pq.FileMetaData,
+    leaf: _Leaf,
+    group: int,
+    chunk: pq.ColumnChunkMetaData,
 ) -> _Dictionary:
     """The dictionary of one chunk, which Arrow decodes whole with the first row."""
+    even = None if leaf.in_list else even_texts(stream, chunk)
+    if even is not None:
+        texts, n_bytes = even
+        return _Dictionary(texts, texts * n_bytes, n_bytes)
     parquet = pq.ParquetFile(
         stream, metadata=metadata, read_dictionary=[leaf.path], pre_buffer=False,
         buffer_size=READ_BYTES,
@@ -210,10 +262,94 @@ def _dictionary(
     return _Dictionary(len(lengths), total, longest)
 
 
-def _is_most(dictionary: _Dictionary, chunk: pq.ColumnChunkMetaData) -> bool:
-    """Whether a chunk holds more than its dictionary and the positions of its values."""
+def even_texts(stream: IO[bytes], chunk: pq.ColumnChunkMetaData) -> tuple[int, int] | None:
+    """How many texts the dictionary of a chunk holds, and how many bytes each has.
+
+    For texts of one length, in a tenth of the time in which Arrow makes a table of them.
+
+    Returns:
+        None if the texts are not equally long, there are none, or the page is not understood.
+    """
+    if not chunk.has_dictionary_page or not chunk.dictionary_page_offset:
+        return None
+    stream.seek(chunk.dictionary_page_offset)
+    fields, header_bytes = _header(stream.read(HEADER_BYTES))
+    texts, size, stored = (fields.get(field, 0) for field in (_TEXTS, _SIZE, _STORED))
+    few = 0 < size <= chunk.total_uncompressed_size and 0 < stored <= chunk.total_compressed_size
+    if fields.get(_TYPE) != _DICTIONARY_PAGE or not few or texts <= 0 or size % texts:
+        return None
+    stream.seek(chunk.dictionary_page_offset + header_bytes)
+    page, width = _unpacked(stream.read(stored), chunk.compression, size), size // texts
+    if page is None or len(page) != size or width < LENGTH_BYTES:
+        return None
+    lengths = np.frombuffer(page, np.uint8).reshape(texts, width)[:, :LENGTH_BYTES]
+    even = (np.ascontiguousarray(lengths).view("<u4") == width - LENGTH_BYTES).all()
+    return (texts, width - LENGTH_BYTES) if even else None
+
+
+def _unpacked(stored: bytes, compression: str, size: int) -> pa.Buffer | None:
+    """The content of a page; None if it cannot be unpacked."""
+    if compression == "UNCOMPRESSED":
+        return pa.py_buffer(stored)
+    codec = _CODECS.get(compression)
+    if codec is None or not pa.Codec.is_available(codec):
+        return None
+    try:
+        return pa.Codec(codec).decompress(stored, decompressed_size=size)
+    except (pa.ArrowException, OSError):
+        return None  # Arrow will say so, when it reads the rows
+
+
+def _header(content: bytes) -> tuple[dict[tuple[int, ...], int], int]:
+    """The numbers of a page header by their path of field numbers, and the bytes it takes.
+
+    Empty if it is longer than `content`, or holds a type that such headers do not have.
+    """
+    found: dict[tuple[int, ...], int] = {}
+    path: tuple[int, ...] = ()
+    field = place = 0
+    outer: list[int] = []
+    try:
+        while True:
+            head, place = content[place], place + 1
+            if head == 0:
+                if not outer:
+                    return found, place
+                path, field = path[:-1], outer.pop()
+                continue
+            if head < 16:  # the field's number is apart: these headers have none so large
+                return {}, 0
+            field += head >> 4
+            if head & 15 == _STRUCT:
+                outer.append(field)
+                path, field = (*path, field), 0
+            elif head & 15 == _INT32:
+                value, place = _varint(content, place)
+                found[(*path, field)] = (value >> 1) ^ -(value & 1)
+            elif head & 15 not in (_TRUE, _FALSE):
+                return {}, 0
+    except IndexError:
+        return {}, 0
+
+
+def _varint(content: bytes, place: int) -> tuple[int, int]:
+    """A number of seven bits a byte from `place` on, and the place after it."""
+    value = shift = 0
+    while content[place] & 128:
+        value |= (content[place] & 127) << shift
+        place, shift = place + 1, shift + 7
+    return value | content[place] << shift, place + 1
+
+
+def _is_many(dictionary: _Dictionary, chunk: pq.ColumnChunkMetaData) -> bool:
+    """Whether most texts of a chunk occur a few times only.
+
+    Then it holds more than its dictionary and the positions of its values, or the dictionary has
+    about as many texts. As a dictionary a chunk of the first kind would take ten times as long.
+    """
     known = dictionary.n_bytes + 4 * dictionary.texts + 4 * chunk.num_values + _PAGE_BYTES
-    return bool(chunk.total_uncompressed_size > known)
+    repeated = REPEATS * dictionary.texts <= chunk.num_values
+    return not repeated or bool(chunk.total_uncompressed_size > known)
 
 
 def _rows_of_fixed(type_: pa.DataType) -> int:
@@ -252,5 +388,7 @@ def _plain(rows: pa.RecordBatch) -> pa.RecordBatch:
             rows = rows.set_column(place, rows.schema.names[place], column.dictionary_decode())
         elif pa.types.is_string_view(column.type) or pa.types.is_binary_view(column.type):
             content = column.cast(pa.large_binary())
+            if pa.types.is_string_view(column.type):  # its texts must be UTF-8, however stored
+                content = content.view(pa.large_string())
             rows = rows.set_column(place, rows.schema.names[place], content)
     return rows

@@ -28,7 +28,9 @@ from hushrank.transforms.storage.packing import is_packed
 from hushrank.transforms.storage.split import ReadBatch, Split, batch_of, with_codes
 
 BLOCK_BYTES = 1 << 24
-SPAN_BYTES = 64 << 20  # of a part; more than the longest header
+SPAN_BYTES = 64 << 20  # of a part
+LEAST_SPAN_BYTES = 8 << 20  # more than the longest header
+PARTS = 8  # of a smaller file: enough for all workers of one machine to end at about one time
 SEARCHED_BYTES = 1 << 16
 ITEM_TYPE = pa.dictionary(pa.int32(), pa.string())
 
@@ -39,9 +41,10 @@ _ANY_END = re.compile(rb"\n|\r(?!\n)")
 def cut_into_spans(whole: Split) -> list[Split]:
     """Parts of a text file, if line ends alone end its records and it can be read from anywhere."""
     file = whole.file
-    if is_packed(file.path) or file.multiline or file.size <= SPAN_BYTES:
+    span_bytes = min(SPAN_BYTES, max(LEAST_SPAN_BYTES, -(-file.size // PARTS)))
+    if is_packed(file.path) or file.multiline or file.size <= span_bytes:
         return [whole]
-    spans = spans_of(file.size, SPAN_BYTES)
+    spans = spans_of(file.size, span_bytes)
     return [replace(whole, span=span, rows=whole.rows // len(spans)) for span in spans]
 
 

@@ -72,6 +72,8 @@ class Records:
 
     def joined(self, numbers: Places, before: bytes = b"") -> bytes:
         """`before` and the chosen records in one piece; `numbers` are ascending and not empty."""
+        if len(numbers) == len(self) and not before:
+            return self.content
         breaks = np.flatnonzero(np.diff(numbers) != 1)
         firsts, lasts = numbers[np.append(0, breaks + 1)], numbers[np.append(breaks, -1)]
         starts, ends = self.offsets[firsts].tolist(), self.offsets[lasts + 1].tolist()
@@ -92,6 +94,8 @@ class Records:
 
     def blank(self) -> Mask:
         """Which records are only a line end."""
+        if len(self) and self.lengths.min() > 2:
+            return np.zeros(len(self), np.bool_)
         first = self.octets[self.offsets[:-1]]
         returns = first == CARRIAGE_RETURN
         bare: Mask = (self.lengths == 1) & (returns | (first == LINE_FEED))

@@ -12,12 +12,21 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.pipelines.engine.memory_plan import LEAST_MEMORY, MemoryPlan
-from hushrank.pipelines.engine.runner import CELL_BYTES, SMALL_BYTES, SMALL_CELLS, is_small
+from hushrank.pipelines.engine.runner import (
+    CELL_BYTES,
+    SMALL_BYTES,
+    SMALL_CELLS,
+    Engine,
+    Runner,
+    does_without_beam,
+    is_small,
+)
 from hushrank.pipelines.reduce import reduce
 from hushrank.pipelines.reduce.reduction_job import NightOfStream, Statistic
 from hushrank.privacy.stream_encoder import Terms
 from hushrank.transforms.common.epsilons import AnswerBudget
 from hushrank.transforms.common.schema import InputError, Ties
+from hushrank.transforms.responses.response_columns import WideColumns
 from hushrank.transforms.storage.files import list_files
 from tests.pipelines.reduce import test_reduce_comparisons as comparisons
 from tests.pipelines.reduce import test_reduce_private as private
@@ -112,6 +121,40 @@ def test_large_and_remote_inputs_are_not_small(tmp_path):
     for files in ((large,), (remote,)):
         assert not is_small(dataclasses.replace(job, files=files))
     assert not is_small(dataclasses.replace(job, confidential="gs://bucket/work"))
+
+
+@pytest.mark.parametrize("suffix", ["csv", "jsonl"])
+def test_texts_of_long_rows_are_small_and_of_wide_ones_are_not(tmp_path, suffix):
+    job = jobs_on(tmp_path / "input", tmp_path / "work")[7]
+    wide = WideColumns(user="who", items=("a", "b"))
+    path = tmp_path / f"log.{suffix}"
+    path.write_text("who,a,b,y\n")
+    (file,) = list_files([str(path)])
+    for size, columns, small in (
+        (SMALL_BYTES, job.columns, True),
+        (SMALL_BYTES + 1, job.columns, False),
+        (SMALL_CELLS, wide, True),
+        (SMALL_CELLS + 1, wide, False),
+    ):
+        files = (dataclasses.replace(file, size=size),)
+        assert is_small(dataclasses.replace(job, files=files, columns=columns)) == small
+
+
+def test_large_inputs_whose_rows_need_not_meet_do_without_beam(tmp_path):
+    jobs = jobs_on(tmp_path / "input", tmp_path / "work")
+    assert [k for k, job in enumerate(jobs) if not job.meets_owners] == [2, 5]
+    for job in jobs:
+        (file,) = job.files
+        large = dataclasses.replace(job, files=(dataclasses.replace(file, size=SMALL_BYTES + 1),))
+        assert not is_small(large)
+        assert does_without_beam(large) == (not job.meets_owners)
+        assert does_without_beam(job)
+        for other in (
+            {"confidential": "gs://bucket/work"},
+            {"files": (dataclasses.replace(file, path="gs://bucket/0.parquet"),)},
+            {"engine": Engine(Runner.FLINK)},
+        ):
+            assert not does_without_beam(dataclasses.replace(large, **other))
 
 
 def test_what_memory_limit_leaves_no_room_for_is_not_small(tmp_path):

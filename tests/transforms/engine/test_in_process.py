@@ -78,3 +78,75 @@ def test_what_a_bundle_raises_is_raised(monkeypatch):
 
     with pytest.raises(ValueError, match="two"):
         _ = in_process.Pipeline() | in_process.Create([1, 2]) | in_process.ParDo(Failing())
+
+
+class _Sum(in_process.CombineFn):
+    """Sum of integers, in accumulators that count themselves."""
+
+    def __init__(self) -> None:
+        self.made: list[list[int]] = []
+
+    def create_accumulator(self) -> list[int]:
+        self.made.append([0])
+        return self.made[-1]
+
+    def add_input(self, accumulator: list[int], element: int) -> list[int]:
+        accumulator[0] += element
+        return accumulator
+
+    def merge_accumulators(self, accumulators: list[list[int]]) -> list[int]:
+        return [sum(each[0] for each in accumulators)]
+
+    def extract_output(self, accumulator: list[int]) -> int:
+        return accumulator[0]
+
+
+class _Tripled(in_process.DoFn):
+    """An element -> three of it, and a note of it; at the end a thousand."""
+
+    def process(self, element: int) -> list[object]:
+        if element < 0:
+            raise ValueError("below zero")
+        return [element] * 3 + [in_process.TaggedOutput("seen", element)]
+
+    def finish_bundle(self) -> list[in_process.WindowedValue]:
+        return [in_process.GlobalWindows.windowed_value(1000)]
+
+
+def tripled(elements: list[int]) -> dict[str, in_process.PCollection]:
+    step = in_process.ParDo(_Tripled()).with_outputs("seen", main="main")
+    return in_process.Pipeline() | in_process.Create(elements) | step
+
+
+@pytest.mark.parametrize(("n_workers", "elements"), [(1, [1, 2]), (3, list(range(50))), (3, [])])
+def test_what_is_summed_is_summed_by_each_worker_and_not_kept(monkeypatch, n_workers, elements):
+    monkeypatch.setattr(os, "cpu_count", lambda: n_workers)
+    found, fn = tripled(elements), _Sum()
+    (total,) = (found["main"] | in_process.CombineGlobally(fn)).elements
+    bundles = max(1, min(n_workers, len(elements)))
+    assert total == 3 * sum(elements) + 1000 * bundles
+    assert len(fn.made) == bundles
+    assert sorted(found["seen"].elements) == elements
+    with pytest.raises(RuntimeError, match="not there any more"):
+        _ = found["main"].elements
+
+
+def test_what_was_used_before_is_summed_from_what_is_kept(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    found = tripled([1, 2, 3])
+    assert found["seen"].elements == [1, 2, 3]
+    (total,) = (found["main"] | in_process.CombineGlobally(_Sum())).elements
+    assert total == 18 + 2000 == sum(found["main"].elements)
+    (seen,) = (found["seen"] | in_process.CombineGlobally(_Sum())).elements
+    assert seen == 6
+
+
+def test_an_error_of_one_worker_ends_the_others(monkeypatch):
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    taken = in_process._Shared([-1, *range(100)])
+    with pytest.raises(ValueError, match="below zero"), taken.or_none():
+        list(in_process._outputs(_Tripled(), taken))
+    assert list(taken) == []
+    found = tripled([-1, *range(100)])
+    with pytest.raises(ValueError, match="below zero"):
+        _ = found["main"] | in_process.CombineGlobally(_Sum())

@@ -335,6 +335,29 @@ def test_parquet_types_that_arrow_cannot_compute_with_become_plain(parquet):
     assert batch.rows["b"].type == pa.int64()
 
 
+@pytest.mark.parametrize("use_dictionary", [True, False])
+@pytest.mark.parametrize(
+    "type_", [pa.string(), pa.string_view(), pa.dictionary(pa.int32(), pa.string())]
+)
+@pytest.mark.parametrize("repeats", [1, 100])
+def test_texts_mean_the_same_however_parquet_stores_them(parquet, use_dictionary, type_, repeats):
+    stored = pa.array([b"p", None, b"\xff", b"q"])
+    if type_ == pa.string_view():
+        stored = stored.cast(pa.binary_view())
+    view = type_ if type_ == pa.string_view() else pa.string()
+    names = pa.Array.from_buffers(view, 4, stored.buffers())
+    if pa.types.is_dictionary(type_):
+        distinct = pa.concat_arrays([names[:1], names[2:]])
+        names = pa.DictionaryArray.from_arrays(pa.array([0, None, 1, 2], pa.int32()), distinct)
+    table = pa.table({"u": names, "a": [1, 2, 3, 4], "b": [5] * 4, "y": [1] * 4})
+    pq.write_table(pa.concat_tables([table] * repeats), parquet, use_dictionary=use_dictionary)
+    batches = batches_of(parquet)
+    assert rows_of(batches) == [(1, 5, 1, "p"), (2, 5, 1, None), (4, 5, 1, "q")] * repeats
+    (rejects,) = batches[0].rejects
+    assert rejects["reason"].to_pylist() == ["a text is not UTF-8"] * repeats
+    assert not pa.types.is_binary(batches[0].rows["u"].type)
+
+
 @pytest.mark.parametrize("groups", [0, 1])
 def test_parquet_without_rows(parquet, groups):
     empty = a_table(0)

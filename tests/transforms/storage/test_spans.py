@@ -73,6 +73,21 @@ def test_parts_of_json_lines_are_the_whole(tmp_path_factory, content):
     same_when_cut(path)
 
 
+@pytest.mark.parametrize(
+    ("mebibytes", "parts"), [(7, 1), (8, 1), (58, 8), (64, 8), (100, 8), (512, 8), (640, 10)]
+)
+def test_a_file_of_some_megabytes_has_parts_for_all_workers(tmp_path, mebibytes, parts):
+    path = tmp_path / "log.csv"
+    path.write_bytes(HEADER + b"a,b,c,1\n")
+    (file,) = list_files([str(path)])
+    found = [each.span for each in plan_files([replace(file, size=mebibytes << 20)], COLUMNS)]
+    assert len(found) == parts
+    if parts > 1:
+        spans = [span for span in found if span is not None]
+        assert [*(start for start, _ in spans), mebibytes << 20] == [0, *(end for _, end in spans)]
+        assert min(end - start for start, end in spans[:-1]) > text_files.HEADER_BYTES
+
+
 def test_lines_that_are_too_long_end_where_they_end(tmp_path, monkeypatch):
     monkeypatch.setattr(text_lines, "MOST_RECORD_BYTES", 50)
     monkeypatch.setattr(text_lines, "HEAD_BYTES", 20)
