@@ -27,7 +27,7 @@ from hushrank.transforms.storage.json_rows import read_json_rows
 from hushrank.transforms.storage.packing import is_packed
 from hushrank.transforms.storage.split import ReadBatch, Split, batch_of, with_codes
 
-BLOCK_BYTES = 1 << 24
+BLOCK_BYTES = 1 << 23  # a reader holds some ten times as much
 SPAN_BYTES = 64 << 20  # of a part
 LEAST_SPAN_BYTES = 8 << 20  # more than the longest header
 PARTS = 8  # of a smaller file: enough for all workers of one machine to end at about one time

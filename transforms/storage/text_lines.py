@@ -106,6 +106,8 @@ class Records:
         """Which records are too long, hold a NUL, or are not UTF-8."""
         broken = self.lengths > MOST_RECORD_BYTES
         broken |= self.holding(0)
+        if self.content.isascii():
+            return broken
         try:
             self.content.decode()
         except UnicodeDecodeError:  # check one by one, as Python only reports the first
