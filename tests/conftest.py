@@ -52,11 +52,18 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--real-draws", action="store_true", help="see tests/draws.py")
 
 
+def pytest_report_header(config: pytest.Config) -> str:
+    """What this run leaves out, which no list of its tests can show."""
+    soak = config.getoption("--soak")
+    return "soak: included" if soak else "soak: tests that take long are left to make soak"
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long tests first: at the end several workers have something left to share."""
-    for item in items:
-        if item.get_closest_marker("soak") is not None and not config.getoption("--soak"):
-            item.add_marker(pytest.mark.skip(reason="takes long: make soak runs it"))
+    if not config.getoption("--soak"):
+        left = [item for item in items if item.get_closest_marker("soak") is not None]
+        config.hook.pytest_deselected(items=left)
+        items[:] = [item for item in items if item.get_closest_marker("soak") is None]
     items.sort(key=_turn)
 
 
