@@ -38,6 +38,7 @@ absl.logging.get_absl_handler().python_handler.setStream(sys.__stderr__)
 
 
 SAME_DRAWS = [[room] for room in ("clients", "estimation", "flows", "pipelines", "transforms")]
+LEFT_OUT = pytest.StashKey[list[str]]()  # names of tests that only `make soak` runs
 SECONDS_TO_END = 120  # of a process whose tests are over
 
 
@@ -52,19 +53,37 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--real-draws", action="store_true", help="see tests/draws.py")
 
 
-def pytest_report_header(config: pytest.Config) -> str:
-    """What this run leaves out, which no list of its tests can show."""
-    soak = config.getoption("--soak")
-    return "soak: included" if soak else "soak: tests that take long are left to make soak"
-
-
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Long tests first: at the end several workers have something left to share."""
     if not config.getoption("--soak"):
         left = [item for item in items if item.get_closest_marker("soak") is not None]
         config.hook.pytest_deselected(items=left)
         items[:] = [item for item in items if item.get_closest_marker("soak") is None]
+        _tell_left_out(config, sorted({item.nodeid.partition("[")[0] for item in left}))
     items.sort(key=_turn)
+
+
+def _tell_left_out(config: pytest.Config, names: list[str]) -> None:
+    """Where several processes run tests, each finds the same ones and tells the first process."""
+    config.stash[LEFT_OUT] = names
+    if hasattr(config, "workeroutput"):
+        config.workeroutput["left_out"] = names
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any) -> None:
+    """Hear what a process of pytest-xdist tells."""
+    node.config.stash[LEFT_OUT] = getattr(node, "workeroutput", {}).get("left_out", [])
+
+
+def pytest_terminal_summary(
+    terminalreporter: pytest.TerminalReporter, config: pytest.Config
+) -> None:
+    """Nothing is left out in silence."""
+    if names := config.stash.get(LEFT_OUT, []):
+        terminalreporter.section("left to make soak, because they take long")
+        for name in names:
+            terminalreporter.line(name)
 
 
 def _turn(item: pytest.Item) -> int:
