@@ -571,8 +571,8 @@ def count_norms(draw: Document, certificate: Document, release: Document) -> Nor
         laplace, by_weights = draw["law"]["kind"] == "laplace", bounds["bounding"] == "weights"
         return weighted(b, PLAIN[named], most, by_weights, laplace)[0]
     if derivation == "one_shot_sensitivity":  # of the named items, or of all counts
-        if not released["items"]:
-            raise Wrong("a list of the best items names none")
+        if not released["items"] or b.groups > 1 or draw["law"]["kind"] != "laplace":
+            raise Wrong("a list of the best names items of one ranking, by Laplace noise")
         most = min(b.rows, b.cap or b.rows, b.items - 1 if b.distinct else b.rows)
         moved = min(b.sides * len(released["items"]) * most * b.weight, win_counts(b)[0])
         return moved, moved**2
@@ -1058,9 +1058,12 @@ Costs = tuple[tuple[Fraction, int, Fraction], ...]  # pure: cost, how often, lar
 
 
 def spend_of(fields: Document) -> Spend:
-    """A cost, as the ledger or the certificate writes it."""
-    rho = None if fields["rho"] is None else exactly(fields["rho"])
-    return exactly(fields["epsilon"]), exactly(fields["delta"]), rho, fields["l2_squared"]
+    """A cost, as the ledger or the certificate writes it: its decimals end, as those of a float do,
+    so that many costs have a sum that can be written."""
+    found = [exactly(fields[part] or 0) for part in ("epsilon", "delta", "rho")]
+    if any(10**1100 % part.denominator for part in found):
+        raise Wrong("the decimals of a cost do not end")
+    return found[0], found[1], None if fields["rho"] is None else found[2], fields["l2_squared"]
 
 
 def losses_of(spends: Iterable[Spend]) -> list[Loss]:
@@ -1075,9 +1078,9 @@ def composed(epsilon: Fraction, delta: Fraction, spends: Sequence[Spend]) -> boo
     """Whether these costs, none of them Gaussian, are together (epsilon, delta)-DP by the optimal
     composition theorem [KOV15]: each is randomised response at its epsilon, but for its delta.
 
-    Losses are multiples of a grid, which only adds to delta (`law_of`): one that moves none of
-    them, if costs have few decimals; else a wide one, from the sum of all costs downward, or one
-    from 0, as in hushrank's accountant, which moves every loss up, and so never states less."""
+    Losses are told on a grid, which only adds to delta (`law_of`). Where costs have few decimals,
+    all losses lie on it. Else two grids are tried: a wide one, from the sum of the costs down, and
+    a finer one, from 0: hushrank's accountant moves every loss up to the next place of that one."""
     if any(each[2] for each in spends) or not delta:  # without a delta no less than the sum holds
         return False
     kept, counts = ONE, sorted(Counter(each[0] for each in spends).items())
@@ -1089,15 +1092,14 @@ def composed(epsilon: Fraction, delta: Fraction, spends: Sequence[Spend]) -> boo
     while whole > steps * grid:
         grid *= 2
     above = tuple((cost, often, math.ceil(top / grid) * grid) for cost, often, top in exact)
-    fits = (Fraction(2, 10**digits) for digits in range(5))
-    fits = (each for each in fits if each > grid and not any(2 * cost % each for cost, _ in counts))
-    fit = next(fits, None)
+    wide = (each for each in (Fraction(2, 10**digits) for digits in range(5)) if each > grid)
+    fit = next((each for each in wide if not any(2 * cost % each for cost, _ in counts)), None)
     grids = [(exact, fit)] if fit else [(exact, 4 * grid), (above, grid)]
-    lost = (chance_beyond(epsilon, costs, each, unit) for costs, each in grids)
+    lost = (chance_beyond(epsilon, costs, step, unit) for costs, step in grids)
     return any(1 - kept * (1 - each) <= delta for each in lost)
 
 
-@functools.cache  # the total of a period is often that of all periods
+@functools.lru_cache(8)  # the total of a period is often that of all periods
 def chance_beyond(epsilon: Fraction, costs: Costs, grid: Fraction, unit: int) -> Fraction:
     """Upper bound of E max(0, 1 - e^(epsilon - loss)), the least delta of pure costs together."""
     top = sum((each for *_, each in costs), NONE)

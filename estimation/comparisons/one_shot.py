@@ -17,7 +17,7 @@ exp(a k / scale) at most.
 For all counts, s = `win_counts_sensitivity`: the list is a function of the noisy counts, which
 could all be released with that noise. One comparison moves two counts only, and L rows of a person
 move them by 2 L; the first charge is the smaller one where a person counts with many rows and with
-few for any one item, as under `per_item_cap`.
+few for any one item, as under `per_item_cap` or `distinct_pairs`.
 
 [QSZ21] have the scale 8 c sqrt(k log(n / delta)) / epsilon instead, for epsilon <= 0.2 and with a
 delta. That is larger than a k / epsilon while k < 16 log(n / delta), 312 for n = 300 and

@@ -16,7 +16,7 @@ from hushrank.flows.audit.part import Source
 from hushrank.privacy.audit import Rows
 from hushrank.transforms.engine import in_process
 
-MOST_RUNS = 2_000_000  # on each input: half the noise of a fit shows, at a delta of 10^-6 too
+MOST_RUNS = 2_000_000  # on each input: they show half the noise of a fit, at delta 10^-6 too
 MOST_NUMBERS = 8_000_000  # of outputs on each input: 64 MB
 LEAST_SECONDS = 0.05  # of one call of a source
 
@@ -75,9 +75,9 @@ class Workers:
         count = max(self._processes, 1)
         own = math.ceil(least / count)
         if self._pool is None:
-            return outputs_until(source, sides, seconds, own, MOST_RUNS)
+            return outputs_until(source, sides, seconds, own)
         waiting: list[Future[Any]] = [
-            self._pool.submit(outputs_until, source, sides, seconds, own, MOST_RUNS // count)
+            self._pool.submit(outputs_until, source, sides, seconds, own, count)
             for _ in range(count)
         ]
         found = [each.result() for each in waiting]
@@ -90,21 +90,22 @@ def _without_beam() -> None:
 
 
 def outputs_until(
-    source: Source, sides: tuple[int, ...], seconds: float, least: int, most: int
+    source: Source, sides: tuple[int, ...], seconds: float, least: int, processes: int = 1
 ) -> list[Rows]:
-    """See `Workers.outputs`; for one process.
+    """See `Workers.outputs`; for one process of so many, which share what memory there is.
 
     The clock says how many runs there are. A run takes a little longer with some results than with
     others, so their number depends on results a little; a bound takes it as given.
     """
     end, runs, size = time.monotonic() + seconds, 0, source.block
+    most, numbers = MOST_RUNS // processes, MOST_NUMBERS // processes
     found: list[list[Rows]] = [[] for _ in sides]
     while runs < least or (time.monotonic() < end and runs < most):
         started = time.monotonic()
         for place, side in enumerate(sides):
             found[place].append(source.outputs(side, size))
         runs += len(found[0][-1])
-        most = min(most, MOST_NUMBERS // max(found[0][-1].shape[1], 1))
+        most = min(most, numbers // max(found[0][-1].shape[1], 1))
         if time.monotonic() - started < LEAST_SECONDS:
             size = min(2 * size, 10_000)
     return [np.concatenate(parts) for parts in found]

@@ -31,8 +31,9 @@ from hushrank.privacy.units import PrivacyParams, Unit
 
 ONLY_A_LIST = (
     "This method tells which items are best and in which order, and nothing else: no scores, no"
-    " intervals, and nothing about the items that are not on the list. Without per_item_cap, method"
-    " noisy-counts needs no more noise and tells scores too."
+    " intervals, and nothing about the items that are not on the list. Unless per_item_cap or"
+    " distinct_pairs bounds how often one item counts, method noisy-counts needs no more noise, and"
+    " tells scores too."
 )
 THEOREM = (
     "Qiao, Su and Zhang, Oneshot differentially private top-k selection (2021), as pure"

@@ -28,9 +28,12 @@ class AtOnce(Untold):
         return np.zeros((runs, self.width))
 
 
+@pytest.mark.parametrize("processes", [1, 2])
 @pytest.mark.parametrize(("width", "runs"), [(4, MOST_RUNS), (1_000, MOST_NUMBERS // 1_000)])
-def test_runs_end_where_memory_would(width, runs):
-    (drawn,) = outputs_until(AtOnce(width), (0,), 3_600.0, 0, MOST_RUNS)
+def test_runs_end_where_memory_would(width, runs, processes):
+    """Processes that draw at once share it."""
+    runs //= processes
+    (drawn,) = outputs_until(AtOnce(width), (0,), 3_600.0, 0, processes)
     assert runs <= len(drawn) < runs + 10_000
 
 

@@ -1045,17 +1045,25 @@ def test_what_lies_hidden_in_a_folder_is_named(zoo, tmp_path):
     )
 
 
-def test_a_list_of_no_items_is_refused(zoo):
-    """Whose sensitivity would be 0."""
+def test_a_list_without_items_of_groups_or_by_gaussian_noise_is_refused(zoo):
+    """A list of no items would have a sensitivity of 0; the proof is of one list, for Laplace."""
     certificate, release = (
         zoo[COUNTS].document(name) for name in ("certificate.json", "release.json")
     )
-    draw = {"derivation": "x.one_shot_sensitivity", "inputs": {}}
-    release["released"] = {"kind": "top-list", "items": ["bees"]}
+    law, domain = {"kind": "laplace"}, certificate["domain"]
+    draw = {"derivation": "x.one_shot_sensitivity", "inputs": {}, "law": law}
+    released = release["released"] = {"kind": "top-list", "items": ["bees"]}
     assert verifier.count_norms(draw, certificate, release) == (8, 64)
-    release["released"]["items"] = []
-    with pytest.raises(verifier.Wrong, match="names none"):
-        verifier.count_norms(draw, certificate, release)
+    for where, key, value in (
+        (released, "items", []),
+        (law, "kind", "gaussian"),
+        (domain, "groups", ["north", "south"]),
+    ):
+        before = where[key]
+        where[key] = value
+        with pytest.raises(verifier.Wrong, match="names items of one ranking"):
+            verifier.count_norms(draw, certificate, release)
+        where[key] = before
 
 
 def test_the_command_finds_the_release_and_its_ledger(survey: Survey, command):
