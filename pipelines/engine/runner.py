@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hushrank.pipelines.engine.memory_plan import MemoryPlan
-from hushrank.transforms.common.schema import WIDE_ITEM, WIDE_RANK, Columns, InputError
+from hushrank.transforms.common.schema import RANK, WIDE_ITEM, WIDE_RANK, Columns, InputError
 from hushrank.transforms.storage import preflib
 from hushrank.transforms.storage.arrow_rows import count_arrow_rows, count_orc_rows
 from hushrank.transforms.storage.avro_rows import count_avro_rows
@@ -100,7 +100,7 @@ class HasInput(Protocol):
 def does_without_beam(job: HasInput) -> bool:
     """Whether Beam's stand-in should run the job: it is small, or none of its rows must wait.
 
-    A local job whose rows are counted as they are read holds one batch for each worker.
+    A local job whose rows are counted as they are read holds a batch for each worker and one sum.
     """
     if is_small(job):
         return True
@@ -119,17 +119,17 @@ def is_small(job: HasInput) -> bool:
     try:
         room = MemoryPlan.of(job.memory_limit).waiting_bytes // CELL_BYTES
         most = min(SMALL_CELLS, room)
-        return sum(_cells(file, wide=_is_wide(job.columns)) for file in job.files) <= most
+        return sum(_cells(file, heavy=_is_heavy(job.columns)) for file in job.files) <= most
     except InputError:  # the reduction will report it
         return False
 
 
-def _is_wide(columns: Columns) -> bool:
-    """Whether each cell of a row may become a row of its own."""
-    return any(role in (WIDE_ITEM, WIDE_RANK) for role, _ in columns.roles())
+def _is_heavy(columns: Columns) -> bool:
+    """Whether rows wait in more memory: of rankings, or as a row for each cell."""
+    return any(role in (WIDE_ITEM, WIDE_RANK, RANK) for role, _ in columns.roles())
 
 
-def _cells(file: InputFile, *, wide: bool) -> int:
+def _cells(file: InputFile, *, heavy: bool) -> int:
     """The most values that a file holds, from its footer or header; a text counts as several."""
     if file.format is FileFormat.PARQUET:
         footer = parquet_footer(file)
@@ -148,7 +148,7 @@ def _cells(file: InputFile, *, wide: bool) -> int:
             except (pa.ArrowException, OSError):
                 raise InputError(f"{file.path}: damaged") from None
         return rows * len(column_names_of(file)) * TEXT_CELLS
-    lines = file.format in (FileFormat.CSV, FileFormat.JSONL) and not wide
+    lines = file.format in (FileFormat.CSV, FileFormat.JSONL) and not heavy
     return file.most_bytes // LINE_BYTES if lines else file.most_bytes
 
 

@@ -129,7 +129,7 @@ def _spill_file(job: Reduction) -> Iterator[SpillFile | None]:
     if is_remote(job.confidential):
         folder = job.engine.spill
     if in_process.is_chosen():
-        yield None  # what is in its collections stays where it is; see `runner.is_small`
+        yield None  # what is in its collections stays where it is; see `runner.does_without_beam`
         return
     room = MemoryPlan.of(job.memory_limit).waiting_bytes
     in_memory = hasattr(os, "memfd_create")  # only Linux has it

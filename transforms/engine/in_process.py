@@ -7,8 +7,8 @@ nothing is retried. So every graph that is right on Beam is right here. The resu
 bit for bit, because no result may depend on order or bundles
 (`tests/pipelines/scenarios/test_small_inputs.py`).
 
-A step with several outputs waits until one of them is used. If that use sums its main output, each
-worker sums its own elements as they come and none is kept: then an input of any size fits.
+A step with several outputs waits until one of them is used. If that use sums its main output, the
+workers add to one sum as elements come, and none is kept: then an input of any size fits.
 """
 
 from __future__ import annotations
@@ -144,7 +144,7 @@ class DoFn:
 
 
 class CombineFn:
-    """Like Beam's `CombineFn`."""
+    """Like Beam's `CombineFn`; one accumulator takes everything, so nothing is merged."""
 
     def create_accumulator(self, *args: Any, **kwargs: Any) -> Any:
         """An empty one."""
@@ -152,10 +152,6 @@ class CombineFn:
 
     def add_input(self, accumulator: Any, element: Any, *args: Any, **kwargs: Any) -> Any:
         """The accumulator with `element`."""
-        raise NotImplementedError
-
-    def merge_accumulators(self, accumulators: Any, *args: Any, **kwargs: Any) -> Any:
-        """One accumulator of several."""
         raise NotImplementedError
 
     def extract_output(self, accumulator: Any, *args: Any, **kwargs: Any) -> Any:
@@ -221,33 +217,44 @@ class _Step:
     def output(self, tag: str) -> list[Any]:
         """All that it yields under `tag`."""
         if not self._done:
-            self._done = True
-            for outputs in _bundles(lambda mine: list(_outputs(self._fn, mine)), self._elements):
-                list(map(self._put, outputs))
+            with self._at_work():
+                work = _bundles(lambda mine: list(_outputs(self._fn, mine)), self._elements)
+                list(map(self._put, itertools.chain(*work)))
         if tag not in self._found:
-            raise RuntimeError(f"{tag}: what was summed as it came is not there any more")
+            raise RuntimeError(f"{tag}: what was summed as it came, or failed, is not there")
         return self._found[tag]
 
     def summed(self, fn: CombineFn) -> Any | None:
         """The accumulator of the main output, none of which is kept; None: it is there already."""
         if self._done:
             return None
-        self._done = True
-        del self._found[self._main]
-        taken = _Shared(self._elements)
-        n_bundles = _n_bundles(self._elements)
-        parts = _in_threads(lambda _: self._sum(fn, taken), range(n_bundles))
-        return parts[0] if len(parts) == 1 else fn.merge_accumulators(parts)
+        elements, adding, total = _Shared(self._elements), threading.Lock(), None
 
-    def _sum(self, fn: CombineFn, elements: _Shared) -> Any:
-        accumulator = fn.create_accumulator()
-        with elements.or_none():
-            for output in _outputs(self._fn, elements):
-                if isinstance(output, TaggedOutput):
-                    self._put(output)
-                else:
-                    accumulator = fn.add_input(accumulator, output)
-        return accumulator
+        def work(_: int) -> None:
+            nonlocal total
+            with elements.or_none():
+                for output in _outputs(self._fn, elements):
+                    if isinstance(output, TaggedOutput):
+                        self._put(output)
+                        continue
+                    with adding:  # one sum: it may be large, and there is memory for one
+                        total = fn.add_input(total, output)
+
+        with self._at_work(), elements.or_none():  # an interrupt ends the workers, too
+            del self._found[self._main]
+            total = fn.create_accumulator()
+            _in_threads(work, range(_n_bundles(self._elements)))
+        return total
+
+    @contextmanager
+    def _at_work(self) -> Iterator[None]:
+        """It is done once; if it fails, it has no outputs."""
+        self._done = True
+        try:
+            yield
+        except BaseException:
+            self._found.clear()
+            raise
 
     def _put(self, output: Any) -> None:
         if isinstance(output, TaggedOutput):

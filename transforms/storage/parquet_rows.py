@@ -152,13 +152,18 @@ def misses_night(footer: pq.FileMetaData, group: int, window: Window, times: str
 
 
 def _footer(stream: IO[bytes], schema: pa.Schema) -> pq.FileMetaData:
-    """The footer; if lists have a fixed size, without Arrow's own notes on types.
+    """The footer; without Arrow's own notes on types, if these make lists that it cannot read.
 
-    Arrow cannot read a null among lists of a fixed size, but it can among lists of any size.
+    It reads no null among lists of a fixed size, and neither views nor, of several row groups,
+    dictionaries in lists; without notes they are lists of any size, of plain texts.
     """
-    if any(pa.types.is_fixed_size_list(field.type) for field in schema):
-        return _without_notes(stream)
-    return pq.read_metadata(stream)
+    hard = any(is_list(field.type) and _is_hard(field.type) for field in schema)
+    return _without_notes(stream) if hard else pq.read_metadata(stream)
+
+
+def _is_hard(lists: pa.ListType) -> bool:
+    ways = (pa.types.is_dictionary, pa.types.is_string_view, pa.types.is_binary_view)
+    return pa.types.is_fixed_size_list(lists) or any(way(lists.value_type) for way in ways)
 
 
 def _without_dictionaries(
@@ -169,12 +174,12 @@ def _without_dictionaries(
     By these notes Arrow makes dictionaries even of texts that are faster without.
     """
     without = _without_notes(stream)
-    types = without.schema.to_arrow_schema()
-    same = (_is_same(field.type, types.field(field.name).type) for field in schema)
+    types = {field.name: field.type for field in without.schema.to_arrow_schema()}
+    same = (_is_same(field.type, types.get(field.name)) for field in schema)
     return without if all(same) else metadata
 
 
-def _is_same(noted: pa.DataType, stored: pa.DataType) -> bool:
+def _is_same(noted: pa.DataType, stored: pa.DataType | None) -> bool:
     """Whether a column has one type with Arrow's notes and without, but for a dictionary."""
     if pa.types.is_dictionary(noted):
         noted = noted.value_type
@@ -275,7 +280,8 @@ def even_texts(stream: IO[bytes], chunk: pq.ColumnChunkMetaData) -> tuple[int, i
     stream.seek(chunk.dictionary_page_offset)
     fields, header_bytes = _header(stream.read(HEADER_BYTES))
     texts, size, stored = (fields.get(field, 0) for field in (_TEXTS, _SIZE, _STORED))
-    few = 0 < size <= chunk.total_uncompressed_size and 0 < stored <= chunk.total_compressed_size
+    few = 0 < size <= min(chunk.total_uncompressed_size, 1 << 31)  # by the format
+    few = few and 0 < stored <= min(chunk.total_compressed_size, 1 << 31)
     if fields.get(_TYPE) != _DICTIONARY_PAGE or not few or texts <= 0 or size % texts:
         return None
     stream.seek(chunk.dictionary_page_offset + header_bytes)

@@ -105,6 +105,23 @@ def test_a_null_among_lists_of_a_fixed_size_is_a_row():
     assert batch["list"].to_pylist() == [["a", "b"], None, ["b", None]]
 
 
+@pytest.mark.parametrize("groups", [{}, {"row_group_size": 2}], ids=["one group", "two groups"])
+@pytest.mark.parametrize(
+    "texts",
+    [pa.dictionary(pa.int32(), pa.string()), pa.string_view(), pa.binary_view()],
+    ids=["dictionary", "string view", "binary view"],
+)
+def test_lists_are_read_whatever_arrow_noted_of_their_texts(texts, groups):
+    lists = [["a", "b"], None, ["b"], [], ["c", None]]
+    plain = pa.binary() if pa.types.is_binary_view(texts) else pa.string()
+    noted = pa.array([value for each in lists if each for value in each], plain).cast(texts)
+    offsets = pa.array([0, None, 2, 3, 3, 5], pa.int32())
+    table = pa.table({"list": pa.ListArray.from_arrays(offsets, noted)})
+    batches = batches_of(table, **groups)
+    found = pa.chunked_array([batch["list"] for batch in batches])
+    assert found.cast(pa.list_(plain)).cast(pa.list_(pa.string())).to_pylist() == lists
+
+
 def test_a_first_row_of_nulls_does_not_hide_the_dictionary():
     names = [None] * 10 + ["x" * 5000] * 100 + [f"{n:0100d}" for n in range(3000)]
     batches = batches_of(pa.table({"who": names}), **WAYS["dictionaries that end"])
