@@ -12,7 +12,8 @@ Whenever a process dies, the anchor is at most one append behind, and the next a
 to date. So what a rollback could take away unseen is at most the last append, and only until then.
 
 Reads ask the anchor first and the ledger second: an append in between makes the ledger longer,
-which is allowed.
+which is allowed. Only the very first append makes an anchor of one that held nothing, so where the
+anchor holds nothing and the ledger has lines, both are asked once more.
 """
 
 from __future__ import annotations
@@ -79,8 +80,9 @@ class GuardedLedger:
         Raises:
             LedgerError: as of the inner backend; a signature is false; the anchor cannot be read.
         """
-        known = None if self._anchor is None else self._anchor.latest()
-        snapshot = self._inner.read()
+        known, snapshot = self._both()
+        if self._anchor is not None and known is None and snapshot.content:
+            known, snapshot = self._both()
         anchored = None if known is None else known.head
         self._seen = _Seen(snapshot.token, anchored, self._head(snapshot.content))
         if self._accepted:
@@ -94,6 +96,10 @@ class GuardedLedger:
             return snapshot
         findings = tuple((text, effect) for _, text, effect in doubts)
         return replace(snapshot, loss=doubts[0][0], findings=findings)
+
+    def _both(self) -> tuple[Anchored | None, Snapshot]:
+        known = None if self._anchor is None else self._anchor.latest()
+        return known, self._inner.read()
 
     def append(self, token: str, lines: bytes) -> bool:
         """Add `lines` to the ledger and the last of them to the anchor.

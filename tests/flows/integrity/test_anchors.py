@@ -167,6 +167,21 @@ def test_writers_at_once_leave_the_anchor_at_the_last_line(tmp_path, opened, anc
     assert anchor.latest().head.hash == last_line(tmp_path)["hash"]
 
 
+def test_the_first_line_may_come_while_another_run_reads(opened, anchor, monkeypatch):
+    """It finds an anchor that holds nothing, and then a ledger that has lines."""
+    latest = type(anchor).latest
+
+    def asked_too_early(own):
+        found = latest(own)
+        monkeypatch.setattr(type(anchor), "latest", latest)
+        release(opened(Guards(anchor=anchor)), "first", 1.0)
+        return found
+
+    monkeypatch.setattr(type(anchor), "latest", asked_too_early)
+    release(opened(Guards(anchor=anchor)), "second", 1.0)
+    assert opened(Guards(anchor=anchor)).balance().spent_epsilon == 2
+
+
 def test_a_head_holds_a_number_a_hash_and_a_date(opened, anchor, signing):
     release(opened(Guards(anchor=anchor)), "secret-release", 1)
     kept = anchor.latest().head

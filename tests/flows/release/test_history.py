@@ -45,7 +45,8 @@ def test_every_release_is_listed_the_earliest_first(output, command):
 
 
 def test_the_yaml_file_names_the_folder(survey, command):
-    command("run", survey.config, "--direct")
+    code, printed = command("run", survey.config, "--direct")
+    assert code == 0, printed
     code, printed = command("history", survey.config)
     assert code == 0, printed
     (kept,) = survey.archived()
