@@ -151,15 +151,10 @@ class Stages:
 
 
 def bundle_of(fn: Any, elements: Iterable[Any]) -> Iterator[Any]:
-    """All that a bundle of these elements gives, on a worker of its own."""
-    fn = pickle.loads(pickle.dumps(fn))
-    fn.setup()
-    fn.start_bundle()
-    for element in elements:
-        yield from fn.process(element) or ()
-    for last in fn.finish_bundle() or ():
-        yield last.value
-    fn.teardown()
+    """All that a bundle of these elements gives, on a worker to which its step was sent."""
+    from hushrank.transforms.engine.in_process import outputs_of_bundle
+
+    return outputs_of_bundle(pickle.loads(pickle.dumps(fn)), elements)
 
 
 def shares(elements: list[Any], parts: int) -> Iterator[list[Any]]:

@@ -189,11 +189,11 @@ class ParDo(PTransform):
         return {tag: _Output(step, tag) for tag in (*self._tags, self._main)}
 
     def _all(self, elements: Sequence[Any]) -> list[Any]:
-        return list(_outputs(self._fn, elements))
+        return list(outputs_of_bundle(self._fn, elements))
 
 
-def _outputs(fn: DoFn, elements: Iterable[Any]) -> Iterator[Any]:
-    """What one bundle makes of its elements."""
+def outputs_of_bundle(fn: DoFn, elements: Iterable[Any]) -> Iterator[Any]:
+    """What one bundle makes of its elements, and of its end."""
     fn = copy.copy(fn)  # each bundle has its own copy, as on Beam's workers
     fn.setup()
     fn.start_bundle()
@@ -218,7 +218,9 @@ class _Step:
         """All that it yields under `tag`."""
         if not self._done:
             with self._at_work():
-                work = _bundles(lambda mine: list(_outputs(self._fn, mine)), self._elements)
+                work = _bundles(
+                    lambda mine: list(outputs_of_bundle(self._fn, mine)), self._elements
+                )
                 list(map(self._put, itertools.chain(*work)))
         if tag not in self._found:
             raise RuntimeError(f"{tag}: what was summed as it came, or failed, is not there")
@@ -233,7 +235,7 @@ class _Step:
         def work(_: int) -> None:
             nonlocal total
             with elements.or_none():
-                for output in _outputs(self._fn, elements):
+                for output in outputs_of_bundle(self._fn, elements):
                     if isinstance(output, TaggedOutput):
                         self._put(output)
                         continue

@@ -142,7 +142,7 @@ def test_an_error_of_one_worker_ends_the_others(monkeypatch):
     monkeypatch.setattr(os, "cpu_count", lambda: 2)
     taken = in_process._Shared([-1, *range(100)])
     with pytest.raises(ValueError, match="below zero"), taken.or_none():
-        list(in_process._outputs(_Tripled(), taken))
+        list(in_process.outputs_of_bundle(_Tripled(), taken))
     assert list(taken) == []
     for use in ("main", "seen"):
         found = tripled([-1, *range(100)])
