@@ -57,12 +57,23 @@ class _Reader:
 
     def read(self, records: Records) -> tuple[pa.Table, tuple[str, ...]]:
         """The rows of a block, and its records that are not rows."""
+        if (plain := self._all_rows(records)) is not None:
+            return plain, ()
         broken = records.no_text() | self._odd_quotes(records)
         parts = list(self._parse(records, np.flatnonzero(~broken), records.blank()))
         malformed = [line for _, refused in parts for line in refused]
         tables = [rows for rows, _ in parts] or [self.schema.empty_table()]
         rows = tables[0] if len(tables) == 1 else pa.concat_tables(tables).unify_dictionaries()
         return rows, (*records.texts(broken), *malformed)
+
+    def _all_rows(self, records: Records) -> pa.Table | None:
+        """The rows, if each record is clearly one: what nearly all blocks of most files hold."""
+        expected = records.plain_lines()
+        if not expected:
+            return None
+        refused: list[str] = []
+        rows = self._parsed(records.content, _to(refused))
+        return rows if rows is not None and len(rows) == expected and not refused else None
 
     def _odd_quotes(self, records: Records) -> Mask:
         """Records with a quote that neither surrounds a whole field nor is doubled inside one."""
@@ -82,16 +93,11 @@ class _Reader:
         if not len(numbers):
             return
         refused: list[str] = []
-
-        def set_aside(row: pyarrow.csv.InvalidRow) -> str:
-            refused.append(row.text)
-            return "skip"
-
         # Arrow drops a byte order mark at the start of its text, so there no record comes first.
         start = int(records.offsets[numbers[0]])
         marked = records.content.startswith(BYTE_ORDER_MARK, start)
         text = records.joined(numbers, before=b"\n" if marked else b"")
-        rows = self._parsed(text, set_aside)
+        rows = self._parsed(text, _to(refused))
         expected = len(numbers) - int(blank[numbers].sum())
         if rows is not None and len(rows) + len(refused) == expected:
             yield rows, refused
@@ -130,6 +136,16 @@ class _Reader:
         except pa.ArrowException:
             return None
         return table.rename_columns(self.schema.names)
+
+
+def _to(refused: list[str]) -> Callable[[Any], str]:
+    """What Arrow calls with a line that has too few or too many fields."""
+
+    def set_aside(row: pyarrow.csv.InvalidRow) -> str:
+        refused.append(row.text)
+        return "skip"
+
+    return set_aside
 
 
 def with_points(rows: pa.Table, numbers: Iterable[str]) -> pa.Table:

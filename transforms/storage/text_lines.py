@@ -33,16 +33,37 @@ class Records:
 
     Attributes:
         content: their bytes, line ends included.
-        offsets: shape (n + 1,): record k is content[offsets[k]:offsets[k + 1]].
+        ends: places after their line ends; None: after every line feed.
         too_long: beginnings of records that were too long to keep; they are not in `content`.
     """
 
     content: bytes
-    offsets: Places
+    ends: Places | None = None
     too_long: tuple[str, ...] = ()
 
     def __len__(self) -> int:
         return len(self.offsets) - 1
+
+    @cached_property
+    def offsets(self) -> Places:
+        """Shape (n + 1,): record k is content[offsets[k]:offsets[k + 1]]."""
+        ends = _line_ends(self.content, False) if self.ends is None else self.ends
+        return np.append(0, ends)
+
+    def plain_lines(self) -> int | None:
+        """How many records there are, if all are lines of ASCII without quotes or NULs, none long.
+
+        None: some are not, or may not be. It does not look for where each record ends.
+        """
+        if self.ends is not None or self.too_long or not self.content.isascii():
+            return None
+        if QUOTE in self.content or 0 in self.content:
+            return None
+        step = MOST_RECORD_BYTES // 2  # a longer record has a whole one without a line feed
+        starts = range(0, len(self.content) - step, step)
+        if any(self.content.find(b"\n", start, start + step) < 0 for start in starts):
+            return None
+        return int(np.count_nonzero(self.octets == LINE_FEED))
 
     @cached_property
     def octets(self) -> NDArray[np.uint8]:
@@ -133,6 +154,12 @@ def read_records(
     while more:
         block = stream.read(block_bytes)
         more = bool(block)
+        cut = block.rfind(b"\n") + 1
+        returns = carriage_returns and (CARRIAGE_RETURN in block or CARRIAGE_RETURN in rest)
+        if cut and len(block) - cut <= MOST_RECORD_BYTES and not (skipping or quoted or returns):
+            content, rest = b"".join((rest, memoryview(block)[:cut])), block[cut:]
+            yield Records(content)
+            continue
         content = rest + block
         if not more and content and not content.endswith(b"\n"):
             content += b"\n"
@@ -156,7 +183,7 @@ def read_records(
             too_long = (rest[:HEAD_BYTES].decode(errors="replace"),)
             skipping, rest = True, _half_an_end(rest, carriage_returns)
         if whole or too_long:
-            yield Records(content[:whole], np.append(0, ends), too_long)
+            yield Records(content[:whole], ends, too_long)
 
 
 def _line_ends(content: bytes, carriage_returns: bool) -> Places:
