@@ -84,7 +84,7 @@ class Objective:
             np.multiply(parts.entries[part], curvature, out=curvatures[part])
             parts.add_sums(part, parts.entries[part] * slope, won, lost)
         gradient = lost - won + self.ridge * theta + self.linear
-        return gradient - gradient.mean(), Hessian(parts.with_entries(curvatures), self.ridge)
+        return centred(gradient), Hessian(parts.with_entries(curvatures), self.ridge)
 
     def gradient_error(self, theta: Floats) -> float:
         """Bound on the l2 distance of the computed gradient from the exact one at `theta`.
@@ -133,6 +133,11 @@ class Hessian:
         matrix = -(curvatures + curvatures.T)
         np.fill_diagonal(matrix, self.diagonal)
         return matrix
+
+
+def centred(vector: Floats) -> Floats:
+    """The vector less its mean: its part in the subspace of sum zero."""
+    return np.asarray(vector - vector.sum() / len(vector))
 
 
 def summation_depth(n_items: int) -> int:

@@ -9,12 +9,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.lapack import dposv
 from scipy.special import logit
 
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.fit.comparison_graph import require_scores_to_exist
-from hushrank.estimation.fit.likelihood import Hessian, Objective
+from hushrank.estimation.fit.likelihood import Hessian, Objective, centred
 
 
 class ConvergenceError(RuntimeError):
@@ -70,22 +70,24 @@ def minimise(
     if objective.ridge == 0:
         require_scores_to_exist(objective.weights)
     theta = _scores_of_shares(objective) if start is None else start
-    theta = theta - theta.mean()
+    theta = centred(theta)
     gradient, hessian = objective.derivatives(theta)
-    best = np.linalg.norm(gradient)
+    norm = best = np.linalg.norm(gradient)
     for step in range(max_steps + 1):
-        if np.linalg.norm(gradient) <= tolerance:
+        if norm <= tolerance:
             return _solution(objective, theta, gradient, step)
         direction = _newton_direction(hessian, gradient, tolerance)
         ahead = theta + direction
         gradient_ahead, hessian_ahead = objective.derivatives(ahead)
-        if not np.linalg.norm(gradient_ahead) <= best / 2:
-            if np.linalg.norm(gradient) <= objective.gradient_error(theta):
+        norm_ahead = np.linalg.norm(gradient_ahead)
+        if not norm_ahead <= best / 2:
+            if norm <= objective.gradient_error(theta):
                 return _solution(objective, theta, gradient, step)
             ahead = _backtracked(objective, theta, direction, gradient)
             gradient_ahead, hessian_ahead = objective.derivatives(ahead)
-        theta, gradient, hessian = ahead, gradient_ahead, hessian_ahead
-        best = min(best, np.linalg.norm(gradient))
+            norm_ahead = np.linalg.norm(gradient_ahead)
+        theta, gradient, hessian, norm = ahead, gradient_ahead, hessian_ahead, norm_ahead
+        best = min(best, norm)
         if not np.abs(theta).max() <= LARGEST_SCORE:
             raise ConvergenceError("the objective falls without end: set a larger ridge")
     raise ConvergenceError(
@@ -107,7 +109,7 @@ def _scores_of_shares(objective: Objective) -> Floats:
 
 def _solution(objective: Objective, theta: Floats, gradient: Floats, steps: int) -> Solution:
     return Solution(
-        theta - theta.mean(),
+        centred(theta),
         float(np.linalg.norm(gradient)),
         objective.gradient_error(theta),
         steps,
@@ -149,13 +151,11 @@ def _newton_direction(hessian: Hessian, gradient: Floats, tolerance: float) -> F
 def _factorised(hessian: Hessian, gradient: Floats) -> Floats | None:
     """The direction by Cholesky; None where the matrix is not positive definite on the subspace."""
     matrix = hessian.dense()
-    matrix += hessian.diagonal.mean() / len(matrix)  # moves only the eigenvalue of the ones vector
-    try:
-        factor = cho_factor(matrix, lower=True, overwrite_a=True, check_finite=False)
-    except LinAlgError:
-        return None
-    direction = -cho_solve(factor, gradient, check_finite=False)
-    return np.asarray(direction - direction.mean())
+    matrix += hessian.diagonal.sum() / len(matrix) ** 2  # moves only the ones vector's eigenvalue
+    # Of a symmetric matrix the transpose is LAPACK's own order of it, so nothing is copied. SciPy's
+    # two functions for this take longer than it does where there are a few items.
+    _, direction, flaw = dposv(matrix.T, gradient, lower=True, overwrite_a=True)
+    return None if flaw else centred(-direction)
 
 
 def _conjugate_gradients(
