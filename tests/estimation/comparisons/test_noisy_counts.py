@@ -22,7 +22,7 @@ from hushrank.privacy.units import NoiseKind
 NO_NOISE = NoiseLaw(NoiseKind.LAPLACE, 0.0)
 SPREAD = np.array([1.2, 0.5, 0.4, -0.2, -0.7, -1.2])
 NEARLY_EQUAL = np.linspace(0.01, -0.01, 6)  # only here does a rank interval often come close
-REPEATS = 2000  # at coverage 0.95 an item falls below 0.92 with chance 1e-8
+REPEATS, ENOUGH = 800, 0.90  # at coverage 0.95 an item falls below with chance 1e-8
 
 
 def released(wins, row_weight=1) -> WinCounts:
@@ -230,8 +230,8 @@ def test_intervals_cover_what_they_promise(n_comparisons, scale, kind, balanced,
     law = NoiseLaw(kind, scale)
     wins = simulated_wins(strengths, n_comparisons, balanced)
     scores, ranks = coverage(strengths, wins, law, law)
-    assert (scores >= 0.92).all()
-    assert (ranks >= 0.92).all()
+    assert (scores >= ENOUGH).all()
+    assert (ranks >= ENOUGH).all()
 
 
 @pytest.mark.parametrize("kind", NoiseKind)
@@ -239,8 +239,8 @@ def test_the_coverage_test_catches_intervals_for_half_the_noise(kind):
     wins = simulated_wins(NEARLY_EQUAL, 900, balanced=False)
     half = NoiseLaw(kind, 10.0)
     scores, ranks = coverage(NEARLY_EQUAL, wins, NoiseLaw(kind, 20.0), half)
-    assert (scores < 0.92).all()
-    assert (ranks < 0.92).any()
+    assert (scores < ENOUGH).all()
+    assert (ranks < ENOUGH).any()
 
 
 def test_intervals_are_not_wider_than_pairs_at_random_need():
