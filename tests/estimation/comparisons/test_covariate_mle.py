@@ -224,7 +224,10 @@ def test_counts_of_something_else_are_refused() -> None:
         calibrate_covariate_mle(SINGLE, 1001, 1)
 
 
-OFTEN, TRIALS = 30_000, 3_000
+OFTEN = 30_000
+# Epsilon 2 is promised. With so many runs a quarter of the noise proves 2.4 and more, covariates
+# that are not clipped 2.7, rows beyond the bound 2.9, with each of three sets of seeds.
+TRIALS = 1_600
 
 
 def upset(times: int, covariate: float = 1.0) -> CovariateCounts:
@@ -241,7 +244,7 @@ def released(mechanism: CovariateMle, counts: CovariateCounts, seeds: Iterable[i
 
 @pytest.fixture(scope="module")
 def without_upset() -> Floats:
-    """Releases where nothing was upset, with which two audits compare theirs."""
+    """Releases where nothing was upset, with which three audits compare theirs."""
     made = calibrate_covariate_mle(ADDED, 2, 1)
     return released(made, upset(0), range(TRIALS, 2 * TRIALS))
 
@@ -278,7 +281,9 @@ def test_audit_catches_rows_beyond_the_bound(without_upset: Floats) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("planted", ["not clipped", "a quarter of the noise"])
-def test_audit_catches_planted_bugs(planted: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_audit_catches_planted_bugs(
+    planted: str, without_upset: Floats, monkeypatch: pytest.MonkeyPatch
+) -> None:
     if planted == "not clipped":
         of: Callable[..., CovariateObjective] = CovariateObjective.of
 
@@ -293,7 +298,9 @@ def test_audit_catches_planted_bugs(planted: str, monkeypatch: pytest.MonkeyPatc
         grids = module._grids
         monkeypatch.setattr(module, "_grids", lambda scale, share: grids(scale / 4, share))
     made = calibrate_covariate_mle(ADDED, 2, 1)
-    assert audited(made, 1) > ADDED.epsilon
+    # Without an upset all covariates are 0: clipped or not, releases have the same law.
+    without = without_upset if planted == "not clipped" else None
+    assert audited(made, 1, without) > ADDED.epsilon
 
 
 @pytest.mark.slow
@@ -314,7 +321,7 @@ def test_audit_catches_information_without_noise() -> None:
             lambda counts, runs, used=mechanism: ratios(counts, used, runs, bits),
             upset(1),
             upset(0),
-            trials=1_000,
+            trials=500,  # the mark, which 88 % have and the others never, then proves 2.5
             confidence=CONFIDENCE,
         )
         assert (found.epsilon_lower <= ADDED.epsilon) == within

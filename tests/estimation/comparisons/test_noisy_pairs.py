@@ -85,7 +85,7 @@ def test_negative_counts_are_not_clipped():
     law, rng = NoiseLaw(NoiseKind.LAPLACE, 12.0), np.random.default_rng(5)
     wins = np.array([[0, 100], [0, 0]], np.int64)  # the second item never wins
     gaps = []
-    for _ in range(3000):
+    for _ in range(2_000):  # 6 sd of their mean are less than half of what clipping adds
         noise = np.rint(rng.laplace(0, 12.0, (2, 2))).astype(np.int64) * (1 - np.eye(2, dtype=int))
         counts = PairCounts(wins + noise, confidential=False)
         scores = fit_noisy_pairs(counts, law, LOGISTIC, ridge=20.0).fit.scores
@@ -111,7 +111,7 @@ def test_nothing_but_noise_is_not_informative():
     ("link", "each_pair"), [(LOGISTIC, 60), (LOGISTIC, 400), (LAPLACE, 100), (PROBIT, 200)]
 )
 def test_intervals_hold_the_truth_as_often_as_they_say(link, each_pair, kind):
-    """400 fits of 8 scores: the mean coverage has a standard error below 0.5 %, so that 92 % to
+    """250 fits of 8 scores: the mean coverage has a standard error below 0.5 %, so that 92 % to
     98 % around 95 % is missed with a chance below 1e-6; noise that is ignored is found."""
     rng = np.random.default_rng(each_pair)
     params = PrivacyParams(
@@ -123,18 +123,19 @@ def test_intervals_hold_the_truth_as_often_as_they_say(link, each_pair, kind):
     )
     calibration = calibrate_pair_counts(params, 8)
     law = calibration.law
-    quiet = NoiseLaw(kind, 0.5)
+    quiet, noise_counts = NoiseLaw(kind, 0.5), link is LOGISTIC and each_pair == 60
     held, ignored = [], []
-    for trial in range(400):
+    for trial in range(250):
         exact = sampled(link, each_pair, rng)
         noisy = release_pair_counts(exact, calibration, seeded_bits(trial))
         fitted = fit_noisy_pairs(noisy, law, link)
         estimate = estimate_from(fitted.fit)
         held.append((estimate.low <= TRUTH) & (estimate.high >= TRUTH))
-        careless = estimate_from(fit_noisy_pairs(noisy, quiet, LOGISTIC).fit)
-        ignored.append((careless.low <= TRUTH) & (careless.high >= TRUTH))
+        if noise_counts:
+            careless = estimate_from(fit_noisy_pairs(noisy, quiet, link).fit)
+            ignored.append((careless.low <= TRUTH) & (careless.high >= TRUTH))
     assert 0.92 <= np.mean(held) <= 0.98
-    if link is LOGISTIC and each_pair == 60:
+    if noise_counts:
         assert np.mean(ignored) < 0.9
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 
 import numpy as np
@@ -23,7 +23,13 @@ from hushrank.pipelines.simulate.arenas import Arena
 from hushrank.privacy.noise import NoiseLaw
 from hushrank.privacy.randomness import RandomBits, seeded_bits
 from hushrank.privacy.units import NoiseKind, PrivacyParams
-from tests.estimation.comparisons.test_unbalanced import assert_held, by_comparison, by_person, held
+from tests.estimation.comparisons.test_unbalanced import (
+    RELEASES,
+    assert_held,
+    by_comparison,
+    by_person,
+    held,
+)
 
 BALANCED = Arena(12, 4_000, zipf=0.0)
 SKEWED = Arena(30, 20_000, zipf=1.0, late=5)
@@ -31,8 +37,11 @@ WEAK = Arena(20, 2_000, zipf=0.0)
 LEAGUE = Arena(60, 60_000, zipf=0.3, spread=1.0, matched=0.4)
 
 
+calibrated = cache(calibrate_pair_counts)  # a law takes longer to find than a release takes
+
+
 def ranked(counts: PairCounts, params: PrivacyParams, bits: RandomBits) -> Estimate:
-    calibration = calibrate_pair_counts(params, counts.n_items)
+    calibration = calibrated(params, counts.n_items)
     noisy = release_pair_counts(counts, calibration, bits)
     return rank_noisy_pairs(noisy, calibration.law, LOGISTIC).estimate
 
@@ -43,6 +52,7 @@ def naive(counts: PairCounts) -> Floats:
     return minimise(Objective(wins, LOGISTIC, 0.01, np.zeros(len(wins)))).theta
 
 
+@cache  # two tests ask for the same
 def errors(
     arena: Arena, params: PrivacyParams, logs: int, link=LOGISTIC
 ) -> tuple[float, float, list[bool]]:
@@ -147,7 +157,7 @@ def test_real_battles_of_models_beat_the_naive_way_with_intervals_that_hold(
     ],
 )
 def test_intervals_hold_best_worst_and_rarest_items(arena, params) -> None:
-    assert_held(held(arena, params, ranked, releases=60))
+    assert_held(held(arena, params, ranked, RELEASES))
 
 
 def blocks(

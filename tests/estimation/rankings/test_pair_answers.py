@@ -128,14 +128,15 @@ def test_sums_over_true_rankings_are_met_on_average(hide: Hide, longest: int, d:
     wins = pair_counts(*lists, m)
     law = law_of_epsilon(2.0, d, hide)
     exact = (wins - wins.T).sum(axis=1) / 2
-    found = [answered_nets(counts_of(lists, m, law, seed), law).sums for seed in range(300)]
+    drawn = [counts_of(lists, m, law, seed) for seed in range(300)]
+    found = [answered_nets(counts, law).sums for counts in drawn]
     error = np.std(found, axis=0, ddof=1) / np.sqrt(len(found))
     assert (np.abs(np.mean(found, axis=0) - exact) < 4.5 * error).all()
-    margins = [answered_pairs(counts_of(lists, m, law, seed), law).margins for seed in range(300)]
+    margins = [answered_pairs(counts, law).margins for counts in drawn]
     error = np.std(margins, axis=0, ddof=1) / np.sqrt(300) + np.eye(m)
     assert (np.abs(np.mean(margins, axis=0) - (wins - wins.T)) < 4.5 * error).all()
     undivided = law_of_epsilon(4.0, d, hide)  # undone by another law: seen
-    wrong = [answered_nets(counts_of(lists, m, law, seed), undivided).sums for seed in range(300)]
+    wrong = [answered_nets(counts, undivided).sums for counts in drawn]
     assert not (np.abs(np.mean(wrong, axis=0) - exact) < 4.5 * error[0, 1]).all()
 
 
@@ -153,11 +154,11 @@ COVERAGE = [
 
 @pytest.mark.parametrize(("m", "people", "epsilon", "d", "spread", "longest", "hide"), COVERAGE)
 def test_intervals_hold_the_truth(m, people, epsilon, d, spread, longest, hide) -> None:
-    """200 repetitions; 1.5 points is the standard error for one item, less than 0.8 for all."""
+    """130 repetitions; 1.9 points is the standard error for one item, about 1 for all."""
     law = law_of_epsilon(epsilon, d or best_pairs(epsilon, m, hide), hide)
     truth, rank = borda_of(m, spread, longest), np.arange(1, m + 1)
     held, ranked = [], []
-    for seed in range(200):
+    for seed in range(130):
         counts = counts_of(lists_of(m, people, spread, seed, longest), m, law, seed)
         borda = borda_estimate(answered_nets(counts, law)).estimate
         held.append((borda.low <= truth) & (truth <= borda.high))
@@ -165,8 +166,8 @@ def test_intervals_hold_the_truth(m, people, epsilon, d, spread, longest, hide) 
         ranked.append((kemeny.rank_low <= rank) & (rank <= kemeny.rank_high))
     share = np.mean(held, axis=0)
     assert 0.92 < share.mean() < 0.98
-    assert 0.90 < share[0] <= 1.0
-    assert 0.90 < share[-1] <= 1.0
+    assert 0.89 < share[0] <= 1.0
+    assert 0.89 < share[-1] <= 1.0
     assert np.mean(ranked) > 0.95
 
 
@@ -175,16 +176,22 @@ def test_intervals_hold_the_truth(m, people, epsilon, d, spread, longest, hide) 
     [(4, 1000, 2.0, 1.8, None), (5, 400, 6.0, 0.6, None), (6, 1500, 4.0, 1.2, 5)],
 )
 def test_intervals_of_a_likelihood_hold_the_truth(m, people, epsilon, spread, longest) -> None:
-    """80 repetitions."""
+    """50 repetitions: 1.5 points is the standard error for all items, 3 for one.
+
+    So 0.91 is 2.7 of them below 0.95. Intervals of 0.7 times the width would hold 83 %.
+    """
     law = law_of_epsilon(epsilon, best_pairs(epsilon, m, Hide.ORDER))
-    truth, held = truth_of(m, spread), []
-    for seed in range(80):
+    truth, held, narrower = truth_of(m, spread), [], []
+    for seed in range(50):
         counts = counts_of(lists_of(m, people, spread, seed, longest), m, law, seed)
         found = bradley_terry_estimate(fitted_nets(counts, law, 1.0), 1.0).estimate
         held.append((found.low <= truth) & (truth <= found.high))
+        low, high = (0.7 * end + 0.3 * found.scores for end in (found.low, found.high))
+        narrower.append((low <= truth) & (truth <= high))
     share = np.mean(held, axis=0)
-    assert 0.92 < share.mean() < 0.98
-    assert min(share[0], share[-1]) > 0.89
+    assert 0.91 < share.mean() < 0.99
+    assert min(share[0], share[-1]) > 0.87
+    assert np.mean(narrower) < 0.91
 
 
 def test_answers_as_they_are_have_no_interval_and_smaller_scores() -> None:

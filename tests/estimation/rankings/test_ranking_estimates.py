@@ -15,7 +15,7 @@ from hushrank.estimation.rankings.ranking_evidence import RankingEvidence, plain
 from hushrank.privacy.mallows import synthetic_rankings
 from hushrank.privacy.randomness import seeded_bits
 
-REPEATS = 300
+REPEATS, FITTED = 300, 150  # a fit of Bradley and Terry takes 20 times as long
 
 
 def counts_of(rankings: np.ndarray, n_items: int) -> RankingCounts:
@@ -76,25 +76,29 @@ def test_intervals_hold_the_truth_as_often_as_they_say():
     """Of Borda and Bradley-Terry scores of rankings around one order: about 95 % do.
 
     The pairs of a ranking depend on each other; intervals that took them for independent would hold
-    Borda scores far less often. False-positive rate: 285 of 300 expected; 262 is 6 sigma off.
+    Borda scores far less often. False-positive rates: 285 of 300 are expected, and 262 is 6 sigma
+    off; of 150, 25 or more miss with 4e-7. The share over all items has a standard error of 0.0105,
+    of which 0.90 is 4.8 off: so intervals of 0.7 times the width are seen, which hold 0.86.
     """
     large = nets_of(around([0, 1, 2, 3], 400_000, 7), 4)
     truth = {
         "borda": borda_estimate(large).estimate.scores,
         "bradley-terry": bradley_terry_estimate(large, 1e-3).estimate.scores,
     }
-    held = {name: np.zeros(4) for name in truth}
+    held, narrower = {name: np.zeros(4) for name in truth}, np.zeros(4)
     for seed in range(REPEATS):
         found = nets_of(around([0, 1, 2, 3], 150, 1000 + seed), 4)
-        estimates = {
-            "borda": borda_estimate(found).estimate,
-            "bradley-terry": bradley_terry_estimate(found, 1e-3).estimate,
-        }
+        estimates = {"borda": borda_estimate(found).estimate}
+        if seed < FITTED:
+            fit = estimates["bradley-terry"] = bradley_terry_estimate(found, 1e-3).estimate
+            low, high = (0.7 * end + 0.3 * fit.scores for end in (fit.low, fit.high))
+            narrower += (low <= truth["bradley-terry"]) & (truth["bradley-terry"] <= high)
         for name, estimate in estimates.items():
             held[name] += (estimate.low <= truth[name]) & (truth[name] <= estimate.high)
-    for name, times in held.items():
-        assert (times >= 262).all(), name
+    assert (held["borda"] >= 262).all()
     assert (held["borda"] < REPEATS).all()
+    assert (held["bradley-terry"] > FITTED - 25).all()
+    assert narrower.mean() < 0.90 * FITTED < held["bradley-terry"].mean()
 
 
 def test_bradley_terry_scores_are_log_odds():
@@ -171,9 +175,10 @@ def test_borda_scores_of_ten_items_are_undone_and_intervals_hold_each_of_them():
 def test_bradley_terry_scores_stay_finite_where_noise_exceeds_what_scores_explain():
     """5 items, 300 people, epsilon 1: without a ridge for the noise errors were above 6.
 
-    False-positive rate: 100 intervals of an item miss in 5 at 5 %; in 18 or more with 2e-6.
+    False-positive rate: 100 intervals of an item miss in 5 at 5 %; in 18 or more with 2e-6. Plain
+    scores are looked at 25 times only: they are off by much more than what is asked.
     """
-    epsilon, people, repeats = 1.0, 300, 100
+    epsilon, people, repeats, looks = 1.0, 300, 100, 25
     truth = np.linspace(1.8, -1.8, 5)
     held, errors, ends = np.zeros(5), np.zeros(2), 0
     for seed in range(repeats):
@@ -183,9 +188,11 @@ def test_bradley_terry_scores_stay_finite_where_noise_exceeds_what_scores_explai
         ends += int(np.isfinite(found.low).sum() + np.isfinite(found.high).sum())
         assert (found.low <= found.scores).all()
         assert (found.scores <= found.high).all()
-        plain = bradley_terry_estimate(plain_nets(counts)).estimate
-        assert np.isinf(plain.low).all()
-        errors += [np.square(e.scores - truth).mean() / repeats for e in (found, plain)]
+        errors[0] += np.square(found.scores - truth).mean() / repeats
+        if seed < looks:
+            plain = bradley_terry_estimate(plain_nets(counts)).estimate
+            assert np.isinf(plain.low).all()
+            errors[1] += np.square(plain.scores - truth).mean() / looks
     assert (held > repeats - 18).all()
     assert ends > 0.6 * 2 * 5 * repeats  # most ends are finite
     own, plain_error = np.sqrt(errors)

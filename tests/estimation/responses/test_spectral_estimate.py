@@ -1,9 +1,10 @@
 """Difficulties with intervals: they cover the truth, know their limits and see what is noise.
 
 A coverage test simulates people, estimates, and looks at one item a time, so its trials are
-independent. It fails a correct estimator with probability below 1e-6, and must reject intervals
-that are 30 % too narrow (40 % for the jackknife). Means over all items would hide what goes wrong
-at the ends, so the hardest and the easiest item have tests of their own.
+independent, or at two of six or more: misses of two correlate by less than 0.05, measured. It fails
+a correct estimator with probability below 1e-6, and must reject intervals that are 30 % too narrow
+(40 % for the jackknife). Means over all items would hide what goes wrong at the ends, so the
+hardest and the easiest item have tests of their own.
 """
 
 from __future__ import annotations
@@ -45,8 +46,10 @@ from hushrank.privacy.units import Adjacency, NoiseKind, PrivacyParams, Unit
 from tests.statistics import FALSE_POSITIVE_RATE
 
 NO_NOISE = NoiseLaw(NoiseKind.GAUSSIAN, 0.0)
-TRIALS = 1000
-ENDS = 500
+# Intervals 0.7 times as wide hold the truth in 84 % or less: in 588 of 700 (two items of 350
+# trials), and up to 606 are seen with a p-value of 1e-6; in 420 of 500, and up to 427 are seen.
+# Those of the jackknife, 0.6 times as wide, hold it in 81 %: in 242 of 300; up to 250 are seen.
+TRIALS, ENDS, JACKKNIFE_TRIALS = 350, 500, 300
 SOAK = pytest.mark.soak  # another setting takes the same way through the code
 
 
@@ -63,12 +66,15 @@ class Setting:
     zipf: float = 0.0  # item r is answered in proportion to r to the power of minus this
 
     def params(self) -> PrivacyParams:
+        """Without noise, of the normal kind: its intervals are the same and need no tables."""
+        laplace = self.rho is None and math.isfinite(self.epsilon)
         return PrivacyParams(
             unit=Unit.USER,
             adjacency=Adjacency.REPLACE_ONE,
             epsilon=self.epsilon,
+            delta=0.0 if laplace or self.rho is not None else 1e-6,
             rho=self.rho,
-            noise=NoiseKind.LAPLACE if self.rho is None else NoiseKind.GAUSSIAN,
+            noise=NoiseKind.LAPLACE if laplace else NoiseKind.GAUSSIAN,
             max_contributions=self.max_answers,
         )
 
@@ -134,11 +140,11 @@ def test_intervals_cover_the_truth(setting: Setting) -> None:
     columns = []
     for seed in range(TRIALS):
         true, found = simulated(setting, seed)
-        item = seed % setting.n_items
         estimate = found.estimate
-        if math.isfinite(estimate.low[item]) and math.isfinite(estimate.high[item]):
-            columns.append((true[item], estimate.low[item], estimate.high[item]))
-    assert len(columns) > 0.95 * TRIALS
+        for item in (np.array([0, setting.n_items // 2]) + seed) % setting.n_items:
+            if math.isfinite(estimate.low[item]) and math.isfinite(estimate.high[item]):
+                columns.append((true[item], estimate.low[item], estimate.high[item]))
+    assert len(columns) > 0.95 * 2 * TRIALS
     check_coverage(*np.array(columns).T)
 
 
@@ -219,13 +225,13 @@ def randomized_parts(
 def test_jackknife_intervals_cover_the_truth() -> None:
     setting = Setting(4, 2000, 4, epsilon=8.0)
     columns = []
-    for seed in range(500):
+    for seed in range(JACKKNIFE_TRIALS):
         true, parts = randomized_parts(setting, seed, 10)
         estimate = estimate_randomized(parts, complete_graph(4)).estimate
         item = seed % 4
         if math.isfinite(estimate.low[item]) and math.isfinite(estimate.high[item]):
             columns.append((true[item], estimate.low[item], estimate.high[item]))
-    assert len(columns) > 0.9 * 500
+    assert len(columns) > 0.9 * JACKKNIFE_TRIALS
     check_coverage(*np.array(columns).T, too_narrow=0.6)
 
 

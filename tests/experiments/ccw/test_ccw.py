@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import math
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
@@ -82,8 +83,10 @@ def test_table_and_figures_are_written(tmp_path: Path, monkeypatch: pytest.Monke
     for name in ("experiment_5", "experiment_8"):
         for kind in ("png", "svg"):
             assert (tmp_path / f"{name}.{kind}").stat().st_size > 1000
-    again = tmp_path / "again"
+    again = tmp_path / "again"  # in one process that is there already, and not drawn again
     monkeypatch.setattr(ccw, "AT_ONCE", 2)
+    monkeypatch.setattr(ccw, "one_process_per_processor", lambda: ThreadPoolExecutor(1))
+    monkeypatch.setattr(ccw, "draw_figures", lambda summaries, out: None)
     run(["5"], 2, True, again)
     assert table(again) == fifth
 
@@ -204,13 +207,18 @@ def test_mistakes_are_explained(tmp_path: Path) -> None:
 @pytest.mark.slow
 @pytest.mark.skipif(not CEMS.exists(), reason=f"{CEMS} is not there: it is not shipped")
 def test_the_papers_rank_differences_of_the_students() -> None:
-    """Figure 8, left: 1.21, 0.80, 0.46 and 0.235 for the MLE with the paper's constants."""
+    """Figure 8, left: 1.21, 0.80, 0.46 and 0.235 for the MLE with the paper's constants.
+
+    Each may be off by 3 standard errors of 200 replicates; the tight constants are off by more.
+    """
     answers = read_answers(CEMS)
     assert (answers.users, answers.counts.n_items, answers.most_rows) == (303, 6, 15)
     setting = Setting(8, 6, (0.5, 1.0, 2.0, 4.0), m=303, rows=15)
-    values = [with_real_answers(setting, answers, number) for number in range(400)]
-    for epsilon, printed in ((0.5, 1.21), (1.0, 0.80), (2.0, 0.46), (4.0, 0.235)):
+    values = [with_real_answers(setting, answers, number) for number in range(200)]
+    printed_of = {0.5: (1.21, 0.11), 1.0: (0.80, 0.10), 2.0: (0.46, 0.07), 4.0: (0.235, 0.05)}
+    for epsilon, (printed, most_off) in printed_of.items():
         found = np.array([each[epsilon, PAPER, RANKS] for each in values])
         tight = np.array([each[epsilon, TIGHT, RANKS] for each in values])
-        assert found.mean() == pytest.approx(printed, abs=0.07)
+        assert found.mean() == pytest.approx(printed, abs=most_off)
+        assert abs(tight.mean() - printed) > most_off
         assert tight.mean() < found.mean() - 0.05
