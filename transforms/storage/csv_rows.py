@@ -7,9 +7,8 @@ are doubled inside (RFC 4180), and reads all columns as text.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -57,8 +56,8 @@ class _Reader:
 
     def read(self, records: Records) -> tuple[pa.Table, tuple[str, ...]]:
         """The rows of a block, and its records that are not rows."""
-        if (plain := self._all_rows(records)) is not None:
-            return plain, ()
+        if (plain := self._plain_rows(records)) is not None:
+            return plain
         broken = records.no_text() | self._odd_quotes(records)
         parts = list(self._parse(records, np.flatnonzero(~broken), records.blank()))
         malformed = [line for _, refused in parts for line in refused]
@@ -66,14 +65,15 @@ class _Reader:
         rows = tables[0] if len(tables) == 1 else pa.concat_tables(tables).unify_dictionaries()
         return rows, (*records.texts(broken), *malformed)
 
-    def _all_rows(self, records: Records) -> pa.Table | None:
-        """The rows, if each record is clearly one: what nearly all blocks of most files hold."""
+    def _plain_rows(self, records: Records) -> tuple[pa.Table, tuple[str, ...]] | None:
+        """The same, if it is clear where each record ends: in nearly all blocks of most files."""
         expected = records.plain_lines()
         if not expected:
             return None
-        refused: list[str] = []
-        rows = self._parsed(records.content, _to(refused))
-        return rows if rows is not None and len(rows) == expected and not refused else None
+        rows, refused = self._parsed(records.content)
+        # A blank line is neither; then all is looked at again.
+        whole = rows is not None and len(rows) + len(refused) == expected
+        return (rows, tuple(refused)) if whole else None
 
     def _odd_quotes(self, records: Records) -> Mask:
         """Records with a quote that neither surrounds a whole field nor is doubled inside one."""
@@ -92,12 +92,11 @@ class _Reader:
         """Parse all records at once; if the number of rows is wrong, parse each half."""
         if not len(numbers):
             return
-        refused: list[str] = []
         # Arrow drops a byte order mark at the start of its text, so there no record comes first.
         start = int(records.offsets[numbers[0]])
         marked = records.content.startswith(BYTE_ORDER_MARK, start)
         text = records.joined(numbers, before=b"\n" if marked else b"")
-        rows = self._parsed(text, _to(refused))
+        rows, refused = self._parsed(text)
         expected = len(numbers) - int(blank[numbers].sum())
         if rows is not None and len(rows) + len(refused) == expected:
             yield rows, refused
@@ -108,7 +107,14 @@ class _Reader:
             yield from self._parse(records, numbers[:half], blank)
             yield from self._parse(records, numbers[half:], blank)
 
-    def _parsed(self, text: bytes, set_aside: Callable[[Any], str]) -> pa.Table | None:
+    def _parsed(self, text: bytes) -> tuple[pa.Table | None, list[str]]:
+        """The rows, None where Arrow gives up, and lines of too few or too many fields."""
+        refused: list[str] = []
+
+        def set_aside(row: pyarrow.csv.InvalidRow) -> str:
+            refused.append(row.text)
+            return "skip"
+
         # By position, because two columns that are not read may have the same name.
         places = [str(self.header.index(name)) for name in self.schema.names]
         try:
@@ -134,18 +140,8 @@ class _Reader:
                 ),
             )
         except pa.ArrowException:
-            return None
-        return table.rename_columns(self.schema.names)
-
-
-def _to(refused: list[str]) -> Callable[[Any], str]:
-    """What Arrow calls with a line that has too few or too many fields."""
-
-    def set_aside(row: pyarrow.csv.InvalidRow) -> str:
-        refused.append(row.text)
-        return "skip"
-
-    return set_aside
+            return None, refused
+        return table.rename_columns(self.schema.names), refused
 
 
 def with_points(rows: pa.Table, numbers: Iterable[str]) -> pa.Table:

@@ -188,11 +188,10 @@ def test_what_breaks_a_rule_is_refused():
 
 
 @pytest.mark.slow
-def test_thirty_thousand_items_are_ranked_by_the_pairs_that_met():
-    n = 10 * public_pairs.MOST_DENSE_ITEMS  # a dense matrix would take 7 GB
-    counts, truth = sampled(LOGISTIC, n, 80 * n)
+def test_a_hundred_thousand_items_are_ranked_by_the_pairs_that_met():
+    counts, truth = sampled(LOGISTIC, 100_000, 8_000_000)  # a dense matrix would take 80 GB
     strong = dataclasses.replace(PARAMS, epsilon=4.0)
-    calibration = calibrate_outcomes(strong, n)
+    calibration = calibrate_outcomes(strong, 100_000)
     noisy = release_outcomes(counts, calibration, seeded_bits(2))
     fit = fit_public_pairs(noisy, calibration.law, LOGISTIC)
     assert fit.gradient_norm < 1e-6
