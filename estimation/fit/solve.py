@@ -151,7 +151,7 @@ def _newton_direction(hessian: Hessian, gradient: Floats, tolerance: float) -> F
 def _factorised(hessian: Hessian, gradient: Floats) -> Floats | None:
     """The direction by Cholesky; None where the matrix is not positive definite on the subspace."""
     matrix = hessian.dense()
-    matrix += hessian.diagonal.sum() / len(matrix) ** 2  # moves only the ones vector's eigenvalue
+    matrix += hessian.diagonal.mean() / len(matrix)  # moves only the eigenvalue of the ones vector
     # Of a symmetric matrix the transpose is LAPACK's own order of it, so nothing is copied. SciPy's
     # two functions for this take longer than it does where there are a few items.
     _, direction, flaw = dposv(matrix.T, gradient, lower=True, overwrite_a=True)
