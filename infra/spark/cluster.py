@@ -43,6 +43,8 @@ SETTINGS = {
     "spark.executor.cores": "1",
     "spark.ui.enabled": "false",
     "spark.eventLog.enabled": "true",
+    # The executors stand for two machines: what a lost one has written is lost with it.
+    "spark.shuffle.readHostLocalDisk": "false",
 }
 
 

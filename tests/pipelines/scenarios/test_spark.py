@@ -56,26 +56,15 @@ class Spark:
         engine = SparkRunner.model_validate(runner).engine()
         return dataclasses.replace(job, engine=engine, confidential=str(work))
 
-    def told(self, event: str) -> list[Any]:
-        """What the log of the newest job says of events of this kind, in order."""
+    def stages(self) -> list[tuple[str, int]]:
+        """Names and attempts of the stages of the newest job that ended, in that order."""
         logs = sorted(Path(self.events).iterdir(), key=lambda path: path.stat().st_mtime)
         lines = logs[-1].read_text().splitlines() if logs else []
-        beginning = f'{{"Event":"SparkListener{event}"'
-        return [json.loads(s) for s in lines if s.startswith(beginning) and s.endswith("}")]
-
-    def stages(self) -> list[str]:
-        """Names of the stages that ended."""
-        return [each["Stage Info"]["Stage Name"] for each in self.told("StageCompleted")]
-
-    def computed_again(self) -> bool:
-        """Whether a lost task was done once more, or a stage whose results were lost.
-
-        Executors of one machine can read what a lost one has left on its disk; then its tasks that
-        ran are all that is lost.
-        """
-        tasks = (each["Task Info"]["Attempt"] for each in self.told("TaskEnd"))
-        stages = (each["Stage Info"]["Stage Attempt ID"] for each in self.told("StageCompleted"))
-        return any(attempt > 0 for attempt in (*tasks, *stages))
+        ended = [
+            line for line in lines if line.startswith('{"Event":"SparkListenerStageCompleted"')
+        ]
+        told = [json.loads(line)["Stage Info"] for line in ended if line.endswith("}")]
+        return [(stage["Stage Name"], stage["Stage Attempt ID"]) for stage in told]
 
     def executors(self) -> list[int]:
         """Their processes."""
@@ -92,7 +81,7 @@ def kill_an_executor(spark: Spark) -> threading.Thread:
     """Once rows have been read and sent to where they are bounded: they are lost with it."""
 
     def wait_and_kill() -> None:
-        wait_for(lambda: any(MEETING in name for name in spark.stages()), PATIENCE)
+        wait_for(lambda: any(MEETING in name for name, _ in spark.stages()), PATIENCE)
         os.kill(spark.executors()[0], signal.SIGKILL)
 
     thread = threading.Thread(target=wait_and_kill, daemon=True)
@@ -118,8 +107,7 @@ def test_results_are_those_of_the_local_runner_though_an_executor_is_lost(
     killer = kill_an_executor(spark)
     run_together([night, *there])
     killer.join()
-    assert spark.told("ExecutorRemoved")
-    assert spark.computed_again()
+    assert any(attempt > 0 for _, attempt in spark.stages())  # some were computed again
     assert counted(night) == counted(nights[0])  # takes the results that are there, checks them
     assert tally(night) == tally(nights[0])
     for local, remote in zip(here, there, strict=True):
