@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import faulthandler
+import gc
 import os
 import sys
 import weakref
@@ -125,13 +126,21 @@ def _same_draws(name: str, *, real: bool) -> contextlib.AbstractContextManager[N
 
 
 def pytest_collection_finish() -> None:
+    """What all tests share is ready: libraries are loaded, tests are known."""
+    # Nobody lets go of these millions of objects any more, so nobody need look whether someone has.
+    # A child process that does not look at them does not copy them either.
+    gc.collect()
+    gc.freeze()
+    if "apache_beam" in sys.modules:
+        _keep_signatures()
+
+
+def _keep_signatures() -> None:
     """Beam asks for the signatures of the same methods 2 800 times a graph: they are kept.
 
     That and the width of a help text, which its options ask for too, are a third of the processor
     time of a small graph.
     """
-    if "apache_beam" not in sys.modules:
-        return
     from apache_beam.options import pipeline_options
     from apache_beam.typehints import decorators
 

@@ -16,6 +16,7 @@ HERE = Path(__file__).resolve().parent
 sys.path.insert(0, str(HERE.parent))
 
 from engine_processes import (  # noqa: E402 - found by the line above
+    SHORT_LIVED,
     Cluster,
     asked,
     classpath,
@@ -41,6 +42,7 @@ SETTINGS = {
     "spark.driver.bindAddress": "127.0.0.1",
     "spark.executor.memory": f"{EXECUTOR_MEGABYTES}m",
     "spark.executor.cores": "1",
+    "spark.executor.extraJavaOptions": " ".join(SHORT_LIVED),
     "spark.ui.enabled": "false",
     "spark.eventLog.enabled": "true",
     # The executors stand for two machines: what a lost one has written is lost with it.
