@@ -3,8 +3,8 @@
 
 PYTHON ?= python3
 UV_VERSION := uv>=0.11,<0.14
-# Tests wait a third of their time: for engines, servers and disks.
-WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 3 / 2)
+# Tests wait half of their time: for engines, servers, disks and each other.
+WORKERS ?= $(shell expr $$(getconf _NPROCESSORS_ONLN) \* 2)
 ARGS ?=
 
 SHELL := /bin/bash

@@ -98,6 +98,8 @@ class _Refused(Exception):  # noqa: N818
 
 class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
+    wbufsize = -1  # answers in one piece: a second one waits 40 ms for the first one's receipt
+    disable_nagle_algorithm = True
     store: Store
 
     def log_message(self, *_: object) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+from typing import TypeVar
 
 import hushrank.transforms.engine.beam  # noqa: F401 - first: it loads Beam without a warning
 
@@ -12,6 +13,8 @@ from apache_beam.runners.portability.fn_api_runner import fn_runner
 
 from hushrank.pipelines.engine.runner import HERE, Engine, Runner
 from hushrank.transforms.engine.in_process import local_workers
+
+View = TypeVar("View", bound=PipelineOptions)
 
 UNTYPED = "--no_pipeline_type_check"  # no transform declares types, and the check takes 30 ms
 RUNNERS = {  # Beam's names for runners
@@ -37,4 +40,24 @@ def pipeline_options(engine: Engine = HERE) -> PipelineOptions:
         options.append(f"--direct_num_workers={local_workers()}")
     else:  # workers have our package, so the session is not sent along
         options.append("--no_save_main_session")
-    return PipelineOptions(options)
+    return _Options(options)
+
+
+class _Options(PipelineOptions):
+    """Options with one view for each class that asks for its own.
+
+    Beam asks for 120 views a graph, and makes a parser of arguments for each. That takes a third
+    of the time of a small graph. All views share their values, so one of a class is enough.
+    """
+
+    def view_as(self, cls: type[View]) -> View:
+        """The view of `cls`; see `PipelineOptions`."""
+        views: dict[type, PipelineOptions] = self.__dict__.setdefault("_views", {})
+        if cls not in views:
+            views[cls] = super().view_as(cls)
+        view: View = views[cls]
+        return view
+
+    def __getstate__(self) -> dict[str, object]:
+        """A copy makes its own views: theirs are not its values."""
+        return {name: value for name, value in super().__getstate__().items() if name != "_views"}

@@ -303,7 +303,7 @@ class Struck:
         return [json.loads(line)["event"] for line in self.survey.ledger.read_text().splitlines()]
 
 
-def strike_runs(names: Sequence[str], folder: str, stride: int) -> None:
+def strike_runs(names: Sequence[str], folder: str, stride: int) -> Counter[str]:
     """Strike a run of each variant of `every_method`, `NIGHTLY` or `STOPPING`, at its operations.
 
     Args:
@@ -311,6 +311,9 @@ def strike_runs(names: Sequence[str], folder: str, stride: int) -> None:
         folder: for their surveys.
         stride: take every so many-th pair of an operation and of what strikes it; another first one
             for each variant, so that all operations and blows take turns.
+
+    Returns:
+        How often a run had got how far when it stopped.
     """
     assert "apache_beam" not in sys.modules
     report.render_report = lambda *_: "<html></html>"  # for the time that plots take
@@ -326,7 +329,7 @@ def strike_runs(names: Sequence[str], folder: str, stride: int) -> None:
             except AssertionError as failure:
                 failure.add_note(f"{name}: {blow} at operation {step} of {struck.operations}")
                 raise
-    sys.stdout.write("\n" + json.dumps(stopped_after))
+    return stopped_after
 
 
 def struck_survey(name: str, folder: Path) -> Struck:

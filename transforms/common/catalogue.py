@@ -89,6 +89,8 @@ class Catalogue:
     @cached_property
     def _values_are_codes(self) -> bool:
         """Whether integers are positions: no name is an integer, or each equals its position."""
+        if self.names == tuple(map(str, range(len(self)))):  # as `of_count` names them
+            return True
         values, codes = self._integers
         return len(values) in (0, len(self)) and bool((values == codes).all())
 

@@ -17,7 +17,7 @@ Values = TypeVar("Values", Integers, NDArray[np.float64], NDArray[np.int16])
 def take_lists(values: Values, lengths: Integers, rows: Integers) -> Values:
     """The values of the chosen lists, list by list."""
     if len(lengths) and (lengths == lengths[0]).all():  # the common case, in a fraction of the time
-        return values.reshape(len(lengths), -1)[rows].ravel()
+        return np.take(values.reshape(len(lengths), -1), rows, axis=0).ravel()
     starts = (np.cumsum(lengths) - lengths)[rows]
     chosen = lengths[rows]
     before = np.cumsum(chosen) - chosen

@@ -105,14 +105,25 @@ def _settle(order: Order, tied: Order, hashes: Hashes) -> Order:
     Returns:
         The places whose row has the run and the hash of the row before.
     """
-    if (hashes[order[tied]] != hashes[order[tied + 1]]).any():
-        places = np.union1d(tied, tied + 1)
+    same = _repeat(order, tied, hashes)
+    if not same.all():  # runs of one hash, such as the rows of a contest, are in order already
+        chain = np.cumsum(np.append(True, np.diff(tied) > 1))  # numbers chains of tied places
+        mixed = tied[np.isin(chain, chain[~same])]
+        places = np.union1d(mixed, mixed + 1)
         rows = order[places]
-        chain = np.cumsum(~np.isin(places - 1, tied))  # numbers chains of tied places
+        chain = np.cumsum(~np.isin(places - 1, mixed))
         order[places] = rows[np.lexsort((hashes[rows, 1], hashes[rows, 0], chain))]
-    same = (hashes[order[tied]] == hashes[order[tied + 1]]).all(axis=1)
+        same = _repeat(order, tied, hashes)
     repeats: Order = tied[same] + 1
     return repeats
+
+
+def _repeat(order: Order, tied: Order, hashes: Hashes) -> Mask:
+    """Whether each of these places has the hash of the next."""
+    rows, others = order[tied], order[tied + 1]
+    same: Mask = np.take(hashes[:, 0], rows) == np.take(hashes[:, 0], others)
+    same &= np.take(hashes[:, 1], rows) == np.take(hashes[:, 1], others)
+    return same
 
 
 def new_run(*columns: Words | Order) -> Mask:

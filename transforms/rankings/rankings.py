@@ -28,9 +28,9 @@ from hushrank.transforms.common.epsilons import (
 )
 from hushrank.transforms.common.flat_lists import any_in_list, repeats_item, take_lists
 from hushrank.transforms.common.schema import to_numpy
-from hushrank.transforms.common.sorting import Words, new_run, number_runs, sort_by
+from hushrank.transforms.common.sorting import Words, new_run, number_runs, order_within, sort_by
 from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns, contest_names
-from hushrank.transforms.rankings.ranks import Rest, ranks_of
+from hushrank.transforms.rankings.ranks import Rest, ranks_of, words_of_ranks
 
 REPEATED = "the ranking holds an item twice"
 TOO_LONG = "the ranking has more items than max_length"
@@ -65,7 +65,7 @@ class Rankings:
     def take(self, rows: Integers | Mask) -> Rankings:
         """The chosen rankings, in that order."""
         chosen = np.arange(len(self))[rows]
-        owner = None if self.owner is None else self.owner[chosen]
+        owner = None if self.owner is None else np.take(self.owner, chosen, axis=0)
         items = take_lists(self.items, self.lengths, chosen)
         return Rankings(items, self.lengths[chosen], self.epsilon[chosen], owner)
 
@@ -364,4 +364,6 @@ def _by_rank(
         tie = coins.words(pieces)
     else:
         tie = coins.words(len(rank))
-    return np.lexsort((tie, rest, rank, number) if rest.any() else (tie, rank, number))
+    if rest.any():
+        return np.lexsort((tie, rest, rank, number))
+    return order_within(number, np.column_stack([words_of_ranks(rank), tie]))

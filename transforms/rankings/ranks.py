@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from hushrank.transforms.common.numbers import numbers_of
 from hushrank.transforms.common.schema import by_distinct, is_text, to_numpy, to_text
+from hushrank.transforms.common.sorting import Words
 
 _STEP = 2048  # 2^64 / 2^53: multiples of it up to 2^64 are exact
 _EXACT = 1 << 53
@@ -36,6 +37,17 @@ def ranks_of(column: pa.Array) -> tuple[Floats, Rest, Mask]:
     else:
         high, low = _of_numbers(column)
     return high, low, to_numpy(pc.is_null(column))
+
+
+def words_of_ranks(high: Floats) -> Words:
+    """Words that compare as these finite numbers do; their leading bits tell most of them apart."""
+    words = (high + 0.0).view(np.uint64)  # -0.0 is 0.0
+    sign = np.uint64(1 << 63)
+    words = np.where(words & sign, ~words, words | sign)
+    if len(words):
+        words -= words.min()
+        words <<= np.uint64(64 - max(int(words.max()).bit_length(), 1))
+    return words
 
 
 def _of_numbers(column: pa.Array) -> tuple[Floats, Rest]:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 import json
-import re
-import subprocess
-import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import numpy as np
@@ -25,6 +24,7 @@ from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.responses.answer_sheets import Duplicates
 from hushrank.transforms.storage.cells import MOST_TEXT_BYTES
 from hushrank.transforms.storage.spill_file import SPILL_PREFIX
+from tests.loaded_process import LoadedProcess, loaded_process
 from tests.pipelines.reduce import test_reduce_comparisons as comparisons
 from tests.pipelines.reduce import test_reduce_private as private
 from tests.pipelines.reduce import test_reduce_rankings as rankings
@@ -34,46 +34,34 @@ KINDS = ["comparisons", "local answers", "responses", "rankings"]
 N_FEW_ITEMS = 5
 HEAVY_ROWS, OTHER_ROWS, N_ITEMS = 10_000_000, 1_000_000, 50
 
-# Run in a process of its own, whose peak memory is then the job's.
-REDUCE = """
-import json, sys
-from pathlib import Path
-from hushrank.pipelines.reduce import reduce
-from tests.pipelines.scenarios.test_memory import a_heavy_job, own_peak
-job = a_heavy_job(Path(sys.argv[1]), Path(sys.argv[2]), **json.loads(sys.argv[3]))
-reduce.run(job)
-print(own_peak())
-"""
-
-REDUCE_RANKINGS = """
-import dataclasses, sys
-from pathlib import Path
-from hushrank.pipelines.reduce import reduce
-from tests.pipelines.scenarios.test_memory import own_peak
-from tests.pipelines.reduce.test_reduce_rankings import LISTS, RANKS, a_job
-contests = dataclasses.replace(RANKS, contest="contest")
-columns = LISTS if sys.argv[3] == "lists" else contests
-job = a_job(Path(sys.argv[1]), Path(sys.argv[2]), columns=columns, max_rankings=3)
-reduce.run(job)
-print(own_peak())
-"""
+# Jobs of `LoadedProcess`: each is done in a process whose peak memory is then the job's.
+HERE = "tests.pipelines.scenarios.test_memory"
 
 
-REDUCE_LONG_NAMES = """
-import sys
-from pathlib import Path
-from tests.pipelines.scenarios.test_memory import KINDS, own_peak, reduce_with_least_memory
-for log in sorted(Path(sys.argv[1]).glob("*.parquet")):
-    for kind in KINDS:
-        reduce_with_least_memory(log, log.with_name(f"{log.stem} {kind}"), kind)
-print(own_peak())
-"""
+def load() -> None:
+    importlib.import_module("hushrank.pipelines.engine.options")  # and with it Beam
 
 
-def own_peak() -> int:
-    """Bytes this program had in memory at most; `ru_maxrss` would count those of its parent."""
-    status = Path("/proc/self/status").read_text()
-    return 1024 * int(re.findall(r"VmHWM:\s+(\d+) kB", status)[0])
+def reduce_comparisons_there(log: str, work: str, changes: str) -> None:
+    reduce.run(a_heavy_job(Path(log), Path(work), **json.loads(changes)))
+
+
+def reduce_rankings_there(log: str, work: str, form: str) -> None:
+    contests = dataclasses.replace(rankings.RANKS, contest="contest")
+    columns = rankings.LISTS if form == "lists" else contests
+    reduce.run(rankings.a_job(Path(log), Path(work), columns=columns, max_rankings=3))
+
+
+def reduce_long_names_there(folder: str) -> None:
+    for log in sorted(Path(folder).glob("*.parquet")):
+        for kind in KINDS:
+            reduce_with_least_memory(log, log.with_name(f"{log.stem} {kind}"), kind)
+
+
+@pytest.fixture(scope="module")
+def loaded() -> Iterator[LoadedProcess]:
+    with loaded_process(HERE) as process:
+        yield process
 
 
 def a_heavy_job(folder: Path, work: Path, **changes):
@@ -146,10 +134,11 @@ def a_heavy_log(tmp_path_factory) -> Path:
     ],
     ids=["bounded", "unit comparison", "events"],
 )
-def test_a_person_with_ten_million_rows_does_not_blow_a_partition(a_heavy_log, tmp_path, changes):
-    command = [sys.executable, "-c", REDUCE, a_heavy_log, tmp_path / "w", json.dumps(changes)]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert int(done.stdout) < 1.5e9  # below the default memory_limit of 2 GiB, engine included
+def test_a_person_with_ten_million_rows_does_not_blow_a_partition(
+    a_heavy_log, loaded, tmp_path, changes
+):
+    job = ("reduce_comparisons_there", a_heavy_log, tmp_path / "w", json.dumps(changes))
+    assert loaded.do(*job).peak < 1.5e9  # below the default memory_limit of 2 GiB, engine included
     tally = json.loads((tmp_path / "w" / "diagnostics.json").read_text())
     counted = int(np.load(tmp_path / "w" / "exact.npz")["counts"].sum())
     assert tally["rows_with_owner"] == 11_000_000
@@ -159,7 +148,7 @@ def test_a_person_with_ten_million_rows_does_not_blow_a_partition(a_heavy_log, t
 
 
 @pytest.mark.slow
-def test_pairs_of_a_hundred_thousand_items_take_memory_by_the_pairs_met(tmp_path):
+def test_pairs_of_a_hundred_thousand_items_take_memory_by_the_pairs_met(loaded, tmp_path):
     n_items, m = 100_000, 3_000_000  # a dense matrix would take 80 GB
     rng = np.random.default_rng(6)
     left = rng.integers(0, n_items, m)
@@ -170,10 +159,9 @@ def test_pairs_of_a_hundred_thousand_items_take_memory_by_the_pairs_met(tmp_path
         (tmp_path / name).mkdir()
         pq.write_table(pa.table(columns), tmp_path / name / "log.parquet", row_group_size=row_group)
         changes = {"n_items": n_items, "statistic": "pair-counts", "max_contributions": 50}
-        command = [sys.executable, "-c", REDUCE, tmp_path / name, tmp_path / f"{name}-work"]
-        command.append(json.dumps(changes))
-        done = subprocess.run(command, check=True, capture_output=True, text=True)
-        assert int(done.stdout) < 1.5e9
+        folders = (tmp_path / name, tmp_path / f"{name}-work")
+        job = ("reduce_comparisons_there", *folders, json.dumps(changes))
+        assert loaded.do(*job).peak < 1.5e9
     one, other = (np.load(tmp_path / f"{name}-work" / "exact.npz") for name in ("one", "other"))
     for name in ("counts", "columns", "row_ends"):
         assert (one[name] == other[name]).all()
@@ -184,18 +172,12 @@ def test_pairs_of_a_hundred_thousand_items_take_memory_by_the_pairs_met(tmp_path
     assert (counts.wins.indices == cells.cells % n_items).all()
 
 
-def test_one_long_name_that_every_row_repeats_keeps_within_the_least_memory(tmp_path):
+def test_one_long_name_that_every_row_repeats_keeps_within_the_least_memory(loaded, tmp_path):
     """Written out, names and events of these files of some hundred kB are 1.6 to 4 GB."""
     for n_bytes in (4_000, 10_000):
         a_log_of_long_names(tmp_path / f"{n_bytes}.parquet", n_bytes)
-    command = [
-        sys.executable,
-        "-c",
-        REDUCE_LONG_NAMES,
-        tmp_path,
-    ]  # in one process: it is loaded once
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert int(done.stdout) < LEAST_MEMORY
+    # In one process: it is loaded once.
+    assert loaded.do("reduce_long_names_there", tmp_path).peak < LEAST_MEMORY
     for n_bytes in (4_000, 10_000):
         tallies = [
             json.loads((tmp_path / f"{n_bytes} {kind}" / "diagnostics.json").read_text())
@@ -278,7 +260,7 @@ def test_refused_rankings_do_not_depend_on_the_memory(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", ["lists", "ranks"])
-def test_a_person_with_millions_of_rankings_does_not_blow_a_partition(tmp_path, form):
+def test_a_person_with_millions_of_rankings_does_not_blow_a_partition(loaded, tmp_path, form):
     """Ten million rows of one person: rankings of three, or of five items in contests of five."""
     rng = np.random.default_rng(7)
     (tmp_path / "log").mkdir()
@@ -300,9 +282,8 @@ def test_a_person_with_millions_of_rankings_does_not_blow_a_partition(tmp_path, 
                 "rank": rng.random(m),
             })  # fmt: skip
         pq.write_table(table, tmp_path / "log" / f"{part}.parquet", compression="none")
-    command = [sys.executable, "-c", REDUCE_RANKINGS, tmp_path / "log", tmp_path / "w", form]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    assert int(done.stdout) < 2e9  # the default memory_limit is 2 GiB, engine included
+    job = ("reduce_rankings_there", tmp_path / "log", tmp_path / "w", form)
+    assert loaded.do(*job).peak < 2e9  # the default memory_limit is 2 GiB, engine included
     tally = json.loads((tmp_path / "w" / "diagnostics.json").read_text())
     n_rankings = 10_000_000 if form == "lists" else 2_000_000
     assert (tally["rankings_with_owner"], tally["rankings_kept"]) == (n_rankings, 3)

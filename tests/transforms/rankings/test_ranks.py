@@ -16,7 +16,7 @@ from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.epsilons import EpsilonSource
 from hushrank.transforms.rankings.ranking_columns import RankColumns
 from hushrank.transforms.rankings.rankings import assemble, encode_ranks
-from hushrank.transforms.rankings.ranks import ranks_of
+from hushrank.transforms.rankings.ranks import ranks_of, words_of_ranks
 
 TYPES = {pa.int64(): (-(2**63), 2**63 - 1), pa.uint64(): (0, 2**64 - 1)}
 
@@ -42,6 +42,16 @@ def test_integers_of_64_bits_are_exact(type_, values):
     exact = [rank if rank is None or abs(rank) < 9 * 10**18 else ... for rank in ranks]
     for found, rank in zip(ranks_as_fractions(text), exact, strict=True):
         assert rank is ... or found == rank
+
+
+FINITE = st.floats(allow_nan=False, allow_infinity=False)
+
+
+@given(st.lists(st.sampled_from([-0.0, 0.0, 5e-324, 1.0, 2.0, 1.7e18]) | FINITE))
+def test_words_compare_as_the_numbers_do(numbers):
+    words = words_of_ranks(np.array(numbers, np.float64)).tolist()
+    for one, number in zip(words, numbers, strict=True):
+        assert [one < other for other in words] == [number < other for other in numbers]
 
 
 @given(st.lists(st.floats() | st.integers(-(2**63), 2**63 - 1), min_size=2, max_size=2))
