@@ -30,6 +30,7 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from fractions import Fraction
+from functools import lru_cache
 from typing import TYPE_CHECKING, Any
 
 from hushrank.privacy.decimals import decimal_value, float_at_least, float_at_most
@@ -113,6 +114,7 @@ def rho_of(params: PrivacyParams, l2_squared: int) -> float:
     return rho_for(params.epsilon, params.delta, l2_squared)
 
 
+@lru_cache(maxsize=256)  # each calibration of one plan asks for the same
 def rho_for(epsilon: float, delta: float, l2_squared: int = 1, releases: int = 1) -> float:
     """Largest rho of discrete Gaussian noise that gives (epsilon, delta)-DP, from below.
 

@@ -66,6 +66,7 @@ class NoiseLaw:
         return 2 * decay / math.expm1(-1 / self.scale) ** 2
 
 
+@functools.lru_cache(maxsize=256)  # an audit asks for the same law again for each release
 def laplace_law(sensitivity: Sensitivity, epsilon: float) -> NoiseLaw:
     """Discrete Laplace of scale l1 / epsilon, rounded up.
 

@@ -8,6 +8,7 @@ decides whether a release is safe (`privacy.bits_used`).
 
 from __future__ import annotations
 
+import math
 import os
 from abc import ABC, abstractmethod
 from enum import StrEnum
@@ -86,8 +87,8 @@ class _Words(ABC):
     def _drawn(self, n_bytes: int) -> bytes: ...
 
     def words(self, shape: int | tuple[int, ...]) -> NDArray[np.uint64]:
-        n_words = int(np.prod(shape, dtype=np.int64))
-        return np.frombuffer(self.take(8 * n_words), np.uint64).reshape(shape)
+        n_words = math.prod(shape) if isinstance(shape, tuple) else shape
+        return np.frombuffer(self.take(8 * int(n_words)), np.uint64).reshape(shape)
 
 
 class _SystemBits(_Words):

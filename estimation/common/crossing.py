@@ -6,7 +6,7 @@ Most curves are sums over opponents, and an end of one interval asks for some fo
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Self
 
@@ -14,29 +14,36 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.links import Floats, Link
+from hushrank.estimation.common.uncertainty import EndsAt, rank_tails
 
 FARTHEST = 30.0  # a score further than this from all others has no effect that anybody could see
 BISECTIONS = 36  # of an interval of length 60 and more: 1e-9 of it is left
 FEW_ITEMS = 200  # up to here three bisections at once are faster: seven scores of each item
 STEP = 0.1  # of the table of a curve; cubics between its rows are right to 1e-7 of the weights
 
+EndsAtAll = Callable[[Sequence[float]], tuple[Floats, Floats]]  # at tail chances
 
-def crossing(beyond: Callable[[Floats], NDArray[np.bool_]], scores: Floats) -> Floats:
+
+def crossing(
+    beyond: Callable[[Floats], NDArray[np.bool_]], scores: Floats, curves: tuple[int, ...] = ()
+) -> Floats:
     """The score of each item at which its curve crosses, the other items being at `scores`.
 
     Args:
-        beyond: of scores for each item, shape (..., n): whether its curve has crossed there; False
-            up to some score and True from there on.
+        beyond: of scores for each curve of each item, shape (..., *curves, n): whether it has
+            crossed there; False up to some score and True from there on.
         scores: shape (n,).
+        curves: how many each item has: together they take far less time than one after the other.
 
     Returns:
-        Shape (n,); minus infinity where the curve has crossed everywhere, infinity where nowhere.
+        Shape (*curves, n); minus infinity where the curve has crossed everywhere, infinity where
+        nowhere.
     """
     first, last = scores.min() - FARTHEST, scores.max() + FARTHEST
-    low, step = np.full(len(scores), first), last - first
-    nowhere = np.ones(len(scores), np.bool_)
+    low, step = np.full((*curves, len(scores)), first), last - first
+    nowhere = np.ones(low.shape, np.bool_)
     halvings = 3 if len(scores) <= FEW_ITEMS else 1
-    parts = np.arange(1, 1 << halvings)[:, np.newaxis]
+    parts = np.arange(1, 1 << halvings).reshape(-1, *(1 for _ in low.shape))
     for _ in range(BISECTIONS // halvings):
         step /= 1 << halvings
         before = np.count_nonzero(~beyond(low + step * parts), axis=0)
@@ -66,18 +73,39 @@ def scores_of_pulls(pulls: Floats, weights: Floats, scores: Floats, link: Link) 
     return crossing(strong, scores)
 
 
+def ends_together(ends_at: EndsAtAll, n_items: int) -> EndsAt:
+    """Ends at one tail chance, of which those that rank intervals ask for are found at once.
+
+    Args:
+        ends_at: of tail chances, the lower and upper ends, shape (tails, n).
+        n_items: n.
+    """
+    tails = rank_tails(n_items)
+    known = dict(zip(tails, zip(*ends_at(tails), strict=True), strict=True))
+
+    def at(tail: float) -> tuple[Floats, Floats]:
+        if tail in known:
+            return known[tail]
+        low, high = ends_at([tail])
+        return low[0], high[0]
+
+    return at
+
+
 @dataclass(frozen=True, slots=True)
 class WinCurves:
     """S_i(x) = sum over j of w[i, j] F(x - score_j), what item i of score x wins; tabulated.
 
     Attributes:
         first: x of the first row of the table.
-        values, slopes: S_i and its derivative times `STEP`; shape (n, rows).
+        rows: of each item's table; a cubic goes from each to the next.
+        cubics: shape (n * rows, 4), item by item: S_i at the row, how much it rises to the next,
+            and how much more, and then less, its slope would let it; the last row is empty.
     """
 
     first: float
-    values: Floats
-    slopes: Floats
+    rows: int
+    cubics: Floats
 
     @classmethod
     def of(cls, weights: Floats, scores: Floats, link: Link) -> Self:
@@ -87,15 +115,20 @@ class WinCurves:
         away = np.subtract.outer(scores, x)
         np.negative(away, out=away)
         chance = link.cdf(away)
-        return cls(first, weights @ chance, weights @ (STEP * link.slope(away) * chance))
+        values, slopes = weights @ chance, weights @ (STEP * link.slope(away) * chance)
+        rise = np.diff(values, axis=1)
+        cubics = np.zeros((*values.shape, 4))
+        cubics[..., 0], cubics[:, :-1, 1] = values, rise
+        cubics[:, :-1, 2], cubics[:, :-1, 3] = slopes[:, :-1] - rise, rise - slopes[:, 1:]
+        return cls(first, len(x), cubics.reshape(-1, 4))
 
     def at(self, x: Floats) -> Floats:
         """S_i(x_i), shape (..., n), by the cubics with the values and slopes of the table."""
-        end = self.values.shape[1] - 1
+        end = self.rows - 1
         place = np.minimum(np.maximum((x - self.first) / STEP, 0), end)
         row = np.minimum(place.astype(np.int64), end - 1)
-        t, items = place - row, np.arange(x.shape[-1])
-        low, high = self.values[items, row], self.values[items, row + 1]
-        rising, falling = self.slopes[items, row], self.slopes[items, row + 1]
-        bend = (1 - t) * (rising - (high - low)) + t * (high - low - falling)
-        return np.asarray(low + t * (high - low) + t * (1 - t) * bend)
+        t = place - row
+        cubics = self.cubics.take(row + self.rows * np.arange(x.shape[-1]), axis=0)
+        low, rise, more, less = (cubics[..., k] for k in range(4))
+        bend = (1 - t) * more + t * less
+        return np.asarray(low + t * rise + t * (1 - t) * bend)

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import erfcx, log_expit, log_ndtr
+from scipy.special import erfcx, log_expit, log_ndtr, ndtr
 
 Floats = NDArray[np.float64]
 
@@ -26,10 +26,11 @@ PROBIT_TAIL = 100.0
 
 @dataclass(frozen=True, slots=True)
 class Link:
-    """One link function, through its logarithm: what a likelihood and its privacy analysis need.
+    """One link function and its logarithm: what a likelihood and its privacy analysis need.
 
     Attributes:
         name: as in the configuration.
+        cdf: F, the chance of winning.
         log_cdf: log F.
         derivatives: (log F)', which decreases, and -(log F)'', at least 0: F is log-concave.
         slope_bound: sup (log F)' = sup F'/F, the most one comparison pulls at its winner's score.
@@ -39,16 +40,13 @@ class Link:
     """
 
     name: str
+    cdf: Callable[[Floats], Floats]
     log_cdf: Callable[[Floats], Floats]
     derivatives: Callable[[Floats], tuple[Floats, Floats]]
     slope_bound: float
     kappa1: float
     kappa2: float
     outcome_free_curvature: bool
-
-    def cdf(self, d: Floats) -> Floats:
-        """F, the chance of winning."""
-        return np.exp(self.log_cdf(d))
 
     def slope(self, d: Floats) -> Floats:
         """(log F)' = F'/F, between 0 and `slope_bound`."""
@@ -61,6 +59,11 @@ class Link:
     def information(self, d: Floats) -> Floats:
         """F'^2 / (F (1 - F)), the Fisher information about d in one comparison."""
         return self.slope(d) * self.slope(-d)  # F'/F times F'/(1 - F)
+
+
+def _logistic_cdf(d: Floats) -> Floats:
+    """As `scipy.special.expit`, which takes three times as long."""
+    return np.asarray(1.0 / (1.0 + np.exp(np.minimum(-d, LARGEST_EXPONENT))))
 
 
 def _logistic_derivatives(d: Floats) -> tuple[Floats, Floats]:
@@ -77,6 +80,11 @@ def _probit_derivatives(d: Floats) -> tuple[Floats, Floats]:
     series = 1.0 - inverse_square + 6.0 * inverse_square**2  # the next term is below 1e-10
     near = slope * (slope + np.maximum(d, -PROBIT_TAIL))
     return slope, np.where(d < -PROBIT_TAIL, series, near)
+
+
+def _laplace_cdf(d: Floats) -> Floats:
+    tail = np.exp(-np.abs(d)) / 2
+    return np.where(d < 0, tail, 1 - tail)
 
 
 def _laplace_log_cdf(d: Floats) -> Floats:
@@ -96,6 +104,7 @@ def _laplace_derivatives(d: Floats) -> tuple[Floats, Floats]:
 
 LOGISTIC = Link(
     name="logistic",  # Bradley-Terry-Luce
+    cdf=_logistic_cdf,
     log_cdf=log_expit,
     derivatives=_logistic_derivatives,
     slope_bound=1.0,
@@ -105,6 +114,7 @@ LOGISTIC = Link(
 )
 LAPLACE = Link(
     name="laplace",  # Dawkins threshold model; density exp(-|d|) / 2
+    cdf=_laplace_cdf,
     log_cdf=_laplace_log_cdf,
     derivatives=_laplace_derivatives,
     slope_bound=1.0,
@@ -114,6 +124,7 @@ LAPLACE = Link(
 )
 PROBIT = Link(
     name="probit",  # Thurstone-Mosteller
+    cdf=ndtr,
     log_cdf=log_ndtr,
     derivatives=_probit_derivatives,
     slope_bound=math.inf,

@@ -21,7 +21,6 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 from scipy.interpolate import CubicSpline
-from scipy.optimize import brentq
 from scipy.special import log_ndtr, ndtr, ndtri
 
 from hushrank.privacy.units import NoiseKind
@@ -30,6 +29,8 @@ LEVEL = 0.05  # intervals miss this often
 SPENT_ON_FAR = 0.002  # of it, on finding the pairs that need no test (`far_tail`)
 STEP = 1.25  # from one number of doubtful opponents to the next that is tried
 KNOTS = 65  # of the table of quantiles; the spline between them is right to 1 part in 10^5
+MOST_STEPS = 100  # of Newton's method for them
+LAST_STEP = 1e-8  # of a quantile: the next one would be below rounding
 GRID_STEP = 0.1  # trapezoid rule in log G, whose spread is 1 / sqrt(k): converges geometrically,
 GRID_SPREADS = 0.5  # here past 10^-15
 GRID_BELOW, GRID_ABOVE = 40.0, 6.0  # its ends, from log k, for k = 1
@@ -71,35 +72,66 @@ def quantile(
 
 @lru_cache(maxsize=512)  # rank intervals of 1 000 items ask for about 80 tails
 def _laplace_quantile(tail: float, n_draws: int) -> CubicSpline:
-    """The quantile as a function of the noise's share of the variance."""
-    log_target = math.log(tail)
-    highest = 2 - 2 * log_target * math.sqrt(n_draws)  # above the quantile at every share
+    """The quantile as a function of the noise's share of the variance.
 
-    def excess(x: float, noise_share: float) -> float:
-        return log_tail(x, noise_share, n_draws) - log_target
-
+    By Newton's method. The log of the tail chance is concave and falls, so from the second step on
+    no x is below its quantile, and each is nearer than the one before.
+    """
     shares = np.linspace(0, 1, KNOTS)
-    return CubicSpline(shares, [brentq(excess, 0.0, highest, args=(share,)) for share in shares])
+    x = np.full(KNOTS, -ndtri(tail))  # of a normal variable
+    for _ in range(MOST_STEPS):
+        log_chance = log_tail(x, shares, n_draws)
+        steepness = np.exp(_log_density(x, shares, n_draws) - log_chance)
+        step = (log_chance - math.log(tail)) / steepness
+        x = x + step
+        if np.abs(step).max() <= LAST_STEP:
+            return CubicSpline(shares, x)
+    raise RuntimeError(f"no quantile was found in {MOST_STEPS} steps at tail {tail!r}")
 
 
-def log_tail(x: float, noise_share: float, n_draws: int) -> float:
+def log_tail(
+    x: NDArray[np.float64] | float, noise_share: NDArray[np.float64] | float, n_draws: int
+) -> NDArray[np.float64]:
     """Log chance that a normal plus `n_draws` Laplace variables, of total variance 1, exceed x.
 
     Args:
-        x: at least 0.
-        noise_share: the Laplace variables' share of the variance, in [0, 1].
+        x: at least 0, any shape.
+        noise_share: the Laplace variables' share of the variance, in [0, 1], of the same shape.
         n_draws: how many Laplace variables, of equal scale.
     """
+    column = np.expand_dims(x, -1)
+    return _log_mean(lambda variance: log_ndtr(-column / np.sqrt(variance)), noise_share, n_draws)
+
+
+def _log_density(
+    x: NDArray[np.float64], noise_share: NDArray[np.float64], n_draws: int
+) -> NDArray[np.float64]:
+    """Of that sum, at x: minus the slope of its tail."""
+    column = np.expand_dims(x, -1)
+
+    def of_normal(variance: NDArray[np.float64]) -> NDArray[np.float64]:
+        return -(column**2) / (2 * variance) - np.log(2 * np.pi * variance) / 2
+
+    return _log_mean(of_normal, noise_share, n_draws)
+
+
+def _log_mean(
+    log_of_normal: Callable[[NDArray[np.float64]], NDArray[np.float64]],
+    noise_share: NDArray[np.float64] | float,
+    n_draws: int,
+) -> NDArray[np.float64]:
+    """Log of the mean over G; `log_of_normal` is that of a normal variable of these variances."""
     spread = 1 / math.sqrt(n_draws)
     step = min(GRID_STEP, GRID_SPREADS * spread)
     lowest = math.log(n_draws) - GRID_BELOW * spread
     highest = math.log(n_draws) + min(GRID_ABOVE, GRID_BELOW * spread)
     log_gamma = np.arange(lowest, highest, step)
     log_density = n_draws * log_gamma - np.exp(log_gamma) - math.lgamma(n_draws)
-    variance = (1 - noise_share) + noise_share / n_draws * np.exp(log_gamma)
-    log_integrand = log_density + log_ndtr(-x / np.sqrt(variance))
-    largest = log_integrand.max()  # scipy's logsumexp takes ten times as long for such few terms
-    return float(largest + math.log(np.exp(log_integrand - largest).sum() * step))
+    share = np.expand_dims(noise_share, -1)
+    log_integrand = log_density + log_of_normal((1 - share) + share / n_draws * np.exp(log_gamma))
+    largest = log_integrand.max(axis=-1, keepdims=True)  # scipy's logsumexp takes much longer
+    total = np.exp(log_integrand - largest).sum(axis=-1) * step
+    return np.asarray(largest[..., 0] + np.log(total))
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,19 +222,31 @@ def ranks_alone(n_items: int, counts_at: CountsAt) -> tuple[Counts, Counts]:
     Returns:
         First and last rank of each item, shape (n,).
     """
-    n, others = n_items, max(n_items - 1, 1)
+    n = n_items
     first, last = np.ones(n, np.int64), np.full(n, n)
-    far_better, far_worse = counts_at(far_tail(others, SPENT_ON_FAR / 2))
-    doubtful = 1
-    while True:
-        better, worse = counts_at((LEVEL / 2 - SPENT_ON_FAR / 2) / doubtful)
+    far, *tails = rank_tails(n)
+    far_better, far_worse = counts_at(far)
+    for doubtful, tail in zip(_doubtful(n), tails, strict=True):
+        better, worse = counts_at(tail)
         rejected = n - better - far_worse <= doubtful
         first = np.where(rejected, np.maximum(first, 1 + better), first)
         rejected = n - worse - far_better <= doubtful
         last = np.where(rejected, np.minimum(last, n - worse), last)
-        if doubtful >= others:
-            return first, last
-        doubtful = min(max(doubtful + 1, int(STEP * doubtful)), others)
+    return first, last
+
+
+def rank_tails(n_items: int) -> list[float]:
+    """The tail chances that `ranks_alone` asks for, of n items: that of far pairs is the first."""
+    far = far_tail(max(n_items - 1, 1), SPENT_ON_FAR / 2)
+    return [far, *((LEVEL / 2 - SPENT_ON_FAR / 2) / doubtful for doubtful in _doubtful(n_items))]
+
+
+def _doubtful(n_items: int) -> list[int]:
+    """Numbers of doubtful opponents that are tried: up to all of them."""
+    others, tried = max(n_items - 1, 1), [1]
+    while tried[-1] < others:
+        tried.append(min(max(tried[-1] + 1, int(STEP * tried[-1])), others))
+    return tried
 
 
 def separate_ranks(

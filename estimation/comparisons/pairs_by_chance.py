@@ -36,6 +36,7 @@ References:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,7 +44,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from hushrank.estimation.common.chances import ScoreErrors
-from hushrank.estimation.common.crossing import WinCurves, crossing
+from hushrank.estimation.common.crossing import WinCurves, crossing, ends_together
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.matrices import PairCounts
@@ -129,15 +130,16 @@ def likeliest_spread(known: Floats, scores: Floats, spread: float) -> float:
 
 def _estimate(problem: Problem, at: Point) -> Estimate:
     intervals = _Intervals.of(problem, at)
+    intervals_at = ends_together(intervals.at, len(at.scores))
 
     def ends_at(tail: float) -> tuple[Floats, Floats]:
-        low, high = intervals.at(tail)
+        low, high = intervals_at(tail)
         return np.minimum(low, at.scores), np.maximum(high, at.scores)
 
     centre = intervals.centre()
 
     def better_at(tail: float) -> NDArray[np.bool_]:
-        return np.asarray(apart(centre, *intervals.at(tail)) & (score_differences(at.scores) > 0))
+        return np.asarray(apart(centre, *intervals_at(tail)) & (score_differences(at.scores) > 0))
 
     # Chance alone bounds one of many items: what counts is an interval that holds for all at once.
     low, high = ends_at(LEVEL / 2 / len(at.scores))
@@ -226,22 +228,22 @@ class _Intervals:
         from_chance = self.chance_factor * won * (self.total - won)
         return above, from_chance + self.fixed + above**2 * self.exposure_variance
 
-    def at(self, tail: float) -> tuple[Floats, Floats]:
-        """The intervals' ends."""
-        q = -float(ndtri(tail))  # a sum of very many draws: normal, whatever the noise
-        low, high = self._crossing(-q), self._crossing(q)
+    def at(self, tails: Sequence[float]) -> tuple[Floats, Floats]:
+        """The intervals' ends, shape (tails, n)."""
+        q = -ndtri(tails)[:, np.newaxis]  # a sum of very many draws: normal, whatever the noise
+        low, high = self._crossing(np.array([-q, q]))
         clear = q**2 * self.exposure_variance < 1
         return np.where(clear, low, -np.inf), np.where(clear, high, np.inf)
 
-    def _crossing(self, q: float) -> Floats:
-        """The score at which S - q sqrt(V) is what was seen; infinite where none is."""
+    def _crossing(self, q: Floats) -> Floats:
+        """The scores at which S - q sqrt(V) is what was seen, q of shape (..., 1), or infinite."""
 
         def beyond(at: Floats) -> NDArray[np.bool_]:
             won, variance = self._expected(at)
             return np.asarray(won - q * np.sqrt(variance) > self.seen)
 
-        return crossing(beyond, self.scores)
+        return crossing(beyond, self.scores, q.shape[:-1])
 
     def centre(self) -> Floats:
         """The scores that give what was seen."""
-        return self._crossing(0.0)
+        return self._crossing(np.zeros(1))

@@ -34,13 +34,14 @@ References:
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.estimation.common.chances import ScoreErrors
-from hushrank.estimation.common.crossing import WinCurves, crossing
+from hushrank.estimation.common.crossing import WinCurves, crossing, ends_together
 from hushrank.estimation.common.estimate import Estimate, estimate_of, nothing_learned
 from hushrank.estimation.common.links import Floats, Link
 from hushrank.estimation.common.pair_separation import apart, separate_pairs
@@ -144,13 +145,15 @@ def rank_around(
         errors: of the scores.
     """
     intervals = _Intervals.of(pulls, scores, others_variance)
+    intervals_at = ends_together(intervals.at, len(scores))
 
     def ends_at(tail: float) -> tuple[Floats, Floats]:
-        low, high = intervals.at(tail)
+        low, high = intervals_at(tail)
         return np.minimum(low, scores), np.maximum(high, scores)
 
     def better_at(tail: float) -> NDArray[np.bool_]:
-        return np.asarray(intervals.apart(tail) & (score_differences(scores) > 0))
+        sure = apart(intervals.centre, *intervals_at(tail))
+        return np.asarray(sure & (score_differences(scores) > 0))
 
     low, high = ends_at(LEVEL / 2)
     if not (np.isfinite(low) & np.isfinite(high)).any():
@@ -264,24 +267,20 @@ class _Intervals:
         centre = _crossing(pulls, scores, others, np.zeros(len(scores)))
         return cls(pulls, scores, others, centre, np.clip(noise_part, 0, 1))
 
-    def at(self, tail: float) -> tuple[Floats, Floats]:
-        """The intervals' two ends, shape (n,)."""
+    def at(self, tails: Sequence[float]) -> tuple[Floats, Floats]:
+        """The intervals' two ends, shape (tails, n)."""
         pulls = self.pulls
-        q = quantile(self.noise_part, tail, pulls.kind, pulls.draws)
-        low, high = (_crossing(pulls, self.scores, self.others, side * q) for side in (-1, 1))
+        q = np.array([quantile(self.noise_part, each, pulls.kind, pulls.draws) for each in tails])
+        low, high = _crossing(pulls, self.scores, self.others, np.array([-q, q]))
         # Where the exposure is not clear of its noise, C - q sqrt(V) does not increase: no end is
         # sure.
         clear = pulls.design.sum(axis=1) ** 2 > q**2 * pulls.exposure_variance
         low, high = np.where(clear, low, -np.inf), np.where(clear, high, np.inf)
         return np.minimum(low, self.centre), np.maximum(high, self.centre)
 
-    def apart(self, tail: float) -> NDArray[np.bool_]:
-        """The pairs whose order is sure; shape (n, n)."""
-        return apart(self.centre, *self.at(tail))
-
 
 def _expected(pulls: Pulls, at: Floats, others: _Opponents) -> tuple[Floats, Floats]:
-    """C_i and V_i where item i has score `at[i]` and the others their scores."""
+    """C_i and V_i where item i has the scores `at[..., i]` and the others their own."""
     share = others.curves.at(at) / others.met
     variance = (
         others.chance * share * (1 - share)
@@ -293,10 +292,10 @@ def _expected(pulls: Pulls, at: Floats, others: _Opponents) -> tuple[Floats, Flo
 
 
 def _crossing(pulls: Pulls, scores: Floats, others: _Opponents, q: Floats) -> Floats:
-    """The score at which C - q sqrt(V) is the item's pull; infinite where none is."""
+    """The scores at which C - q sqrt(V) is the item's pull, q of shape (..., n), or infinite."""
 
     def beyond(at: Floats) -> NDArray[np.bool_]:
         expected, variance = _expected(pulls, at, others)
         return np.asarray(expected - q * np.sqrt(variance) > pulls.values)
 
-    return crossing(beyond, scores)
+    return crossing(beyond, scores, q.shape[:-1])

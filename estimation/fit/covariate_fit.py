@@ -14,13 +14,14 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import LinAlgError, cho_factor, cho_solve
+from scipy.linalg.lapack import dposv
 
 from hushrank.estimation.common.covariates import STEPS, CovariateCounts
 from hushrank.estimation.common.links import LOGISTIC, Floats
+from hushrank.estimation.common.pairwise import laplacian
 from hushrank.estimation.fit.exact_fit import exact_fit
 from hushrank.estimation.fit.fixed_point import FixedPoint, Integers, integers, slopes
-from hushrank.estimation.fit.likelihood import UNIT_ROUNDOFF
+from hushrank.estimation.fit.likelihood import UNIT_ROUNDOFF, norm
 from hushrank.estimation.fit.many_fits import Likelihood
 
 BLOCK = 1 << 10  # cells added one after the other; their sums are added pairwise
@@ -80,9 +81,9 @@ class CovariateObjective:
     def hessian(self, theta: Floats) -> Floats:
         """Of f, shape (n + q, n + q)."""
         weights = self.weights * LOGISTIC.curvature(self.differences(theta))
-        return information(self.winner, self.loser, self.covariates, weights, self.n_items) + (
-            np.diag(self.ridges)
-        )
+        matrix = information(self.winner, self.loser, self.covariates, weights, self.n_items)
+        matrix.flat[:: len(matrix) + 1] += self.ridges
+        return matrix
 
     def gradient_error(self, theta: Floats) -> float:
         """Bound on the l2 distance of the computed gradient from the exact one.
@@ -97,7 +98,7 @@ class CovariateObjective:
         size = self._sums(self.weights * LOGISTIC.slope(self.differences(theta)), signed=False)
         units = 32 + 2 * (len(effects) + 3) * largest + BLOCK + 128
         rest = self.ridges * np.abs(theta) + np.abs(self.linear)
-        return UNIT_ROUNDOFF * float(np.linalg.norm(units * size + 16 * rest))
+        return UNIT_ROUNDOFF * norm(units * size + 16 * rest)
 
     def _sums(self, terms: Floats, *, signed: bool) -> Floats:
         """Sums of `terms` times the rows of the design, or times their absolute values."""
@@ -120,9 +121,8 @@ def information(
     """Sum over cells of weight x x', x the rows of the design; shape (n + q, n + q)."""
     n, q = n_items, covariates.shape[1]
     matrix = np.zeros((n + q, n + q))
-    edges = np.bincount(winner * n + loser, weights, n * n).reshape(n, n)
-    edges = edges + edges.T
-    matrix[:n, :n] = np.diag(edges.sum(axis=1)) - edges
+    edges = np.asarray(np.bincount(winner * n + loser, weights, n * n), np.float64).reshape(n, n)
+    matrix[:n, :n] = laplacian(edges + edges.T)
     for k in range(q):
         along = weights * covariates[:, k]
         matrix[:n, n + k] = np.bincount(winner, along, n) - np.bincount(loser, along, n)
@@ -216,11 +216,9 @@ class _Dense:
         """About x with matrix x = right_side; x . right_side > 0 unless both are 0."""
         scale = 1 / np.sqrt(np.diagonal(self.matrix))
         scaled = right_side * scale
-        try:
-            x = cho_solve(cho_factor(self.matrix * np.outer(scale, scale), lower=True), scaled)
-        except LinAlgError:
-            x = scaled
-        if not (np.isfinite(x).all() and x @ scaled > 0):
+        # SciPy's two functions for this take longer than it does where there are a few items.
+        _, x, flaw = dposv(self.matrix * np.outer(scale, scale), scaled, lower=True)
+        if flaw or not (np.isfinite(x).all() and x @ scaled > 0):
             x = scaled
         return np.asarray(x * scale)
 
@@ -243,8 +241,8 @@ def fit_covariates(
         theta = _descended(objective, start, tolerance / 2)
         if np.isfinite(theta).all():
             start = theta
-            norm = float(np.linalg.norm(objective.gradient(theta)))
-            if norm + objective.gradient_error(theta) <= tolerance:
+            steep = norm(objective.gradient(theta))
+            if steep + objective.gradient_error(theta) <= tolerance:
                 return theta
     return exact_fit(CountedCovariates.of(counts, ridges, linear, tolerance), start)
 
@@ -253,14 +251,14 @@ def _descended(objective: CovariateObjective, theta: Floats, tolerance: float) -
     """Damped Newton steps, until the gradient is within the tolerance or nothing gets better."""
     gradient = objective.gradient(theta)
     for _ in range(MOST_STEPS):
-        if np.linalg.norm(gradient) <= tolerance:
+        if norm(gradient) <= tolerance:
             break
         step = -_Dense(objective.hessian(theta)).solve(gradient)
         value, slope, length = objective.value(theta), float(step @ gradient), 1.0
         for _ in range(MOST_HALVINGS):
             ahead = theta + length * step
             there = objective.gradient(ahead)
-            closer = np.linalg.norm(there) <= np.linalg.norm(gradient) / 2
+            closer = norm(there) <= norm(gradient) / 2
             if closer or objective.value(ahead) <= value + SUFFICIENT_DECREASE * length * slope:
                 break
             length /= 2

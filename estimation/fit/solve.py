@@ -14,7 +14,7 @@ from scipy.special import logit
 
 from hushrank.estimation.common.links import Floats
 from hushrank.estimation.fit.comparison_graph import require_scores_to_exist
-from hushrank.estimation.fit.likelihood import Hessian, Objective, centred
+from hushrank.estimation.fit.likelihood import Hessian, Objective, centred, norm
 
 
 class ConvergenceError(RuntimeError):
@@ -72,22 +72,22 @@ def minimise(
     theta = _scores_of_shares(objective) if start is None else start
     theta = centred(theta)
     gradient, hessian = objective.derivatives(theta)
-    norm = best = np.linalg.norm(gradient)
+    length = best = norm(gradient)
     for step in range(max_steps + 1):
-        if norm <= tolerance:
+        if length <= tolerance:
             return _solution(objective, theta, gradient, step)
         direction = _newton_direction(hessian, gradient, tolerance)
         ahead = theta + direction
         gradient_ahead, hessian_ahead = objective.derivatives(ahead)
-        norm_ahead = np.linalg.norm(gradient_ahead)
-        if not norm_ahead <= best / 2:
-            if norm <= objective.gradient_error(theta):
+        length_ahead = norm(gradient_ahead)
+        if not length_ahead <= best / 2:
+            if length <= objective.gradient_error(theta):
                 return _solution(objective, theta, gradient, step)
             ahead = _backtracked(objective, theta, direction, gradient)
             gradient_ahead, hessian_ahead = objective.derivatives(ahead)
-            norm_ahead = np.linalg.norm(gradient_ahead)
-        theta, gradient, hessian, norm = ahead, gradient_ahead, hessian_ahead, norm_ahead
-        best = min(best, norm)
+            length_ahead = norm(gradient_ahead)
+        theta, gradient, hessian, length = ahead, gradient_ahead, hessian_ahead, length_ahead
+        best = min(best, length)
         if not np.abs(theta).max() <= LARGEST_SCORE:
             raise ConvergenceError("the objective falls without end: set a larger ridge")
     raise ConvergenceError(
@@ -108,12 +108,8 @@ def _scores_of_shares(objective: Objective) -> Floats:
 
 
 def _solution(objective: Objective, theta: Floats, gradient: Floats, steps: int) -> Solution:
-    return Solution(
-        centred(theta),
-        float(np.linalg.norm(gradient)),
-        objective.gradient_error(theta),
-        steps,
-    )
+    error = objective.gradient_error(theta)
+    return Solution(centred(theta), norm(gradient), error, steps)
 
 
 def _backtracked(
@@ -139,9 +135,9 @@ def _newton_direction(hessian: Hessian, gradient: Floats, tolerance: float) -> F
     direction = _factorised(hessian, gradient) if n <= SMALL else None
     if direction is not None:
         return direction
-    norm = float(np.linalg.norm(gradient))
-    closeness = norm / (np.sqrt(n) * hessian.diagonal.mean())  # about the length of the step
-    residual = max(norm * min(0.1, closeness), tolerance / 4)
+    steep = norm(gradient)
+    closeness = steep / (np.sqrt(n) * hessian.diagonal.mean())  # about the length of the step
+    residual = max(steep * min(0.1, closeness), tolerance / 4)
     patience = PATIENCE if SMALL < n <= FACTORISABLE else MOST_CONJUGATE_STEPS
     direction, solved = _conjugate_gradients(hessian, -gradient, residual, patience)
     exact = None if solved or patience > PATIENCE else _factorised(hessian, gradient)
@@ -150,8 +146,8 @@ def _newton_direction(hessian: Hessian, gradient: Floats, tolerance: float) -> F
 
 def _factorised(hessian: Hessian, gradient: Floats) -> Floats | None:
     """The direction by Cholesky; None where the matrix is not positive definite on the subspace."""
-    matrix = hessian.dense()
-    matrix += hessian.diagonal.mean() / len(matrix)  # moves only the eigenvalue of the ones vector
+    matrix, n = hessian.dense(), len(gradient)
+    matrix += hessian.diagonal.sum() / n / n  # moves only the eigenvalue of the ones vector
     # Of a symmetric matrix the transpose is LAPACK's own order of it, so nothing is copied. SciPy's
     # two functions for this take longer than it does where there are a few items.
     _, direction, flaw = dposv(matrix.T, gradient, lower=True, overwrite_a=True)
@@ -170,7 +166,7 @@ def _conjugate_gradients(
     residual = right
     search, product = x, 0.0
     for step in range(max_steps):
-        if np.linalg.norm(residual) <= residual_norm:
+        if norm(residual) <= residual_norm:
             return x, True
         scaled = residual / hessian.diagonal
         scaled -= scaled.mean()

@@ -26,6 +26,7 @@ SCALINGS = 30  # of the fit of h
 LARGEST_C = 1.0
 LEAST_REST = 1e-9  # of the sums, of items that are answered by not all
 LARGEST_EXPONENT = 3.0
+SMALLEST = float(np.finfo(float).tiny)  # of a sum that something is divided by
 
 
 def expected_totals(totals: Floats, mask: Floats, variance: float, scores: Floats) -> Floats:
@@ -114,14 +115,14 @@ def _pattern(sums: Floats, mask: Floats, product: Floats, c: float) -> Floats:
     everywhere = np.exp(-np.clip(c * product, -LARGEST_EXPONENT, LARGEST_EXPONENT))
     np.fill_diagonal(everywhere, 0)
     factor = mask * everywhere
-    h = np.sqrt(np.maximum(sums, np.finfo(float).tiny))
+    h = np.sqrt(np.maximum(sums, SMALLEST))
     for _ in range(SCALINGS):
-        h = np.sqrt(h * sums / np.maximum(factor @ h, np.finfo(float).tiny))
+        h = np.sqrt(h * sums / np.maximum(factor @ h, SMALLEST))
     return np.asarray(everywhere * np.outer(h, h))
 
 
 def _without_item_effects(values: Floats, weights: Floats) -> Floats:
     """Less what h could take up: the weighted means of rows and columns."""
-    sums = np.maximum(weights.sum(axis=1), np.finfo(float).tiny)
+    sums = np.maximum(weights.sum(axis=1), SMALLEST)
     row = values.sum(axis=1) / sums
     return np.asarray(values - weights * (row[:, np.newaxis] + row - values.sum() / sums.sum()))

@@ -53,7 +53,6 @@ def release_measurements(
     """
     if not measurements.confidential:
         raise ValueError("counts have noise already: adding it again would not protect more")
-    graph = measurements.graph
-    noisy = np.zeros_like(measurements.y)
-    noisy[graph.entries] = add_noise(measurements.y[graph.entries], calibration.law, bits)
-    return DifferentialMeasurements(noisy, graph, confidential=False)
+    entries, noisy = measurements.graph.entries, np.zeros_like(measurements.y)
+    noisy[entries] = add_noise(measurements.y[entries], calibration.law, bits)
+    return DifferentialMeasurements(noisy, measurements.graph, confidential=False)
