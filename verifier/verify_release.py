@@ -1147,12 +1147,17 @@ def law_of(
 
 
 def law_of_both(one: list[int], other: list[int], unit: int) -> list[int]:
-    """The law of the sum of two losses. Each list is a number whose digits are the chances, wide
-    enough for no sum of products to reach the next: a product of numbers is one of laws."""
-    width, cells = 2 * len(str(unit)), len(one) + len(other) - 1
+    """The law of the sum of two losses. Each list is a number whose digits are chances, too wide
+    for a sum of products to reach the next: numbers multiply as laws do. A few go one by one."""
+    width, both = 2 * len(str(unit)), [0] * (len(one) + len(other) - 1)
+    above = [[(at, each) for at, each in enumerate(law) if each] for law in (one, other)]
+    if math.prod(map(len, above)) <= 4 * len(both):  # that is faster
+        for (at, each), (further, chance) in itertools.product(*above):
+            both[at + further] += each * chance
+        return [-(-each // unit) for each in both]
     a, b = (Decimal("".join(f"{each:0{width}d}" for each in law)) for law in (one, other))
-    text = f"{EXACT.multiply(a, b):f}".zfill(width * cells)
-    return [-(-int(text[at : at + width]) // unit) for at in range(0, width * cells, width)]
+    text = f"{EXACT.multiply(a, b):f}".zfill(width * len(both))
+    return [-(-int(text[at : at + width]) // unit) for at in range(0, len(text), width)]
 
 
 def check_total(name: str, total: Document, spends: list[Spend] | None, say: Findings) -> None:
