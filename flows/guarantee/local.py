@@ -19,7 +19,6 @@ from hushrank.flows.guarantee.sentences import (
     odds_factor,
 )
 from hushrank.privacy.accounting import Spend
-from hushrank.privacy.amplification import shuffled_bit_epsilon, shuffled_epsilon
 from hushrank.privacy.laplace_response import GRID
 from hushrank.privacy.randomized_response import attenuation
 from hushrank.privacy.units import Adjacency, Unit
@@ -145,6 +144,9 @@ def shuffled_guarantee(
         delta: of the guarantee; 0: `SHUFFLE_DELTA`.
         bits: whether answers are flipped bits; otherwise they are numbers with Laplace noise.
     """
+    # It loads `scipy.stats`, which takes a while, and few need it.
+    from hushrank.privacy.amplification import shuffled_bit_epsilon, shuffled_epsilon
+
     delta = delta or SHUFFLE_DELTA
     amplified = (shuffled_bit_epsilon if bits else shuffled_epsilon)(epsilon, reports, delta)
     gained = amplified < WORTH_SAYING * epsilon

@@ -42,7 +42,6 @@ from hushrank.flows.release.statistics import ReleasedRandomized
 from hushrank.pipelines.reduce.responses_job import ReduceResponses
 from hushrank.pipelines.simulate.planned_survey import PlannedSurvey
 from hushrank.privacy.accounting import Spend
-from hushrank.privacy.amplification import shuffled_epsilon
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomized_response import (
     SplitResponse,
@@ -280,6 +279,9 @@ def _after_shuffling(
     everything = response.max_answers == merged.n_items
     if n_people == 0 or merged.people[-1] != n_people or not everything:
         return {}
+    # It loads `scipy.stats`, which takes a while, and few need it.
+    from hushrank.privacy.amplification import shuffled_epsilon
+
     delta = delta or SHUFFLE_DELTA
     epsilon = shuffled_epsilon(response.epsilon, n_people, delta)
     if epsilon >= response.epsilon:

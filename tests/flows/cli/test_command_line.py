@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from typer.testing import CliRunner
 
-from hushrank.flows.cli.main import COMMANDS, FIRST, app
+from hushrank.flows.cli.main import COMMANDS, FIRST, NEW_OBJECTS, app
 from hushrank.flows.terminal import Console, print_records
 
 HEAVY = ("apache_beam", "matplotlib", "numpy", "prefect", "pyarrow", "scipy", "yaml")
@@ -88,14 +88,33 @@ def test_a_run_says_something_before_it_loads_anything_heavy(tmp_path):
 
 
 def test_a_check_loads_no_engine():
-    """Apache Beam and `scipy.signal` take longer to load than everything else together."""
+    """Apache Beam and parts of scipy take longer to load than everything else together."""
     script = (
         "import sys; from hushrank.flows.run import job, reader_process;"
-        " print(*{'apache_beam', 'scipy.signal'} & set(sys.modules))"
+        " print(*{'apache_beam', 'scipy.signal', 'scipy.stats'} & set(sys.modules))"
     )
     words = [sys.executable, "-c", script]
     done = subprocess.run(words, capture_output=True, text=True, timeout=840)
     assert (done.returncode, done.stdout) == (0, "\n")
+
+
+STARTED = """
+import gc, sys
+from hushrank.flows.cli.main import main
+try:
+    main({arguments})
+except SystemExit:
+    print(gc.get_threshold()[0] == {number})
+"""
+
+
+@pytest.mark.parametrize(("arguments", "own"), [("", True), ("['--version']", False)])
+def test_garbage_is_looked_for_rarely_in_a_process_of_its_own_alone(arguments, own):
+    """A program that calls the command keeps what it has chosen."""
+    script = STARTED.format(arguments=arguments, number=NEW_OBJECTS)
+    words = [sys.executable, "-c", script, "--version"]
+    done = subprocess.run(words, capture_output=True, text=True, timeout=840)
+    assert done.stdout.splitlines()[1:] == [str(own)]
 
 
 ID = "d96823fd2b11476f"
