@@ -31,10 +31,14 @@ START_SECONDS, TRIES = 600, 5
 ABSENT = f"needs fake-gcs-server {VERSION}, which make gcs-server builds (with Go, once)"
 
 
+def cache() -> Path:
+    """What tests keep from one run to the next."""
+    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "hushrank"
+
+
 def binary() -> Path:
     """Where the server is, or would be."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return cache / "hushrank" / f"fake-gcs-server-{VERSION}"
+    return cache() / f"fake-gcs-server-{VERSION}"
 
 
 def build() -> None:

@@ -9,10 +9,20 @@ from typing import Any
 
 import pytest
 
+# Every window loads a page for suggestions of its address bar, in which nobody types: half of the
+# processor time of a test. The last list counts, so it has the names of Playwright's own too.
+SWITCHED_OFF = (
+    *("WebUIOmniboxPopup", "WebUIOmniboxAimPopup", "WebUIOmniboxFullPopup"),
+    *("AvoidUnnecessaryBeforeUnloadCheckSync", "DestroyProfileOnBrowserClose", "HttpsUpgrades"),
+    *("HttpsFirstBalancedModeAutoEnable", "LensOverlay", "MediaRouter", "PaintHolding"),
+    *("ThirdPartyStoragePartitioning", "AvoidCorsURLLoaderRestartOnRedirect", "AimEnabled"),
+    *("OptimizationHints", "NetworkTimeServiceQuerying", "PreconnectToSearch"),
+)
 BROWSERS = ("chromium", "chromium-browser", "google-chrome")
 FLAGS = (
     *("--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"),
     *("--disable-background-networking", "--disable-component-update", "--disable-sync"),
+    f"--disable-features={','.join(SWITCHED_OFF)}",
 )
 PATIENCE = 600  # seconds
 SCREENS = {"desktop": (1000, 800), "phone": (360, 740)}

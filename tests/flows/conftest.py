@@ -5,9 +5,11 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable, Iterator
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +29,7 @@ from hushrank.flows.plan import ties as planned_ties
 from hushrank.pipelines.engine.runner import is_small
 from hushrank.pipelines.reduce import reduce
 from hushrank.transforms.common.schema import InputError
+from tests import go_cloud_storage
 from tests.cloud_emulator import cloud_emulator
 from tests.flows.browsers import launched
 from tests.flows.command_server import served
@@ -190,14 +193,15 @@ def programs(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
 
 
 @pytest.fixture(scope="session")
-def prefect_home(tmp_path_factory: pytest.TempPathFactory, worker_id: str) -> Path:
-    """A home of Prefect to copy: to make its empty database takes 6 s, so workers share one."""
-    base = tmp_path_factory.getbasetemp()
-    home = (base if worker_id == "master" else base.parent) / "prefect-home"
+def prefect_home() -> Path:
+    """A home of Prefect to copy: to make its empty database takes 7 s, so test runs share one."""
+    home = go_cloud_storage.cache() / f"prefect-home-{version('prefect')}"
+    home.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{home}.lock"):
         if not home.exists():
             words = ["-m", "prefect", "server", "database", "upgrade", "--yes"]
-            made = home.with_name("prefect-home-made")
+            made = home.with_name(f"{home.name}-made")
+            shutil.rmtree(made, ignore_errors=True)  # of a run that was broken off
             environment = os.environ | {"PREFECT_HOME": str(made)}
             subprocess.run([sys.executable, *words], env=environment, check=True)
             made.rename(home)
