@@ -114,7 +114,6 @@ def rho_of(params: PrivacyParams, l2_squared: int) -> float:
     return rho_for(params.epsilon, params.delta, l2_squared)
 
 
-@lru_cache(maxsize=256)  # each calibration of one plan asks for the same
 def rho_for(epsilon: float, delta: float, l2_squared: int = 1, releases: int = 1) -> float:
     """Largest rho of discrete Gaussian noise that gives (epsilon, delta)-DP, from below.
 
@@ -132,7 +131,11 @@ def rho_for(epsilon: float, delta: float, l2_squared: int = 1, releases: int = 1
         raise ValueError(
             f"need a finite epsilon > 0 and 0 < delta < 1, got {epsilon!r} and {delta!r}"
         )
+    return _largest_rho(epsilon, delta, l2_squared, releases)
 
+
+@lru_cache(maxsize=256)  # each calibration of one plan asks for the same
+def _largest_rho(epsilon: float, delta: float, l2_squared: int, releases: int) -> float:
     def holds(rho: float) -> bool:
         spends = [Spend(rho=rho, l2_squared=l2_squared)] * releases
         return _summed_epsilon(spends, delta) <= epsilon

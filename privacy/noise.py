@@ -66,7 +66,6 @@ class NoiseLaw:
         return 2 * decay / math.expm1(-1 / self.scale) ** 2
 
 
-@functools.lru_cache(maxsize=256)  # an audit asks for the same law again for each release
 def laplace_law(sensitivity: Sensitivity, epsilon: float) -> NoiseLaw:
     """Discrete Laplace of scale l1 / epsilon, rounded up.
 
@@ -81,6 +80,11 @@ def laplace_law(sensitivity: Sensitivity, epsilon: float) -> NoiseLaw:
         raise ValueError(f"epsilon must be > 0, got {epsilon!r}")
     if math.isinf(epsilon):
         return NoiseLaw(NoiseKind.LAPLACE, 0.0)
+    return _finite_laplace_law(sensitivity, epsilon)
+
+
+@functools.lru_cache(maxsize=256)  # an audit asks for the same law again for each release
+def _finite_laplace_law(sensitivity: Sensitivity, epsilon: float) -> NoiseLaw:
     exact = sensitivity.l1 / smaller_reading(epsilon)
     if exact > MAX_SCALE:
         raise ValueError(f"epsilon {epsilon!r} is too small: the noise could overflow a count")

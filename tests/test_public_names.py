@@ -51,6 +51,7 @@ hr.rank([], epsilom=1.0)
 hr.rnk([])
 hr.read_release("out").rankng
 hr.privacy.laplace_lew
+hr.privacy.laplace_law("x", epsilom=1)
 """
 
 # What people have beside a plain installation is not looked at: extras of hushrank, what other
@@ -137,7 +138,7 @@ def test_pyright_sees_types_and_mistakes(project: Path):
         pytest.skip(f"pyright could not be loaded: {done.stderr[-200:]}")
     errors = [each for each in found if each["severity"] == "error"]
     lines = {(Path(each["file"]).name, each["range"]["start"]["line"] + 1) for each in errors}
-    assert lines == {("wrong.py", line) for line in (4, 5, 6, 7, 8)}
+    assert lines == {("wrong.py", line) for line in (4, 5, 6, 7, 8, 9)}
 
 
 @pytest.mark.slow
@@ -153,4 +154,4 @@ def test_mypy_sees_types_and_mistakes(project: Path):
     )
     lines = [line.split(":")[:2] for line in done.stdout.splitlines() if ": error:" in line]
     found = {(name, int(line)) for name, line in lines}
-    assert found == {("wrong.py", line) for line in (4, 5, 6, 7, 8)}, done.stdout
+    assert found == {("wrong.py", line) for line in (4, 5, 6, 7, 8, 9)}, done.stdout

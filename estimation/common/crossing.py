@@ -100,7 +100,8 @@ class WinCurves:
         first: x of the first row of the table.
         rows: of each item's table; a cubic goes from each to the next.
         cubics: shape (n * rows, 4), item by item: S_i at the row, how much it rises to the next,
-            and how much more, and then less, its slope would let it; the last row is empty.
+            and how much more, and then less, its slope would let it. The last row has the first
+            alone.
     """
 
     first: float
@@ -116,10 +117,12 @@ class WinCurves:
         np.negative(away, out=away)
         chance = link.cdf(away)
         values, slopes = weights @ chance, weights @ (STEP * link.slope(away) * chance)
-        rise = np.diff(values, axis=1)
+        del away, chance  # the tables are as large
         cubics = np.zeros((*values.shape, 4))
-        cubics[..., 0], cubics[:, :-1, 1] = values, rise
-        cubics[:, :-1, 2], cubics[:, :-1, 3] = slopes[:, :-1] - rise, rise - slopes[:, 1:]
+        cubics[..., 0], rise = values, cubics[:, :-1, 1]
+        np.subtract(values[:, 1:], values[:, :-1], out=rise)
+        np.subtract(slopes[:, :-1], rise, out=cubics[:, :-1, 2])
+        np.subtract(rise, slopes[:, 1:], out=cubics[:, :-1, 3])
         return cls(first, len(x), cubics.reshape(-1, 4))
 
     def at(self, x: Floats) -> Floats:

@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from hushrank.flows.run.stages import Outcome
 
 PROGRAM = "hushrank"
-NEW_OBJECTS = 20_000  # between two looks for garbage; Python's own number is 700
+NEW_OBJECTS = 20_000  # between two looks for garbage; Python's own number is a tenth of it, or less
 Command = Callable[..., None]
 
 

@@ -198,12 +198,14 @@ def prefect_home() -> Path:
     home = go_cloud_storage.cache() / f"prefect-home-{version('prefect')}"
     home.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(f"{home}.lock"):
-        if not home.exists():
+        if not (home / "prefect.db").exists():
             words = ["-m", "prefect", "server", "database", "upgrade", "--yes"]
             made = home.with_name(f"{home.name}-made")
             shutil.rmtree(made, ignore_errors=True)  # of a run that was broken off
-            environment = os.environ | {"PREFECT_HOME": str(made)}
+            own = {name: text for name, text in os.environ.items() if "DATABASE" not in name}
+            environment = own | {"PREFECT_HOME": str(made)}
             subprocess.run([sys.executable, *words], env=environment, check=True)
+            shutil.rmtree(home, ignore_errors=True)
             made.rename(home)
     return home
 

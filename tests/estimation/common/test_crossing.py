@@ -2,18 +2,48 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from scipy.special import logit
 
-from hushrank.estimation.common.crossing import FARTHEST, WinCurves, crossing
-from hushrank.estimation.common.links import LAPLACE, LOGISTIC, PROBIT, Link
+from hushrank.estimation.common.crossing import FARTHEST, WinCurves, crossing, ends_together
+from hushrank.estimation.common.links import LAPLACE, LOGISTIC, PROBIT, Floats, Link
+from hushrank.estimation.common.uncertainty import rank_tails
 
 
 def test_each_item_has_its_own_crossing() -> None:
     targets = np.array([-2.5, 0.0, 1.25, 7.0])
     found = crossing(lambda at: at > targets, np.array([-1.0, 0.0, 0.5, 3.0]))
     np.testing.assert_allclose(found, targets, atol=1e-8)
+
+
+@pytest.mark.parametrize("n", [2, 3, 250])  # three bisections at once, and one
+def test_curves_found_together_are_those_found_alone(n: int) -> None:
+    scores, targets = np.linspace(-2, 2, n), np.random.default_rng(5).normal(0, 9, (2, 3, n))
+    targets[0, 1, 0], targets[1, 2, -1] = FARTHEST + 3, -FARTHEST - 3  # beyond both ends
+    together = crossing(lambda at: at > targets, scores, (2, 3))
+    for place in np.ndindex(2, 3):
+        alone = crossing(lambda at, place=place: at > targets[place], scores)
+        np.testing.assert_array_equal(together[place], alone)
+
+
+@pytest.mark.parametrize("n", [2, 3, 250])
+def test_ends_are_the_same_whether_they_are_found_at_once_or_not(n: int) -> None:
+    asked: list[list[float]] = []
+
+    def ends_at(tails: Sequence[float]) -> tuple[Floats, Floats]:
+        asked.append(list(tails))
+        high = np.outer(-np.log(tails), np.arange(1, n + 1))
+        return -high, 2 * high
+
+    at = ends_together(ends_at, n)
+    for tail in (*rank_tails(n), 0.3):
+        for end, alone in zip(at(tail), ends_at([tail]), strict=True):
+            np.testing.assert_array_equal(end, alone[0])
+    assert asked[0] == rank_tails(n)
+    assert sum(map(len, asked)) == 2 * len(rank_tails(n)) + 2  # those of ranks only once together
 
 
 def test_what_is_crossed_everywhere_or_nowhere_is_infinite() -> None:
