@@ -39,6 +39,8 @@ from hushrank.pipelines.reduce.results import WriteArrays, WriteTally
 from hushrank.transforms.common.encode import Sifted, text_of_rejects
 from hushrank.transforms.comparisons.aggregate import TallyFn
 from hushrank.transforms.comparisons.bound import CONFLICT
+from hushrank.transforms.engine import in_process
+from hushrank.transforms.engine.ahead import ahead
 from hushrank.transforms.engine.beam import GlobalWindows, TaggedOutput, beam
 from hushrank.transforms.storage.read import read_batches
 from hushrank.transforms.storage.spill_file import Spill, SpillFolder
@@ -187,6 +189,8 @@ class _ReadEncode(_Sifting):
         n_rows = _rows_in(splits)
         self._partitions = kind.partitions(n_rows)
         self._chunk_rows = max(CHUNK_ROWS, min(n_rows >> CHUNK_BITS, kind.memory.rows_at_once))
+        # Where a worker of this process has no split of its own, it reads for the others.
+        self._ahead = in_process.is_chosen() and len(splits) < in_process.local_workers()
 
     def start_bundle(self) -> None:
         self._waiting: list[Any] = []  # of several splits: many small files, large parcels
@@ -194,7 +198,8 @@ class _ReadEncode(_Sifting):
     def process(self, element: tuple[int, Split]) -> Iterator[Any]:
         number, split = element
         tally, first = Counter({"rows_read": 0, "rows_rejected": 0}), 0
-        for part, found in enumerate(read_split(split)):
+        batches = read_split(split)
+        for part, found in enumerate(ahead(batches) if self._ahead else batches):
             rows = self._valid(found, f"{split.name}#{part}", tally)
             for start in range(0, len(rows), self._kind.encode_rows):
                 place = first + start
