@@ -151,7 +151,7 @@ def foreign(tmp_path: Path) -> Release:
     ("arguments", "message"),
     [
         (("history", "nowhere"), "nowhere: is neither a YAML file of a job nor a folder"),
-        (("history", "{empty}"), "holds no release yet. Next: hushrank run"),
+        (("history", "{empty}"), "holds no release yet. Next: hushrank run, or hr.run in Python"),
         (("history", "{out}", "{other}"), "hold releases of several populations (another-pop"),
         (("history", "{out}", "--plot", "a.pdf"), "--plot a.pdf: must end in .svg or .png"),
         (("export", "{out}", "--out", "a.xlsx"), "--out a.xlsx: must end in .csv, .parquet, .json"),
