@@ -12,7 +12,6 @@ from rich.table import Table
 from rich.text import Text
 
 from hushrank.flows.config.comparisons import InputConfig
-from hushrank.flows.config.runner import FlinkRunner
 from hushrank.flows.ledger.budget import Balance
 from hushrank.flows.ledger.budget_text import (
     alert_sentence,
@@ -36,9 +35,9 @@ from hushrank.flows.release.wording import (
 )
 from hushrank.flows.run.job import Job
 from hushrank.flows.run.nights import NightResult
+from hushrank.flows.run.run import engine_notes
 from hushrank.flows.run.stages import STEPS, Outcome, Step
 from hushrank.flows.terminal import Console
-from hushrank.pipelines.engine.flink_restarts import doubt_about, settings_of
 from hushrank.privacy.accounting import Spend
 from hushrank.transforms.common.extras import is_installed, remedy
 from hushrank.transforms.storage.files import FileFormat
@@ -58,10 +57,6 @@ NO_FILES_YET = (
 NO_FIGURES = (
     "A report that is made here has no figures: for them it {}; then hushrank export SURVEY.YAML"
     " --out page.html draws this one again."
-)
-RESTARTS_NOT_CHECKED = (
-    "Whether Flink makes up for a machine that dies was not checked: runner.rest does not name the"
-    " cluster's REST interface."
 )
 MOST_ROWS = 25  # of the ranking; ranking.csv has all
 
@@ -184,22 +179,7 @@ def check_notes(job: Job) -> tuple[str, ...]:
     names = job.config.items.catalogue().names
     if isinstance(rows, InputConfig) and (words := rows.spelled_out(names)):
         notes.append(WORDS_NOT_CHECKED.format(words))
-    runner = job.config.runner
-    if isinstance(runner, FlinkRunner) and runner.asked is None:
-        notes.append(RESTARTS_NOT_CHECKED)
     return *notes, *engine_notes(job)
-
-
-def engine_notes(job: Job) -> tuple[str, ...]:
-    """What its cluster's settings say against `job`; the cluster is asked for them."""
-    runner = job.config.runner
-    if not isinstance(runner, FlinkRunner) or runner.asked is None:
-        return ()
-    settings = settings_of(runner.asked)
-    if settings is None:
-        return (f"runner: the cluster's REST interface at {runner.asked} does not answer.",)
-    doubt = doubt_about(settings)
-    return () if doubt is None else (f"runner: {doubt}",)
 
 
 def show_balance(console: Console, balance: Balance) -> None:

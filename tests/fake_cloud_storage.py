@@ -11,7 +11,7 @@ import email
 import itertools
 import json
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
@@ -49,13 +49,15 @@ class _Object:
 class Store:
     """Buckets of objects, what was asked of them, and what shall go wrong.
 
-    `serving` is the number of requests that are being carried out.
+    `serving` is the number of requests that are being carried out. `hold` is told of every read of
+    content before it is answered, with the object's name, and may wait.
     """
 
     buckets: dict[str, dict[str, _Object]]
     url: str = ""
     ahead: timedelta = timedelta(0)  # of this machine's clock
     serving: int = 0
+    hold: Callable[[str], None] = lambda name: None
     faults: list[Fault] = field(default_factory=list)
     requests: list[tuple[str, str]] = field(default_factory=list)
     lock: threading.Lock = field(default_factory=threading.Lock)
@@ -136,6 +138,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.command in ("POST", "PUT"):
             self.resource = self._resource()
         kind = self.store.fault(self.command, self.name)
+        if self.query.get("alt") == "media":
+            self.store.hold(self.name)
         try:
             if isinstance(kind, int):
                 raise _Refused(kind)

@@ -105,21 +105,15 @@ def execution(
     from hushrank.flows.prefect.server import check_prefect
 
     check_prefect(prefect)
-    from hushrank.flows.display import engine_notes
     from hushrank.flows.run.reader_process import Reducer
 
     try:
         with Reducer() as reducer:  # started first, because it loads as long as all the rest
             run = _runner(console, prefect)
-            asked = False
 
             def execute(job: Job) -> Outcome:
-                nonlocal asked
                 if job.night is not None:
                     console.print(Text(f"Night {job.night}", style="bold"))
-                for note in () if asked else engine_notes(job):  # all jobs have the same engine
-                    console.print(Text(note, style="yellow"), soft_wrap=True)
-                asked = True
                 return run(job, reducer)
 
             yield execute
@@ -133,13 +127,16 @@ def _runner(console: Console, prefect: bool | None) -> Callable[[Job, Reducer], 
     from hushrank.flows.prefect.server import server_configured
     from hushrank.flows.run.run import run_job
 
+    def tell(note: str) -> None:
+        console.print(Text(note, style="yellow"), soft_wrap=True)
+
     has_server = prefect is not False and server_configured()
     if not (has_server if prefect is None else prefect):
-        return lambda job, reducer: run_job(job, reducer, StepDisplay(console, job).perform)
+        return lambda job, reducer: run_job(job, reducer, StepDisplay(console, job).perform, tell)
     _show_step(console, "prefect", CONFIGURED_SERVER if has_server else OWN_SERVER)
     from hushrank.flows.prefect.flow import run_in_flow
 
-    return lambda job, reducer: run_in_flow(job, reducer, StepDisplay(console, job).perform)
+    return lambda job, reducer: run_in_flow(job, reducer, StepDisplay(console, job).perform, tell)
 
 
 def _show_step(console: Console, name: str, says: str) -> None:

@@ -18,7 +18,7 @@ from hushrank.flows.prefect.artifacts import leave_artifacts
 from hushrank.flows.prefect.server import set_defaults
 from hushrank.flows.run.job import Job
 from hushrank.flows.run.reader_process import Reducer
-from hushrank.flows.run.run import run_job
+from hushrank.flows.run.run import Tell, run_job
 from hushrank.flows.run.stages import Outcome, Perform, Step
 from hushrank.transforms.common.plain_text import shown
 
@@ -31,13 +31,14 @@ RETRY_DELAY_SECONDS = 1
 ALERT_EVENT = "hushrank.budget.alert"
 
 
-def run_in_flow(job: Job, reducer: Reducer, watch: Perform) -> Outcome:
+def run_in_flow(job: Job, reducer: Reducer, watch: Perform, tell: Tell) -> Outcome:
     """Run the job as a Prefect flow, on the configured server or else an ephemeral one.
 
     Args:
         job: what to do.
         reducer: the running child process that will read the rows.
         watch: carries out a step and shows it to the person at the terminal.
+        tell: shows what speaks against the run, before anything is reserved for it.
 
     Raises:
         HushrankError: as `run_job`, or there is no server.
@@ -46,7 +47,9 @@ def run_in_flow(job: Job, reducer: Reducer, watch: Perform) -> Outcome:
     from prefect import flow  # after the environment is set: Prefect reads it when loaded
 
     def ranked() -> Outcome:
-        outcome = run_job(job, reducer, lambda step, action: watch(step, _as_task(step, action)))
+        outcome = run_job(
+            job, reducer, lambda step, action: watch(step, _as_task(step, action)), tell
+        )
         _alert(outcome)
         leave_artifacts(outcome)
         return outcome

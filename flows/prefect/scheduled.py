@@ -49,7 +49,7 @@ def _rank(survey: str, night: str | None) -> None:
     with Reducer() as reducer:
 
         def execute(job: Job) -> Outcome:
-            return run_in_flow(job, reducer, directly)
+            return run_in_flow(job, reducer, directly, lambda note: logger.warning(shown(note)))
 
         if night is None:
             results = rank_due(read_survey(path), _scheduled_for(), execute)

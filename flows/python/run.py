@@ -10,6 +10,8 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Unpack
 
+from rich.text import Text
+
 from hushrank.flows.config.schedule import day_of
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.display import StepDisplay, show_alerts
@@ -29,7 +31,7 @@ from hushrank.flows.python.tables import batches_of
 from hushrank.flows.run.job import Job, Survey, check_places, prepare_job, read_survey
 from hushrank.flows.run.nights import run_night
 from hushrank.flows.run.reader_process import Reducer
-from hushrank.flows.run.run import run_job
+from hushrank.flows.run.run import log_note, run_job
 from hushrank.flows.run.stages import Outcome, directly
 from hushrank.flows.terminal import Console
 
@@ -182,11 +184,15 @@ def running(progress: bool | None) -> Iterator[Callable[[Job], Outcome]]:
     check_address_space()
     console = Console()
     visible = (console.is_jupyter or console.is_terminal) if progress is None else progress
+
+    def tell(note: str) -> None:
+        console.print(Text(note, style="yellow"), soft_wrap=True)
+
     with Reducer() as reducer:
 
         def execute(job: Job) -> Outcome:
             perform = StepDisplay(console, job).perform if visible else directly
-            outcome = run_job(job, reducer, perform)
+            outcome = run_job(job, reducer, perform, tell if visible else log_note)
             if visible:
                 show_alerts(console, outcome)
             return outcome

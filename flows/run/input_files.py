@@ -17,10 +17,11 @@ from hushrank.transforms.storage.files import (
     FileFormat,
     InputFile,
     NoFilesError,
-    check_files,
     list_files,
 )
 from hushrank.transforms.storage.partitions import partitions_of
+from hushrank.transforms.storage.read import read_heads
+from hushrank.transforms.storage.split import Head
 
 
 def input_of(
@@ -28,8 +29,10 @@ def input_of(
     config: SurveyConfig,
     night: date | None,
     held: tuple[InputFile, ...] | None = None,
-) -> tuple[tuple[InputFile, ...], tuple[InputFile, ...]]:
-    """The input files, checked by headers and footers, and further tables that decide the result.
+) -> tuple[tuple[InputFile, ...], tuple[Head, ...], tuple[InputFile, ...]]:
+    """The input files, what their headers and footers say, and further tables that decide.
+
+    Headers and footers are read here, for the check and for whoever cuts the files afterwards.
 
     Args:
         path: the YAML file, for messages.
@@ -45,8 +48,8 @@ def input_of(
     try:
         files = files_of(config, night, held)
         _check_workers(config, files)
-        check_files(files, config.columns())
-        return files, tables_of(path, config)
+        heads = read_heads(files, config.columns())
+        return files, heads, tables_of(path, config)
     except NoFilesError as error:
         if night is not None:
             raise NightWithoutFiles(f"Night {night}: {error}") from None

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import date
 from functools import cached_property
 from importlib.metadata import version
@@ -40,6 +40,7 @@ from hushrank.privacy.randomness import RandomBits, seeded_bits, system_bits
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.cloud_storage import Place
 from hushrank.transforms.storage.files import InputFile
+from hushrank.transforms.storage.split import Head
 
 
 def code_version() -> str:
@@ -63,6 +64,7 @@ class Job:
     Attributes:
         config: the configuration.
         files: input files.
+        heads: what their footers and headers say, row counts with it; None: nobody has looked yet.
         tables: further files that decide the result: the file of epsilons, if there is one.
         seed: seed of a test or simulation, which makes the release unsafe; None in a real run.
         night: the day whose rows are ranked; None if the configuration selects no nights.
@@ -74,6 +76,7 @@ class Job:
 
     config: SurveyConfig
     files: tuple[InputFile, ...]
+    heads: tuple[Head, ...] | None = field(default=None, repr=False)
     tables: tuple[InputFile, ...] = ()
     seed: int | None = None
     night: date | None = None
@@ -181,7 +184,8 @@ class Job:
     def reduction(self, key: SecretKey, folder: Place) -> ReductionJob:
         """The job that reads the rows; it leaves exact arrays in `folder`."""
         method = self.drawn_by.method
-        return method.reduction(self.config, self.mechanism, self.files, key, str(folder))
+        asked = method.reduction(self.config, self.mechanism, self.files, key, str(folder))
+        return replace(asked, heads=self.heads)
 
     @property
     def work(self) -> Place:
@@ -223,12 +227,13 @@ def prepare_job(
             f"{path}: --unsafe-seed is not for a night of a stream, whose noise is part of the"
             " nights after it; leave one of them out. Nothing was read or spent."
         )
-    files, tables = input_of(path, config, night, survey.held)
+    files, heads, tables = input_of(path, config, night, survey.held)
     check_places(config, unsafe=seed is not None or not survey.counted)
     audited_pairs(config)
     job = Job(
         config=config,
         files=files,
+        heads=heads,
         tables=tables,
         seed=seed,
         night=night,
@@ -246,13 +251,10 @@ def job_to_inspect(survey: Survey, night: date | None) -> Job:
         NightWithoutFiles: an input path names no file for that night.
         ConfigError: the configuration or an input file breaks a rule.
     """
-    files, tables = input_of(survey.path, survey.config, night, survey.held)
+    config, calibrated = survey.config, survey.calibrated
+    files, heads, tables = input_of(survey.path, config, night, survey.held)
     return Job(
-        config=survey.config,
-        files=files,
-        tables=tables,
-        night=night,
-        calibrated=survey.calibrated,
+        config=config, files=files, heads=heads, tables=tables, night=night, calibrated=calibrated
     )
 
 

@@ -8,9 +8,11 @@ that finds the noise drawn goes on from there. A run that ends before puts back 
 from __future__ import annotations
 
 import importlib
+import logging
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
+from hushrank.flows.config.runner import FlinkRunner
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import HushrankError
 from hushrank.flows.ledger.account import ReleaseState
@@ -45,19 +47,39 @@ from hushrank.flows.run.steps import (
 )
 from hushrank.flows.run.stream_steps import cost_of, forget_counted
 from hushrank.flows.signals import one_signal, signals_held
+from hushrank.pipelines.engine.flink_restarts import restart_notes
 from hushrank.privacy.accounting import Spend
 from hushrank.transforms.common.extras import is_installed
 
 FIGURES_MODULE = "hushrank.flows.report.figures"
 
+Tell = Callable[[str], None]
 
-def run_job(job: Job, reducer: Reducer, perform: Perform = directly) -> Outcome:
+
+def engine_notes(job: Job) -> tuple[str, ...]:
+    """What its engine's settings say against `job`; the engine is asked for them, for 5 s at most.
+
+    Nothing here stops a run: it ends well unless a machine dies, and then it costs no budget.
+    """
+    runner = job.config.runner
+    return restart_notes(runner.asked) if isinstance(runner, FlinkRunner) else ()
+
+
+def log_note(note: str) -> None:
+    """Tell of it where nobody is known who watches: Python shows warnings on standard error."""
+    logging.getLogger(__name__).warning(note)
+
+
+def run_job(
+    job: Job, reducer: Reducer, perform: Perform = directly, tell: Tell = log_note
+) -> Outcome:
     """Release the job once, or publish again what it released before.
 
     Args:
         job: what to do.
         reducer: the running child process that will read the rows.
         perform: carries out each step.
+        tell: shows a person what speaks against the run, before anything is reserved for it.
 
     Raises:
         BudgetRefused: the ledger does not hold the cost. No row was read.
@@ -66,17 +88,19 @@ def run_job(job: Job, reducer: Reducer, perform: Perform = directly) -> Outcome:
     """
     observer = observer_of(job)
     with observer.run() as ended:
-        outcome = _run(job, reducer, observer.watch(perform))
+        outcome = _run(job, reducer, observer.watch(perform), tell)
         ended(outcome)
     return outcome
 
 
-def _run(job: Job, reducer: Reducer, perform: Perform) -> Outcome:
+def _run(job: Job, reducer: Reducer, perform: Perform, tell: Tell) -> Outcome:
     ledger = ledger_of(job.config)
     sweep(job.config, ledger)
     if (done := published(job.config.output, job.release_id)) is not None:
         commit(job, ledger)  # a run may have died just before it
         return Outcome(*done, spent=None, balance=ledger.balance())
+    for note in engine_notes(job):
+        tell(note)
     with ledger.run_lock(job.release_id):
         standing = _draw_once(job, reducer, ledger, perform)
         drawn_now = standing is Standing.RESERVED and job.safe

@@ -70,7 +70,7 @@ class Kind(ABC, Generic[Job]):
         Raises:
             InputError: an input file cannot be read.
         """
-        return plan_files(self.job.files, self.job.columns)
+        return plan_files(self.job.files, self.job.columns, self.job.heads)
 
     def setup(self) -> None:
         """Make this copy ready to encode and to bound."""

@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -62,8 +63,7 @@ def run(job: Job) -> None:
         InputError: a file cannot be read, or a row broke a rule under `fail_on_bad_rows`.
         RuntimeError: the engine gave up, or lost rows.
     """
-    kind = kind_of(job)
-    splits = kind.splits()
+    kind, splits = _planned(job)
     execute(job, lambda pipeline, spill: _add(pipeline, kind, splits, spill))
     kind.check(_rows_in(splits))
 
@@ -74,8 +74,14 @@ def build(pipeline: beam.Pipeline, job: Job) -> None:
     Raises:
         InputError: an input file cannot be read.
     """
-    kind = kind_of(job)
-    _add(pipeline, kind, kind.splits(), SpillFolder(job.confidential))
+    kind, splits = _planned(job)
+    _add(pipeline, kind, splits, SpillFolder(job.confidential))
+
+
+def _planned(job: Job) -> tuple[Kind[Any], list[Split]]:
+    """The kind of the rows, and the splits; what the splits were made of, no worker is sent."""
+    splits = kind_of(job).splits()
+    return kind_of(replace(job, heads=None)), splits
 
 
 def kind_of(job: Job) -> Kind[Any]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -34,10 +35,10 @@ from hushrank.transforms.responses.randomized_answers import (
 )
 from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
 from hushrank.transforms.responses.responses import encode_responses
-from hushrank.transforms.storage.files import FileFormat, InputFile, check_files
-from hushrank.transforms.storage.read import of_their_night, plan_splits
+from hushrank.transforms.storage.files import FileFormat, InputFile
+from hushrank.transforms.storage.read import plan_files, read_heads
 from hushrank.transforms.storage.spill_file import Parcel, Spill, SpillFile, park
-from hushrank.transforms.storage.split import Split
+from hushrank.transforms.storage.split import Head, Split
 
 PARTITION_ANSWERS = 2_500_000  # sorted in memory at once: about 200 MB
 MAX_PARTITIONS = 1 << 12
@@ -49,10 +50,10 @@ class ResponsesKind(Kind[ReduceResponses]):
 
     def splits(self) -> list[Split]:
         job, columns = self.job, self.job.columns
-        files = of_their_night(job.files)
-        schemas = check_files(files, columns)
-        typed = {file: _with_cell_types(schemas[file.path], file, columns) for file in files}
-        return [split for file in files for split in plan_splits(file, typed[file], columns)]
+        heads = read_heads(job.files, columns) if job.heads is None else job.heads
+        known = zip(job.files, heads, strict=True)
+        typed = [_with_cell_types(head, file, columns) for file, head in known]
+        return plan_files(job.files, columns, typed)
 
     def encode(self, batch: pa.RecordBatch, place: int) -> Sifted[Responses]:
         return encode_responses(batch, self.job.columns, self.job.catalogue, self.keyed_hash)
@@ -102,14 +103,13 @@ class ResponsesKind(Kind[ReduceResponses]):
         return total.arrays() if isinstance(total, RandomizedSums) else {"y": total}
 
 
-def _with_cell_types(
-    schema: pa.Schema, file: InputFile, columns: ResponseColumns | WideColumns
-) -> pa.Schema:
-    """The schema, but in JSON Lines an empty cell of the first row has the type of the others."""
+def _with_cell_types(head: Head, file: InputFile, columns: ResponseColumns | WideColumns) -> Head:
+    """The head, but in JSON Lines an empty cell of the first row has the type of the others."""
     if file.format is not FileFormat.JSONL or not isinstance(columns, WideColumns):
-        return schema
+        return head
+    schema = head.schema
     types = [schema.field(name).type for name in columns.items]
     told = next((type_ for type_ in types if not is_text(type_)), pa.string())
     for name in columns.items:
         schema = schema.set(schema.get_field_index(name), pa.field(name, told))
-    return schema
+    return replace(head, schema=schema)

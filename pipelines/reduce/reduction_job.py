@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from enum import StrEnum
 
 from hushrank.pipelines.engine.memory_plan import DEFAULT_MEMORY
@@ -17,6 +17,7 @@ from hushrank.transforms.common.randomisation import LocalLaw
 from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
 from hushrank.transforms.comparisons.bound import Bounds
 from hushrank.transforms.storage.files import InputFile
+from hushrank.transforms.storage.split import Head
 from hushrank.transforms.streams.stream_folder import COUNTING, night_name
 
 EXACT_FILE, TALLY_FILE, REJECTS_FOLDER = "exact.npz", "diagnostics.json", "rejects"
@@ -47,6 +48,8 @@ class Reduction:
         memory_limit: bytes that the reduction may take on one machine, about; the rest of what it
             must remember waits in a file in `confidential`.
         engine: where the graph runs.
+        heads: what the footers and headers of the files said when they were checked, row counts
+            with it; None: whoever cuts the files reads them.
     """
 
     files: tuple[InputFile, ...]
@@ -57,6 +60,7 @@ class Reduction:
     fail_on_bad_rows: bool = False
     memory_limit: int = DEFAULT_MEMORY
     engine: Engine = HERE
+    heads: tuple[Head, ...] | None = field(default=None, repr=False)
 
     @property
     def results(self) -> str:

@@ -44,7 +44,7 @@ from hushrank.transforms.storage.files import (
 from hushrank.transforms.storage.packing import is_packed
 from hushrank.transforms.storage.parquet_rows import misses_night, read_parquet
 from hushrank.transforms.storage.partitions import with_columns, with_fields
-from hushrank.transforms.storage.preflib import read_header, read_rows
+from hushrank.transforms.storage.preflib import SCHEMA, read_header, read_rows
 from hushrank.transforms.storage.split import (
     Head,
     ReadBatch,
@@ -70,8 +70,9 @@ class Reader:
 
     Attributes:
         read: the rows of a split, from the open file.
-        head: schema and row groups, in one reading of the footer; None: the file is not cut.
-        rows: about how many rows a file has that is not cut.
+        head: schema and row groups, in one reading of the footer or header; None: the file has no
+            groups, and what it says of rows is its size.
+        rows: about how many rows a file without groups has.
         cut: cuts the split of a whole text file, or of a table whose rows a service sends.
     """
 
@@ -81,42 +82,67 @@ class Reader:
     cut: Callable[[Split], list[Split]] | None = None
 
 
-def plan_files(files: Sequence[InputFile], columns: Columns) -> list[Split]:
+def read_heads(files: Sequence[InputFile], columns: Columns) -> tuple[Head, ...]:
+    """What the footers and headers of `files` say, each read once, those of a store side by side.
+
+    Raises:
+        InputError: as `check_files`.
+    """
+    heads: list[Head] = []
+    check_files(files, columns, _schemas_of(files, columns, heads))
+    return tuple(heads)
+
+
+def _schemas_of(
+    files: Sequence[InputFile], columns: Columns, heads: list[Head]
+) -> Iterator[pa.Schema]:
+    """The schema of each file, in order; `heads` gets the heads."""
+    known: dict[pa.Schema, pa.Schema] = {}  # heads that are sent together hold an equal one once
+    for head in in_order(partial(_head_of, columns=columns), files, remote=any_remote(files)):
+        schema = known.setdefault(head.schema, head.schema)
+        heads.append(replace(head, schema=schema))
+        yield schema
+
+
+def plan_files(
+    files: Sequence[InputFile], columns: Columns, heads: Sequence[Head] | None = None
+) -> list[Split]:
     """The splits of all `files`, from footers and headers only.
+
+    Args:
+        files: to cut.
+        columns: to read.
+        heads: of the files, by `read_heads` for the same columns; None: they are read here.
 
     Raises:
         InputError: a column is missing or has another type, or a footer cannot be read.
     """
-    files = of_their_night(files)
-    heads = list(in_order(partial(_head_of, columns=columns), files, remote=any_remote(files)))
-    check_files(files, columns, (schema for schema, _ in heads))
+    if heads is None:
+        heads = read_heads(files, columns)
+    known = list(zip(files, heads, strict=True))
+    # What misses the night holds no row without a time either: leaving it out changes nothing.
+    of_night = [each for each in known if not _misses_night(each[0])] or known[:1]
     return [
         split
-        for file, (schema, groups) in zip(files, heads, strict=True)
-        for split in plan_splits(file, schema, columns, groups)
+        for file, head in of_night
+        for split in plan_splits(file, head.schema, columns, head.groups)
     ]
 
 
-def of_their_night(files: Sequence[InputFile]) -> Sequence[InputFile]:
-    """The files without those of a table that hold no row of the night, by the table's statistics.
-
-    They hold no row without a time either, so leaving them out changes nothing.
-    """
-    return [file for file in files if not _misses_night(file)] or files[:1]
-
-
 def _misses_night(file: InputFile) -> bool:
+    """Whether a file of a table holds no row of the night, by the table's statistics."""
     span = file.table.span if isinstance(file.table, DataFile) else None
     return file.window is not None and span is not None and file.window.misses(*span)
 
 
 def _head_of(file: InputFile, columns: Columns) -> Head:
-    """Schema and row groups of a file, in one reading of its footer."""
+    """Schema and row groups of a file, in one reading of its footer; none if it is not needed."""
     reader = READERS[file.format]
-    if reader.head is None:
-        return read_schema(file, columns), []
-    schema, groups = reader.head(file)
-    return with_fields(schema, file.partitions), groups
+    if reader.head is None or _misses_night(file):
+        return Head(read_schema(file, columns))
+    head = reader.head(file)
+    # Notes on the whole, as pandas writes them, differ with a file's rows, and nobody reads them.
+    return replace(head, schema=with_fields(head.schema, file.partitions).remove_metadata())
 
 
 def _head_of_parquet(file: InputFile) -> Head:
@@ -129,17 +155,18 @@ def _head_of_parquet(file: InputFile) -> Head:
         stored = footer.schema.to_arrow_schema()
         column = [] if window is None else [window.column]
         times = next(iter(table.columns_of(stored, column).values()), None)
-    return schema, [
+    groups = (
         RowGroup(
             footer.row_group(i).num_rows,
             window is not None and times is not None and misses_night(footer, i, window, times),
         )
         for i in range(footer.num_row_groups)
-    ]
+    )
+    return Head(schema, tuple(groups))
 
 
 def plan_splits(
-    file: InputFile, schema: pa.Schema, columns: Columns, groups: list[RowGroup] | None = None
+    file: InputFile, schema: pa.Schema, columns: Columns, groups: Sequence[RowGroup] | None = None
 ) -> list[Split]:
     """Cut `file` into splits of about `BATCH_ROWS` rows, or of `SPAN_BYTES` bytes of text.
 
@@ -174,7 +201,7 @@ def plan_splits(
         )
         return [whole] if reader.cut is None else reader.cut(whole)
     if groups is None:
-        _, groups = reader.head(file)
+        groups = reader.head(file).groups
     if not groups:
         return [Split(file, needed, items, (), 0, times=times, identities=identities)]
     splits: list[Split] = []
@@ -205,19 +232,19 @@ def _rows_served(file: InputFile) -> int:
     return file.table.rows if isinstance(file.table, ServedTable) else 0
 
 
-def _rows_of_ballots(file: InputFile) -> int:
+def _head_of_ballots(file: InputFile) -> Head:
     """How many rows a PrefLib file has by its header; a line may stand for any number of people."""
     with open_file(file) as stream:
         header = read_header(file.path, stream.read(HEADER_BYTES))
-    if header.voters is None:
-        return _rows_of_text(file)
-    return header.voters * len(header.names)
+    voters = header.voters
+    rows = _rows_of_text(file) if voters is None else voters * len(header.names)
+    return Head(SCHEMA, (RowGroup(rows, misses=False),))
 
 
 def _head_of_orc(file: InputFile) -> Head:
     with open_file(file) as stream:
         schema, stripes = orc_head(file.path, stream)
-    return schema, [RowGroup(rows, misses=False) for rows in stripes]
+    return Head(schema, tuple(RowGroup(rows, misses=False) for rows in stripes))
 
 
 def read_batches(split: Split) -> Iterator[ReadBatch]:
@@ -235,8 +262,10 @@ def read_batches(split: Split) -> Iterator[ReadBatch]:
                 rejects = batch.rejects if unreadable is None else (*batch.rejects, unreadable)
                 yield ReadBatch(rows, batch.malformed, rejects)
         check_unchanged(split.file)
-    except (pa.ArrowException, OSError):
+    except Exception as error:  # another content than that which was cut may break anything
         check_unchanged(split.file)
+        if not isinstance(error, pa.ArrowException | OSError):
+            raise
         raise InputError(
             f"{split.file.name}: damaged, not readable as {split.file.format}. Write it again."
         ) from None
@@ -348,6 +377,6 @@ READERS: dict[FileFormat | Service, Reader] = {
     FileFormat.AVRO: Reader(read=_read_avro, rows=_rows_of_text),
     FileFormat.ORC: Reader(read=_read_orc, head=_head_of_orc, rows=_rows_of_text),
     FileFormat.ARROW: Reader(read=_read_arrow, rows=_rows_of_text),
-    FileFormat.PREFLIB: Reader(read=_read_preflib, rows=_rows_of_ballots),
+    FileFormat.PREFLIB: Reader(read=_read_preflib, head=_head_of_ballots, rows=_rows_of_text),
     Service.BIGQUERY: Reader(read=_read_served, rows=_rows_served, cut=_cut_into_streams),
 }

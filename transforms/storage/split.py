@@ -84,7 +84,19 @@ class RowGroup:
     misses: bool
 
 
-Head = tuple[pa.Schema, list[RowGroup]]
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What the footer or the header of a file says: enough to cut it, without another look.
+
+    How many rows a file has is private: a head goes where rows go, and nowhere else.
+
+    Attributes:
+        schema: names and types of all columns.
+        groups: of a file that is cut by them, in order; empty: it has none, or is not read.
+    """
+
+    schema: pa.Schema
+    groups: tuple[RowGroup, ...] = ()
 
 
 def batch_rows(schema: pa.Schema) -> int:

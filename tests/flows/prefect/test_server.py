@@ -115,11 +115,11 @@ def test_options_go_before_settings(
 ):
     flows = []
 
-    def in_flow(job, reducer, watch):
+    def in_flow(job, reducer, watch, tell):
         from hushrank.flows.run.run import run_job
 
         flows.append(job)
-        return run_job(job, reducer, watch)
+        return run_job(job, reducer, watch, tell)
 
     monkeypatch.setattr("hushrank.flows.prefect.flow.run_in_flow", in_flow)
     monkeypatch.setattr("hushrank.flows.prefect.server.server_configured", lambda: configured)

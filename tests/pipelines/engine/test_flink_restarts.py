@@ -11,6 +11,20 @@ import pytest
 from hushrank.pipelines.engine.flink_restarts import doubt_about, settings_of
 
 FIXED = {"restart-strategy.type": "fixed-delay"}
+RATE, GROWING = ({"restart-strategy.type": name} for name in ("failure-rate", "exponential-delay"))
+MOST, INTERVAL, PAUSE = (
+    f"restart-strategy.failure-rate.{name}"
+    for name in ("max-failures-per-interval", "failure-rate-interval", "delay")
+)
+TRIES, FIRST, LONGEST, FACTOR = (
+    f"restart-strategy.exponential-delay.{name}"
+    for name in (
+        "attempts-before-reset-backoff",
+        "initial-backoff",
+        "max-backoff",
+        "backoff-multiplier",
+    )
+)
 TIMES, DELAY = "restart-strategy.fixed-delay.attempts", "restart-strategy.fixed-delay.delay"
 
 
@@ -21,8 +35,18 @@ TIMES, DELAY = "restart-strategy.fixed-delay.attempts", "restart-strategy.fixed-
         FIXED | {TIMES: "4", DELAY: "3 s", "heartbeat.timeout": "8000"},
         FIXED | {TIMES: "2", DELAY: "1 min"},
         FIXED | {TIMES: "3", DELAY: "PT20S", "heartbeat.timeout": "50000 ms"},
+        FIXED | {TIMES: "2", DELAY: "1 minute"},
+        {"restart-strategy": "fixeddelay", TIMES: "51"},
         {"restart-strategy": "exponential-delay"},
-        {"restart-strategy.type": "failure-rate"},
+        GROWING,
+        GROWING | {TRIES: "9"},  # 0.9 (1 + 1.5 + ... + 1.5^8) = 67 s
+        GROWING | {TRIES: "2", FIRST: "30 s"},
+        GROWING | {TRIES: "60", LONGEST: "1 s"},
+        RATE | {MOST: "4", PAUSE: "15 s"},
+        RATE | {MOST: "51"},
+        RATE | {MOST: "2", PAUSE: "10 s", INTERVAL: "15 s"},  # never so many in so short a time
+        RATE | {MOST: "1", PAUSE: "9 s", "heartbeat.timeout": "8 s"},
+        {"restart-strategy": "failurerate", MOST: "2", PAUSE: "30 s"},
     ],
 )
 def test_patient_clusters_are_not_doubted(settings):
@@ -37,6 +61,19 @@ def test_patient_clusters_are_not_doubted(settings):
         (FIXED, "at most 1 times, 1 s apart, and takes 50 s to notice"),
         (FIXED | {TIMES: "1", DELAY: "1 s", "heartbeat.timeout": "8 s"}, "takes 8 s to notice"),
         (FIXED | {TIMES: "5", DELAY: "10 s"}, "at most 5 times, 10 s apart"),
+        (FIXED | {TIMES: "9", DELAY: "5000 milliseconds"}, "at most 9 times, 5 s apart"),
+        (FIXED | {TIMES: "often"}, "at most 0 times"),
+        ({"restart-strategy.type": "None"}, "the cluster restarts no job"),
+        ({"restart-strategy.type": "disable"}, "the cluster restarts no job"),
+        (RATE, "at most 1 times in 60 s, 1 s apart, and takes 50 s"),
+        (RATE | {MOST: "3", PAUSE: "10 s"}, "at most 3 times in 60 s, 10 s apart"),
+        (RATE | {MOST: "3", INTERVAL: "3 s"}, "at most 3 times in 3 s, 1 s apart"),
+        (RATE | {MOST: "5", PAUSE: "10 s"}, "at most 5 times in 60 s, 10 s apart"),
+        (GROWING | {TRIES: "8"}, "at most 8 times, 1 s apart at first and 60 s at last"),  # 44 s
+        (GROWING | {TRIES: "50", LONGEST: "1 s"}, "at most 50 times, 1 s apart at first and 1 s"),
+        (GROWING | {TRIES: "2", FIRST: "27 s", FACTOR: "1.01"}, "at most 2 times, 27 s apart"),
+        (GROWING | {FIRST: "soon"}, "0 s apart at first"),
+        ({"restart-strategy.type": "org.example.Mine"}, "strategy 'org.example.mine' is unknown"),
     ],
 )
 def test_what_is_wrong_and_what_to_set(settings, said):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import dataclasses
 import io
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,12 +19,20 @@ from google.cloud import storage
 
 from hushrank.pipelines.reduce import reduce
 from hushrank.transforms.common.schema import InputError
+from hushrank.transforms.storage import cloud_storage, text_files
 from hushrank.transforms.storage.cloud_storage import CloudPath
 from hushrank.transforms.storage.files import list_files, open_bytes
+from hushrank.transforms.storage.read import plan_files
 from tests.cloud_emulator import cloud_emulator
 from tests.fake_cloud_storage import fake_cloud_storage
 from tests.go_cloud_storage import go_store
-from tests.pipelines.reduce.test_reduce_comparisons import a_job, a_log, counts_of, write
+from tests.pipelines.reduce.test_reduce_comparisons import (
+    a_job,
+    a_log,
+    counts_of,
+    tally_of,
+    write,
+)
 
 BUCKET = "survey"
 
@@ -61,6 +70,42 @@ def test_cloud_objects_give_the_counts_of_local_files(tmp_path, bucket):
         reduce.run(dataclasses.replace(local, files=files, confidential=work))
         exact = CloudPath.parse(f"gs://{BUCKET}/work/exact.npz").read_bytes()
         np.testing.assert_array_equal(np.load(io.BytesIO(exact))["counts"], expected)
+
+
+def put_text(folder: Path) -> None:
+    """The log as CSV and as JSON Lines, with a line in each that is no row."""
+    rows = a_log().to_pylist()
+    header = ",".join(rows[0])
+    lines = [",".join(map(str, row.values())) for row in rows]
+    folder.mkdir()
+    (folder / "a.csv").write_text("\r\n".join([header, *lines[:600], "x", *lines[600:], ""]))
+    lines = [json.dumps(row) for row in rows]
+    (folder / "b.jsonl").write_text("\n".join([*lines[:200], "{", *lines[200:]]))
+
+
+@pytest.mark.parametrize("bucket", ["ours", "fake-gcs-server"], indirect=True)
+def test_text_objects_that_are_cut_give_the_counts_of_whole_local_files(
+    tmp_path, bucket, monkeypatch
+):
+    put_text(tmp_path / "local")
+    upload(bucket, tmp_path / "local", "answers")
+    local = a_job(tmp_path / "local", tmp_path / "w")
+    expected = counts_of(tmp_path / "local", tmp_path / "w")
+    monkeypatch.setattr(text_files, "SPAN_BYTES", 4_000)
+    monkeypatch.setattr(cloud_storage, "CHUNK_BYTES", 3_000)  # so that a part is several requests
+    cut = dataclasses.replace(
+        local,
+        files=tuple(list_files([f"gs://{BUCKET}/answers"])),
+        confidential=str(tmp_path / "cut"),
+    )
+    spans = [split.span for split in plan_files(cut.files, cut.columns)]
+    assert len(spans) > 10
+    assert None not in spans
+    reduce.run(cut)
+    counts = np.load(tmp_path / "cut" / "exact.npz")["counts"]
+    np.testing.assert_array_equal(counts, expected)
+    assert tally_of(tmp_path / "cut") == tally_of(tmp_path / "w")
+    assert tally_of(tmp_path / "w")["rows_rejected"] == 2
 
 
 NAMES = ("a.csv", "log/b.csv", "log/c.parquet", "log/deep/d.csv", "log/_e.csv", "logs/f.csv")

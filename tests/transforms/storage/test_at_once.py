@@ -19,7 +19,7 @@ from tests.fake_cloud_storage import fake_cloud_storage
 COLUMNS = ComparisonColumns(
     left="left", right="right", outcome="outcome", winner=None, user="user", event=None
 )
-FILES, GROUPS = 20, 3
+FILES, GROUPS, TOGETHER = 20, 3, 4
 
 
 def test_remote_places_are_asked_together_and_answer_in_order():
@@ -52,7 +52,7 @@ def test_the_first_place_in_order_that_fails_is_the_one_that_is_told(remote):
         next(answers)
 
 
-def test_each_footer_is_read_once(monkeypatch):
+def test_each_footer_is_read_once_and_those_of_a_store_together(monkeypatch):
     rows = pa.table({"left": [0, 1, 2], "right": [1, 2, 0], "outcome": [1] * 3, "user": [1] * 3})
     stream = io.BytesIO()
     pq.write_table(rows, stream, row_group_size=1)
@@ -61,6 +61,8 @@ def test_each_footer_is_read_once(monkeypatch):
         for number in range(FILES):
             CloudPath.parse(f"gs://survey/log/{number:02d}.parquet").write(stream.getvalue())
         files = list_files(["gs://survey/log"])
+        together = threading.Barrier(TOGETHER, timeout=600)
+        store.hold = lambda name: together.wait() and None  # one by one, none is answered
         before = len(store.requests)
         splits = plan_files(files, COLUMNS)
         asked = len(store.requests) - before

@@ -27,7 +27,7 @@ from hushrank.transforms.storage.files import (
     parquet_footer,
     read_schema,
 )
-from hushrank.transforms.storage.read import plan_files, read_batches
+from hushrank.transforms.storage.read import plan_files, read_batches, read_heads
 from hushrank.transforms.storage.window import Window
 
 COLUMNS = ComparisonColumns(user="user", left="a", right="b", outcome="y", winner=None, event=None)
@@ -343,5 +343,27 @@ def test_a_file_that_changes_is_noticed(tmp_path):
     with path.open("ab") as stream:
         stream.write(b"1,2,3,4\n")
     assert refusal(check_unchanged, file) == (
+        f"{path}: changed during the run. Run again when it is complete."
+    )
+
+
+def rows_in(path: Path, names: str, rows: int, group: int) -> Path:
+    table = pa.table({name: [1] * rows for name in names.split()})
+    pq.write_table(table, path, row_group_size=group)
+    return path
+
+
+@pytest.mark.parametrize(("names", "rows"), [("user a b y", 1), ("a b", 9), ("v w x y z", 9)])
+def test_a_file_that_changed_since_its_footer_was_read_says_so_whatever_it_holds_now(
+    tmp_path, names, rows
+):
+    """Its row groups or columns are no more, at which the reader fails in many ways."""
+    path = rows_in(tmp_path / "x.parquet", "user a b y", 9, 3)
+    files = list_files([str(path)])
+    heads = read_heads(files, COLUMNS)
+    rows_in(path, names, rows, 9)
+    os.utime(path, ns=(0, 1))  # another time of its change, however soon that was
+    (split,) = plan_files(files, COLUMNS, heads)
+    assert refusal(list, read_batches(split)) == (
         f"{path}: changed during the run. Run again when it is complete."
     )
