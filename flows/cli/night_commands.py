@@ -127,8 +127,12 @@ def _runner(console: Console, prefect: bool | None) -> Callable[[Job, Reducer], 
     from hushrank.flows.prefect.server import server_configured
     from hushrank.flows.run.run import run_job
 
+    told: set[str] = set()
+
     def tell(note: str) -> None:
-        console.print(Text(note, style="yellow"), soft_wrap=True)
+        if note not in told:  # once for all nights of a command
+            console.print(Text(note, style="yellow"), soft_wrap=True)
+            told.add(note)
 
     has_server = prefect is not False and server_configured()
     if not (has_server if prefect is None else prefect):

@@ -94,7 +94,8 @@ def read_history(outputs: Sequence[Place]) -> list[Release]:
     }
     if not releases:
         raise ConfigError(
-            f"{', '.join(map(str, outputs))}: holds no release yet. Next: hushrank run, or hr.run in Python"
+            f"{', '.join(map(str, outputs))}: holds no release yet."
+            " Next: hushrank run, or hr.run in Python"
         )
     names = sorted({release.name for release in releases.values()})
     if len(names) > 1:
