@@ -37,21 +37,6 @@ def policy(checkout: Path) -> ModuleType:
     return module
 
 
-BUCKETS = ("input", "config", "confidential", "released", "ledger")
-
-
-@pytest.mark.parametrize("name", BUCKETS)
-def test_no_bucket_can_be_made_public(terraform, name):
-    bucket = terraform[f"google_storage_bucket.{name}"]
-    assert re.search(r"uniform_bucket_level_access += true", bucket)
-    assert re.search(r'public_access_prevention += "enforced"', bucket)
-
-
-def test_there_are_no_other_buckets(terraform):
-    kinds = {name for name in terraform if name.startswith("google_storage_bucket.")}
-    assert kinds == {f"google_storage_bucket.{name}" for name in BUCKETS}
-
-
 def test_what_is_confidential_goes_and_what_is_released_stays(terraform, checkout):
     confidential = terraform["google_storage_bucket.confidential"]
     rule = re.search(
@@ -77,117 +62,6 @@ def test_what_is_confidential_goes_and_what_is_released_stays(terraform, checkou
     ledger = terraform["google_storage_bucket.ledger"]
     assert re.search(r"versioning {\n    enabled = true", ledger)
     assert "retention_policy" not in ledger  # its object is replaced at every entry
-
-
-def test_each_identity_has_the_buckets_it_needs_and_no_more(checkout):
-    text = (checkout / "infra" / "terraform" / "accounts.tf").read_text()
-    grants = re.findall(
-        r"bucket = google_storage_bucket\.(\w+)\.name, role = \"roles/storage\.(\w+)\","
-        r" member = local\.(\w+)",
-        text,
-    )
-    assert sorted(grants) == [
-        ("confidential", "objectUser", "launcher"),
-        ("confidential", "objectUser", "worker"),
-        ("config", "objectViewer", "launcher"),
-        ("input", "objectViewer", "launcher"),
-        ("input", "objectViewer", "worker"),
-        ("ledger", "objectUser", "launcher"),
-        ("released", "objectCreator", "launcher"),
-        ("released", "objectViewer", "launcher"),
-        ("released", "objectViewer", "reader"),
-    ]
-    everywhere = re.findall(r'role += +"(roles/[\w.]+)"', text)
-    assert not {"roles/owner", "roles/editor", "roles/storage.admin", "roles/dataflow.admin"} & {
-        *everywhere
-    }
-
-
-# What roles allow on objects and buckets, as Google documents them.
-STORAGE_ROLES = {
-    "roles/storage.objectViewer": {"objects.get", "objects.list"},
-    "roles/storage.objectCreator": {"objects.create"},
-    "roles/storage.objectUser": {
-        "objects.create",
-        "objects.delete",
-        "objects.get",
-        "objects.list",
-        "objects.update",
-    },
-    "roles/storage.bucketViewer": {"buckets.get", "buckets.list"},
-    "roles/dataflow.worker": {"buckets.get", "objects.create", "objects.get"},
-    "roles/iam.serviceAccountUser": set(),
-    "roles/artifactregistry.reader": set(),
-    "roles/run.invoker": set(),
-}
-CHANGES = {"objects.create", "objects.delete", "objects.update"}
-
-
-def allowed(blocks: dict[str, str], account: str) -> dict[str, set[str]]:
-    """What an account may do in each bucket, granted there or on the whole project."""
-    found: dict[str, set[str]] = {name: set() for name in BUCKETS}
-    custom = {
-        name: set(re.findall(r'"storage\.([\w.]+)"', block))
-        for name, block in blocks.items()
-        if name.startswith("google_project_iam_custom_role.")
-    }
-    grants = re.findall(
-        r"bucket = google_storage_bucket\.(\w+)\.name, role = \"([\w./]+)\", member = local\.(\w+)",
-        blocks["locals"],
-    )
-    lookup = blocks["google_storage_bucket_iam_member.bucket_lookup"]
-    for member in re.findall(r"local\.(\w+)", lookup):
-        grants.append(("confidential", "roles/storage.bucketViewer", member))
-    for name, block in blocks.items():
-        if name.startswith("google_project_iam_member."):
-            role = re.search(r"role += (?:\"([\w./]+)\"|([\w.]+)\.name)", block)
-            member = re.search(r"member += local\.(\w+)", block)
-            assert role is not None
-            assert member is not None
-            rights = STORAGE_ROLES[role[1]] if role[1] else custom[role[2]]
-            if member[1] == account:
-                for bucket in found.values():
-                    bucket |= rights
-    for bucket, role, member in grants:
-        if member == account:
-            found[bucket] |= STORAGE_ROLES[role]
-    return found
-
-
-@pytest.fixture
-def blocks(terraform, checkout):
-    """The resources, and the grants of buckets, which are in a local."""
-    text = (checkout / "infra" / "terraform" / "accounts.tf").read_text()
-    return {**terraform, "locals": text}
-
-
-def test_workers_reach_input_and_confidential_area_and_nothing_else(blocks):
-    worker = allowed(blocks, "worker")
-    assert worker["ledger"] == worker["released"] == worker["config"] == set()
-    assert worker["input"] == {"objects.get", "objects.list"}
-    assert {*CHANGES, "objects.get", "objects.list", "buckets.get"} <= worker["confidential"]
-
-
-def test_a_predefined_role_on_the_project_would_be_noticed(blocks):
-    name = "google_project_iam_member.worker_dataflow"
-    role = "google_project_iam_custom_role.worker.name"
-    assert role in blocks[name]
-    widened = {**blocks, name: blocks[name].replace(role, '"roles/dataflow.worker"')}
-    assert allowed(widened, "worker")["ledger"] == {"buckets.get", "objects.create", "objects.get"}
-    widened = {
-        **blocks,
-        "google_project_iam_custom_role.worker": '"storage.objects.get",',
-    }
-    assert allowed(widened, "worker")["ledger"] == {"objects.get"}
-
-
-def test_the_launcher_cannot_change_a_release_nor_readers_anything(blocks):
-    launcher, reader = allowed(blocks, "launcher"), allowed(blocks, "reader")
-    assert launcher["released"] & CHANGES == {"objects.create"}
-    assert not launcher["input"] & CHANGES
-    assert not launcher["config"] & CHANGES
-    assert {name for name, rights in reader.items() if rights} == {"released"}
-    assert not reader["released"] & CHANGES
 
 
 def test_every_version_of_the_ledger_is_kept(terraform):
