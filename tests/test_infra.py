@@ -5,8 +5,13 @@ Syntax and policy are the business of `make infra`.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import importlib.util
 import re
+import subprocess
+import sys
+import tarfile
 from pathlib import Path
 from types import ModuleType
 
@@ -27,14 +32,22 @@ def terraform(checkout: Path) -> dict[str, str]:
     return blocks
 
 
-@pytest.fixture
-def policy(checkout: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("policy", checkout / "infra" / "policy.py")
+def script(checkout: Path, name: str) -> ModuleType:
+    """A program of `infra/`, as a module."""
+    spec = importlib.util.spec_from_file_location(
+        f"infra_{name}", checkout / "infra" / f"{name}.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclasses look there for themselves
     spec.loader.exec_module(module)
     return module
+
+
+@pytest.fixture
+def policy(checkout: Path) -> ModuleType:
+    return script(checkout, "policy")
 
 
 def test_what_is_confidential_goes_and_what_is_released_stays(terraform, checkout):
@@ -124,3 +137,90 @@ def test_a_finding_an_unread_file_and_an_empty_scan_fail(policy):
         "terraform: only 3 checks passed, of at least 40",
         "dockerfile: nothing was scanned",
     ]
+
+
+def declared(name: str, of: str, kind: str = "string") -> str:
+    """An argument as the npm package declares it; a question mark: it may be left out."""
+    camel = re.sub(r"_(\w)", lambda match: match[1].upper(), name.removesuffix("?"))
+    link = f"https://registry.terraform.io/#{name.removesuffix('?')} {of}#{name.removesuffix('?')}"
+    mark = "?" if name.endswith("?") else ""
+    return f"    /**\n    * Docs: {{@link {link}}}\n    */\n    readonly {camel}{mark}: {kind};\n"
+
+
+BOX = f"""export interface PaperBoxConfig extends cdktf.TerraformMetaArguments {{
+{declared("colour", "PaperBox")}{declared("max_load?", "PaperBox", "number")}\
+{declared("lid?", "PaperBox", "PaperBoxLid")}}}
+export interface PaperBoxLid {{
+{declared("hinge_count", "PaperBox", "number")}}}
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A provider with one resource."""
+    (tmp_path / "index.d.ts").write_text(BOX)
+    with tarfile.open(tmp_path / "package.tgz", "w:gz") as members:
+        members.add(tmp_path / "index.d.ts", "package/lib/paper-box/index.d.ts")
+    return tmp_path / "package.tgz"
+
+
+GOOD = """resource "google_paper_box" "b" {
+  count    = 2
+  colour   = "red"
+  max_load = var.load
+  lid {
+    hinge_count = 2
+  }
+}
+"""
+DYNAMIC = (
+    '  dynamic "lid" {\n    for_each = var.lids\n    content {\n      hinge = 2\n    }\n  }\n}\n'
+)
+AT = "a.tf: google_paper_box.b"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problems"),
+    [
+        ("red", "blue", []),
+        ("max_load", "maximal_load", [f"{AT}: maximal_load is no argument of it"]),
+        ("max_load", "maxLoad", [f"{AT}: maxLoad is no argument of it"]),
+        ('colour   = "red"', "", [f"{AT}: colour is missing"]),
+        ("hinge_count = 2", "", [f"{AT}.lid: hinge_count is missing"]),
+        ("hinge_count", "hinge_count = 2\n a", [f"{AT}.lid: a is no argument of it"]),
+        ("lid {\n    hinge_count = 2\n  }", "lid = 2", [f"{AT}: lid is a block, not an argument"]),
+        (
+            "}\n}\n",
+            "}\n" + DYNAMIC,
+            [f"{AT}.lid: hinge is no argument of it", f"{AT}.lid: hinge_count is missing"],
+        ),
+        ("paper_box", "paper_bag", ["a.tf: google_paper_bag is no resource of the provider"]),
+    ],
+)
+def test_arguments_are_those_of_the_provider(checkout, package, tmp_path, old, new, problems):
+    assert GOOD.count(old) == 1
+    (tmp_path / "a.tf").write_text(GOOD.replace(old, new))
+    assert script(checkout, "schema").check(package, tmp_path) == (problems, 1)
+
+
+def run_schema(checkout: Path, package: Path, integrity: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, checkout / "infra" / "schema.py", package, integrity, package.parent]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_package_other_than_the_pinned_one_is_not_read(checkout, package):
+    digest = hashlib.sha512(package.read_bytes()).digest()
+    ours = f"sha512-{base64.b64encode(digest).decode()}"
+    ended = run_schema(checkout, package, ours)
+    assert (ended.returncode, ended.stderr) == (1, "only 0 resources were found, of at least 20\n")
+    with package.open("ab") as file:
+        file.write(b"\0")
+    ended = run_schema(checkout, package, ours)
+    assert ended.returncode == 1
+    assert f"{ours} is pinned in infra/check.sh. Nothing was read of it." in ended.stderr
+
+
+def test_the_provider_s_package_is_pinned(checkout):
+    text = (checkout / "infra" / "check.sh").read_text()
+    assert re.search(r"^integrity=sha512-[A-Za-z0-9+/]{86}==$", text, re.M)
+    assert 'infra/schema.py "$tools/$provider" "$integrity" infra/terraform\n' in text
