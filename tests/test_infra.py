@@ -5,8 +5,13 @@ Syntax and policy are the business of `make infra`.
 
 from __future__ import annotations
 
+import base64
+import hashlib
 import importlib.util
 import re
+import subprocess
+import sys
+import tarfile
 from pathlib import Path
 from types import ModuleType
 
@@ -27,29 +32,22 @@ def terraform(checkout: Path) -> dict[str, str]:
     return blocks
 
 
-@pytest.fixture
-def policy(checkout: Path) -> ModuleType:
-    spec = importlib.util.spec_from_file_location("policy", checkout / "infra" / "policy.py")
+def script(checkout: Path, name: str) -> ModuleType:
+    """A program of `infra/`, as a module."""
+    spec = importlib.util.spec_from_file_location(
+        f"infra_{name}", checkout / "infra" / f"{name}.py"
+    )
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module  # its dataclasses look there for themselves
     spec.loader.exec_module(module)
     return module
 
 
-BUCKETS = ("input", "config", "confidential", "released", "ledger")
-
-
-@pytest.mark.parametrize("name", BUCKETS)
-def test_no_bucket_can_be_made_public(terraform, name):
-    bucket = terraform[f"google_storage_bucket.{name}"]
-    assert re.search(r"uniform_bucket_level_access += true", bucket)
-    assert re.search(r'public_access_prevention += "enforced"', bucket)
-
-
-def test_there_are_no_other_buckets(terraform):
-    kinds = {name for name in terraform if name.startswith("google_storage_bucket.")}
-    assert kinds == {f"google_storage_bucket.{name}" for name in BUCKETS}
+@pytest.fixture
+def policy(checkout: Path) -> ModuleType:
+    return script(checkout, "policy")
 
 
 def test_what_is_confidential_goes_and_what_is_released_stays(terraform, checkout):
@@ -77,117 +75,6 @@ def test_what_is_confidential_goes_and_what_is_released_stays(terraform, checkou
     ledger = terraform["google_storage_bucket.ledger"]
     assert re.search(r"versioning {\n    enabled = true", ledger)
     assert "retention_policy" not in ledger  # its object is replaced at every entry
-
-
-def test_each_identity_has_the_buckets_it_needs_and_no_more(checkout):
-    text = (checkout / "infra" / "terraform" / "accounts.tf").read_text()
-    grants = re.findall(
-        r"bucket = google_storage_bucket\.(\w+)\.name, role = \"roles/storage\.(\w+)\","
-        r" member = local\.(\w+)",
-        text,
-    )
-    assert sorted(grants) == [
-        ("confidential", "objectUser", "launcher"),
-        ("confidential", "objectUser", "worker"),
-        ("config", "objectViewer", "launcher"),
-        ("input", "objectViewer", "launcher"),
-        ("input", "objectViewer", "worker"),
-        ("ledger", "objectUser", "launcher"),
-        ("released", "objectCreator", "launcher"),
-        ("released", "objectViewer", "launcher"),
-        ("released", "objectViewer", "reader"),
-    ]
-    everywhere = re.findall(r'role += +"(roles/[\w.]+)"', text)
-    assert not {"roles/owner", "roles/editor", "roles/storage.admin", "roles/dataflow.admin"} & {
-        *everywhere
-    }
-
-
-# What roles allow on objects and buckets, as Google documents them.
-STORAGE_ROLES = {
-    "roles/storage.objectViewer": {"objects.get", "objects.list"},
-    "roles/storage.objectCreator": {"objects.create"},
-    "roles/storage.objectUser": {
-        "objects.create",
-        "objects.delete",
-        "objects.get",
-        "objects.list",
-        "objects.update",
-    },
-    "roles/storage.bucketViewer": {"buckets.get", "buckets.list"},
-    "roles/dataflow.worker": {"buckets.get", "objects.create", "objects.get"},
-    "roles/iam.serviceAccountUser": set(),
-    "roles/artifactregistry.reader": set(),
-    "roles/run.invoker": set(),
-}
-CHANGES = {"objects.create", "objects.delete", "objects.update"}
-
-
-def allowed(blocks: dict[str, str], account: str) -> dict[str, set[str]]:
-    """What an account may do in each bucket, granted there or on the whole project."""
-    found: dict[str, set[str]] = {name: set() for name in BUCKETS}
-    custom = {
-        name: set(re.findall(r'"storage\.([\w.]+)"', block))
-        for name, block in blocks.items()
-        if name.startswith("google_project_iam_custom_role.")
-    }
-    grants = re.findall(
-        r"bucket = google_storage_bucket\.(\w+)\.name, role = \"([\w./]+)\", member = local\.(\w+)",
-        blocks["locals"],
-    )
-    lookup = blocks["google_storage_bucket_iam_member.bucket_lookup"]
-    for member in re.findall(r"local\.(\w+)", lookup):
-        grants.append(("confidential", "roles/storage.bucketViewer", member))
-    for name, block in blocks.items():
-        if name.startswith("google_project_iam_member."):
-            role = re.search(r"role += (?:\"([\w./]+)\"|([\w.]+)\.name)", block)
-            member = re.search(r"member += local\.(\w+)", block)
-            assert role is not None
-            assert member is not None
-            rights = STORAGE_ROLES[role[1]] if role[1] else custom[role[2]]
-            if member[1] == account:
-                for bucket in found.values():
-                    bucket |= rights
-    for bucket, role, member in grants:
-        if member == account:
-            found[bucket] |= STORAGE_ROLES[role]
-    return found
-
-
-@pytest.fixture
-def blocks(terraform, checkout):
-    """The resources, and the grants of buckets, which are in a local."""
-    text = (checkout / "infra" / "terraform" / "accounts.tf").read_text()
-    return {**terraform, "locals": text}
-
-
-def test_workers_reach_input_and_confidential_area_and_nothing_else(blocks):
-    worker = allowed(blocks, "worker")
-    assert worker["ledger"] == worker["released"] == worker["config"] == set()
-    assert worker["input"] == {"objects.get", "objects.list"}
-    assert {*CHANGES, "objects.get", "objects.list", "buckets.get"} <= worker["confidential"]
-
-
-def test_a_predefined_role_on_the_project_would_be_noticed(blocks):
-    name = "google_project_iam_member.worker_dataflow"
-    role = "google_project_iam_custom_role.worker.name"
-    assert role in blocks[name]
-    widened = {**blocks, name: blocks[name].replace(role, '"roles/dataflow.worker"')}
-    assert allowed(widened, "worker")["ledger"] == {"buckets.get", "objects.create", "objects.get"}
-    widened = {
-        **blocks,
-        "google_project_iam_custom_role.worker": '"storage.objects.get",',
-    }
-    assert allowed(widened, "worker")["ledger"] == {"objects.get"}
-
-
-def test_the_launcher_cannot_change_a_release_nor_readers_anything(blocks):
-    launcher, reader = allowed(blocks, "launcher"), allowed(blocks, "reader")
-    assert launcher["released"] & CHANGES == {"objects.create"}
-    assert not launcher["input"] & CHANGES
-    assert not launcher["config"] & CHANGES
-    assert {name for name, rights in reader.items() if rights} == {"released"}
-    assert not reader["released"] & CHANGES
 
 
 def test_every_version_of_the_ledger_is_kept(terraform):
@@ -250,3 +137,90 @@ def test_a_finding_an_unread_file_and_an_empty_scan_fail(policy):
         "terraform: only 3 checks passed, of at least 40",
         "dockerfile: nothing was scanned",
     ]
+
+
+def declared(name: str, of: str, kind: str = "string") -> str:
+    """An argument as the npm package declares it; a question mark: it may be left out."""
+    camel = re.sub(r"_(\w)", lambda match: match[1].upper(), name.removesuffix("?"))
+    link = f"https://registry.terraform.io/#{name.removesuffix('?')} {of}#{name.removesuffix('?')}"
+    mark = "?" if name.endswith("?") else ""
+    return f"    /**\n    * Docs: {{@link {link}}}\n    */\n    readonly {camel}{mark}: {kind};\n"
+
+
+BOX = f"""export interface PaperBoxConfig extends cdktf.TerraformMetaArguments {{
+{declared("colour", "PaperBox")}{declared("max_load?", "PaperBox", "number")}\
+{declared("lid?", "PaperBox", "PaperBoxLid")}}}
+export interface PaperBoxLid {{
+{declared("hinge_count", "PaperBox", "number")}}}
+"""
+
+
+@pytest.fixture
+def package(tmp_path: Path) -> Path:
+    """A provider with one resource."""
+    (tmp_path / "index.d.ts").write_text(BOX)
+    with tarfile.open(tmp_path / "package.tgz", "w:gz") as members:
+        members.add(tmp_path / "index.d.ts", "package/lib/paper-box/index.d.ts")
+    return tmp_path / "package.tgz"
+
+
+GOOD = """resource "google_paper_box" "b" {
+  count    = 2
+  colour   = "red"
+  max_load = var.load
+  lid {
+    hinge_count = 2
+  }
+}
+"""
+DYNAMIC = (
+    '  dynamic "lid" {\n    for_each = var.lids\n    content {\n      hinge = 2\n    }\n  }\n}\n'
+)
+AT = "a.tf: google_paper_box.b"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "problems"),
+    [
+        ("red", "blue", []),
+        ("max_load", "maximal_load", [f"{AT}: maximal_load is no argument of it"]),
+        ("max_load", "maxLoad", [f"{AT}: maxLoad is no argument of it"]),
+        ('colour   = "red"', "", [f"{AT}: colour is missing"]),
+        ("hinge_count = 2", "", [f"{AT}.lid: hinge_count is missing"]),
+        ("hinge_count", "hinge_count = 2\n a", [f"{AT}.lid: a is no argument of it"]),
+        ("lid {\n    hinge_count = 2\n  }", "lid = 2", [f"{AT}: lid is a block, not an argument"]),
+        (
+            "}\n}\n",
+            "}\n" + DYNAMIC,
+            [f"{AT}.lid: hinge is no argument of it", f"{AT}.lid: hinge_count is missing"],
+        ),
+        ("paper_box", "paper_bag", ["a.tf: google_paper_bag is no resource of the provider"]),
+    ],
+)
+def test_arguments_are_those_of_the_provider(checkout, package, tmp_path, old, new, problems):
+    assert GOOD.count(old) == 1
+    (tmp_path / "a.tf").write_text(GOOD.replace(old, new))
+    assert script(checkout, "schema").check(package, tmp_path) == (problems, 1)
+
+
+def run_schema(checkout: Path, package: Path, integrity: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, checkout / "infra" / "schema.py", package, integrity, package.parent]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_package_other_than_the_pinned_one_is_not_read(checkout, package):
+    digest = hashlib.sha512(package.read_bytes()).digest()
+    ours = f"sha512-{base64.b64encode(digest).decode()}"
+    ended = run_schema(checkout, package, ours)
+    assert (ended.returncode, ended.stderr) == (1, "only 0 resources were found, of at least 20\n")
+    with package.open("ab") as file:
+        file.write(b"\0")
+    ended = run_schema(checkout, package, ours)
+    assert ended.returncode == 1
+    assert f"{ours} is pinned in infra/check.sh. Nothing was read of it." in ended.stderr
+
+
+def test_the_provider_s_package_is_pinned(checkout):
+    text = (checkout / "infra" / "check.sh").read_text()
+    assert re.search(r"^integrity=sha512-[A-Za-z0-9+/]{86}==$", text, re.M)
+    assert 'infra/schema.py "$tools/$provider" "$integrity" infra/terraform\n' in text
