@@ -57,7 +57,7 @@ Tell = Callable[[str], None]
 
 
 def engine_notes(job: Job) -> tuple[str, ...]:
-    """What its engine's settings say against `job`; the engine is asked for them, for 5 s at most.
+    """What its engine's settings say against `job`; the engine is asked for them.
 
     Nothing here stops a run: it ends well unless a machine dies, and then it costs no budget.
     """

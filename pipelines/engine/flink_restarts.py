@@ -8,6 +8,7 @@ of Beam's that read files, is never restarted.
 
 from __future__ import annotations
 
+import http.client
 import json
 import math
 import re
@@ -67,7 +68,7 @@ def settings_of(address: str) -> dict[str, str] | None:
         place = f"http://{address}/jobmanager/config"
         with urllib.request.urlopen(place, timeout=SECONDS) as answer:
             return {str(each["key"]): str(each["value"]) for each in json.load(answer)}
-    except (OSError, ValueError, KeyError, TypeError):
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
         return None
 
 
@@ -85,6 +86,8 @@ def doubt_about(settings: Settings) -> str | None:
         return f"{NOT_CHECKED}: its restart strategy {strategy[:60]!r} is unknown. {ADVICE}"
     lasts, words = how(settings)
     noticed = _seconds(settings, HEARTBEAT, "50 s")
+    if not noticed:
+        return f"{NOT_CHECKED}: its {HEARTBEAT} {settings[HEARTBEAT][:60]!r} is no duration."
     if lasts > noticed:
         return None
     return (
@@ -152,7 +155,7 @@ def _number(settings: Settings, key: str, default: str) -> float:
 def _seconds(settings: Settings, key: str, default: str) -> float:
     """A duration as Flink writes it, such as `10 s`, `PT10S` or milliseconds without a unit.
 
-    0, which is doubted, if it is none.
+    0, of which somebody is told, if it is none.
     """
     text = settings.get(key, default).strip().lower()
     found = re.fullmatch(r"(?:pt)?([0-9]+(?:\.[0-9]+)?)\s*([a-zµ]*)", text)

@@ -116,7 +116,7 @@ class _Reading:
 
     def __init__(self, view: View[Any]) -> None:
         self._view, self._kind = view, view.kind
-        self._splits = self._kind.splits()
+        self._splits = self._kind.splits(self._kind.job.heads)
         self._kind.setup()
         self._partitions = self._kind.partitions(sum(split.rows for split in self._splits))
         nothing = np.zeros(len(self._kind.job.catalogue), np.int64)

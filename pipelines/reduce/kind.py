@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any, Generic, TypeVar
 
 import pyarrow as pa
@@ -19,7 +19,7 @@ from hushrank.transforms.common.sorting import Words
 from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.storage.read import plan_files
 from hushrank.transforms.storage.spill_file import Parcel, Spill, SpillFile, fetch
-from hushrank.transforms.storage.split import Split
+from hushrank.transforms.storage.split import Head, Split
 
 ENCODE_ROWS = 1 << 18  # at a time: near a processor's cache, and long between two threads' turns
 
@@ -64,13 +64,16 @@ class Kind(ABC, Generic[Job]):
         """The run's secret hash."""
         return KeyedHash(self.job.key.value)
 
-    def splits(self) -> list[Split]:
+    def splits(self, heads: Sequence[Head] | None = None) -> list[Split]:
         """The slices of the input that are read apart, from footers and headers only.
+
+        Args:
+            heads: what these say; None: they are read here.
 
         Raises:
             InputError: an input file cannot be read.
         """
-        return plan_files(self.job.files, self.job.columns, self.job.heads)
+        return plan_files(self.job.files, self.job.columns, heads)
 
     def setup(self) -> None:
         """Make this copy ready to encode and to bound."""

@@ -80,8 +80,8 @@ def build(pipeline: beam.Pipeline, job: Job) -> None:
 
 def _planned(job: Job) -> tuple[Kind[Any], list[Split]]:
     """The kind of the rows, and the splits; what the splits were made of, no worker is sent."""
-    splits = kind_of(job).splits()
-    return kind_of(replace(job, heads=None)), splits
+    kind = kind_of(replace(job, heads=None))
+    return kind, kind.splits(job.heads)
 
 
 def kind_of(job: Job) -> Kind[Any]:
@@ -195,8 +195,8 @@ class _ReadEncode(_Sifting):
         n_rows = _rows_in(splits)
         self._partitions = kind.partitions(n_rows)
         self._chunk_rows = max(CHUNK_ROWS, min(n_rows >> CHUNK_BITS, kind.memory.rows_at_once))
-        # Where a worker of this process has no split of its own, it reads for the others.
-        self._ahead = in_process.is_chosen() and len(splits) < in_process.local_workers()
+        # Where each split has two processors of this machine, one reads what the other encodes.
+        self._ahead = in_process.is_chosen() and 2 * len(splits) <= in_process.local_workers()
 
     def start_bundle(self) -> None:
         self._waiting: list[Any] = []  # of several splits: many small files, large parcels

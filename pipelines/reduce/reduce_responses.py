@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -48,9 +48,9 @@ CROWD = 2  # times as many answers as a partition should have are not bounded at
 class ResponsesKind(Kind[ReduceResponses]):
     """Rows are `Responses`, which are counted, or `RandomizedSums` of them."""
 
-    def splits(self) -> list[Split]:
+    def splits(self, heads: Sequence[Head] | None = None) -> list[Split]:
         job, columns = self.job, self.job.columns
-        heads = read_heads(job.files, columns) if job.heads is None else job.heads
+        heads = read_heads(job.files, columns) if heads is None else heads
         known = zip(job.files, heads, strict=True)
         typed = [_with_cell_types(head, file, columns) for file, head in known]
         return plan_files(job.files, columns, typed)

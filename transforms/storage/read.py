@@ -153,7 +153,8 @@ def _head_of_parquet(file: InputFile) -> Head:
     else:
         footer, schema = parquet_footer(file), table.layout.schema
         stored = footer.schema.to_arrow_schema()
-        column = [] if window is None else [window.column]
+        # A column that the table lacks is told of by the check of schemas.
+        column = [window.column] if window and window.column in table.layout.stored else []
         times = next(iter(table.columns_of(stored, column).values()), None)
     groups = (
         RowGroup(

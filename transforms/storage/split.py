@@ -24,7 +24,7 @@ class Split:
         schema: names and types of the columns that are needed.
         items: those of them that name items; they have few distinct values and are best read as
             dictionaries.
-        row_groups: for a Parquet file, in order; empty: all.
+        row_groups: for a file that is cut by them, in order; empty: it has none.
         rows: about how many rows, to plan the work.
         span: of a text file that is cut: from which byte to which its records begin.
     """
@@ -88,7 +88,7 @@ class RowGroup:
 class Head:
     """What the footer or the header of a file says: enough to cut it, without another look.
 
-    How many rows a file has is private: a head goes where rows go, and nowhere else.
+    How many rows a file has is private: a head stays in memory, and goes only to where rows go.
 
     Attributes:
         schema: names and types of all columns.

@@ -399,6 +399,14 @@ def test_what_bigquery_refuses(survey, big, command):
     assert "is a view; only tables are read" in refused(survey, command)
 
 
+@pytest.mark.parametrize("table", ["delta", "iceberg"])
+def test_a_window_names_a_column_of_the_table(table, request, command):
+    survey = request.getfixturevalue(table)
+    survey.set(schedule={"window": "when", "timezone": "UTC"})
+    printed = " ".join(refused(survey, command, "--date", NIGHT).split())
+    assert "when (schedule.window)" in printed
+
+
 def test_a_table_goes_with_no_key_of_files(delta, command):
     printed = refused(delta.set(input__format="csv"), command)
     assert "a table says itself how it is stored; remove input.format" in " ".join(printed.split())

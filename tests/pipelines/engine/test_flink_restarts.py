@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -98,3 +99,26 @@ def test_a_cluster_is_asked_and_one_that_does_not_answer_is_no_error():
         threading.Thread(target=server.handle_request, daemon=True).start()
         assert settings_of(f"127.0.0.1:{server.server_port}") == {"a": "b"}
     assert settings_of(f"127.0.0.1:{server.server_port}") is None
+
+
+@pytest.mark.parametrize("timeout", ["PT1M30S", "soon"])
+def test_a_heartbeat_that_is_no_duration_is_told_of(timeout):
+    doubt = doubt_about(FIXED | {TIMES: "4", DELAY: "3 s", "heartbeat.timeout": timeout})
+    assert "was not checked" in doubt
+    assert timeout in doubt
+
+
+@pytest.mark.parametrize(
+    "answer", [b"\x15\x03\x01\x00\x02\x02\x16", b"HTTP/1.0 200 OK\r\nContent-Length: 9\r\n\r\n["]
+)
+def test_an_answer_of_another_protocol_or_a_cut_one_is_no_error(answer):
+    with socket.create_server(("127.0.0.1", 0)) as server:
+
+        def serve() -> None:
+            connection, _ = server.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(answer)
+
+        threading.Thread(target=serve, daemon=True).start()
+        assert settings_of(f"127.0.0.1:{server.getsockname()[1]}") is None

@@ -41,7 +41,7 @@ def test_an_error_comes_after_the_elements_before_it() -> None:
 
 
 def test_whoever_stops_early_ends_what_is_made() -> None:
-    ended = threading.Event()
+    ended, before = threading.Event(), threading.active_count()
 
     def elements() -> Iterator[int]:
         try:
@@ -54,3 +54,4 @@ def test_whoever_stops_early_ends_what_is_made() -> None:
     found.close()  # type: ignore[attr-defined]
     del found
     assert ended.wait(LONGEST)
+    assert threading.active_count() == before
