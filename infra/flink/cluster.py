@@ -68,8 +68,8 @@ heartbeat.timeout: 20000
 cluster.registration.error-delay: 1000
 cluster.registration.refused-registration-delay: 1000
 restart-strategy.type: fixed-delay
-restart-strategy.fixed-delay.attempts: 12
-restart-strategy.fixed-delay.delay: 2 s
+restart-strategy.fixed-delay.attempts: 8
+restart-strategy.fixed-delay.delay: 3 s
 web.refresh-interval: 500
 io.tmp.dirs: {folder}
 """

@@ -261,7 +261,7 @@ def wait_for(condition: Callable[[], Any], seconds: float = PATIENCE) -> Any:
     return found
 
 
-def write_large(folder: Path, n_rows: int = 3_000_000, first: int = 0) -> pa.Table:
+def write_large(folder: Path, n_rows: int, first: int = 0) -> pa.Table:
     """Rows for some seconds of work; the first is bad, so that its reader leaves a trace."""
     random = np.random.default_rng(5)
     n_items = comparisons.N_ITEMS

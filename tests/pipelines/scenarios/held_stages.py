@@ -17,10 +17,9 @@ from typing import Any
 from hushrank.pipelines.reduce.kind import Parcels
 from hushrank.pipelines.reduce.reduce_comparisons import ComparisonsKind
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
-from hushrank.pipelines.reduce.results import Arrays
 from hushrank.transforms.comparisons.aggregate import WinCountsFn
 
-READ, BOUND, COUNT, WRITE = STAGES = ("read", "bound", "count", "write")
+READ, BOUND, COUNT = STAGES = ("read", "bound", "count")
 PATIENCE = 900  # seconds until a worker that nobody lets go on gives up
 
 
@@ -79,10 +78,6 @@ class HeldKind(ComparisonsKind):
 
     def combine(self) -> WinCountsFn:
         return HeldCounts(len(self.job.catalogue), self.job.bounds.ties, self._gates)
-
-    def arrays(self, total: Any) -> Arrays:
-        self._gates.come(WRITE)
-        return super().arrays(total)
 
 
 class HeldCounts(WinCountsFn):

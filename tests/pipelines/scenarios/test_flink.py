@@ -56,14 +56,13 @@ pytestmark = [pytest.mark.engine, pytest.mark.timeout(1500)]  # the first time j
 
 HEAVY_ROWS = 3_000_000
 WORKER_BYTES = 430e6  # most memory of a Python worker, libraries included
-MANAGER_BYTES = 700e6  # of a task manager: 384 MB of heap, 192 MB for the network, and Java itself
+MANAGER_BYTES = 850e6  # of a task manager: 384 MB of heap, 192 MB for the network, and Java itself
 
 # What stands for each stage in the names that Flink gives to parts of its graph.
 VERTEX_OF = {
     "read": r"\bReadEncode\b",
     "bound": r"\bBound\b",
     "count": r"\bCount/{CombinePerKey\b",
-    "write": r"\bWriteCounts\b",
 }
 
 
@@ -72,25 +71,6 @@ def flink(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
     folder = tmp_path_factory.mktemp("flink")
     with started(Flink, checkout, folder, "--task-managers", "3") as cluster:
         yield cluster
-
-
-def test_results_are_those_of_the_local_runner(flink, tmp_path):
-    """All reductions in a job: to start workers and to send jars takes longer than the rows."""
-    here = [kind(tmp_path / kind.__name__, tmp_path / f"{kind.__name__} here") for kind in KINDS]
-    there = [on(flink.runner(), job, Path(f"{job.confidential} there")) for job in here]
-    run_together(there)
-    for local, remote in zip(here, there, strict=True):
-        reduce.run(local)
-        reduce.run(remote)  # takes the results that are there, and checks them
-        assert_are_as_here(local, remote)
-
-
-def test_a_job_server_is_started_for_a_cluster_that_is_named_alone(flink, tmp_path):
-    here = test_answers(tmp_path / "in", tmp_path / "here")
-    there = on(flink.runner_by_master(), here, tmp_path / "there")
-    reduce.run(here)
-    reduce.run(there)
-    assert_are_as_here(here, there)
 
 
 @contextlib.contextmanager
@@ -144,6 +124,25 @@ def test_a_heavy_person_takes_no_more_memory_in_workers_than_others(flink, tmp_p
     assert max(by_worker.values()) < WORKER_BYTES
     assert max(by_manager.values()) < MANAGER_BYTES
     reduce.run(here)
+    assert_are_as_here(here, there)
+
+
+def test_results_are_those_of_the_local_runner(flink, tmp_path):
+    """All reductions in a job: to start workers and to send jars takes longer than the rows."""
+    here = [kind(tmp_path / kind.__name__, tmp_path / f"{kind.__name__} here") for kind in KINDS]
+    there = [on(flink.runner(), job, Path(f"{job.confidential} there")) for job in here]
+    run_together(there)
+    for local, remote in zip(here, there, strict=True):
+        reduce.run(local)
+        reduce.run(remote)  # takes the results that are there, and checks them
+        assert_are_as_here(local, remote)
+
+
+def test_a_job_server_is_started_for_a_cluster_that_is_named_alone(flink, tmp_path):
+    here = test_answers(tmp_path / "in", tmp_path / "here")
+    there = on(flink.runner_by_master(), here, tmp_path / "there")
+    reduce.run(here)
+    reduce.run(there)
     assert_are_as_here(here, there)
 
 
@@ -212,7 +211,7 @@ def a_survey(flink: Flink, **changes: Any) -> dict[str, Any]:
 
 
 def test_a_killed_worker_costs_a_run_but_no_budget(flink, tmp_path):
-    write_large(tmp_path / "in")
+    write_large(tmp_path / "in", 1_500_000)
     config = tmp_path / "survey.yaml"
     config.write_text(yaml.safe_dump(a_survey(flink)))
     before = children(flink.worker_pool)
@@ -261,7 +260,7 @@ def wins_of(table: pa.Table, *, without: set[int]) -> list[int]:
 def test_a_job_that_outlives_its_killed_run_does_not_mix_with_the_next(flink, tmp_path):
     """All processes of a run are killed at once, so nobody stops its job; the files then change."""
     first, second = (tmp_path / "in" / night for night in NIGHTS)
-    write_large(first)
+    write_large(first, 1_500_000)
     config = tmp_path / "survey.yaml"
     config.write_text(yaml.safe_dump(survey_of_nights(flink)))
     command = [sys.executable, "-m", "hushrank.flows.cli.main", "run", str(config), "--direct"]
@@ -345,7 +344,10 @@ def held_at(flink: Flink, gates: Gates, stage: str) -> tuple[dict[str, Any], dic
 def test_a_task_manager_killed_in_any_stage_is_made_up_for_and_nothing_counts_twice(
     flink, tmp_path, monkeypatch
 ):
-    """One job, a night of a stream, loses one in each of its stages: each is held until then."""
+    """One job, a night of a stream, loses one in each of its stages: each is held until then.
+
+    Flink carries out the sum, its meeting with the people, and the writing as one stage.
+    """
     for name in ("1", "0"):  # so that both task managers of the job read
         write_large(tmp_path / "in", 150_000, first=int(name))
         (tmp_path / "in" / "0.parquet").rename(tmp_path / "in" / f"{name}.parquet")
