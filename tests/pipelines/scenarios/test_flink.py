@@ -77,11 +77,14 @@ def flink(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
 def most_memory(processes: Callable[[], set[int]]) -> Iterator[dict[int, int]]:
     """The most bytes that each of `processes` holds while this lasts."""
     found: dict[int, int] = {}
+    listed: set[int] = set()
     over = threading.Event()
 
     def watch() -> None:
         while not over.wait(0.05):
-            for process in processes():
+            with contextlib.suppress(OSError):  # a thread ended while it was asked
+                listed.update(processes())
+            for process in listed:
                 with contextlib.suppress(OSError, IndexError):  # it has ended
                     status = Path(f"/proc/{process}/status").read_text()
                     found[process] = 1024 * int(status.split("VmHWM:")[1].split()[0])
