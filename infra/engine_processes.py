@@ -10,6 +10,7 @@ import argparse
 import contextlib
 import fcntl
 import importlib.metadata
+import itertools
 import json
 import os
 import random
@@ -28,6 +29,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 BUILD = Path(__file__).resolve().parents[1] / "build"
+POOL = Path(__file__).resolve().with_name("worker_pool.py")
 OLDER_BEAM = "2.62.0"
 MAVEN_SECONDS, START_SECONDS = 900, 600
 CANNOT = 69  # exit code: something that this needs is not to be had here
@@ -99,15 +101,27 @@ class Processes:
         self._folder = folder
         self._opened = [f"--add-opens={package}=ALL-UNNAMED" for package in opened]
         self._all: list[subprocess.Popen[bytes]] = []
+        self._started_by: list[tuple[str, list[str], Mapping[str, str]]] = []  # of each in `_all`
 
     def run(self, name: str, command: list[str], environment: Mapping[str, str]) -> int:
         """Start one; its number."""
-        with (self._folder / f"{name}.log").open("wb") as log:
+        with (self._folder / f"{name}.log").open("ab") as log:
             process = subprocess.Popen(
                 command, stdout=log, stderr=log, env=environment, start_new_session=True
             )
         self._all.append(process)
+        self._started_by.append((name, command, environment))
         return process.pid
+
+    def revive(self) -> None:
+        """Start anew what has died."""
+        living = [process.poll() is None for process in self._all]
+        dead = list(itertools.filterfalse(living.__getitem__, range(len(living))))
+        calls = [self._started_by[place] for place in dead]
+        for place in reversed(dead):
+            del self._all[place], self._started_by[place]
+        for call in calls:
+            self.run(*call)
 
     def java(
         self, name: str, megabytes: int, command: list[object], environment: Mapping[str, str]
@@ -120,8 +134,7 @@ class Processes:
     def pool(self, port: int) -> int:
         """Start what starts Python workers, from the environment that runs this; its number."""
         path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
-        module = "apache_beam.runners.worker.worker_pool_main"
-        command = [sys.executable, "-m", module, f"--service_port={port}"]
+        command = [sys.executable, str(POOL), str(port)]
         return self.run("worker-pool", command, {**os.environ, "PATH": path})
 
     def wait(self, is_up: Callable[[], bool]) -> None:
@@ -172,6 +185,10 @@ class Cluster(ABC):
 
     def __exit__(self, *_: object) -> None:
         self._processes.end()
+
+    def revive(self) -> None:
+        """Start anew what has died; whoever killed it finds the number of the new one."""
+        self._processes.revive()
 
     @abstractmethod
     def _start(self) -> dict[str, object]:
@@ -225,6 +242,8 @@ def free_ports(n: int) -> Iterator[int]:
 def serve(name: str, cluster: type[Cluster], members: str) -> NoReturn:
     """Start a cluster as the command line says, say where it is, and wait to be ended.
 
+    SIGHUP starts anew what has died.
+
     Args:
         name: of the engine.
         cluster: its class.
@@ -236,11 +255,14 @@ def serve(name: str, cluster: type[Cluster], members: str) -> NoReturn:
     parser.add_argument(members, dest="size", type=int, default=2)
     chosen = parser.parse_args()
     signal.signal(signal.SIGTERM, signal.default_int_handler)
+    running = cluster(chosen.folder.absolute(), chosen.size)
     try:
-        with cluster(chosen.folder.absolute(), chosen.size) as endpoints:
-            sys.stdout.write(json.dumps(endpoints) + "\n")
+        with running as endpoints:
+            signal.signal(signal.SIGHUP, lambda *_: running.revive())
+            sys.stdout.write(json.dumps({**endpoints, "process": os.getpid()}) + "\n")
             sys.stdout.flush()
-            signal.pause()
+            while True:
+                signal.pause()
     except CannotStartError as reason:
         sys.stderr.write(f"{name} cannot be started: {reason}\n")
         sys.exit(CANNOT)

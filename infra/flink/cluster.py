@@ -2,10 +2,11 @@
 
     python infra/flink/cluster.py
 
-prints a line of JSON when the cluster takes jobs, and ends it on Ctrl-C or SIGTERM. Needs Java and
-Maven. The jars come through Maven, once, and stay in its own cache. Beam's job server is the one of
-the Beam that is installed here; where the Maven repository does not hold that, it is an older one,
-and this says so: the protocol between the two is kept compatible.
+prints a line of JSON when the cluster takes jobs, and ends it on Ctrl-C or SIGTERM. SIGHUP starts
+anew what has died. Needs Java and Maven. The jars come through Maven, once, and stay in its own
+cache. Beam's job server is the one of the Beam that is installed here; where the Maven repository
+does not hold that, it is an older one, and this says so: the protocol between the two is kept
+compatible.
 
 Everything listens on this machine alone and leaves its logs, which may hold rows, in the folder.
 """
@@ -63,12 +64,13 @@ taskmanager.memory.jvm-overhead.max: 192m
 parallelism.default: {task_managers}
 classloader.resolve-order: parent-first
 heartbeat.interval: 1000
-heartbeat.timeout: 8000
+heartbeat.timeout: 20000
 cluster.registration.error-delay: 1000
 cluster.registration.refused-registration-delay: 1000
 restart-strategy.type: fixed-delay
-restart-strategy.fixed-delay.attempts: 4
+restart-strategy.fixed-delay.attempts: 8
 restart-strategy.fixed-delay.delay: 3 s
+web.refresh-interval: 500
 io.tmp.dirs: {folder}
 """
 

@@ -10,15 +10,14 @@ import contextlib
 import dataclasses
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
 import threading
-import time
-import urllib.request
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any
 
 import apache_beam as beam
 import numpy as np
@@ -28,78 +27,43 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 
-from hushrank.estimation.common.matrices import MOST_DENSE_ITEMS
-from hushrank.flows.config.runner import FlinkRunner
 from hushrank.pipelines.engine.flink_restarts import doubt_about, settings_of
+from hushrank.pipelines.engine.memory_plan import LEAST_MEMORY
 from hushrank.pipelines.engine.options import pipeline_options
 from hushrank.pipelines.reduce import reduce
-from hushrank.pipelines.reduce.reduction_job import Statistic
-from hushrank.pipelines.reduce.stream_nights import keep_counted
-from hushrank.privacy.randomized_response import split_response
-from hushrank.transforms.common.catalogue import Catalogue
-from hushrank.transforms.common.epsilons import AnswerBudget, EpsilonSource
-from hushrank.transforms.common.randomisation import LocalAnswers
 from hushrank.transforms.common.schema import Ties
-from hushrank.transforms.responses.answer_sheets import Duplicates
 from tests.pipelines.reduce import test_reduce_comparisons as comparisons
-from tests.pipelines.reduce import test_reduce_private as private
-from tests.pipelines.reduce import test_reduce_rankings as rankings
-from tests.pipelines.reduce import test_reduce_responses as responses
-from tests.pipelines.reduce.test_reduce_stream import a_night_job, state_of
-from tests.pipelines.reduce.test_reduce_stream import counts_of as night_counts
+from tests.pipelines.reduce.test_reduce_stream import a_night_job
+from tests.pipelines.scenarios.engine_jobs import (
+    KINDS,
+    PATIENCE,
+    Flink,
+    assert_are_as_here,
+    children,
+    counted,
+    on,
+    rejects,
+    run_together,
+    started,
+    tally,
+    test_answers,
+    wait_for,
+    write_large,
+)
+from tests.pipelines.scenarios.held_stages import STAGES, Gates, HeldKind
 
 pytestmark = [pytest.mark.engine, pytest.mark.timeout(1500)]  # the first time jars are fetched
 
-CANNOT = 69  # exit code of the cluster: there is no Java, or no jars
-HUGE_EPSILON = 100.0  # of an answer: e^-100 is the chance that one of them flips
-PATIENCE = 900  # seconds; a job takes some ten
+HEAVY_ROWS = 3_000_000
+WORKER_BYTES = 430e6  # most memory of a Python worker, libraries included
+MANAGER_BYTES = 850e6  # of a task manager: 384 MB of heap, 192 MB for the network, and Java itself
 
-T = TypeVar("T")
-
-
-@dataclasses.dataclass(frozen=True)
-class Flink:
-    """A running cluster."""
-
-    job_server: str
-    workers: str
-    worker_pool: int
-    task_managers: list[int]
-    master: str
-    job_server_jar: str
-
-    def runner(self) -> dict[str, Any]:
-        """The `runner` section of a job on it."""
-        return {
-            "kind": "flink", "job_server": self.job_server, "environment": "external",
-            "workers": self.workers, "parallelism": 2, "max_hours": PATIENCE / 3600,
-        }  # fmt: skip
-
-    def runner_by_master(self) -> dict[str, Any]:
-        """Another: a job server is started for it, and workers are in the process that submits."""
-        return {
-            "kind": "flink", "master": self.master, "job_server_jar": Path(self.job_server_jar),
-            "environment": "loopback", "parallelism": 2, "max_hours": PATIENCE / 3600,
-        }  # fmt: skip
-
-
-@contextlib.contextmanager
-def started(cluster_of: type[T], checkout: Path, folder: Path, *options: str) -> Iterator[T]:
-    """What `infra/<name of the class>/cluster.py` starts, and tells in fields of the class."""
-    script = checkout / "infra" / cluster_of.__name__.lower() / "cluster.py"
-    command = [sys.executable, str(script), "--folder", str(folder), *options]
-    with (folder / "stderr").open("w+") as errors:
-        cluster = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=errors, text=True)
-        try:
-            line = cluster.stdout.readline()
-            if not line and cluster.wait(PATIENCE) == CANNOT:
-                pytest.skip((folder / "stderr").read_text().strip())
-            found = json.loads(line)
-            names = [field.name for field in dataclasses.fields(cluster_of)]
-            yield cluster_of(**{name: found[name] for name in names})
-        finally:
-            cluster.terminate()
-            cluster.wait(PATIENCE)
+# What stands for each stage in the names that Flink gives to parts of its graph.
+VERTEX_OF = {
+    "read": r"\bReadEncode\b",
+    "bound": r"\bBound\b",
+    "count": r"\bCount/{CombinePerKey\b",
+}
 
 
 @pytest.fixture(scope="module")
@@ -109,125 +73,61 @@ def flink(checkout: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[
         yield cluster
 
 
-def on(runner: dict[str, Any], job: Any, work: Path) -> Any:
-    """The same reduction on a cluster, into another folder."""
-    engine = FlinkRunner.model_validate(runner).engine()
-    return dataclasses.replace(job, engine=engine, confidential=str(work))
+@contextlib.contextmanager
+def most_memory(processes: Callable[[], set[int]]) -> Iterator[dict[int, int]]:
+    """The most bytes that each of `processes` holds while this lasts."""
+    found: dict[int, int] = {}
+    listed: set[int] = set()
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.05):
+            with contextlib.suppress(OSError):  # a thread ended while it was asked
+                listed.update(processes())
+            for process in listed:
+                with contextlib.suppress(OSError, IndexError):  # it has ended
+                    status = Path(f"/proc/{process}/status").read_text()
+                    found[process] = 1024 * int(status.split("VmHWM:")[1].split()[0])
+
+    for process in processes():
+        Path(f"/proc/{process}/clear_refs").write_text("5")  # forget the most so far
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield found
+    finally:
+        over.set()
+        watcher.join()
 
 
-def exact(job: Any) -> dict[str, Any]:
-    with np.load(f"{job.confidential}/exact.npz") as arrays:
-        return {name: arrays[name].tolist() for name in arrays}
+def write_heavy(folder: Path) -> None:
+    """Rows of which one person has nine in ten."""
+    table = write_large(folder, HEAVY_ROWS)
+    who = np.where(np.arange(HEAVY_ROWS) % 10, 0, table["who"].to_numpy())
+    table = table.set_column(0, "who", pa.array(who))
+    pq.write_table(table, folder / "0.parquet", row_group_size=500_000)
 
 
-def tally(job: Any) -> dict[str, int]:
-    return json.loads(Path(job.confidential, "diagnostics.json").read_text())
-
-
-def a_log(folder: Path) -> Path:
-    comparisons.write(comparisons.a_log(), folder, files=3, row_group=100, seed=2)
-    return folder
-
-
-def wins(folder: Path, work: Path) -> Any:
-    return comparisons.a_job(a_log(folder), work)
-
-
-def pairs(folder: Path, work: Path) -> Any:
-    """With everything that needs a meeting: events, random ties, one row a pair."""
-    changes = {"statistic": Statistic.PAIR_COUNTS, "event": "id", "ties": Ties.RANDOM}
-    return comparisons.a_job(a_log(folder), work, **changes, distinct_pairs=True)
-
-
-def local_answers(folder: Path, work: Path) -> Any:
-    log = private.a_log()
-    folder.mkdir()
-    pq.write_table(log, folder / "0.parquet", row_group_size=500)
-    epsilons = EpsilonSource(low=HUGE_EPSILON, high=HUGE_EPSILON, value=HUGE_EPSILON)
-    budget = AnswerBudget(max_contributions=7)
-    job = private.a_job(folder, work, budget=budget, epsilons=epsilons)
-    return dataclasses.replace(job, columns=dataclasses.replace(job.columns, epsilon=None))
-
-
-def test_answers(folder: Path, work: Path) -> Any:
-    responses.write(responses.a_log(repeated=True), folder, files=3)
-    return responses.a_job(folder, work, duplicates=Duplicates.LAST, order="time")
-
-
-test_answers.__test__ = False  # type: ignore[attr-defined]
-
-
-def local_test_answers(folder: Path, work: Path) -> Any:
-    responses.write(responses.a_log(), folder, files=3)
-    local = LocalAnswers(split_response(HUGE_EPSILON * responses.K, responses.K), debiased=False)
-    return responses.a_job(folder, work, local=local)
-
-
-def local_rankings(folder: Path, work: Path) -> Any:
-    rankings.write(rankings.long_form(rankings.true_rankings()), folder, files=2)
-    epsilons = EpsilonSource(low=HUGE_EPSILON, high=HUGE_EPSILON, value=HUGE_EPSILON)
-    return rankings.a_job(folder, work, already_private=False, epsilons=epsilons)
-
-
-def of_many_items(job: Any) -> Any:
-    """The same job with a catalogue so large that counts and sums are sparse."""
-    names = (*job.catalogue.names, *(f"never met {place}" for place in range(MOST_DENSE_ITEMS)))
-    return dataclasses.replace(job, catalogue=Catalogue(names))
-
-
-def sparse_pairs(folder: Path, work: Path) -> Any:
-    job = of_many_items(pairs(folder, work))
-    bounds = dataclasses.replace(job.bounds, n_items=len(job.catalogue))
-    return dataclasses.replace(job, bounds=bounds)
-
-
-def sparse_local_answers(folder: Path, work: Path) -> Any:
-    return of_many_items(local_answers(folder, work))
-
-
-KINDS = (
-    wins,
-    pairs,
-    sparse_pairs,
-    local_answers,
-    sparse_local_answers,
-    local_rankings,
-    test_answers,
-    local_test_answers,
-)
-
-
-class Whole(beam.PTransform):  # type: ignore[misc]
-    """The graph of one reduction, as a part of a larger one."""
-
-    def __init__(self, job: Any) -> None:
-        super().__init__()
-        self._job = job
-
-    def expand(self, begin: Any) -> Any:
-        reduce.build(begin.pipeline, self._job)
-        return beam.pvalue.PDone(begin.pipeline)
-
-
-def run_together(jobs: Sequence[Any]) -> None:
-    """Reductions as one job of their cluster, for every job starts workers anew."""
-    pipeline = beam.Pipeline(options=pipeline_options(jobs[0].engine))
-    for number, job in enumerate(jobs):
-        _ = pipeline | f"{number}" >> Whole(job)
-    assert pipeline.run().wait_until_finish(1000 * PATIENCE) == "DONE"
-
-
-def rejects(job: Any) -> list[str]:
-    """Rows that were set aside."""
-    files = Path(job.confidential).glob("rejects/*")
-    return sorted(str(row) for path in files for row in pq.read_table(path).to_pylist())
-
-
-def assert_are_as_here(here: Any, there: Any) -> None:
-    """The results of one reduction by the local runner and by a cluster."""
-    assert exact(there) == exact(here)
-    assert tally(there) == tally(here)
-    assert rejects(there) == rejects(here)
+def test_a_heavy_person_takes_no_more_memory_in_workers_than_others(flink, tmp_path):
+    """A worker that read the 65 MB of a partition at once would take 470 MB, not 390. A parcel with
+    all of them would not even fit into a task manager's buffer for sorting: the job would fail."""
+    write_heavy(tmp_path / "in")
+    here, there = (
+        comparisons.a_job(tmp_path / "in", tmp_path / name, memory_limit=LEAST_MEMORY)
+        for name in ("here", "there")
+    )
+    there = on(flink.runner(), there, tmp_path / "there")
+    before = children(flink.worker_pool)
+    with (
+        most_memory(lambda: children(flink.worker_pool) - before) as by_worker,
+        most_memory(lambda: set(flink.task_managers)) as by_manager,
+    ):
+        reduce.run(there)
+    assert by_worker
+    assert max(by_worker.values()) < WORKER_BYTES
+    assert max(by_manager.values()) < MANAGER_BYTES
+    reduce.run(here)
+    assert_are_as_here(here, there)
 
 
 def test_results_are_those_of_the_local_runner(flink, tmp_path):
@@ -262,14 +162,6 @@ def nights_of(folder: Path, stream: Path) -> Iterator[Any]:
         yield a_night_job(folder / str(night), work, stream, night, max_contributions=3, **changes)
 
 
-def counted(job: Any) -> tuple[list[int], list[list[int]]]:
-    """Exact counts of a night of a stream, and who has counted."""
-    reduce.run(job)
-    keep_counted(job)
-    place = Path(job.stream.folder)
-    return night_counts(place, job.stream.night).tolist(), state_of(place, job.stream.night)
-
-
 def test_nights_of_a_stream_are_those_of_the_local_runner(flink, tmp_path):
     here, there = (
         nights_of(tmp_path / name, tmp_path / f"{name} stream") for name in ("here", "there")
@@ -281,38 +173,6 @@ def test_nights_of_a_stream_are_those_of_the_local_runner(flink, tmp_path):
         assert tally(remote) == tally(job)
         assert sum(expected[0]) > 0
     assert tally(job)["owners_whose_night_does_not_count"] > 0
-
-
-def children(process: int) -> set[int]:
-    """Of a process that starts some from any of its threads."""
-    lists = Path(f"/proc/{process}/task").glob("*/children")
-    return {int(child) for threads in lists for child in threads.read_text().split()}
-
-
-def wait_for(condition: Callable[[], Any], seconds: float = PATIENCE) -> Any:
-    """What `condition` finds."""
-    deadline = time.monotonic() + seconds
-    while not (found := condition()):
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.05)
-    return found
-
-
-def write_large(folder: Path, n_rows: int = 3_000_000, first: int = 0) -> pa.Table:
-    """Rows for some seconds of work; the first is bad, so that its reader leaves a trace."""
-    random = np.random.default_rng(5)
-    n_items = comparisons.N_ITEMS
-    left = random.integers(0, n_items, n_rows)
-    columns = {
-        "who": first + random.integers(0, 300_000, n_rows),
-        "a": np.append(99, left[1:]),
-        "b": (left + random.integers(1, n_items, n_rows)) % n_items,
-        "y": random.choice([-1, 1], n_rows).astype(np.int8),
-    }
-    folder.mkdir(exist_ok=True, parents=True)
-    table = pa.table(columns)
-    pq.write_table(table, folder / "0.parquet", row_group_size=500_000)
-    return table
 
 
 def is_reading(work: Path) -> bool:
@@ -354,7 +214,7 @@ def a_survey(flink: Flink, **changes: Any) -> dict[str, Any]:
 
 
 def test_a_killed_worker_costs_a_run_but_no_budget(flink, tmp_path):
-    write_large(tmp_path / "in")
+    write_large(tmp_path / "in", 1_500_000)
     config = tmp_path / "survey.yaml"
     config.write_text(yaml.safe_dump(a_survey(flink)))
     before = children(flink.worker_pool)
@@ -391,13 +251,6 @@ def survey_of_nights(flink: Flink) -> dict[str, Any]:
     }
 
 
-def running_jobs(flink: Flink) -> list[str]:
-    """Those that have not ended, as Flink says."""
-    with urllib.request.urlopen(f"http://{flink.master}/jobs", timeout=PATIENCE) as answer:
-        jobs = json.load(answer)["jobs"]
-    return [job["id"] for job in jobs if job["status"] not in ("FINISHED", "FAILED", "CANCELED")]
-
-
 def wins_of(table: pa.Table, *, without: set[int]) -> list[int]:
     """Wins by item of the valid rows of a night, of people who did not count before."""
     columns = [table[name].to_numpy()[1:] for name in ("who", "a", "b", "y")]
@@ -410,7 +263,7 @@ def wins_of(table: pa.Table, *, without: set[int]) -> list[int]:
 def test_a_job_that_outlives_its_killed_run_does_not_mix_with_the_next(flink, tmp_path):
     """All processes of a run are killed at once, so nobody stops its job; the files then change."""
     first, second = (tmp_path / "in" / night for night in NIGHTS)
-    write_large(first)
+    write_large(first, 1_500_000)
     config = tmp_path / "survey.yaml"
     config.write_text(yaml.safe_dump(survey_of_nights(flink)))
     command = [sys.executable, "-m", "hushrank.flows.cli.main", "run", str(config), "--direct"]
@@ -418,14 +271,14 @@ def test_a_job_that_outlives_its_killed_run_does_not_mix_with_the_next(flink, tm
     wait_for(lambda: is_reading(tmp_path / "work"))
     os.killpg(killed.pid, signal.SIGKILL)
     killed.wait()
-    left = running_jobs(flink)
+    left = flink.running_jobs()
     assert left
     (stream,) = (tmp_path / "work").glob("stream-*")
     late = {path.parent.name for path in stream.glob("counting/00000/*/*")}
     counted = write_large(first, 200_000, first=300_000)
     code, printed = hushrank("run", config, "--direct", "--date", NIGHTS[0])
     assert code == 0, printed
-    wait_for(lambda: not set(left) & set(running_jobs(flink)))
+    wait_for(lambda: not set(left) & set(flink.running_jobs()))
     (manifest,) = stream.glob("people/00000/*.json")
     assert json.loads(manifest.read_text())["attempt"] not in late
     known = set(counted["who"].to_pylist()[1:])
@@ -451,56 +304,76 @@ def test_a_job_that_outlives_its_killed_run_does_not_mix_with_the_next(flink, tm
     assert not list(stream.glob("counting/*"))
 
 
-def asked(flink: Flink, path: str) -> Any:
-    with urllib.request.urlopen(f"http://{flink.master}/{path}", timeout=PATIENCE) as answer:
-        return json.load(answer)
+@dataclasses.dataclass(frozen=True)
+class Kill:
+    """Of a task manager, in a stage.
 
-
-def vertices(flink: Flink) -> list[tuple[str, set[int]]]:
-    """State of each part of the job that runs, and the task managers on which it does."""
-    found = []
-    for job in running_jobs(flink):
-        for vertex in asked(flink, f"jobs/{job}")["vertices"]:
-            place = f"jobs/{job}/vertices/{vertex['id']}/taskmanagers"
-            names = {each["taskmanager-id"] for each in asked(flink, place)["taskmanagers"]}
-            numbers = {int(name[13:]) for name in names if name.startswith("task-manager-")}
-            found.append((vertex["status"], numbers))
-    return found
-
-
-def working(flink: Flink) -> set[int]:
-    """Numbers of the task managers on which a part of a job runs."""
-    return set().union(*(where for state, where in vertices(flink) if state == "RUNNING"))
-
-
-def test_killed_task_managers_are_made_up_for_and_nothing_counts_twice(flink, tmp_path):
-    """A night of a stream; one dies while rows are read, another one when the job goes on.
-
-    The last test: it leaves a cluster of one task manager.
+    Attributes:
+        vertex: the part of Flink's graph that the stage is: its address and its name.
+        subtask: which of its subtasks ran on the task manager.
+        attempt: how often that had been begun anew.
     """
-    write_large(tmp_path / "in")
+
+    vertex: str
+    name: str
+    subtask: int
+    attempt: int
+
+
+def kill_in(flink: Flink, gates: Gates, stage: str) -> Kill:
+    """A task manager on which the stage is held, once every stage before has finished."""
+    vertex, target = wait_for(lambda: gates.waiting(stage) and held_at(flink, gates, stage))
+    flink.kill(int(target["taskmanager-id"].removeprefix("task-manager-")))
+    gates.open(stage)
+    return Kill(vertex["address"], vertex["name"], target["subtask"], target["attempt"])
+
+
+def held_at(flink: Flink, gates: Gates, stage: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+    """The vertex and a subtask of it, if all of its subtasks that run wait at the gate."""
+    (job,) = flink.running_jobs()
+    vertices = flink.asked(f"jobs/{job}")["vertices"]
+    *before, aimed = (
+        next(vertex for vertex in vertices if re.search(VERTEX_OF[each], vertex["name"]))
+        for each in STAGES[: STAGES.index(stage) + 1]
+    )
+    aimed["address"] = f"jobs/{job}/vertices/{aimed['id']}"
+    subtasks = flink.asked(aimed["address"])["subtasks"]
+    running = [each for each in subtasks if each["status"] == "RUNNING"]
+    finished = [each for each in (*subtasks, *before) if each["status"] == "FINISHED"]
+    settled = len(running) + len(finished) == len(subtasks) + len(before)
+    return (aimed, running[0]) if settled and len(running) == gates.waiting(stage) else None
+
+
+def test_a_task_manager_killed_in_any_stage_is_made_up_for_and_nothing_counts_twice(
+    flink, tmp_path, monkeypatch
+):
+    """One job, a night of a stream, loses one in each of its stages: each is held until then.
+
+    Flink carries out the sum, its meeting with the people, and the writing as one stage.
+    """
+    for name in ("1", "0"):  # so that both task managers of the job read
+        write_large(tmp_path / "in", 150_000, first=int(name))
+        (tmp_path / "in" / "0.parquet").rename(tmp_path / "in" / f"{name}.parquet")
     here, there = (
         a_night_job(tmp_path / "in", tmp_path / name, tmp_path / f"{name} stream", 0)
         for name in ("here", "there")
     )
     there = on(flink.runner(), there, tmp_path / "there")
-    killed = []
-
-    def kill_two() -> None:
-        wait_for(lambda: is_reading(tmp_path / "there"))
-        for _ in range(2):  # the second, once the job is on others alone
-            wait_for(lambda: working(flink) and not working(flink) & set(killed))
-            number = min(wait_for(lambda: working(flink) - set(killed)))
-            os.kill(flink.task_managers[number], signal.SIGKILL)
-            killed.append(number)
-
-    killer = threading.Thread(target=kill_two, daemon=True)
-    killer.start()
-    found = counted(there)
-    killer.join()
-    assert len(killed) == 2
-    assert found == counted(here)
+    gates = Gates(tmp_path / "gates")
+    pipeline = beam.Pipeline(options=pipeline_options(there.engine))
+    with monkeypatch.context() as held:
+        held.setattr(reduce, "kind_of", lambda job: HeldKind(job, gates))
+        reduce.build(pipeline, there)
+    running = pipeline.run()
+    kills = [kill_in(flink, gates, stage) for stage in STAGES]
+    assert running.wait_until_finish(1000 * PATIENCE) == "DONE"
+    for kill in kills:
+        again = flink.asked(kill.vertex)["subtasks"][kill.subtask]
+        assert again["status"] == "FINISHED"
+        assert again["attempt"] > kill.attempt, kill.name
+    assert counted(there) == counted(here)
     assert tally(there) == tally(here)
+    assert rejects(there) == rejects(here)
 
 
 def test_the_cluster_s_settings_promise_that(flink):

@@ -20,7 +20,7 @@ import pytest
 from hushrank.flows.config.runner import SparkRunner
 from hushrank.pipelines.reduce import reduce
 from tests.pipelines.reduce.test_reduce_stream import a_night_job
-from tests.pipelines.scenarios.test_flink import (
+from tests.pipelines.scenarios.engine_jobs import (
     KINDS,
     children,
     counted,
