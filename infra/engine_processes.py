@@ -258,11 +258,15 @@ def serve(name: str, cluster: type[Cluster], members: str) -> NoReturn:
     running = cluster(chosen.folder.absolute(), chosen.size)
     try:
         with running as endpoints:
-            signal.signal(signal.SIGHUP, lambda *_: running.revive())
+            asked: list[bool] = []  # not done by the handler itself: the next signal would cut in
+            signal.signal(signal.SIGHUP, lambda *_: asked.append(True))
             sys.stdout.write(json.dumps({**endpoints, "process": os.getpid()}) + "\n")
             sys.stdout.flush()
             while True:
                 signal.pause()
+                while asked:
+                    asked.clear()
+                    running.revive()
     except CannotStartError as reason:
         sys.stderr.write(f"{name} cannot be started: {reason}\n")
         sys.exit(CANNOT)
