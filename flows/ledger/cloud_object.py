@@ -67,15 +67,18 @@ class LedgerObject:
             LedgerError: the object cannot be read, or the store does not answer.
         """
         try:
-            recorded = self._recorded_length()  # read it first, because an append records it last
-            found = self._path.read(self._patience)
+            recorded, found = self._both()
+            if recorded is None and found is not None:  # was the very first append in between?
+                recorded, found = self._both()
         except OSError as error:
             raise _unreachable(self.place, "read", error) from error
         content = b"" if found is None else found.content
-        if recorded is None and content:  # was the very first append made in between?
-            recorded = self._recorded_length()
         token = str(ABSENT if found is None else found.generation)
         return Snapshot(content, token, self._loss(content, recorded))
+
+    def _both(self) -> tuple[int | None, StoredObject | None]:
+        """The recorded length, and then the object: an append in between makes it longer."""
+        return self._recorded_length(), self._path.read(self._patience)
 
     def append(self, token: str, lines: bytes) -> bool:
         """Replace the object by its content plus `lines`; see `LedgerBackend.append`.

@@ -76,11 +76,14 @@ class LedgerFile:
             LedgerError: the file exists but cannot be read.
         """
         require_own_folder(self._path)
-        recorded = self._recorded_length()  # read it first, because an append records it last
-        content = _whole_lines(self._content())
+        recorded, content = self._both()
         if recorded is None and content:  # was the very first append made in between?
-            recorded = self._recorded_length()
+            recorded, content = self._both()
         return Snapshot(content, _token(content), self._loss(content, recorded))
+
+    def _both(self) -> tuple[int | None, bytes]:
+        """The recorded length, and then the content: an append in between makes it longer."""
+        return self._recorded_length(), _whole_lines(self._content())
 
     def append(self, token: str, lines: bytes) -> bool:
         """Add `lines` and wait until they are on the disk; see `LedgerBackend.append`.
