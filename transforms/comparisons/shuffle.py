@@ -11,6 +11,7 @@ million rows).
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Self
@@ -18,7 +19,7 @@ from typing import Self
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.transforms.common.sorting import Words
+from hushrank.transforms.common.sorting import Order, Words
 from hushrank.transforms.comparisons.owned_rows import OwnedRows
 from hushrank.transforms.storage.spill_file import Place, Spill, SpillFile, further
 
@@ -78,14 +79,39 @@ def pack(
     bucket = _leading(rows.words[0], bits)
     # No further than by bucket: rows then move in long runs, in a quarter of the time.
     order = np.argsort(bucket, kind="stable")
-    buckets = 1 << partitioning.bucket_bits
     edges = np.append(0, np.cumsum(np.bincount(bucket, minlength=1 << bits)))
-    for partition in range(1 << partitioning.partition_bits):
+    buckets = 1 << partitioning.bucket_bits
+    sizes = np.diff(edges[::buckets])
+    n_words, laid = len(rows.words), _laid_out(rows.words, order, sizes)
+    place = 0 if spill is None else spill.append(laid)
+    for partition in np.flatnonzero(sizes).tolist():
         mine = edges[partition * buckets : (partition + 1) * buckets + 1]
-        if mine[-1] > mine[0]:
-            part = rows.take(order[mine[0] : mine[-1]]).words
-            content = part if spill is None else spill.append(part)
-            yield partition, OwnedParcel(tuple((mine - mine[0]).tolist()), len(part), content)
+        first, end = n_words * int(mine[0]), n_words * int(mine[-1])
+        content: Words | int = place + first * laid.itemsize
+        if spill is None:
+            content = laid[first:end].reshape(n_words, -1)
+        yield partition, OwnedParcel(tuple((mine - mine[0]).tolist()), n_words, content)
+
+
+def _laid_out(words: Words, order: Order, sizes: NDArray[np.int64]) -> Words:
+    """The rows of each partition, one partition after the other, and in each word by word.
+
+    In one step over all rows and short copies: threads that take hundreds of longer steps each wait
+    for each other.
+
+    Args:
+        words: shape (words of a row, m).
+        order: of the rows, partition by partition.
+        sizes: rows of each partition.
+    """
+    n_words, m = words.shape
+    ordered, laid = np.take(words, order, axis=1), np.empty(n_words * m, np.uint64)
+    ends = np.cumsum(sizes).tolist()
+    for first, end in itertools.pairwise([0, *ends]):
+        laid[n_words * first : n_words * end].reshape(n_words, end - first)[:] = ordered[
+            :, first:end
+        ]
+    return laid
 
 
 def _leading(words: Words, bits: int) -> NDArray[np.unsignedinteger]:
