@@ -31,6 +31,7 @@ _FEW = 8  # so few strings are faster one by one than block by block
 # Strings at a time: their states stay in a processor's cache, and steps are long enough for threads
 # to take turns; of a quarter of these, two threads take longer than one.
 CHUNK = 1 << 15
+CHUNK_BYTES = 1 << 23  # of them, but a longer string is a chunk of its own
 
 _PREFIX_MASKS = (
     np.where(  # mask k selects the first k bytes of a block
@@ -84,10 +85,14 @@ class KeyedHash:
         The work is proportional to m plus the number of bytes, even if lengths differ.
         """
         hashes = np.empty((len(offsets) - 1, 2), np.uint64)
-        for first in range(0, len(hashes), CHUNK):
-            mine = offsets[first : first + CHUNK + 1]
+        first = 0
+        while first < len(hashes):
+            fitting = np.searchsorted(offsets, offsets[first] + CHUNK_BYTES, side="right") - 1
+            end = min(max(int(fitting), first + 1), first + CHUNK, len(hashes))
+            mine = offsets[first : end + 1]
             chunk = text[mine[0] : mine[-1] + BLOCK_BYTES]
-            hashes[first : first + CHUNK] = self._of_chunk(mine - mine[0], chunk)
+            hashes[first:end] = self._of_chunk(mine - mine[0], chunk)
+            first = end
         return hashes
 
     def _of_chunk(self, offsets: NDArray[np.int64], text: NDArray[np.uint8]) -> Hashes:

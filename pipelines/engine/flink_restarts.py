@@ -68,7 +68,7 @@ def settings_of(address: str) -> dict[str, str] | None:
         place = f"http://{address}/jobmanager/config"
         with urllib.request.urlopen(place, timeout=SECONDS) as answer:
             return {str(each["key"]): str(each["value"]) for each in json.load(answer)}
-    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError):
+    except (OSError, http.client.HTTPException, ValueError, KeyError, TypeError, RecursionError):
         return None
 
 
@@ -87,7 +87,7 @@ def doubt_about(settings: Settings) -> str | None:
     lasts, words = how(settings)
     noticed = _seconds(settings, HEARTBEAT, "50 s")
     if not noticed:
-        return f"{NOT_CHECKED}: its {HEARTBEAT} {settings[HEARTBEAT][:60]!r} is no duration."
+        return f"{NOT_CHECKED}: its {HEARTBEAT} {settings[HEARTBEAT][:60]!r} is not understood."
     if lasts > noticed:
         return None
     return (

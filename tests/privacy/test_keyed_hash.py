@@ -47,12 +47,14 @@ def test_long_strings_are_hashed_as_short_ones():
     st.integers(0, 20),
     st.integers(0, 20),
 )
+@example([16] * 30, 3, 0)
+@example([0, 200, 3, 3, 3, 0, 0, 150, 1], 0, 0)  # some are longer than a chunk may be
 @example([16] * 30, 0, 0)  # the blocks of these strings are `text` itself, block by block
 def test_strings_are_hashed_alike_in_chunks_of_one_length_or_of_many(lengths, before, after):
     content = bytes(range(1, 256)) * 10
     text = np.frombuffer(content[: before + sum(lengths) + after], np.uint8)  # read-only
     offsets = before + np.cumsum([0, *lengths], dtype=np.int64)
-    with mock.patch.object(keyed_hash, "CHUNK", 12):
+    with mock.patch.multiple(keyed_hash, CHUNK=12, CHUNK_BYTES=100):
         hashes = KeyedHash(KEY).of_strings(offsets, text)
     for found, start, end in zip(hashes, offsets, offsets[1:], strict=False):
         assert found.tobytes() == cbc_mac(2, int(end - start), tail=text[start:end].tobytes())

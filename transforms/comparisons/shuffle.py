@@ -24,6 +24,7 @@ from hushrank.transforms.comparisons.owned_rows import OwnedRows
 from hushrank.transforms.storage.spill_file import Place, Spill, SpillFile, further
 
 BUCKET_ROWS = 1 << 17  # 24 bytes each; of 1 << 20 rows, bounding takes twice the time a row
+WORD_BYTES = 8
 MAX_LOCAL_PARTITION_BITS = 8
 MAX_BUCKET_BITS = 5  # so a partition has at most 4 million rows, 100 MB
 
@@ -81,23 +82,22 @@ def pack(
     order = np.argsort(bucket, kind="stable")
     edges = np.append(0, np.cumsum(np.bincount(bucket, minlength=1 << bits)))
     buckets = 1 << partitioning.bucket_bits
-    sizes = np.diff(edges[::buckets])
-    n_words, laid = len(rows.words), _laid_out(rows.words, order, sizes)
-    place = 0 if spill is None else spill.append(laid)
+    sizes, n_words = np.diff(edges[::buckets]), len(rows.words)
+    place = None if spill is None else spill.append(_laid_out(rows.words, order, sizes))
     for partition in np.flatnonzero(sizes).tolist():
         mine = edges[partition * buckets : (partition + 1) * buckets + 1]
-        first, end = n_words * int(mine[0]), n_words * int(mine[-1])
-        content: Words | int = place + first * laid.itemsize
-        if spill is None:
-            content = laid[first:end].reshape(n_words, -1)
-        yield partition, OwnedParcel(tuple((mine - mine[0]).tolist()), n_words, content)
+        if place is None:  # in memory of its own, which is free when the parcel is
+            part: Words | int = rows.take(order[mine[0] : mine[-1]]).words
+        else:
+            part = place + n_words * int(mine[0]) * WORD_BYTES
+        yield partition, OwnedParcel(tuple((mine - mine[0]).tolist()), n_words, part)
 
 
 def _laid_out(words: Words, order: Order, sizes: NDArray[np.int64]) -> Words:
     """The rows of each partition, one partition after the other, and in each word by word.
 
-    In one step over all rows and short copies: threads that take hundreds of longer steps each wait
-    for each other.
+    A thread that takes hundreds of numpy's steps gives way to others at each, and waits to go on;
+    so the parts are copied through memory views, which do not give way.
 
     Args:
         words: shape (words of a row, m).
@@ -105,12 +105,13 @@ def _laid_out(words: Words, order: Order, sizes: NDArray[np.int64]) -> Words:
         sizes: rows of each partition.
     """
     n_words, m = words.shape
-    ordered, laid = np.take(words, order, axis=1), np.empty(n_words * m, np.uint64)
+    laid = np.empty(n_words * m, np.uint64)
     ends = np.cumsum(sizes).tolist()
-    for first, end in itertools.pairwise([0, *ends]):
-        laid[n_words * first : n_words * end].reshape(n_words, end - first)[:] = ordered[
-            :, first:end
-        ]
+    for number, word in enumerate(words):
+        ordered, into = np.take(word, order).data, laid.data
+        for first, end in itertools.pairwise([0, *ends]):
+            start = n_words * first + number * (end - first)
+            into[start : start + end - first] = ordered[first:end]
     return laid
 
 

@@ -61,6 +61,14 @@ def test_all_rows_of_an_owner_meet_and_no_row_is_lost_or_doubled(made, partition
         assert len(set.union(*bucket_of)) == len(buckets)
 
 
+def test_a_parcel_in_memory_keeps_no_other_in_memory():
+    owners = np.arange(64, dtype=np.uint64) << np.uint64(58)
+    rows = OwnedRows(np.stack([owners, owners, owners]))
+    for _, parcel in pack(rows, Partitioning(4, 1), None):
+        assert parcel.content.shape == (3, 4)
+        assert parcel.content.base is None
+
+
 def test_a_parcel_in_a_file_needs_the_file():
     rows = OwnedRows(np.zeros((3, 2), np.uint64))
     with tempfile.TemporaryFile() as file:

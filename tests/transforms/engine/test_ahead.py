@@ -54,4 +54,4 @@ def test_whoever_stops_early_ends_what_is_made() -> None:
     found.close()  # type: ignore[attr-defined]
     del found
     assert ended.wait(LONGEST)
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
