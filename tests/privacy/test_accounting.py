@@ -119,6 +119,15 @@ def test_pure_spends_compose_optimally(values: list[float], delta: float) -> Non
     assert below < 0 or response_delta(values, below) >= delta  # nothing much smaller is true
 
 
+@pytest.mark.parametrize("times", [30, 40, 50])
+def test_the_error_of_convolutions_is_on_the_safe_side(times: int) -> None:
+    """Losses that lie on the grid: nothing else is rounded. The error is a hundredth of this delta."""
+    value, delta = 2500 * accounting.PLD_GRID, accounting.PLD_MIN_DELTA
+    total = composed_epsilon(pure(*[value] * times), delta)
+    assert total < times * value
+    assert repeated_response_delta(value, times, total) <= delta * FLOAT
+
+
 @settings(max_examples=30, deadline=None)
 @given(SMALL_LISTS, deltas(), deltas())
 def test_approximate_spends_compose_optimally(

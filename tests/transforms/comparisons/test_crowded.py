@@ -106,6 +106,32 @@ def test_the_same_rows_are_kept_and_set_aside_whatever_the_shares(
     assert tally == whole.tally
 
 
+@pytest.mark.parametrize("most", [1, 3])
+@pytest.mark.parametrize("cap", [None, 1, 2])
+@pytest.mark.parametrize("distinct", [False, True])
+def test_each_bound_holds_in_shares(most, cap, distinct):
+    """Of two people with a hundred rows each, on five items: every bound leaves some out."""
+    rng = np.random.default_rng(7)
+    left = rng.integers(0, N_ITEMS, 200)
+    right = (left + rng.integers(1, N_ITEMS, 200)) % N_ITEMS
+    outcome, people = rng.choice([-1, 1], 200).astype(np.int8), np.arange(200) % 2
+    owners = KeyedHash(KEY).of_integers(people)
+    bucket = own(Comparisons(left, right, outcome, owners), Ties.SPLIT, KeyedHash(KEY))
+    bounds = Bounds(
+        n_items=N_ITEMS,
+        ties=Ties.SPLIT,
+        max_contributions=most,
+        per_item_cap=cap,
+        distinct_pairs=distinct,
+    )
+    whole = bound_bucket(bucket, bounds, KeyedHash(KEY))
+    assert 0 < len(whole.kept) <= 2 * most
+    for rows_at_once in (1, 7, 60, 200):
+        kept, _, tally = in_shares(bucket, bounds, rows_at_once, piece=13)
+        assert kept == as_rows(whole.kept)
+        assert tally == whole.tally
+
+
 @pytest.mark.parametrize("spilled", [True, False])
 def test_a_partition_above_the_limit_is_read_piece_by_piece_and_is_the_same(spilled):
     rng = np.random.default_rng(3)
