@@ -121,7 +121,7 @@ def test_pure_spends_compose_optimally(values: list[float], delta: float) -> Non
 
 @pytest.mark.parametrize("times", [30, 40, 50])
 def test_the_error_of_convolutions_is_on_the_safe_side(times: int) -> None:
-    """Losses that lie on the grid: nothing else is rounded. The error is a hundredth of this delta."""
+    """Losses lie on the grid, so nothing else is rounded. The error is a hundredth of the delta."""
     value, delta = 2500 * accounting.PLD_GRID, accounting.PLD_MIN_DELTA
     total = composed_epsilon(pure(*[value] * times), delta)
     assert total < times * value
