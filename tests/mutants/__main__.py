@@ -66,7 +66,8 @@ def _tried(chosen: Sequence[Mutant], copies: Sequence[Copy]) -> int:
 def _failing_anyway(chosen: Sequence[Mutant], copies: Sequence[Copy]) -> list[str]:
     """Tests of the list that do not pass on the tree as it is."""
     tests = sorted({test for mutant in chosen for test in mutant.tests})
-    shares = [tests[number :: len(copies)] for number in range(len(copies))]
+    # Without a name of a test, pytest would run all there are.
+    shares = [tests[number :: len(copies)] for number in range(min(len(copies), len(tests)))]
     with ThreadPoolExecutor(len(copies)) as pool:
         sessions = list(pool.map(Copy.run, copies, shares))
     pairs = zip(shares, sessions, strict=True)

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.mutants.__main__ import _failing_anyway
 from tests.mutants.catalogue import Mutant, mutants, problems
 from tests.mutants.trial import Copy, Outcome, Session, Verdict, try_mutant, unready, verdict_of
 
@@ -84,6 +85,21 @@ def test_tests_that_fail_without_a_mutant_are_named() -> None:
     assert unready(["t", "u"], session(passed, code=0)) == ["u"]
     assert unready(["t", "u"], session(passed, failed)) == ["u"]
     assert unready(["t"], session(code=4)) == ["t"]
+
+
+def test_a_copy_without_a_test_of_its_own_runs_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pytest without a name runs all there are."""
+    ran: list[list[str]] = []
+
+    def run(_: Copy, tests: list[str]) -> Session:
+        ran.append(tests)
+        return session(*(Outcome(test, True, False) for test in tests), code=0)
+
+    monkeypatch.setattr(Copy, "run", run)
+    copies = [object.__new__(Copy) for _ in range(3)]
+    one = replace(mutants()[0], tests=("tests/test_a.py::test_b",))
+    assert _failing_anyway([one, one], copies) == []
+    assert ran == [["tests/test_a.py::test_b"]]
 
 
 @pytest.mark.slow
