@@ -124,11 +124,12 @@ def _exponential_delay(settings: Settings) -> tuple[float, str]:
     factor = _number(settings, f"{GROWING}.backoff-multiplier", "1.5")
     jitter = _number(settings, f"{GROWING}.jitter-factor", "0.1")
     words = f"at most {attempts} times, {first:g} s apart at first and {most:g} s at last"
-    lasts, delay = 0.0, first
-    for left in range(attempts, 0, -1):
-        if delay >= most or delay == 0 or factor <= 1:  # all others are as long
-            return (lasts + left * min(delay, most)) * (1 - jitter), words
-        lasts, delay = lasts + delay, delay * factor
+    growing, last = 0, min(first, most)  # how many delays grow, and how long the others are
+    if 0 < first < most and factor > 1:
+        growing, last = min(attempts, math.ceil(math.log(most / first, factor))), most
+    lasts = (attempts - growing) * last
+    if growing:
+        lasts += first * (factor**growing - 1) / (factor - 1)
     return lasts * (1 - jitter), words
 
 

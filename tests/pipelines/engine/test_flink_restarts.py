@@ -43,6 +43,7 @@ TIMES, DELAY = "restart-strategy.fixed-delay.attempts", "restart-strategy.fixed-
         GROWING | {TRIES: "9"},  # 0.9 (1 + 1.5 + ... + 1.5^8) = 67 s
         GROWING | {TRIES: "2", FIRST: "30 s"},
         GROWING | {TRIES: "60", LONGEST: "1 s"},
+        GROWING | {FACTOR: "1.000000000001"},  # whose delays grow 10^12 times before the longest
         RATE | {MOST: "4", PAUSE: "15 s"},
         RATE | {MOST: "51"},
         RATE | {MOST: "2", PAUSE: "10 s", INTERVAL: "15 s"},  # never so many in so short a time
