@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated
 
@@ -61,6 +62,7 @@ def tokens(
     """
     from hushrank.flows.collect.tokens import TokenKey, write_tokens
     from hushrank.flows.methods.registry import load_config
+    from hushrank.flows.run.confidential_folder import check_confidential
     from hushrank.flows.survey.settings import collect_of
     from hushrank.privacy.randomness import system_bits
 
@@ -69,6 +71,7 @@ def tokens(
         raise ConfigError(
             "collect.tokens: must be true, or the collector takes answers without a token."
         )
+    check_confidential(checked.confidential)
     key = TokenKey.of(checked.confidential, bits)
     try:
         write_tokens(out, key, count, bits, page)
@@ -114,10 +117,13 @@ def collect(
     from hushrank.flows.collect.server import terms_of
     from hushrank.flows.collect.spool import seal_spools
     from hushrank.flows.methods.registry import load_config
+    from hushrank.flows.run.confidential_folder import check_confidential
     from hushrank.flows.survey.settings import collect_of
 
     survey = load_config(config)
     folder, collected = spool_folder(survey, spool), collect_of(survey)
+    if isinstance(survey.confidential, Path) or collected.tokens:  # else nothing goes there
+        check_confidential(survey.confidential)
     if seal:
         parts = seal_spools(folder, terms_of(survey, _tell))
         _say(f"Wrote {parts} {'part' if parts == 1 else 'parts'} to {collected.folder}.")
@@ -152,4 +158,6 @@ def _say(text: str) -> None:
 
 
 def _tell(text: str) -> None:
-    Console(stderr=True).print(text, soft_wrap=True, markup=False, highlight=False)
+    """Say it on standard error; the collector goes on if nobody can read that any more."""
+    with suppress(OSError, ValueError, SystemExit):  # rich ends the program where a pipe is broken
+        Console(stderr=True).print(text, soft_wrap=True, markup=False, highlight=False)

@@ -14,7 +14,15 @@ from collections.abc import Callable
 from typing import Annotated, Any, Literal
 
 import numpy as np
-from pydantic import BaseModel, Field, StringConstraints, ValidationError, create_model
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    Field,
+    StringConstraints,
+    ValidationError,
+    create_model,
+)
+from pydantic_core import PydanticCustomError
 
 from hushrank.flows.collect.commit import Batch
 from hushrank.flows.collect.contents import Answer, Content, Refused
@@ -103,7 +111,7 @@ def mark_of(submission: str) -> bytes:
 def _model(survey: str, kind: str, content: Content, *, with_token: bool) -> type[BaseModel]:
     answers = Annotated[list[content.answer], Field(min_length=1, max_length=content.most)]  # type: ignore[name-defined]
     fields: dict[str, Any] = {
-        "schema_": (Literal[SCHEMA], Field(alias="schema")),
+        "schema_": (Annotated[int, AfterValidator(_present_schema)], Field(alias="schema")),
         "survey": (Literal[survey], ...),
         "kind": (Literal[kind], ...),
         "submission": (Submission, ...),
@@ -112,6 +120,13 @@ def _model(survey: str, kind: str, content: Content, *, with_token: bool) -> typ
     if with_token:
         fields["token"] = (Token, ...)
     return create_model("Body", __config__=Answer.model_config, **fields)
+
+
+def _present_schema(said: int) -> int:
+    """Refuse another number; `Literal[1]` would take `true`, because that equals 1 in Python."""
+    if said != SCHEMA:
+        raise PydanticCustomError("schema", "Input should be {schema}", {"schema": SCHEMA})
+    return said
 
 
 def _keys(model: type[BaseModel]) -> set[str]:

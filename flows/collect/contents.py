@@ -191,7 +191,7 @@ class Comparisons:
         self._with_epsilon = columns.epsilon is not None
         if columns.epsilon is not None:
             written.append((columns.epsilon, Role.EPSILON))
-        self.form, self.most = RowForm(tuple(written), names), most
+        self.form, self.most = RowForm(tuple(written), names, survey=config.name), most
         self._catalogue = _Catalogue({name: place for place, name in enumerate(names)})
         self._epsilons = _Epsilons.of(config.privacy)
 
@@ -217,7 +217,8 @@ class Rankings:
         self._with_epsilon = columns.epsilon is not None
         if columns.epsilon is not None:
             written.append((columns.epsilon, Role.EPSILON))
-        self.form, self.most, self.names = RowForm(tuple(written), names, longest), most, longest
+        self.form = RowForm(tuple(written), names, longest, config.name)
+        self.most, self.names = most, longest
         self._catalogue = _Catalogue({name: place for place, name in enumerate(names)})
         self._epsilons = _Epsilons.of(config.privacy)
 
@@ -251,7 +252,8 @@ class RandomPairs:
             (name, roles.get(role, Role.LENGTH if role == "length" else Role.OUTCOME))
             for role, name in columns.roles()
         ]
-        self.form, self.most, self.names = RowForm(tuple(written), names), most, 2 * self._pairs
+        self.form = RowForm(tuple(written), names, survey=config.name)
+        self.most, self.names = most, 2 * self._pairs
         collect = collect_of(config)
         self._longest = min(
             config.rankings.max_length or len(names), collect.items_shown(len(names))
@@ -298,7 +300,7 @@ class Responses:
             (columns.item or "item", Role.ITEM),
             (columns.correct or "correct", Role.OUTCOME),
         )
-        self.form, self.most = RowForm(written, names), most
+        self.form, self.most = RowForm(written, names, survey=config.name), most
         self._catalogue = _Catalogue({name: place for place, name in enumerate(names)})
         self._epsilon = config.privacy.epsilon or 0.0
 

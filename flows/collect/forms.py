@@ -45,11 +45,13 @@ class RowForm:
         columns: name and role of each.
         items: names of the catalogue, in its order.
         longest: the most items of a ranking; only a column of rankings needs it.
+        survey: name of the survey that the rows belong to; empty: an older version wrote them.
     """
 
     columns: tuple[tuple[str, Role], ...]
     items: tuple[str, ...]
     longest: int = 0
+    survey: str = ""
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
@@ -86,7 +88,12 @@ class RowForm:
 
     def content(self) -> dict[str, Any]:
         """All of it, for the head of a journal."""
-        return {"columns": self.columns, "items": self.items, "longest": self.longest}
+        return {
+            "columns": self.columns,
+            "items": self.items,
+            "longest": self.longest,
+            "survey": self.survey,
+        }
 
     @classmethod
     def of(cls, content: dict[str, Any]) -> RowForm:
@@ -96,4 +103,5 @@ class RowForm:
             KeyError, TypeError, ValueError: it is something else.
         """
         columns = tuple((str(name), Role(role)) for name, role in content["columns"])
-        return cls(columns, tuple(content["items"]), int(content["longest"]))
+        items, survey = tuple(map(str, content["items"])), str(content.get("survey", ""))
+        return cls(columns, items, int(content["longest"]), survey)

@@ -17,6 +17,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +28,8 @@ _MAGIC = b"hushrank journal 1\n"
 _LEAD = struct.Struct("<II")  # length of a content, and its CRC-32
 _COUNTS = struct.Struct("<II")  # of submissions, of tokens
 MARK_BYTES = 8
-_sync = getattr(os, "fdatasync", os.fsync)
+MOST_JOURNAL = 1 << 30  # bytes; a collector begins another journal long before
+_MOST_RECORD = 1 << 28  # bytes: above the head of the largest catalogue, and above every group
 
 
 @dataclass(frozen=True)
@@ -67,9 +69,13 @@ class Journal:
         """Go on with the file at `path` after its first `size` bytes; what follows is cut off."""
         self.path, self.form, self.size = path, form, size
         self._descriptor = os.open(path, os.O_WRONLY)
-        os.ftruncate(self._descriptor, size)
-        os.lseek(self._descriptor, size, os.SEEK_SET)
-        _sync(self._descriptor)
+        try:
+            os.ftruncate(self._descriptor, size)
+            os.lseek(self._descriptor, size, os.SEEK_SET)
+            _sync(self._descriptor)
+        except OSError:
+            self.close()
+            raise
 
     @classmethod
     def create(cls, path: Path, form: RowForm) -> Journal:
@@ -83,7 +89,8 @@ class Journal:
         try:
             write_flushed(path, content)
         except OSError:
-            path.unlink(missing_ok=True)
+            with suppress(OSError):  # it has no answers, so it does no harm
+                path.unlink(missing_ok=True)
             raise
         return cls(path, form, len(content))
 
@@ -91,8 +98,8 @@ class Journal:
         """Add a group, on disk when this returns.
 
         Raises:
-            OSError: the group may be there or not. Nothing may be appended to this journal again,
-                because what the disk holds of it is unknown.
+            OSError: the group may be there or not. Close this journal and `cut` its file to
+                `size` bytes; what else the disk holds of it is unknown.
         """
         content = group.to_bytes()
         record = memoryview(_LEAD.pack(len(content), zlib.crc32(content)) + content)
@@ -102,8 +109,14 @@ class Journal:
         self.size += _LEAD.size + len(content)
 
     def close(self) -> None:
-        """Close the file."""
-        os.close(self._descriptor)
+        """Close the file. An error is ignored, because all groups that count are on disk.
+
+        The descriptor is forgotten first: the system frees it even if it reports an error, and may
+        give the same number to the connection of the next sender.
+        """
+        descriptor, self._descriptor = self._descriptor, -1
+        with suppress(OSError):
+            os.close(descriptor)
 
 
 @dataclass(frozen=True)
@@ -114,12 +127,14 @@ class JournalContent:
         form: of its rows.
         groups: those that are whole, in their order.
         size: how many bytes of the file its head and whole groups are.
-        damaged: whether something that no killed process leaves follows them.
+        torn: whether bytes that are no group follow them, as a killed process may leave them.
+        damaged: whether these bytes are such that no killed process leaves them.
     """
 
     form: RowForm
     groups: tuple[Group, ...]
     size: int
+    torn: bool
     damaged: bool
 
     @property
@@ -135,6 +150,8 @@ def read_journal(path: Path) -> JournalContent | None:
         ValueError: this is no journal, or its head is damaged.
         OSError: it cannot be read.
     """
+    if path.stat().st_size > MOST_JOURNAL:
+        raise ValueError(f"{path}: is larger than a journal can be")
     content, start = memoryview(path.read_bytes()), len(_MAGIC)
     if bytes(content[:start]) != _MAGIC[: len(content)]:
         raise ValueError(f"{path}: this is no journal")
@@ -144,11 +161,34 @@ def read_journal(path: Path) -> JournalContent | None:
             raise ValueError(f"{path}: the head of this journal is damaged")
         return None
     size, groups = start + _LEAD.size + len(text), []
-    for record in _records(content, size):
-        size += _LEAD.size + len(record)
-        groups.append(Group.of(record))
-    form = RowForm.of(json.loads(bytes(text)))
-    return JournalContent(form, tuple(groups), size, _damaged(content, size))
+    try:
+        form = RowForm.of(json.loads(bytes(text)))
+        width = form.dtype.itemsize
+        for record in _records(content, size):
+            group = Group.of(record)
+            if len(group.rows) % width:
+                raise ValueError("a part of a row")
+            size += _LEAD.size + len(record)
+            groups.append(group)
+    except (KeyError, TypeError, ValueError, ArithmeticError, RecursionError, struct.error):
+        raise ValueError(f"{path}: the content of this journal is damaged") from None
+    tail = any(content[size:])
+    return JournalContent(form, tuple(groups), size, tail, _damaged(content, size))
+
+
+def cut(path: Path, size: int) -> None:
+    """Cut a journal off after its first `size` bytes; they stay cut off after a power failure.
+
+    Raises:
+        OSError: it may be cut off or not.
+    """
+    with suppress(FileNotFoundError):  # then nothing of it can be counted
+        descriptor = os.open(path, os.O_WRONLY)
+        try:
+            os.ftruncate(descriptor, size)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
 
 
 def remove(path: Path) -> None:
@@ -182,4 +222,8 @@ def _damaged(content: memoryview, size: int) -> bool:
     if len(tail) <= _LEAD.size:
         return False
     length, _ = _LEAD.unpack_from(tail)
-    return any(tail[_LEAD.size + length :])
+    return length > _MOST_RECORD or any(tail[_LEAD.size + length :])
+
+
+def _sync(descriptor: int) -> None:
+    getattr(os, "fdatasync", os.fsync)(descriptor)

@@ -7,8 +7,8 @@ import contextlib
 import resource
 import signal
 import socket
-from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ThreadPoolExecutor
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -39,7 +39,7 @@ from hushrank.flows.errors import ConfigError
 from hushrank.flows.survey.settings import collect_of
 from hushrank.privacy.randomness import system_bits
 
-TEND_SECONDS = 1.0  # between two looks at whether a night is over
+TEND_SECONDS = 1.0  # between two looks at whether a night is over, or the disk works again
 RETRY_SECONDS = 30.0  # until a part that could not be written is tried again
 STOP_SECONDS = 10  # for requests that are under way when it stops
 SPARE_FILES = 200  # descriptors beside connections
@@ -84,8 +84,13 @@ class Collector:
         self.spool = take_spool(folder, terms, most)
         self._writer = ThreadPoolExecutor(1, "journal")
         self._sealer = ThreadPoolExecutor(1, "parts")
-        with spools_can_be_used(folder):
-            recent, used = Recent(self.spool.submissions()), set(self.spool.used_tokens())
+        try:
+            with spools_can_be_used(folder):
+                recent, used = Recent(self.spool.submissions()), set(self.spool.used_tokens())
+        except ConfigError:
+            self.spool.close()
+            raise
+        self._told: dict[str, str] = {}
         self.committer = Committer(self.spool.append, self._writer, recent, used)
         self.meters = Meters()
         mark = None if key is None else key.mark
@@ -100,18 +105,37 @@ class Collector:
 
     async def tend(self) -> None:
         """Seal journals and write parts when their time comes, for ever."""
-        loop = asyncio.get_running_loop()
+        again = monotonic()
         while True:
-            pause = TEND_SECONDS
-            try:
-                await loop.run_in_executor(self._writer, self.spool.turn)
-                written = await loop.run_in_executor(self._sealer, self.spool.write_parts)
-                self.meters.parts.inc(written)
-                self.meters.waiting.set(self.spool.waiting())
-            except OSError as error:
-                self._tell(f"A part cannot be written: {error.strerror}. It is tried again.")
-                pause = RETRY_SECONDS
-            await asyncio.sleep(pause)
+            await self._attempt("A journal cannot be sealed", self._writer, self.spool.tend)
+            if monotonic() >= again and not await self._attempt(
+                "A part cannot be written", self._sealer, self._write_parts
+            ):
+                again = monotonic() + RETRY_SECONDS
+            await asyncio.sleep(TEND_SECONDS)
+
+    async def _attempt(self, trouble: str, thread: Executor, step: Callable[[], None]) -> bool:
+        """Whether a step succeeded; an error is told once, until the step succeeds again."""
+        try:
+            await asyncio.get_running_loop().run_in_executor(thread, step)
+        except Exception as error:  # this task must not end: nobody else would write parts
+            reason = str(error) if isinstance(error, ConfigError) else type(error).__name__
+            reason = getattr(error, "strerror", None) or reason
+            text = f"{trouble}: {reason.rstrip('.')}. It is tried again."
+            if self._told.get(trouble) != text:
+                self._tell(text)
+            self._told[trouble] = text
+            return False
+        self._told.pop(trouble, None)
+        return True
+
+    def _write_parts(self) -> None:
+        before = self.spool.parts
+        try:
+            self.spool.write_parts()
+        finally:
+            self.meters.parts.inc(self.spool.parts - before)
+            self.meters.waiting.set(self.spool.waiting())
 
     async def close(self) -> None:
         """Keep what waits, and let go of the spool."""

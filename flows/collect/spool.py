@@ -9,12 +9,18 @@ no answer is in two parts:
 
 Answers that a process finds when it starts go to their own night for `GRACE` after its end.
 Later, that night may be ranked already, and they go to the present one.
+
+If the disk refuses a group, its journal is let go at once and what the group left there is cut off.
+No other group is kept before that is done, so an answer that was refused and sent again counts
+once. A journal that an error left open is sealed by the next pass, `tend`, of the same process.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import re
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -24,9 +30,11 @@ from zoneinfo import ZoneInfo
 
 from hushrank.flows.collect.forms import RowForm
 from hushrank.flows.collect.journal import (
+    MARK_BYTES,
     Group,
     Journal,
     JournalContent,
+    cut,
     marks_in,
     read_journal,
     remove,
@@ -47,24 +55,36 @@ MOST_BYTES = 64 << 20  # of a journal: three million comparisons
 MOST_PROCESSES = 64  # that share a folder of spools
 OPEN, SEALED, DAMAGED, USED = ".journal", ".sealed", ".damaged", ".tokens"
 
+_NAME = re.compile(r"(\d{4}-\d{2}-\d{2})\.([0-9a-f]{16})(?:\.([0-9a-f]{8}))?")
+
 Clock = Callable[[], datetime]  # the present moment, with its time zone
 Tell = Callable[[str], None]  # prints a sentence for the operator
 
 
 @dataclass(frozen=True)
 class _Name:
-    """The night and the id of a journal, as its file's name says them."""
+    """The night and the id of a journal, as its file's name says them.
+
+    Attributes:
+        check: of the content, in the name of a file of tokens; empty: the name states none.
+    """
 
     night: date
     id: str
+    check: str = ""
 
     @classmethod
-    def of(cls, path: Path) -> _Name:
-        night, _, id_ = path.stem.partition(".")
-        return cls(date.fromisoformat(night), id_)
+    def of(cls, name: str) -> _Name | None:
+        """What a name without its ending says; None: it is no name of ours."""
+        found = _NAME.fullmatch(name)
+        try:
+            return found and cls(date.fromisoformat(found[1]), found[2], found[3] or "")
+        except ValueError:  # such as 2026-13-01
+            return None
 
     def path(self, folder: Path, ending: str) -> Path:
-        return folder / f"{self.night.isoformat()}.{self.id}{ending}"
+        check = f".{self.check}" if self.check else ""
+        return folder / f"{self.night.isoformat()}.{self.id}{check}{ending}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,11 +116,12 @@ class Terms:
 
 
 class Spool:
-    """The journals of one process. One thread appends and turns; another may write parts.
+    """The journals of one process. One thread appends and tends; another may write parts.
 
     Attributes:
         folder: where they are.
         broken: whether the last group could not be kept.
+        parts: how many this process wrote.
     """
 
     def __init__(self, folder: Path, terms: Terms) -> None:
@@ -111,139 +132,247 @@ class Spool:
             OSError: it cannot be used.
         """
         make_folder(folder)
+        self.folder, self._terms, self.broken, self.parts = folder, terms, False, 0
+        self._journal: Journal | None = None
+        self._refused: tuple[Path, int] | None = None  # a journal, and its size without refused
         self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, OWNER_ONLY_FILE)
         try:
             fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            os.close(self._lock)
+            self._recover()
+        except BaseException:
+            self.close()
             raise
-        self.folder, self._terms, self.broken = folder, terms, False
-        self._journal = self._recovered()
 
     def close(self) -> None:
         """Let go of the folder; the journals stay for the next process."""
-        if self._journal is not None:
-            self._journal.close()
-            self._journal = None
-        os.close(self._lock)
+        self._let_go()
+        try:
+            self._cut_refused()
+        except OSError as error:
+            self._terms.tell(
+                f"{self.folder}: answers that were refused cannot be cut off a journal:"
+                f" {error.strerror}. If they are not sent again, they count nevertheless."
+            )
+        with suppress(OSError):
+            os.close(self._lock)
 
     def append(self, group: Group) -> None:
         """Keep a group: on disk when this returns.
 
         Raises:
-            OSError: it may be kept or not; a later group may succeed.
+            OSError: it is not kept, and will not be counted; a later group may be kept.
         """
-        self.turn()
         try:
-            if self._journal is None:
-                name = _Name(self._terms.night, self._terms.bits.take(8).hex())
-                path = name.path(self.folder, OPEN)
-                self._journal = Journal.create(path, self._terms.form)
-            self._journal.append(group)
-        except OSError:
+            self._cut_refused()
+            self._keep(group)
+        except OSError as error:
+            if not self.broken:
+                self._terms.tell(
+                    f"{self.folder}: answers cannot be kept: {error.strerror}. They are refused"
+                    " until a write succeeds; one is tried every few seconds."
+                )
             self.broken = True
-            self._set_apart()
             raise
+        if self.broken:
+            self._terms.tell(f"{self.folder}: answers can be kept again.")
         self.broken = False
 
-    def turn(self) -> None:
-        """Seal the journal if its night is over or it is full.
+    def tend(self) -> None:
+        """Do what is due: seal journals; and while answers cannot be kept, try a write.
 
         Raises:
-            OSError: it cannot be renamed.
+            OSError: a journal cannot be sealed.
         """
-        if self._journal is None:
-            return
-        over = _Name.of(self._journal.path).night != self._terms.night
-        if over or self._journal.size >= self._terms.most_bytes:
-            self.seal()
+        if self.broken:
+            with suppress(OSError):  # it is still broken, which was said
+                self.append(Group(b""))
+        self.turn()
+
+    def turn(self) -> None:
+        """Seal the journal if its night is over or it is full, and those that errors left open.
+
+        Raises:
+            OSError: one cannot be renamed.
+        """
+        self._seal_left(self._let_go() if self._is_due() else None)
 
     def seal(self) -> None:
-        """Seal the journal whether or not its night is over.
+        """Seal all journals whether or not their night is over.
 
         Raises:
-            OSError: it cannot be renamed.
+            OSError: one cannot be renamed.
         """
-        if self._journal is not None:
-            path = self._journal.path
-            self._journal.close()
-            self._journal = None
-            path.rename(path.with_suffix(SEALED))
-            flush_folder(self.folder)
+        self._seal_left(self._let_go())
 
     def write_parts(self) -> int:
         """Write the parts of all sealed journals, and delete these; how many there were.
 
         Raises:
-            OSError: a part cannot be written; its journal stays.
+            OSError, ConfigError: the first error among journals that cannot become parts; these
+                stay.
         """
-        sealed = self._files(SEALED)
+        sealed, before = self._files(SEALED), self.parts
+        failures: list[OSError | ConfigError] = []
         flush_folder(self.folder)  # a part comes after the name that it follows from
-        for path in sealed:
-            name, content = _Name.of(path), self._read(path)
-            if content is not None and content.rows:
-                place = self._terms.place(name.night, name.id)
-                write_part(place, content.rows, content.form, self._terms.bits)
-                hide_time(place, name.night, self._terms.zone)
-            if content is not None and (tokens := _tokens(content)):
-                write_whole(str(name.path(self.folder, USED)), b"".join(sorted(tokens)))
-            remove(path)
-        return len(sealed)
+        for path, name in sealed:
+            try:
+                self.parts += self._write_part(path, name)
+            except (OSError, ConfigError) as error:
+                failures.append(error)
+        if failures:
+            raise failures[0]
+        return self.parts - before
 
     def used_tokens(self) -> Iterator[bytes]:
-        """Marks of all tokens that came with an answer that was kept."""
-        for path in self._files(USED):
-            yield from marks_in(path.read_bytes())
+        """Marks of all tokens that came with an answer that was kept.
+
+        Raises:
+            ConfigError: a file of them is damaged.
+        """
+        for path, name in self._files(USED):
+            yield from _used_in(path, name.check)
         for content in self._contents():
             yield from _tokens(content)
 
     def submissions(self) -> Iterator[bytes]:
-        """Marks of the submissions in all journals."""
+        """Marks of the submissions in all journals.
+
+        Raises:
+            ConfigError: one has answers of another survey.
+        """
         for content in self._contents():
             for group in content.groups:
                 yield from group.submissions
 
     def _contents(self) -> Iterator[JournalContent]:
-        for path in (*self._files(SEALED), *self._files(OPEN)):
+        for path, _ in (*self._files(SEALED), *self._files(OPEN)):
             if (content := self._read(path)) is not None:
                 yield content
 
     def waiting(self) -> int:
         """Bytes in journals."""
         sizes = []
-        for path in (*self._files(SEALED), *self._files(OPEN)):
+        for path, _ in (*self._files(SEALED), *self._files(OPEN)):
             with suppress(FileNotFoundError):
                 sizes.append(path.stat().st_size)
         return sum(sizes)
 
-    def _set_apart(self) -> None:
-        """Cut off what a failed group left, and append nothing more to this journal."""
-        if self._journal is not None:
-            with suppress(OSError):
-                os.truncate(self._journal.path, self._journal.size)
-            self.seal()
+    def _keep(self, group: Group) -> None:
+        if self._is_due():
+            with suppress(OSError):  # the next pass seals it
+                self.turn()
+        if self._journal is None:
+            name = _Name(self._terms.night, self._terms.bits.take(8).hex())
+            self._journal = Journal.create(name.path(self.folder, OPEN), self._terms.form)
+        try:
+            self._journal.append(group)
+        except OSError:
+            self._refused = self._journal.path, self._journal.size
+            let_go = self._let_go()
+            with suppress(OSError):  # the next group or pass tries again
+                self._cut_refused()
+                self._seal_left(let_go)
+            raise
 
-    def _recovered(self) -> Journal | None:
-        """The journal to go on with, if there is one."""
-        for path in self.folder.iterdir():
-            if TEMPORARY_NAME.fullmatch(path.name):  # of marks that were being written
-                path.unlink()
-        found: Journal | None = None
-        for path in self._files(OPEN):
-            content, name = self._read(path), _Name.of(path)
-            if content is None:
-                remove(path)
-            elif (
-                found is None
-                and name.night == self._terms.night
-                and content.form == self._terms.form
-            ):
-                found = Journal(path, content.form, content.size)
-            else:
-                night = name.night if self._in_time(name.night) else self._terms.night
+    def _is_due(self) -> bool:
+        """Whether the journal's night is over, or it is full."""
+        if self._journal is None:
+            return False
+        full = self._journal.size >= self._terms.most_bytes
+        return full or self._journal.path.name[:10] != self._terms.night.isoformat()
+
+    def _let_go(self) -> Path | None:
+        """Append nothing more to the journal; where it is."""
+        journal, self._journal = self._journal, None
+        if journal is None:
+            return None
+        journal.close()
+        return journal.path
+
+    def _cut_refused(self) -> None:
+        """Cut off what a refused group left.
+
+        Raises:
+            OSError: it may be there still, so nothing may be kept: its sender would send it again.
+        """
+        if self._refused is not None:
+            cut(*self._refused)
+            self._refused = None
+
+    def _seal_left(self, let_go: Path | None) -> None:
+        """Seal all journals but the open one, and one from which refused answers are to be cut.
+
+        Args:
+            let_go: the one that was open until now; others were left by an error.
+
+        Raises:
+            OSError: the first error among journals that cannot be renamed.
+        """
+        kept = (self._journal and self._journal.path, self._refused and self._refused[0])
+        left = [each for each in self._files(OPEN) if each[0] not in kept]
+        failures = []
+        for path, name in left:
+            own = path == let_go or self._in_time(name.night)
+            night = name.night if own else self._terms.night
+            try:
                 path.rename(_Name(night, name.id).path(self.folder, SEALED))
-                flush_folder(self.folder)
-        return found
+            except OSError as error:
+                failures.append(error)
+                continue
+            if path != let_go:
+                self._terms.tell(
+                    f"{path}: was left behind, by an error or by a collector that ended; its"
+                    f" answers go to the part of {night}."
+                )
+        if left:
+            flush_folder(self.folder)
+        if failures:
+            raise failures[0]
+
+    def _recover(self) -> None:
+        """Go on with the journal of this night, if there is one; the first pass seals others."""
+        for name in os.listdir(self.folder):
+            path, (stem, ending) = self.folder / name, os.path.splitext(name)
+            if TEMPORARY_NAME.fullmatch(name):  # of marks that were being written
+                path.unlink()
+            elif ending in (OPEN, SEALED, USED) and not (_Name.of(stem) and path.is_file()):
+                self._terms.tell(
+                    f"{path}: is no file of this collector, so it was left as it is. If it came"
+                    " from a copy of this folder, give it the name it had there; else remove it."
+                )
+        for path, own in self._files(OPEN):
+            if own.night == self._terms.night and self._journal is None:
+                content = self._read(path)
+                if content is not None and content.form == self._terms.form:
+                    with suppress(OSError):  # it is sealed, and another one begins
+                        self._journal = Journal(path, content.form, content.size)
+
+    def _write_part(self, path: Path, name: _Name) -> bool:
+        """Write the part of a sealed journal, unless it is there, and delete the journal.
+
+        Returns:
+            Whether the journal had answers.
+
+        Raises:
+            OSError, ConfigError: it stays.
+        """
+        content = self._read(path)
+        if content is None:
+            return False
+        if content.rows:
+            place = self._terms.place(name.night, name.id)
+            try:
+                write_part(place, name.id, content.rows, content.form, self._terms.bits)
+            except (ValueError, IndexError, TypeError):  # whole, but written by another program
+                self._set_apart(path)
+                return False
+            hide_time(place, name.night, self._terms.zone)
+        if tokens := _tokens(content):
+            marks = b"".join(sorted(tokens))
+            used = _Name(name.night, name.id, _check_of(marks))
+            write_whole(str(used.path(self.folder, USED)), marks)
+        remove(path)
+        return bool(content.rows)
 
     def _in_time(self, night: date) -> bool:
         """Whether answers of `night` that were found now may still be that night's."""
@@ -251,28 +380,81 @@ class Spool:
         return night <= self._terms.night and self._terms.clock() - end <= GRACE
 
     def _read(self, path: Path) -> JournalContent | None:
-        """What a journal holds; a damaged one is set apart, and said to be so."""
+        """What a journal holds; a damaged one is set apart, and said to be so.
+
+        Raises:
+            ConfigError: it has answers of another survey.
+        """
         try:
             content = read_journal(path)
         except ValueError:
-            kept = path.with_suffix(DAMAGED)
-            path.rename(kept)
-            self._terms.tell(
-                f"{kept}: the disk has damaged this file of answers; none can be read."
-            )
+            self._set_apart(path)
             return None
-        if content is not None and content.damaged:
+        if content is None:
+            self._terms.tell(
+                f"{path}: ends before its first answer, as a collector leaves it that is killed"
+                " when it begins a journal; it was deleted."
+            )
+            remove(path)
+        elif content.form.survey not in ("", self._terms.form.survey):
+            raise ConfigError(
+                f"{path}: holds answers of another survey, {content.form.survey[:80]}. Name another"
+                " folder with --spool, or write them with that survey's file and --seal first."
+            )
+        elif content.damaged:
             kept = path.with_suffix(DAMAGED)
-            kept.write_bytes(path.read_bytes())
-            os.truncate(path, content.size)
+            write_whole(str(kept), path.read_bytes())
+            cut(path, content.size)
             self._terms.tell(
                 f"{kept}: the disk has damaged this file of answers; those before the damage are"
                 " kept."
             )
+        elif content.torn:
+            cut(path, content.size)
+            self._terms.tell(
+                f"{path}: its end is torn, as a killed collector leaves it; answers there were not"
+                " acknowledged, unless the disk has damaged this file. They were cut off."
+            )
         return content
 
-    def _files(self, ending: str) -> list[Path]:
-        return sorted(self.folder.glob(f"*{ending}"))
+    def _set_apart(self, path: Path) -> None:
+        kept = path.with_suffix(DAMAGED)
+        path.rename(kept)
+        self._terms.tell(
+            f"{kept}: the disk has damaged this file of answers; none can be read. If there is a"
+            f" good copy, put it back as {path.name} and start again."
+        )
+
+    def _files(self, ending: str) -> list[tuple[Path, _Name]]:
+        """Our files with this ending, in the order of their names."""
+        found = []
+        for name in sorted(os.listdir(self.folder)):
+            stem, own = os.path.splitext(name)
+            path = self.folder / name
+            if own == ending and (said := _Name.of(stem)) and path.is_file():
+                found.append((path, said))
+        return found
+
+
+def _check_of(marks: bytes) -> str:
+    return f"{zlib.crc32(marks):08x}"
+
+
+def _used_in(path: Path, check: str) -> tuple[bytes, ...]:
+    """The marks in a file of used tokens.
+
+    Raises:
+        ConfigError: it is not as it was written.
+    """
+    content = path.read_bytes()
+    marks = marks_in(content)
+    whole = content and not len(content) % MARK_BYTES and list(marks) == sorted(marks)
+    if not whole or (check and _check_of(content) != check):
+        raise ConfigError(
+            f"{path}: this file of used tokens is damaged, so a token could be used again. Put it"
+            " back from a copy; without one, remove it, and whoever answered then may answer again."
+        )
+    return marks
 
 
 def _tokens(content: JournalContent) -> list[bytes]:
@@ -313,12 +495,25 @@ def seal_spools(folder: Path, terms: Terms) -> int:
     """Write what waits in spools that no process has into parts; how many parts there were.
 
     Raises:
-        ConfigError: a spool cannot be read, or a part cannot be written.
+        ConfigError: there is no spool, one cannot be read, or a part cannot be written.
     """
-    written = 0
+    written, found = 0, False
     with spools_can_be_used(folder):
-        for own in sorted(path.parent for path in folder.glob("*/lock")):
-            with suppress(BlockingIOError), closing(Spool(own, terms)) as spool:
+        for own in sorted(folder.iterdir()) if folder.is_dir() else ():
+            if not (own / "lock").exists():
+                continue
+            found = True
+            try:
+                spool = Spool(own, terms)
+            except BlockingIOError:
+                terms.tell(f"{own}: a collector uses it, so its answers were left. Stop it first.")
+                continue
+            with closing(spool):
                 spool.seal()
                 written += spool.write_parts()
+    if not found:
+        raise ConfigError(
+            f"{folder}: no collector has kept answers here, so there is nothing to write. Name its"
+            " folder with --spool."
+        )
     return written

@@ -24,6 +24,7 @@ from hushrank.transforms.storage.cloud_storage import Place
 from hushrank.transforms.storage.write import write_once
 
 KEY_BYTES = 32
+CHECK_BYTES = 4  # of a key's digest, kept behind it
 HALF = 16  # bytes: of a token's random part, and of its check
 KEY_FILE = "tokens.key"
 NO_TOKEN = "this token is none of this survey's; open the page by the link that you were sent"
@@ -48,16 +49,18 @@ class TokenKey:
         """
         place = confidential / KEY_FILE
         try:
-            known = write_once(str(place), bits.take(KEY_BYTES).hex().encode())
+            made = bits.take(KEY_BYTES)
+            known = write_once(str(place), (made + _check(made)).hex().encode())
         except OSError as error:
             raise ConfigError(
                 f"{place}: the key of the tokens cannot be read or written: {error.strerror}."
             ) from None
         try:
-            key = bytes.fromhex(known.decode())
+            content = bytes.fromhex(known.decode())
         except ValueError:
-            key = b""
-        if len(key) != KEY_BYTES:
+            content = b""
+        key, check = content[:KEY_BYTES], content[KEY_BYTES:]
+        if len(key) < KEY_BYTES or check not in (b"", _check(key)):  # older keys have no check
             raise ConfigError(
                 f"{place}: this is no key of tokens. Put back the one that made the tokens; without"
                 " it, delete the file and make new tokens."
@@ -87,6 +90,11 @@ class TokenKey:
     def _tag(self, purpose: str, random: bytes) -> bytes:
         message = f"hushrank token {purpose}\0".encode() + random
         return hmac.new(self._key, message, hashlib.sha256).digest()
+
+
+def _check(key: bytes) -> bytes:
+    """What shows that a key is as it was written."""
+    return hashlib.sha256(key).digest()[:CHECK_BYTES]
 
 
 def write_tokens(path: Path, key: TokenKey, count: int, bits: RandomBits, page: str = "") -> None:

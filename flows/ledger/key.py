@@ -11,8 +11,9 @@ a function of its own.
 Inputs. With such names a ledger recognises an input that it saw before, even under another
 population's name. For each input the ledger keeps: the configured paths (so it recognises the next
 night's file in the same place), the real path of each file, and the size and modification time of
-each local file. A file keeps these when it is moved, linked, or copied with its dates (`cp -p`,
-`rsync -a`). No row is read, because a refusal must not depend on rows. So the ledger does not
+each local file, with the id of a part that a collector wrote: it gives all parts of a night one
+time. A file keeps these when it is moved, linked, or copied with its dates (`cp -p`, `rsync -a`).
+No row is read, because a refusal must not depend on rows. So the ledger does not
 recognise a copy with a new date in another place, nor a part of the rows in a file of its own.
 A table in memory is named by a keyed digest of its rows (`flows.python.table_files`) instead.
 
@@ -35,7 +36,8 @@ from hushrank.flows.ledger.private_files import create_private, read_private, re
 from hushrank.flows.signals import signals_held
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, Place
-from hushrank.transforms.storage.files import InputFile, is_remote
+from hushrank.transforms.storage.files import FileFormat, InputFile, is_remote
+from hushrank.transforms.storage.part_ids import part_id
 from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER
 
 KEY_BYTES = 32
@@ -200,7 +202,7 @@ def input_names(paths: Sequence[str], files: Sequence[InputFile], key: LedgerKey
             f"file {file.path if is_remote(file.path) else os.path.realpath(file.path)}"
             for file in found
         },
-        {f"copy {file.size} {file.version}" for file in local},
+        {f"copy {file.size} {file.version} {_part_of(file)}".rstrip() for file in local},
     )
     chosen: dict[str, str] = {}
     for texts in kinds:
@@ -208,3 +210,7 @@ def input_names(paths: Sequence[str], files: Sequence[InputFile], key: LedgerKey
         chosen |= dict(named[:MOST_FILES])
     names = tuple(sorted(chosen))
     return InputNames(key.check, names, tuple(chosen[name] for name in names))
+
+
+def _part_of(file: InputFile) -> str:
+    return part_id(file.path) if file.format is FileFormat.PARQUET else ""
