@@ -345,7 +345,16 @@ def main(arguments: Sequence[str] | None = None) -> None:
             if as_json:
                 _print_error(error, "An unforeseen error; standard error has the details.", 1)
             raise
-        _stop(error, f"{problem} {notes_of(error) or AFTER_FAILURE}", 1, as_json)
+        _stop(error, f"{problem} {notes_of(error) or _after_failure(words)}", 1, as_json)
+
+
+def _after_failure(words: Sequence[str]) -> str:
+    """What is left after the machine refused something; collecting and its page reserve nothing."""
+    if words[:1] == ["collect"]:
+        return "Answers that were acknowledged are kept. Run the same command again."
+    if words[:1] == ["survey"] and words[1:2] != ["demo"]:
+        return "Nothing was spent. Run the same command again."
+    return AFTER_FAILURE
 
 
 def _collect_rarely() -> None:

@@ -213,10 +213,13 @@ class Spool:
         """
         sealed, before = self._files(SEALED), self.parts
         failures: list[OSError | ConfigError] = []
+        for name in os.listdir(self.folder):
+            if TEMPORARY_NAME.fullmatch(name):  # marks that a process died or failed in writing
+                (self.folder / name).unlink(missing_ok=True)
         flush_folder(self.folder)  # a part comes after the name that it follows from
-        for path, name in sealed:
+        for path, own in sealed:
             try:
-                self.parts += self._write_part(path, name)
+                self.parts += self._write_part(path, own)
             except (OSError, ConfigError) as error:
                 failures.append(error)
         if failures:
@@ -333,9 +336,7 @@ class Spool:
         """Go on with the journal of this night, if there is one; the first pass seals others."""
         for name in os.listdir(self.folder):
             path, (stem, ending) = self.folder / name, os.path.splitext(name)
-            if TEMPORARY_NAME.fullmatch(name):  # of marks that were being written
-                path.unlink()
-            elif ending in (OPEN, SEALED, USED) and not (_Name.of(stem) and path.is_file()):
+            if ending in (OPEN, SEALED, USED) and not (_Name.of(stem) and path.is_file()):
                 self._terms.tell(
                     f"{path}: is no file of this collector, so it was left as it is. If it came"
                     " from a copy of this folder, give it the name it had there; else remove it."

@@ -13,51 +13,15 @@ import pytest
 from scipy.stats import binomtest
 
 from hushrank.flows.collect import spool as spools
-from hushrank.flows.collect.contents import content_of
 from hushrank.flows.collect.journal import Group, Journal
 from hushrank.flows.collect.parts import write_part
-from hushrank.flows.collect.places import place_of_parts
-from hushrank.flows.collect.spool import Spool, Terms, seal_spools, take_spool
+from hushrank.flows.collect.spool import Spool, seal_spools, take_spool
 from hushrank.flows.errors import ConfigError
-from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.storage.cloud_storage import CloudPath
-from tests.flows.collect.surveys import NOON, parts, survey
+from tests.flows.collect.surveys import NOON, parts
 
 FALSE_POSITIVE_RATE = 1e-6
 DAY = timedelta(days=1)
-
-
-class Time:
-    """A clock that stands still until it is set."""
-
-    def __init__(self):
-        self.now = NOON
-
-    def __call__(self):
-        return self.now
-
-
-@pytest.fixture
-def time():
-    return Time()
-
-
-@pytest.fixture
-def said():
-    return []
-
-
-@pytest.fixture
-def terms(tmp_path, time, said):
-    config = survey(tmp_path)
-    return Terms(
-        form=content_of(config).form,
-        place=place_of_parts(config, config.collect.folder, NOON.date()),
-        zone=config.schedule.zone,
-        clock=time,
-        bits=system_bits(),
-        tell=said.append,
-    )
 
 
 def group(terms, *numbers):
@@ -106,7 +70,7 @@ def test_the_order_of_a_part_is_not_that_of_arrival(tmp_path, terms):
     rows, first = group(terms, 1, 2).rows, 0
     for number in range(200):
         place = tmp_path / f"{number}.parquet"
-        write_part(place, rows, terms.form, terms.bits)
+        write_part(place, 16 * "0", rows, terms.form, terms.bits)
         first += pq.read_table(place, columns=["eps"])["eps"].to_pylist()[0] == 1
     assert binomtest(first, 200, 0.5).pvalue > FALSE_POSITIVE_RATE
 
