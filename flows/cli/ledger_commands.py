@@ -122,9 +122,12 @@ def recover(config: ConfigPath, yes: Confirmed = False) -> None:
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.recovery.recovery import findings, recover_ledger
     from hushrank.flows.run.budget import ledger_of
+    from hushrank.flows.run.confidential_folder import check_confidential
     from hushrank.flows.run.job import inputs_of
 
     checked = load_config(config)
+    if yes:  # a witness is written there
+        check_confidential(checked.confidential)
     ledger, inputs = ledger_of(checked), inputs_of(checked, make_key=yes)
     found, console = findings(checked, ledger, inputs), Console()
     for finding in found:

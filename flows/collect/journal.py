@@ -52,11 +52,17 @@ class Group:
 
     @classmethod
     def of(cls, content: memoryview) -> Group:
-        """What `to_bytes` made."""
+        """What `to_bytes` made.
+
+        Raises:
+            ValueError, struct.error: it made something else.
+        """
         submissions, tokens = _COUNTS.unpack_from(content)
         start = _COUNTS.size
         middle = start + MARK_BYTES * submissions
         end = middle + MARK_BYTES * tokens
+        if end > len(content):
+            raise ValueError("fewer marks than are stated")
         return cls(
             bytes(content[end:]), marks_in(content[start:middle]), marks_in(content[middle:end])
         )

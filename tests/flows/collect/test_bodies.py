@@ -125,6 +125,9 @@ def test_test_answers_of_a_person_share_a_number_and_an_epsilon(tmp_path):
 
 WRONG = [
     ({"schema": 2}, "schema: be 1"),
+    ({"schema": True}, "schema: be a valid integer"),
+    ({"schema": 1.0}, "schema: be a valid integer"),
+    ({"schema": "1"}, "schema: be a valid integer"),
     ({"survey": "another"}, "survey: "),
     ({"kind": "rankings"}, "kind: "),
     ({"submission": "short"}, "submission: "),

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+import struct
+import zlib
+
 import numpy as np
 import pytest
 
 from hushrank.flows.collect.forms import Role, RowForm
-from hushrank.flows.collect.journal import Group, Journal, read_journal
+from hushrank.flows.collect.journal import MOST_JOURNAL, Group, Journal, read_journal
 
 FORM = RowForm((("left", Role.ITEM), ("epsilon", Role.EPSILON)), ("ants", "bees"))
 
@@ -43,6 +47,7 @@ def test_what_was_appended_is_read(written):
     assert content.form == FORM
     assert content.groups == GROUPS
     assert content.size == sizes[-1] == path.stat().st_size
+    assert not content.torn
     assert not content.damaged
 
 
@@ -59,6 +64,7 @@ def test_a_torn_end_loses_the_torn_group_alone(written):
         kept = sum(size <= end for size in sizes[1:])
         assert content.groups == GROUPS[:kept]
         assert content.size == sizes[kept]
+        assert content.torn == (end > sizes[kept])
         assert not content.damaged
 
 
@@ -67,6 +73,7 @@ def test_a_file_that_grew_before_its_content_came_ends_in_zeros(written):
     path.write_bytes(path.read_bytes() + bytes(100))
     content = read_journal(path)
     assert content.groups == GROUPS
+    assert not content.torn
     assert not content.damaged
 
 
@@ -79,6 +86,41 @@ def test_a_disk_that_damages_a_group_is_noticed(written):
         content = read_journal(path)
         assert content.groups == GROUPS[:1]
         assert content.damaged
+
+
+def test_no_flipped_bit_goes_unnoticed(written):
+    """Each bit after the first line: groups are missing then, and the content says so."""
+    path, _ = written
+    whole = path.read_bytes()
+    for at in range(8 * 19, 8 * len(whole)):
+        flipped = bytearray(whole)
+        flipped[at // 8] ^= 1 << at % 8
+        path.write_bytes(flipped)
+        try:
+            content = read_journal(path)
+        except ValueError:
+            continue
+        assert content is None or (content.groups != GROUPS and (content.torn or content.damaged))
+
+
+def test_what_is_whole_but_was_not_written_here_is_refused(written, tmp_path):
+    path, sizes = written
+    head, whole = path.read_bytes()[: sizes[0]], path.read_bytes()
+    records = [b"x", GROUPS[0].to_bytes()[:-1], bytes([255]) * 20]
+    heads = [b"[]", b"{}", b'{"columns": [], "items": [], "longest": 0}', b"\xff", b"[" * 9999]
+    contents = [head + record(each) for each in records]
+    contents += [whole[:19] + record(each) + record(GROUPS[0].to_bytes()) for each in heads]
+    for content in contents:
+        path.write_bytes(content)
+        with pytest.raises(ValueError, match="is damaged"):
+            read_journal(path)
+    os.truncate(path, MOST_JOURNAL + 1)
+    with pytest.raises(ValueError, match="larger than a journal"):
+        read_journal(path)
+
+
+def record(content):
+    return struct.pack("<II", len(content), zlib.crc32(content)) + content
 
 
 def test_what_is_no_journal_is_refused(tmp_path):

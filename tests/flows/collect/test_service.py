@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import errno
+import os
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
 
 import httpx
 import pytest
 
-from hushrank.flows.collect import commit
+from hushrank.flows.collect import commit, server
 from hushrank.flows.collect.commit import Batch, Busy, Committer, NotKept, TokenUsed
 from hushrank.flows.collect.limits import Bucket, Recent
 from hushrank.flows.collect.server import Collector
@@ -152,6 +154,90 @@ def test_a_disk_that_refuses_is_told_and_the_same_may_be_sent_again(talk, monkey
     refused, sick, kept, well = talk(ask)
     assert [each.status_code for each in (refused, sick, kept, well)] == [503, 503, 200, 200]
     assert refused.headers["retry-after"] == "30"
+
+
+def test_health_recovers_without_a_request(talk, monkeypatch, capfd):
+    """Behind a balancer that reads /health no answer comes until it says that all is well."""
+    monkeypatch.setattr(server, "TEND_SECONDS", 0.01)
+
+    async def ask(client, collector):
+        async def health(wanted):
+            async with asyncio.timeout(60):
+                while (await client.get("/health")).status_code != wanted:
+                    await asyncio.sleep(0.01)
+
+        tending = asyncio.create_task(collector.tend())
+        with monkeypatch.context() as patched:
+            patched.setattr(os, "fdatasync", refuse)
+            content = encoded(body([comparison()]))
+            refused = await client.post("/answers", content=content, headers=JSON)
+            assert refused.status_code == 503
+            await asyncio.sleep(0.1)  # some writes are tried
+            await health(503)
+        await health(200)
+        tending.cancel()
+        collector.spool.seal()
+        return collector.spool.write_parts()
+
+    assert talk(ask) == 0  # what was tried is in no part
+    told = capfd.readouterr().out
+    assert told.count("answers cannot be kept: Input/output error") == 1
+    assert told.count("answers can be kept again") == 1
+
+
+def refuse(*arguments):
+    raise OSError(errno.EIO, "Input/output error")
+
+
+@pytest.mark.parametrize("error", [OSError(errno.EIO, "Input/output error"), RuntimeError("ants")])
+def test_the_tending_task_outlives_every_error_and_tells_it_once(talk, monkeypatch, capfd, error):
+    monkeypatch.setattr(server, "TEND_SECONDS", 0.001)
+    monkeypatch.setattr(server, "RETRY_SECONDS", 0.001)
+
+    async def ask(client, collector):
+        enough, tries = asyncio.Event(), []
+        loop = asyncio.get_running_loop()
+
+        def fails():
+            tries.append(1)
+            if len(tries) == 5:
+                loop.call_soon_threadsafe(enough.set)
+            if len(tries) < 5:
+                raise error
+
+        monkeypatch.setattr(collector.spool, "write_parts", fails)
+        tending = asyncio.create_task(collector.tend())
+        async with asyncio.timeout(60):
+            await enough.wait()
+        tending.cancel()
+
+    talk(ask)
+    told = capfd.readouterr().out
+    assert told.count("A part cannot be written: ") == 1
+    assert "ants" not in told
+
+
+def test_it_ends_well_however_closing_fails(talk, monkeypatch):
+    async def ask(client, collector):
+        content = encoded(body([comparison()]))
+        assert (await client.post("/answers", content=content, headers=JSON)).status_code == 200
+        real = os.close
+
+        def close_and_refuse(descriptor):
+            real(descriptor)
+            refuse()
+
+        ends = collector.close
+
+        async def close():
+            with monkeypatch.context() as patched:
+                patched.setattr(os, "close", close_and_refuse)
+                await ends()
+
+        collector.close = close
+        return True
+
+    assert talk(ask)
 
 
 def test_a_fault_of_the_program_is_a_sentence_and_nothing_else(talk, capfd):
