@@ -16,7 +16,7 @@ import numpy as np
 from hushrank.flows.collect.forms import RowForm
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place
-from hushrank.transforms.storage.part_ids import with_part_id
+from hushrank.transforms.storage.part_ids import stated_id
 from hushrank.transforms.storage.write import (
     TEMPORARY_NAME,
     is_stale,
@@ -50,7 +50,7 @@ def write_part(place: Place, id_: str, rows: bytes, form: RowForm, bits: RandomB
     """
     records = form.records(rows)
     shuffled = records[np.argsort(bits.words(len(records)))]
-    content = parquet_bytes(with_part_id(form.table(shuffled), id_))
+    content = parquet_bytes(form.table(shuffled), stated_id(id_))
     _forget_half_written(place)
     found = write_once(str(place), content)
     if not (len(found) > 8 and found.startswith(_PARQUET) and found.endswith(_PARQUET)):

@@ -11,21 +11,14 @@ import os
 import re
 import stat
 
-import pyarrow as pa
-
 _KEY = "hushrank part"
 _STATED = re.compile(rb"hushrank part ([0-9a-f]{16})\b")
-_TAIL_BYTES = 1 << 16  # metadata stand at the end of a footer, before one byte or so a column
+_TAIL_BYTES = 1 << 16  # metadata stand at the end of a footer, and few bytes a column follow
 
 
-def with_part_id(table: pa.Table, id_: str) -> pa.Table:
-    """A table whose Parquet file will state the id of a part.
-
-    Args:
-        table: its rows.
-        id_: 16 hexadecimal digits.
-    """
-    return table.replace_schema_metadata({_KEY: f"{_KEY} {id_}"})
+def stated_id(id_: str) -> dict[str, str]:
+    """The Parquet metadata of a part with this id, which has 16 hexadecimal digits."""
+    return {_KEY: f"{_KEY} {id_}"}
 
 
 def part_id(path: str) -> str:

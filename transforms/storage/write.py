@@ -8,6 +8,7 @@ import os
 import re
 import time
 import uuid
+from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -158,8 +159,15 @@ def npz_bytes(**arrays: NDArray[Any]) -> bytes:
     return buffer.getvalue()
 
 
-def parquet_bytes(table: pa.Table) -> bytes:
-    """A table in Parquet form, in plain types that hide how Arrow stored a column."""
+def parquet_bytes(table: pa.Table, stated: Mapping[str, str]) -> bytes:
+    """A table in Parquet form, in plain types that hide how Arrow stored a column.
+
+    Args:
+        table: its rows.
+        stated: texts by name, for the file's metadata.
+    """
     buffer = io.BytesIO()
-    pq.write_table(table, buffer, store_schema=False)
+    with pq.ParquetWriter(buffer, table.schema, store_schema=False) as writer:
+        writer.write_table(table)
+        writer.add_key_value_metadata(dict(stated))
     return buffer.getvalue()
