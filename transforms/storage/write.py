@@ -159,7 +159,7 @@ def npz_bytes(**arrays: NDArray[Any]) -> bytes:
     return buffer.getvalue()
 
 
-def parquet_bytes(table: pa.Table, stated: Mapping[str, str]) -> bytes:
+def parquet_bytes(table: pa.Table, stated: Mapping[str, str] | None = None) -> bytes:
     """A table in Parquet form, in plain types that hide how Arrow stored a column.
 
     Args:
@@ -169,5 +169,5 @@ def parquet_bytes(table: pa.Table, stated: Mapping[str, str]) -> bytes:
     buffer = io.BytesIO()
     with pq.ParquetWriter(buffer, table.schema, store_schema=False) as writer:
         writer.write_table(table)
-        writer.add_key_value_metadata(dict(stated))
+        writer.add_key_value_metadata(dict(stated or {}))
     return buffer.getvalue()

@@ -89,7 +89,7 @@ def test_arrays_and_tables_are_read_back_as_they_were(tmp_path):
     with np.load(tmp_path / "x.npz") as arrays:
         assert arrays["counts"].tolist() == [[0, 1], [2, 3]]
     table = pa.table({"a": ["x", None], "n": [1, 2]})
-    write_whole(str(tmp_path / "x.parquet"), parquet_bytes(table, {}))
+    write_whole(str(tmp_path / "x.parquet"), parquet_bytes(table))
     assert pq.read_table(tmp_path / "x.parquet") == table
 
 
