@@ -104,11 +104,11 @@ def cancel(config: ConfigPath, release_id: ReleaseId) -> None:
     from hushrank.flows.display import show_balance
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.run.budget import ledger_of
-    from hushrank.flows.run.run import abandon
+    from hushrank.flows.run.run import cancel as give_back
 
     checked = load_config(config)
     ledger = ledger_of(checked)
-    abandon(checked, ledger, release_id)
+    give_back(checked, ledger, release_id)
     show_balance(Console(), ledger.balance())
 
 

@@ -48,6 +48,7 @@ from hushrank.flows.errors import (
     notes_of,
     problem_of_machine,
     refusal_of,
+    text_of,
 )
 from hushrank.flows.signals import stop_as_ctrl_c
 from hushrank.flows.terminal import Console, print_everywhere
@@ -328,7 +329,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(words, prog_name=PROGRAM, standalone_mode=not as_json)
     except HushrankError as error:
-        _stop(error, f"{error} {notes_of(error)}".strip(), error.exit_code, as_json)
+        _stop(error, text_of(error), error.exit_code, as_json)
     except typer.Abort as error:
         _stop(error, "Interrupted.", 1, as_json)
     except Exception as error:  # libraries wrap errors of the machine in all kinds of errors

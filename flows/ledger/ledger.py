@@ -86,6 +86,9 @@ class Ledger:
         clock: returns the present time, with a time zone.
         operator: the account to record; None: `operator_name()`.
         seal: signs each new line; None: they are not signed, which a signed ledger refuses.
+
+    Attributes:
+        accepted: whether a step was accepted: the ledger may hold it, whatever error follows.
     """
 
     def __init__(
@@ -99,6 +102,7 @@ class Ledger:
     ) -> None:
         self.backend = LedgerFile(place) if isinstance(place, Path) else place
         self.terms = terms
+        self.accepted = False
         self._seal = seal
         self._clock = clock
         self._operator = operator_name() if operator is None else operator
@@ -302,6 +306,7 @@ class Ledger:
         for _ in range(MAX_TRIES):
             book = self.book()
             events, result = decide(book)
+            self.accepted = True
             if not events:
                 return result
             require_no_lead(self.clock(), book.last, self.backend.place)
