@@ -248,7 +248,9 @@ class Struck:
     def strike(self, step: int, blow: Blow) -> str:
         """One blow and the run after it; how far the release had got in between."""
         self.start_anew()
-        code = in_child(lambda: exit_code(self.run(), Fault(step, blow, self.survey.folder)), self.printed)
+        code = in_child(
+            lambda: exit_code(self.run(), Fault(step, blow, self.survey.folder)), self.printed
+        )
         told, job = self.printed.read_text(), self.job()
         ledger = ledger_of(job.config)
         state = str(ledger.state(job.release_id))

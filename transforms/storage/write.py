@@ -21,7 +21,7 @@ from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, 
 
 STALE_SECONDS = 60.0  # no small file takes longer than this to write
 OWNER_ONLY_FILE, OWNER_ONLY_FOLDER = 0o600, 0o700
-NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP)  # where hard links do not exist
+NOT_FOR_WANT_OF_LINKS = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS)
 TEMPORARY_NAME = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{32}")  # names of unfinished files
 
 
@@ -91,10 +91,19 @@ def _link_once(temporary: Path, place: Path) -> None:
     except FileExistsError:
         return
     except OSError as error:
-        if error.errno not in NO_LINKS:
+        if not is_for_want_of_links(error):
             raise
         if not place.exists():
             temporary.replace(place)
+
+
+def is_for_want_of_links(error: OSError) -> bool:
+    """Whether a hard link that could not be made may be one that cannot exist there.
+
+    File systems say so with many numbers: EPERM, ENOTSUP, ENOSYS, EINVAL, EXDEV, EMLINK. Without a
+    number nothing is known.
+    """
+    return error.errno is not None and error.errno not in NOT_FOR_WANT_OF_LINKS
 
 
 def is_stale(path: Path) -> bool:
