@@ -137,9 +137,9 @@ def validate(
     night, console = _night(day), Console()
     with nullcontext() if as_json else console.status(f"checking {config}"):
         from hushrank.flows.display import check_notes, show_checks
-        from hushrank.flows.recovery.witness import require_remembered
         from hushrank.flows.run.budget import ledger_of
         from hushrank.flows.run.job import prepare_job, read_survey
+        from hushrank.flows.run.ledger_checks import check_ledger
         from hushrank.flows.run.nights import job_to_check
         from hushrank.flows.run.stream_steps import check_turn
 
@@ -150,10 +150,9 @@ def validate(
             job = prepare_job(survey, night=night)
         ledger, inputs = ledger_of(job.config), job.planned_inputs
         if job.safe:
-            require_remembered(job.config, ledger, inputs.plain)
-            if survey.config.schedule.stream is None:
-                ledger.check(job.terms.spend, inputs)
-            else:
+            in_stream = survey.config.schedule.stream is not None
+            check_ledger(job.config, ledger, inputs, None if in_stream else job.terms.spend)
+            if in_stream:
                 check_turn(job, ledger)
         balance = ledger.balance(inputs)
     if not as_json:
