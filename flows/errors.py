@@ -22,12 +22,17 @@ class HushrankError(Exception):
 
     def _render_traceback_(self) -> list[str]:
         """What a notebook shows: IPython asks for it."""
-        return [f"{type(self).__name__}: {self} {notes_of(self)}".strip()]
+        return [f"{type(self).__name__}: {text_of(self)}"]
 
 
 def notes_of(error: BaseException) -> str:
     """The sentences that were added to an error on its way, in their order; empty: none."""
     return " ".join(getattr(error, "__notes__", ()))
+
+
+def text_of(error: HushrankError) -> str:
+    """An error's own text, and the sentences that were added to it."""
+    return f"{error} {notes_of(error)}".strip()
 
 
 class ConfigError(HushrankError):

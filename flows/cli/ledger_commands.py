@@ -70,14 +70,18 @@ def show(config: ConfigPath, as_json: AsJson = False) -> None:
 
 
 def verify(config: ConfigPath, anchor: AnchorOption = None, public_key: KeyOption = None) -> None:
-    """Check every line of the ledger, its signatures, and its anchor.
+    """Check every line of the ledger, its signatures, its anchor, and all that a run needs of it.
 
-    Damaged, edited or missing lines are reported, and an older copy that was put back.
+    Damaged, edited or missing lines are reported, an older copy that was put back, and whatever
+    else a run would be refused for: key, permissions, clock. With --public-key a copy can be
+    checked by somebody who has no more than that.
     """
     from hushrank.flows.integrity.guards import Guards
     from hushrank.flows.integrity.inspection import guard_texts
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.run.budget import ledger_of
+    from hushrank.flows.run.job import inputs_of
+    from hushrank.flows.run.ledger_checks import check_ledger
 
     checked = load_config(config)
     section = checked.ledger
@@ -87,6 +91,8 @@ def verify(config: ConfigPath, anchor: AnchorOption = None, public_key: KeyOptio
     ledger, console = ledger_of(checked, guards), Console()
     ledger.balance()
     told = tuple(guard_texts(ledger, guards))
+    if public_key is None:
+        check_ledger(checked, ledger, inputs_of(checked, make_key=False))
     console.print(Text(f"{section.path}: every line is as it was written."), soft_wrap=True)
     for text in told:
         console.print(Text(text), soft_wrap=True)
@@ -104,11 +110,11 @@ def cancel(config: ConfigPath, release_id: ReleaseId) -> None:
     from hushrank.flows.display import show_balance
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.run.budget import ledger_of
-    from hushrank.flows.run.run import abandon
+    from hushrank.flows.run.run import cancel as give_back
 
     checked = load_config(config)
     ledger = ledger_of(checked)
-    abandon(checked, ledger, release_id)
+    give_back(checked, ledger, release_id)
     show_balance(Console(), ledger.balance())
 
 
@@ -124,6 +130,7 @@ def recover(config: ConfigPath, yes: Confirmed = False) -> None:
     from hushrank.flows.run.budget import ledger_of
     from hushrank.flows.run.confidential_folder import check_confidential
     from hushrank.flows.run.job import inputs_of
+    from hushrank.flows.run.ledger_checks import check_ledger
 
     checked = load_config(config)
     if yes:  # a witness is written there
@@ -134,6 +141,7 @@ def recover(config: ConfigPath, yes: Confirmed = False) -> None:
         console.print(Text(f"Wrong: {finding.text}."), soft_wrap=True)
         console.print(Text(f"  {finding.effect}."), soft_wrap=True)
     if not found:
+        check_ledger(checked, ledger, inputs)  # else a run is refused, and this says why
         console.print(Text(f"{checked.ledger.path}: nothing is wrong."), soft_wrap=True)
     elif not yes:
         console.print("Nothing was changed. To go on like this, run it again with --yes.")

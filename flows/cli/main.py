@@ -48,6 +48,7 @@ from hushrank.flows.errors import (
     notes_of,
     problem_of_machine,
     refusal_of,
+    text_of,
 )
 from hushrank.flows.signals import stop_as_ctrl_c
 from hushrank.flows.terminal import Console, print_everywhere
@@ -136,9 +137,9 @@ def validate(
     night, console = _night(day), Console()
     with nullcontext() if as_json else console.status(f"checking {config}"):
         from hushrank.flows.display import check_notes, show_checks
-        from hushrank.flows.recovery.witness import require_remembered
         from hushrank.flows.run.budget import ledger_of
         from hushrank.flows.run.job import prepare_job, read_survey
+        from hushrank.flows.run.ledger_checks import check_ledger
         from hushrank.flows.run.nights import job_to_check
         from hushrank.flows.run.stream_steps import check_turn
 
@@ -149,10 +150,9 @@ def validate(
             job = prepare_job(survey, night=night)
         ledger, inputs = ledger_of(job.config), job.planned_inputs
         if job.safe:
-            require_remembered(job.config, ledger, inputs.plain)
-            if survey.config.schedule.stream is None:
-                ledger.check(job.terms.spend, inputs)
-            else:
+            in_stream = survey.config.schedule.stream is not None
+            check_ledger(job.config, ledger, inputs, None if in_stream else job.terms.spend)
+            if in_stream:
                 check_turn(job, ledger)
         balance = ledger.balance(inputs)
     if not as_json:
@@ -328,7 +328,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     try:
         app(words, prog_name=PROGRAM, standalone_mode=not as_json)
     except HushrankError as error:
-        _stop(error, f"{error} {notes_of(error)}".strip(), error.exit_code, as_json)
+        _stop(error, text_of(error), error.exit_code, as_json)
     except typer.Abort as error:
         _stop(error, "Interrupted.", 1, as_json)
     except Exception as error:  # libraries wrap errors of the machine in all kinds of errors

@@ -33,12 +33,14 @@ class Anchor(Protocol):
         ...
 
 
-def unreachable(place: str, what: str, why: str) -> LedgerError:
+BRING_BACK = "Bring it back, or correct ledger.anchor or its permissions"
+
+
+def unreachable(place: str, what: str, why: str, remedy: str = BRING_BACK) -> LedgerError:
     """The error of an anchor that cannot be `what`: read or written."""
     return LedgerError(
         f"ledger.anchor: {place} cannot be {what} ({why}), and without it nobody can tell whether"
-        " the ledger is the newest. Bring it back, or correct ledger.anchor or its permissions;"
-        " then run again."
+        f" the ledger is the newest. {remedy}; then run again."
     )
 
 

@@ -130,6 +130,10 @@ class GuardedLedger:
         """As of the inner backend."""
         self._inner.tidy()
 
+    def check_writable(self) -> None:
+        """As of the inner backend."""
+        self._inner.check_writable()
+
     def accept_loss(self) -> None:
         """Accept the present content; the next append makes that lasting.
 

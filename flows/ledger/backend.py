@@ -7,10 +7,14 @@ so can an object with a generation number.
 
 from __future__ import annotations
 
+import re
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Protocol
 
+from hushrank.flows.errors import LedgerError
+
+_LENGTH = re.compile(rb"(0|[1-9][0-9]{0,17})\n?")
 MISSING = (
     "lines at the end of the ledger are missing, or may be missing",
     "Spends that only these lines recorded count as not spent",
@@ -34,6 +38,30 @@ class Snapshot:
     token: str
     loss: str | None = None
     findings: tuple[tuple[str, str], ...] = (MISSING,)
+
+
+def length_of(text: bytes) -> int:
+    """The length of a ledger, as it is recorded beside it.
+
+    Raises:
+        ValueError: no append wrote this.
+    """
+    if _LENGTH.fullmatch(text) is None:
+        raise ValueError("no length of a ledger")
+    return int(text)
+
+
+def ends_a_line(length: int, content: bytes) -> bool:
+    """Whether an append may have left a ledger of that length, which now has `content`."""
+    return not 0 < length <= len(content) or content[length - 1 : length] == b"\n"
+
+
+def damaged_length(length_place: str, place: str) -> LedgerError:
+    """The error of a length that no append wrote."""
+    return LedgerError(
+        f"{length_place} is damaged: it does not hold a number that an append writes. If {place} is"
+        " complete, delete it and run hushrank ledger recover."
+    )
 
 
 class LedgerBackend(Protocol):
@@ -61,6 +89,10 @@ class LedgerBackend(Protocol):
 
     def tidy(self) -> None:
         """Delete files that a dead append left beside the ledger."""
+        ...
+
+    def check_writable(self) -> None:
+        """Raise what an append or a run would be refused with, and write no line."""
         ...
 
     def accept_loss(self) -> None:

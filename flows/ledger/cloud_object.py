@@ -18,7 +18,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from hushrank.flows.errors import LedgerError, RunInProgress
-from hushrank.flows.ledger.backend import Snapshot
+from hushrank.flows.ledger.backend import Snapshot, damaged_length, ends_a_line, length_of
 from hushrank.flows.ledger.lease import LEASE_SECONDS, Lease, LeaseLost, LeaseTaken
 from hushrank.flows.signals import signals_held
 from hushrank.transforms.storage.cloud_storage import (
@@ -109,6 +109,9 @@ class LedgerObject:
     def tidy(self) -> None:
         """Do nothing: an object appears whole or not at all."""
 
+    def check_writable(self) -> None:
+        """Do nothing: only a write shows that an object can be written."""
+
     def accept_loss(self) -> None:
         """Record the length of the present content; see `LedgerBackend.accept_loss`."""
         try:
@@ -188,21 +191,24 @@ class LedgerObject:
 
     def _length(self, found: StoredObject | None) -> int | None:
         try:
-            return None if found is None else int(found.content)
+            return None if found is None else length_of(found.content)
         except ValueError as error:
-            raise LedgerError(
-                f"{self._length_path} is damaged: it does not hold a number."
-                f" If {self._path} is complete, delete it and run hushrank ledger recover."
-            ) from error
+            raise damaged_length(str(self._length_path), str(self._path)) from error
 
     def _loss(self, content: bytes, recorded: int | None) -> str | None:
-        """How the backend knows that lines are missing; None: none are missing."""
+        """How the backend knows that lines are missing; None: none are missing.
+
+        Raises:
+            LedgerError: no append can have recorded that length.
+        """
         if recorded is None and content:
             return (
                 f"{self._length_path} is missing, so nobody can tell whether this ledger is the"
                 " newest. Put the newest generation of both back; or run hushrank ledger recover,"
                 " which says what is known to be spent."
             )
+        if recorded is not None and not ends_a_line(recorded, content):
+            raise damaged_length(str(self._length_path), str(self._path))
         if recorded is None or len(content) >= recorded:
             return None
         return (

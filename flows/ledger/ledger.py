@@ -59,6 +59,7 @@ from hushrank.flows.ledger.rules import (
     require_clock,
     require_fit,
     require_key,
+    require_near_year,
     require_no_lead,
     require_part,
     require_release_id,
@@ -86,6 +87,9 @@ class Ledger:
         clock: returns the present time, with a time zone.
         operator: the account to record; None: `operator_name()`.
         seal: signs each new line; None: they are not signed, which a signed ledger refuses.
+
+    Attributes:
+        accepted: whether a step was accepted: the ledger may hold it, whatever error follows.
     """
 
     def __init__(
@@ -99,6 +103,7 @@ class Ledger:
     ) -> None:
         self.backend = LedgerFile(place) if isinstance(place, Path) else place
         self.terms = terms
+        self.accepted = False
         self._seal = seal
         self._clock = clock
         self._operator = operator_name() if operator is None else operator
@@ -164,8 +169,11 @@ class Ledger:
 
         return self.record(decide)
 
-    def check(self, spend: Spend, inputs: InputNames | None = None) -> None:
-        """Raise what `reserve` of a new release would raise, but record nothing."""
+    def check(self, spend: Spend | None, inputs: InputNames | None = None) -> None:
+        """Raise what `reserve` of a new release would raise, but record nothing.
+
+        Without `spend` the release costs nothing.
+        """
         book = self.book()
         require_no_lead(self.clock(), book.last, self.backend.place)
         self.require_room(book, spend, inputs)
@@ -281,8 +289,14 @@ class Ledger:
         return history_of(book.account, book.period)
 
     def clock(self) -> datetime:
-        """This machine's time, in UTC."""
-        return self._clock().astimezone(UTC)
+        """This machine's time, in UTC.
+
+        Raises:
+            LedgerError: it is after 2261, so the clock is wrong.
+        """
+        now = self._clock().astimezone(UTC)
+        require_near_year(now, self.backend.place)
+        return now
 
     def book(self, *, whole: bool = True) -> Book:
         """All entries that are recorded now; `whole`: refuse if lines are known to be missing."""
@@ -302,6 +316,7 @@ class Ledger:
         for _ in range(MAX_TRIES):
             book = self.book()
             events, result = decide(book)
+            self.accepted = True
             if not events:
                 return result
             require_no_lead(self.clock(), book.last, self.backend.place)

@@ -18,6 +18,7 @@ length or restored an older copy without it.
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 import stat
@@ -32,7 +33,7 @@ from typing import TypeVar
 from filelock import FileLock, Timeout
 
 from hushrank.flows.errors import LedgerError, RunInProgress
-from hushrank.flows.ledger.backend import Snapshot
+from hushrank.flows.ledger.backend import Snapshot, damaged_length, ends_a_line, length_of
 from hushrank.flows.ledger.entries import LINE_START
 from hushrank.flows.ledger.private_files import (
     replace_private,
@@ -104,6 +105,14 @@ class LedgerFile:
         if dead:
             self._locked(lambda: _delete(dead))
 
+    def check_writable(self) -> None:
+        """Take the lock once if there is a ledger; see `LedgerBackend.check_writable`."""
+        if not self._path.exists():
+            return
+        self._locked(lambda: None)
+        if self._runs.exists() and not (self._runs.is_dir() and os.access(self._runs, os.W_OK)):
+            raise _no_lock(self._runs, os.strerror(errno.EACCES))
+
     def accept_loss(self) -> None:
         """Record the length of the present content; see `LedgerBackend.accept_loss`."""
         self._locked(lambda: self._record_length(len(_whole_lines(self._content()))))
@@ -131,10 +140,7 @@ class LedgerFile:
                 " then run again, which will cost nothing if it succeeded."
             ) from None
         except OSError as error:
-            raise LedgerError(
-                f"{self._runs}: the lock of this run cannot be made ({_reason(error)})."
-                " Correct the permissions or ledger.path."
-            ) from error
+            raise _no_lock(self._runs, _reason(error)) from error
 
     def _locked(self, action: Callable[[], _Result]) -> _Result:
         """Do `action` while no other process writes.
@@ -213,13 +219,19 @@ class LedgerFile:
             raise _unreadable(self._path, error) from error
 
     def _loss(self, content: bytes, recorded: int | None) -> str | None:
-        """How the backend knows that lines are missing; None: none are missing."""
+        """How the backend knows that lines are missing; None: none are missing.
+
+        Raises:
+            LedgerError: no append can have recorded that length.
+        """
         if recorded is None and content:
             return (
                 f"{self._length_path} is missing, so nobody can tell whether this ledger is the"
                 " newest. Put the newest copy back, with the files beside it; or run hushrank"
                 " ledger recover, which says what is known to be spent."
             )
+        if recorded is not None and not ends_a_line(recorded, content):
+            raise damaged_length(str(self._length_path), str(self._path))
         if recorded is None or len(content) >= recorded:
             return None
         return (
@@ -230,16 +242,13 @@ class LedgerFile:
 
     def _recorded_length(self) -> int | None:
         try:
-            return int(self._length_path.read_text())
+            return length_of(self._length_path.read_bytes())
         except FileNotFoundError:
             return None
         except OSError as error:
             raise _unreadable(self._path, error) from error
         except ValueError as error:
-            raise LedgerError(
-                f"{self._length_path} is damaged: it does not hold a number."
-                f" If {self._path} is complete, delete it and run hushrank ledger recover."
-            ) from error
+            raise damaged_length(str(self._length_path), str(self._path)) from error
 
     def _record_length(self, length: int) -> None:
         replace_private(self._length_path, f"{length}\n".encode())
@@ -271,6 +280,13 @@ def _unreadable(path: Path, error: OSError) -> LedgerError:
     return LedgerError(
         f"{path}: the ledger cannot be read ({_reason(error)})."
         " Correct ledger.path or its permissions."
+    )
+
+
+def _no_lock(runs: Path, why: str) -> LedgerError:
+    return LedgerError(
+        f"{runs}: the lock of this run cannot be made ({why})."
+        " Correct the permissions or ledger.path."
     )
 
 

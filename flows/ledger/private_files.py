@@ -14,7 +14,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from hushrank.flows.errors import LedgerError
-from hushrank.transforms.storage.write import NO_LINKS, OWNER_ONLY_FILE
+from hushrank.transforms.storage.write import OWNER_ONLY_FILE, is_for_want_of_links
 
 OPEN_TO_WRITE = stat.S_IWGRP | stat.S_IWOTH
 NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
@@ -73,11 +73,13 @@ def create_private(path: Path, content: bytes) -> bool:
     except FileExistsError:
         return False
     except OSError as error:
-        if error.errno not in NO_LINKS:
+        if not is_for_want_of_links(error):
             raise
-        with suppress(FileExistsError):
+        try:
             os.close(os.open(path, NEW_FILE, OWNER_ONLY_FILE))
-            new.replace(path)
+        except FileExistsError:
+            return False
+        new.replace(path)
     finally:
         new.unlink(missing_ok=True)
     sync_folder(path.parent)

@@ -20,6 +20,7 @@ from hushrank.flows.ledger.entries import Cancel, Chain, Commit, Draw, Seal, Sto
 from hushrank.flows.ledger.period import Period
 from hushrank.flows.ledger.texts import (
     ahead_text,
+    beyond_text,
     clock_text,
     other_cost_text,
     other_guarantee_text,
@@ -33,7 +34,7 @@ from hushrank.privacy.accounting import Spend, fits
 
 MAX_CLOCK_LAG = timedelta(hours=1)  # machines that share a ledger may differ by this much
 MAX_CLOCK_LEAD = timedelta(days=400)  # longer than the gap of a yearly survey
-WRONG_YEAR = timedelta(days=366)  # a date so far ahead of a right clock is wrong
+LAST_YEAR = 2261  # the last whole one before 2^63 nanoseconds after 1970
 
 _RELEASE_ID = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,127}")  # the id also names a lock file
 
@@ -66,7 +67,13 @@ def require_same_guarantee(account: Account, terms: BudgetTerms, place: str) -> 
 def require_clock(clock: datetime, last: datetime, terms: BudgetTerms, place: str) -> None:
     """Raise LedgerError if the budget renews and `clock` is far behind the `last` entry, in UTC."""
     if terms.refresh is not None and last - clock > MAX_CLOCK_LAG:
-        raise LedgerError(clock_text(place, last, clock, mendable=last - clock > WRONG_YEAR))
+        raise LedgerError(clock_text(place, last, clock))
+
+
+def require_near_year(clock: datetime, place: str) -> None:
+    """Raise LedgerError if `clock` is beyond what libraries count in nanoseconds of 64 bits."""
+    if clock.year > LAST_YEAR:
+        raise LedgerError(beyond_text(place, clock))
 
 
 def require_no_lead(clock: datetime, last: datetime | None, place: str) -> None:

@@ -94,25 +94,28 @@ def other_protection_text(where: str, known: Protects, asked: Protects) -> str:
     )
 
 
-def clock_text(place: str, last: datetime, clock: datetime, *, mendable: bool) -> str:
-    """Refusal for a clock far behind the last entry; `mendable`: so far that the entry is wrong."""
-    way_out = (
-        "hushrank ledger recover sets it right"
-        if mendable
-        else "no budget is given before that date"
-    )
+def clock_text(place: str, last: datetime, clock: datetime) -> str:
+    """Refusal for a clock far behind the last entry."""
     return (
-        f"{place}: the last entry is dated {_minute(last)}, but this machine's clock says"
-        f" {_minute(clock)}. Set the clock right. If it is the entry's date that is wrong,"
-        f" {way_out}. {NOTHING_SPENT}"
+        f"{place}: the last entry is dated {minute_text(last)}, but this machine's clock says"
+        f" {minute_text(clock)}. Set the clock right. If it is the entry's date that is wrong,"
+        f" hushrank ledger recover sets it right. {NOTHING_SPENT}"
+    )
+
+
+def beyond_text(place: str, clock: datetime) -> str:
+    """Refusal for a clock beyond the dates that can be stored."""
+    return (
+        f"{place}: this machine's clock says {minute_text(clock)}, which is beyond the dates that"
+        f" hushrank can store. Set the clock right. {NOTHING_SPENT}"
     )
 
 
 def ahead_text(place: str, last: datetime, clock: datetime) -> str:
     """Refusal for a clock that is so far ahead of the last entry that it is probably wrong."""
     return (
-        f"{place}: this machine's clock says {_minute(clock)}, more than a year after the last"
-        f" entry ({_minute(last)}). Entries dated by a wrong clock would keep budget from other"
+        f"{place}: this machine's clock says {minute_text(clock)}, more than a year after the last"
+        f" entry ({minute_text(last)}). Entries dated by a wrong clock would keep budget from other"
         " machines for years. Set the clock right; if it is right, run hushrank ledger recover once"
         f" and then this again. {NOTHING_SPENT}"
     )
@@ -135,7 +138,8 @@ def unsealed_text(place: str, signature: str) -> str:
     )
 
 
-def _minute(time: datetime) -> str:
+def minute_text(time: datetime) -> str:
+    """A moment in UTC, to the minute."""
     return f"{time:%Y-%m-%d %H:%M} UTC"
 
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import ParamSpec, TypeVar
 
-from hushrank.flows.errors import HushrankError, problem_of_machine, refusal_of
+from hushrank.flows.errors import HushrankError, notes_of, problem_of_machine, refusal_of
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -31,11 +31,13 @@ def plainly(function: Callable[P, R]) -> Callable[P, R]:
         except HushrankError as error:
             raise error.with_traceback(None) from None
         except KeyboardInterrupt as stop:
-            stop.add_note(AFTER_INTERRUPT)
+            if not notes_of(stop):
+                stop.add_note(AFTER_INTERRUPT)
             raise
         except (OSError, MemoryError, RecursionError) as error:
             if refusal := refusal_of(error):
                 raise refusal from None
-            raise HushrankError(f"{problem_of_machine(error)} {AFTER_INTERRUPT}") from None
+            after = notes_of(error) or AFTER_INTERRUPT
+            raise HushrankError(f"{problem_of_machine(error)} {after}") from None
 
     return call

@@ -15,7 +15,7 @@ from rich.text import Text
 from hushrank.flows.config.schedule import day_of
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.display import StepDisplay, show_alerts
-from hushrank.flows.errors import BudgetRefused, ConfigError, check_address_space
+from hushrank.flows.errors import BudgetRefused, ConfigError, check_address_space, text_of
 from hushrank.flows.ledger.key import LedgerKey, ledger_key
 from hushrank.flows.python.configuration import (
     LABEL,
@@ -87,7 +87,7 @@ def rank(
             return _released(ready, _day(night), execute, again=again, seed=seed)
         except BudgetRefused as error:
             if asked.get("total_epsilon") is None:
-                raise BudgetRefused(f"{error} {OTHER_TOTAL}") from None
+                raise BudgetRefused(f"{text_of(error)} {OTHER_TOTAL}") from None
             raise
 
 

@@ -14,7 +14,8 @@ from hushrank.flows.ledger.entries import Accept
 from hushrank.flows.ledger.key import InputNames
 from hushrank.flows.ledger.ledger import MAX_TRIES, Ledger
 from hushrank.flows.ledger.period import period_at
-from hushrank.flows.ledger.rules import MAX_CLOCK_LEAD, WRONG_YEAR
+from hushrank.flows.ledger.rules import MAX_CLOCK_LAG, MAX_CLOCK_LEAD
+from hushrank.flows.ledger.texts import minute_text
 from hushrank.flows.recovery.loss import LostRelease, lost_once, split_lost
 from hushrank.flows.recovery.witness import Forgotten, forgotten, keep_witness
 
@@ -73,11 +74,11 @@ def _of_the_ledger(ledger: Ledger, key: str) -> Iterator[Finding]:
         )
     if book.last is None:
         return
-    if book.last - clock > WRONG_YEAR:
+    if book.last - clock > MAX_CLOCK_LAG:
         yield Finding(
-            f"its last entry is dated {book.last:%Y-%m-%d}, and this machine's clock says"
-            f" {clock:%Y-%m-%d}",
-            "Entries with a later date than today will count in the current period",
+            f"its last entry is dated {minute_text(book.last)}, and this machine's clock says"
+            f" {minute_text(clock)}",
+            "Entries with a later date than now will count in the current period",
         )
     if clock - book.last > MAX_CLOCK_LEAD:
         yield Finding(
@@ -105,7 +106,7 @@ def _accept(ledger: Ledger, why: str, key: str, lost: Sequence[LostRelease]) -> 
         ledger.backend.accept_loss()
     for _ in range(MAX_TRIES):
         book, now = ledger.book(), ledger.clock().replace(microsecond=0)
-        wrong = book.last is not None and book.last - now > WRONG_YEAR
+        wrong = book.last is not None and book.last - now > MAX_CLOCK_LAG
         time = now if wrong else book.now
         counted, past = split_lost(lost, book.account, period_at(time, ledger.terms.refresh))
         accepted = Accept(why=why, key=key, clock=wrong, releases=past)

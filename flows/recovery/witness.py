@@ -140,7 +140,7 @@ def witnesses(area: Place) -> tuple[Witness, ...]:
         return _WITNESSES.validate_json(path.read_bytes())
     except (FileNotFoundError, NotADirectoryError):
         return ()
-    except ValidationError:
+    except (ValidationError, IsADirectoryError):
         raise LedgerError(
             f"{path}: is damaged. It says how far the ledger was; put it back, or delete it if the"
             f" ledger is the newest. {NOTHING_SPENT}"

@@ -26,6 +26,7 @@ from hushrank.flows.errors import (
     MethodRefused,
     NightWithoutFiles,
     RunInProgress,
+    text_of,
 )
 from hushrank.flows.ledger.account import Attempt, ReleaseState
 from hushrank.flows.ledger.budget_text import NOTHING_SPENT
@@ -248,10 +249,10 @@ def rank_nights(
         except MethodRefused:  # every other night would be refused too
             raise
         except (ConfigError, DrawError, EstimateError, LookStopped) as error:
-            failures.append(f"Night {night}: {error}")
-            yield NightResult(night, NightStatus.FAILED, text=str(error))
+            failures.append(f"Night {night}: {text_of(error)}")
+            yield NightResult(night, NightStatus.FAILED, text=text_of(error))
         except BudgetRefused as error:
-            raise BudgetRefused(f"{error} {_not_ranked(nights[place:])}") from None
+            raise BudgetRefused(f"{text_of(error)} {_not_ranked(nights[place:])}") from None
         else:
             yield NightResult(night, NightStatus.RELEASED, outcome)
     if failures:
@@ -340,7 +341,7 @@ def _give_back_stale(ledger: Ledger, job: Job, night: date) -> None:
     for release_id in ledger.undrawn(job.config.job_hash(), night):
         if release_id != job.release_id:
             with ledger.run_lock(release_id):
-                abandon(job.config, ledger, release_id)
+                abandon(job.config, ledger, release_id, alone=True)
 
 
 def _not_ranked(nights: Sequence[date]) -> str:

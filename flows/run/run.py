@@ -10,13 +10,17 @@ from __future__ import annotations
 import importlib
 import logging
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, suppress
+from functools import partial
 
 from hushrank.flows.config.runner import FlinkRunner
 from hushrank.flows.config.survey import SurveyConfig
-from hushrank.flows.errors import HushrankError
-from hushrank.flows.ledger.account import ReleaseState
+from hushrank.flows.errors import HushrankError, LedgerError, RunInProgress
+from hushrank.flows.ledger.account import Account, ReleaseState
+from hushrank.flows.ledger.entries import Cancel
 from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.ledger.rules import attempt_for
 from hushrank.flows.recovery.witness import PAID
 from hushrank.flows.release.publish import published
 from hushrank.flows.run.budget import ledger_of
@@ -45,13 +49,14 @@ from hushrank.flows.run.steps import (
     reserve,
     sweep,
 )
-from hushrank.flows.run.stream_steps import cost_of, forget_counted
+from hushrank.flows.run.stream_steps import cost_of, forget_counted, forget_counts, tidy_stream
 from hushrank.flows.signals import one_signal, signals_held
 from hushrank.pipelines.engine.flink_restarts import restart_notes
 from hushrank.privacy.accounting import Spend
 from hushrank.transforms.common.extras import is_installed
 
 FIGURES_MODULE = "hushrank.flows.report.figures"
+CANCEL_ENDS_IT = "hushrank ledger cancel ends it."
 
 Tell = Callable[[str], None]
 
@@ -145,8 +150,8 @@ def _draw_or_undo(job: Job, reducer: Reducer, ledger: Ledger, perform: Perform) 
             perform(REDUCE, lambda: reduce(job, reducer))
             perform(DRAW, lambda: draw(job, ledger))
     except BaseException as error:
-        if reserved or not isinstance(error, HushrankError):  # else it may be in the ledger already
-            undo(job, ledger, error, counted=reserved)
+        if reserved or ledger.accepted or not isinstance(error, HushrankError):
+            undo(job, ledger, error)
         raise
     return standing
 
@@ -161,67 +166,149 @@ def _publish(job: Job, ledger: Ledger, perform: Perform, *, spent: Spend | None)
     return Outcome(release, folder, spent, balance, alerts, again)
 
 
-def undo(job: Job, ledger: Ledger, error: BaseException, *, counted: bool) -> None:
+def undo(job: Job, ledger: Ledger, error: BaseException) -> None:
     """Put back what a run has begun that `error` ended, unless its noise was drawn.
 
-    Each part is tried whatever becomes of the others; what cannot be put back is added to `error`
-    as a note, for whoever tells people about it.
+    What is private is deleted first, whatever becomes of the ledger. Each part is tried whatever
+    becomes of the others; what cannot be put back is added to `error` as a note, for whoever tells
+    people about it. Whether the release is still reserved is the last of them.
 
     Args:
         job: what the run was to do.
         ledger: where it may have reserved.
         error: why it ended.
-        counted: whether exact arrays are its own.
     """
     with signals_held():
-        for note in _undone(job, ledger, counted=counted):
+        for note in _undone(job, ledger):
             error.add_note(note)
 
 
-def _undone(job: Job, ledger: Ledger, *, counted: bool) -> Iterator[str]:
+def _undone(job: Job, ledger: Ledger) -> Iterator[str]:
     """Do it; yield a sentence for each part that failed."""
+    night = None
+    with suppress(LedgerError):  # without the key nothing was counted for a night
+        night = job.of_stream
+    yield from counts_left(str(job.work), lambda: forget_exact(job.work))
+    if night is not None:
+        yield from counts_left(night.folder, lambda: forget_counts(night.folder, night.number))
     try:
-        if counted:
-            forget_exact(job.work)
-    except OSError as failure:
-        reason = failure.strerror or type(failure).__name__
-        yield f"Exact counts could not be deleted from {job.work} ({reason}): the next run does it."
-    try:
-        give_back(job, ledger)
+        state = give_back(job, ledger)
     except HushrankError as failure:
-        yield (
-            f"Release {job.release_id} may still be reserved, for it could not be given back:"
-            f" {failure} Running again uses the reservation; hushrank ledger cancel ends it."
-        )
-    except OSError as failure:  # it is given back
-        reason = failure.strerror or type(failure).__name__
+        yield still_reserved(job.release_id, failure)
+        return
+    if state in PAID:
+        if night is not None:
+            yield from counts_left(night.folder, lambda: tidy_stream(job))
+        return
+    try:
+        forget_unmarked(job.work)
+    except OSError as failure:
+        reason = _reason(failure)
         yield f"A temporary file is left in {job.work} ({reason}): the next run deletes it."
 
 
-def give_back(job: Job, ledger: Ledger) -> None:
-    """Cancel the reservation if no noise was drawn for it; noise without a mark is deleted.
+def give_back(job: Job, ledger: Ledger) -> ReleaseState:
+    """Cancel the reservation if no noise was drawn for it; return how far the release had got.
 
     Raises:
         LedgerError: the ledger cannot be used.
-        OSError: such noise could not be deleted.
     """
     state = ledger.state(job.release_id) if job.safe else ReleaseState.NONE
     if state is ReleaseState.RESERVED:
         ledger.cancel(job.release_id)
-    if state not in PAID:
-        forget_unmarked(job.work)
-        forget_counted(job.config, ledger.book().account, job.release_id)
+    return state
 
 
-def abandon(config: SurveyConfig, ledger: Ledger, release_id: str) -> None:
+def still_reserved(release_id: str, failure: HushrankError) -> str:
+    """A sentence on a reservation that could not be given back, and how to end it."""
+    return (
+        f"Release {release_id} may still be reserved, for it could not be given back:"
+        f" {failure} Running again uses the reservation; {CANCEL_ENDS_IT}"
+    )
+
+
+def counts_left(folder: str, forget: Callable[[], None]) -> Iterator[str]:
+    """Delete exact counts; yield a sentence that names their folder if that fails."""
+    try:
+        forget()
+    except (OSError, HushrankError) as failure:
+        yield (
+            f"Exact counts could not be deleted from {folder} ({_reason(failure)}): the next run"
+            " does it."
+        )
+
+
+def _reason(failure: Exception) -> str:
+    if isinstance(failure, OSError):
+        return failure.strerror or type(failure).__name__
+    return f"{failure}".rstrip(".")
+
+
+def abandon(config: SurveyConfig, ledger: Ledger, release_id: str, *, alone: bool) -> None:
     """Give back what a run reserved that died before it drew noise; its exact counts are deleted.
+
+    Args:
+        config: of the job.
+        ledger: its ledger.
+        release_id: of a release, or of a stream before its first draw.
+        alone: whether the caller keeps every run of the release out. Then the counts are deleted
+            first, whatever becomes of the ledger. Otherwise a run may go on that needs them until
+            its noise is refused.
 
     Raises:
         LedgerError: the release is not reserved, or its noise was drawn.
+        HushrankError: it is given back, but its counts could not be deleted.
+        OSError: it is given back, but a temporary file could not be deleted.
     """
-    nights = ledger.book().account.nights_of(release_id).values()
-    ledger.cancel(release_id)
-    for each in (release_id, *(night.release_id for night in nights)):
-        forget_exact(config.confidential / each)
-        forget_unmarked(config.confidential / each)
-    forget_counted(config, ledger.book().account, release_id)
+    account = ledger.book().account
+    attempt_for(Cancel, account, release_id)
+    works = [config.confidential / each for each in _with_nights(account, release_id)]
+
+    def forget() -> list[str]:
+        parts = [(str(work), partial(forget_exact, work)) for work in works]
+        counted = partial(forget_counted, config, account, release_id)
+        parts.append((str(config.confidential), counted))
+        return [note for folder, part in parts for note in counts_left(folder, part)]
+
+    notes = forget() if alone else []
+    try:
+        ledger.cancel(release_id)
+    except HushrankError as error:
+        for note in (*notes, f"Release {release_id} may still be reserved. {CANCEL_ENDS_IT}"):
+            error.add_note(note)
+        raise
+    notes = notes if alone else forget()
+    for work in works:
+        forget_unmarked(work)
+    if notes:
+        raise HushrankError(" ".join((f"Release {release_id} is given back.", *notes)))
+
+
+def cancel(config: SurveyConfig, ledger: Ledger, release_id: str) -> None:
+    """As `abandon`, whether or not a run of the release goes on."""
+    try:
+        account = ledger.book().account
+    except HushrankError as error:
+        error.add_note(f"What the dead run has counted may still be in {config.confidential}.")
+        raise
+    attempt_for(Cancel, account, release_id)
+    with ExitStack() as locks:
+        alone = _keeps_out(ledger, _with_nights(account, release_id), locks)
+        abandon(config, ledger, release_id, alone=alone)
+
+
+def _keeps_out(ledger: Ledger, ids: Sequence[str], locks: ExitStack) -> bool:
+    """Take the locks of these releases; False, and none of them, if a run of one goes on."""
+    try:
+        for each in ids:
+            locks.enter_context(ledger.run_lock(each))
+    except RunInProgress:
+        locks.close()
+        return False
+    return True
+
+
+def _with_nights(account: Account, release_id: str) -> tuple[str, ...]:
+    """A release; or a stream, with its nights."""
+    nights = account.nights_of(release_id).values()
+    return release_id, *(night.release_id for night in nights)

@@ -48,12 +48,14 @@ from hushrank.flows.run.confidential_folder import (
     DRAWN_FILE,
     FAILED_FILE,
     bits_of_reduction,
+    damaged_drawn,
     delete_strays,
     finish_drawn,
     forget_exact,
     forget_half_written,
     is_unfinished,
-    load_arrays,
+    load_drawn,
+    load_exact,
     make_confidential,
     releases_with_strays,
     store_unmarked,
@@ -80,7 +82,6 @@ from hushrank.flows.run.stream_steps import (
     tidy_stream,
 )
 from hushrank.flows.signals import signals_held
-from hushrank.pipelines.reduce.reduction_job import EXACT_FILE
 from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.units import Unit
@@ -170,7 +171,7 @@ def draw(job: Job, ledger: Ledger) -> None:
     if job.of_stream is not None:
         draw_stream(job, job.of_stream, ledger)
         return
-    exact, reduced = load_arrays(job.work / EXACT_FILE), _safe_bits(job)
+    exact, reduced = load_exact(job.work), _safe_bits(job)
     audit = audited_pairs(job.config)  # read before the draw: a file that is gone costs nothing
     votes = None
     if job.drawn_by.look is not None:
@@ -270,7 +271,7 @@ def estimate(job: Job) -> Release:
         LookStopped: a look at the rows told to stop, so nothing else was drawn.
     """
     config = job.config
-    drawn = drawn_of(load_arrays(job.work / DRAWN_FILE), config)
+    drawn = _stored(job)
     if drawn.stopped:
         forget_exact(job.work)  # a run may have died just before it, and nothing is published
     look, method = look_of(drawn, config), drawn.drawn_by.method
@@ -305,6 +306,23 @@ def estimate(job: Job) -> Release:
     )
 
 
+def _stored(job: Job) -> Drawn:
+    """What was drawn, as the ledger's mark names it.
+
+    Raises:
+        EstimateError: the file is damaged or another one, or this version cannot read it.
+    """
+    attempts = ledger_of(job.config).book().account.attempts if job.safe else ()
+    mine = [attempt for attempt in attempts if attempt.release_id == job.release_id]
+    of_stream = any(attempt.of for attempt in mine)  # its file may have been made again
+    marks = set() if of_stream else {attempt.result for attempt in mine if attempt.result}
+    entries = load_drawn(job.work, marks, of_stream=of_stream)
+    try:
+        return drawn_of(entries, job.config)
+    except (KeyError, ValueError):
+        raise damaged_drawn(job.work / DRAWN_FILE, of_stream=of_stream) from None
+
+
 def _concluded(job: Job, drawn: Drawn) -> Conclusion:
     try:
         return drawn.drawn_by.method.conclude(drawn.arrays, drawn.mechanism, job.config)
@@ -327,7 +345,7 @@ def publish_release(job: Job, release: Release, balance: Balance) -> Place:
     output = job.config.output
     before, earlier = release_before(release, output), nights_before(release, output)
     report = render_report(release, balance, before, earlier)
-    drawn = drawn_of(load_arrays(job.work / DRAWN_FILE), job.config)
+    drawn = _stored(job)
     certify = certifier(
         release,
         job.config,

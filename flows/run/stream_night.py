@@ -85,7 +85,7 @@ class StreamNight:
             EstimateError: this version cannot read it.
         """
         try:
-            text = read_whole(f"{self.folder}/{LAW_FILE}").decode()
+            text = read_whole(f"{self.folder}/{LAW_FILE}").decode(errors="replace")
         except FileNotFoundError:
             return None
         return law_of(text)

@@ -320,13 +320,11 @@ def stream_record(job: Job, drawn: Drawn) -> StreamRecord | None:
 
 
 def forget_counted(config: SurveyConfig, account: Account, release_id: str) -> None:
-    """Delete what was counted for a night, or the first night of a stream, that was given back.
-
-    Where its noise is stored already, the counts stay: a later run takes the night up.
+    """Delete what was counted for a night, or the first night of a stream, that is given back.
 
     Args:
         config: of the job.
-        account: of the population, after the reservation was given back.
+        account: of the population.
         release_id: of the night or of the stream; nothing is done for other releases.
     """
     attempt = account.attempt(release_id)
@@ -337,11 +335,22 @@ def forget_counted(config: SurveyConfig, account: Account, release_id: str) -> N
         return
     night: date = attempt.night or stream.stream.first
     number = (night - stream.stream.first).days
-    folder = stream_folder(config.confidential, stream.release_id)
-    if released_files.is_stored(folder, number):
-        delete_nights(folder, COUNTING, number)
-        delete_unfinished(folder)
-    else:
+    forget_counts(stream_folder(config.confidential, stream.release_id), number)
+
+
+def forget_counts(folder: str, number: int) -> None:
+    """Delete what was counted for a night whose run ends before the ledger's mark.
+
+    Where its noise is stored already, the counts that later nights need stay: a later run takes
+    the night up. Where it is not, the ledger has no mark either.
+
+    Args:
+        folder: of the stream.
+        number: of the night, from 0.
+    """
+    delete_nights(folder, COUNTING, number)
+    delete_unfinished(folder)
+    if not released_files.is_stored(folder, number):
         delete_counting(folder, number)
 
 

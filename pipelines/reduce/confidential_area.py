@@ -72,7 +72,7 @@ def is_reduced(folder: str) -> bool:
     """Whether a reduction is done: each of its results is written whole and at its end."""
     try:
         return all(read_whole(f"{folder}/{name}") for name in (EXACT_FILE, BITS_FILE, TALLY_FILE))
-    except FileNotFoundError:
+    except (FileNotFoundError, IsADirectoryError):
         return False
 
 

@@ -76,11 +76,15 @@ class Blow(StrEnum):
 
 
 class Fault:
-    """Strikes before the `step`-th file operation; `count` is how many there were."""
+    """Strikes before the `step`-th file operation; `count` is how many there were.
 
-    def __init__(self, step: int, blow: Blow) -> None:
+    Reading counts below `folder` alone: elsewhere Python reads its own files.
+    """
+
+    def __init__(self, step: int, blow: Blow, folder: Path) -> None:
         self.step = step
         self.blow = blow
+        self.folder = f"{folder}/"
         self.count = 0
 
     def strike(self, *, takes_space: bool = True) -> None:
@@ -102,11 +106,15 @@ class Fault:
         def checked_open(file: Any, mode: str = "r", *rest: Any, **named: Any) -> Any:
             if set(mode) & set("wax+"):
                 self.strike()
+            elif str(file).startswith(self.folder):
+                self.strike(takes_space=False)
             return open_file(file, mode, *rest, **named)
 
         def checked_descriptor(path: Any, flags: int, *rest: Any, **named: Any) -> int:
             if flags & WRITES:
                 self.strike()
+            elif str(path).startswith(self.folder):
+                self.strike(takes_space=False)
             return open_descriptor(path, flags, *rest, **named)
 
         io.open = checked_open  # type: ignore[assignment]
@@ -221,7 +229,7 @@ class Struck:
         count = self.survey.folder / "printed"
 
         def counted() -> int:
-            fault = Fault(NEVER, Blow.BROKEN)
+            fault = Fault(NEVER, Blow.BROKEN, self.survey.folder)
             code = exit_code(self.run(), fault)
             sys.stdout.write(f"\n{fault.count}")
             return code
@@ -240,7 +248,9 @@ class Struck:
     def strike(self, step: int, blow: Blow) -> str:
         """One blow and the run after it; how far the release had got in between."""
         self.start_anew()
-        code = in_child(lambda: exit_code(self.run(), Fault(step, blow)), self.printed)
+        code = in_child(
+            lambda: exit_code(self.run(), Fault(step, blow, self.survey.folder)), self.printed
+        )
         told, job = self.printed.read_text(), self.job()
         ledger = ledger_of(job.config)
         state = str(ledger.state(job.release_id))
@@ -257,6 +267,8 @@ class Struck:
         if blow in (Blow.TERMINATED, Blow.HUNG_UP):
             assert state != "reserved", "not given back"
             assert not self.left_over(), (self.left_over(), told)
+        if blow is not Blow.KILLED:
+            self.check_told(state, told)
 
         for name in self.left_over():  # the next run comes later
             os.utime(self.survey.folder / name, (0, 0))
@@ -282,6 +294,27 @@ class Struck:
             ]
             assert not exact, exact
         return state
+
+    def check_told(self, state: str, told: str) -> None:
+        """Whatever private or reserved is left by a run that could speak, it has told of."""
+        for path in self.exact(state):
+            folder = path.relative_to(self.survey.work).parts[0]
+            assert f"Exact counts could not be deleted from {self.survey.work / folder} " in told, (
+                path,
+                told,
+            )
+        if state == "reserved":
+            assert told.rstrip().endswith("hushrank ledger cancel ends it."), told
+
+    def exact(self, state: str) -> list[Path]:
+        """Exact counts that no later night needs: all of the release, and of its stream."""
+        work, number = self.survey.work, f"{len(self.before):05d}"
+        found = [*work.rglob("exact.npz"), *work.rglob(".exact.npz.*")]
+        if self.ends and state in ("drawn", self.end):
+            return [*found, *work.glob("stream-*/cells/*")]
+        if not list(work.glob(f"stream-*/released/{number}.npz")):
+            found += work.glob(f"stream-*/cells/{number}.npz")
+        return found
 
     def public(self) -> dict[str, bytes]:
         """Every release that is kept, with its certificate, by its folder."""

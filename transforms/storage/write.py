@@ -6,12 +6,15 @@ import errno
 import io
 import os
 import re
+import struct
 import time
 import uuid
+import zlib
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, BinaryIO
+from zipfile import BadZipFile
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +25,11 @@ from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, 
 
 STALE_SECONDS = 60.0  # no small file takes longer than this to write
 OWNER_ONLY_FILE, OWNER_ONLY_FOLDER = 0o600, 0o700
-NO_LINKS = (errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP)  # where hard links do not exist
+NOT_FOR_WANT_OF_LINKS = (errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS)
+_DAMAGE = (  # what zipfile and numpy raise for bytes that are no `.npz` file
+    *(ValueError, LookupError, TypeError, AttributeError, ArithmeticError, EOFError, OSError),
+    *(RuntimeError, MemoryError, SyntaxError, BadZipFile, struct.error, zlib.error),
+)
 TEMPORARY_NAME = re.compile(r"\.(?P<name>.+)\.[0-9a-f]{32}")  # names of unfinished files
 
 
@@ -92,10 +99,19 @@ def _link_once(temporary: Path, place: Path) -> None:
     except FileExistsError:
         return
     except OSError as error:
-        if error.errno not in NO_LINKS:
+        if not is_for_want_of_links(error):
             raise
         if not place.exists():
             temporary.replace(place)
+
+
+def is_for_want_of_links(error: OSError) -> bool:
+    """Whether a hard link that could not be made may be one that cannot exist there.
+
+    File systems say so with many numbers: EPERM, ENOTSUP, ENOSYS, EINVAL, EXDEV, EMLINK. Without a
+    number nothing is known.
+    """
+    return error.errno is not None and error.errno not in NOT_FOR_WANT_OF_LINKS
 
 
 def is_stale(path: Path) -> bool:
@@ -157,6 +173,19 @@ def npz_bytes(**arrays: NDArray[Any]) -> bytes:
     buffer = io.BytesIO()
     np.savez(buffer, allow_pickle=False, **arrays)
     return buffer.getvalue()
+
+
+def npz_arrays(content: bytes) -> dict[str, NDArray[Any]]:
+    """The arrays in the content of an `.npz` file, by name.
+
+    Raises:
+        ValueError: it is damaged, or no such file.
+    """
+    try:
+        with np.load(io.BytesIO(content), allow_pickle=False) as stored:
+            return dict(stored)
+    except _DAMAGE as error:
+        raise ValueError("no arrays, or damaged ones") from error
 
 
 def parquet_bytes(table: pa.Table, stated: Mapping[str, str] | None = None) -> bytes:

@@ -9,7 +9,6 @@ attempts are never taken for those of one.
 
 from __future__ import annotations
 
-import io
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -17,13 +16,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.storage.write import npz_bytes, read_whole, write_whole
+from hushrank.transforms.storage.write import npz_arrays, npz_bytes, write_whole
 from hushrank.transforms.streams.stream_folder import (
     CELLS,
     check_stream,
     delete_nights,
     intact,
     night_name,
+    read_kept,
 )
 
 Counts = NDArray[np.int64]
@@ -97,13 +97,14 @@ def _path(folder: str, night: int) -> str:
 def _read(folder: str, stream: str, night: int) -> tuple[Counts, str]:
     path = _path(folder, night)
     try:
-        content = read_whole(path)
+        content = read_kept(path)
     except FileNotFoundError:
         raise InputError(
             f"{path} is missing: its counts are part of the night to be drawn. Run the nights in"
             " order; if the file was lost, restore it or start a new stream."
         ) from None
-    with intact(path), np.load(io.BytesIO(content)) as arrays:
+    with intact(path):
+        arrays = npz_arrays(content)
         check_stream(path, str(arrays["stream"]), stream)
         if int(arrays["night"]) != night:
             raise InputError(f"{path}: holds another night. Restore the file of that name.")

@@ -29,7 +29,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.storage.write import read_whole, write_whole
+from hushrank.transforms.storage.write import write_whole
 from hushrank.transforms.streams.participation import People
 from hushrank.transforms.streams.stream_folder import (
     PEOPLE,
@@ -40,6 +40,7 @@ from hushrank.transforms.streams.stream_folder import (
     intact,
     night_name,
     nights_of,
+    read_kept,
 )
 
 _COLUMNS = ("first", "second", "last", "times")
@@ -106,7 +107,7 @@ class PeopleOfNight:
     def _shard(self, number: int) -> People:
         path = self.paths[number]
         try:
-            content = read_whole(path)
+            content = read_kept(path)
         except FileNotFoundError:
             content = b""
         if _digest(content) != self.shards[number]:
@@ -158,7 +159,7 @@ def open_people(folder: str, stream: str, night: int, digest: str) -> PeopleOfNi
         return PeopleOfNight(folder=place, bits=0, shards=(), n_people=0, digest="", before="")
     path = _manifest_path(folder, night, digest)
     try:
-        content = read_whole(path)
+        content = read_kept(path)
     except FileNotFoundError:
         raise InputError(
             f"{path} is missing: it says who counted up to the night before, which was never"
@@ -176,7 +177,7 @@ def open_people(folder: str, stream: str, night: int, digest: str) -> PeopleOfNi
             digest=digest,
             before=manifest["before"],
         )
-    if manifest["night"] != night or _digest(content) != digest:
+    if _digest(content) != digest or manifest["night"] != night:
         raise InputError(
             f"{path}: is an older copy, or another one, of who counted up to night {night}: with it"
             " people could count too often. Restore the one that belongs to the last night."

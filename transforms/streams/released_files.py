@@ -15,7 +15,6 @@ reach, in the ledger, and hands the digest to the next night (`NightOfStream.bef
 
 from __future__ import annotations
 
-import io
 import json
 from dataclasses import dataclass
 
@@ -26,7 +25,7 @@ from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.randomness import RandomBits
 from hushrank.privacy.stream import Stream, released_night
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.storage.write import npz_bytes, read_whole, write_once
+from hushrank.transforms.storage.write import npz_arrays, npz_bytes, read_whole, write_once
 from hushrank.transforms.streams.cell_files import recent_cells
 from hushrank.transforms.streams.people_files import open_people
 from hushrank.transforms.streams.stream_folder import (
@@ -35,6 +34,7 @@ from hushrank.transforms.streams.stream_folder import (
     intact,
     night_name,
     nights_of,
+    read_kept,
 )
 
 
@@ -127,7 +127,7 @@ def drawn_night(folder: str, name: str, night: int, stream: Stream) -> Drawn | N
     """
     path = released_path(folder, night)
     try:
-        content = read_whole(path)
+        content = read_kept(path)
     except FileNotFoundError:
         return None
     return _read(path, content, name, night, stream)
@@ -142,9 +142,12 @@ def missing_nights(folder: str, before: int) -> list[int]:
 def is_stored(folder: str, night: int) -> bool:
     """Whether something was drawn for a night, of whatever stream."""
     try:
-        return bool(read_whole(released_path(folder, night)))
+        read_whole(released_path(folder, night))
     except FileNotFoundError:
         return False
+    except IsADirectoryError:  # in its place
+        return True
+    return True
 
 
 def released_path(folder: str, night: int) -> str:
@@ -153,7 +156,8 @@ def released_path(folder: str, night: int) -> str:
 
 
 def _read(path: str, content: bytes, name: str, night: int, stream: Stream) -> Drawn:
-    with intact(path), np.load(io.BytesIO(content)) as arrays:
+    with intact(path):
+        arrays = npz_arrays(content)
         check_stream(path, str(arrays["stream"]), name)
         same = tuple(arrays["coefficients"].tolist()) == stream.encoder.coefficients
         scale = float(arrays["scale"])

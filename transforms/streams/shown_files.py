@@ -17,7 +17,6 @@ The recursion is as exact as the direct sum: |C^-1| is small, so rounding of one
 
 from __future__ import annotations
 
-import io
 from collections import deque
 from dataclasses import dataclass
 
@@ -26,7 +25,7 @@ from numpy.typing import NDArray
 
 from hushrank.privacy.stream import Stream
 from hushrank.transforms.common.schema import InputError
-from hushrank.transforms.storage.write import npz_bytes, read_whole, write_whole
+from hushrank.transforms.storage.write import npz_arrays, npz_bytes, write_whole
 from hushrank.transforms.streams.released_files import Drawn, drawn_night, released_path
 from hushrank.transforms.streams.stream_folder import (
     SHOWN,
@@ -34,6 +33,7 @@ from hushrank.transforms.streams.stream_folder import (
     delete_nights,
     intact,
     night_name,
+    read_kept,
 )
 
 Floats = NDArray[np.float64]
@@ -185,10 +185,11 @@ def _keep(folder: str, name: str, night: int, stream: Stream, drawn: Drawn, show
 def _kept(folder: str, name: str, night: int, people: str) -> Shown | None:
     path = _path(folder, night)
     try:
-        content = read_whole(path)
+        content = read_kept(path)
     except FileNotFoundError:
         return None
-    with intact(path), np.load(io.BytesIO(content)) as arrays:
+    with intact(path):
+        arrays = npz_arrays(content)
         check_stream(path, str(arrays["stream"]), name)
         if int(arrays["night"]) != night or str(arrays["people"]) != people:
             return None

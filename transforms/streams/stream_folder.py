@@ -17,11 +17,9 @@ from __future__ import annotations
 
 import json
 import shutil
-import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from zipfile import BadZipFile
 
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import BitSource, RandomBits
@@ -79,7 +77,7 @@ def stream_key(folder: str, stream: str) -> SecretKey:
         InputError: the folder is another stream's.
     """
     path = f"{folder}/{KEY_FILE}"
-    text = read_whole(path)
+    text = read_kept(path)
     with intact(path):
         content = json.loads(text)
         check_stream(path, content["stream"], stream)
@@ -95,6 +93,17 @@ def check_stream(path: str, found: str, stream: str) -> None:
         )
 
 
+def read_kept(path: str) -> bytes:
+    """The content of a file of a stream.
+
+    Raises:
+        FileNotFoundError: it does not exist.
+        InputError: a folder is in its place.
+    """
+    with intact(path):
+        return read_whole(path)
+
+
 @contextmanager
 def intact(path: str) -> Iterator[None]:
     """Raise as `InputError` what the content of a damaged file raises when it is taken apart."""
@@ -102,7 +111,7 @@ def intact(path: str) -> Iterator[None]:
         yield
     except InputError:
         raise
-    except (ValueError, KeyError, TypeError, EOFError, BadZipFile, zlib.error):
+    except (ValueError, LookupError, TypeError, AttributeError, IsADirectoryError):
         raise InputError(
             f"{path}: is damaged. Restore the folder of the stream as it was after its last night;"
             " nothing was released."

@@ -162,8 +162,8 @@ def test_a_damaged_length_is_refused(backend, store):
     add(backend, ONE)
     store.put("budget", LENGTH, b"many", {})
     assert message(backend.read) == (
-        f"{PLACE}.length is damaged: it does not hold a number. If {PLACE} is complete, delete it"
-        " and run hushrank ledger recover."
+        f"{PLACE}.length is damaged: it does not hold a number that an append writes. If {PLACE} is"
+        " complete, delete it and run hushrank ledger recover."
     )
 
 

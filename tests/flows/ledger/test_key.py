@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import json
+import os
 import shutil
 import stat
 from concurrent.futures import ThreadPoolExecutor
@@ -19,15 +21,18 @@ from hushrank.flows.ledger.key import (
     LedgerKey,
     Purpose,
     find_key,
+    key_path,
     ledger_key,
 )
 from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.ledger.private_files import create_private
 from hushrank.flows.run.job import Job, prepare_job, read_survey
 from hushrank.privacy.accounting import Spend
 from hushrank.transforms.storage.cloud_storage import CloudPath
 from tests.fake_cloud_storage import fake_cloud_storage
 from tests.ledgers import Clock, terms_of
 
+NO_LINKS = ("EPERM", "ENOTSUP", "ENOSYS", "EINVAL", "EXDEV", "EMLINK", "EIO")
 OLD_LEDGER = Path(__file__).with_name("ledger_before_keys.jsonl")
 
 
@@ -198,3 +203,28 @@ def test_a_new_release_of_an_old_ledger_has_a_keyed_id(survey, command, old_rele
     assert command("run", survey.config, "--direct")[0] == 0
     job = prepare_job(read_survey(survey.config))
     assert job.release_id != job.unkeyed_id
+
+
+def fail_to_link(monkeypatch: pytest.MonkeyPatch, number: int) -> None:
+    def link(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "link", link)
+
+
+@pytest.mark.parametrize("name", NO_LINKS)
+def test_a_key_is_made_once_where_hard_links_do_not_exist(tmp_path, monkeypatch, name):
+    fail_to_link(monkeypatch, getattr(errno, name))
+    path = tmp_path / "ledger.jsonl"
+    assert ledger_key(path) == ledger_key(path)
+    kept = create_private(key_path(path), b"another")
+    assert (kept, len(find_key(path).value)) == (False, KEY_BYTES)
+    assert [each.name for each in tmp_path.iterdir()] == ["ledger.jsonl.key"]
+
+
+@pytest.mark.parametrize("name", ["ENOSPC", "EDQUOT", "EACCES", "EROFS"])
+def test_a_key_that_cannot_be_linked_for_another_reason_is_not_made(tmp_path, monkeypatch, name):
+    fail_to_link(monkeypatch, getattr(errno, name))
+    with pytest.raises(LedgerError, match=os.strerror(getattr(errno, name))):
+        ledger_key(tmp_path / "ledger.jsonl")
+    assert not list(tmp_path.iterdir())

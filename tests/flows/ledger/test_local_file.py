@@ -214,12 +214,15 @@ def test_a_length_that_lags_behind_is_allowed(file, path):
     assert file.read().loss is None
 
 
-def test_a_damaged_length_is_refused(file, path):
+@pytest.mark.parametrize(
+    "text", ["many", "-5", "", "+5", " 0", "0\n\n", "1_0", "007", "٣", "5", "9" * 5000, "1e3"]
+)
+def test_a_length_that_no_append_writes_is_refused(file, path, text):
     add(file, ONE)
-    Path(f"{path}.length").write_text("many")
+    Path(f"{path}.length").write_text(text)  # "5" would be in the middle of a line
     assert message(file.read) == (
-        f"{path}.length is damaged: it does not hold a number. If {path} is complete, delete it and"
-        " run hushrank ledger recover."
+        f"{path}.length is damaged: it does not hold a number that an append writes. If {path} is"
+        " complete, delete it and run hushrank ledger recover."
     )
 
 

@@ -384,13 +384,97 @@ def test_entries_of_a_wrong_clock_are_set_right_and_stay_spent(tmp_path):
     assert ledger_at(tmp_path, NOW.replace(year=2036)).balance().spent_epsilon == 0.0
 
 
-def test_a_date_within_a_year_is_not_moved(tmp_path):
-    """Or a clock that is set back would open a past period again."""
-    release(ledger_at(tmp_path, NOW + timedelta(days=360)), "a", 4.0)
+@pytest.mark.parametrize("lead", [timedelta(hours=2), timedelta(days=20), timedelta(days=300)])
+def test_any_lead_that_stops_a_run_can_be_set_right(tmp_path, lead):
+    release(ledger_at(tmp_path, NOW + lead), "a", 4.0)
+    right = ledger_at(tmp_path, NOW)
+    with pytest.raises(LedgerError, match="hushrank ledger recover sets it right"):
+        right.check(Spend(epsilon=1.0), InputNames("", ()))
+    (told,) = found(right)
+    assert told == (
+        f"its last entry is dated {NOW + lead:%Y-%m-%d %H:%M} UTC, and this machine's clock says"
+        f" {NOW:%Y-%m-%d %H:%M} UTC"
+    )
+    accept(right)
+    assert found(right) == []
+    right.check(Spend(epsilon=1.0), InputNames("", ()))
+    assert right.balance().spent_epsilon == 4.0
+    (line,) = (line for line in events_of(tmp_path) if line["event"] == "accept")
+    assert (line["clock"], line["why"]) == (True, told)
+
+
+def events_of(folder: Path) -> list[dict[str, object]]:
+    return [json.loads(line) for line in (folder / "ledger.jsonl").read_text().splitlines()]
+
+
+def test_machines_may_differ_by_an_hour(tmp_path):
+    release(ledger_at(tmp_path, NOW + timedelta(minutes=59)), "a", 4.0)
     right = ledger_at(tmp_path, NOW)
     assert found(right) == []
-    with pytest.raises(LedgerError, match="no budget is given before that date"):
-        right.check(Spend(epsilon=1.0), InputNames("", ()))
+    right.check(Spend(epsilon=1.0), InputNames("", ()))
+
+
+def test_a_clock_beyond_what_can_be_stored_is_one_sentence(tmp_path):
+    late = ledger_at(tmp_path, NOW.replace(year=2263))
+    for call in (late.balance, lambda: late.reserve("a", Spend(epsilon=1.0)), late.history):
+        with pytest.raises(LedgerError, match="clock says 2263-11-21 12:00 UTC, which is beyond"):
+            call()
+    assert not (tmp_path / "ledger.jsonl").exists()
+
+
+def spoiled(survey, how: str) -> None:
+    """Do to a ledger that has a release what would stop the next run."""
+    key, length = Path(f"{survey.ledger}.key"), Path(f"{survey.ledger}.length")
+    if how == "no key":
+        key.unlink()
+    elif how == "empty key":
+        key.write_text("")
+    elif how == "another key":
+        key.write_text("00" * 32 + "\n")
+    elif how == "open key":
+        key.chmod(0o644)
+    elif how == "length":
+        length.write_text("-5")
+    elif how == "lock":
+        Path(f"{survey.ledger}.lock").unlink(missing_ok=True)
+        Path(f"{survey.ledger}.lock").mkdir()
+    elif how == "locks of runs":
+        shutil.rmtree(f"{survey.ledger}.runs")
+        Path(f"{survey.ledger}.runs").write_text("")
+    elif how == "folder":
+        survey.work.chmod(0o755)
+    elif how == "witness":
+        (survey.work / "ledgers.json").write_text("[")
+
+
+SPOILED = {
+    "no key": "is not the key that this ledger was written with",
+    "empty key": "is not the key of a ledger",
+    "another key": "is not the key that this ledger was written with",
+    "open key": "can be read by other users",
+    "length": "it does not hold a number that an append writes",
+    "lock": "the ledger cannot be written (Is a directory)",
+    "locks of runs": "the lock of this run cannot be made",
+    "folder": "is open to other users",
+    "witness": "is damaged. It says how far the ledger was",
+}
+
+
+@pytest.mark.parametrize("how", SPOILED)
+def test_verify_says_what_a_run_would_be_refused_for(survey, command, how):
+    survey.set(privacy__epsilon=1.0)
+    assert command("run", survey.config, "--direct")[0] == 0
+    assert command("ledger", "verify", survey.config)[0] == 0
+    survey.set(privacy__epsilon=0.5, output="second")
+    spoiled(survey, how)
+    for asked in (["ledger", "verify"], ["ledger", "recover"], ["validate"], ["run", "--direct"]):
+        code, printed = command(*asked, survey.config)
+        told = " ".join(printed.split())
+        recoverable = asked[-1] == "recover" and how in ("no key", "another key")
+        assert (code == 0) == recoverable, (asked, printed)
+        assert (SPOILED[how] in told) != recoverable, (asked, printed)
+        assert "nothing is wrong" not in told
+        assert "every line is as it was written" not in told
 
 
 def test_a_confidential_folder_of_another_user_is_refused(survey, command, monkeypatch):

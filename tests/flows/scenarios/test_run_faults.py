@@ -14,16 +14,21 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
+from datetime import UTC, date, datetime
 from pathlib import Path
 from subprocess import PIPE
 
 import pyarrow.parquet as pq
 import pytest
 
-from hushrank.flows.errors import HushrankError, LedgerError
+from hushrank.flows.errors import ConfigError, HushrankError, LedgerError
 from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.ledger.local_file import LedgerFile
+from hushrank.flows.python.plain_errors import plainly
+from hushrank.flows.run import steps
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.job import prepare_job, read_survey
+from hushrank.flows.run.nights import rank_nights
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.signals import STOPPING
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
@@ -237,6 +242,54 @@ def test_giving_back_and_deleting_counts_are_both_tried_and_both_failures_said(
     assert command("run", survey.config, "--direct")[0] == 0
     assert left_of(survey) == 3.0
     assert not list(survey.work.rglob("exact.npz"))
+
+
+@pytest.mark.parametrize("reads", ["once", "never again"])
+def test_a_reservation_after_which_the_ledger_cannot_be_read_is_given_back_or_told_of(
+    survey, command, monkeypatch, reads
+):
+    real, left = LedgerFile.read, [0]
+
+    def keep(*arguments: object) -> None:
+        left[0] = 1 if reads == "once" else 1000
+        return kept(*arguments)
+
+    def read(file: LedgerFile):
+        if left[0]:
+            left[0] -= 1
+            raise LedgerError("ledger.jsonl: the ledger cannot be read (Input/output error).")
+        return real(file)
+
+    kept = steps.keep_witness
+    with monkeypatch.context() as patch:
+        patch.setattr(steps, "keep_witness", keep)
+        patch.setattr(LedgerFile, "read", read)
+        code, printed = command("run", survey.config, "--direct")
+    told = " ".join(printed.split())
+    assert (code, "cannot be read" in told) == (2, True)
+    assert told.endswith("hushrank ledger cancel ends it.") == (reads == "never again")
+    assert events(survey)[-1] == ("reserve" if reads == "never again" else "cancel")
+    assert command("run", survey.config, "--direct")[0] == 0
+    assert left_of(survey) == 3.0
+
+
+def test_notes_of_a_night_that_failed_are_told_at_the_end(survey, command, monkeypatch):
+    """With others of a backfill; and from Python, where an interruption is not told twice."""
+    error = ConfigError("The file changed.")
+    error.add_note("Release 7 may still be reserved.")
+    survey.set(input__paths=["rows-{date}.parquet"])
+    shutil.copy(survey.folder / "answers.parquet", survey.folder / "rows-2024-11-20.parquet")
+    results = rank_nights(
+        read_survey(survey.config), [date(2024, 11, 20)], datetime.now(UTC), raising(error)
+    )
+    assert next(results).text == "The file changed. Release 7 may still be reserved."
+    with pytest.raises(ConfigError, match="may still be reserved"):
+        next(results)
+    stopped = KeyboardInterrupt()
+    stopped.add_note("Release 7 may still be reserved.")
+    with pytest.raises(KeyboardInterrupt) as caught:
+        plainly(raising(stopped))()
+    assert caught.value.__notes__ == ["Release 7 may still be reserved."]
 
 
 KILLED_RUNS = """

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import shutil
 from collections.abc import Callable, Iterator
@@ -14,7 +15,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from hushrank.flows.errors import LedgerError
 from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.ledger.local_file import LedgerFile
 from hushrank.flows.run import steps
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.job import read_survey
@@ -506,6 +509,83 @@ def test_before_its_first_draw_a_stream_can_be_cancelled(stream, command):
     code, printed = command("resume", job.of_stream.stream_id, stream.config)
     assert code == 2, printed
     assert "is a stream of nights, not a release" in printed
+
+
+def counts_of(stream: Survey) -> list[Path]:
+    found = (stream.work.rglob(name) for name in ("exact.npz", "cells/*.npz", "people/*/*.json"))
+    return [path for each in found for path in each]
+
+
+def test_with_a_full_ledger_disk_the_counts_of_a_night_are_deleted(stream, command, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr("hushrank.flows.run.stream_steps.settle", raising(OSError(errno.EIO, "disk")))
+        patch.setattr(LedgerFile, "append", cancel_on_a_full_disk)
+        code, printed = run(command, stream, 0)
+    assert code == 1, printed
+    assert counts_of(stream) != []  # its noise is stored already: the next run needs them
+    shutil.rmtree(stream_folder(stream) / "released")
+    with monkeypatch.context() as patch:
+        patch.setattr(
+            "hushrank.flows.run.stream_steps.draw_night", raising(OSError(errno.EIO, "disk"))
+        )
+        patch.setattr(LedgerFile, "append", cancel_on_a_full_disk)
+        code, printed = run(command, stream, 0)
+    assert code == 1, printed
+    assert counts_of(stream) == []
+    told = " ".join(printed.split())
+    assert "may still be reserved" in told
+    assert told.endswith("hushrank ledger cancel ends it.")
+    assert run(command, stream, 0)[0] == 0
+
+
+LEDGER_APPEND = LedgerFile.append
+
+
+def cancel_on_a_full_disk(file: LedgerFile, token: str, lines: bytes) -> bool:
+    if b'"event":"cancel"' in lines:
+        raise LedgerError("ledger.jsonl: the ledger cannot be written (No space left on device).")
+    return LEDGER_APPEND(file, token, lines)
+
+
+def test_cancelling_on_a_full_ledger_disk_deletes_the_counts_first(stream, command, monkeypatch):
+    job = prepare_night(read_survey(stream.config), DAYS[0], datetime.now(UTC))
+    ledger = ledger_of(job.config)
+    steps.reserve(job, ledger)
+    steps.reduce(job, InProcessReducer())
+    assert counts_of(stream) != []
+    cancel = ("ledger", "cancel", stream.config, job.of_stream.stream_id)
+    with monkeypatch.context() as patch:
+        patch.setattr(LedgerFile, "append", cancel_on_a_full_disk)
+        code, printed = command(*cancel)
+        assert counts_of(stream) == []
+    assert code == 2, printed
+    assert " ".join(printed.split()).endswith(
+        "may still be reserved. hushrank ledger cancel ends it."
+    )
+    steps.reduce(job, InProcessReducer())
+    with ledger.run_lock(job.release_id), monkeypatch.context() as patch:
+        patch.setattr(LedgerFile, "append", cancel_on_a_full_disk)
+        assert command(*cancel)[0] == 2
+        assert counts_of(stream) != []  # of a run that goes on
+    with ledger.run_lock(job.release_id):
+        assert command(*cancel)[0] == 0
+    assert counts_of(stream) == []
+    assert spent(stream) == 0
+
+
+def test_counts_that_cannot_be_deleted_are_named(stream, command, monkeypatch):
+    job = prepare_night(read_survey(stream.config), DAYS[0], datetime.now(UTC))
+    steps.reserve(job, ledger_of(job.config))
+    steps.reduce(job, InProcessReducer())
+    with monkeypatch.context() as patch:
+        broken = raising(OSError(errno.EIO, "Input/output error"))
+        patch.setattr("hushrank.flows.run.stream_steps.delete_counting", broken)
+        code, printed = command("ledger", "cancel", stream.config, job.release_id)
+    told = " ".join(printed.split())
+    assert code == 1, printed
+    assert f"Exact counts could not be deleted from {stream.work} (Input/output error)" in told
+    assert f"Release {job.release_id} is given back." in told
+    assert spent(stream) == 0
 
 
 def test_a_stream_that_a_ledger_forgot_is_ended_when_it_is_recovered(stream, command):

@@ -13,6 +13,11 @@ import pytest
 
 from hushrank.transforms.storage.write import npz_bytes, parquet_bytes, write_once, write_whole
 
+NO_LINKS = {
+    getattr(errno, name)
+    for name in ("EPERM", "ENOTSUP", "EOPNOTSUPP", "ENOSYS", "EINVAL", "EXDEV", "EMLINK", "EIO")
+}
+
 
 @pytest.fixture
 def open_umask():
@@ -98,7 +103,7 @@ def test_objects_are_not_written():
         npz_bytes(names=np.array(["a", None], object))
 
 
-@pytest.mark.parametrize("error", [None, errno.EPERM, errno.EOPNOTSUPP])
+@pytest.mark.parametrize("error", [None, *sorted(NO_LINKS)])
 def test_what_is_written_once_stays_also_where_there_are_no_hard_links(
     tmp_path, monkeypatch, error
 ):
@@ -114,11 +119,12 @@ def test_what_is_written_once_stays_also_where_there_are_no_hard_links(
     assert names(tmp_path) == ["drawn"]
 
 
-def test_another_failure_of_a_link_is_not_hidden(tmp_path, monkeypatch):
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT, errno.EACCES, errno.EROFS])
+def test_another_failure_of_a_link_is_not_hidden(tmp_path, monkeypatch, error):
     def link(*_: object) -> None:
-        raise OSError(errno.EIO, os.strerror(errno.EIO))
+        raise OSError(error, os.strerror(error))
 
     monkeypatch.setattr(os, "link", link)
-    with pytest.raises(OSError, match="Input/output"):
+    with pytest.raises(OSError, match=os.strerror(error)):
         write_once(str(tmp_path / "drawn"), b"first")
     assert names(tmp_path) == []

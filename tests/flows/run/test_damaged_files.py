@@ -1,0 +1,150 @@
+"""Files of a run that come back damaged: one sentence, what is paid, and what to restore."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from hushrank.flows.errors import HushrankError, PredictableBits
+from hushrank.flows.run.budget import ledger_of
+from hushrank.flows.run.confidential_folder import bits_of_reduction, votes_of_reduction
+from hushrank.flows.run.job import prepare_job, read_survey
+from hushrank.flows.run.steps import draw, reduce, reserve
+from hushrank.privacy.units import Unit
+from hushrank.transforms.storage.write import npz_arrays, npz_bytes
+from tests.flows.conftest import InProcessReducer
+
+Damage = Callable[[Path], object]
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def replace_by_folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGES: dict[str, Damage] = {
+    "cut": lambda path: path.write_bytes(path.read_bytes()[:-200]),
+    "empty": lambda path: path.write_bytes(b""),
+    "flipped": flip,
+    "another's": lambda path: path.write_bytes(npz_bytes(wins=np.zeros(4, np.int64))),
+    "a folder": replace_by_folder,
+}
+
+
+def remove(path: Path) -> None:
+    if path.is_dir():
+        path.rmdir()
+    else:
+        path.unlink(missing_ok=True)
+
+
+@pytest.fixture
+def drawn(survey):
+    """A job whose noise is drawn and paid for, and not published."""
+    job = prepare_job(read_survey(survey.config))
+    ledger = ledger_of(job.config)
+    reserve(job, ledger)
+    reduce(job, InProcessReducer())
+    draw(job, ledger)
+    return job
+
+
+def test_a_damaged_result_is_told_of_and_published_when_it_is_restored(survey, command, drawn):
+    path = drawn.work / "drawn.npz"
+    content = path.read_bytes()
+    for name, damage in DAMAGES.items():
+        damage(path)
+        for asked in (("run", survey.config, "--direct"), ("resume", drawn.release_id)):
+            code, printed = command(*asked, *([survey.config] if asked[0] == "resume" else []))
+            told = " ".join(printed.split())
+            assert code == 1, (name, printed)
+            assert f"{path} is damaged, or is not what was drawn for this release." in told, name
+            assert "The noise is paid for, and nothing was published. Put a copy of it back" in told
+        assert survey.published() == []
+        remove(path)
+        path.write_bytes(content)
+    assert command("run", survey.config, "--direct")[0] == 0
+    assert ledger_of(drawn.config).balance().spent_epsilon == 2.0
+    assert path.read_bytes() == content
+
+
+def test_without_a_copy_a_damaged_result_is_deleted_and_paid_for_again(survey, command, drawn):
+    (drawn.work / "drawn.npz").unlink()
+    assert command("run", survey.config, "--direct")[0] == 0
+    assert ledger_of(drawn.config).balance().spent_epsilon == 4.0
+
+
+def test_the_result_of_another_release_is_not_published(survey, command, drawn):
+    """It is whole and of the same method: only the ledger tells them apart."""
+    survey.set(privacy__epsilon=1.0, output="second")
+    assert command("run", survey.config, "--direct")[0] == 0
+    (other,) = (each for each in survey.work.glob("*/drawn.npz") if each.parent != drawn.work)
+    shutil.copy(other, drawn.work / "drawn.npz")
+    survey.set(privacy__epsilon=2.0, output="out")
+    code, printed = command("run", survey.config, "--direct")
+    assert (code, "is not what was drawn for this release" in printed) == (1, True), printed
+
+
+@pytest.mark.parametrize("name", ["exact.npz", "bits.json"])
+def test_damaged_counts_cost_nothing(survey, name):
+    job = prepare_job(read_survey(survey.config))
+    ledger, path = ledger_of(job.config), job.work / name
+    reserve(job, ledger)
+    reduce(job, InProcessReducer())
+    whole = path.read_bytes()
+    for damage in (lambda: path.write_bytes(whole[:20]), lambda: replace_by_folder(path)):
+        damage()
+        with pytest.raises(HushrankError, match="Nothing was drawn or spent; run again"):
+            draw(job, ledger)
+        assert ledger.state(job.release_id) == "reserved"
+        remove(path)
+        path.write_bytes(whole)
+    draw(job, ledger)
+
+
+@pytest.mark.parametrize(
+    "content", [b"", b"[[", b"[]", b"7", b'{"noise":5}', b"\xff", b'{"noise":["?"]}', None]
+)
+def test_records_that_say_nothing_are_no_records(tmp_path, content):
+    for name in ("bits.json", "diagnostics.json"):
+        path = tmp_path / name
+        if content is None:
+            path.mkdir()
+        else:
+            path.write_bytes(content)
+    with pytest.raises(PredictableBits, match="Nothing was drawn or spent; run again"):
+        bits_of_reduction(tmp_path)
+    with contextlib.suppress(PredictableBits):  # a tally may lack numbers
+        votes_of_reduction(tmp_path, Unit.USER)
+
+
+def test_any_flipped_bit_of_a_result_is_no_arrays_or_arrays():
+    whole = npz_bytes(wins=np.arange(3), law=np.array(json.dumps({"a": 1})))
+    for place in range(len(whole)):
+        content = bytearray(whole)
+        content[place] ^= 1 << (place % 8)
+        for damaged in (bytes(content), whole[:place]):
+            try:
+                assert npz_arrays(damaged).keys() is not None
+            except ValueError:
+                continue
+
+
+def test_a_damaged_witness_may_be_a_folder(survey, command):
+    assert command("run", survey.config, "--direct")[0] == 0
+    replace_by_folder(survey.work / "ledgers.json")
+    survey.set(privacy__epsilon=1.0, output="second")
+    code, printed = command("run", survey.config, "--direct")
+    assert (code, "It says how far the ledger was" in printed) == (2, True), printed
