@@ -230,8 +230,7 @@ def win_loss_sensitivity(
         ValueError: a size is too small.
     """
     _check_sizes(n_items, row_weight, n_groups)
-    rows = _most_rows(params, n_items)
-    searched = searched_squares(n_items, rows) if params.distinct_pairs else None
+    rows, searched = _most_rows(params, n_items), searched_win_loss(params, n_items)
     squares = _squared_degrees(params, n_items)
     added = squares if searched is None else min(squares, searched[0])
     bound = _between_bundles(params, Sensitivity(2 * rows, added))
@@ -242,6 +241,20 @@ def win_loss_sensitivity(
         replaced = min(2 * n_items * rows, 2 * n_items * (n_items**2 - 1) // 3)
         l2_squared = min(l2_squared, replaced if searched is None else searched[1])
     return Sensitivity(l1, l2_squared).scaled(row_weight)
+
+
+def searched_win_loss(params: PrivacyParams, n_items: int) -> tuple[int, int] | None:
+    """Squared l2 norms of wins and losses that a search finds, of one bundle and between two.
+
+    Returns:
+        What `privacy.staircases` finds; None where nothing is searched.
+
+    Raises:
+        ValueError: rows have weights.
+    """
+    if not params.distinct_pairs:
+        return None
+    return searched_squares(n_items, _most_rows(params, n_items))
 
 
 def exposures_sensitivity(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Sensitivity:
