@@ -91,6 +91,16 @@ def test_turning_all_rows_round_is_not_always_the_most() -> None:
     assert searched_squares(7, 17) == (136, 206)
 
 
+def test_more_rows_than_are_searched() -> None:
+    """k items beat the n - k others, and lose to them: k (n - k) rows, and 2 n of each."""
+    for n_items, k in [(10, 3), (10, 4), (11, 5), (40, 20), (1000, 1), (1000, 7)]:
+        beaten = np.repeat([n_items - k, 0], [k, n_items - k])
+        change = np.tile(beaten - np.repeat([0, k], [k, n_items - k]), 2)
+        rows = k * (n_items - k)
+        bound = win_loss_sensitivity(params(Adjacency.REPLACE_ONE, rows), n_items)
+        assert bound.l2_squared == np.square(change).sum() == 2 * n_items * rows
+
+
 def test_random_bundles_of_more_items_stay_within_the_bound() -> None:
     """Climb from random bundles: each of u and v in turn takes the best rows for the other."""
     draw = np.random.default_rng(5)
