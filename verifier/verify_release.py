@@ -518,6 +518,13 @@ def weighted(
     squares *= most**2
     room = norms[0] // SHARE if laplace else math.isqrt(norms[1] // SHARE)
     divisor = -(-squares // room)
+    free = 2 * most if laplace else 1 + math.isqrt(4 * squares - 1)  # privacy/row_weights.py
+    place = 0 if laplace else 1
+    apart = counts(b)[place] == 2 * counts(replace(b, sides=1))[place]
+    if by_weights:
+        apart = apart and counts is PLAIN["pair_counts_sensitivity"]
+    if free <= divisor and apart and not b.earlier:
+        return norms, free
     moves = -(-squares // divisor)
     return (norms[0] + moves, norms[1] + moves**2), divisor
 

@@ -11,6 +11,7 @@ Names that formulas share:
     sides        1: a unit is added or removed; 2: it is replaced
     row_weight   what a row adds to a count
     groups       groups that have counts of their own
+    apart        1: what a replaced unit moves is the sum of two bundles' norms
     searched     what `privacy.staircases` finds by a search; empty: nothing is searched
 """
 
@@ -19,7 +20,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 from hushrank.privacy.ranking_sensitivity import Part, Weights
-from hushrank.privacy.row_weights import SHARE, Counted
+from hushrank.privacy.row_weights import SHARE, Counted, norms_add_up
 from hushrank.privacy.sensitivity import searched_win_loss
 from hushrank.privacy.stream import Stream
 from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, PrivacyParams
@@ -178,7 +179,10 @@ _WEIGHTED = (
     "total = most_units ** 2 * bundle",
     "room = l1 // share if laplace else isqrt(l2_squared // share)",
     "divisor = -(-total // room)",
-    "moved = -(-total // divisor)",
+    "free = 2 * most_units if laplace else 1 + isqrt(4 * total - 1)",
+    "costs = not (apart and free <= divisor)",
+    "divisor = divisor if costs else free",
+    "moved = -(-total // divisor) if costs else 0",
     "l1 = l1 + moved",
     "l2_squared = l2_squared + moved ** 2",
 )
@@ -255,6 +259,7 @@ def weighted_formula(
         "most_units": params.most_units,
         "share": SHARE,
         "laplace": int(params.noise is NoiseKind.LAPLACE),
+        "apart": int(norms_add_up(params, counted, n_items)),
     }
     own |= _searched(OF_COUNTED[counted], params, n_items)
     inputs = {**bounds_of(params, n_items), **own}
