@@ -197,12 +197,13 @@ def win_loss_sensitivity(
     between two (`privacy.staircases`). Whatever L is, l2^2 <= 2 n L under `replace-one`, attained
     where L = k (n - k): k items beat all others in u, and lose to them in v. Proof: let p be the
     change of wins less losses, q that of wins plus losses: l2^2 = (|p|^2 + |q|^2) / 2. Let u have m
-    rows and v m' <= m, k pairs in common with the same winner and r with another. By pairs, p = B s
-    and q = C z with s and z of squared norm m + m' - 2k + 2r and m + m' - 2k - 2r, and z of sum m -
-    m'. In B B' = n I - J and C C' = (n - 2) I + J, J is the matrix of ones: so |p|^2 <= n |s|^2,
-    and as ones are an eigenvector of C' C, |q|^2 <= (n - 2) |z|^2 + 2 (m - m')^2 / (n - 1). With k
-    >= 0 and r <= m' both together are at most 2 (n - 1) (m + m') + 4 m' + 2 (m - m')^2 / (n - 1).
-    This is convex in m', 4 n m at m' = m, and no more at m' = 0, where m <= n (n - 1) / 2 rows.
+    rows and v m' <= m, with j pairs in common that the same item won, and r that another did. By
+    pairs p = B s and q = C z, where |s|^2 = m + m' - 2j + 2r and |z|^2 = m + m' - 2j - 2r, and the
+    entries of z add up to m - m'. With J, the matrix of ones, B B' = n I - J and
+    C C' = (n - 2) I + J. So |p|^2 <= n |s|^2, and as ones are an eigenvector of C' C,
+    |q|^2 <= (n - 2) |z|^2 + 2 (m - m')^2 / (n - 1). Since j >= 0 and r <= m', both together are at
+    most 2 (n - 1) (m + m') + 4 m' + 2 (m - m')^2 / (n - 1). This is convex in m', is 4 n m at
+    m' = m, and no more at m' = 0, for m <= n (n - 1) / 2.
 
     There l2^2 <= 2 n (n^2 - 1) / 3 as well, attained where L allows all pairs: u ranks all items, v
     turns u round. Proof: of k of the 2n entries of u - v take the sum with signs s_a, t_b (0: not
