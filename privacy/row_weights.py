@@ -36,6 +36,26 @@ and W^2 Q(L) with it, as w >= 0 makes the sum of squares of the rows at most tha
 entry moves by at most ceil(S / K) under either adjacency, whatever the others do; K is so large
 that this adds at most 1 / `SHARE` to the squared l2 sensitivity, or to l1 with Laplace noise.
 
+*For nothing*, where a person is replaced, the norms of both bundles add up in the sensitivity of
+the counts (`norms_add_up`), and weights are those of a survey or the counts the matrix of wins. A
+bundle whose squares are below the most adds less to the counts, too, and the entry moves by what
+the squares of u and v differ, d at most. Let R be the most rows, W in units, S = R W^2, and S_u the
+sum of squares of u.
+
+    Squared l2 norm: |u|^2 <= Q - (S - S_u), where Q is that of a bundle in the sensitivity. For
+    |u|^2 - S_u is the sum of products of two rows in one cell (and S_u once more, if rows are in
+    two cells): it falls if a weight does. And Q grows by W^2 at least with each further row.
+    On distinct pairs of the matrix |u|^2 = S_u <= Q = S, whatever the weights. So |u - v|^2 <=
+    2 Q - d, and ceil(d / K)^2 <= d for all d <= S if K >= 2 sqrt(S): it is 1 for d <= K, and at
+    most (2 d / K)^2 else.
+
+    l1 norm: |u|_1 falls by at least W - w for each weight w (0 of a row that is left out), and S_u
+    by W^2 - w^2 <= 2 W (W - w). So for K = 2 W the whole numbers W - w of u and v add up to
+    ceil(d / K) at least.
+
+There K is the smaller of both, and the squares are finer at no cost. With `row_weight` the counts
+fall by more, and the squares do not.
+
 References:
     [EMMV20] Epasto, Mahdian, Mao, Mirrokni, Ren. Smoothly bounding user contributions in
         differential privacy. NeurIPS 2020.
@@ -161,9 +181,31 @@ def weighted_sensitivity(
     laplace = params.noise is NoiseKind.LAPLACE
     room = counts.l1 // SHARE if laplace else math.isqrt(counts.l2_squared // SHARE)
     divisor = -(-squares // room)
+    free = 2 * most if laplace else 1 + math.isqrt(4 * squares - 1)
+    if free <= divisor and norms_add_up(params, counted, n_items):
+        return WeightedSensitivity(counts, counts, free)
     moves = -(-squares // divisor)
     whole = Sensitivity(counts.l1 + moves, counts.l2_squared + moves**2)
     return WeightedSensitivity(counts, whole, divisor)
+
+
+def norms_add_up(params: PrivacyParams, counted: Counted, n_items: int) -> bool:
+    """Whether a person is replaced, and counts move by both bundles' norms, so squares are free.
+
+    Args:
+        params: unit, adjacency and enforced bounds, with weights.
+        counted: which counts.
+        n_items: size of the public catalogue, n >= 2.
+    """
+    if params.bounding is Bounding.WEIGHTS and counted is not Counted.PAIRS:
+        return False
+    moved, added = (
+        _SENSITIVITY[counted](replace(_plain(params), adjacency=adjacency), n_items)
+        for adjacency in (params.adjacency, Adjacency.ADD_REMOVE)
+    )
+    if params.noise is NoiseKind.LAPLACE:
+        return moved.l1 == 2 * added.l1
+    return moved.l2_squared == 2 * added.l2_squared
 
 
 def _of_counts(

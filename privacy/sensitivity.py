@@ -29,6 +29,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from hushrank.privacy.staircases import searched_squares
 from hushrank.privacy.units import Adjacency, PrivacyParams
 
 
@@ -192,6 +193,18 @@ def win_loss_sensitivity(
     that is at most 4xy + 2z(x + y) + z(z - 1). As 4xy <= (x + y)^2 - o, where o is 1 if x + y is
     odd, else 0, it is at most n^2 - z - o, and for odd n one of z and o is at least 1.
 
+    On distinct pairs a search finds the exact maxima of l2^2 from n to 20 rows, of one bundle and
+    between two (`privacy.staircases`). Whatever L is, l2^2 <= 2 n L under `replace-one`, attained
+    where L = k (n - k): k items beat all others in u, and lose to them in v. Proof: let p be the
+    change of wins less losses, q that of wins plus losses: l2^2 = (|p|^2 + |q|^2) / 2. Let u have m
+    rows and v m' <= m, with j pairs in common that the same item won, and r that another did. By
+    pairs p = B s and q = C z, where |s|^2 = m + m' - 2j + 2r and |z|^2 = m + m' - 2j - 2r, and the
+    entries of z add up to m - m'. With J, the matrix of ones, B B' = n I - J and
+    C C' = (n - 2) I + J. So |p|^2 <= n |s|^2, and as ones are an eigenvector of C' C,
+    |q|^2 <= (n - 2) |z|^2 + 2 (m - m')^2 / (n - 1). Since j >= 0 and r <= m', both together are at
+    most 2 (n - 1) (m + m') + 4 m' + 2 (m - m')^2 / (n - 1). This is convex in m', is 4 n m at
+    m' = m, and no more at m' = 0, for m <= n (n - 1) / 2.
+
     There l2^2 <= 2 n (n^2 - 1) / 3 as well, attained where L allows all pairs: u ranks all items, v
     turns u round. Proof: of k of the 2n entries of u - v take the sum with signs s_a, t_b (0: not
     among the k). With x = (s - t) / 2, y = (s + t) / 2, d = |x_a - x_b| and e = |y_a + y_b| a pair
@@ -218,27 +231,56 @@ def win_loss_sensitivity(
         ValueError: a size is too small.
     """
     _check_sizes(n_items, row_weight, n_groups)
-    bound = exposures_sensitivity(params, n_items)
+    rows, searched = _most_rows(params, n_items), searched_win_loss(params, n_items)
+    squares = _squared_degrees(params, n_items)
+    added = squares if searched is None else min(squares, searched[0])
+    bound = _between_bundles(params, Sensitivity(2 * rows, added))
     wins = win_counts_sensitivity(params, n_items, n_groups=n_groups)
     l1, l2_squared = bound.l1, min(bound.l2_squared, 2 * wins.l2_squared)
     if params.distinct_pairs and params.adjacency is Adjacency.REPLACE_ONE and n_groups == 1:
         l1 = min(l1, 4 * (n_items**2 // 4))
-        l2_squared = min(l2_squared, 2 * n_items * (n_items**2 - 1) // 3)
+        replaced = min(2 * n_items * rows, 2 * n_items * (n_items**2 - 1) // 3)
+        l2_squared = min(l2_squared, replaced if searched is None else searched[1])
     return Sensitivity(l1, l2_squared).scaled(row_weight)
+
+
+def searched_win_loss(params: PrivacyParams, n_items: int) -> tuple[int, int] | None:
+    """Squared l2 norms of wins and losses that a search finds, of one bundle and between two.
+
+    Returns:
+        What `privacy.staircases` finds; None where nothing is searched.
+
+    Raises:
+        ValueError: rows have weights.
+    """
+    if not params.distinct_pairs:
+        return None
+    return searched_squares(n_items, _most_rows(params, n_items))
 
 
 def exposures_sensitivity(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Sensitivity:
     """Sensitivity of the number of comparisons in which each item took part, shape (n_items,).
 
-    A row adds one to two items; unit `comparison` is L = 1. Unit `user`, at most L rows: a bundle
-    is a vector u >= 0, the degrees of a multigraph with at most L edges, of sum at most 2L. Adding
-    it gives l1 <= 2L, replacing u by v l1 <= 4L and l2^2 <= |u|^2 + |v|^2.
+    Bound: l1 = 2 m(n) for a bundle that is added, and 2 max over k of m(k) + m(n - k) for one that
+    is replaced, where m(k) is the most rows of a bundle among k items alone: 0 for k < 2, else the
+    least of L, of k (k - 1) / 2 with `distinct_pairs`, and of floor(k c / 2) with `per_item_cap` c.
+    Both are exact. Unit `comparison` is L = 1.
 
-    |u|^2 is the sum over edges of the degrees of both ends. These are at most L each, so
-    |u|^2 <= 2 L^2, attained where all rows are on one pair. With `per_item_cap` c, at most c each:
-    |u|^2 <= 2 c L. With `distinct_pairs` the graph is simple, and only the edge itself meets both
-    of its ends: their degrees add up to at most L + 1, and |u|^2 <= L (L + 1); besides
-    |u|^2 <= L (2 L / (n - 1) + n - 2) [C98], which is exact for stars and complete graphs.
+    Proof: a row adds one to two items. So a bundle is a vector u >= 0, the degrees of a multigraph,
+    and adding it gives twice its rows. The l1 norm of u - v is the largest sum of its entries with
+    signs. Let k items have the sign 1, the others -1. A row of u adds 2 if both of its items have
+    the sign 1, and 0 or -2 else, so u adds 2 m(k) at most; v adds 2 m(n - k) at most, by rows among
+    the others. u and v can be chosen apart, so the maximum is attained: m(k) rows among k items
+    exist, for some graph on k nodes has no degree above c and floor(k c / 2) edges (a simple one if
+    c <= k - 1), and edges may be left out. With many items u and v have none in common, and l1 is
+    4L; of two or three items they share one, or v has no row.
+
+    Squared l2 norm: |u|^2 for u added, and at most |u|^2 + |v|^2 for u replaced by v, as both are
+    non-negative. |u|^2 is the sum over edges of the degrees of both ends. These are at most L each,
+    so |u|^2 <= 2 L^2, attained where all rows are on one pair. With `per_item_cap` c, at most c
+    each: |u|^2 <= 2 c L. With `distinct_pairs` the graph is simple, and only the edge itself meets
+    both of its ends: their degrees add up to at most L + 1, and |u|^2 <= L (L + 1); besides |u|^2
+    <= L (2 L / (n - 1) + n - 2) [C98], which is exact for stars and complete graphs.
 
     Args:
         params: unit, adjacency and enforced bounds.
@@ -252,7 +294,13 @@ def exposures_sensitivity(params: PrivacyParams, n_items: int, row_weight: int =
         ValueError: `n_items` or `row_weight` is too small.
     """
     _check_sizes(n_items, row_weight)
-    return _between_bundles(params, _exposures_of_bundle(params, n_items)).scaled(row_weight)
+    bundle = Sensitivity(2 * _most_rows(params, n_items), _squared_degrees(params, n_items))
+    if params.adjacency is Adjacency.ADD_REMOVE:
+        return bundle.scaled(row_weight)
+    apart = max(
+        _most_rows(params, k) + _most_rows(params, n_items - k) for k in range(n_items // 2 + 1)
+    )
+    return Sensitivity(2 * apart, 2 * bundle.l2_squared).scaled(row_weight)
 
 
 def _between_bundles(params: PrivacyParams, bundle: Sensitivity) -> Sensitivity:
@@ -261,8 +309,8 @@ def _between_bundles(params: PrivacyParams, bundle: Sensitivity) -> Sensitivity:
     return Sensitivity(norms * bundle.l1, norms * bundle.l2_squared)
 
 
-def _exposures_of_bundle(params: PrivacyParams, n_items: int) -> Sensitivity:
-    """Largest norms of the exposures that one unit's rows can have."""
+def _squared_degrees(params: PrivacyParams, n_items: int) -> int:
+    """Largest squared l2 norm of the exposures that one unit's rows can have."""
     rows = _most_rows(params, n_items)
     most = 2 * rows**2
     if params.per_item_cap is not None:
@@ -271,7 +319,7 @@ def _exposures_of_bundle(params: PrivacyParams, n_items: int) -> Sensitivity:
         # The second bound grows with the rows, so all of them are the worst case.
         de_caen = rows * (2 * rows + (n_items - 2) * (n_items - 1)) // (n_items - 1)
         most = min(most, rows * (rows + 1), de_caen)
-    return Sensitivity(2 * rows, most)
+    return most
 
 
 def outcomes_sensitivity(params: PrivacyParams, n_items: int, row_weight: int = 1) -> Sensitivity:
@@ -314,14 +362,14 @@ def _bundle(params: PrivacyParams, n_items: int) -> Sensitivity:
 
 
 def _most_rows(params: PrivacyParams, n_items: int) -> int:
-    """Rows that a bundle can hold under all of its bounds.
+    """Rows that a bundle can hold under all of its bounds, on pairs of that many items.
 
     Raises:
         ValueError: rows have weights, which `privacy.row_weights` allows for.
     """
     if params.weighted:
         raise ValueError("this is the sensitivity of rows without weights: see row_weights")
-    rows = params.max_contributions
+    rows = params.max_contributions if n_items > 1 else 0
     if params.distinct_pairs:
         rows = min(rows, n_items * (n_items - 1) // 2)
     if params.per_item_cap is not None:

@@ -11,14 +11,17 @@ Names that formulas share:
     sides        1: a unit is added or removed; 2: it is replaced
     row_weight   what a row adds to a count
     groups       groups that have counts of their own
+    apart        1: what a replaced unit moves is the sum of two bundles' norms
+    searched     what `privacy.staircases` finds by a search; empty: nothing is searched
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from hushrank.privacy.ranking_sensitivity import Part, Weights
-from hushrank.privacy.row_weights import SHARE, Counted
+from hushrank.privacy.row_weights import SHARE, Counted, norms_add_up
+from hushrank.privacy.sensitivity import searched_win_loss
 from hushrank.privacy.stream import Stream
 from hushrank.privacy.units import Adjacency, Bounding, NoiseKind, PrivacyParams
 
@@ -79,7 +82,10 @@ LINES: dict[str, tuple[str, ...]] = {
     "exposures_sensitivity": (
         ROWS,
         *_EXPOSED,
-        "l1 = sides * row_weight * 2 * rows",
+        "most = [min(L, k * c // 2, k * (k - 1) // 2 if distinct or k < 2 else L)"
+        " for k in range(n + 1)]",
+        "apart = max(most[k] + most[n - k] for k in range(n + 1)) if sides == 2 else rows",
+        "l1 = row_weight * 2 * apart",
         "l2_squared = sides * row_weight ** 2 * degrees",
     ),
     "win_loss_sensitivity": (
@@ -87,8 +93,11 @@ LINES: dict[str, tuple[str, ...]] = {
         *_WON,
         *_EXPOSED,
         f"l1 = min(sides * 2 * rows, 4 * (n * n // 4) if {_TURNED} else sides * 2 * rows)",
-        "l2_squared = min(sides * degrees, 2 * squares)",
-        f"l2_squared = min(l2_squared, 2 * n * (n * n - 1) // 3 if {_TURNED} else l2_squared)",
+        "alone = min(degrees, searched[0]) if searched else degrees",
+        "between = min(2 * n * rows, 2 * n * (n * n - 1) // 3)",
+        "between = searched[1] if searched else between",
+        "l2_squared = min(sides * alone, 2 * squares)",
+        f"l2_squared = min(l2_squared, between if {_TURNED} else l2_squared)",
         "l1 = row_weight * l1",
         "l2_squared = row_weight ** 2 * l2_squared",
     ),
@@ -170,7 +179,10 @@ _WEIGHTED = (
     "total = most_units ** 2 * bundle",
     "room = l1 // share if laplace else isqrt(l2_squared // share)",
     "divisor = -(-total // room)",
-    "moved = -(-total // divisor)",
+    "free = 2 * most_units if laplace else 1 + isqrt(4 * total - 1)",
+    "costs = not (apart and free <= divisor)",
+    "divisor = divisor if costs else free",
+    "moved = -(-total // divisor) if costs else 0",
     "l1 = l1 + moved",
     "l2_squared = l2_squared + moved ** 2",
 )
@@ -213,7 +225,16 @@ def counts_formula(
 ) -> Formula:
     """Of counts of comparisons."""
     own: Inputs = {"row_weight": row_weight, "groups": groups}
+    own |= _searched(derivation, params, n_items)
     return plain_formula(derivation, {**bounds_of(params, n_items), **own})
+
+
+def _searched(derivation: str, params: PrivacyParams, n_items: int) -> Inputs:
+    """What is found by a search, not by a formula."""
+    if derivation != "win_loss_sensitivity":
+        return {}
+    plain = replace(params, bounding=Bounding.LEAVE_OUT, max_weight=None)
+    return {"searched": searched_win_loss(plain, n_items) or ()}
 
 
 def weighted_formula(
@@ -238,7 +259,9 @@ def weighted_formula(
         "most_units": params.most_units,
         "share": SHARE,
         "laplace": int(params.noise is NoiseKind.LAPLACE),
+        "apart": int(norms_add_up(params, counted, n_items)),
     }
+    own |= _searched(OF_COUNTED[counted], params, n_items)
     inputs = {**bounds_of(params, n_items), **own}
     return Formula(_HOME["weighted_sensitivity"], (*before, *_WEIGHTED), inputs)
 

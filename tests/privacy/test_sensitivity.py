@@ -178,18 +178,39 @@ def test_pair_counts_on_distinct_pairs_are_exact(
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)
-@pytest.mark.parametrize("distinct", [False, True])
 @pytest.mark.parametrize(
-    ("n_items", "most"),
-    [(n, most) for n in (2, 3, 4) for most in range(1, n_pairs(n) + 2)] + [(5, 2), (6, 2)],
+    ("n_items", "most", "distinct"),
+    [(n, most, distinct) for n in (2, 3, 4) for most in range(1, 7) for distinct in (False, True)]
+    + [(5, 2, False), (6, 2, False)]
+    + [(5, most, True) for most in range(1, 12)],
 )
 def test_exposures(adjacency: Adjacency, n_items: int, most: int, distinct: bool) -> None:
     bound, found = check("exposures", adjacency, n_items, most, distinct=distinct)
-    least = 2 * (most + 1) if distinct and most > 1 else 4  # two bundles without a common item
+    assert bound.l1 == found.l1
     if adjacency is Adjacency.ADD_REMOVE and not (distinct and 2 < n_items - 1 < most):
         assert bound == found
-    elif adjacency is Adjacency.REPLACE_ONE and n_items >= least:
-        assert bound.l1 == found.l1
+
+
+@pytest.mark.parametrize("adjacency", ADJACENCIES)
+@pytest.mark.parametrize(
+    ("n_items", "most", "cap", "distinct"),
+    [(n, 4, cap, distinct) for n in (2, 3, 4) for cap in (1, 2, 3) for distinct in (False, True)]
+    + [(5, 10, cap, True) for cap in (1, 2, 3, 4)],
+)
+def test_the_l1_norm_of_exposures_under_a_cap_is_exact(
+    adjacency: Adjacency, n_items: int, most: int, cap: int, distinct: bool
+) -> None:
+    bound, found = check("exposures", adjacency, n_items, most, distinct=distinct, cap=cap)
+    assert bound.l1 == found.l1
+
+
+def test_exposures_of_few_items() -> None:
+    """Without common items two bundles would move 4L: 8 for L = 2, 12 and 16 for L = 3 and 4."""
+    for n_items, most, l1 in [(4, 2, 4), (5, 3, 8), (5, 4, 8), (6, 3, 12), (100_000, 4, 16)]:
+        params = user_params(Adjacency.REPLACE_ONE, most, distinct_pairs=True)
+        assert exposures_sensitivity(params, n_items).l1 == l1
+    for n_items, l1 in [(2, 14), (3, 14), (4, 28)]:
+        assert exposures_sensitivity(user_params(Adjacency.REPLACE_ONE, 7), n_items).l1 == l1
 
 
 @pytest.mark.parametrize("adjacency", ADJACENCIES)

@@ -74,7 +74,7 @@ def test_weights_alone_go_with_laplace_noise_and_one_comparison(survey, command)
     code, printed = command("run", survey.config, "--direct")
     assert code == 0, printed
     release = json.loads((survey.folder / "rows" / "release.json").read_text())
-    assert release["privacy"]["sensitivity_l1"] == 2 * 1_500 + 30  # a hundredth for the squares
+    assert release["privacy"]["sensitivity_l1"] == 2 * 1_500  # squares cost nothing
 
 
 REFUSED = [

@@ -7,7 +7,7 @@ what is kept still tells whose it is.
 from __future__ import annotations
 
 from dataclasses import replace
-from itertools import combinations, combinations_with_replacement, product
+from itertools import combinations, combinations_with_replacement, pairwise, product
 
 import numpy as np
 import pytest
@@ -15,6 +15,11 @@ import pytest
 import hushrank.privacy.row_weights as row_weights
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.privacy.row_weights import Counted, RowFactors, weighted_sensitivity
+from hushrank.privacy.sensitivity import (
+    pair_counts_sensitivity,
+    win_counts_sensitivity,
+    win_loss_sensitivity,
+)
 from hushrank.privacy.units import UNITS, Adjacency, Bounding, NoiseKind, PrivacyParams, Unit
 from hushrank.transforms.common.encode import Comparisons
 from hushrank.transforms.common.schema import Ties
@@ -25,6 +30,11 @@ from hushrank.transforms.comparisons.weighted_counts import add_weighted
 ITEMS, KEY = 3, KeyedHash(bytes(range(32)))
 PAIRS = list(combinations(range(ITEMS), 2))
 MOST_ROWS = 4
+SENSITIVITY = {
+    Counted.WINS: win_counts_sensitivity,
+    Counted.PAIRS: pair_counts_sensitivity,
+    Counted.WIN_LOSS: win_loss_sensitivity,
+}
 GRID = (0, 500, 1_300)  # weights of rows, in units; the last is W
 GAUSSIAN = {"noise": NoiseKind.GAUSSIAN, "delta": 1e-6}
 
@@ -154,6 +164,81 @@ def test_survey_weights_move_the_counts_by_their_sensitivity(counted, adjacency,
         assert largest(vectors, adjacency)[0] >= found.whole.l1 - 1, (
             "both at once, but for rounding"
         )
+
+
+@pytest.mark.parametrize("counted", list(Counted))
+@pytest.mark.parametrize("most", [1, 2])
+@pytest.mark.parametrize("distinct", [False, True])
+@pytest.mark.parametrize("noise", list(NoiseKind))
+def test_squares_cost_nothing_where_a_person_is_replaced(counted, most, distinct, noise):
+    """The change of counts and squares together, at the worst rounding of all people's total."""
+    params = params_of(most, Adjacency.REPLACE_ONE, survey=True, distinct=distinct)
+    if noise is NoiseKind.GAUSSIAN:
+        params = replace(params, **GAUSSIAN)
+    found = weighted_sensitivity(params, counted, ITEMS)
+    assert found.whole == found.counts
+    added = weighted_sensitivity(replace(params, adjacency=Adjacency.ADD_REMOVE), counted, ITEMS)
+    assert added.whole != added.counts
+    assert found.divisor < added.divisor
+    assert most_together(params, counted, found.divisor) <= norm_of(found.counts, noise)
+
+
+@pytest.mark.parametrize("most", [1, 2])
+@pytest.mark.parametrize("survey", [False, True])
+def test_squares_of_heavy_users_cost_nothing_beside_pairs(most, survey):
+    params = params_of(most, Adjacency.REPLACE_ONE, weights=True, survey=survey)
+    found = weighted_sensitivity(params, Counted.PAIRS, ITEMS)
+    assert found.whole == found.counts
+    worst = most_together(params, Counted.PAIRS, found.divisor)
+    assert worst <= found.counts.l2_squared
+    assert weighted_sensitivity(params, Counted.WINS, ITEMS).whole.l2_squared > (
+        weighted_sensitivity(params, Counted.WINS, ITEMS).counts.l2_squared
+    )
+
+
+def most_together(params, counted, divisor) -> int:
+    """l1 norm or squared l2 norm, by the noise, of counts and divided squares."""
+    survey = params.max_weight is not None
+    vectors = vectors_of(kept_of(params, counted, Ties.DROP, survey), counted, Ties.DROP)
+    power = 1 if params.noise is NoiseKind.LAPLACE else 2
+    worst = 0
+    for vector in vectors:
+        change = np.abs(vectors - vector)
+        change[:, -1] = -(-change[:, -1] // divisor)
+        worst = max(worst, int((change**power).sum(axis=1).max()))
+    return worst
+
+
+def norm_of(sensitivity, noise) -> int:
+    return sensitivity.l1 if noise is NoiseKind.LAPLACE else sensitivity.l2_squared
+
+
+def test_finer_squares_would_cost_something():
+    """With half of the divisor they move by more than a bundle below the most leaves."""
+    params = params_of(1, Adjacency.REPLACE_ONE, survey=True)
+    found = weighted_sensitivity(params, Counted.PAIRS, ITEMS)
+    assert most_together(params, Counted.PAIRS, found.divisor // 2) > found.counts.l1
+
+
+@pytest.mark.parametrize("counted", list(Counted))
+def test_each_further_row_adds_to_the_squared_norm(counted):
+    """What `row_weights` rests on, of all bounds of a bundle."""
+    for n_items, cap, distinct in product((2, 3, 5, 8), (None, 1, 2, 5), (False, True)):
+        norms = []
+        for most in range(cap or 1, 45):
+            plain = PrivacyParams(
+                unit=Unit.USER,
+                adjacency=Adjacency.ADD_REMOVE,
+                epsilon=1.0,
+                max_contributions=most,
+                per_item_cap=cap,
+                distinct_pairs=distinct,
+            )
+            rows = pair_counts_sensitivity(plain, n_items).l1
+            squares = SENSITIVITY[counted](plain, n_items).l2_squared
+            norms.append((rows, squares))
+        for (rows, squares), (more, larger) in pairwise(norms):
+            assert larger >= squares + more - rows
 
 
 def rounded_up(units, factors):
