@@ -24,7 +24,7 @@ from numpy.typing import NDArray
 from hushrank.estimation.comparisons import covariate_mle, perturbed_mle
 from hushrank.flows.config.survey import SurveyConfig, check_config
 from hushrank.flows.methods.base import Arrays, Calibrated
-from hushrank.flows.methods.registry import calibrate, facts_of_methods
+from hushrank.flows.methods.registry import facts_of_methods
 from hushrank.pipelines.reduce.reduce_comparisons import ComparisonsKind
 from hushrank.pipelines.reduce.reduction_job import ReduceComparisons
 from hushrank.privacy import noise
@@ -48,6 +48,7 @@ def job(method: str, privacy: dict[str, Any], n_items: int, **settings: Any) -> 
     """A job, as a YAML file would say it. `settings`: `ties`, and sections of the file."""
     rows = {"kind": "comparisons", "paths": ["rows.parquet"], "design": "balanced"}
     rows |= {"ties": settings.pop("ties", "drop"), **settings.pop("input", {})}
+    rows = {key: value for key, value in rows.items() if value is not None}
     content = {
         "name": "small",
         "method": method,
@@ -71,9 +72,7 @@ def rows_of(n_items: int, outcomes: Sequence[int], groups: Sequence[str] = ("",)
 def people_of(rows: Sequence[Row], most: int) -> list[Person]:
     """Everybody with at most `most` rows, and some with more, of which a bound leaves some out."""
     some = [
-        person
-        for size in range(most + 1)
-        for person in combinations_with_replacement(rows, size)
+        person for size in range(most + 1) for person in combinations_with_replacement(rows, size)
     ]
     return [*some, *(person * (most + 1) for person in pairwise(rows))]
 
