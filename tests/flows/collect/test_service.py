@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import base64
 import errno
+import hashlib
+import hmac
 import os
 from concurrent.futures import ThreadPoolExecutor
 from time import monotonic
@@ -13,6 +16,7 @@ import pytest
 
 from hushrank.flows.collect import commit, server
 from hushrank.flows.collect.commit import Batch, Busy, Committer, NotKept, TokenUsed
+from hushrank.flows.collect.journal import MARK_BYTES
 from hushrank.flows.collect.limits import Bucket, Recent
 from hushrank.flows.collect.server import Collector
 from hushrank.flows.collect.tokens import TokenKey, UnknownToken
@@ -428,3 +432,51 @@ def test_the_memory_of_submissions_is_bounded(monkeypatch):
     for mark in (b"3", b"3", b"4"):
         recent.add(mark)
     assert [mark in recent for mark in (b"1", b"2", b"3", b"4")] == [False, True, True, True]
+
+
+LONGEST_COMMON = 4  # bytes: more have a chance of 1e-6 at most in the tokens of this test
+
+
+def parts_of(content):
+    return {content[at : at + LONGEST_COMMON] for at in range(len(content) - LONGEST_COMMON + 1)}
+
+
+def test_the_mark_of_a_token_tells_nothing_of_it(tmp_path):
+    """No part of the token, as text or as bytes, is in its mark; nor is the mark a plain digest.
+
+    Whoever has a token and no key cannot make its mark.
+    """
+    key = TokenKey.of(tmp_path, system_bits())
+    for _ in range(20):
+        token = key.new(system_bits())
+        content, mark = base64.urlsafe_b64decode(token + "="), key.mark(token)
+        assert len(mark) == MARK_BYTES
+        shown = {mark, mark.hex().encode(), base64.urlsafe_b64encode(mark)}
+        known = {token.encode(), content, content.hex().encode(), content[::-1], content[:16]}
+        for form in shown:
+            assert not any(parts_of(form) & parts_of(each) for each in known)
+        for name in ("md5", "sha1", "sha256", "sha512", "blake2b", "blake2s", "sha3_256"):
+            for each in (*known, content[16:]):
+                plain = hashlib.new(name, each).digest()
+                empty = hmac.new(b"", each, name).digest()
+                assert not any(mark in digest for digest in (plain, empty))
+    assert len({key.mark(key.new(system_bits())) for _ in range(100)}) == 100
+
+
+def test_nothing_in_a_commit_follows_the_order_of_arrival():
+    """Marks of submissions and of tokens are sorted, whichever batch came first."""
+    marks = [system_bits().take(MARK_BYTES) for _ in range(60)]
+    stored = []
+    for order in (range(60), range(59, -1, -1)):
+
+        async def steps(committer, disk, order=order):
+            batches = [Batch(bytes(10), 1, marks[n], marks[n][::-1]) for n in order]
+            await asyncio.gather(*(committer.keep(each) for each in batches))
+            stored.append(disk.groups)
+
+        committed(steps)
+    for groups in stored:
+        for group in groups:
+            assert list(group.submissions) == sorted(group.submissions)
+            assert list(group.tokens) == sorted(group.tokens)
+    assert max(len(group.tokens) for group in stored[0]) > 50  # of which no order is sorted by luck

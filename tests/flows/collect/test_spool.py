@@ -75,6 +75,25 @@ def test_the_order_of_a_part_is_not_that_of_arrival(tmp_path, terms):
     assert binomtest(first, 200, 0.5).pvalue > FALSE_POSITIVE_RATE
 
 
+def test_used_tokens_are_stored_in_no_order_of_arrival(tmp_path, terms):
+    """In the file of a sealed journal, of all its groups; two orders leave the same bytes."""
+    left = []
+    for name, order in (("one", range(1, 40)), ("other", range(39, 0, -1))):
+        spool = Spool(tmp_path / name, terms)
+        for number in order:
+            spool.append(group(terms, number))
+        spool.seal()
+        spool.write_parts()
+        (path,) = spool.folder.glob("*.tokens")
+        left.append(path.read_bytes())
+        names = {each.name for each in spool.folder.iterdir()}
+        assert names == {"lock", path.name}, "something else stays that knows an order"
+    assert left[0] == left[1]
+    marks = [left[0][at : at + 8] for at in range(0, len(left[0]), 8)]
+    assert marks == sorted(marks)
+    assert len(marks) == 39
+
+
 def killed(spool):
     """What the end of its process does to a spool."""
     os.close(spool._lock)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -17,7 +18,7 @@ from hushrank.transforms.common.schema import Ties
 from hushrank.transforms.comparisons.bound import Bounds, bound_bucket
 from hushrank.transforms.comparisons.owned_rows import own
 from hushrank.transforms.comparisons.shuffle import OwnedParcel, Partitioning, pack, unpack
-from tests.statistics import FALSE_POSITIVE_RATE, uniform_p_value
+from tests.statistics import FALSE_POSITIVE_RATE, binomial_p_value, uniform_p_value
 from tests.strategies import comparison_logs
 
 N_ITEMS = 5
@@ -256,3 +257,41 @@ def test_which_rows_are_kept_tells_nothing_about_their_coins(most, cap, distinct
     assert p_value() > FALSE_POSITIVE_RATE / 2  # of two p-values
     monkeypatch.setattr("hushrank.transforms.comparisons.bound.toss", top_bit)
     assert p_value() < FALSE_POSITIVE_RATE  # power
+
+
+MANY = 10_000  # people with the same rows: each is kept, or not, independently of the others
+ALIKE = {
+    "a bound": (limits(2), 2 / 6),
+    "distinct pairs": (limits(2, distinct=True), 2 / 6),
+    "a cap": (limits(6, cap=1), 1 / 5),  # the first of the five rows on its items
+}
+ENDINGS = {
+    "won": (1, 1, 1, 1, 1, 1),
+    "a tie": (0, 1, 1, -1, 1, -1),
+    "ties": (0, 0, 1, 0, 0, -1),
+    "ties alone": (0, 0, 0, 0, 0, 0),
+}
+
+
+@pytest.mark.parametrize("ties", [Ties.SPLIT, Ties.RANDOM, Ties.MODEL])
+@pytest.mark.parametrize("ending", ENDINGS)
+@pytest.mark.parametrize("name", ALIKE)
+def test_which_rows_are_kept_does_not_depend_on_how_they_ended(name, ending, ties):
+    """Each of six pairs is kept as often, whatever was a tie; and a tie falls to either side.
+
+    False positives: 1e-6 for each of seven numbers. If ties came first or last, some pair would be
+    kept 20 % more or less often, which is noticed.
+    """
+    bounds, chance = ALIKE[name]
+    bounds = replace(bounds, ties=ties)
+    pairs = list(itertools.combinations(range(4), 2))
+    one = [(*pair, outcome) for pair, outcome in zip(pairs, ENDINGS[ending], strict=True)]
+    log = [(user, *row) for user in range(MANY) for row in one]
+    kept = bounded(log, bounds).kept
+    found = Counter(zip(kept.left.tolist(), kept.right.tolist(), strict=True))
+    for pair in pairs:
+        assert binomial_p_value(found[pair], MANY, chance) > FALSE_POSITIVE_RATE
+        assert binomial_p_value(round(0.8 * found[pair]), MANY, chance) < FALSE_POSITIVE_RATE
+    if ties is Ties.RANDOM and ending == "ties alone":
+        won = int((kept.outcome > 0).sum())
+        assert binomial_p_value(won, len(kept), 0.5) > FALSE_POSITIVE_RATE
