@@ -157,7 +157,7 @@ def _plain(batch: pa.RecordBatch, schema: pa.Schema, rules: Mapping[str, Rule]) 
     Raises:
         ConfigError: the batch has other types.
     """
-    if not isinstance(batch, pa.RecordBatch):
+    if not issubclass(type(batch), pa.RecordBatch):
         raise ConfigError(NO_TABLE.format("a list of batches and other things"))
     arrays = []
     for name, type_ in zip(schema.names, schema.types, strict=True):
@@ -374,7 +374,7 @@ def _of_iterable(answers: Iterable[Any], rules: Mapping[str, Rule]) -> ArrowRows
     for first in rows:
         if _is_dict(first):
             return _of_dicts(chain(repeat(None, n_before), [first], rows), rules)
-        if isinstance(first, pa.RecordBatch) and not n_before:
+        if issubclass(type(first), pa.RecordBatch) and not n_before:
             return ArrowRows(first.schema, chain([first], rows), what)
         kind, n_before = kind or type(first).__name__, n_before + 1
     if n_before:
@@ -420,7 +420,7 @@ def _cells(rows: Sequence[Any], names: Iterable[str]) -> dict[str, list[Any]]:
 
 def _as_dict(row: Any, names: Iterable[str]) -> dict[str, Any]:
     """The needed values of a row; none where it is no dict, or cannot be read."""
-    if isinstance(row, pa.RecordBatch | pa.Table):
+    if issubclass(type(row), (pa.RecordBatch, pa.Table)):
         raise ConfigError(NO_TABLE.format("a list of dicts and of batches"))
     try:
         return {name: row.get(name) for name in names} if _is_dict(row) else {}
@@ -436,4 +436,5 @@ def _names_of(row: Any) -> list[str]:
 
 
 def _is_dict(row: Any) -> bool:
+    """Whether a row is a mapping; by its type, for an object may raise whatever it is asked."""
     return type(row) is dict or issubclass(type(row), Mapping)
