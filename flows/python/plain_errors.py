@@ -29,6 +29,7 @@ def plainly(function: Callable[P, R]) -> Callable[P, R]:
         try:
             return function(*args, **kwargs)
         except HushrankError as error:
+            error.__context__ = None  # a library's own error may quote a row
             raise error.with_traceback(None) from None
         except KeyboardInterrupt as stop:
             if not notes_of(stop):

@@ -137,7 +137,8 @@ def paths_of(answers: Any) -> list[str] | None:
     if isinstance(answers, str | os.PathLike):
         return [os.fspath(answers)]
     if isinstance(answers, list | tuple) and answers:
-        named = [os.fspath(each) for each in answers if isinstance(each, str | os.PathLike)]
+        # By type, because a row of the caller's own class may raise whatever it is asked.
+        named = [os.fspath(each) for each in answers if issubclass(type(each), (str, os.PathLike))]
         return named if len(named) == len(answers) else None
     return None
 

@@ -1,31 +1,36 @@
 """Any table as Arrow batches of the columns that a job reads.
 
-Values are private, so no message shows one: not even Arrow's own, which quote what they cannot
+The type of a column comes from the caller: from an Arrow schema, or from a dtype. Where values are
+Python objects, each is read alone (`flows.python.values`). So no row decides how another is read.
+
+Values are private, so no message shows one, not even what a library says of a value that it cannot
 convert. Names of columns and types are public.
 """
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
+from itertools import chain, islice, repeat
 from typing import Any
 from weakref import WeakSet
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from pyarrow.interchange import from_dataframe
 
-from hushrank.flows.errors import ConfigError
+from hushrank.flows.errors import ConfigError, HushrankError
+from hushrank.flows.python.values import ITEM, MOST_EXACT, WINDOW, Rule
+from hushrank.transforms.common.plain_text import hidden_character
 from hushrank.transforms.common.schema import Columns, InputError, check_schema, is_list, is_text
 
 TABLE = "the table"
-MIXED = (
-    f"{TABLE}: column {{0}} holds values of several types, which Arrow cannot keep in one column."
-    " Make them one type, for example text: table['{0}'] = table['{0}'].astype(str)"
-)
-UNREADABLE = (
-    f"{TABLE}: its library could not hand it over as Arrow ({{}}). Pass a pyarrow.Table, or leave"
-    " out columns of Python objects."
+BROKEN_OFF = (
+    f"{TABLE}: taking its rows ended with {{}}. What that says may quote a row, so it is not shown"
+    " here: take the rows yourself to read it, for example with list(rows) or frame.collect()."
+    " Nothing was spent."
 )
 USED_UP = (
     f"{TABLE}: this {{}} gives its rows once, and they were taken already. Pass a whole table, such"
@@ -36,8 +41,21 @@ NO_TABLE = (
     " dicts, or the paths of files."
 )
 NO_COLUMNS = f"{TABLE}: has no rows of dicts, and so no columns. Pass a table that has columns."
-_ARROW = (pa.ArrowException, TypeError, ValueError, NotImplementedError, OverflowError)
+TWO_SCHEMAS = (
+    f"{TABLE}: column {{}} is {{}} in one batch and {{}} in another. Give all batches one schema,"
+    " for example pa.RecordBatch.from_pylist(rows, schema=schema)."
+)
+GUESSED = (
+    f"{TABLE}: column {{}} of this {{}} is a pandas column of Python objects, whose type Arrow"
+    " would guess from all of its rows. Pass the pandas table itself."
+)
+ROWS_AT_ONCE = 1 << 16  # of dicts
 _TAKEN: WeakSet[Any] = WeakSet()  # streams whose rows were taken
+_CALENDAR = (-62_135_596_800, 253_402_300_799)  # seconds of the years 1 to 9999, from 1970
+_SECONDS_OF_A_DAY = 86_400
+_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
+_INT64 = 1 << 63
+_MOST_EXACT = {"halffloat": 1 << 11, "float": 1 << 24, "double": MOST_EXACT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,97 +76,214 @@ class ArrowRows:
 def batches_of(answers: Any, columns: Columns, further: Sequence[str]) -> Iterator[pa.RecordBatch]:
     """The columns that a job reads, in plain types; the schema is checked before the first batch.
 
+    What is read of a row follows from that row and the types of the columns alone.
+
     A stream without rows is refused, because nobody can tell it from one that was read before; a
     table without rows is ranked as a file without rows is.
 
     Args:
         answers: the table.
         columns: the columns of the job.
-        further: names of other columns that are read, such as that of a window.
+        further: names of other columns that are read: that of a window.
 
     Raises:
-        ConfigError: it is no table, lacks a column, or cannot be handed over.
+        ConfigError: it is no table, lacks a column, has batches of several schemas, or its rows
+            cannot be taken.
     """
-    names = list(dict.fromkeys((*columns.names(), *further)))
-    rows = _rows_of(answers, columns, names)
-    try:
-        check_schema(TABLE, rows.schema, columns)
-    except InputError as error:
-        raise ConfigError(str(error)) from None
+    roles = [*columns.roles(), *((WINDOW, name) for name in further)]
+    rules = {
+        name: Rule.from_roles({role for role, each in roles if each == name})
+        for name in dict.fromkeys((*columns.names(), *further))
+    }
+    with _taking():
+        rows = _rows_of(answers, rules)
+    _check(rows.schema, columns, rules)
     missing = [name for name in further if name not in rows.schema.names]
     if missing:
         raise ConfigError(f"{TABLE}: column {missing[0]} not found, by which rows are selected.")
-    plain = pa.schema([(name, _plain_type(rows.schema.field(name).type)) for name in names])
-    return _checked(rows, plain)
+    return _checked(rows, rules)
 
 
-def _checked(rows: ArrowRows, schema: pa.Schema) -> Iterator[pa.RecordBatch]:
-    any_rows = False
+@contextmanager
+def _taking() -> Iterator[None]:
+    """Turn whatever a caller's table raises into one sentence, because its text may quote rows."""
     try:
-        for batch in rows.batches:
-            any_rows |= batch.num_rows > 0
-            yield _plain(batch, schema)
-    except ConfigError:
+        yield
+    except (HushrankError, MemoryError):
         raise
-    except _ARROW as error:
-        raise ConfigError(UNREADABLE.format(type(error).__name__)) from None
+    except BaseException as error:
+        name = type(error).__name__
+        if not isinstance(error, Exception) and name != "PanicException":  # that of polars
+            raise  # an interrupt
+        raise ConfigError(BROKEN_OFF.format(name)) from None
+
+
+def _check(schema: pa.Schema, columns: Columns, rules: Mapping[str, Rule]) -> None:
+    """Raise `ConfigError` unless the table has each column once, in a type that its role allows."""
+    fields = [
+        pa.field(field.name, _plain_type(field.type, rules[field.name]))
+        if field.name in rules
+        else field
+        for field in schema
+    ]
+    try:
+        check_schema(TABLE, pa.schema(fields), columns)
+    except InputError as error:
+        raise ConfigError(str(error)) from None
+
+
+def _checked(rows: ArrowRows, rules: Mapping[str, Rule]) -> Iterator[pa.RecordBatch]:
+    fields = [(name, _plain_type(rows.schema.field(name).type, rules[name])) for name in rules]
+    schema = pa.schema(fields)
+    any_rows = False
+    batches = iter(rows.batches)
+    while True:
+        with _taking():
+            batch = next(batches, None)
+            if batch is None:
+                break
+            plain = _plain(batch, schema, rules)
+        any_rows |= plain.num_rows > 0
+        yield plain
     if rows.once and not any_rows:
         raise ConfigError(USED_UP.format(rows.once))
     if not any_rows:
         yield pa.RecordBatch.from_pylist([], schema=schema)
 
 
-def _plain(batch: pa.RecordBatch, schema: pa.Schema) -> pa.RecordBatch:
-    """The needed columns, without dictionaries, views and types of libraries."""
+def _plain(batch: pa.RecordBatch, schema: pa.Schema, rules: Mapping[str, Rule]) -> pa.RecordBatch:
+    """The needed columns in the types of `schema`.
+
+    Raises:
+        ConfigError: the batch has other types.
+    """
+    if not issubclass(type(batch), pa.RecordBatch):
+        raise ConfigError(NO_TABLE.format("a list of batches and other things"))
     arrays = []
-    for field in schema:
-        column = batch.column(field.name)
-        if isinstance(column.type, pa.BaseExtensionType):
-            column = column.storage
-        arrays.append(column.cast(field.type))
+    for name, type_ in zip(schema.names, schema.types, strict=True):
+        places = batch.schema.get_all_field_indices(name)
+        if len(places) != 1:
+            raise ConfigError(TWO_SCHEMAS.format(name, type_, "missing or double"))
+        column = batch.column(places[0])
+        found = _plain_type(column.type, rules[name])
+        if found != type_:
+            raise ConfigError(TWO_SCHEMAS.format(name, type_, found))
+        arrays.append(_plain_column(column, type_, rules[name]))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
 
 
-def _plain_type(type_: pa.DataType) -> pa.DataType:
-    if isinstance(type_, pa.BaseExtensionType):
-        return _plain_type(type_.storage_type)
+def _plain_type(type_: pa.DataType, rule: Rule) -> pa.DataType:
+    """The type without dictionaries and views; of a column of nulls, the type of objects."""
     if pa.types.is_dictionary(type_):
-        return _plain_type(type_.value_type)
+        return _plain_type(type_.value_type, rule)
+    if pa.types.is_null(type_):
+        return rule.type
     if is_list(type_):
-        return pa.large_list(_plain_type(type_.value_type))
+        return pa.large_list(_plain_type(type_.value_type, ITEM))
     if pa.types.is_string_view(type_) or pa.types.is_string(type_):
         return pa.large_string()
     if is_text(type_) and not pa.types.is_large_string(type_):
         return pa.large_binary()
+    if pa.types.is_floating(type_):
+        return pa.float64() if rule.has_fractions else pa.int64()
+    if pa.types.is_timestamp(type_) and type_.unit == "s":
+        return pa.timestamp("ms", type_.tz)  # Parquet has no seconds
     return type_
 
 
-def _rows_of(answers: Any, columns: Columns, names: Sequence[str]) -> ArrowRows:
-    library = type(answers).__module__.partition(".")[0]
+def _plain_column(column: pa.Array, type_: pa.DataType, rule: Rule) -> pa.Array:
+    """Values in their plain type; null for a value that it does not hold."""
+    source = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
+    if pa.types.is_floating(source) and pa.types.is_integer(type_):
+        return _integers(column.cast(source), rule)
+    if pa.types.is_temporal(source) and rule.has_times:
+        column = _in_calendar(column.cast(source))
+    return column.cast(type_)
+
+
+def _integers(floats: pa.Array, rule: Rule) -> pa.Array:
+    """The integers that floats stand for, as a data frame writes a column with gaps; else null."""
+    most = 1 << 63 if rule.has_times else _MOST_EXACT[str(floats.type)]
+    values = floats.cast(pa.float64())
+    floors = pc.floor(values)
+    fits = pc.less(pc.abs(floors), pa.scalar(float(most)))
+    if not rule.is_floored:
+        fits = pc.and_(fits, pc.equal(values, floors))
+    return pc.if_else(fits, floors, None).cast(pa.int64())
+
+
+def _in_calendar(times: pa.Array) -> pa.Array:
+    """Times and dates of the years 1 to 9999; null for others, which Python's calendar lacks."""
+    type_ = times.type
+    if pa.types.is_timestamp(type_):
+        per_second, counts = _PER_SECOND[type_.unit], times.cast(pa.int64())
+        first, last = (second * per_second for second in _CALENDAR)
+    elif pa.types.is_date64(type_):
+        counts = times.cast(pa.int64())
+        first, last = (second * _PER_SECOND["ms"] for second in _CALENDAR)
+    elif pa.types.is_date32(type_):
+        counts = times.cast(pa.int32())
+        first, last = (second // _SECONDS_OF_A_DAY for second in _CALENDAR)
+    else:
+        return times
+    if pc.all(inside := _between(counts, first, last), min_count=0).as_py():
+        return times
+    return pc.if_else(inside, times, None)
+
+
+def _between(counts: pa.Array, first: int, last: int) -> pa.Array:
+    lowest, highest = (max(-_INT64, first), min(_INT64 - 1, last))
+    return pc.and_(
+        pc.greater_equal(counts, pa.scalar(lowest, counts.type)),
+        pc.less_equal(counts, pa.scalar(highest, counts.type)),
+    )
+
+
+def _rows_of(answers: Any, rules: Mapping[str, Rule]) -> ArrowRows:
+    library = _data_frames(answers)
     if library == "pandas" and hasattr(answers, "columns"):
-        return _of_pandas(answers, columns, names)
-    if library == "polars":
-        answers = _polars_columns(answers, names)
-    try:
-        if hasattr(answers, "__arrow_c_stream__"):
-            return _of_stream(answers)
-        if hasattr(answers, "__arrow_c_array__"):
-            return _of_table(pa.Table.from_batches([pa.record_batch(answers)]))
-        if hasattr(answers, "__dataframe__"):
-            return _of_table(from_dataframe(answers))
-    except _ARROW as error:
-        raise ConfigError(UNREADABLE.format(type(error).__name__)) from None
+        return _of_pandas(answers, rules)
+    if library == "polars" and hasattr(answers, "collect_schema"):
+        return _of_polars(answers, rules)
+    if library:
+        raise ConfigError(NO_TABLE.format(f"a {library}.{type(answers).__name__}"))
+    if hasattr(answers, "__arrow_c_stream__"):
+        return _of_stream(answers, rules)
+    if hasattr(answers, "__arrow_c_array__"):
+        return _of_table(pa.Table.from_batches([pa.record_batch(answers)]))
+    if hasattr(answers, "__dataframe__"):
+        return _of_table(from_dataframe(answers))
     if isinstance(answers, Iterable) and not isinstance(answers, Mapping | str | bytes):
-        return _of_iterable(answers, names)
+        return _of_iterable(answers, rules)
     raise ConfigError(NO_TABLE.format(f"an object of type {type(answers).__name__}"))
 
 
-def _of_stream(answers: Any) -> ArrowRows:
+def _data_frames(answers: Any) -> str:
+    """The library of data frames whose class, or a subclass of it, `answers` is; empty: none."""
+    roots = [each.__module__.partition(".")[0] for each in type(answers).__mro__]
+    return next((root for root in roots if root in ("pandas", "polars")), "")
+
+
+def _of_stream(answers: Any, rules: Mapping[str, Rule]) -> ArrowRows:
     once = isinstance(answers, pa.RecordBatchReader)
     if once:
         _take(answers, "reader")
     reader = pa.RecordBatchReader.from_stream(answers)
+    if not type(answers).__module__.startswith("pyarrow."):
+        _refuse_guesses(reader.schema, rules, type(answers).__name__)
     return ArrowRows(reader.schema, iter(reader), "reader" if once else "")
+
+
+def _refuse_guesses(schema: pa.Schema, rules: Mapping[str, Rule], kind: str) -> None:
+    """Refuse columns of objects of a pandas frame inside another table.
+
+    Raises:
+        ConfigError: there are such columns; pandas told Arrow so.
+    """
+    told = schema.pandas_metadata or {}
+    for column in told.get("columns", ()):
+        if column.get("numpy_type") == "object" and column.get("field_name") in rules:
+            raise ConfigError(GUESSED.format(column["field_name"], kind))
 
 
 def _of_table(table: pa.Table) -> ArrowRows:
@@ -169,72 +304,137 @@ def _take(stream: Any, what: str) -> None:
         return
 
 
-def _polars_columns(frame: Any, names: Sequence[str]) -> Any:
-    """The needed columns of a polars frame, lazy or not; all of them where one is missing."""
-    lazy = hasattr(frame, "collect")
-    present = frame.collect_schema().names()
-    if set(names) <= set(present):
-        frame = frame.select(list(names))
-    return frame.collect() if lazy else frame
+def _of_columns(
+    present: Sequence[str], columns: Mapping[str, pa.Array], rules: Mapping[str, Rule]
+) -> ArrowRows:
+    """A table of columns that were read, among others whose types do not matter.
 
-
-def _of_pandas(frame: Any, columns: Columns, names: Sequence[str]) -> ArrowRows:
-    present = [str(name) for name in frame.columns]
-    for name in names:
-        if present.count(name) != 1:
-            schema = pa.schema([(each, pa.string()) for each in present])
-            try:
-                check_schema(TABLE, schema, columns)
-            except InputError as error:
-                raise ConfigError(str(error)) from None
-    known = [name for name in names if name in present]
-    table = {name: _array(name, frame.iloc[:, present.index(name)]) for name in known}
-    return _of_table(pa.table(table))
-
-
-def _array(name: str, values: Any, *, from_pandas: bool = True) -> Any:
-    """One column as Arrow.
-
-    Raises:
-        ConfigError: its values have several types.
+    Args:
+        present: names of all columns.
+        columns: the needed ones that occur once.
+        rules: of the needed columns.
     """
-    try:
-        return pa.array(values, from_pandas=from_pandas)
-    except _ARROW:
-        raise ConfigError(MIXED.format(name)) from None
+    table = pa.table(dict(columns))
+    fields = []
+    for name in present:
+        known = table.schema.field(name).type if name in columns else None
+        fields.append((name, known or (rules[name].type if name in rules else pa.string())))
+    return ArrowRows(pa.schema(fields), iter(table.to_batches()))
 
 
-def _of_iterable(answers: Iterable[Any], names: Sequence[str]) -> ArrowRows:
+def _of_polars(frame: Any, rules: Mapping[str, Rule]) -> ArrowRows:
+    """The needed columns of a polars frame, lazy or not."""
+    kinds = {name: str(kind) for name, kind in frame.collect_schema().items()}
+    known = [name for name in rules if name in kinds]
+    frame = frame.select(known)
+    frame = frame.collect() if hasattr(frame, "collect") else frame
+    columns = {
+        name: rules[name].arrow(frame[name].to_list())
+        if kinds[name] == "Object"
+        else frame[name].to_arrow()
+        for name in known
+    }
+    return _of_columns(list(kinds), columns, rules)
+
+
+def _of_pandas(frame: Any, rules: Mapping[str, Rule]) -> ArrowRows:
+    present = [str(name) for name in frame.columns]
+    columns = {
+        name: _of_series(frame.iloc[:, present.index(name)], rule)
+        for name, rule in rules.items()
+        if present.count(name) == 1
+    }
+    return _of_columns(present, columns, rules)
+
+
+def _of_series(values: Any, rule: Rule) -> pa.Array:
+    """A column, or an index, of pandas."""
+    dtype = values.dtype
+    if hasattr(dtype, "categories"):
+        categories = _of_series(dtype.categories, rule)
+        if isinstance(categories, pa.ChunkedArray):
+            categories = categories.combine_chunks()
+        codes = values.cat.codes.to_numpy()
+        return pa.DictionaryArray.from_arrays(pa.array(codes, mask=codes < 0), categories)
+    is_typed = dtype.kind == "M" or (isinstance(dtype, np.dtype) and not dtype.hasobject)
+    if is_typed or hasattr(values.array, "__arrow_array__"):
+        with suppress(UnicodeEncodeError):  # a lone surrogate in a column of texts
+            return pa.array(values, from_pandas=True)
+    return rule.arrow(values.tolist())
+
+
+def _of_iterable(answers: Iterable[Any], rules: Mapping[str, Rule]) -> ArrowRows:
     """Rows as dicts, or Arrow batches, in a list or from a generator."""
     once = iter(answers) is answers
-    if once:
-        _take(answers, type(answers).__name__)
-    rows = iter(answers)
-    first = next(rows, None)
     what = type(answers).__name__ if once else ""
-    if first is None and once:
-        raise ConfigError(USED_UP.format(what))
-    if first is None:
-        raise ConfigError(NO_COLUMNS)
-    rest = itertools.chain([first], rows)
-    if isinstance(first, pa.RecordBatch):
-        return ArrowRows(first.schema, rest, what)
-    if not isinstance(first, Mapping):
-        kind = f"a {type(answers).__name__} of {type(first).__name__}"
-        raise ConfigError(NO_TABLE.format(kind))
-    return _of_dicts(rest, names)
+    if once:
+        _take(answers, what)
+    rows = iter(answers)
+    kind, n_before = "", 0
+    for first in rows:
+        if _is_dict(first):
+            return _of_dicts(chain(repeat(None, n_before), [first], rows), rules)
+        if issubclass(type(first), pa.RecordBatch) and not n_before:
+            return ArrowRows(first.schema, chain([first], rows), what)
+        kind, n_before = kind or type(first).__name__, n_before + 1
+    if n_before:
+        raise ConfigError(NO_TABLE.format(f"a {type(answers).__name__} of {kind}"))
+    raise ConfigError(USED_UP.format(what) if once else NO_COLUMNS)
 
 
-def _of_dicts(rows: Iterable[Any], names: Sequence[str]) -> ArrowRows:
-    present = dict[str, None]()
-    columns: dict[str, list[Any]] = {name: [] for name in names}
-    for row in rows:
-        if not isinstance(row, Mapping):
-            raise ConfigError(NO_TABLE.format("a list of dicts and other things"))
-        present.update(dict.fromkeys(map(str, row)))
-        for name, values in columns.items():
-            values.append(row.get(name))
-    table = {name: _array(name, values) for name, values in columns.items() if name in present}
-    others = [name for name in present if name not in table]
-    missing = {name: pa.nulls(len(columns[names[0]]), pa.string()) for name in others}
-    return _of_table(pa.table({**table, **missing}))
+def _of_dicts(rows: Iterable[Any], rules: Mapping[str, Rule]) -> ArrowRows:
+    """Rows as dicts; a row that is no dict has no values, and is set aside."""
+    present: dict[str, None] = {}  # names of columns, until all that are needed were found
+    parts: dict[str, list[pa.Array]] = {name: [] for name in rules}
+    while chunk := list(islice(rows, ROWS_AT_ONCE)):
+        for row in chunk:
+            if present.keys() >= rules.keys():
+                break
+            present.update(dict.fromkeys(_names_of(row)))
+        for name, values in _cells(chunk, rules).items():
+            parts[name].append(rules[name].arrow(values))
+    columns = {
+        name: pa.chunked_array(part, rules[name].type)
+        for name, part in parts.items()
+        if name in present
+    }
+    shown = [name for name in present if name in rules or hidden_character(name) is None]
+    return _of_columns(shown, columns, rules)
+
+
+def _cells(rows: Sequence[Any], names: Iterable[str]) -> dict[str, list[Any]]:
+    """The values of some rows, by column.
+
+    Raises:
+        ConfigError: there is a batch or a table among them, which is no row.
+    """
+    try:
+        plain = [row if type(row) is dict else _as_dict(row, names) for row in rows]
+        return {name: [row.get(name) for row in plain] for name in names}
+    except ConfigError:
+        raise
+    except Exception:  # a key of the caller's own class may raise anything
+        plain = [_as_dict(row, names) for row in rows]
+        return {name: [row.get(name) for row in plain] for name in names}
+
+
+def _as_dict(row: Any, names: Iterable[str]) -> dict[str, Any]:
+    """The needed values of a row; none where it is no dict, or cannot be read."""
+    if issubclass(type(row), (pa.RecordBatch, pa.Table)):
+        raise ConfigError(NO_TABLE.format("a list of dicts and of batches"))
+    try:
+        return {name: row.get(name) for name in names} if _is_dict(row) else {}
+    except Exception:  # a mapping of the caller's own class may raise anything
+        return {}
+
+
+def _names_of(row: Any) -> list[str]:
+    try:
+        return [name for name in row if isinstance(name, str)] if _is_dict(row) else []
+    except Exception:  # the same
+        return []
+
+
+def _is_dict(row: Any) -> bool:
+    """Whether a row is a mapping; by its type, for an object may raise whatever it is asked."""
+    return type(row) is dict or issubclass(type(row), Mapping)

@@ -184,7 +184,7 @@ def _order_of_text(column: pa.Array) -> pa.Array:
     """Whole numbers and times in text as int64; null where it is neither."""
     text = to_text(column)
     nothing = pa.scalar(None, pa.large_string())
-    number = pc.match_substring_regex(text, r"^[+-]?[0-9]{1,18}$")
+    number = pc.match_substring_regex(text, r"^[+-]?([0-9]{1,18}|[1-8][0-9]{18})$")
     digits = pc.utf8_ltrim(pc.if_else(number, text, nothing), "+")
     clock = r"^[0-9]{4}-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])"
     zone = r"([T ]([01][0-9]|2[0-3]):[0-5][0-9](:[0-5][0-9](\.[0-9]{1,6})?)?Z?)?$"

@@ -49,7 +49,8 @@ class Window:
 
     Attributes:
         start, end: the half-open span [start, end), with time zones.
-        epoch: the unit in which integers count since 1970, UTC; None: integers are not times.
+        epoch: the unit in which integers, also in text, count since 1970, UTC; None: integers are
+            not times.
     """
 
     column: str
@@ -143,8 +144,13 @@ class Window:
         return midnight, midnight + _DAY
 
     def _select_text(self, texts: pa.Array) -> tuple[Flags, Flags]:
+        inside, unreadable = self._select_iso(texts)
         if self.epoch is not None:
-            return self._select_digits(texts)
+            counted, no_count = self._select_digits(texts)
+            return inside | counted, unreadable & no_count
+        return inside, unreadable
+
+    def _select_iso(self, texts: pa.Array) -> tuple[Flags, Flags]:
         parts = pc.extract_regex(texts, _TIME)
         matched = to_numpy(pc.is_valid(parts))
         year, month, day, hour, minute, second = (

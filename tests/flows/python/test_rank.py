@@ -184,6 +184,36 @@ def test_an_interrupt_while_the_table_is_read_leaves_no_copy(
     assert not (tmp_path / "zoo.jsonl").exists()
 
 
+def test_what_a_table_says_of_a_row_stays_nowhere_in_the_error(
+    here: None, job: dict[str, Any], tmp_path: Path
+):
+    """Programs that report errors follow `__context__`; a library's own error may quote a row."""
+
+    def broken() -> Any:
+        yield from TABLE.to_batches()
+        raise LookupError("Zaphod")
+
+    for call in (hr.rank, hr.inspect):
+        with pytest.raises(ConfigError, match="ended with LookupError") as refused:
+            call(broken(), **job)
+        assert refused.value.__cause__ is None
+        assert refused.value.__context__ is None
+    columns = {name: job[name] for name in ("left", "right", "outcome")}
+    with pytest.raises(ConfigError, match="ended with LookupError"):
+        hr.privatize(broken(), epsilon=1.0, **columns)
+    assert copies(tmp_path) == []
+    assert not (tmp_path / "zoo.jsonl").exists()
+
+
+@pytest.mark.parametrize("name", ["user", "item_i", "item_j", "outcome"])
+def test_an_odd_value_is_set_aside_alone_when_answers_are_privatised(name: str):
+    columns = {"left": "item_i", "right": "item_j", "outcome": "outcome", "user": "user"}
+    rows = TABLE.to_pylist()
+    for odd in (object(), float("nan"), [1], "\ud800"):
+        mixed = [rows[0] | {name: odd}, *rows]
+        assert len(hr.privatize(mixed, epsilon=4.0, per_user=True, **columns)) == len(rows)
+
+
 def test_a_notebook_shows_bars_and_loads_nothing(here: None, job: dict[str, Any]):
     job["items"] = ["<b>ants</b>", *ITEMS[1:]]
     release = hr.rank(TABLE, **job)

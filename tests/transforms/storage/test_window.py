@@ -62,6 +62,15 @@ def test_integers_count_from_1970_as_numbers_and_as_text(epoch, scale):
     assert broken.tolist() == [False] * 4 + [True]
 
 
+def test_texts_of_counts_and_of_times_may_stand_in_one_column():
+    window = Window.of("at", NIGHT, BERLIN, "s")
+    count = str(int(INSTANTS[INSIDE.index(True)].timestamp()))
+    texts = pa.array([count, "2026-11-20", "2026-11-21", "0", "soon", None])
+    inside, broken = window.select(texts)
+    assert inside.tolist() == [True, True, False, False, False, False]
+    assert broken.tolist() == [False, False, False, False, True, True]
+
+
 def test_text_with_and_without_an_offset():
     texts = {
         "2026-11-19T23:00:00Z": True,
