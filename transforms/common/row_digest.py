@@ -23,7 +23,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hushrank.privacy.keyed_hash import BLOCK_BYTES, Hashes, KeyedHash
-from hushrank.transforms.common.encode import pseudonyms
+from hushrank.transforms.common.encode import hashes_by_type
 from hushrank.transforms.common.schema import is_list, is_text, to_numpy
 
 _ROW, _FRACTION, _LIST = 101, 102, 103  # labels of tuples
@@ -68,15 +68,15 @@ def _of_values(column: pa.Array, keyed_hash: KeyedHash) -> Hashes:
     if is_list(type_):
         return _of_lists(column, keyed_hash)
     if is_text(type_) or pa.types.is_integer(type_):
-        return pseudonyms(column, keyed_hash)
+        return hashes_by_type(column, keyed_hash)
     if pa.types.is_boolean(type_):
-        return pseudonyms(column.cast(pa.int8()), keyed_hash)
+        return hashes_by_type(column.cast(pa.int8()), keyed_hash)
     if pa.types.is_floating(type_):
         return _of_floats(to_numpy(column.cast(pa.float64()).fill_null(0.0)), keyed_hash)
     if pa.types.is_timestamp(type_):
         moments = column.cast(pa.timestamp("us", type_.tz), safe=False)
-        return pseudonyms(moments.cast(pa.int64()), keyed_hash)
-    return pseudonyms(column.cast(pa.string()), keyed_hash)
+        return hashes_by_type(moments.cast(pa.int64()), keyed_hash)
+    return hashes_by_type(column.cast(pa.string()), keyed_hash)
 
 
 def _of_floats(values: NDArray[Any], keyed_hash: KeyedHash) -> Hashes:
