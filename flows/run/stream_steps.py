@@ -120,7 +120,7 @@ def reserve_stream(job: Job, night: StreamNight, ledger: Ledger) -> None:
             f" {NOTHING_SPENT}"
         )
     with told_as_input(), suppress(FileNotFoundError):  # the first night begins the stream
-        _naming(job.config, night)
+        _naming(job, night)
     spend = job.terms.spend if night.stored is None else night.stored.spend
     config_hash = job.config.job_hash()
     reserve_night(
@@ -205,14 +205,14 @@ def _of_stream(job: Job, night: StreamNight) -> NightOfStream:
         night=night.number,
         attempt=uuid.uuid4().hex,
         before="" if before is None else before.people,
-        naming=_naming(job.config, night),
+        naming=_naming(job, night),
     )
 
 
-def _naming(config: SurveyConfig, night: StreamNight) -> Naming:
+def _naming(job: Job, night: StreamNight) -> Naming:
     """How names of the stream are hashed; CSV and JSON Lines name people by text on all nights."""
-    known = reads_only_text(config.input.paths, config.input.format)
-    return stream_naming(night.folder, night.stream_id, Naming.TEXTS if known else None)
+    texts = reads_only_text(job.config.input.paths, job.config.input.format, job.files)
+    return stream_naming(night.folder, night.stream_id, Naming.TEXTS if texts else None)
 
 
 def draw_stream(job: Job, night: StreamNight, ledger: Ledger) -> None:

@@ -355,11 +355,18 @@ def ending_of(path: str | PurePath) -> str:
     return both if both in ENDINGS else ending.lower()
 
 
-def reads_only_text(paths: Iterable[str], format_: FileFormat | None) -> bool:
-    """Whether all columns of all files that `list_files` may find are text, by names alone."""
-    if format_ is not None:
-        return format_ in TEXT_ENDINGS.values()
-    return all(ENDINGS.get(ending_of(path)) in TEXT_ENDINGS.values() for path in paths)
+def reads_only_text(
+    paths: Iterable[str], format_: FileFormat | None, files: Iterable[InputFile]
+) -> bool:
+    """Whether `list_files` finds nothing but files whose columns are all text, today and always.
+
+    Args:
+        paths, format_: as in `list_files`.
+        files: those that it has found today.
+    """
+    texts = set(TEXT_ENDINGS.values())
+    formats = {ENDINGS.get(ending_of(path)) if format_ is None else format_ for path in paths}
+    return formats <= texts and {file.format for file in files} <= texts
 
 
 def is_remote(path: str) -> bool:

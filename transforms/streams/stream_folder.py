@@ -1,7 +1,7 @@
 """The confidential folder of one stream: its key, and what it keeps of each night.
 
-    key.json              the key of people's pseudonyms, drawn when the stream begins, and how their
-                          names are hashed
+    key.json              the key of people's pseudonyms, drawn when the stream begins, and how
+                          their names are hashed
     counting/00041/A/     what attempt A at night 41 was reduced to (`pipelines.reduce.reduce`)
     people/00041/         who counted up to night 41 (`transforms.streams.people_files`)
     cells/00041.npz       exact counts of night 41 (`transforms.streams.cell_files`)
@@ -119,10 +119,10 @@ def stream_naming(folder: str, stream: str, before: Naming | None) -> Naming:
             return Naming(content["names"])
     if before is None:
         raise InputError(
-            f'{path}: an earlier version began this stream, took 7 and "7" for two people, and did'
+            f'{path}: an earlier version began this stream, took 7 and "7" for two people and did'
             " not store which of them the files hold. If the column of people held integers in all"
-            ' files of all nights so far, add "names": "numbers" to this file; if it held text in all'
-            ' of them, add "names": "texts"; if it held both, start a new stream. Nothing was spent.'
+            ' files of all nights so far, add "names": "numbers" to this file. If it held text in'
+            ' all of them, add "names": "texts". If it held both, start a new stream.'
         )
     return before
 
