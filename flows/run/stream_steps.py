@@ -15,6 +15,7 @@ earlier time is refused.
 from __future__ import annotations
 
 import uuid
+from contextlib import suppress
 from dataclasses import replace
 from datetime import UTC, date, datetime
 
@@ -55,8 +56,10 @@ from hushrank.pipelines.reduce.stream_nights import (
 from hushrank.privacy.accounting import Spend
 from hushrank.privacy.bits_used import BitsUsed, Purpose
 from hushrank.privacy.keyed_hash import SecretKey
+from hushrank.transforms.common.names import Naming
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.cloud_storage import Place
+from hushrank.transforms.storage.files import reads_only_text
 from hushrank.transforms.storage.write import npz_bytes, write_whole
 from hushrank.transforms.streams import released_files
 from hushrank.transforms.streams.released_files import draw_night, missing_nights
@@ -70,6 +73,7 @@ from hushrank.transforms.streams.stream_folder import (
     end,
     settle,
     stream_key,
+    stream_naming,
 )
 
 
@@ -103,6 +107,7 @@ def reserve_stream(job: Job, night: StreamNight, ledger: Ledger) -> None:
     Raises:
         NightOutOfTurn: it is not the turn of the night.
         LedgerError: the night before has left nothing to go on from; and as for `reserve_night`.
+        ConfigError: an earlier version began the stream, and nobody knows how it hashed names.
         BudgetRefused: the ledger does not hold the cost of the stream.
     """
     _require_night_before(ledger.book().account, night)
@@ -114,6 +119,8 @@ def reserve_stream(job: Job, night: StreamNight, ledger: Ledger) -> None:
             f" later night is made of it too. Restore that folder; if it is lost, {NEW_STREAM}."
             f" {NOTHING_SPENT}"
         )
+    with told_as_input(), suppress(FileNotFoundError):  # the first night begins the stream
+        _naming(job, night)
     spend = job.terms.spend if night.stored is None else night.stored.spend
     config_hash = job.config.job_hash()
     reserve_night(
@@ -198,7 +205,14 @@ def _of_stream(job: Job, night: StreamNight) -> NightOfStream:
         night=night.number,
         attempt=uuid.uuid4().hex,
         before="" if before is None else before.people,
+        naming=_naming(job, night),
     )
+
+
+def _naming(job: Job, night: StreamNight) -> Naming:
+    """How names of the stream are hashed; CSV and JSON Lines name people by text on all nights."""
+    texts = reads_only_text(job.config.input.paths, job.config.input.format, job.files)
+    return stream_naming(night.folder, night.stream_id, Naming.TEXTS if texts else None)
 
 
 def draw_stream(job: Job, night: StreamNight, ledger: Ledger) -> None:

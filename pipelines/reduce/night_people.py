@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from hushrank.pipelines.reduce.reduction_job import NightOfStream
 from hushrank.privacy.keyed_hash import KeyedHash
+from hushrank.transforms.common.names import Naming
 from hushrank.transforms.comparisons.crowded import Pieces
 from hushrank.transforms.comparisons.owned_rows import OwnedRows
 from hushrank.transforms.comparisons.shuffle import Bucket, OwnedParcel, Partitioning, unpack
@@ -72,6 +73,11 @@ class NightPeople:
     def keyed_hash(self) -> KeyedHash:
         """Of the stream: it makes the pseudonyms."""
         return KeyedHash(self._night.key.value)
+
+    @property
+    def naming(self) -> Naming:
+        """How names of the stream are hashed."""
+        return self._night.naming
 
     @property
     def n_people(self) -> int:

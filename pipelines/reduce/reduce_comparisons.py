@@ -27,6 +27,7 @@ from hushrank.pipelines.reduce.results import Arrays
 from hushrank.privacy.keyed_hash import KeyedHash
 from hushrank.transforms.common.covariates import covariates_of
 from hushrank.transforms.common.encode import Comparisons, Sifted, encode_comparisons
+from hushrank.transforms.common.names import Naming
 from hushrank.transforms.common.schema import ComparisonColumns, Ties
 from hushrank.transforms.comparisons.aggregate import (
     PairCountsFn,
@@ -81,8 +82,10 @@ class ComparisonsKind(Kind[ReduceComparisons]):
 
     def encode(self, batch: pa.RecordBatch, place: int) -> Sifted[OwnedRows | Comparisons]:
         job, keyed_hash = self.job, self.keyed_hash if self.meets_owners else None
-        pseudonyms = keyed_hash if self._people is None else self._people.keyed_hash
-        found = _encoded(batch, job, pseudonyms)
+        pseudonyms, naming = keyed_hash, Naming.NUMBERS
+        if self._people is not None:
+            pseudonyms, naming = self._people.keyed_hash, self._people.naming
+        found = _encoded(batch, job, pseudonyms, naming)
         if keyed_hash is None:
             drops_ties = job.bounds.ties is Ties.DROP
             kept = np.count_nonzero(found.rows.outcome) if drops_ties else len(found.rows)
@@ -210,14 +213,14 @@ class ComparisonsKind(Kind[ReduceComparisons]):
 
 
 def _encoded(
-    batch: pa.RecordBatch, job: ReduceComparisons, keyed_hash: KeyedHash | None
+    batch: pa.RecordBatch, job: ReduceComparisons, keyed_hash: KeyedHash | None, naming: Naming
 ) -> Sifted[Comparisons]:
     """The valid rows, with covariates if the job counts by them."""
-    columns = job.columns
-    if not columns.n_covariates:
-        return encode_comparisons(batch, columns, job.catalogue, keyed_hash, groups=job.groups)
-    covariates = covariates_of(batch, columns, job.catalogue)
-    found = encode_comparisons(batch, columns, job.catalogue, keyed_hash, covariates.rules)
+    how = (job.columns, job.catalogue, keyed_hash)
+    if not job.columns.n_covariates:
+        return encode_comparisons(batch, *how, groups=job.groups, naming=naming)
+    covariates = covariates_of(batch, job.columns, job.catalogue)
+    found = encode_comparisons(batch, *how, covariates.rules, naming=naming)
     words = covariates.words if found.valid is None else covariates.words[found.valid]
     return replace(found, rows=replace(found.rows, covariates=words))
 

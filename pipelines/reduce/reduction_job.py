@@ -13,6 +13,7 @@ from hushrank.privacy.stream_encoder import Terms
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.epsilons import EpsilonSource
 from hushrank.transforms.common.groups import Groups
+from hushrank.transforms.common.names import Naming
 from hushrank.transforms.common.randomisation import LocalLaw
 from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
 from hushrank.transforms.comparisons.bound import Bounds
@@ -106,6 +107,7 @@ class NightOfStream:
         night: from 0.
         attempt: names this attempt at the night and no other: a folder's name.
         before: digest of the people of the night before; empty on the first night.
+        naming: how names are hashed; all nights have the same.
     """
 
     stream: str
@@ -115,6 +117,7 @@ class NightOfStream:
     night: int
     attempt: str
     before: str = ""
+    naming: Naming = Naming.NUMBERS
 
     @property
     def results(self) -> str:

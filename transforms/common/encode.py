@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue, Codes
 from hushrank.transforms.common.groups import OUTSIDE, GroupCodes, Groups
+from hushrank.transforms.common.names import Naming, integers_in
 from hushrank.transforms.common.schema import (
     ComparisonColumns,
     by_distinct,
@@ -29,6 +30,7 @@ from hushrank.transforms.common.words import Words
 
 TIE_WORD = "tie"
 BAD_OUTCOME = np.int8(-128)
+AT_ONCE = 1 << 17  # names whose integers are looked for at once: it bounds the memory for that
 # A label of a hash; `transforms.comparisons.bound` uses 0 to 3 and
 # `transforms.comparisons.owned_rows` uses 4.
 _ABOVE_INT64 = 5
@@ -118,6 +120,7 @@ def encode_comparisons(
     keyed_hash: KeyedHash | None,
     rules: Rules = (),
     groups: Groups | None = None,
+    naming: Naming = Naming.NUMBERS,
 ) -> Sifted[Comparisons]:
     """Encode one batch.
 
@@ -128,14 +131,17 @@ def encode_comparisons(
         keyed_hash: makes the pseudonyms of users and events; None: neither is needed.
         rules: further rules that rows must keep.
         groups: the public groups; needed where `columns` names a column of them.
+        naming: how names of users and events are hashed.
     """
     left = catalogue.codes(batch[columns.left])
     right = catalogue.codes(batch[columns.right])
     outcome = _outcomes(batch, columns, catalogue, left, right)
     user = event = None
     if keyed_hash is not None:
-        user = None if columns.user is None else pseudonyms(batch[columns.user], keyed_hash)
-        event = None if columns.event is None else pseudonyms(batch[columns.event], keyed_hash)
+        user, event = (
+            None if name is None else pseudonyms(batch[name], keyed_hash, naming)
+            for name in (columns.user, columns.event)
+        )
     group = weight = None
     if columns.group is not None and groups is not None:
         group = groups.codes(batch[columns.group])
@@ -296,12 +302,50 @@ def _outcomes_of_winners(
     return outcome
 
 
-def pseudonyms(column: pa.Array, keyed_hash: KeyedHash) -> Hashes:
-    """128-bit keyed hash of each value; that of a null means nothing (its row is set aside)."""
+def pseudonyms(column: pa.Array, keyed_hash: KeyedHash, naming: Naming = Naming.NUMBERS) -> Hashes:
+    """128-bit keyed hash of each name; that of a null means nothing (its row is set aside).
+
+    A name is one value whatever its type (`transforms.common.names`): integers of every width, and
+    the texts and bytes that are their canonical decimals, have one hash. All other texts have the
+    hash of their bytes. Blanks stay: if two names differ by a blank, they are two people.
+
+    The map from names to inputs of the hash is injective. Each text of digits that `integers_in`
+    finds is the only one of its integer, so as a number it is the input of no other text; all other
+    texts stay what they are. Inputs of the hash have a kind, so an integer, a text and a tuple are
+    never the same one. Modulo 2^64 an integer above 2^63 - 1 equals a negative one, so it is
+    hashed again, in a tuple. With `Naming.TEXTS` the input is the text itself: an integer has one
+    decimal, and int64 and uint64 write the same one.
+
+    Args:
+        column: integers, texts or bytes, plain or with a dictionary.
+        keyed_hash: the run's or the stream's.
+        naming: `TEXTS` for streams that began so.
+    """
     if pa.types.is_dictionary(column.type):
-        return by_distinct(column, lambda values: pseudonyms(values, keyed_hash), np.uint64(0))
+        return by_distinct(
+            column, lambda values: pseudonyms(values, keyed_hash, naming), np.uint64(0)
+        )
+    if naming is Naming.TEXTS:
+        texts = column if is_text(column.type) else column.cast(pa.large_string())
+        return hashes_by_type(texts, keyed_hash)
+    if not is_text(column.type):
+        return hashes_by_type(column, keyed_hash)
+    texts = pc.fill_null(column.cast(pa.large_binary()), b"")
+    hashes = np.empty((len(texts), 2), np.uint64)
+    for first in range(0, len(texts), AT_ONCE):
+        some, into = texts.slice(first, AT_ONCE), hashes[first : first + AT_ONCE]
+        places, integers, above = integers_in(some)
+        if len(places) < len(some):
+            into[:] = hashes_by_type(some, keyed_hash)
+        into[places] = _hashes_of_integers(integers.view(np.int64), above, keyed_hash)
+    return hashes
+
+
+def hashes_by_type(column: pa.Array, keyed_hash: KeyedHash) -> Hashes:
+    """128-bit keyed hash of each integer, text or value of bytes; a 7 and a "7" differ."""
+    if pa.types.is_dictionary(column.type):
+        return by_distinct(column, lambda values: hashes_by_type(values, keyed_hash), np.uint64(0))
     if is_text(column.type):
-        # Blanks stay: if two names differ by a blank, hushrank treats them as two people.
         text = pc.fill_null(column.cast(pa.large_binary()), b"")
         _, offsets, content = text.buffers()
         return keyed_hash.of_strings(
@@ -309,8 +353,14 @@ def pseudonyms(column: pa.Array, keyed_hash: KeyedHash) -> Hashes:
             np.frombuffer(content or b"", np.uint8),
         )
     values = to_numpy(pc.fill_null(column, 0) if column.null_count else column)
-    hashes = keyed_hash.of_integers(values.astype(np.int64, copy=False))
-    if values.dtype == np.uint64 and len(values) and values.max() >= 1 << 63:
-        above = np.flatnonzero(values >= 1 << 63)  # as int64 these are negative
-        hashes[above] = keyed_hash.of_tuples(_ABOVE_INT64, hashes[above])
+    above = values >= 1 << 63 if values.dtype == np.uint64 else np.zeros(len(values), np.bool_)
+    return _hashes_of_integers(values.astype(np.int64, copy=False), above, keyed_hash)
+
+
+def _hashes_of_integers(values: NDArray[np.int64], above: Mask, keyed_hash: KeyedHash) -> Hashes:
+    """Args: integers modulo 2^64, as int64; which of them are 2^63 or more."""
+    hashes = keyed_hash.of_integers(values)
+    places = np.flatnonzero(above)
+    if len(places):
+        hashes[places] = keyed_hash.of_tuples(_ABOVE_INT64, hashes[places])
     return hashes

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hushrank.transforms.common.encode import Mask, Rules
+from hushrank.transforms.common.names import integers_in, integers_of_floats
 from hushrank.transforms.common.numbers import numbers_of
 from hushrank.transforms.common.schema import (
     ComparisonColumns,
@@ -26,7 +27,6 @@ from hushrank.transforms.common.schema import (
     by_distinct,
     is_text,
     to_numpy,
-    to_text,
 )
 
 USER, EPSILON = "user", "epsilon"  # columns of a table of epsilons
@@ -106,29 +106,20 @@ class AnswerBudget:
 class EpsilonTable:
     """Epsilon of each person; each person occurs once."""
 
-    users: pa.Array  # integers or text
+    users: pa.Array  # integers, text or bytes; one name is one person whatever its type
     epsilons: Epsilons
 
     def of(self, users: pa.Array) -> tuple[Epsilons, Mask]:
-        """Epsilon of each person, and a mask of the people in the table.
-
-        Raises:
-            InputError: the log names people in another type than the table does.
-        """
+        """Epsilon of each person, and a mask of the people in the table."""
         place = by_distinct(users, self._places, np.int32(-1))
         return np.append(self.epsilons, np.nan)[place], place >= 0
 
     def _places(self, users: pa.Array) -> NDArray[np.int32]:
         known = self.users
-        if is_text(users.type):
-            users, known = users.cast(pa.large_binary()), _as_bytes(known)
+        if is_text(users.type) or pa.types.is_uint64(users.type):
+            users, known = _as_bytes(users), _as_bytes(known)
         else:
-            users, known = _within_int64(users), _as_integers(known)
-            if len(known) and known.null_count == len(known):
-                raise InputError(
-                    "privacy.epsilon_table: holds text in column user, but the log names people by"
-                    " integers. One person must be named in one way: cast one of them."
-                )
+            users, known = users.cast(pa.int64()), _as_int64(known)
         return to_numpy(pc.fill_null(pc.index_in(users, value_set=known, skip_nulls=True), -1))
 
 
@@ -152,6 +143,15 @@ def read_epsilon_table(path: str) -> EpsilonTable:
         raise InputError(
             f"{path}: not a table with the columns user and epsilon. Write it as CSV or Parquet."
         ) from None
+    if pa.types.is_dictionary(users.type):
+        users = users.dictionary_decode()
+    if pa.types.is_floating(users.type):
+        users, _ = integers_of_floats(users)
+    if not (is_text(users.type) or pa.types.is_integer(users.type)):
+        raise InputError(
+            f"{path}: column user has type {users.type}; it must hold integers or text, so cast it"
+            " when you write the file."
+        )
     if users.null_count or pc.count_distinct(users).as_py() != len(users):
         raise InputError(
             f"{path}: a person occurs twice in column user, or a row names nobody. Give each person"
@@ -209,18 +209,13 @@ def _as_bytes(column: pa.Array) -> pa.Array:
     return text.cast(pa.large_binary())
 
 
-def _as_integers(people: pa.Array) -> pa.Array:
-    """Names of people as int64; null if a name is not an integer."""
-    if not is_text(people.type):
-        return _within_int64(people)
-    texts = to_text(people)
-    whole = pc.match_substring_regex(texts, r"^-?([0-9]{1,18}|[1-8][0-9]{18})$")
-    return pc.if_else(whole, texts, None).cast(pa.int64())
-
-
-def _within_int64(users: pa.Array) -> pa.Array:
-    """Integers as int64; null for larger ones, which no table can hold."""
-    if not pa.types.is_uint64(users.type):
-        return users.cast(pa.int64())
-    above = pc.greater(users, pa.scalar((1 << 63) - 1, pa.uint64()))
-    return pc.if_else(above, None, users).cast(pa.int64())
+def _as_int64(people: pa.Array) -> pa.Array:
+    """Names of people as int64; null if a name is no integer, or a larger one."""
+    if pa.types.is_integer(people.type) and not pa.types.is_uint64(people.type):
+        return people.cast(pa.int64())
+    names = _as_bytes(people)
+    places, integers, above = integers_in(names)
+    found, unknown = np.zeros(len(names), np.int64), np.ones(len(names), np.bool_)
+    found[places] = integers.view(np.int64)
+    unknown[places] = above
+    return pa.array(found, mask=unknown)

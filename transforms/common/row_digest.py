@@ -73,7 +73,7 @@ def _of_values(column: pa.Array, keyed_hash: KeyedHash) -> Hashes:
     type_ = column.type
     if is_list(type_):
         return _of_lists(column, keyed_hash)
-    if is_text(type_):
+    if is_text(type_) or pa.types.is_integer(type_):
         return pseudonyms(column, keyed_hash)
     if pa.types.is_floating(type_) or pa.types.is_decimal(type_):
         return _of_floats(numbers_of(column)[0], keyed_hash)
@@ -103,12 +103,11 @@ def _hash_fractions(found: Hashes, texts: pa.Array, keyed_hash: KeyedHash) -> No
 def _of_floats(values: NDArray[Any], keyed_hash: KeyedHash) -> Hashes:
     """Whole numbers as integers, which some libraries write with a point; others by their bits."""
     whole = (values == np.floor(values)) & (np.abs(values) < _EXACT)
-    integers = pa.array(np.where(whole, values, 0).astype(np.int64))
-    hashes = pseudonyms(integers.cast(pa.large_string()), keyed_hash)
+    words = np.where(whole, np.where(whole, values, 0).astype(np.int64), values.view(np.int64))
+    hashes = keyed_hash.of_integers(words)
     rest = np.flatnonzero(~whole)
     if len(rest):
-        bits = keyed_hash.of_integers(values[rest].view(np.int64))
-        hashes[rest] = keyed_hash.of_tuples(_FRACTION, bits)
+        hashes[rest] = keyed_hash.of_tuples(_FRACTION, hashes[rest])
     return hashes
 
 

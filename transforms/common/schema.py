@@ -72,6 +72,7 @@ NUMBERS = {  # by role
 WIDE_RANK = "wide rank"  # the role of an item's own column in a table of rankings
 RANK, RANKING, CONTEST = "rank", "ranking", "contest"  # roles of columns of a log of rankings
 OUTCOME, LENGTH = "outcome", "length"  # and of private answers to pairs of a ranking
+MAYBE_FLOATS = frozenset({"user", "event", RANK, WIDE_RANK, OUTCOME, LENGTH, "correct", WIDE_ITEM})
 DECIMALS = frozenset({*NUMBERS, RANK, WIDE_RANK})  # roles of numbers that need not be whole
 
 
@@ -334,9 +335,7 @@ def _type_problem(role: str, type_: pa.DataType) -> str | None:
         return _list_problem(type_)
     if pa.types.is_integer(type_) or is_text(type_):
         return None
-    if role in (RANK, WIDE_RANK, OUTCOME, LENGTH, "correct", WIDE_ITEM) and pa.types.is_floating(
-        type_
-    ):
+    if role in MAYBE_FLOATS and pa.types.is_floating(type_):
         return None  # 0.0, 1.0: a data frame writes integers with gaps so
     if role in NUMBERS and (pa.types.is_floating(type_) or pa.types.is_decimal(type_)):
         return None

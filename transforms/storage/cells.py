@@ -13,13 +13,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from hushrank.transforms.common.names import integers_of_floats
 from hushrank.transforms.common.schema import by_distinct, is_list, is_text, to_numpy
 
 MOST_TEXT_BYTES = 4096
 NOT_UTF8 = "a text is not UTF-8"
+NOT_A_NAME = "a user or an event is a number that is not whole, or too large to be exact"
 TOO_LONG = f"a text is longer than {MOST_TEXT_BYTES} bytes"
 
-_FINE, _LONG, _BROKEN = 0, 1, 2
+_FINE, _LONG, _BROKEN, _NAMELESS = 0, 1, 2, 3
 # Well-formed UTF-8, byte by byte (table 3-7 of the Unicode standard).
 _WELL_FORMED = (
     r"^(?:[\x00-\x7F]|[\xC2-\xDF][\x80-\xBF]|\xE0[\xA0-\xBF][\x80-\xBF]"
@@ -37,23 +39,31 @@ def set_unreadable_apart(
 
     Args:
         rows: rows from a reader.
-        identities: columns whose bytes alone count; in a binary type they need not be UTF-8, for
-            example if a UUID of 16 bytes names each person.
+        identities: columns of names, whose bytes alone count; in a binary type they need not be
+            UTF-8, for example if a UUID of 16 bytes names each person.
 
     Returns:
-        The readable rows, in order, with strings instead of bytes except in `identities`; the other
-        rows with the column `reason`, None if there are none.
+        The readable rows, in order, with strings instead of bytes except in `identities`, and there
+        with integers instead of floats; the other rows with the column `reason`, None if there are
+        none.
     """
-    flaws = np.zeros(len(rows), np.int8)
+    flaws, named = np.zeros(len(rows), np.int8), rows
+    for name in identities:
+        if _holds_floats(rows[name].type):
+            integers, nameless = integers_of_floats(rows[name])
+            named = named.set_column(rows.schema.names.index(name), name, integers)
+            flaws[nameless] = _NAMELESS
     texts = [name for name in rows.schema.names if _holds_text(rows[name].type)]
     as_bytes = {name for name in texts if name in identities and _is_binary(rows[name].type)}
     for name in texts:
         np.maximum(flaws, _flaws_of_cells(rows[name], utf8=name not in as_bytes), out=flaws)
     rejects = None
     if flaws.any():
-        reasons = pa.array([None, TOO_LONG, NOT_UTF8]).take(pa.array(flaws[flaws > 0]))
+        of_flaw = pa.array([None, TOO_LONG, NOT_UTF8, NOT_A_NAME])
+        reasons = of_flaw.take(pa.array(flaws[flaws > 0]))
         rejects = as_rejects(rows.filter(pa.array(flaws > 0)), reasons)
-        rows = rows.filter(pa.array(flaws == 0))
+        named = named.filter(pa.array(flaws == 0))
+    rows = named
     for name in texts:
         if name not in as_bytes and not _is_plain_string(rows[name].type):
             strings = _on_values(rows[name], _strings)
@@ -65,6 +75,12 @@ def as_rejects(rows: pa.RecordBatch, reasons: pa.Array) -> pa.Table:
     r"""Rows with the column `reason`, with all texts as strings; bytes appear as in `\xe9`."""
     columns = {name: _on_values(rows[name], _shown) for name in rows.schema.names}
     return pa.table({**columns, "reason": reasons})
+
+
+def _holds_floats(type_: pa.DataType) -> bool:
+    if pa.types.is_dictionary(type_):
+        return _holds_floats(type_.value_type)
+    return bool(pa.types.is_floating(type_))
 
 
 def _holds_text(type_: pa.DataType) -> bool:

@@ -22,7 +22,6 @@ from hushrank.transforms.common.schema import (
     Columns,
     InputError,
     check_schema,
-    is_text,
 )
 from hushrank.transforms.storage import preflib
 from hushrank.transforms.storage.arrow_rows import arrow_schema, orc_head
@@ -188,7 +187,7 @@ def _input_file(match: Match, format_: FileFormat | None) -> InputFile:
 def check_files(
     files: Sequence[InputFile], columns: Columns, schemas: Iterable[pa.Schema] | None = None
 ) -> dict[str, pa.Schema]:
-    """Schemas of `files` by path, after a check that all files can be read and agree.
+    """Schemas of `files` by path, after a check that all of them can be read.
 
     Args:
         files: to check.
@@ -196,26 +195,16 @@ def check_files(
         schemas: of each file, in order; None: they are read here.
 
     Raises:
-        InputError: a file is damaged, lacks a column, or names people in another type than the
-            other files do (the same person would count as two).
+        InputError: a file is damaged, lacks a column, or has one in a type that cannot be read.
     """
     if schemas is None:
         schemas = in_order(partial(read_schema, columns=columns), files, remote=any_remote(files))
     found: dict[str, pa.Schema] = {}
-    first: tuple[str, bool] | None = None
     for file, schema in zip(files, schemas, strict=True):
         check_schema(file.name, schema, columns, named_by_a_line=file.format is FileFormat.CSV)
         if file.window is not None:
             file.window.check(file.name, schema)
         found[file.path] = schema
-        if columns.user is not None:
-            kind = is_text(schema.field(columns.user).type)
-            first = first or (file.name, kind)
-            if kind != first[1]:
-                raise InputError(
-                    f"{file.name}: column {columns.user} holds {_kind(kind)}, but {_kind(first[1])}"
-                    f" in {first[0]}. One person must be named in one way: cast one of them."
-                )
     return found
 
 
@@ -366,6 +355,20 @@ def ending_of(path: str | PurePath) -> str:
     return both if both in ENDINGS else ending.lower()
 
 
+def reads_only_text(
+    paths: Iterable[str], format_: FileFormat | None, files: Iterable[InputFile]
+) -> bool:
+    """Whether `list_files` finds nothing but files whose columns are all text, today and always.
+
+    Args:
+        paths, format_: as in `list_files`.
+        files: those that it has found today.
+    """
+    texts = set(TEXT_ENDINGS.values())
+    formats = {ENDINGS.get(ending_of(path)) if format_ is None else format_ for path in paths}
+    return formats <= texts and {file.format for file in files} <= texts
+
+
 def is_remote(path: str) -> bool:
     """Whether `path` is not on this machine."""
     return "://" in path
@@ -389,7 +392,3 @@ def _format_of(path: str) -> FileFormat:
             f" or set input.format: {', '.join(FileFormat)}."
         )
     return ENDINGS[ending]
-
-
-def _kind(text: bool) -> str:
-    return "text" if text else "integers"

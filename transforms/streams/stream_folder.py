@@ -1,6 +1,7 @@
 """The confidential folder of one stream: its key, and what it keeps of each night.
 
-    key.json              the key of people's pseudonyms, drawn when the stream begins
+    key.json              the key of people's pseudonyms, drawn when the stream begins, and how
+                          their names are hashed
     counting/00041/A/     what attempt A at night 41 was reduced to (`pipelines.reduce.reduce`)
     people/00041/         who counted up to night 41 (`transforms.streams.people_files`)
     cells/00041.npz       exact counts of night 41 (`transforms.streams.cell_files`)
@@ -23,6 +24,7 @@ from pathlib import Path
 
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import BitSource, RandomBits
+from hushrank.transforms.common.names import Naming
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.storage.cloud_storage import CloudPath, is_cloud
 from hushrank.transforms.storage.write import (
@@ -64,7 +66,12 @@ def begin(folder: str, stream: str, bits: RandomBits) -> SecretKey:
                 " without it nobody knows who they are. Restore it, or start a new stream."
             ) from None
     key = SecretKey.draw(bits)
-    content = {"stream": stream, "key": key.value.hex(), "source": str(key.source)}
+    content = {
+        "stream": stream,
+        "key": key.value.hex(),
+        "source": str(key.source),
+        "names": str(Naming.NUMBERS),
+    }
     write_whole(f"{folder}/{KEY_FILE}", json.dumps(content).encode())
     return key
 
@@ -82,6 +89,40 @@ def stream_key(folder: str, stream: str) -> SecretKey:
         content = json.loads(text)
         check_stream(path, content["stream"], stream)
         return SecretKey(bytes.fromhex(content["key"]), BitSource(content["source"]))
+
+
+def stream_naming(folder: str, stream: str, before: Naming | None) -> Naming:
+    """How people's names are hashed on all nights of a stream that has begun.
+
+    Earlier versions hashed a text as a text and an integer as an integer, and stored nothing about
+    it. On nights whose files all named people by text that was `Naming.TEXTS`; where all named them
+    by integers, `Naming.NUMBERS`. Whoever does not know which must not guess: under the other rule
+    everybody who is named by an integer would count anew.
+
+    Args:
+        folder, stream: as in `begin`.
+        before: the rule of all earlier nights if this version did not begin the stream; None:
+            nobody knows it.
+
+    Raises:
+        FileNotFoundError: it has not begun.
+        InputError: the folder is another stream's, or the rule is not known.
+    """
+    path = f"{folder}/{KEY_FILE}"
+    text = read_whole(path)
+    with intact(path):
+        content = json.loads(text)
+        check_stream(path, content["stream"], stream)
+        if "names" in content:
+            return Naming(content["names"])
+    if before is None:
+        raise InputError(
+            f'{path}: an earlier version began this stream, took 7 and "7" for two people and did'
+            " not store which of them the files hold. If the column of people held integers in all"
+            ' files of all nights so far, add "names": "numbers" to this file. If it held text in'
+            ' all of them, add "names": "texts". If it held both, start a new stream.'
+        )
+    return before
 
 
 def check_stream(path: str, found: str, stream: str) -> None:

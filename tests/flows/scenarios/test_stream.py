@@ -662,3 +662,40 @@ def test_a_stream_with_every_place_in_the_cloud(survey, command, monkeypatch):
             wins = json.loads(store.content("zoo", name))["released"]["wins"]
             assert np.array(list(wins.values())) == pytest.approx(wanted, abs=0.2)
     assert [path.name for path in survey.folder.iterdir()] == ["survey.yaml"]
+
+
+def by_name(kind: str, number: int) -> pa.Table:
+    """The rows of a night, of the same twenty people each time, named by a type."""
+    rows = {"item_i": [ITEMS[0]] * 20, "item_j": [ITEMS[1]] * 20, "outcome": [1] * 20}
+    return pa.table({"user": pa.array(range(20)).cast(kind), **rows})
+
+
+def begun_by_an_earlier_version(survey: Survey, command, monkeypatch) -> dict[str, Any]:
+    """Draw the first night as earlier versions did, and return what the stream's key file holds."""
+
+    def by_type(column: pa.Array, keyed_hash: KeyedHash, _: Naming) -> Hashes:
+        return hashes_by_type(column, keyed_hash)
+
+    with monkeypatch.context() as patch:
+        patch.setattr("hushrank.transforms.common.encode.pseudonyms", by_type)
+        assert run(command, survey, 0)[0] == 0
+    path = stream_folder(survey) / "key.json"
+    stored = json.loads(path.read_text())
+    del stored["names"]
+    path.write_text(json.dumps(stored))
+    return stored
+
+
+def counted(survey: Survey, number: int) -> float:
+    """Wins of the night, which is shown with those before."""
+    return sum(release_of(survey, number)["stream"]["noisy"])
+
+
+@pytest.mark.parametrize("kinds", [("int64", "string"), ("string", "int64"), ("double", "string")])
+def test_a_person_counts_once_whatever_names_them_on_each_night(survey, command, kinds):
+    stream = {**STREAM, "participations": 1, "gap": 1}
+    survey = stream_of(survey, lambda number: by_name(kinds[number % 2], number))
+    survey.set(schedule={"empty": "skip", "stream": stream})
+    for number in (0, 1):
+        assert run(command, survey, number)[0] == 0
+    assert ids_of_people(survey, 1) == 20

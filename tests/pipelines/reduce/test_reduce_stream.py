@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import shutil
+import sys
 import uuid
 from pathlib import Path
 
@@ -231,3 +233,59 @@ def test_a_state_folder_that_is_copied_back_is_refused(tmp_path):
     with pytest.raises(InputError, match="older copy"):
         wins(tmp_path / "0", tmp_path / "w", tmp_path / "s", 2)
     assert pq.read_table(tmp_path / "0" / "0.parquet").num_rows == ROWS  # the input is untouched
+
+
+NAMED = [pa.int8(), pa.uint64(), pa.float64(), pa.string(), pa.binary(), pa.large_string()]
+
+
+def rows_of_one_person(kind: pa.DataType) -> pa.Table:
+    """Five rows of person 7 with five events, which the item 0 wins."""
+    texts = not (pa.types.is_integer(kind) or pa.types.is_floating(kind))
+    rows = {"a": [0] * 5, "b": [1] * 5, "y": pa.array([1] * 5, pa.int8()), "id": range(5)}
+    user = pa.array(["7" if texts else 7] * 5).cast(kind)
+    return pa.table({"who": user, **{name: list(each) for name, each in rows.items()}})
+
+
+@pytest.mark.parametrize(
+    ("first", "second"), [*itertools.pairwise([*NAMED, NAMED[0]]), *zip(NAMED[:3], NAMED[3:])]
+)
+def test_a_person_counts_once_whatever_the_type_of_their_name(tmp_path, monkeypatch, first, second):
+    terms = Terms(nights=2, participations=1, gap=1)
+    monkeypatch.setattr(sys.modules[__name__], "TERMS", terms)
+    shown = []
+    for night, kind in enumerate((first, second)):
+        folder = tmp_path / f"{night}"
+        folder.mkdir()
+        pq.write_table(rows_of_one_person(kind), folder / "rows.parquet")
+        work = tmp_path / f"w{night}"
+        shown.append(wins(folder, work, tmp_path / "s", night, max_contributions=5).sum())
+    assert np.cumsum(shown).tolist() == [2 * 5, 2 * 5]  # half a win is 1
+
+
+def test_a_person_and_an_event_are_one_in_files_of_several_types(tmp_path):
+    (tmp_path / "0").mkdir()
+    for number, kind in enumerate(NAMED):
+        rows = rows_of_one_person(kind)
+        events = [pa.int64(), pa.string(), pa.float64()][number % 3]
+        rows = rows.set_column(4, "id", rows["id"].cast(events))
+        pq.write_table(rows, tmp_path / "0" / f"{number}.parquet")
+    found = [
+        wins(tmp_path / "0", tmp_path / f"w{event}", tmp_path / f"s{event}", 0, **limits).sum()
+        for event, limits in (("", {"max_contributions": 5}), ("id", {"event": "id"}))
+    ]
+    assert found == [2 * 5, 2 * 5]
+
+
+def test_one_text_among_numbers_changes_what_nobody_else_counts(tmp_path):
+    """`pandas.read_csv` makes all of a column text where one value is."""
+    rows = {"a": [0] * 50, "b": [1] * 50, "y": [1] * 50, "id": list(range(50))}
+    logs = [pa.table({"who": list(range(50)), **rows})]
+    more = {name: [*values, values[0]] for name, values in rows.items()}
+    logs.append(pa.table({"who": [*map(str, range(50)), "anna"], **more}))
+    found = []
+    for night, log in enumerate(logs):
+        (tmp_path / f"{night}").mkdir()
+        pq.write_table(log, tmp_path / f"{night}" / "rows.parquet")
+        wins(tmp_path / f"{night}", tmp_path / f"w{night}", tmp_path / "s", night)
+        found.append(sorted(state_of(tmp_path / "s", night)[3]))
+    assert found == [[1] * 50, [1] * 51]  # the gap of two nights leaves all but anna out

@@ -88,12 +88,42 @@ def test_a_table_that_cannot_be_read_says_what_is_needed(tmp_path, content):
         read_epsilon_table(str(path))
 
 
-def test_a_log_that_names_people_in_another_way_is_refused(tmp_path):
+@pytest.mark.parametrize("table", [pa.int64(), pa.uint64(), pa.float64(), pa.string(), pa.binary()])
+@pytest.mark.parametrize(
+    "log", [pa.int8(), pa.int64(), pa.uint64(), pa.string(), pa.large_binary()]
+)
+def test_one_name_is_one_person_in_the_log_and_in_the_table(tmp_path, table, log):
+    def column(kind: pa.DataType, values: list[int]) -> pa.Array:
+        texts = not (pa.types.is_integer(kind) or pa.types.is_floating(kind))
+        return pa.array(list(map(str, values)) if texts else values).cast(kind)
+
+    path = tmp_path / "epsilons.parquet"
+    pq.write_table(pa.table({"user": column(table, [7, 8, 100]), "epsilon": [0.5, 2.0, 1.0]}), path)
+    found, known = read_epsilon_table(str(path)).of(column(log, [100, 7, 9]))
+    assert known.tolist() == [True, True, False]
+    assert found[:2].tolist() == [1.0, 0.5]
+
+
+def test_a_table_that_names_nobody_in_the_log_is_no_error(tmp_path):
     path = tmp_path / "epsilons.csv"
-    path.write_text("user,epsilon\nann,1\n")
+    path.write_text('user,epsilon\nann,1\n007,2\n" 7",3\n')
     table = read_epsilon_table(str(path))
-    with pytest.raises(InputError, match="One person must be named in one way"):
-        table.of(pa.array([1, 2]))
+    for column in (pa.array([1, 7]), pa.array(["1", "7"])):
+        assert table.of(column)[1].tolist() == [False, False]
+
+
+@pytest.mark.parametrize(
+    ("users", "told"),
+    [
+        (pa.array([7.5, 8.0]), "a row names nobody"),
+        (pa.array([True, False]), "column user has type bool; it must hold integers or text"),
+    ],
+)
+def test_a_table_whose_users_are_no_names_is_refused(tmp_path, users, told):
+    path = tmp_path / "epsilons.parquet"
+    pq.write_table(pa.table({"user": users, "epsilon": [1.0, 2.0]}), path)
+    with pytest.raises(InputError, match=told):
+        read_epsilon_table(str(path))
 
 
 def test_one_name_in_a_table_does_not_decide_how_the_others_are_read(tmp_path):
@@ -104,6 +134,7 @@ def test_one_name_in_a_table_does_not_decide_how_the_others_are_read(tmp_path):
     found, known = table.of(users)
     assert known.tolist() == [True, False, False]
     assert found[0] == 2
+    assert table.of(pa.array([7, 0]))[1].tolist() == [True, False]
 
 
 @pytest.mark.parametrize("users", [[b"ann", b"J\xe9"], [b"ann", None]])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from hypothesis import given
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from hushrank.transforms.storage.cells import (
     MOST_TEXT_BYTES,
+    NOT_A_NAME,
     NOT_UTF8,
     TOO_LONG,
     set_unreadable_apart,
@@ -70,6 +72,20 @@ def test_people_may_be_called_by_bytes_that_are_no_text():
     assert len(set_unreadable_apart(rows, ())[0]) == 0
     text = pa.record_batch({"who": unchecked([LATIN, b"ann"], pa.string())})
     assert set_unreadable_apart(text, {"who"})[0]["who"].to_pylist() == ["ann"]
+
+
+@pytest.mark.parametrize("values", [[7.0, 7.5, None, np.nan, 2.0**53], [7.0, None]])
+def test_people_may_be_called_by_floats_that_are_integers(values):
+    rows = pa.record_batch({"who": pa.array(values, pa.float64()), "n": values})
+    kept, rejects = set_unreadable_apart(rows, {"who"})
+    assert kept["who"] == pa.array([7, *[None] * (len(values) // 2)], pa.int64())
+    assert kept["n"].type == pa.float64()
+    if len(values) == 2:
+        assert rejects is None
+    else:
+        assert rejects is not None
+        assert rejects["who"].to_pylist() == [7.5, 2.0**53]
+        assert rejects["reason"].to_pylist() == [NOT_A_NAME] * 2
 
 
 def test_rows_without_text_pass_as_they_are():

@@ -26,6 +26,7 @@ from hushrank.transforms.storage.files import (
     list_files,
     parquet_footer,
     read_schema,
+    reads_only_text,
 )
 from hushrank.transforms.storage.read import plan_files, read_batches, read_heads
 from hushrank.transforms.storage.window import Window
@@ -309,15 +310,21 @@ def test_a_file_that_went_away(tmp_path):
     assert refusal(parquet_footer, file) == f"{file.path}: no such file."
 
 
-def test_files_must_name_people_in_one_way(tmp_path):
-    one, two = tmp_path / "1.parquet", tmp_path / "2.parquet"
-    rows = {"a": [0], "b": [1], "y": [1]}
-    pq.write_table(pa.table({"user": [7], **rows}), one)
-    pq.write_table(pa.table({"user": ["7"], **rows}), two)
-    assert refusal(check_files, list_files([str(tmp_path)]), COLUMNS) == (
-        f"{two}: column user holds text, but integers in {one}."
-        " One person must be named in one way: cast one of them."
-    )
+@pytest.mark.parametrize(
+    ("paths", "format_", "only"),
+    [
+        (["/a/log-{date}.csv", "/b/*.jsonl.gz"], None, True),
+        (["/a/log-{date}.csv", "/b/*.parquet"], None, False),
+        (["/a"], None, False),
+        (["/a"], FileFormat.CSV, True),
+        (["/a/x.csv"], FileFormat.PARQUET, False),
+        (["a table in memory"], None, False),
+    ],
+)
+def test_columns_are_text_for_certain_where_all_formats_are(paths, format_, only):
+    assert reads_only_text(paths, format_, []) is only
+    found = InputFile("/a/log.csv/x", 1, "1", FileFormat.PARQUET)
+    assert not reads_only_text(paths, format_, [found])
 
 
 def test_schemas_come_by_path_and_every_file_is_checked(tmp_path):

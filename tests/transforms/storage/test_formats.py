@@ -15,6 +15,8 @@ import pyarrow.ipc
 import pyarrow.orc
 import pytest
 
+from hushrank.privacy.keyed_hash import KEY_BYTES, KeyedHash
+from hushrank.transforms.common.encode import pseudonyms
 from hushrank.transforms.common.schema import ComparisonColumns, InputError
 from hushrank.transforms.storage.csv_header import HEADER_BYTES
 from hushrank.transforms.storage.files import InputFile, check_files, list_files
@@ -73,6 +75,52 @@ def test_each_format_gives_the_same_rows(tmp_path, name):
         for row in zip(*(table()[each].to_pylist() for each in COLUMNS.names()), strict=True)
     ]
     assert rows_of(listed(tmp_path / name)) == (wanted, [])
+
+
+def names_in(path: Path) -> list[tuple[list[int], list[int]]]:
+    """The pseudonyms of the users and events of a file."""
+    columns, keyed_hash = replace(COLUMNS, event="event"), KeyedHash(bytes(KEY_BYTES))
+    found = []
+    for split in plan_files([listed(path)], columns):
+        for batch in read_batches(split):
+            named = (pseudonyms(batch.rows[each], keyed_hash) for each in ("user", "event"))
+            found += [tuple(map(tuple, each)) for each in zip(*map(np.ndarray.tolist, named))]
+    return found
+
+
+def test_one_name_is_one_person_and_one_event_in_every_format(tmp_path):
+    def named(users: pa.Array) -> pa.Table:
+        items = {"left": ["a"] * 3, "right": ["b"] * 3, "outcome": pa.array([1] * 3, pa.int64())}
+        return pa.table({"user": users, "event": users, **items})
+
+    numbers = pa.array([7, 0, 2**40], pa.int64())
+    written = 0
+    for kind in (pa.int64(), pa.string(), pa.float64(), pa.binary()):
+        users = numbers if pa.types.is_floating(kind) else numbers.cast(pa.string())
+        for name, write in WRITERS.items():
+            if "csv" in name and pa.types.is_floating(kind):
+                continue  # there 7.0 is a text
+            if "jsonl" in name and kind == pa.binary():
+                continue  # has no bytes
+            folder = tmp_path / str(kind)
+            folder.mkdir(exist_ok=True)
+            write(named(users.cast(kind)), folder / name)
+            written += 1
+    paths = sorted(path for path in tmp_path.glob("*/*"))
+    assert len(paths) == written > 30
+    assert len({tuple(names_in(path)) for path in paths}) == 1
+    (first, *_) = map(names_in, paths)
+    assert len(set(first)) == 3
+
+
+def test_in_json_a_number_and_its_text_are_one_name(tmp_path):
+    path = tmp_path / "rows.jsonl"
+    rows = '"event": 1, "left": "a", "right": "b", "outcome": 1}\n'
+    told = ["7", '"7"', "7.0", "7e0", '"7.0"', '"07"']
+    path.write_text("".join(f'{{"user": {each}, {rows}' for each in told))
+    users = [user for user, _ in names_in(path)]
+    assert len(set(users[:4])) == 1
+    assert len(set(users)) == 3
 
 
 @pytest.mark.parametrize("name", [*BINARY, "rows.csv.zst", "rows.jsonl.zst", "rows.csv.gz"])

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import json
+
 import numpy as np
 import pytest
 
 from hushrank.privacy.randomness import BitSource, seeded_bits, system_bits
+from hushrank.transforms.common.names import Naming
 from hushrank.transforms.common.schema import InputError
 from hushrank.transforms.streams.cell_files import forget_cells, keep_cells, recent_cells
 from hushrank.transforms.streams.people_files import carry_people
-from hushrank.transforms.streams.stream_folder import begin, end, stream_key
+from hushrank.transforms.streams.stream_folder import begin, end, stream_key, stream_naming
 
 STREAM = "a stream"
 
@@ -76,6 +79,29 @@ def test_the_key_is_drawn_once_and_is_the_streams(tmp_path):
     other = begin(str(tmp_path / "other"), STREAM, seeded_bits(1))
     assert other.source is BitSource.SEEDED
     assert (tmp_path / "key.json").stat().st_mode & 0o077 == 0
+
+
+def test_an_old_stream_goes_on_under_its_own_rule_or_is_refused(tmp_path):
+    folder = str(tmp_path)
+    with pytest.raises(FileNotFoundError):
+        stream_naming(folder, STREAM, None)
+    key = begin(folder, STREAM, system_bits())
+    assert stream_naming(folder, STREAM, Naming.TEXTS) is Naming.NUMBERS
+    with pytest.raises(InputError, match="another stream"):
+        stream_naming(folder, "another", None)
+    stored = json.loads((tmp_path / "key.json").read_text())
+    del stored["names"]  # as earlier versions began it
+    (tmp_path / "key.json").write_text(json.dumps(stored))
+    assert stream_key(folder, STREAM) == begin(folder, STREAM, system_bits()) == key
+    assert stream_naming(folder, STREAM, Naming.TEXTS) is Naming.TEXTS
+    with pytest.raises(InputError, match="an earlier version began this stream"):
+        stream_naming(folder, STREAM, None)
+    for rule in Naming:  # as the operator states
+        (tmp_path / "key.json").write_text(json.dumps({**stored, "names": str(rule)}))
+        assert stream_naming(folder, STREAM, None) is rule
+    (tmp_path / "key.json").write_text(json.dumps({**stored, "names": "both"}))
+    with pytest.raises(InputError, match="is damaged"):
+        stream_naming(folder, STREAM, Naming.TEXTS)
 
 
 def test_a_lost_key_is_not_drawn_again_once_people_counted(tmp_path):

@@ -1,0 +1,113 @@
+"""Names of people and events: one name is one value, whatever the type of its column.
+
+The name of an integer is its canonical decimal text: 7, 7.0 and "7" are one name; "07", "+7", " 7",
+"7.0" and "-0" are texts and other names. Pure.
+"""
+
+from __future__ import annotations
+
+from enum import StrEnum
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from hushrank.transforms.common.schema import to_numpy
+
+_MOST_BYTES = 20  # of a 64-bit integer as text, with its sign
+_LARGEST, _MOST_NEGATIVE = b"18446744073709551615", b"9223372036854775808"  # without a sign
+_MINUS, _ZERO, _NINE = b"-09"
+_ABOVE_INT64 = np.uint64(1 << 63)
+
+Integers = NDArray[np.int64]
+Words = NDArray[np.uint64]
+Mask = NDArray[np.bool_]
+
+
+class Naming(StrEnum):
+    """Which of the two texts or numbers that are one name is hashed."""
+
+    NUMBERS = "numbers"  # the number: a text that writes an integer is hashed as the integer
+    # The text: an integer is hashed as its text. Only for streams that an earlier version began and
+    # whose people were named by text: it hashed texts as texts, and integers as integers.
+    TEXTS = "texts"
+
+
+def integers_in(texts: pa.Array) -> tuple[Integers, Words, Mask]:
+    """The texts that are the canonical decimal of an integer from -2^63 to 2^64 - 1.
+
+    That is a minus or none and then digits, of which the first is 0 in "0" alone. So each integer
+    has one such text.
+
+    Args:
+        texts: large binary, without nulls.
+
+    Returns:
+        Their places, ascending; their integers, modulo 2^64; and which of those are 2^63 or more.
+    """
+    _, offsets, content = texts.buffers()
+    edges = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
+    octets = np.frombuffer(content or b"", np.uint8)
+    starts, lengths = edges[:-1], np.diff(edges)
+    places = np.flatnonzero((lengths > 0) & (lengths <= _MOST_BYTES))
+    if len(places) < len(texts):
+        starts, lengths = starts[places], lengths[places]
+    for quarters in (4, 3, 2):  # three characters behind the sign rule out most other texts
+        behind = lengths - 1 if quarters == 4 else lengths * quarters >> 2
+        digits = _are_digits(octets[starts + behind])
+        if not digits.all():
+            left = np.flatnonzero(digits)
+            places, starts, lengths = places[left], starts[left], lengths[left]
+    if not len(places):
+        return places, np.empty(0, np.uint64), np.empty(0, np.bool_)
+    first = octets[starts]
+    plain = _are_digits(first) & ((first > _ZERO) | (lengths == 1))
+    minus = places[np.flatnonzero(first == _MINUS)]
+    minus = minus[np.flatnonzero(octets[edges[minus] + 1] > _ZERO)]
+    plains = places if plain.all() else places[np.flatnonzero(plain)]
+    places, words = _magnitudes(texts, plains, 0, _LARGEST)
+    above = words >= _ABOVE_INT64
+    if not len(minus):
+        return places, words, above
+    minus, magnitudes = _magnitudes(texts, minus, 1, _MOST_NEGATIVE)
+    places, words = np.append(places, minus), np.append(words, np.uint64(0) - magnitudes)
+    order = np.argsort(places)
+    return places[order], words[order], np.append(above, np.zeros(len(minus), np.bool_))[order]
+
+
+def _magnitudes(
+    texts: pa.Array, places: Integers, sign: int, largest: bytes
+) -> tuple[Integers, Words]:
+    """The texts at `places` that are digits behind `sign` bytes, up to `largest`: their numbers."""
+    if len(places) < len(texts):
+        texts = texts.take(pa.array(places))
+    digits = pc.binary_slice(texts, sign) if sign else texts
+    fit = pc.ascii_is_decimal(digits.view(pa.large_string()))
+    lengths = pc.binary_length(digits)
+    if (pc.max(lengths).as_py() or 0) >= len(largest):
+        # Texts of one length are in the order of their numbers.
+        fit = pc.and_(fit, pc.or_(pc.less(lengths, len(largest)), pc.less_equal(digits, largest)))
+    if not pc.all(fit).as_py():
+        places, digits = places[np.flatnonzero(to_numpy(fit))], digits.filter(fit)
+    return places, to_numpy(digits.view(pa.large_string()).cast(pa.uint64()))
+
+
+def _are_digits(octets: NDArray[np.uint8]) -> Mask:
+    return (octets >= _ZERO) & (octets <= _NINE)
+
+
+def integers_of_floats(column: pa.Array) -> tuple[pa.Array, Mask]:
+    """Floats as the integers that they name, int64, and a mask of those that name nobody.
+
+    A float names an integer if it can be no rounding of another one: it is whole and below 2^53 in
+    size (float32: 2^24, float16: 2^11). Null and not-a-number are null.
+    """
+    if pa.types.is_dictionary(column.type):
+        column = column.dictionary_decode()
+    values = to_numpy(column)  # NaN for nulls
+    exact = 2.0 ** (np.finfo(values.dtype).nmant + 1)
+    whole = (np.abs(values) < exact) & (values == np.trunc(values))
+    null = np.isnan(values)
+    integers = np.where(whole, values, 0).astype(np.int64)
+    return pa.array(integers, mask=~whole), ~whole & ~null
