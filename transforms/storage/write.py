@@ -159,7 +159,14 @@ def npz_bytes(**arrays: NDArray[Any]) -> bytes:
 
 
 def parquet_bytes(table: pa.Table) -> bytes:
-    """A table in Parquet form, in plain types that hide how Arrow stored a column."""
+    """A table in Parquet form, in plain types that hide how Arrow stored a column.
+
+    Times in whole seconds, which Parquet does not have, become integers: as milliseconds, a time in
+    the far future would overflow.
+    """
     buffer = io.BytesIO()
+    for place, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type) and field.type.unit == "s":
+            table = table.set_column(place, field.name, table[place].cast(pa.int64()))
     pq.write_table(table, buffer, store_schema=False)
     return buffer.getvalue()
