@@ -104,9 +104,13 @@ class CountRankingsKind(RankingsKind):
         self, rows: list[Rankings] | list[Pieces], partitions: int, spill: SpillFile | None
     ) -> Parcels:
         """Parcels of named people's rows, and after those partitions as many of other rankings."""
-        nameless = [part for part in rows if isinstance(part, Rankings) and part.copies is not None]
-        if len(nameless) < len(rows):
-            named = [part for part in rows if getattr(part, "copies", None) is None]
+        lists = [part for part in rows if isinstance(part, Rankings)]
+        pieces = [part for part in rows if isinstance(part, Pieces)]
+        named = [part for part in lists if part.copies is None]
+        nameless = [part for part in lists if part.copies is not None]
+        if pieces:
+            yield from super().pack(pieces, partitions, spill)
+        if named:
             yield from super().pack(named, partitions, spill)
         if nameless:
             merged = [merge_copies(Rankings.concatenated(nameless))]

@@ -149,9 +149,9 @@ class RankingsKind(Kind[ReduceRankings]):
         job, bits = self.job, system_bits()
         in_pieces = isinstance(job.columns, RankColumns)
         most = CROWD * self._partition_items
+        whole: Iterable[Sifted[Rankings]]
         if not in_pieces:
-            lists = slices(parcels, spill, rankings_of_blob, most)
-            whole = (Sifted(rankings) for rankings in lists)
+            whole = map(Sifted, slices(parcels, spill, rankings_of_blob, most))
         else:
             parts = slices(parcels, spill, pieces_of_blob, most, ranking_numbers)
             how = (job.catalogue, job.max_length)

@@ -13,10 +13,9 @@ References:
 from __future__ import annotations
 
 import io
-import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import IO
 
 import numpy as np
 import pyarrow as pa
@@ -24,7 +23,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hushrank.transforms.common.schema import is_list, is_text
-from hushrank.transforms.storage.window import Window
 
 BATCH_BYTES = 1 << 26  # about how many bytes of texts in a batch
 # For delta-encoded texts, each of which repeats the start of the one before: no footer tells their
@@ -42,7 +40,6 @@ _PAGE_BYTES = 1 << 16  # page headers and the like in a chunk of a column
 _ARROW_SCHEMA, _NO_SCHEMA = b"ARROW:schema", b"-----:schema"
 HEADER_BYTES = 64  # of a page with a dictionary; longer ones hold what we do not know
 LENGTH_BYTES = 4  # before each text
-_UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}
 _CODECS = {"SNAPPY": "snappy", "GZIP": "gzip", "BROTLI": "brotli", "ZSTD": "zstd"}
 _TRUE, _FALSE, _INT32, _STRUCT = 1, 2, 5, 12  # types of [Thrift]
 _DICTIONARY_PAGE = 2  # a page type
@@ -134,38 +131,6 @@ def read_parquet(
             max(rows, 1), list(row_groups), schema.names, use_threads=threads
         ):
             yield _plain(batch)
-
-
-def misses_night(footer: pq.FileMetaData, group: int, window: Window, times: pa.Field) -> bool:
-    """Whether the statistics of a row group show that all its times lie outside `window`.
-
-    Args:
-        footer: of the file.
-        group: number of the row group.
-        window: the night.
-        times: the column of times, with the type in which its rows are read.
-    """
-    metadata = footer.row_group(group)
-    columns = [metadata.column(place) for place in range(metadata.num_columns)]
-    found = [column for column in columns if column.path_in_schema == times.name]
-    known = found[0].statistics if len(found) == 1 else None
-    # Rows without a time are set aside, so a group with such rows must be read.
-    if known is None or not known.has_min_max or known.null_count != 0:
-        return False
-    kind = _stored_times(json.loads(known.logical_type.to_json()), times.type)
-    return kind is not None and window.misses(known.min_raw, known.max_raw, kind)
-
-
-def _stored_times(logical: Mapping[str, Any], read: pa.DataType) -> pa.DataType | None:
-    """The type of stored times or dates, by their logical type in [Parquet]; None: another one.
-
-    A file may be written with a note that times are to be read in another unit than it stores.
-    """
-    if logical["Type"] == "Date" and pa.types.is_date(read):
-        return pa.date32()
-    if logical["Type"] == "Timestamp" and pa.types.is_timestamp(read):
-        return pa.timestamp(_UNITS[logical["timeUnit"]], read.tz)
-    return None
 
 
 def _footer(stream: IO[bytes], schema: pa.Schema) -> pq.FileMetaData:

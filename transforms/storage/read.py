@@ -42,9 +42,10 @@ from hushrank.transforms.storage.files import (
     read_schema,
 )
 from hushrank.transforms.storage.packing import is_packed
-from hushrank.transforms.storage.parquet_rows import misses_night, read_parquet
+from hushrank.transforms.storage.parquet_rows import read_parquet
 from hushrank.transforms.storage.partitions import with_columns, with_fields
 from hushrank.transforms.storage.preflib import SCHEMA, read_header, read_rows
+from hushrank.transforms.storage.row_groups import misses_night
 from hushrank.transforms.storage.split import (
     Head,
     ReadBatch,
