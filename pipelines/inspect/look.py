@@ -163,7 +163,8 @@ class _Reading:
                 self.found.rejected += _reasons(read.rejects)
             for start in range(0, len(read.rows), self._kind.encode_rows):
                 batch = read.rows.slice(start, self._kind.encode_rows)
-                encoded = self._kind.encode(batch, (number << ROW_BITS) + first + start)
+                place = (number << ROW_BITS) + first + start
+                encoded = self._kind.encode(batch, place, split)
                 if counts:
                     self._count(batch, encoded)
                 if self._kind.meets_owners:

@@ -26,9 +26,10 @@ from hushrank.transforms.comparisons.bound import CONFLICT
 from hushrank.transforms.comparisons.shuffle import OwnedParcel, unpack
 from hushrank.transforms.comparisons.true_answers import Answers
 from hushrank.transforms.rankings.bound_rankings import ranking_numbers
-from hushrank.transforms.rankings.ranking_blobs import pieces_of_blob, rankings_of_blob
+from hushrank.transforms.rankings.ranking_blobs import has_copies, pieces_of_blob, rankings_of_blob
 from hushrank.transforms.rankings.ranking_columns import RankColumns
 from hushrank.transforms.rankings.rankings import Pieces, owners
+from hushrank.transforms.rankings.ties import count_copies
 from hushrank.transforms.responses.answer_sheets import responses_of_blob
 from hushrank.transforms.responses.response_columns import WideColumns
 from hushrank.transforms.storage.spill_file import fetch
@@ -186,11 +187,16 @@ class RankingsView(View[RankingsKind]):
         return Shown(self._counted(rows.items))
 
     def owner_words(self, parcels: list[Any]) -> Iterator[Words]:
+        blobs = list(_blobs(parcels))
+        if has_copies(blobs[0]):  # each is another person's
+            number = sum(count_copies(rankings_of_blob(blob)) for blob in blobs)
+            yield np.arange(number, dtype=np.uint64)
+            return
         if not isinstance(self.kind.job.columns, RankColumns):
-            lists = map(rankings_of_blob, _blobs(parcels))
+            lists = map(rankings_of_blob, blobs)
             yield np.concatenate([_first_words(part.owner) for part in lists])
             return
-        pieces = Pieces.concatenated([pieces_of_blob(blob) for blob in _blobs(parcels)])
+        pieces = Pieces.concatenated([pieces_of_blob(blob) for blob in blobs])
         _, first = np.unique(ranking_numbers(pieces), return_index=True)
         yield _first_words(owners(pieces.rankings))[first]
 

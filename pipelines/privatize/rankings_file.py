@@ -56,6 +56,7 @@ from hushrank.transforms.rankings.rankings import (
     split_pieces,
     split_rankings,
 )
+from hushrank.transforms.rankings.ties import break_ties, random_coins
 from hushrank.transforms.storage.files import FileFormat, InputFile, check_files, open_bytes
 from hushrank.transforms.storage.preflib import check_ballots
 from hushrank.transforms.storage.read import plan_splits, read_batches
@@ -237,10 +238,9 @@ class _Work:
             return Rankings.concatenated([rankings_of_blob(blob) for blob in blobs])
         catalogue = self.known.catalogue
         pieces = Pieces.concatenated([pieces_of_blob(blob) for blob in blobs])
-        coins = self.bits if self.form.break_ties else None
-        found = assemble(pieces, catalogue, len(catalogue), coins)
+        found = assemble(pieces, catalogue, len(catalogue), keep_ties=self.form.break_ties)
         self._note(found.rejects)
-        return found.rows
+        return break_ties(found.rows, random_coins(self.bits))
 
     def _answers(self, rankings: Rankings, law: RandomPairs) -> pa.Table:
         """Rows of private answers."""

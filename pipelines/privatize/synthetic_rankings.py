@@ -102,7 +102,7 @@ def _of_file(
             _refuse(ranks.rejects)
     if isinstance(columns, ListColumns):
         return Rankings.concatenated(lists)
-    assembled = assemble(Pieces.concatenated(pieces), catalogue, n_items, None)
+    assembled = assemble(Pieces.concatenated(pieces), catalogue, n_items, keep_ties=False)
     _refuse(assembled.rejects)
     return assembled.rows
 

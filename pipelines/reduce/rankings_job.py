@@ -77,7 +77,8 @@ class CountRankings(Reduction):
 
     @property
     def meets_owners(self) -> bool:
-        return self.columns.user is not None
+        """Also where nobody is named, if ties are broken: equal rankings are then numbered."""
+        return self.columns.user is not None or self.break_ties
 
     @property
     def bits(self) -> BitsUsed:

@@ -210,7 +210,7 @@ class _ReadEncode(_Sifting):
             for start in range(0, len(rows), self._kind.encode_rows):
                 place = first + start
                 batch = rows.slice(start, self._kind.encode_rows)
-                encoded = self._kind.encode(batch, (number << ROW_BITS) + place)
+                encoded = self._kind.encode(batch, (number << ROW_BITS) + place, split)
                 valid = self._valid(encoded, f"{split.name}#row {place}", tally)
                 yield from self._sent(valid)
             first += len(rows)

@@ -53,6 +53,7 @@ from hushrank.transforms.comparisons.weights import (
 )
 from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.storage.spill_file import Spill, SpillFile
+from hushrank.transforms.storage.split import Split
 from hushrank.transforms.storage.write import read_whole
 from hushrank.transforms.streams.people_files import Shard
 
@@ -80,7 +81,9 @@ class ComparisonsKind(Kind[ReduceComparisons]):
     def reads_again(self) -> bool:
         return self.job.columns.event is not None
 
-    def encode(self, batch: pa.RecordBatch, place: int) -> Sifted[OwnedRows | Comparisons]:
+    def encode(
+        self, batch: pa.RecordBatch, place: int, split: Split
+    ) -> Sifted[OwnedRows | Comparisons]:
         job, keyed_hash = self.job, self.keyed_hash if self.meets_owners else None
         pseudonyms, naming = keyed_hash, Naming.NUMBERS
         if self._people is not None:

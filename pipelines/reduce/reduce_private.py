@@ -36,6 +36,7 @@ from hushrank.transforms.comparisons.true_answers import (
 )
 from hushrank.transforms.engine.beam import beam
 from hushrank.transforms.storage.spill_file import Parcel, Spill, SpillFile, park
+from hushrank.transforms.storage.split import Split
 
 PARTITION_ROWS = 1_250_000  # sorted in memory at once: tens of megabytes
 MAX_PARTITIONS = 1 << 15
@@ -53,7 +54,9 @@ class AnswersKind(Kind[ReduceAnswers]):
         if epsilons.table is not None and self._table is None:
             self._table = read_epsilon_table(epsilons.table)
 
-    def encode(self, batch: pa.RecordBatch, place: int) -> Sifted[Answers | PrivateAnswers]:
+    def encode(
+        self, batch: pa.RecordBatch, place: int, split: Split
+    ) -> Sifted[Answers | PrivateAnswers]:
         job, coins, keyed_hash = self.job, system_bits(), None
         if self.meets_owners:
             keyed_hash = self.keyed_hash

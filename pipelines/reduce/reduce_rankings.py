@@ -48,8 +48,10 @@ from hushrank.transforms.rankings.rankings import (
     split_pieces,
     split_rankings,
 )
+from hushrank.transforms.rankings.ties import break_ties, random_coins
 from hushrank.transforms.rankings.wide import encode_wide
 from hushrank.transforms.storage.spill_file import Parcel, Spill, SpillFile, park
+from hushrank.transforms.storage.split import Split
 
 PARTITION_ITEMS = 2_500_000  # ranked ones, sorted in memory at once: about 50 MB
 LIST_ITEMS = 10  # of a ranking in list form, about: only steers how the work is cut
@@ -82,7 +84,7 @@ class RankingsKind(Kind[ReduceRankings]):
             self._table = read_epsilon_table(epsilons.table)
 
     def encode(
-        self, batch: pa.RecordBatch, place: int
+        self, batch: pa.RecordBatch, place: int, split: Split
     ) -> Sifted[Rankings] | Sifted[Pieces] | Sifted[Private] | Sifted[PairAnswers]:
         job, columns = self.job, self.job.columns
         if isinstance(columns, PairColumns):
@@ -98,14 +100,18 @@ class RankingsKind(Kind[ReduceRankings]):
         if isinstance(columns, ListColumns):
             lists = encode_lists(batch, columns, *how, job.max_length)
         else:
-            coins = system_bits() if job.break_ties else None
-            lists = encode_wide(batch, columns, *how, job.max_length, coins, place)
-            used = bits_tally(Purpose.COINS, coins.used) if coins is not None else {}
-            lists = replace(lists, tally=used)
+            wide = encode_wide(batch, columns, *how, job.max_length, keep_ties=job.break_ties)
+            lists = self._without_ties(wide)
         if self.meets_owners:
             return lists
         private = self._private(lists.rows)
         return Sifted(private.rows, lists.rejects, tally={**private.tally, **lists.tally})
+
+    def _without_ties(self, found: Sifted[Rankings]) -> Sifted[Rankings]:
+        """Break ties by coins that are drawn here."""
+        bits = system_bits()
+        rows = break_ties(found.rows, random_coins(bits))
+        return replace(found, rows=rows, tally=bits_tally(Purpose.COINS, bits.used))
 
     def _private(self, rankings: Rankings) -> Sifted[Private]:
         job, bits = self.job, system_bits()
@@ -142,17 +148,17 @@ class RankingsKind(Kind[ReduceRankings]):
     ) -> Iterator[Sifted[Private] | Sifted[None]]:
         job, bits = self.job, system_bits()
         in_pieces = isinstance(job.columns, RankColumns)
-        coins = system_bits() if job.break_ties and in_pieces else None
         most = CROWD * self._partition_items
+        whole: Iterable[Sifted[Rankings]]
         if not in_pieces:
-            lists = slices(parcels, spill, rankings_of_blob, most)
-            whole = (Sifted(rankings) for rankings in lists)
+            whole = map(Sifted, slices(parcels, spill, rankings_of_blob, most))
         else:
             parts = slices(parcels, spill, pieces_of_blob, most, ranking_numbers)
-            whole = (assemble(part, job.catalogue, job.max_length, coins) for part in parts)
+            how = (job.catalogue, job.max_length)
+            met = (assemble(part, *how, keep_ties=job.break_ties) for part in parts)
+            whole = map(self._without_ties, met)
         kept = yield from bound_rankings(map(counted_whole, whole), job.max_rankings, bits)
         tally = {"rankings_kept": len(kept)} | bits_tally(Purpose.ROW_CHOICE, bits.used)
-        tally |= {} if coins is None else bits_tally(Purpose.COINS, coins.used)
         yield Sifted(None, tally=tally)
         for block in kept.blocks(BLOCK_RANKINGS):
             yield self._private(block)
@@ -169,4 +175,4 @@ class RankingsKind(Kind[ReduceRankings]):
 
 def counted_whole(found: Sifted[Rankings]) -> Sifted[Rankings]:
     """With a tally of the rankings that break no rule."""
-    return replace(found, tally={"rankings_with_owner": len(found.rows)})
+    return replace(found, tally={**found.tally, "rankings_with_owner": len(found.rows)})

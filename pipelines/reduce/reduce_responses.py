@@ -55,7 +55,7 @@ class ResponsesKind(Kind[ReduceResponses]):
         typed = [_with_cell_types(head, file, columns) for file, head in known]
         return plan_files(job.files, columns, typed)
 
-    def encode(self, batch: pa.RecordBatch, place: int) -> Sifted[Responses]:
+    def encode(self, batch: pa.RecordBatch, place: int, split: Split) -> Sifted[Responses]:
         return encode_responses(batch, self.job.columns, self.job.catalogue, self.keyed_hash)
 
     def partitions(self, n_rows: int) -> int:

@@ -173,7 +173,7 @@ def test_the_vectors_are_those_of_the_pipeline(vectors):
         ("Math.ceil(exponential *", "Math.floor(exponential *", 1),
         ("word < threshold(epsilon)", "word <= threshold(epsilon)", 1),
         ("current = Math.ceil(", "current = Math.round(", 1),
-        ("drawn.includes(value) ? last", "drawn.includes(value) ? value", 1),
+        ("chosen.includes(value) ? last", "chosen.includes(value) ? value", 1),
     ],
 )
 def test_a_small_difference_is_seen(node, vectors, tmp_path, good, bad, seen):
@@ -199,7 +199,8 @@ KEYS = ('["one","a","b"]', '["one","a","c"]', '["other","a","b"]', '["one","race
 def test_what_no_law_covers_is_refused(node):
     found = run_node(node, "refusals.mjs", str(LIBRARY))
     assert found["taken"] == []
-    assert found["tried"] == 17
+    assert found["missing"] == []  # functions that the library exports and no argument was tried of
+    assert found["tried"] >= 600
 
 
 def test_randomness_is_the_system_s_alone():

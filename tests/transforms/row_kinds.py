@@ -24,8 +24,14 @@ from hushrank.transforms.common.encode import encode_comparisons
 from hushrank.transforms.common.epsilons import AnswerColumns, EpsilonSource
 from hushrank.transforms.common.schema import Columns, ComparisonColumns, Ties
 from hushrank.transforms.comparisons.true_answers import encode_answers
-from hushrank.transforms.rankings.ranking_columns import ListColumns, RankColumns
+from hushrank.transforms.rankings.ranking_columns import (
+    ListColumns,
+    RankColumns,
+    WideRankColumns,
+)
 from hushrank.transforms.rankings.rankings import encode_lists, encode_ranks
+from hushrank.transforms.rankings.ties import each_copy, hash_owned
+from hushrank.transforms.rankings.wide import encode_wide
 from hushrank.transforms.responses.response_columns import ResponseColumns, WideColumns
 from hushrank.transforms.responses.responses import encode_responses
 from hushrank.transforms.storage.files import check_files, list_files
@@ -101,6 +107,7 @@ RANKS = RankColumns(user="user", item="item", rank="rank", contest="contest", ep
 LISTS = ListColumns(user="user", ranking="ranking", epsilon="epsilon")
 ANSWERS = ResponseColumns(user="user", item="item", correct="correct", order="time")
 WIDE = WideColumns(user="user", items=ITEMS, order="time")
+WIDE_RANKS = WideRankColumns(items=tuple((name, name) for name in ITEMS), user="user")
 
 
 def _comparisons(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
@@ -142,6 +149,19 @@ def _lists(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
     items = np.split(rankings.items, np.cumsum(rankings.lengths))[: len(rankings)]
     orders = [tuple(each.tolist()) for each in items]
     return list(zip(_owners(rankings.owner), orders, rankings.epsilon.tolist(), strict=True))
+
+
+def _wide_ranks(batch: pa.RecordBatch) -> list[tuple[Any, ...]]:
+    """Rankings whose ties are broken; each is the first copy of its person."""
+    how = (WIDE_RANKS, CATALOGUE, replace(EPSILONS, value=1.0), None, HASH, len(ITEMS))
+    rankings = encode_wide(batch, *how, keep_ties=True).rows
+    copies = np.ones(len(rankings), np.int64)
+    own = replace(rankings, owner=hash_owned(rankings, HASH), copies=copies)
+    found = []
+    for block in each_copy(own, HASH, 5):
+        items = np.split(block.items, np.cumsum(block.lengths))[: len(block)]
+        found += [tuple(each.tolist()) for each in items]
+    return list(zip(_owners(rankings.owner), found, strict=True))
 
 
 def _answers(columns: ResponseColumns | WideColumns) -> Callable[..., list[tuple[Any, ...]]]:
@@ -220,6 +240,14 @@ KINDS = {
             "time": f"2026-11-20T10:{n % 60:02d}:00",
         },
         _answers(ANSWERS),
+    ),
+    "wide ranks": RowKind(
+        WIDE_RANKS,
+        lambda n: (
+            {"user": honest(n)}
+            | {name: (1, 1, 2, None)[(n + place) % 4] for place, name in enumerate(ITEMS)}
+        ),
+        _wide_ranks,
     ),
     "wide answers": RowKind(WIDE, _wide_row, _answers(WIDE), most=len(ITEMS)),
 }

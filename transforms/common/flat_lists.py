@@ -11,7 +11,7 @@ MOST_BIT_ITEMS = 64  # so many items fit a set of one word
 
 Integers = NDArray[np.int64]
 Mask = NDArray[np.bool_]
-Values = TypeVar("Values", Integers, NDArray[np.float64], NDArray[np.int16])
+Values = TypeVar("Values", Integers, NDArray[np.float64], NDArray[np.int16], Mask)
 
 
 def take_lists(values: Values, lengths: Integers, rows: Integers) -> Values:

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from hushrank.privacy.keyed_hash import Hashes, KeyedHash
+from hushrank.privacy.keyed_hash import Hashes
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.common.encode import Sifted
 from hushrank.transforms.common.slices import hold
 from hushrank.transforms.common.sorting import Order, Words, new_run, number_runs, sort_by
 from hushrank.transforms.rankings.rankings import Pieces, Rankings, owners
-
-_RANKING = 0  # label of the hash
 
 Priorities = Callable[[Rankings], Hashes]
 
@@ -62,21 +60,6 @@ def bound_by(
 
     held = yield from hold(slices, keep)
     return held.rankings
-
-
-def keyed_priorities(keyed_hash: KeyedHash) -> Priorities:
-    """Bits made from a ranking's owner and order alone, so that a retry keeps the same rankings.
-
-    Copies of one ranking of a person have the same bits: they are equal, so it does not matter
-    which of them is kept.
-    """
-
-    def priorities(rankings: Rankings) -> Hashes:
-        offsets = 4 * np.append(0, np.cumsum(rankings.lengths))
-        order = keyed_hash.of_strings(offsets, rankings.items.astype(np.int32).view(np.uint8))
-        return keyed_hash.of_tuples(_RANKING, owners(rankings), order)
-
-    return priorities
 
 
 def _first_of_owners(rankings: Rankings, most: int, priority: Hashes) -> Order:

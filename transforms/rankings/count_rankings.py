@@ -34,6 +34,8 @@ class RankingCountsFn(DenseFn[RankingCounts]):
         return no_rankings(self._n_items, self._max_length, by_place=self._by_place)
 
     def add_input(self, total: RankingCounts, rows: PrivateRankings | Rankings) -> RankingCounts:
+        if isinstance(rows, Rankings) and rows.tied is not None:
+            raise ValueError("ties must be broken before rankings are counted")
         own = count_rankings(
             rows.items, rows.lengths, self._n_items, self._max_length, by_place=self._by_place
         )

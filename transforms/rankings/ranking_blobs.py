@@ -33,6 +33,11 @@ def rankings_of_blob(blob: bytes) -> Rankings:
     return _rankings(_table(blob))
 
 
+def has_copies(blob: bytes) -> bool:
+    """Whether the rankings of a blob are copies that nobody names."""
+    return "copies" in pa.ipc.open_stream(blob).schema.names
+
+
 def pieces_of_blob(blob: bytes) -> Pieces:
     """What `blob_of_pieces` was given."""
     table = _table(blob)
@@ -45,13 +50,19 @@ def _columns(rankings: Rankings) -> dict[str, pa.Array]:
     if rankings.owner is None:
         raise ValueError("only rankings with owners are shuffled")
     owner: Hashes = rankings.owner
+    offsets = _offsets(rankings.lengths)
     codes = pa.array(rankings.items.astype(np.int32))
-    return {
+    columns = {
         "0": pa.array(owner[:, 0]),
         "1": pa.array(owner[:, 1]),
         "epsilon": pa.array(rankings.epsilon),
-        "item": pa.LargeListArray.from_arrays(_offsets(rankings.lengths), codes),
+        "item": pa.LargeListArray.from_arrays(offsets, codes),
     }
+    if rankings.tied is not None:
+        columns["tied"] = pa.LargeListArray.from_arrays(offsets, pa.array(rankings.tied))
+    if rankings.copies is not None:
+        columns["copies"] = pa.array(rankings.copies)
+    return columns
 
 
 def _offsets(lengths: NDArray[np.int64]) -> pa.Array:
@@ -79,6 +90,8 @@ def _rankings(table: pa.Table) -> Rankings:
         lengths=lengths,
         epsilon=to_numpy(table["epsilon"]),
         owner=np.column_stack([to_numpy(table["0"]), to_numpy(table["1"])]),
+        tied=_items(table, "tied") if "tied" in table.column_names else None,
+        copies=to_numpy(table["copies"]) if "copies" in table.column_names else None,
     )
 
 

@@ -16,7 +16,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hushrank.privacy.keyed_hash import Hashes, KeyedHash
-from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.common.catalogue import UNKNOWN, Catalogue
 from hushrank.transforms.common.encode import Mask, Rules, Sifted, missing, pseudonyms, sift
 from hushrank.transforms.common.epsilons import (
@@ -37,8 +36,6 @@ TOO_LONG = "the ranking has more items than max_length"
 TIED = "the ranking puts two items at the same rank"
 TWO_EPSILONS = "rows of one ranking have different epsilons"
 
-_COIN = 1  # label of a hash; `transforms.rankings.bound_rankings` has the one before
-
 Integers = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
@@ -52,12 +49,18 @@ class Rankings:
         lengths: shape (n,), how many items each has.
         epsilon: shape (n,), of each ranking.
         owner: shape (n, 2), pseudonyms; None: each ranking is another person's.
+        tied: shape of the items, whether each shares its place with the item before it; items that
+            share one are in the order of the catalogue. None: no ranking has ties.
+        copies: shape (n,), how many people whom nobody names gave each ranking; `owner` is then a
+            hash of the ranking as it was given. None: each is one ranking.
     """
 
     items: Integers
     lengths: Integers
     epsilon: Epsilons
     owner: Hashes | None = None
+    tied: Mask | None = None
+    copies: Integers | None = None
 
     def __len__(self) -> int:
         return len(self.lengths)
@@ -65,31 +68,43 @@ class Rankings:
     def take(self, rows: Integers | Mask) -> Rankings:
         """The chosen rankings, in that order."""
         chosen = np.arange(len(self))[rows]
-        owner = None if self.owner is None else np.take(self.owner, chosen, axis=0)
-        items = take_lists(self.items, self.lengths, chosen)
-        return Rankings(items, self.lengths[chosen], self.epsilon[chosen], owner)
+        return Rankings(
+            take_lists(self.items, self.lengths, chosen),
+            self.lengths[chosen],
+            self.epsilon[chosen],
+            None if self.owner is None else np.take(self.owner, chosen, axis=0),
+            None if self.tied is None else take_lists(self.tied, self.lengths, chosen),
+            None if self.copies is None else self.copies[chosen],
+        )
 
     def blocks(self, size: int) -> Iterator[Rankings]:
         """The rankings in order, at most `size` at a time, without copying them."""
         ends = np.append(0, np.cumsum(self.lengths))
         for start in range(0, len(self), size):
             rows = slice(start, min(start + size, len(self)))
+            cells = slice(ends[rows.start], ends[rows.stop])
             yield Rankings(
-                self.items[ends[rows.start] : ends[rows.stop]],
+                self.items[cells],
                 self.lengths[rows],
                 self.epsilon[rows],
                 None if self.owner is None else self.owner[rows],
+                None if self.tied is None else self.tied[cells],
+                None if self.copies is None else self.copies[rows],
             )
 
     @classmethod
     def concatenated(cls, parts: Sequence[Rankings]) -> Rankings:
-        """The rankings of several parts, at least one; all of them have owners, or none."""
+        """The rankings of several parts, at least one; what one of them has, all of them have."""
         owners = [part.owner for part in parts if part.owner is not None]
+        tied = [part.tied for part in parts if part.tied is not None]
+        copies = [part.copies for part in parts if part.copies is not None]
         return cls(
             np.concatenate([part.items for part in parts]),
             np.concatenate([part.lengths for part in parts]),
             np.concatenate([part.epsilon for part in parts]),
             np.concatenate(owners) if owners else None,
+            np.concatenate(tied) if tied else None,
+            np.concatenate(copies) if copies else None,
         )
 
 
@@ -218,27 +233,8 @@ def encode_ranks(
     return Sifted(Pieces(rankings, rank[rows], rest[rows], contest), rejects, valid)
 
 
-@dataclass(frozen=True, slots=True)
-class KeyedCoins:
-    """Coins for ties, made from the run's key, whose ranking it is and the item.
-
-    A retry decides the same ties in the same way.
-    """
-
-    keyed_hash: KeyedHash
-
-    def words(self, pieces: Pieces) -> Words:
-        """A secret word for each item of `pieces`."""
-        lengths, whose = pieces.rankings.lengths, owners(pieces.rankings)
-        contest = np.repeat(pieces.contest, lengths)
-        item = pieces.rankings.items.astype(np.uint64)
-        blocks = (np.repeat(whose, lengths, axis=0), (contest, item))
-        words: Words = self.keyed_hash.of_tuples(_COIN, *blocks)[:, 0]
-        return words
-
-
 def assemble(
-    pieces: Pieces, catalogue: Catalogue, max_length: int, coins: RandomBits | KeyedCoins | None
+    pieces: Pieces, catalogue: Catalogue, max_length: int, *, keep_ties: bool
 ) -> Sifted[Rankings]:
     """Put the pieces of each ranking together, best item first.
 
@@ -246,8 +242,7 @@ def assemble(
         pieces: all of these rankings.
         catalogue: the public items.
         max_length: longer rankings are refused.
-        coins: break ties at random, all orders of tied items being equally likely; None: rankings
-            with ties are refused.
+        keep_ties: mark items at the same rank as tied; otherwise rankings with ties are refused.
 
     Returns:
         The valid rankings; a row for each item of a refused one, whose number is `ranking`.
@@ -259,23 +254,24 @@ def assemble(
     number = number_runs(first)  # of the ranking of each piece
     starts = np.flatnonzero(first)
     lengths = np.add.reduceat(parts.lengths, starts) if len(starts) else parts.lengths
-    order = _by_rank(np.repeat(number, parts.lengths), pieces, coins)
+    order = _by_rank(np.repeat(number, parts.lengths), pieces)
     rank, rest = pieces.rank, pieces.rank_rest
     if order is not None:
         rank, rest = rank[order], rest[order]
     items = parts.items if order is None else parts.items[order]
-    whole = Rankings(items, lengths, parts.epsilon[starts], owner[starts])
-    of_row = np.repeat(np.arange(len(whole)), lengths)
-    tied = np.zeros(len(whole), np.bool_)
-    if coins is None and len(rank):
-        same = (rank[1:] == rank[:-1]) & (rest[1:] == rest[:-1])
-        tied[of_row[1:][same & (of_row[1:] == of_row[:-1])]] = True
+    of_row = np.repeat(np.arange(len(lengths)), lengths)
+    tied = np.zeros(len(rank), np.bool_)
+    tied[1:] = (rank[1:] == rank[:-1]) & (rest[1:] == rest[:-1]) & (of_row[1:] == of_row[:-1])
+    has_ties = np.zeros(len(lengths), np.bool_)
+    has_ties[of_row[tied]] = True
+    marks = tied if keep_ties else None
+    whole = Rankings(items, lengths, parts.epsilon[starts], owner[starts], marks)
     differs = np.zeros(len(whole), np.bool_)
     differs[number[parts.epsilon != whole.epsilon[number]]] = True
     rules = [
         (REPEATED, repeats_item(items, lengths, len(catalogue))),
         (TOO_LONG, lengths > max_length),
-        (TIED, tied),
+        (TIED, has_ties & (not keep_ties)),
         (TWO_EPSILONS, differs),
     ]
     valid, refused = sift(pa.record_batch({"ranking": np.arange(len(whole))}), rules)
@@ -350,20 +346,13 @@ def _starts(whose: pa.RecordBatch) -> Mask:
     return first
 
 
-def _by_rank(
-    number: Integers, pieces: Pieces, coins: RandomBits | KeyedCoins | None
-) -> Integers | None:
-    """Order of the rows by ranking and rank, ties by coin; None where they are in it already."""
+def _by_rank(number: Integers, pieces: Pieces) -> Integers | None:
+    """Order of the rows by ranking, rank and item; None where they are in it already."""
     rank, rest = pieces.rank, pieces.rank_rest
     rises = (rank[1:] > rank[:-1]) | (number[1:] > number[:-1])
     if rises.all():
         return None
-    if coins is None:
-        tie = np.zeros(len(rank), np.uint64)
-    elif isinstance(coins, KeyedCoins):
-        tie = coins.words(pieces)
-    else:
-        tie = coins.words(len(rank))
+    item = pieces.rankings.items.astype(np.uint64)
     if rest.any():
-        return np.lexsort((tie, rest, rank, number))
-    return order_within(number, np.column_stack([words_of_ranks(rank), tie]))
+        return np.lexsort((item, rest, rank, number))
+    return order_within(number, np.column_stack([words_of_ranks(rank), item]))

@@ -12,7 +12,6 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from hushrank.privacy.keyed_hash import KeyedHash
-from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.common.catalogue import Catalogue
 from hushrank.transforms.common.encode import Sifted, missing, pseudonyms, sift
 from hushrank.transforms.common.epsilons import (
@@ -23,11 +22,10 @@ from hushrank.transforms.common.epsilons import (
 )
 from hushrank.transforms.common.schema import by_distinct, is_text, to_numpy, to_text
 from hushrank.transforms.rankings.ranking_columns import WideRankColumns
-from hushrank.transforms.rankings.rankings import TIED, TOO_LONG, KeyedCoins, Rankings
+from hushrank.transforms.rankings.rankings import TIED, TOO_LONG, Rankings
 from hushrank.transforms.rankings.ranks import ranks_of
 
 UNRANKED_TEXTS = ("", "NA")  # what statistics programs write into an empty cell
-_COIN = 2  # label of a hash; `transforms.rankings.rankings` has the one before
 
 Floats = NDArray[np.float64]
 Mask = NDArray[np.bool_]
@@ -41,8 +39,8 @@ def encode_wide(
     table: EpsilonTable | None,
     keyed_hash: KeyedHash | None,
     max_length: int,
-    coins: RandomBits | KeyedCoins | None,
-    place: int,
+    *,
+    keep_ties: bool,
 ) -> Sifted[Rankings]:
     """Encode one batch with a ranking in each row.
 
@@ -53,30 +51,22 @@ def encode_wide(
         source, table: where epsilons come from.
         keyed_hash: makes the pseudonyms of people; None: nobody's rankings need to meet.
         max_length: longer rankings are set aside.
-        coins: break ties at random, all orders of tied items being equally likely; None: rankings
-            with ties are set aside. Coins from a key are a hash of the place of the row and the
-            item: a retry decides the same ties in the same way, and rows have coins of their own,
-            each as likely whatever the rows say.
-        place: number of the first row of the batch in its input.
+        keep_ties: mark items at the same rank as tied; otherwise rankings with ties are set aside.
     """
     by_name = {item: column for column, item in columns.items}
     cells = [_ranks(batch[by_name[name]]) for name in catalogue.names]
     rank, rest, unranked = (np.stack(each, axis=1) for each in zip(*cells, strict=True))
     numbers = np.isfinite(rank)
-    order = np.lexsort((rest, rank, unranked), axis=1)
+    order = np.lexsort((rest, rank, unranked), axis=1)  # stable: tied items as in the catalogue
     lengths = np.count_nonzero(~unranked, axis=1)
     tied = _ties(order, rank, rest, lengths)
-    if coins is not None and tied.any():
-        rows = np.flatnonzero(tied)
-        coin = _coins(coins, place + rows, len(catalogue))
-        order[rows] = np.lexsort((coin, rest[rows], rank[rows], unranked[rows]), axis=1)
     epsilon, broken = epsilons_of(batch, columns, source, table)
     rules = [
         ("null user", missing(batch, columns.user)),
         ("a rank is not a number", (~numbers & ~unranked).any(axis=1)),
         ("no item has a rank", lengths == 0),
         (TOO_LONG, lengths > max_length),
-        (TIED, tied & (coins is None)),
+        (TIED, tied.any(axis=1) & (not keep_ties)),
         *rules_of_epsilons(broken),
     ]
     valid, rejects = sift(batch, rules)
@@ -84,8 +74,10 @@ def encode_wide(
     if columns.user is not None and keyed_hash is not None:
         owner = pseudonyms(batch[columns.user], keyed_hash)[valid]
     order, lengths = order[valid], lengths[valid]
-    items = order[np.arange(len(catalogue)) < lengths[:, np.newaxis]]
-    return Sifted(Rankings(items, lengths, epsilon[valid], owner), rejects, valid)
+    ranked = np.arange(len(catalogue)) < lengths[:, np.newaxis]
+    marks = tied[valid][ranked] if keep_ties else None
+    rankings = Rankings(order[ranked], lengths, epsilon[valid], owner, marks)
+    return Sifted(rankings, rejects, valid)
 
 
 def _ranks(column: pa.Array) -> tuple[Floats, NDArray[np.int16], Mask]:
@@ -109,23 +101,10 @@ def _are_unranked(texts: pa.Array) -> Mask:
 def _ties(
     order: NDArray[np.int64], rank: Floats, rest: NDArray[np.int16], lengths: NDArray[np.int64]
 ) -> Mask:
-    """Which rows give two items the same rank."""
+    """Whether each item in `order` has the rank of the item before it, shape (rows, items)."""
     rank = np.take_along_axis(rank, order, axis=1)
     rest = np.take_along_axis(rest, order, axis=1)
-    same = (rank[:, 1:] == rank[:, :-1]) & (rest[:, 1:] == rest[:, :-1])
-    ranked = np.arange(1, order.shape[1]) < lengths[:, np.newaxis]
-    tied: Mask = (same & ranked).any(axis=1)
+    tied = np.zeros(order.shape, np.bool_)
+    tied[:, 1:] = (rank[:, 1:] == rank[:, :-1]) & (rest[:, 1:] == rest[:, :-1])
+    tied &= np.arange(order.shape[1]) < lengths[:, np.newaxis]
     return tied
-
-
-def _coins(
-    coins: RandomBits | KeyedCoins, places: NDArray[np.int64], n_items: int
-) -> NDArray[np.uint64]:
-    """A secret word for each item of some rows, shape (rows, items)."""
-    shape = (len(places), n_items)
-    if not isinstance(coins, KeyedCoins):
-        return coins.words(shape[0] * n_items).reshape(shape)
-    row = np.repeat(places.astype(np.uint64), n_items)
-    item = np.tile(np.arange(n_items, dtype=np.uint64), len(places))
-    words: NDArray[np.uint64] = coins.keyed_hash.of_tuples(_COIN, (row, item))[:, 0]
-    return words.reshape(shape)

@@ -178,8 +178,9 @@ def _input_file(match: Match, format_: FileFormat | None) -> InputFile:
         kind = FileFormat.PARQUET if isinstance(table, DataFile) else Service.BIGQUERY
         return InputFile(name, size, version, kind, table=table)
     format_ = format_ or _format_of(name)
-    # An empty JSON Lines file, which has no header, is a file without rows: no error.
-    if size == 0 and format_ is not FileFormat.JSONL:
+    # An empty JSON Lines file, which has no header, is a file without rows: no error. Packed, it
+    # would not be empty.
+    if size == 0 and (format_ is not FileFormat.JSONL or is_packed(name)):
         raise InputError(f"{name}: the file is empty (0 bytes). Remove it, or write it again.")
     return InputFile(name, size, version, format_)
 

@@ -22,6 +22,21 @@ class _NotWholeError(Exception):
     """Packed content that cannot be unpacked."""
 
 
+class _KeptOpen(io.RawIOBase):
+    """A file that stays open when Arrow drops what unpacks it, and closes what it read from."""
+
+    def __init__(self, file: IO[bytes]) -> None:
+        self._file = file
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, room: memoryview) -> int:  # type: ignore[override]  # any buffer
+        content = self._file.read(len(room))
+        room[: len(content)] = content
+        return len(content)
+
+
 class _Rewindable(io.RawIOBase):
     """Bytes that a zstd file unpacks to; they can be read from the start again."""
 
@@ -32,7 +47,7 @@ class _Rewindable(io.RawIOBase):
     def _restart(self) -> None:
         self._packed.seek(0)
         self._place = 0
-        self._unpacked = pa.CompressedInputStream(self._packed, "zstd")
+        self._unpacked = pa.CompressedInputStream(_KeptOpen(self._packed), "zstd")
 
     def readable(self) -> bool:
         return True

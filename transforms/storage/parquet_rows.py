@@ -23,7 +23,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from hushrank.transforms.common.schema import is_list, is_text
-from hushrank.transforms.storage.window import Window
 
 BATCH_BYTES = 1 << 26  # about how many bytes of texts in a batch
 # For delta-encoded texts, each of which repeats the start of the one before: no footer tells their
@@ -132,23 +131,6 @@ def read_parquet(
             max(rows, 1), list(row_groups), schema.names, use_threads=threads
         ):
             yield _plain(batch)
-
-
-def misses_night(footer: pq.FileMetaData, group: int, window: Window, times: str) -> bool:
-    """Whether the statistics of a row group show that all its times lie outside `window`."""
-    metadata = footer.row_group(group)
-    for place in range(metadata.num_columns):
-        column = metadata.column(place)
-        if column.path_in_schema == times:
-            known = column.statistics
-            # Rows without a time are set aside, so a group with such rows must be read.
-            if known is None or not known.has_min_max or known.null_count != 0:
-                return False
-            try:
-                return window.misses(known.min, known.max)
-            except (OverflowError, TypeError, ValueError):  # a year that Python cannot represent
-                return False
-    return False
 
 
 def _footer(stream: IO[bytes], schema: pa.Schema) -> pq.FileMetaData:

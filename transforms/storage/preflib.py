@@ -39,7 +39,8 @@ KINDS = ("soc", "soi", "toc", "toi")  # strict or with ties, complete or incompl
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some programs begin UTF-8 text with it
 HEADER_BYTES = 1 << 20  # the header must end within the first MiB
 BLOCK_BYTES = 1 << 20  # bytes of ballots parsed at a time; preflibtools takes 40 times as many
-BATCH_ROWS = 1 << 20
+# More than any ballot has items, whose names must fit into the header: no ballot is cut in two.
+BATCH_ROWS = 1 << 16
 MOST_PEOPLE = 1_000_000  # most people of one line, if the header does not say how many voted
 _LEAST_LINE, _ITEM_BYTES = 1 << 16, 32  # a line may be this long, or this long for each item
 

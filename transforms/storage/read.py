@@ -42,9 +42,10 @@ from hushrank.transforms.storage.files import (
     read_schema,
 )
 from hushrank.transforms.storage.packing import is_packed
-from hushrank.transforms.storage.parquet_rows import misses_night, read_parquet
+from hushrank.transforms.storage.parquet_rows import read_parquet
 from hushrank.transforms.storage.partitions import with_columns, with_fields
 from hushrank.transforms.storage.preflib import SCHEMA, read_header, read_rows
+from hushrank.transforms.storage.row_groups import misses_night
 from hushrank.transforms.storage.split import (
     Head,
     ReadBatch,
@@ -131,8 +132,10 @@ def plan_files(
 
 def _misses_night(file: InputFile) -> bool:
     """Whether a file of a table holds no row of the night, by the table's statistics."""
-    span = file.table.span if isinstance(file.table, DataFile) else None
-    return file.window is not None and span is not None and file.window.misses(*span)
+    table, window = file.table, file.window
+    if window is None or not isinstance(table, DataFile) or table.span is None:
+        return False
+    return window.misses(*table.span, table.layout.schema.field(window.column).type)
 
 
 def _head_of(file: InputFile, columns: Columns) -> Head:
@@ -149,17 +152,20 @@ def _head_of_parquet(file: InputFile) -> Head:
     window, table = file.window, file.table
     if not isinstance(table, DataFile):
         footer = parquet_footer(file)
-        schema, times = footer.schema.to_arrow_schema(), None if window is None else window.column
+        schema = stored = footer.schema.to_arrow_schema()
+        times = None if window is None else window.column
     else:
         footer, schema = parquet_footer(file), table.layout.schema
         stored = footer.schema.to_arrow_schema()
         # A column that the table lacks is told of by the check of schemas.
-        column = [window.column] if window and window.column in table.layout.stored else []
-        times = next(iter(table.columns_of(stored, column).values()), None)
+        named = [window.column] if window and window.column in table.layout.stored else []
+        times = next(iter(table.columns_of(stored, named).values()), None)
+    # A column that is missing or occurs twice is told of later, too.
+    column = stored.field(times) if stored.names.count(times) == 1 else None
     groups = (
         RowGroup(
             footer.row_group(i).num_rows,
-            window is not None and times is not None and misses_night(footer, i, window, times),
+            window is not None and column is not None and misses_night(footer, i, window, column),
         )
         for i in range(footer.num_row_groups)
     )

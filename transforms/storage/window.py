@@ -29,6 +29,7 @@ Epoch = Literal["s", "ms", "us", "ns"]
 
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY = timedelta(days=1)
+_DAY_SECONDS = 86_400
 _EPOCH = date(1970, 1, 1)
 # Fractions of a second are ignored, because both ends of a window are whole seconds.
 _TIME = (
@@ -114,34 +115,40 @@ class Window:
             return found[:, 0], found[:, 1]
         if is_text(times.type):
             return self._select_text(to_text(times))
-        if pa.types.is_date(times.type):
-            inside = pc.equal(
-                pc.cast(times, pa.date32(), safe=False), pa.scalar(self.night, pa.date32())
-            )
+        if pa.types.is_integer(times.type):
+            times = times.cast(pa.int64(), safe=False).cast(pa.timestamp(self.epoch, "UTC"))
+        first, end = self._bounds(times.type)
+        width = pa.int32() if pa.types.is_date32(times.type) else pa.int64()
+        count, missing = to_numpy(pc.fill_null(times.view(width), 0)), to_numpy(pc.is_null(times))
+        return (count >= first) & (count < end) & ~missing, missing
+
+    def misses(self, lowest: int, highest: int, kind: pa.DataType) -> bool:
+        """Whether no time from `lowest` to `highest` lies in the window; False if unsure.
+
+        Args:
+            lowest, highest: as a column of type `kind` stores them: integers, because Python has no
+                dates before year 1 or after 9999.
+            kind: type of the column; times in other types than dates and timestamps are unsure.
+        """
+        if not (pa.types.is_date(kind) or pa.types.is_timestamp(kind)):
+            return False
+        first, end = self._bounds(kind)
+        return highest < first or lowest >= end
+
+    def _bounds(self, kind: pa.DataType) -> tuple[int, int]:
+        """The first integer that a column of dates or timestamps stores of the window, and its end.
+
+        The bounds are half-open, as the window is.
+        """
+        day = (self.night - _EPOCH).days
+        if pa.types.is_date32(kind):
+            return day, day + 1
+        unit = "ms" if pa.types.is_date64(kind) else kind.unit
+        if pa.types.is_timestamp(kind) and kind.tz is not None:
+            ends = int(self.start.timestamp()), int(self.end.timestamp())
         else:
-            if pa.types.is_integer(times.type):
-                times = times.cast(pa.int64(), safe=False).cast(pa.timestamp(self.epoch, "UTC"))
-            start, end = self._span(aware=times.type.tz is not None)
-            inside = pc.and_(
-                pc.greater_equal(times, pa.scalar(start, times.type)),
-                pc.less(times, pa.scalar(end, times.type)),
-            )
-        return to_numpy(pc.fill_null(inside, False)), to_numpy(pc.is_null(times))
-
-    def misses(self, lowest: object, highest: object) -> bool:
-        """Whether no time from `lowest` to `highest` lies in the window; False if unsure."""
-        if isinstance(lowest, datetime) and isinstance(highest, datetime):
-            start, end = self._span(aware=lowest.tzinfo is not None)
-            return highest < start or lowest >= end
-        if isinstance(lowest, date) and isinstance(highest, date):
-            return not lowest <= self.night <= highest
-        return False
-
-    def _span(self, *, aware: bool) -> tuple[datetime, datetime]:
-        if aware:
-            return self.start, self.end
-        midnight = datetime.combine(self.night, time())
-        return midnight, midnight + _DAY
+            ends = day * _DAY_SECONDS, (day + 1) * _DAY_SECONDS
+        return ends[0] * _PER_SECOND[unit], ends[1] * _PER_SECOND[unit]
 
     def _select_text(self, texts: pa.Array) -> tuple[Flags, Flags]:
         inside, unreadable = self._select_iso(texts)
@@ -162,10 +169,10 @@ class Window:
         # The 31st of a month with 30 days is a day of the next month.
         valid = matched & (month >= 1) & (month <= 12) & (day >= 1)
         valid &= days.astype("datetime64[M]") == months
-        moment = days.astype(np.int64) * 86400 + hour * 3600 + minute * 60 + second
+        moment = days.astype(np.int64) * _DAY_SECONDS + hour * 3600 + minute * 60 + second
         zone = pc.fill_null(pc.struct_field(parts, "zone"), "")
-        midnight = (self.night - _EPOCH).days * 86400
-        on_the_wall = (moment >= midnight) & (moment < midnight + 86400)
+        midnight = (self.night - _EPOCH).days * _DAY_SECONDS
+        on_the_wall = (moment >= midnight) & (moment < midnight + _DAY_SECONDS)
         moment = moment - _offset(zone)
         absolute = (moment >= self.start.timestamp()) & (moment < self.end.timestamp())
         inside = np.where(to_numpy(pc.equal(zone, "")), on_the_wall, absolute)

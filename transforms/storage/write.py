@@ -191,10 +191,16 @@ def npz_arrays(content: bytes) -> dict[str, NDArray[Any]]:
 def parquet_bytes(table: pa.Table, stated: Mapping[str, str] | None = None) -> bytes:
     """A table in Parquet form, in plain types that hide how Arrow stored a column.
 
+    Times in whole seconds, which Parquet does not have, become integers: as milliseconds, a time in
+    the far future would overflow.
+
     Args:
         table: its rows.
         stated: texts by name, for the file's metadata.
     """
+    for place, field in enumerate(table.schema):
+        if pa.types.is_timestamp(field.type) and field.type.unit == "s":
+            table = table.set_column(place, field.name, table[place].cast(pa.int64()))
     buffer = io.BytesIO()
     with pq.ParquetWriter(buffer, table.schema, store_schema=False) as writer:
         writer.write_table(table)

@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from datetime import date
 from typing import TYPE_CHECKING, Any
 from urllib.parse import unquote
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from hushrank.transforms.common.extras import need
 from hushrank.transforms.common.schema import InputError
@@ -82,8 +82,18 @@ def _files_of(name: DeltaName, times: str | None) -> list[DataFile]:
     stored = {each.name: StoredAs(None, (_physical(each),)) for each in schema}
     version = f"{table.metadata().id}/{table.version()}"
     layout = Layout(name.url, version, schema.remove_metadata(), stored)
-    files = pa.table(table.get_add_actions(flatten=False)).to_pylist()
-    return [_data_file(each, layout, name, times) for each in files]
+    added = pa.table(table.get_add_actions(flatten=False)).combine_chunks()
+    files = zip(
+        added["path"].to_pylist(),
+        added["size_bytes"].to_pylist(),
+        _constants(added, layout),
+        _spans(added, layout, times),
+        strict=True,
+    )
+    return [
+        DataFile(layout, _location(unquote(path), name), int(size), constants, span)
+        for path, size, constants, span in files
+    ]
 
 
 def _check_protocol(table: DeltaTable, name: DeltaName) -> None:
@@ -112,19 +122,33 @@ def _physical(column: pa.Field) -> str:
     return str(column.name) if kept is None else kept.decode()
 
 
-def _data_file(
-    added: Mapping[str, Any], layout: Layout, name: DeltaName, times: str | None
-) -> DataFile:
-    location = _location(unquote(added["path"]), name)
-    named = added.get("partition") or {}
-    constants = {
-        column: named[kept]
-        for column, stored in layout.stored.items()
-        for kept in (column, *stored.names)
-        if kept in named
-    }
-    span = None if times is None else _span(added, layout, times, constants)
-    return DataFile(layout, location, int(added["size_bytes"]), constants, span)
+def _constants(added: pa.Table, layout: Layout) -> list[dict[str, Any]]:
+    """The values of each file's partition, by the names of columns in the table."""
+    found: list[dict[str, Any]] = [{} for _ in range(len(added))]
+    for column, stored in layout.stored.items():
+        for kept in (column, *stored.names):
+            values = _part(added, "partition", kept)
+            if values is not None:
+                for constants, value in zip(found, _as_stored(values), strict=True):
+                    constants[column] = value
+    return found
+
+
+def _part(added: pa.Table, struct: str, name: str) -> pa.ChunkedArray | None:
+    """What the log says of one column in each file; None: nothing."""
+    if struct not in added.column_names or added[struct].type.get_field_index(name) < 0:
+        return None
+    return pc.struct_field(added[struct], name)
+
+
+def _as_stored(values: pa.ChunkedArray) -> list[Any]:
+    """Python's values, but integers for dates and times: Python has no years beyond 1 to 9999."""
+    if pa.types.is_date32(values.type):
+        values = values.cast(pa.int32())
+    elif pa.types.is_timestamp(values.type):
+        values = values.cast(pa.int64())
+    found: list[Any] = values.to_pylist()
+    return found
 
 
 def _location(path: str, name: DeltaName) -> str:
@@ -142,24 +166,30 @@ def _location(path: str, name: DeltaName) -> str:
     return location
 
 
-def _span(
-    added: Mapping[str, Any], layout: Layout, times: str, constants: Mapping[str, Any]
-) -> tuple[Any, Any] | None:
-    """Lowest and highest time of a file by the log, if no row lacks a time.
+def _spans(added: pa.Table, layout: Layout, times: str | None) -> list[tuple[int, int] | None]:
+    """Lowest and highest time of each file by the log, None if it is unknown or a row lacks a time.
 
     The log cuts times to whole milliseconds. Both ends of a night are whole seconds, so a cut time
     lies before such an end if and only if the whole time does.
     """
-    if times in constants:
-        low = high = constants[times]
-    elif times in layout.stored:
-        (kept,) = layout.stored[times].names
-        low, high, nulls = (
-            (added.get(each) or {}).get(kept) for each in ("min", "max", "null_count")
-        )
-        if nulls != 0:
-            return None
-    else:
-        return None
-    known = isinstance(low, date) and isinstance(high, date)
-    return (low, high) if known else None
+    unknown: list[tuple[int, int] | None] = [None] * len(added)
+    if times is None or times not in layout.stored:
+        return unknown
+    (kept,) = layout.stored[times].names
+    partition = _part(added, "partition", kept)
+    if partition is None:
+        partition = _part(added, "partition", times)
+    low, high, nulls = (_part(added, each, kept) for each in ("min", "max", "null_count"))
+    if partition is not None:
+        low = high = partition
+        nulls = pc.cast(pc.is_null(partition), pa.int64())
+    if low is None or high is None or nulls is None:
+        return unknown
+    kind = layout.schema.field(times).type
+    if low.type != kind or high.type != kind or not pa.types.is_temporal(kind):
+        return unknown
+    ends = zip(_as_stored(low), _as_stored(high), nulls.to_pylist(), strict=True)
+    return [
+        (first, last) if none == 0 and first is not None and last is not None else None
+        for first, last, none in ends
+    ]

@@ -12,7 +12,6 @@ import struct
 import threading
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime, timedelta
 from typing import IO, TYPE_CHECKING, Any
 
 from hushrank.transforms.common.extras import need
@@ -30,7 +29,6 @@ ADVICE = (
     "__… of the environment: check them there."
 )
 FRESH = 1800  # seconds for which a loaded table, and credentials that came with it, are used
-_EPOCH = datetime(1970, 1, 1)
 
 _lock = threading.Lock()
 
@@ -196,7 +194,7 @@ def _partition(task: FileScanTask, table: Table, schema: Schema) -> dict[str, An
     }
 
 
-def _span(task: FileScanTask, schema: Schema, times: str) -> tuple[Any, Any] | None:
+def _span(task: FileScanTask, schema: Schema, times: str) -> tuple[int, int] | None:
     """Lowest and highest time of a file by the statistics of the table, if no row lacks a time."""
     from pyiceberg.conversions import from_bytes
     from pyiceberg.types import DateType, TimestampType, TimestamptzType
@@ -206,14 +204,10 @@ def _span(task: FileScanTask, schema: Schema, times: str) -> tuple[Any, Any] | N
     high = (file.upper_bounds or {}).get(column.field_id)
     if low is None or high is None or (file.null_value_counts or {}).get(column.field_id) != 0:
         return None
-    type_ = column.field_type
-    if not isinstance(type_, DateType | TimestampType | TimestamptzType):
+    kind = column.field_type
+    if not isinstance(kind, DateType | TimestampType | TimestamptzType):
         return None
     try:
-        first, last = (int(from_bytes(type_, each)) for each in (low, high))
-        if isinstance(type_, DateType):
-            return _EPOCH.date() + timedelta(first), _EPOCH.date() + timedelta(last)
-        start = _EPOCH.replace(tzinfo=UTC if isinstance(type_, TimestamptzType) else None)
-        return start + timedelta(microseconds=first), start + timedelta(microseconds=last)
-    except (OverflowError, struct.error):  # a year that Python cannot represent; or the column had
-        return None  # a smaller type when the file was written
+        return int(from_bytes(kind, low)), int(from_bytes(kind, high))
+    except struct.error:  # the column had a smaller type when the file was written
+        return None

@@ -56,15 +56,17 @@ class DataFile:
         layout: what it shares with the other files.
         location: its path or URL.
         size: in bytes.
-        constants: values of columns that the file need not hold, such as those of its partition.
-        span: lowest and highest time of the column of times; None: unknown, or a row has none.
+        constants: values of columns that the file need not hold, such as those of its partition;
+            dates and times are integers, as Arrow stores them.
+        span: lowest and highest time of the column of times, as integers of the column's type;
+            None: unknown, or a row has none.
     """
 
     layout: Layout
     location: str
     size: int
     constants: Mapping[str, Any] = field(default_factory=dict)
-    span: tuple[Any, Any] | None = None
+    span: tuple[int, int] | None = None
 
     @property
     def name(self) -> str:

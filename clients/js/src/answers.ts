@@ -1,7 +1,8 @@
 /** Randomised response on one answer. */
 
+import { requireWord } from "./checks.js";
 import { threshold } from "./thresholds.js";
-import { systemWord, type Word } from "./words.js";
+import { drawn, systemWord, type Word } from "./words.js";
 
 export type Bit = 0 | 1;
 
@@ -21,10 +22,11 @@ export function privatizeAnswer(answer: Bit, epsilon: number): Bit {
 /** What `privatizeAnswer` returns if it draws `word`. Private only if nobody knows the word. */
 export function answerOfWord(answer: Bit, epsilon: number, word: bigint): Bit {
   if (answer !== 0 && answer !== 1) throw new RangeError("answer must be 0 or 1");
+  requireWord("word", word);
   return word < threshold(epsilon) ? ((1 - answer) as Bit) : answer;
 }
 
 /** A fair coin, for somebody who has no preference: decided before it is privatised. */
 export function coin(word: Word = systemWord): Bit {
-  return Number(word() & 1n) as Bit;
+  return Number(drawn(word) & 1n) as Bit;
 }

@@ -7,6 +7,8 @@
  * device whose storage was cleared: there the next answer costs its epsilon again.
  */
 
+import { requireText, requireTexts } from "./checks.js";
+
 /** Where a `Memory` keeps its texts. */
 export interface Store {
   /** The text at `key`, or undefined. */
@@ -25,6 +27,7 @@ export class Memory {
    * @param store `indexedDBStore()` in browsers: two tabs share it safely.
    */
   constructor(survey: string, store: Store) {
+    requireText("survey", survey);
     this.#survey = survey;
     this.#store = store;
   }
@@ -51,6 +54,7 @@ export class Memory {
   }
 
   #key(question: readonly string[]): string {
+    requireTexts("question", question); // a text would be taken for a list of its letters
     return JSON.stringify([this.#survey, ...question]);
   }
 }

@@ -1,7 +1,8 @@
 /** Private rankings: a synthetic one (Mallows), or private answers to random pairs of the items. */
 
-import { expOfMinus, requireEpsilon, shareOf, threshold } from "./thresholds.js";
-import { below, subset, systemWord, type Word } from "./words.js";
+import { requireEpsilon, requireInteger, requireText, requireTexts } from "./checks.js";
+import { expOfMinus, shareOf, threshold } from "./thresholds.js";
+import { below, drawn, subset, systemWord, type Word } from "./words.js";
 
 const LARGEST_WEIGHT = 2 ** 44;
 const ROUNDED_UP = 1 + 2 ** -40;
@@ -21,9 +22,7 @@ export interface PairAnswer {
  */
 export function insertionWeights(epsilon: number, nItems: number): bigint[] {
   requireEpsilon(epsilon);
-  if (!(nItems >= 1 && nItems <= MOST_ITEMS)) {
-    throw new RangeError(`a ranking must have 1 to ${MOST_ITEMS} items`);
-  }
+  requireInteger("the number of items", nItems, 1, MOST_ITEMS);
   const step = shareOf(epsilon, Math.max(nItems - 1, 1));
   const ratio = Math.min(expOfMinus(step) * ROUNDED_UP, 1);
   const weights: bigint[] = [];
@@ -49,7 +48,7 @@ export function mallows(
   epsilon: number,
   word: Word = systemWord,
 ): string[] {
-  requireDifferent(ranking);
+  requireDifferent("ranking", ranking);
   requireEpsilon(epsilon);
   if (ranking.length < 2) return [...ranking];
   const weights = insertionWeights(epsilon, ranking.length);
@@ -64,17 +63,20 @@ export function mallows(
 
 /** D with P(D = d) = w_d / (w_0 + ... + w_t), d = 0..t. */
 function displacement(weights: bigint[], t: number, total: bigint, word: Word): number {
-  const drawn = below(total, word);
+  const value = below(total, word);
   let cumulative = 0n;
   for (let d = 0; d < t; d++) {
     cumulative += weights[d] as bigint;
-    if (drawn < cumulative) return d;
+    if (value < cumulative) return d;
   }
   return t;
 }
 
 /** Probability that `mallows` keeps the order of two items `distance` places apart. */
 export function concordance(epsilon: number, nItems: number, distance = 1): number {
+  requireEpsilon(epsilon);
+  requireInteger("the number of items", nItems, 2, MOST_ITEMS);
+  requireInteger("distance", distance, 1, nItems - 1);
   const theta = epsilon / (nItems - 1);
   const part = (k: number) => k / -Math.expm1(-k * theta);
   return part(distance + 1) - part(distance);
@@ -97,9 +99,10 @@ export function privatizeRanking(
   catalogue?: readonly string[],
   word: Word = systemWord,
 ): PairAnswer[] {
-  const names = [...(catalogue ?? ranking)].sort(byCodePoint);
-  requireDifferent(names);
-  requireDifferent(ranking);
+  const listed = catalogue === undefined ? ranking : catalogue;
+  requireDifferent("ranking", ranking);
+  requireDifferent("catalogue", listed);
+  const names = [...listed].sort(byCodePoint);
   const known = new Set(names);
   if (!ranking.every((item) => known.has(item))) {
     throw new RangeError("items must be of the catalogue");
@@ -112,7 +115,9 @@ export function privatizeRanking(
     const [above, below] = [place.get(left), place.get(right)];
     const ranked = above !== undefined && below !== undefined;
     const truth = ranked ? (above < below ? 1 : -1) : 0;
-    const outcome = catalogue ? turned(truth, share, word()) : flipped(truth, share, word());
+    const outcome = catalogue
+      ? turned(truth, share, drawn(word))
+      : flipped(truth, share, drawn(word));
     return { left, right, outcome };
   });
 }
@@ -138,6 +143,8 @@ function pairAt(names: readonly string[], at: number): [string, string] {
 
 /** Python's order of texts; that of JavaScript's `sort` differs beyond the first 2^16 characters. */
 export function byCodePoint(a: string, b: string): number {
+  requireText("a name", a);
+  requireText("a name", b);
   const [one, other] = [Array.from(a), Array.from(b)];
   for (let at = 0; at < Math.min(one.length, other.length); at++) {
     const step = (one[at]?.codePointAt(0) ?? 0) - (other[at]?.codePointAt(0) ?? 0);
@@ -146,6 +153,7 @@ export function byCodePoint(a: string, b: string): number {
   return one.length - other.length;
 }
 
-function requireDifferent(items: readonly string[]): void {
+function requireDifferent(name: string, items: readonly string[]): void {
+  requireTexts(name, items);
   if (new Set(items).size < items.length) throw new RangeError("items must be different");
 }

@@ -1,11 +1,41 @@
 // Built by `make js`; the sources, with their comments, are in clients/js.
 
+// src/checks.ts
+var WORDS = 2n ** 64n;
+function requireEpsilon(epsilon) {
+  if (typeof epsilon !== "number" || !(epsilon > 0 && epsilon < Infinity)) {
+    throw new RangeError("epsilon must be a number, finite and > 0");
+  }
+}
+function requireInteger(name, value, least, most) {
+  if (!Number.isSafeInteger(value) || value < least || value > most) {
+    const range = most < Number.MAX_SAFE_INTEGER ? `${least} to ${most}` : `>= ${least}`;
+    throw new RangeError(`${name} must be an integer ${range}`);
+  }
+}
+function requireWord(name, value, least = 0n) {
+  if (typeof value !== "bigint" || value < least || value >= WORDS) {
+    throw new RangeError(`${name} must be a BigInt from ${least} to 2^64 - 1`);
+  }
+}
+function requireText(name, value) {
+  if (typeof value !== "string") throw new RangeError(`${name} must be a text`);
+}
+function requireList(name, values) {
+  if (!Array.isArray(values)) throw new RangeError(`${name} must be a list`);
+}
+function requireTexts(name, values) {
+  requireList(name, values);
+  for (const value of values) requireText(`each of ${name}`, value);
+}
+
 // src/thresholds.ts
 var TAYLOR = [1 / 5040, 1 / 720, 1 / 120, 1 / 24, 1 / 6, 1 / 2, 1, 1];
 var WORDS_ROUNDED_UP = 2 ** 64 * (1 + 2 ** -40);
 var HALF_OF_WORDS = 2n ** 63n;
 var THIRD_OF_WORDS = 2n ** 64n / 3n / 1024n * 1024n;
 function expOfMinus(x) {
+  if (typeof x !== "number" || !(x >= 0)) throw new RangeError("x must be a number >= 0");
   const scaled = Math.min(x, 45) * -(2 ** -10);
   let exponential = 1 / 40320;
   for (const coefficient of TAYLOR) exponential = exponential * scaled + coefficient;
@@ -14,6 +44,7 @@ function expOfMinus(x) {
 }
 function threshold(epsilon, others = 1) {
   requireEpsilon(epsilon);
+  requireInteger("others", others, 1, 2);
   const exponential = expOfMinus(epsilon);
   const flips = Math.ceil(exponential * WORDS_ROUNDED_UP / (others * exponential + 1));
   const most = others === 1 ? HALF_OF_WORDS : THIRD_OF_WORDS;
@@ -25,15 +56,10 @@ function flipProbability(epsilon) {
 }
 function shareOf(epsilon, parts) {
   requireEpsilon(epsilon);
-  if (!Number.isInteger(parts) || parts < 1) throw new RangeError("parts must be an integer >= 1");
+  requireInteger("parts", parts, 1, Number.MAX_SAFE_INTEGER);
   const bits = new BigInt64Array(new Float64Array([epsilon / parts]).buffer);
   bits[0] = bits[0] - 1n;
   return new Float64Array(bits.buffer)[0];
-}
-function requireEpsilon(epsilon) {
-  if (!(epsilon > 0 && epsilon < Infinity)) {
-    throw new RangeError("epsilon must be finite and > 0");
-  }
 }
 
 // src/words.ts
@@ -43,22 +69,32 @@ function systemWord() {
   crypto.getRandomValues(words);
   return words[0];
 }
+function drawn(word) {
+  if (typeof word !== "function") throw new RangeError("word must be a function");
+  const next = word();
+  requireWord("what word returns", next);
+  return next;
+}
 function below(total, word) {
+  requireWord("total", total, 1n);
   const wordsEach = LARGEST_WORD / total;
   for (; ; ) {
-    const drawn = word() / wordsEach;
-    if (drawn < total) return drawn;
+    const value = drawn(word) / wordsEach;
+    if (value < total) return value;
   }
 }
 function subset(total, size, word) {
-  const drawn = [];
+  requireInteger("total", total, 0, Number.MAX_SAFE_INTEGER);
+  requireInteger("size", size, 0, total);
+  const chosen = [];
   for (let last = total - size; last < total; last++) {
     const value = Number(below(BigInt(last + 1), word));
-    drawn.push(drawn.includes(value) ? last : value);
+    chosen.push(chosen.includes(value) ? last : value);
   }
-  return drawn;
+  return chosen;
 }
 function shuffled(items, word = systemWord) {
+  requireList("items", items);
   const order = [...items];
   for (let last = order.length - 1; last > 0; last--) {
     const other = Number(below(BigInt(last + 1), word));
@@ -73,10 +109,11 @@ function privatizeAnswer(answer, epsilon) {
 }
 function answerOfWord(answer, epsilon, word) {
   if (answer !== 0 && answer !== 1) throw new RangeError("answer must be 0 or 1");
+  requireWord("word", word);
   return word < threshold(epsilon) ? 1 - answer : answer;
 }
 function coin(word = systemWord) {
-  return Number(word() & 1n);
+  return Number(drawn(word) & 1n);
 }
 
 // src/memory.ts
@@ -88,6 +125,7 @@ var Memory = class {
    * @param store `indexedDBStore()` in browsers: two tabs share it safely.
    */
   constructor(survey, store) {
+    requireText("survey", survey);
     this.#survey = survey;
     this.#store = store;
   }
@@ -111,6 +149,7 @@ var Memory = class {
     return found === void 0 ? void 0 : JSON.parse(found);
   }
   #key(question) {
+    requireTexts("question", question);
     return JSON.stringify([this.#survey, ...question]);
   }
 };
@@ -176,9 +215,7 @@ var ROUNDED_UP = 1 + 2 ** -40;
 var MOST_ITEMS = 2 ** 16;
 function insertionWeights(epsilon, nItems) {
   requireEpsilon(epsilon);
-  if (!(nItems >= 1 && nItems <= MOST_ITEMS)) {
-    throw new RangeError(`a ranking must have 1 to ${MOST_ITEMS} items`);
-  }
+  requireInteger("the number of items", nItems, 1, MOST_ITEMS);
   const step = shareOf(epsilon, Math.max(nItems - 1, 1));
   const ratio = Math.min(expOfMinus(step) * ROUNDED_UP, 1);
   const weights = [];
@@ -190,7 +227,7 @@ function insertionWeights(epsilon, nItems) {
   return weights;
 }
 function mallows(ranking, epsilon, word = systemWord) {
-  requireDifferent(ranking);
+  requireDifferent("ranking", ranking);
   requireEpsilon(epsilon);
   if (ranking.length < 2) return [...ranking];
   const weights = insertionWeights(epsilon, ranking.length);
@@ -203,23 +240,27 @@ function mallows(ranking, epsilon, word = systemWord) {
   return order;
 }
 function displacement(weights, t, total, word) {
-  const drawn = below(total, word);
+  const value = below(total, word);
   let cumulative = 0n;
   for (let d = 0; d < t; d++) {
     cumulative += weights[d];
-    if (drawn < cumulative) return d;
+    if (value < cumulative) return d;
   }
   return t;
 }
 function concordance(epsilon, nItems, distance = 1) {
+  requireEpsilon(epsilon);
+  requireInteger("the number of items", nItems, 2, MOST_ITEMS);
+  requireInteger("distance", distance, 1, nItems - 1);
   const theta = epsilon / (nItems - 1);
   const part = (k) => k / -Math.expm1(-k * theta);
   return part(distance + 1) - part(distance);
 }
 function privatizeRanking(ranking, epsilon, pairs = 1, catalogue, word = systemWord) {
-  const names = [...catalogue ?? ranking].sort(byCodePoint);
-  requireDifferent(names);
-  requireDifferent(ranking);
+  const listed = catalogue === void 0 ? ranking : catalogue;
+  requireDifferent("ranking", ranking);
+  requireDifferent("catalogue", listed);
+  const names = [...listed].sort(byCodePoint);
   const known = new Set(names);
   if (!ranking.every((item) => known.has(item))) {
     throw new RangeError("items must be of the catalogue");
@@ -232,7 +273,7 @@ function privatizeRanking(ranking, epsilon, pairs = 1, catalogue, word = systemW
     const [above, below2] = [place.get(left), place.get(right)];
     const ranked = above !== void 0 && below2 !== void 0;
     const truth = ranked ? above < below2 ? 1 : -1 : 0;
-    const outcome = catalogue ? turned(truth, share, word()) : flipped(truth, share, word());
+    const outcome = catalogue ? turned(truth, share, drawn(word)) : flipped(truth, share, drawn(word));
     return { left, right, outcome };
   });
 }
@@ -251,6 +292,8 @@ function pairAt(names, at) {
   return [names[first], names[first + 1 + rest]];
 }
 function byCodePoint(a, b) {
+  requireText("a name", a);
+  requireText("a name", b);
   const [one, other] = [Array.from(a), Array.from(b)];
   for (let at = 0; at < Math.min(one.length, other.length); at++) {
     const step = (one[at]?.codePointAt(0) ?? 0) - (other[at]?.codePointAt(0) ?? 0);
@@ -258,7 +301,8 @@ function byCodePoint(a, b) {
   }
   return one.length - other.length;
 }
-function requireDifferent(items) {
+function requireDifferent(name, items) {
+  requireTexts(name, items);
   if (new Set(items).size < items.length) throw new RangeError("items must be different");
 }
 export {

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -20,6 +21,7 @@ from hushrank.transforms.rankings.bound_rankings import bound_rankings
 from hushrank.transforms.rankings.ranking_blobs import (
     blob_of_pieces,
     blob_of_rankings,
+    has_copies,
     pieces_of_blob,
     rankings_of_blob,
 )
@@ -33,7 +35,6 @@ from hushrank.transforms.rankings.rankings import (
     split_pieces,
     split_rankings,
 )
-from tests.statistics import FALSE_POSITIVE_RATE, uniform_p_value
 
 NAMES = ("ants", "bees", "cats", "dogs")
 CATALOGUE = Catalogue(NAMES)
@@ -83,8 +84,8 @@ def encode_rows(rows: Sequence[tuple[Any, ...]], source: EpsilonSource = ONE, **
     return encode_ranks(batch, roles, CATALOGUE, source, None, HASH)
 
 
-def assembled(rows: Sequence[tuple[Any, ...]], max_length: int = 4, coins=None) -> Sifted[Rankings]:
-    return assemble(pieces_of(rows), CATALOGUE, max_length, coins)
+def assembled(rows: Sequence[tuple[Any, ...]], max_length: int = 4, **how) -> Sifted[Rankings]:
+    return assemble(pieces_of(rows), CATALOGUE, max_length, **{"keep_ties": False} | how)
 
 
 FORMS = [
@@ -167,7 +168,10 @@ def test_long_form_gives_the_rankings_however_rows_are_ordered_and_cut(people, r
         mine = [blob for its_place, blob in blobs if its_place == place]
         if mine:
             whole = assemble(
-                Pieces.concatenated([pieces_of_blob(blob) for blob in mine]), CATALOGUE, 4, None
+                Pieces.concatenated([pieces_of_blob(blob) for blob in mine]),
+                CATALOGUE,
+                4,
+                keep_ties=False,
             )
             assert whole.rejects is None
             found += lists_of(whole.rows)
@@ -189,13 +193,13 @@ BAD_ROWS = [
 def test_a_row_that_breaks_a_rule_is_set_aside_alone(bad, reason):
     found = encode_rows([(7, "cats", 1.0), bad, (7, "bees", 0.5)])
     assert found.rejects["reason"].to_pylist() == [reason]
-    assert lists_of(assemble(found.rows, CATALOGUE, 4, None).rows) == [[1, 2]]
+    assert lists_of(assemble(found.rows, CATALOGUE, 4, keep_ties=False).rows) == [[1, 2]]
 
 
 def test_ranks_and_contests_may_be_text():
     rows = [("u", "ants", "2", "x"), ("u", "bees", "1.5", "x"), ("u", "cats", "first", "")]
     found = encode_rows(rows)
-    assert lists_of(assemble(found.rows, CATALOGUE, 4, None).rows) == [[1, 0]]
+    assert lists_of(assemble(found.rows, CATALOGUE, 4, keep_ties=False).rows) == [[1, 0]]
     assert found.rejects["reason"].to_pylist() == ["rank is not a number"]
 
 
@@ -219,7 +223,7 @@ def test_a_ranking_in_pieces_that_breaks_a_rule_is_refused_whole(rows, reason):
 
 def test_rows_of_one_ranking_with_different_epsilons_are_refused():
     found = encode_rows([(0, 1, 1), (0, 2, 2), (1, 0, 1)], RANGE, epsilon=[1.0, 1.5, 2.0])
-    whole = assemble(found.rows, CATALOGUE, 4, None)
+    whole = assemble(found.rows, CATALOGUE, 4, keep_ties=False)
     assert lists_of(whole.rows) == [[0]]
     assert whole.rows.epsilon.tolist() == [2.0]
     assert (
@@ -227,16 +231,19 @@ def test_rows_of_one_ranking_with_different_epsilons_are_refused():
     )
 
 
-def test_ties_fall_every_way_equally_often():
-    people = 6_000
-    tied = ((3, 0), (0, 1), (1, 1), (2, 1))
-    rows = [(user, item, rank) for user in range(people) for item, rank in tied]
-    found = assembled(rows, coins=seeded_bits(5))
-    tables = found.rows.items.reshape(people, 4)
-    assert (tables[:, 0] == 3).all()
-    _, counts = np.unique(tables[:, 1:] @ [9, 3, 1], return_counts=True)
-    assert len(counts) == 6
-    assert uniform_p_value(counts) > FALSE_POSITIVE_RATE
+def test_ties_are_marked_whatever_the_order_of_the_rows():
+    rows = [("u", 3, 0), ("u", 1, 1), ("u", 0, 1), ("u", 2, 2), ("v", 2, 2), ("w", 1, 5)]
+    for order in ([0, 1, 2, 3, 4, 5], [5, 2, 3, 0, 4, 1]):
+        found = assembled([rows[k] for k in order], keep_ties=True).rows
+        ends = np.cumsum(found.lengths)[:-1]
+        marks = [each.tolist() for each in np.split(found.tied, ends)]
+        assert sorted(zip(lists_of(found), marks, strict=True)) == [
+            ([1], [False]),
+            ([2], [False]),
+            ([3, 0, 1, 2], [False, False, True, False]),
+        ]
+    far = [("u", 1, 2**60 + 1), ("u", 0, 2**60 + 1), ("u", 2, 2**60)]
+    assert assembled(far, keep_ties=True).rows.tied.tolist() == [False, False, True]
 
 
 def test_one_contest_is_chosen_by_its_name():
@@ -250,14 +257,24 @@ def test_partitions_keep_people_together_and_blobs_keep_all():
     users = [number % 50 for number in range(200)]
     ranking = pa.array([[number % 4, (number + 1) % 4][: 1 + number % 2] for number in range(200)])
     rankings = encoded(ranking, users).rows
+    marks = np.arange(len(rankings.items)) % 3 == 1
+    rankings = replace(rankings, tied=marks, copies=np.arange(len(rankings)))
     parts = dict(split_rankings(rankings, 4))
     assert len(parts) == 4
     owners = [set(map(tuple, part.owner.tolist())) for part in parts.values()]
     assert sum(map(len, owners)) == len(set().union(*owners)) == 50
     blobs = [blob_of_rankings(part) for part in parts.values()]
+    assert all(len(blob) % 8 == 0 for blob in blobs)
     back = Rankings.concatenated([rankings_of_blob(blob) for blob in blobs])
-    assert sorted(lists_of(back)) == sorted(lists_of(rankings))
-    assert all(len(blob_of_rankings(part)) % 8 == 0 for part in parts.values())
+    assert sorted(contents(back)) == sorted(contents(rankings))
+    assert all(map(has_copies, blobs))
+    assert not has_copies(blob_of_rankings(replace(rankings, copies=None)))
+
+
+def contents(rankings: Rankings) -> list[tuple[Any, ...]]:
+    tied = np.split(rankings.tied, np.cumsum(rankings.lengths)[:-1])
+    marks = [each.tolist() for each in tied]
+    return list(zip(lists_of(rankings), marks, rankings.copies.tolist(), strict=True))
 
 
 def test_rankings_without_owners_meet_nobody():

@@ -82,6 +82,6 @@ def test_a_ranking_by_times_in_nanoseconds_is_in_their_order():
     keyed_hash = KeyedHash(bytes(KEY_BYTES))
     catalogue = Catalogue.of_count(4)
     pieces = encode_ranks(batch, columns, catalogue, epsilons, None, keyed_hash).rows
-    found = assemble(pieces, catalogue, 4, None)
+    found = assemble(pieces, catalogue, 4, keep_ties=False)
     assert found.rejects is None
     assert found.rows.items.tolist() == [3, 2, 1, 0]

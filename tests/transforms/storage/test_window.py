@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 from zoneinfo import ZoneInfo
 
@@ -113,9 +114,52 @@ def test_a_row_group_is_left_out_only_where_no_time_of_it_can_be_in_the_night():
         (midnight + timedelta(hours=23), midnight + timedelta(days=2)): False,
         (midnight + timedelta(days=1), midnight + timedelta(days=2)): True,
     }
-    for (lowest, highest), missed in (days | instants | walls).items():
-        assert WINDOW.misses(lowest, highest) is missed, (lowest, highest)
-    assert not WINDOW.misses(None, None)
+    kinds = {"us": pa.timestamp("us"), "ns": pa.timestamp("ns", "UTC"), "day": pa.date32()}
+    for name, cases in {"day": days, "ns": instants, "us": walls}.items():
+        for ends, missed in cases.items():
+            lowest, highest = (pa.scalar(end, kinds[name]).value for end in ends)
+            assert WINDOW.misses(lowest, highest, kinds[name]) is missed, ends
+    assert not WINDOW.misses(0, 0, pa.int64())
+    assert not WINDOW.misses(0, 0, pa.string())
+
+
+@pytest.mark.parametrize("unit", ["s", "ms", "us", "ns"])
+@pytest.mark.parametrize("night", [date(1, 1, 2), NIGHT, date(9999, 12, 30)])
+def test_no_time_is_too_far_for_any_night(unit, night):
+    """Nanoseconds end in 2262, the dates of Python in 9999."""
+    window = Window.of("at", night, ZoneInfo("UTC"))
+    for zone in (None, "UTC"):
+        kind = pa.timestamp(unit, zone)
+        ends = pa.array([-(2**63), 2**63 - 1], pa.int64()).view(kind)
+        inside, broken = window.select(ends)
+        assert not inside.any()
+        assert not broken.any()
+        assert not window.misses(-(2**63), 2**63 - 1, kind) or unit == "ns"
+        assert window.misses(2**63 - 1, 2**63 - 1, kind)
+
+
+def test_dates_in_milliseconds_are_compared_whole():
+    """A date 2^32 days later is another one, though their days are equal in 32 bits."""
+    day = 86_400_000
+    tonight = pa.scalar(NIGHT, pa.date64()).value
+    times = pa.array([tonight, tonight + 2**32 * day, tonight + day, None], pa.int64())
+    inside, broken = WINDOW.select(times.view(pa.date64()))
+    assert inside.tolist() == [True, False, False, False]
+    assert broken.tolist() == [False, False, False, True]
+    assert not WINDOW.misses(tonight, tonight, pa.date64())
+    assert WINDOW.misses(tonight + day, tonight + day, pa.date64())
+
+
+def test_a_column_in_a_struct_says_nothing_about_one_of_the_same_path(tmp_path):
+    tonight = pa.array([datetime(2026, 11, 20, 12, tzinfo=UTC)] * 2, pa.timestamp("us", "UTC"))
+    far = pa.array([0, 0], pa.int64()).view(tonight.type)
+    struct = pa.StructArray.from_arrays([far], ["at"])
+    rows = table(tonight).rename_columns({"at": "x.at"}).append_column("x", struct)
+    for columns in (rows, rows.select(list(reversed(rows.column_names)))):
+        pq.write_table(columns, tmp_path / "log.parquet")
+        users, _, splits = rows_of(tmp_path / "log.parquet", replace(WINDOW, column="x.at"))
+        assert users == [0, 1]
+        assert splits[0].row_groups == (0,)
 
 
 @given(st.datetimes(datetime(2026, 1, 1), datetime(2026, 12, 30)))

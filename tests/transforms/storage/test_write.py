@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import io
 import os
 import stat
 
@@ -128,3 +129,11 @@ def test_another_failure_of_a_link_is_not_hidden(tmp_path, monkeypatch, error):
     with pytest.raises(OSError, match=os.strerror(error)):
         write_once(str(tmp_path / "drawn"), b"first")
     assert names(tmp_path) == []
+
+
+def test_times_in_seconds_that_no_millisecond_reaches_are_written():
+    far = pa.array([0, 2**63 - 1, None], pa.int64())
+    table = pa.table({"s": far.view(pa.timestamp("s", "UTC")), "us": far.view(pa.timestamp("us"))})
+    back = pq.read_table(io.BytesIO(parquet_bytes(table)))
+    assert back["s"].to_pylist() == far.to_pylist()
+    assert back["us"].cast(pa.int64()).to_pylist() == far.to_pylist()
