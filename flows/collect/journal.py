@@ -148,6 +148,11 @@ class JournalContent:
         """The rows of all groups."""
         return b"".join(group.rows for group in self.groups)
 
+    @property
+    def tokens(self) -> list[bytes]:
+        """Marks of the tokens of all groups."""
+        return [token for group in self.groups for token in group.tokens]
+
 
 def read_journal(path: Path) -> JournalContent | None:
     """What the journal at `path` holds; None: the process died before its head was whole.

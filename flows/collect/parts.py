@@ -16,7 +16,7 @@ import numpy as np
 from hushrank.flows.collect.forms import RowForm
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.storage.cloud_storage import CloudPath, Place
-from hushrank.transforms.storage.part_ids import stated_id
+from hushrank.transforms.storage.matches import stated_id
 from hushrank.transforms.storage.write import (
     TEMPORARY_NAME,
     is_stale,

@@ -28,11 +28,11 @@ from hushrank.flows.collect.service import Service
 from hushrank.flows.collect.spool import (
     MOST_PROCESSES,
     Clock,
-    Tell,
     Terms,
     spools_can_be_used,
     take_spool,
 )
+from hushrank.flows.collect.spool_files import Tell
 from hushrank.flows.collect.tokens import TokenKey
 from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.errors import ConfigError

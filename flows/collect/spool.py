@@ -19,8 +19,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import re
-import zlib
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass
@@ -29,17 +27,17 @@ from pathlib import Path
 from zoneinfo import ZoneInfo
 
 from hushrank.flows.collect.forms import RowForm
-from hushrank.flows.collect.journal import (
-    MARK_BYTES,
-    Group,
-    Journal,
-    JournalContent,
-    cut,
-    marks_in,
-    read_journal,
-    remove,
-)
+from hushrank.flows.collect.journal import Group, Journal, cut, remove
 from hushrank.flows.collect.parts import PlaceOfPart, hide_time, write_part
+from hushrank.flows.collect.spool_files import (
+    OPEN,
+    SEALED,
+    USED,
+    SpoolFiles,
+    SpoolName,
+    Tell,
+    check_of,
+)
 from hushrank.flows.errors import ConfigError
 from hushrank.privacy.randomness import RandomBits
 from hushrank.transforms.storage.write import (
@@ -53,38 +51,8 @@ from hushrank.transforms.storage.write import (
 GRACE = timedelta(hours=1)
 MOST_BYTES = 64 << 20  # of a journal: three million comparisons
 MOST_PROCESSES = 64  # that share a folder of spools
-OPEN, SEALED, DAMAGED, USED = ".journal", ".sealed", ".damaged", ".tokens"
-
-_NAME = re.compile(r"(\d{4}-\d{2}-\d{2})\.([0-9a-f]{16})(?:\.([0-9a-f]{8}))?")
 
 Clock = Callable[[], datetime]  # the present moment, with its time zone
-Tell = Callable[[str], None]  # prints a sentence for the operator
-
-
-@dataclass(frozen=True)
-class _Name:
-    """The night and the id of a journal, as its file's name says them.
-
-    Attributes:
-        check: of the content, in the name of a file of tokens; empty: the name states none.
-    """
-
-    night: date
-    id: str
-    check: str = ""
-
-    @classmethod
-    def of(cls, name: str) -> _Name | None:
-        """What a name without its ending says; None: it is no name of ours."""
-        found = _NAME.fullmatch(name)
-        try:
-            return found and cls(date.fromisoformat(found[1]), found[2], found[3] or "")
-        except ValueError:  # such as 2026-13-01
-            return None
-
-    def path(self, folder: Path, ending: str) -> Path:
-        check = f".{self.check}" if self.check else ""
-        return folder / f"{self.night.isoformat()}.{self.id}{check}{ending}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -133,6 +101,7 @@ class Spool:
         """
         make_folder(folder)
         self.folder, self._terms, self.broken, self.parts = folder, terms, False, 0
+        self._files = SpoolFiles(folder, terms.form.survey, terms.tell)
         self._journal: Journal | None = None
         self._refused: tuple[Path, int] | None = None  # a journal, and its size without refused
         self._lock = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, OWNER_ONLY_FILE)
@@ -211,7 +180,7 @@ class Spool:
             OSError, ConfigError: the first error among journals that cannot become parts; these
                 stay.
         """
-        sealed, before = self._files(SEALED), self.parts
+        sealed, before = self._files.named(SEALED), self.parts
         failures: list[OSError | ConfigError] = []
         for name in os.listdir(self.folder):
             if TEMPORARY_NAME.fullmatch(name):  # marks that a process died or failed in writing
@@ -232,10 +201,9 @@ class Spool:
         Raises:
             ConfigError: a file of them is damaged.
         """
-        for path, name in self._files(USED):
-            yield from _used_in(path, name.check)
-        for content in self._contents():
-            yield from _tokens(content)
+        yield from self._files.used_tokens()
+        for content in self._files.journals():
+            yield from content.tokens
 
     def submissions(self) -> Iterator[bytes]:
         """Marks of the submissions in all journals.
@@ -243,19 +211,14 @@ class Spool:
         Raises:
             ConfigError: one has answers of another survey.
         """
-        for content in self._contents():
+        for content in self._files.journals():
             for group in content.groups:
                 yield from group.submissions
-
-    def _contents(self) -> Iterator[JournalContent]:
-        for path, _ in (*self._files(SEALED), *self._files(OPEN)):
-            if (content := self._read(path)) is not None:
-                yield content
 
     def waiting(self) -> int:
         """Bytes in journals."""
         sizes = []
-        for path, _ in (*self._files(SEALED), *self._files(OPEN)):
+        for path, _ in (*self._files.named(SEALED), *self._files.named(OPEN)):
             with suppress(FileNotFoundError):
                 sizes.append(path.stat().st_size)
         return sum(sizes)
@@ -265,7 +228,7 @@ class Spool:
             with suppress(OSError):  # the next pass seals it
                 self.turn()
         if self._journal is None:
-            name = _Name(self._terms.night, self._terms.bits.take(8).hex())
+            name = SpoolName(self._terms.night, self._terms.bits.take(8).hex())
             self._journal = Journal.create(name.path(self.folder, OPEN), self._terms.form)
         try:
             self._journal.append(group)
@@ -312,13 +275,13 @@ class Spool:
             OSError: the first error among journals that cannot be renamed.
         """
         kept = (self._journal and self._journal.path, self._refused and self._refused[0])
-        left = [each for each in self._files(OPEN) if each[0] not in kept]
+        left = [each for each in self._files.named(OPEN) if each[0] not in kept]
         failures = []
         for path, name in left:
             own = path == let_go or self._in_time(name.night)
             night = name.night if own else self._terms.night
             try:
-                path.rename(_Name(night, name.id).path(self.folder, SEALED))
+                path.rename(SpoolName(night, name.id).path(self.folder, SEALED))
             except OSError as error:
                 failures.append(error)
                 continue
@@ -334,21 +297,15 @@ class Spool:
 
     def _recover(self) -> None:
         """Go on with the journal of this night, if there is one; the first pass seals others."""
-        for name in os.listdir(self.folder):
-            path, (stem, ending) = self.folder / name, os.path.splitext(name)
-            if ending in (OPEN, SEALED, USED) and not (_Name.of(stem) and path.is_file()):
-                self._terms.tell(
-                    f"{path}: is no file of this collector, so it was left as it is. If it came"
-                    " from a copy of this folder, give it the name it had there; else remove it."
-                )
-        for path, own in self._files(OPEN):
+        self._files.name_strange()
+        for path, own in self._files.named(OPEN):
             if own.night == self._terms.night and self._journal is None:
-                content = self._read(path)
+                content = self._files.journal(path)
                 if content is not None and content.form == self._terms.form:
                     with suppress(OSError):  # it is sealed, and another one begins
                         self._journal = Journal(path, content.form, content.size)
 
-    def _write_part(self, path: Path, name: _Name) -> bool:
+    def _write_part(self, path: Path, name: SpoolName) -> bool:
         """Write the part of a sealed journal, unless it is there, and delete the journal.
 
         Returns:
@@ -357,7 +314,7 @@ class Spool:
         Raises:
             OSError, ConfigError: it stays.
         """
-        content = self._read(path)
+        content = self._files.journal(path)
         if content is None:
             return False
         if content.rows:
@@ -365,12 +322,12 @@ class Spool:
             try:
                 write_part(place, name.id, content.rows, content.form, self._terms.bits)
             except (ValueError, IndexError, TypeError):  # whole, but written by another program
-                self._set_apart(path)
+                self._files.set_apart(path)
                 return False
             hide_time(place, name.night, self._terms.zone)
-        if tokens := _tokens(content):
-            marks = b"".join(sorted(tokens))
-            used = _Name(name.night, name.id, _check_of(marks))
+        if content.tokens:
+            marks = b"".join(sorted(content.tokens))
+            used = SpoolName(name.night, name.id, check_of(marks))
             write_whole(str(used.path(self.folder, USED)), marks)
         remove(path)
         return bool(content.rows)
@@ -379,87 +336,6 @@ class Spool:
         """Whether answers of `night` that were found now may still be that night's."""
         end = datetime.combine(night + timedelta(days=1), time(), self._terms.zone)
         return night <= self._terms.night and self._terms.clock() - end <= GRACE
-
-    def _read(self, path: Path) -> JournalContent | None:
-        """What a journal holds; a damaged one is set apart, and said to be so.
-
-        Raises:
-            ConfigError: it has answers of another survey.
-        """
-        try:
-            content = read_journal(path)
-        except ValueError:
-            self._set_apart(path)
-            return None
-        if content is None:
-            self._terms.tell(
-                f"{path}: ends before its first answer, as a collector leaves it that is killed"
-                " when it begins a journal; it was deleted."
-            )
-            remove(path)
-        elif content.form.survey not in ("", self._terms.form.survey):
-            raise ConfigError(
-                f"{path}: holds answers of another survey, {content.form.survey[:80]}. Name another"
-                " folder with --spool, or write them with that survey's file and --seal first."
-            )
-        elif content.damaged:
-            kept = path.with_suffix(DAMAGED)
-            write_whole(str(kept), path.read_bytes())
-            cut(path, content.size)
-            self._terms.tell(
-                f"{kept}: the disk has damaged this file of answers; those before the damage are"
-                " kept."
-            )
-        elif content.torn:
-            cut(path, content.size)
-            self._terms.tell(
-                f"{path}: its end is torn, as a killed collector leaves it; answers there were not"
-                " acknowledged, unless the disk has damaged this file. They were cut off."
-            )
-        return content
-
-    def _set_apart(self, path: Path) -> None:
-        kept = path.with_suffix(DAMAGED)
-        path.rename(kept)
-        self._terms.tell(
-            f"{kept}: the disk has damaged this file of answers; none can be read. If there is a"
-            f" good copy, put it back as {path.name} and start again."
-        )
-
-    def _files(self, ending: str) -> list[tuple[Path, _Name]]:
-        """Our files with this ending, in the order of their names."""
-        found = []
-        for name in sorted(os.listdir(self.folder)):
-            stem, own = os.path.splitext(name)
-            path = self.folder / name
-            if own == ending and (said := _Name.of(stem)) and path.is_file():
-                found.append((path, said))
-        return found
-
-
-def _check_of(marks: bytes) -> str:
-    return f"{zlib.crc32(marks):08x}"
-
-
-def _used_in(path: Path, check: str) -> tuple[bytes, ...]:
-    """The marks in a file of used tokens.
-
-    Raises:
-        ConfigError: it is not as it was written.
-    """
-    content = path.read_bytes()
-    marks = marks_in(content)
-    whole = content and not len(content) % MARK_BYTES and list(marks) == sorted(marks)
-    if not whole or (check and _check_of(content) != check):
-        raise ConfigError(
-            f"{path}: this file of used tokens is damaged, so a token could be used again. Put it"
-            " back from a copy; without one, remove it, and whoever answered then may answer again."
-        )
-    return marks
-
-
-def _tokens(content: JournalContent) -> list[bytes]:
-    return [token for group in content.groups for token in group.tokens]
 
 
 @contextmanager

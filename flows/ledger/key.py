@@ -37,7 +37,7 @@ from hushrank.flows.signals import signals_held
 from hushrank.privacy.randomness import system_bits
 from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, Place
 from hushrank.transforms.storage.files import FileFormat, InputFile, is_remote
-from hushrank.transforms.storage.part_ids import part_id
+from hushrank.transforms.storage.matches import part_id
 from hushrank.transforms.storage.write import OWNER_ONLY_FOLDER
 
 KEY_BYTES = 32

@@ -15,7 +15,7 @@ from hushrank.flows.collect.places import place_of_parts
 from hushrank.flows.collect.spool import Spool
 from hushrank.flows.ledger.key import LedgerKey, input_names
 from hushrank.transforms.storage.files import list_files
-from hushrank.transforms.storage.part_ids import part_id, stated_id
+from hushrank.transforms.storage.matches import part_id, stated_id
 from hushrank.transforms.storage.write import parquet_bytes
 from tests.flows.collect.surveys import survey
 from tests.flows.collect.test_spool import group

@@ -180,8 +180,9 @@ def test_health_recovers_without_a_request(talk, monkeypatch, capfd):
             await health(503)
         await health(200)
         tending.cancel()
-        collector.spool.seal()
-        return collector.spool.write_parts()
+        loop = asyncio.get_running_loop()
+        await loop.run_in_executor(collector._writer, collector.spool.seal)
+        return await loop.run_in_executor(collector._sealer, collector.spool.write_parts)
 
     assert talk(ask) == 0  # what was tried is in no part
     told = capfd.readouterr().out
