@@ -47,30 +47,30 @@ from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import (
     DRAWN_FILE,
     FAILED_FILE,
-    bits_of_reduction,
-    damaged_drawn,
     delete_strays,
     finish_drawn,
     forget_exact,
     forget_half_written,
     is_unfinished,
-    load_drawn,
-    load_exact,
     make_confidential,
     releases_with_strays,
     store_unmarked,
-    votes_of_reduction,
 )
 from hushrank.flows.run.drawn import (
     Drawn,
     completed,
-    drawn_of,
     entries_of,
     look_of,
     noisy_votes,
     refuse_stopped,
 )
 from hushrank.flows.run.job import Job, stated_version
+from hushrank.flows.run.kept_files import (
+    bits_of_reduction,
+    load_exact,
+    stored_noise,
+    votes_of_reduction,
+)
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.stream_steps import (
     draw_stream,
@@ -271,7 +271,7 @@ def estimate(job: Job) -> Release:
         LookStopped: a look at the rows told to stop, so nothing else was drawn.
     """
     config = job.config
-    drawn = _stored(job)
+    drawn = stored_noise(job)
     if drawn.stopped:
         forget_exact(job.work)  # a run may have died just before it, and nothing is published
     look, method = look_of(drawn, config), drawn.drawn_by.method
@@ -306,23 +306,6 @@ def estimate(job: Job) -> Release:
     )
 
 
-def _stored(job: Job) -> Drawn:
-    """What was drawn, as the ledger's mark names it.
-
-    Raises:
-        EstimateError: the file is damaged or another one, or this version cannot read it.
-    """
-    attempts = ledger_of(job.config).book().account.attempts if job.safe else ()
-    mine = [attempt for attempt in attempts if attempt.release_id == job.release_id]
-    of_stream = any(attempt.of for attempt in mine)  # its file may have been made again
-    marks = set() if of_stream else {attempt.result for attempt in mine if attempt.result}
-    entries = load_drawn(job.work, marks, of_stream=of_stream)
-    try:
-        return drawn_of(entries, job.config)
-    except (KeyError, ValueError):
-        raise damaged_drawn(job.work / DRAWN_FILE, of_stream=of_stream) from None
-
-
 def _concluded(job: Job, drawn: Drawn) -> Conclusion:
     try:
         return drawn.drawn_by.method.conclude(drawn.arrays, drawn.mechanism, job.config)
@@ -345,7 +328,7 @@ def publish_release(job: Job, release: Release, balance: Balance) -> Place:
     output = job.config.output
     before, earlier = release_before(release, output), nights_before(release, output)
     report = render_report(release, balance, before, earlier)
-    drawn = _stored(job)
+    drawn = stored_noise(job)
     certify = certifier(
         release,
         job.config,
