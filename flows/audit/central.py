@@ -38,7 +38,7 @@ from hushrank.flows.methods.base import Arrays, Calibrated
 from hushrank.flows.methods.one_shot import OneShotMechanism
 from hushrank.flows.methods.registry import METHODS, calibrate
 from hushrank.flows.methods.spectral import MeasurementMechanism
-from hushrank.flows.run.kept_files import load_arrays, votes_of_reduction
+from hushrank.flows.run.confidential_folder import load_arrays, votes_of_reduction
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.noise import NoiseLaw

@@ -26,7 +26,7 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.guarantee.rankings import SyntheticMechanism
 from hushrank.flows.methods.base import Arrays
 from hushrank.flows.methods.registry import calibrate
-from hushrank.flows.run.kept_files import load_arrays
+from hushrank.flows.run.confidential_folder import load_arrays
 from hushrank.pipelines.reduce.reduction_job import EXACT_FILE
 from hushrank.privacy.audit import Rows
 from hushrank.privacy.keyed_hash import SecretKey

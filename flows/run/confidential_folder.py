@@ -19,22 +19,27 @@ import stat
 from collections.abc import Iterable
 from pathlib import Path
 
-from hushrank.flows.errors import (
-    ConfigError,
-    LedgerError,
-)
+import numpy as np
+from numpy.typing import NDArray
+
+from hushrank.flows.errors import ConfigError, HushrankError, LedgerError, PredictableBits
+from hushrank.flows.methods.base import Arrays
+from hushrank.pipelines.reduce.confidential_area import read_bits, read_votes
 from hushrank.pipelines.reduce.reduction_job import (
     BITS_FILE,
     EXACT_FILE,
     REJECTS_FOLDER,
     TALLY_FILE,
 )
+from hushrank.privacy.bits_used import BitsUsed
+from hushrank.privacy.units import Unit
 from hushrank.transforms.storage.cloud_storage import CloudPath, ObjectChanged, Place
 from hushrank.transforms.storage.spill_file import SPILL_PREFIX, WAITING_FILE
 from hushrank.transforms.storage.write import (
     OWNER_ONLY_FOLDER,
     TEMPORARY_NAME,
     is_stale,
+    npz_arrays,
     write_flushed,
     write_whole,
 )
@@ -44,6 +49,11 @@ SPACE_FILE = ".space"  # older versions reserved disk space for the noise with i
 COUNTING_FILE = ".counting"  # exists while a run makes exact arrays, or will need them
 FAILED_FILE = "draw-failed"  # exists if the mechanism failed after the ledger counted the draw
 
+_NO_RECORD = "draw: the reduction left no record of {}. Nothing was drawn or spent; run again."
+_NO_RECORDS = (  # what is missing, is damaged, or is no record at all
+    *(FileNotFoundError, IsADirectoryError, ValueError, LookupError, TypeError, AttributeError),
+    *(OverflowError, RecursionError),
+)
 _RELEASE = re.compile(r"[0-9a-f]{16}")  # names of hushrank's folders in this area
 _DIGEST_SHOWN = 32  # hexadecimal digits of a digest in a file name; `TEMPORARY_NAME` matches them
 
@@ -97,6 +107,55 @@ def make_confidential(area: Place, release_id: str) -> None:
         forget_exact(work)
         _delete(work / TALLY_FILE)  # else the next arrays would seem to belong to it
         write_whole(str(work / COUNTING_FILE), b"")
+
+
+def load_arrays(path: Place) -> Arrays:
+    """The arrays in an `.npz` file, by name.
+
+    Raises:
+        ValueError: it is damaged.
+    """
+    return npz_arrays(path.read_bytes())
+
+
+def load_exact(work: Place) -> Arrays:
+    """The exact arrays of a release.
+
+    Raises:
+        HushrankError: they are damaged. No budget was spent.
+    """
+    path = work / EXACT_FILE
+    try:
+        return load_arrays(path)
+    except (ValueError, IsADirectoryError):
+        raise HushrankError(
+            f"draw: {path} is damaged: what was counted is lost. Nothing was drawn or spent; run"
+            " again, which counts anew."
+        ) from None
+
+
+def bits_of_reduction(work: Place) -> BitsUsed:
+    """Which random bits the exact arrays were made with.
+
+    Raises:
+        PredictableBits: nothing says so. No budget was spent.
+    """
+    try:
+        return read_bits(str(work))
+    except _NO_RECORDS:
+        raise PredictableBits(_NO_RECORD.format("the random bits that it used")) from None
+
+
+def votes_of_reduction(work: Place, unit: Unit) -> NDArray[np.int64]:
+    """What a look at the rows is to see, without noise: see `read_votes`.
+
+    Raises:
+        PredictableBits: nothing says so. No budget was spent.
+    """
+    try:
+        return read_votes(str(work), unit)
+    except _NO_RECORDS:
+        raise PredictableBits(_NO_RECORD.format("the rows that fit")) from None
 
 
 def store_unmarked(work: Place, content: bytes) -> str:

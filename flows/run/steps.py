@@ -47,14 +47,17 @@ from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import (
     DRAWN_FILE,
     FAILED_FILE,
+    bits_of_reduction,
     delete_strays,
     finish_drawn,
     forget_exact,
     forget_half_written,
     is_unfinished,
+    load_exact,
     make_confidential,
     releases_with_strays,
     store_unmarked,
+    votes_of_reduction,
 )
 from hushrank.flows.run.drawn import (
     Drawn,
@@ -63,14 +66,9 @@ from hushrank.flows.run.drawn import (
     look_of,
     noisy_votes,
     refuse_stopped,
+    stored_drawn,
 )
 from hushrank.flows.run.job import Job, stated_version
-from hushrank.flows.run.kept_files import (
-    bits_of_reduction,
-    load_exact,
-    stored_noise,
-    votes_of_reduction,
-)
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.stream_steps import (
     draw_stream,
@@ -271,7 +269,7 @@ def estimate(job: Job) -> Release:
         LookStopped: a look at the rows told to stop, so nothing else was drawn.
     """
     config = job.config
-    drawn = stored_noise(job)
+    drawn = _stored(job)
     if drawn.stopped:
         forget_exact(job.work)  # a run may have died just before it, and nothing is published
     look, method = look_of(drawn, config), drawn.drawn_by.method
@@ -306,6 +304,12 @@ def estimate(job: Job) -> Release:
     )
 
 
+def _stored(job: Job) -> Drawn:
+    """What was drawn for the job; raises as `stored_drawn`."""
+    attempts = ledger_of(job.config).book().account.attempts if job.safe else ()
+    return stored_drawn(job.work, job.release_id, attempts, job.config)
+
+
 def _concluded(job: Job, drawn: Drawn) -> Conclusion:
     try:
         return drawn.drawn_by.method.conclude(drawn.arrays, drawn.mechanism, job.config)
@@ -328,7 +332,7 @@ def publish_release(job: Job, release: Release, balance: Balance) -> Place:
     output = job.config.output
     before, earlier = release_before(release, output), nights_before(release, output)
     report = render_report(release, balance, before, earlier)
-    drawn = stored_noise(job)
+    drawn = _stored(job)
     certify = certifier(
         release,
         job.config,

@@ -33,6 +33,7 @@ from hushrank.flows.release.stream import StreamRecord
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.confidential_folder import (
     FAILED_FILE,
+    bits_of_reduction,
     finish_drawn,
     forget_exact,
     forget_unmarked,
@@ -41,7 +42,6 @@ from hushrank.flows.run.confidential_folder import (
 )
 from hushrank.flows.run.drawn import Drawn, entries_of
 from hushrank.flows.run.job import Job, stated_version
-from hushrank.flows.run.kept_files import bits_of_reduction
 from hushrank.flows.run.reader_process import Reducer
 from hushrank.flows.run.stream_night import StreamNight, stream_folder, told_as_input
 from hushrank.flows.signals import signals_held

@@ -13,8 +13,8 @@ import pytest
 
 from hushrank.flows.errors import HushrankError, PredictableBits
 from hushrank.flows.run.budget import ledger_of
+from hushrank.flows.run.confidential_folder import bits_of_reduction, votes_of_reduction
 from hushrank.flows.run.job import prepare_job, read_survey
-from hushrank.flows.run.kept_files import bits_of_reduction, votes_of_reduction
 from hushrank.flows.run.steps import draw, reduce, reserve
 from hushrank.privacy.units import Unit
 from hushrank.transforms.storage.write import npz_arrays, npz_bytes

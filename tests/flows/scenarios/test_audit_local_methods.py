@@ -23,8 +23,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from hushrank.flows.methods.base import Arrays
+from hushrank.flows.run.confidential_folder import load_arrays
 from hushrank.flows.run.job import prepare_job, read_survey
-from hushrank.flows.run.kept_files import load_arrays
 from hushrank.privacy.audit import audit_epsilon
 from hushrank.privacy.keyed_hash import SecretKey
 from tests.flows.conftest import Survey

@@ -17,8 +17,8 @@ import pytest
 
 from hushrank.estimation.comparisons import perturbed_mle
 from hushrank.flows.methods.registry import METHODS
+from hushrank.flows.run.confidential_folder import load_arrays
 from hushrank.flows.run.job import prepare_job, read_survey
-from hushrank.flows.run.kept_files import load_arrays
 from hushrank.pipelines.reduce import reduce
 from hushrank.privacy.audit import audit_epsilon, one_by_one
 from hushrank.privacy.exact_minimiser import gridded

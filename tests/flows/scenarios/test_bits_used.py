@@ -218,7 +218,7 @@ in_process.choose()  # the graph of small inputs; and no engine, so no thread, s
 from hushrank.flows.run.job import prepare_job, read_survey
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.steps import draw, reduce
-from hushrank.flows.run.kept_files import load_arrays
+from hushrank.flows.run.confidential_folder import load_arrays
 from hushrank.privacy.keyed_hash import SecretKey
 from hushrank.privacy.randomness import system_bits
 from tests.flows.conftest import InProcessReducer

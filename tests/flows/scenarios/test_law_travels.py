@@ -23,9 +23,9 @@ from hushrank.flows.methods.registry import METHODS, calibrate
 from hushrank.flows.release.release import RECONSTRUCTED, Release, load_release
 from hushrank.flows.release.scale import published as published_as
 from hushrank.flows.run.budget import ledger_of
+from hushrank.flows.run.confidential_folder import load_arrays
 from hushrank.flows.run.drawn import Drawn, drawn_of, entries_of, look_of
 from hushrank.flows.run.job import Job, prepare_job, read_survey
-from hushrank.flows.run.kept_files import load_arrays
 from hushrank.flows.run.steps import reduce, reserve
 from hushrank.privacy import random_pairs, randomized_response
 from hushrank.transforms.common import randomisation
