@@ -79,9 +79,8 @@ def verify(config: ConfigPath, anchor: AnchorOption = None, public_key: KeyOptio
     from hushrank.flows.integrity.guards import Guards
     from hushrank.flows.integrity.inspection import guard_texts
     from hushrank.flows.methods.registry import load_config
-    from hushrank.flows.run.budget import ledger_of
+    from hushrank.flows.run.budget import check_ledger, ledger_of
     from hushrank.flows.run.job import inputs_of
-    from hushrank.flows.run.ledger_checks import check_ledger
 
     checked = load_config(config)
     section = checked.ledger
@@ -127,10 +126,9 @@ def recover(config: ConfigPath, yes: Confirmed = False) -> None:
     from hushrank.flows.display import show_balance
     from hushrank.flows.methods.registry import load_config
     from hushrank.flows.recovery.recovery import findings, recover_ledger
-    from hushrank.flows.run.budget import ledger_of
+    from hushrank.flows.run.budget import check_ledger, ledger_of
     from hushrank.flows.run.confidential_folder import check_confidential
     from hushrank.flows.run.job import inputs_of
-    from hushrank.flows.run.ledger_checks import check_ledger
 
     checked = load_config(config)
     if yes:  # a witness is written there

@@ -137,9 +137,8 @@ def validate(
     night, console = _night(day), Console()
     with nullcontext() if as_json else console.status(f"checking {config}"):
         from hushrank.flows.display import check_notes, show_checks
-        from hushrank.flows.run.budget import ledger_of
+        from hushrank.flows.run.budget import check_ledger, ledger_of
         from hushrank.flows.run.job import prepare_job, read_survey
-        from hushrank.flows.run.ledger_checks import check_ledger
         from hushrank.flows.run.nights import job_to_check
         from hushrank.flows.run.stream_steps import check_turn
 

@@ -1,4 +1,4 @@
-"""The ledger that a configuration names, with the terms of its population, its key and anchor."""
+"""The ledger that a configuration names, with terms, key and anchor, and what stops its runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,11 @@ from hushrank.flows.config.survey import SurveyConfig
 from hushrank.flows.guarantee.local import LocalGuarantee
 from hushrank.flows.integrity.guards import Guards
 from hushrank.flows.ledger.budget import BudgetTerms, Protects
+from hushrank.flows.ledger.key import InputNames
 from hushrank.flows.ledger.ledger import Ledger
+from hushrank.flows.recovery.witness import require_remembered
+from hushrank.flows.run.confidential_folder import check_confidential
+from hushrank.privacy.accounting import Spend
 from hushrank.privacy.units import Unit
 
 
@@ -34,6 +38,31 @@ def ledger_of(config: SurveyConfig, guards: Guards | None = None) -> Ledger:
     )
     guards = Guards.of(config.ledger) if guards is None else guards
     return guards.ledger(config.ledger.path, terms)
+
+
+def check_ledger(
+    config: SurveyConfig, ledger: Ledger, inputs: InputNames, spend: Spend | None = None
+) -> None:
+    """Raise what a run would be refused with because of its ledger, and record nothing.
+
+    That is: lines, length, signature and anchor; the key and its permissions; folders and locks;
+    the clock; what the confidential folder and the archive remember; and other names that read the
+    same input.
+
+    Args:
+        config: configuration of the job.
+        ledger: the job's ledger.
+        inputs: names of the job's input under the present key.
+        spend: what the job costs; None: nothing.
+
+    Raises:
+        BudgetRefused: the ledger does not hold `spend`.
+        HushrankError: anything else; the text says how to put it right.
+    """
+    check_confidential(config.confidential)
+    require_remembered(config, ledger, inputs.plain)
+    ledger.check(spend, inputs)
+    ledger.backend.check_writable()
 
 
 def protects(config: SurveyConfig) -> Protects:

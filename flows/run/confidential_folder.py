@@ -16,19 +16,13 @@ import hashlib
 import os
 import re
 import stat
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from hushrank.flows.errors import (
-    ConfigError,
-    EstimateError,
-    HushrankError,
-    LedgerError,
-    PredictableBits,
-)
+from hushrank.flows.errors import ConfigError, HushrankError, LedgerError, PredictableBits
 from hushrank.flows.methods.base import Arrays
 from hushrank.pipelines.reduce.confidential_area import read_bits, read_votes
 from hushrank.pipelines.reduce.reduction_job import (
@@ -138,41 +132,6 @@ def load_exact(work: Place) -> Arrays:
             f"draw: {path} is damaged: what was counted is lost. Nothing was drawn or spent; run"
             " again, which counts anew."
         ) from None
-
-
-def load_drawn(work: Place, digests: Collection[str], *, of_stream: bool) -> Arrays:
-    """The noisy result of a release.
-
-    Args:
-        work: the folder of the release.
-        digests: what the ledger's marks name; none: they name nothing.
-        of_stream: whether the release is a night of a stream, which has stored its noise besides.
-
-    Raises:
-        EstimateError: the file is damaged, or is not what was drawn.
-    """
-    path = work / DRAWN_FILE
-    try:
-        content = path.read_bytes()
-        if digests and hashlib.sha256(content).hexdigest() not in digests:
-            raise damaged_drawn(path, of_stream=of_stream)
-        return npz_arrays(content)
-    except (ValueError, IsADirectoryError):
-        raise damaged_drawn(path, of_stream=of_stream) from None
-
-
-def damaged_drawn(path: Place, *, of_stream: bool) -> EstimateError:
-    """The error of a noisy result that cannot be read, or is another one."""
-    remedy = (
-        "Delete it and run again: it is made again from the folder of the stream, at no cost."
-        if of_stream
-        else "Put a copy of it back, as it was after the draw, and run again, which costs nothing."
-        " Without a copy, delete it: running again then draws new noise and pays again."
-    )
-    return EstimateError(
-        f"estimate: {path} is damaged, or is not what was drawn for this release. The noise is"
-        f" paid for, and nothing was published. {remedy}"
-    )
 
 
 def bits_of_reduction(work: Place) -> BitsUsed:

@@ -12,6 +12,8 @@ a run that dies has left one mark or none, as without a look (`flows.run.steps`)
 
 from __future__ import annotations
 
+import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from importlib.metadata import version
@@ -38,9 +40,12 @@ from hushrank.flows.guarantee.sentences import ROWS_SPAN_LINES
 from hushrank.flows.ledger.account import Attempt, ReleaseState
 from hushrank.flows.methods.base import Arrays, Calibrated, Choice, Method, RankingMethod
 from hushrank.flows.methods.registry import METHODS, calibrate
+from hushrank.flows.run.confidential_folder import DRAWN_FILE
 from hushrank.privacy.bits_used import BitsUsed
 from hushrank.privacy.noise import add_noise
 from hushrank.privacy.randomness import RandomBits
+from hushrank.transforms.storage.cloud_storage import Place
+from hushrank.transforms.storage.write import npz_arrays
 
 # Entries beside the arrays.
 CREATED, CODE, LAW, VOTES = "created", "code_version", "law", "look"
@@ -175,6 +180,42 @@ def drawn_of(entries: Arrays, config: SurveyConfig) -> Drawn:
         code_version=code,
         software=None if document is None else document.software,
         audit=None if document is None else document.audit,
+    )
+
+
+def stored_drawn(
+    work: Place, release_id: str, attempts: Sequence[Attempt], config: SurveyConfig
+) -> Drawn:
+    """What was drawn for a release, as the ledger's mark names it.
+
+    Args:
+        work: the folder of the release.
+        release_id: its id.
+        attempts: those of the ledger; none: nothing is compared.
+        config: as for `drawn_of`.
+
+    Raises:
+        EstimateError: the file is damaged or another one, or this version cannot read it.
+        ConfigError: as `drawn_of`.
+    """
+    path, mine = work / DRAWN_FILE, [each for each in attempts if each.release_id == release_id]
+    of_stream = any(each.of for each in mine)  # its file may have been made again
+    marks = {each.result for each in mine if each.result and not of_stream}
+    try:
+        content = path.read_bytes()
+        if not marks or hashlib.sha256(content).hexdigest() in marks:
+            return drawn_of(npz_arrays(content), config)
+    except (ValueError, KeyError, IsADirectoryError):
+        pass
+    remedy = (
+        "Delete it and run again: it is made again from the folder of the stream, at no cost."
+        if of_stream
+        else "Put a copy of it back, as it was after the draw, and run again, which costs nothing."
+        " Without a copy, delete it: running again then draws new noise and pays again."
+    )
+    raise EstimateError(
+        f"estimate: {path} is damaged, or is not what was drawn for this release. The noise is"
+        f" paid for, and nothing was published. {remedy}"
     )
 
 

@@ -48,13 +48,11 @@ from hushrank.flows.run.confidential_folder import (
     DRAWN_FILE,
     FAILED_FILE,
     bits_of_reduction,
-    damaged_drawn,
     delete_strays,
     finish_drawn,
     forget_exact,
     forget_half_written,
     is_unfinished,
-    load_drawn,
     load_exact,
     make_confidential,
     releases_with_strays,
@@ -64,11 +62,11 @@ from hushrank.flows.run.confidential_folder import (
 from hushrank.flows.run.drawn import (
     Drawn,
     completed,
-    drawn_of,
     entries_of,
     look_of,
     noisy_votes,
     refuse_stopped,
+    stored_drawn,
 )
 from hushrank.flows.run.job import Job, stated_version
 from hushrank.flows.run.reader_process import Reducer
@@ -307,20 +305,9 @@ def estimate(job: Job) -> Release:
 
 
 def _stored(job: Job) -> Drawn:
-    """What was drawn, as the ledger's mark names it.
-
-    Raises:
-        EstimateError: the file is damaged or another one, or this version cannot read it.
-    """
+    """What was drawn for the job; raises as `stored_drawn`."""
     attempts = ledger_of(job.config).book().account.attempts if job.safe else ()
-    mine = [attempt for attempt in attempts if attempt.release_id == job.release_id]
-    of_stream = any(attempt.of for attempt in mine)  # its file may have been made again
-    marks = set() if of_stream else {attempt.result for attempt in mine if attempt.result}
-    entries = load_drawn(job.work, marks, of_stream=of_stream)
-    try:
-        return drawn_of(entries, job.config)
-    except (KeyError, ValueError):
-        raise damaged_drawn(job.work / DRAWN_FILE, of_stream=of_stream) from None
+    return stored_drawn(job.work, job.release_id, attempts, job.config)
 
 
 def _concluded(job: Job, drawn: Drawn) -> Conclusion:
