@@ -128,15 +128,14 @@ def small_people(n_items: int, most: int, ties: str, where: str) -> list[Person]
     return people_of(rows_of(n_items, outcomes, groups), most)
 
 
-def is_exact(bounds: dict[str, Any], n_items: int, *, squared: bool, distinct_l2: bool) -> bool:
+def is_exact(bounds: dict[str, Any], *, squared: bool, distinct_l2: bool) -> bool:
     """Whether small people attain the bound.
 
-    A cap of c leaves room for c rows on each item: unless that is met exactly, the rows of a person
-    cannot all be where the bound has them. What wins and losses on distinct pairs cost in l2 norm
-    (`distinct_l2`) is bounded from above.
+    With a cap c that does not divide L, the last rows of a person cannot be where the bound has
+    them. What wins and losses on distinct pairs cost in l2 norm (`distinct_l2`) may be bounded from
+    above; so may exposures under replace-one, and weights by one part in a hundred (see there).
     """
-    cap, most = bounds.get("per_item_cap"), bounds.get("max_contributions", 1)
-    if cap is not None and cap > 1 and (most % cap or n_items < 2 * cap):
+    if bounds.get("max_contributions", 1) % bounds.get("per_item_cap", 1):
         return False
     return not (squared and distinct_l2 and bounds.get("distinct_pairs"))
 
@@ -182,7 +181,6 @@ def test_counts_of_rows(ear: Ear, method: str, ties: str, where: str) -> None:
                     f"{n_items} items, {privacy}",
                     exact=is_exact(
                         bounds,
-                        n_items,
                         squared=noise in ("rho", "delta"),
                         distinct_l2=method == "win-loss",
                     ),
@@ -221,7 +219,7 @@ def check(cost: float, noise: str, where: str, *, exact: bool, room: float = EXA
 @pytest.mark.parametrize("ties", ["split", "random"])
 def test_outcomes_of_a_public_graph(ear: Ear, ties: str) -> None:
     """Neighbours have their rows on the same pairs: only outcomes differ."""
-    for n_items, most in SIZES:
+    for n_items, most in SIZES[:4]:
         people = small_people(n_items, most, ties, "none")
         for bounds, rows in privacies(most):
             worst: Change | None = None
@@ -245,7 +243,7 @@ def test_outcomes_of_a_public_graph(ear: Ear, ties: str) -> None:
                     worst = Change(l1, max(each.l2_squared for each in found))
                 scale = calibrated.mechanism.law.scale
                 squared = noise in ("rho", "delta")
-                exactly = is_exact(bounds, n_items, squared=squared, distinct_l2=False)
+                exactly = is_exact(bounds, squared=squared, distinct_l2=False)
                 check(worst.cost(scale, noise), noise, f"{n_items}, {privacy}", exact=exactly)
 
 
@@ -349,7 +347,7 @@ def test_scores_and_exposures(ear: Ear, ties: str, shown: str) -> None:
                 worst = largest(np.array([vector_of(each[1:]) for each in parts]), adjacency)
                 left, paid = made.exposures.spend.epsilon, parts[0][1].law.scale
                 exactly = adjacency == "add-remove" and is_exact(
-                    bounds, n_items, squared=False, distinct_l2=False
+                    bounds, squared=False, distinct_l2=False
                 )
                 check(worst.l1 / paid / left, "laplace", where, exact=exactly)
             scale = parts[0][0].law.scale * made.noise.step
@@ -405,7 +403,7 @@ def test_lists_of_the_best(ear: Ear, ties: str) -> None:
             exact = np.unique([x["counts"] for x in counted(config, calibrated, own)], axis=0)
             parts = [ear.draw(calibrated, {"counts": each}) for each in exact]
             scale, loss = scale_of(parts[0]), 0.0
-            for apart in (0, 3, 6):  # scales between items, by what others say
+            for apart in (0, 6):  # scales between items, by what others say
                 base = np.rint(apart * scale * np.arange(n_items)).astype(np.int64)
                 logs = np.log(
                     [chances_of_lists(vector_of(each) + base, scale, k) for each in parts]
@@ -436,15 +434,17 @@ def test_scores_with_gaussian_noise(ear: Ear) -> None:
             check(cost, "laplace", f"{n_items} items, {privacy}", exact=exactly, room=0.35)
 
 
-@pytest.mark.parametrize("n_items", [2, 8, 9, 12, 50])
-@pytest.mark.parametrize("ties", ["drop", "split"])
-def test_scores_and_effects_of_covariates(n_items: int, ties: str) -> None:
+@pytest.mark.parametrize(
+    ("ties", "n_items"),
+    [("drop", 2), ("split", 2), ("split", 8), ("drop", 9), ("drop", 12), ("split", 50)],
+)
+def test_scores_and_effects_of_covariates(ties: str, n_items: int) -> None:
     """By the noise that is really in published scores and effects of nobody, and its information.
 
     Without rows a score is -w / ridge and an effect -share w / ridge: so their mean sizes tell the
-    scales of w, to a twentieth (10 standard errors). A row moves each end of the gradient by one at
-    most, and that of each effect; where all oppose the scores, one that leaves and one that comes
-    add up.
+    scales of w. Two thousand draws tell what epsilon they cost to 1.5 %, so that an error of a
+    tenth is one of six standard errors (1e-8). A row moves each end of the gradient by one at most,
+    and that of each effect; where all oppose the scores, one that leaves and one that comes add up.
     """
     features = [{"column": "feature", "scale": 1.0}]
     rows = {"columns": {"first": "left"}, "features": features}
@@ -489,7 +489,7 @@ def test_scores_and_effects_of_covariates(n_items: int, ties: str) -> None:
 def test_counts_of_test_answers(ear: Ear, graph: str, adjacency: str) -> None:
     n_items = 4
     settings = {"dense": {}, "sparse": {"edge_probability": 0.7}, "even": {"degree": 2}}
-    for most, noise in product((2, 3, 4), ("laplace", "rho", "delta")):
+    for most, noise in ((2, "laplace"), (3, "rho"), (4, "laplace"), (4, "delta")):
         privacy = {"max_contributions": most, "adjacency": adjacency, **NOISE[noise]}
         spectral = {"graph": graph, **settings[graph]}
         config = job(
@@ -559,6 +559,8 @@ def test_nights_of_a_stream(ear: Ear, method: str, where: str) -> None:
         config = job(method, privacy, 2, ties=ties, **settings, **WHERE[where])
         calibrated = calibrate(config)
         exact = np.unique([x["counts"] for x in counted(config, calibrated, people)], axis=0)
+        sizes = exact.reshape(len(exact), -1).sum(axis=1)
+        exact = exact[(sizes == 0) | (sizes == sizes.max())]  # others are between these
         streams = []
         for (first, second), one, other in product(nights, exact, exact):
             counts = np.zeros((n_nights, *one.shape), np.int64)
