@@ -18,13 +18,13 @@ from weakref import WeakSet
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from pyarrow.interchange import from_dataframe
 
 from hushrank.flows.errors import ConfigError, HushrankError
-from hushrank.flows.python.values import ITEM, MOST_EXACT, WINDOW, Rule
+from hushrank.flows.python.plain_columns import plain_column, plain_type
+from hushrank.flows.python.values import WINDOW, Rule
 from hushrank.transforms.common.plain_text import hidden_character
-from hushrank.transforms.common.schema import Columns, InputError, check_schema, is_list, is_text
+from hushrank.transforms.common.schema import Columns, InputError, check_schema
 
 TABLE = "the table"
 BROKEN_OFF = (
@@ -51,11 +51,6 @@ GUESSED = (
 )
 ROWS_AT_ONCE = 1 << 16  # of dicts
 _TAKEN: WeakSet[Any] = WeakSet()  # streams whose rows were taken
-_CALENDAR = (-62_135_596_800, 253_402_300_799)  # seconds of the years 1 to 9999, from 1970
-_SECONDS_OF_A_DAY = 86_400
-_PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
-_INT64 = 1 << 63
-_MOST_EXACT = {"halffloat": 1 << 11, "float": 1 << 24, "double": MOST_EXACT}
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +116,7 @@ def _taking() -> Iterator[None]:
 def _check(schema: pa.Schema, columns: Columns, rules: Mapping[str, Rule]) -> None:
     """Raise `ConfigError` unless the table has each column once, in a type that its role allows."""
     fields = [
-        pa.field(field.name, _plain_type(field.type, rules[field.name]))
+        pa.field(field.name, plain_type(field.type, rules[field.name]))
         if field.name in rules
         else field
         for field in schema
@@ -133,7 +128,7 @@ def _check(schema: pa.Schema, columns: Columns, rules: Mapping[str, Rule]) -> No
 
 
 def _checked(rows: ArrowRows, rules: Mapping[str, Rule]) -> Iterator[pa.RecordBatch]:
-    fields = [(name, _plain_type(rows.schema.field(name).type, rules[name])) for name in rules]
+    fields = [(name, plain_type(rows.schema.field(name).type, rules[name])) for name in rules]
     schema = pa.schema(fields)
     any_rows = False
     batches = iter(rows.batches)
@@ -165,78 +160,11 @@ def _plain(batch: pa.RecordBatch, schema: pa.Schema, rules: Mapping[str, Rule]) 
         if len(places) != 1:
             raise ConfigError(TWO_SCHEMAS.format(name, type_, "missing or double"))
         column = batch.column(places[0])
-        found = _plain_type(column.type, rules[name])
+        found = plain_type(column.type, rules[name])
         if found != type_:
             raise ConfigError(TWO_SCHEMAS.format(name, type_, found))
-        arrays.append(_plain_column(column, type_, rules[name]))
+        arrays.append(plain_column(column, type_, rules[name]))
     return pa.RecordBatch.from_arrays(arrays, schema=schema)
-
-
-def _plain_type(type_: pa.DataType, rule: Rule) -> pa.DataType:
-    """The type without dictionaries and views; of a column of nulls, the type of objects."""
-    if pa.types.is_dictionary(type_):
-        return _plain_type(type_.value_type, rule)
-    if pa.types.is_null(type_):
-        return rule.type
-    if is_list(type_):
-        return pa.large_list(_plain_type(type_.value_type, ITEM))
-    if pa.types.is_string_view(type_) or pa.types.is_string(type_):
-        return pa.large_string()
-    if is_text(type_) and not pa.types.is_large_string(type_):
-        return pa.large_binary()
-    if pa.types.is_floating(type_):
-        return pa.float64() if rule.has_fractions else pa.int64()
-    if pa.types.is_timestamp(type_) and type_.unit == "s":
-        return pa.timestamp("ms", type_.tz)  # Parquet has no seconds
-    return type_
-
-
-def _plain_column(column: pa.Array, type_: pa.DataType, rule: Rule) -> pa.Array:
-    """Values in their plain type; null for a value that it does not hold."""
-    source = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
-    if pa.types.is_floating(source) and pa.types.is_integer(type_):
-        return _integers(column.cast(source), rule)
-    if pa.types.is_temporal(source) and rule.has_times:
-        column = _in_calendar(column.cast(source))
-    return column.cast(type_)
-
-
-def _integers(floats: pa.Array, rule: Rule) -> pa.Array:
-    """The integers that floats stand for, as a data frame writes a column with gaps; else null."""
-    most = 1 << 63 if rule.has_times else _MOST_EXACT[str(floats.type)]
-    values = floats.cast(pa.float64())
-    floors = pc.floor(values)
-    fits = pc.less(pc.abs(floors), pa.scalar(float(most)))
-    if not rule.is_floored:
-        fits = pc.and_(fits, pc.equal(values, floors))
-    return pc.if_else(fits, floors, None).cast(pa.int64())
-
-
-def _in_calendar(times: pa.Array) -> pa.Array:
-    """Times and dates of the years 1 to 9999; null for others, which Python's calendar lacks."""
-    type_ = times.type
-    if pa.types.is_timestamp(type_):
-        per_second, counts = _PER_SECOND[type_.unit], times.cast(pa.int64())
-        first, last = (second * per_second for second in _CALENDAR)
-    elif pa.types.is_date64(type_):
-        counts = times.cast(pa.int64())
-        first, last = (second * _PER_SECOND["ms"] for second in _CALENDAR)
-    elif pa.types.is_date32(type_):
-        counts = times.cast(pa.int32())
-        first, last = (second // _SECONDS_OF_A_DAY for second in _CALENDAR)
-    else:
-        return times
-    if pc.all(inside := _between(counts, first, last), min_count=0).as_py():
-        return times
-    return pc.if_else(inside, times, None)
-
-
-def _between(counts: pa.Array, first: int, last: int) -> pa.Array:
-    lowest, highest = (max(-_INT64, first), min(_INT64 - 1, last))
-    return pc.and_(
-        pc.greater_equal(counts, pa.scalar(lowest, counts.type)),
-        pc.less_equal(counts, pa.scalar(highest, counts.type)),
-    )
 
 
 def _rows_of(answers: Any, rules: Mapping[str, Rule]) -> ArrowRows:
@@ -315,11 +243,12 @@ def _of_columns(
         rules: of the needed columns.
     """
     table = pa.table(dict(columns))
-    fields = []
-    for name in present:
-        known = table.schema.field(name).type if name in columns else None
-        fields.append((name, known or (rules[name].type if name in rules else pa.string())))
-    return ArrowRows(pa.schema(fields), iter(table.to_batches()))
+    types = {name: pa.string() for name in present} | {
+        name: rule.type for name, rule in rules.items() if name in present
+    }
+    types |= dict(zip(table.schema.names, table.schema.types, strict=True))
+    schema = pa.schema([(name, types[name]) for name in present])
+    return ArrowRows(schema, iter(table.to_batches()))
 
 
 def _of_polars(frame: Any, rules: Mapping[str, Rule]) -> ArrowRows:

@@ -12,6 +12,7 @@ import pytest
 from hushrank.flows.errors import ConfigError
 from hushrank.flows.python.tables import batches_of
 from hushrank.transforms.common.schema import ComparisonColumns
+from hushrank.transforms.rankings.ranking_columns import ListColumns
 
 COLUMNS = ComparisonColumns(
     left="a", right="b", outcome=None, winner="choice", user="student", event=None
@@ -263,3 +264,12 @@ def test_a_table_without_rows_is_a_table():
 @pytest.mark.parametrize("answers", [3, None, {"a": [1]}, [1, 2], object()])
 def test_what_is_no_table_is_refused(answers: Any):
     assert "Pass a pandas, polars or Arrow table" in refusal(answers)
+
+
+def test_lists_of_floats_are_refused_by_their_type_and_not_by_a_value():
+    columns = ListColumns(ranking="ranking", user="student")
+    for items in ([[1.0, 2.0]], [[1.5]], [[]], [None]):
+        lists = pa.array(items, pa.list_(pa.float64()))
+        table = pa.table({"student": [7], "ranking": lists})
+        with pytest.raises(ConfigError, match="items in its lists must be integers or text"):
+            batches_of(table, columns, ())
