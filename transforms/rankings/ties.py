@@ -54,7 +54,11 @@ def hash_given(rankings: Rankings, keyed_hash: KeyedHash) -> Hashes:
 
 
 def hash_owned(rankings: Rankings, keyed_hash: KeyedHash) -> Hashes:
-    """Hash each ranking as it was given together with its owner, shape (n, 2)."""
+    """Hash each ranking as it was given together with its owner, shape (n, 2).
+
+    Copies of one ranking of a person have the same hash: they are equal, so it does not matter
+    which of them is kept.
+    """
     return keyed_hash.of_tuples(_RANKING, owners(rankings), hash_given(rankings, keyed_hash))
 
 

@@ -45,7 +45,6 @@ from hushrank.transforms.storage.packing import is_packed
 from hushrank.transforms.storage.parquet_rows import read_parquet
 from hushrank.transforms.storage.partitions import with_columns, with_fields
 from hushrank.transforms.storage.preflib import SCHEMA, read_header, read_rows
-from hushrank.transforms.storage.row_groups import misses_night
 from hushrank.transforms.storage.split import (
     Head,
     ReadBatch,
@@ -56,6 +55,7 @@ from hushrank.transforms.storage.split import (
     with_codes,
 )
 from hushrank.transforms.storage.text_files import cut_into_spans, read_csv, read_json_lines
+from hushrank.transforms.storage.window import misses_night
 from hushrank.transforms.tables.asking import in_order
 from hushrank.transforms.tables.bigquery import night_condition, read_stream, streams_of
 from hushrank.transforms.tables.parts import DataFile, ServedTable

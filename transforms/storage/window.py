@@ -3,18 +3,24 @@
 Whether a row is kept follows from that row and the configuration alone. So the day's rows of two
 adjacent inputs differ by no more than the inputs do, and a guarantee for the kept rows is a
 guarantee for all rows.
+
+References:
+    [Parquet] Apache Parquet. Parquet Format: parquet.thrift, `LogicalType`. 2023.
 """
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta
-from typing import Literal, Self
+from typing import Any, Literal, Self
 from zoneinfo import ZoneInfo
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
+import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from hushrank.transforms.common.schema import (
@@ -27,6 +33,7 @@ from hushrank.transforms.common.schema import (
 
 Epoch = Literal["s", "ms", "us", "ns"]
 
+_UNITS = {"milliseconds": "ms", "microseconds": "us", "nanoseconds": "ns"}  # of [Parquet]
 _PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 _DAY = timedelta(days=1)
 _DAY_SECONDS = 86_400
@@ -202,3 +209,35 @@ def _offset(zone: pa.Array) -> NDArray[np.int64]:
     hours, minutes = (_whole(pc.utf8_slice_codeunits(digits, *span)) for span in ((0, 2), (2, 4)))
     seconds = hours * 3600 + minutes * 60
     return np.where(to_numpy(pc.starts_with(zone, "-")), -seconds, seconds)
+
+
+def misses_night(footer: pq.FileMetaData, group: int, window: Window, times: pa.Field) -> bool:
+    """Whether the statistics of a row group show that all its times lie outside `window`.
+
+    Args:
+        footer: of the file.
+        group: number of the row group.
+        window: the night.
+        times: the column of times, with the type in which its rows are read.
+    """
+    metadata = footer.row_group(group)
+    columns = [metadata.column(place) for place in range(metadata.num_columns)]
+    found = [column for column in columns if column.path_in_schema == times.name]
+    known = found[0].statistics if len(found) == 1 else None
+    # Rows without a time are set aside, so a group with such rows must be read.
+    if known is None or not known.has_min_max or known.null_count != 0:
+        return False
+    kind = _stored_times(json.loads(known.logical_type.to_json()), times.type)
+    return kind is not None and window.misses(known.min_raw, known.max_raw, kind)
+
+
+def _stored_times(logical: Mapping[str, Any], read: pa.DataType) -> pa.DataType | None:
+    """The type of stored times or dates, by their logical type in [Parquet]; None: another one.
+
+    A file may be written with a note that times are to be read in another unit than it stores.
+    """
+    if logical["Type"] == "Date" and pa.types.is_date(read):
+        return pa.date32()
+    if logical["Type"] == "Timestamp" and pa.types.is_timestamp(read):
+        return pa.timestamp(_UNITS[logical["timeUnit"]], read.tz)
+    return None
