@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from hushrank.transforms.common.schema import to_numpy
 
 _MOST_BYTES = 20  # of a 64-bit integer as text, with its sign
-_LARGEST, _MOST_NEGATIVE = b"18446744073709551615", b"9223372036854775808"  # without a sign
+_LARGEST, _MOST_NEGATIVE = b"18446744073709551615", b"-9223372036854775808"  # as long as that
 _MINUS, _ZERO, _NINE = b"-09"
 _ABOVE_INT64 = np.uint64(1 << 63)
 
@@ -64,33 +64,43 @@ def integers_in(texts: pa.Array) -> tuple[Integers, Words, Mask]:
     first = octets[starts]
     plain = _are_digits(first) & ((first > _ZERO) | (lengths == 1))
     minus = places[np.flatnonzero(first == _MINUS)]
-    minus = minus[np.flatnonzero(octets[edges[minus] + 1] > _ZERO)]
-    plains = places if plain.all() else places[np.flatnonzero(plain)]
-    places, words = _magnitudes(texts, plains, 0, _LARGEST)
+    places, words = _positive(texts, places if plain.all() else places[np.flatnonzero(plain)])
     above = words >= _ABOVE_INT64
     if not len(minus):
         return places, words, above
-    minus, magnitudes = _magnitudes(texts, minus, 1, _MOST_NEGATIVE)
-    places, words = np.append(places, minus), np.append(words, np.uint64(0) - magnitudes)
+    minus, negative = _negative(texts, minus)
+    places, words = np.append(places, minus), np.append(words, negative)
     order = np.argsort(places)
     return places[order], words[order], np.append(above, np.zeros(len(minus), np.bool_))[order]
 
 
-def _magnitudes(
-    texts: pa.Array, places: Integers, sign: int, largest: bytes
-) -> tuple[Integers, Words]:
-    """The texts at `places` that are digits behind `sign` bytes, up to `largest`: their numbers."""
-    if len(places) < len(texts):
-        texts = texts.take(pa.array(places))
-    digits = pc.binary_slice(texts, sign) if sign else texts
-    fit = pc.ascii_is_decimal(digits.view(pa.large_string()))
-    lengths = pc.binary_length(digits)
-    if (pc.max(lengths).as_py() or 0) >= len(largest):
-        # Texts of one length are in the order of their numbers.
-        fit = pc.and_(fit, pc.or_(pc.less(lengths, len(largest)), pc.less_equal(digits, largest)))
-    if not pc.all(fit).as_py():
-        places, digits = places[np.flatnonzero(to_numpy(fit))], digits.filter(fit)
-    return places, to_numpy(digits.view(pa.large_string()).cast(pa.uint64()))
+def _positive(texts: pa.Array, places: Integers) -> tuple[Integers, Words]:
+    """The places of texts that hold digits alone, up to the largest uint64; their integers."""
+    chosen = texts if len(places) == len(texts) else texts.take(pa.array(places))
+    fit = pc.ascii_is_decimal(chosen.view(pa.large_string()))
+    places, chosen = _fitting(places, chosen, fit, _LARGEST)
+    return places, to_numpy(chosen.view(pa.large_string()).cast(pa.uint64()))
+
+
+def _negative(texts: pa.Array, places: Integers) -> tuple[Integers, Words]:
+    """The places of texts that hold a minus and an integer, down to -2^63; these, modulo 2^64."""
+    chosen = texts.take(pa.array(places))
+    fit = pc.match_substring_regex(chosen, "^-[1-9][0-9]*$")
+    places, chosen = _fitting(places, chosen, fit, _MOST_NEGATIVE)
+    return places, to_numpy(chosen.view(pa.large_string()).cast(pa.int64())).view(np.uint64)
+
+
+def _fitting(
+    places: Integers, texts: pa.Array, fit: pa.Array, last: bytes
+) -> tuple[Integers, pa.Array]:
+    """The texts that fit, with their places, without those of `_MOST_BYTES` that follow `last`."""
+    lengths = pc.binary_length(texts)
+    if (pc.max(lengths).as_py() or 0) == _MOST_BYTES:
+        # Texts of one length are in the order of the sizes of their integers.
+        fit = pc.and_(fit, pc.or_(pc.less(lengths, _MOST_BYTES), pc.less_equal(texts, last)))
+    if pc.all(fit, min_count=0).as_py():
+        return places, texts
+    return places[np.flatnonzero(to_numpy(fit))], texts.filter(fit)
 
 
 def _are_digits(octets: NDArray[np.uint8]) -> Mask:

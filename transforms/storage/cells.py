@@ -47,6 +47,10 @@ def set_unreadable_apart(
         with integers instead of floats; the other rows with the column `reason`, None if there are
         none.
     """
+    for place, field in enumerate(rows.schema):
+        if pa.types.is_string_view(field.type) or pa.types.is_binary_view(field.type):
+            plain = rows.column(place).cast(pa.large_binary())
+            rows = rows.set_column(place, field.name, plain)
     flaws, named = np.zeros(len(rows), np.int8), rows
     for name in identities:
         if _holds_floats(rows[name].type):

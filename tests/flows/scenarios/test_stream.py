@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.csv
 import pyarrow.parquet as pq
 import pytest
 
@@ -22,7 +23,11 @@ from hushrank.flows.run import steps
 from hushrank.flows.run.budget import ledger_of
 from hushrank.flows.run.job import read_survey
 from hushrank.flows.run.nights import prepare_night
+from hushrank.privacy.keyed_hash import Hashes, KeyedHash
 from hushrank.privacy.stream_encoder import Encoder, Workload, decoding
+from hushrank.transforms.common import encode
+from hushrank.transforms.common.encode import hashes_by_type, pseudonyms
+from hushrank.transforms.common.names import Naming
 from hushrank.transforms.storage.cloud_storage import CloudPath
 from tests.fake_cloud_storage import fake_cloud_storage
 from tests.flows.conftest import ITEMS, InProcessReducer, Survey
@@ -664,38 +669,88 @@ def test_a_stream_with_every_place_in_the_cloud(survey, command, monkeypatch):
     assert [path.name for path in survey.folder.iterdir()] == ["survey.yaml"]
 
 
-def by_name(kind: str, number: int) -> pa.Table:
-    """The rows of a night, of the same twenty people each time, named by a type."""
-    rows = {"item_i": [ITEMS[0]] * 20, "item_j": [ITEMS[1]] * 20, "outcome": [1] * 20}
-    return pa.table({"user": pa.array(range(20)).cast(kind), **rows})
+def by_name(kind: pa.DataType) -> pa.Table:
+    """The rows of a night: the same twenty people each time, five rows each."""
+    users = np.repeat(np.arange(20), 5)
+    rows = {"item_i": [ITEMS[0]] * 100, "item_j": [ITEMS[1]] * 100, "outcome": [1] * 100}
+    return pa.table({"user": pa.array(users).cast(kind), **rows})
 
 
-def begun_by_an_earlier_version(survey: Survey, command, monkeypatch) -> dict[str, Any]:
-    """Draw the first night as earlier versions did, and return what the stream's key file holds."""
+def of_one_participation(survey: Survey, ending: str = "parquet") -> Survey:
+    """A stream in which each person counts on one night, and all nights so far are shown."""
+    stream = {**STREAM, "participations": 1, "gap": 1, "show": "cumulative"}
+    return survey.set(
+        input__paths=[f"log-{{date}}.{ending}"],
+        privacy={"unit": "user", "rho": NO_NOISE, "noise": "gaussian", "max_contributions": 5},
+        ledger={"path": "ledger.jsonl", "epsilon": 1e6, "delta": 1e-6},
+        schedule={"empty": "skip", "stream": stream},
+    )
+
+
+def put(survey: Survey, number: int, kind: pa.DataType) -> None:
+    pq.write_table(by_name(kind), survey.folder / f"log-{DAYS[number]}.parquet")
+
+
+def wins_so_far(survey: Survey, number: int) -> int:
+    return round(sum(release_of(survey, number)["released"]["wins"].values()))
+
+
+@pytest.mark.parametrize("kinds", [(pa.int64(), pa.string()), (pa.string(), pa.float64())])
+def test_people_count_once_whatever_the_type_of_their_names_each_night(survey, command, kinds):
+    stream = of_one_participation(survey)
+    for number, kind in enumerate(kinds):
+        put(stream, number, kind)
+        code, printed = run(command, stream, number)
+        assert code == 0, printed
+        assert wins_so_far(stream, number) == 100
+
+
+def begin_as_earlier(survey: Survey, command, monkeypatch) -> tuple[Path, dict[str, str]]:
+    """Draw the first night as earlier versions did; what the stream keeps of its key, and where."""
 
     def by_type(column: pa.Array, keyed_hash: KeyedHash, _: Naming) -> Hashes:
         return hashes_by_type(column, keyed_hash)
 
-    with monkeypatch.context() as patch:
-        patch.setattr("hushrank.transforms.common.encode.pseudonyms", by_type)
-        assert run(command, survey, 0)[0] == 0
+    monkeypatch.setattr(encode, "pseudonyms", by_type)
+    code, printed = run(command, survey, 0)
+    assert code == 0, printed
+    monkeypatch.setattr(encode, "pseudonyms", pseudonyms)
     path = stream_folder(survey) / "key.json"
     stored = json.loads(path.read_text())
-    del stored["names"]
+    assert stored.pop("names") == "numbers"
     path.write_text(json.dumps(stored))
-    return stored
+    return path, stored
 
 
-def counted(survey: Survey, number: int) -> float:
-    """Wins of the night, which is shown with those before."""
-    return sum(release_of(survey, number)["stream"]["noisy"])
+def test_an_earlier_stream_of_csv_files_goes_on_and_counts_nobody_anew(
+    survey, command, monkeypatch
+):
+    stream = of_one_participation(survey, "csv")
+    for day in DAYS[:2]:
+        pa.csv.write_csv(by_name(pa.int64()), stream.folder / f"log-{day}.csv")
+    begin_as_earlier(stream, command, monkeypatch)
+    code, printed = run(command, stream, 1)
+    assert code == 0, printed
+    assert wins_so_far(stream, 1) == 100
 
 
-@pytest.mark.parametrize("kinds", [("int64", "string"), ("string", "int64"), ("double", "string")])
-def test_a_person_counts_once_whatever_names_them_on_each_night(survey, command, kinds):
-    stream = {**STREAM, "participations": 1, "gap": 1}
-    survey = stream_of(survey, lambda number: by_name(kinds[number % 2], number))
-    survey.set(schedule={"empty": "skip", "stream": stream})
-    for number in (0, 1):
-        assert run(command, survey, number)[0] == 0
-    assert ids_of_people(survey, 1) == 20
+@pytest.mark.parametrize("first", [pa.int64(), pa.string()])
+def test_an_earlier_stream_whose_types_nobody_knows_waits_for_the_operators_word(
+    survey, command, monkeypatch, first
+):
+    stream = of_one_participation(survey)
+    put(stream, 0, first)
+    path, stored = begin_as_earlier(stream, command, monkeypatch)
+    cost, before = spent(stream), len(events(stream))
+    put(stream, 1, pa.int64())
+    code, printed = run(command, stream, 1)
+    assert code != 0
+    assert f"{path}: an earlier version began this stream" in printed
+    assert (spent(stream), len(events(stream))) == (cost, before)
+    rule = "numbers" if first == pa.int64() else "texts"
+    path.write_text(json.dumps({**stored, "names": rule}))
+    for number, kind in ((1, pa.int64()), (2, pa.string())):
+        put(stream, number, kind)
+        code, printed = run(command, stream, number)
+        assert code == 0, printed
+        assert wins_so_far(stream, number) == 100

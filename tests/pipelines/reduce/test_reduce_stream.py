@@ -247,7 +247,8 @@ def rows_of_one_person(kind: pa.DataType) -> pa.Table:
 
 
 @pytest.mark.parametrize(
-    ("first", "second"), [*itertools.pairwise([*NAMED, NAMED[0]]), *zip(NAMED[:3], NAMED[3:])]
+    ("first", "second"),
+    [*itertools.pairwise([*NAMED, NAMED[0]]), *zip(NAMED[:3], NAMED[3:], strict=True)],
 )
 def test_a_person_counts_once_whatever_the_type_of_their_name(tmp_path, monkeypatch, first, second):
     terms = Terms(nights=2, participations=1, gap=1)

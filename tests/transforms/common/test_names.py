@@ -27,6 +27,7 @@ TEXTS = [
     pa.large_binary(),
     pa.binary_view(),
 ]
+VIEWS = (pa.string_view(), pa.binary_view())  # readers make other columns of them
 TYPES = [
     *map(pa.type_for_alias, INTEGERS),
     *TEXTS,
@@ -34,8 +35,32 @@ TYPES = [
 ]
 SHARED = [0, 7, 10, 100, 127]  # in every type
 EDGES = [-(2**63), -(2**63) + 1, -128, -10, -1, 9, 10**18, 10**19, 2**63 - 1, 2**63, 2**64 - 1]
-OTHERS = """007 +7 7. 7.0 7e0 0x7 -0 -07 - +0 00 -7- 1_0 ٧ 18446744073709551616 99999999999999999999
-    -9223372036854775809 123456789012345678901 anna 7a a7 12:34567 1234/678 123456789a""".split()
+OTHERS = [
+    "007",
+    "+7",
+    "7.",
+    "7.0",
+    "7e0",
+    "0x7",
+    "-0",
+    "-07",
+    "-",
+    "+0",
+    "00",
+    "-7-",
+    "1_0",
+    "٧",
+    "18446744073709551616",
+    "99999999999999999999",
+    "-9223372036854775809",
+    "123456789012345678901",
+    "anna",
+    "7a",
+    "a7",
+    "12:34567",
+    "1234/678",
+    "123456789a",
+]
 OTHERS += ["", " 7", "7 ", "7\n", "7\0"]
 # What earlier versions made of 7 and of "7" under this key.
 OLD_INTEGER = (4844160155212643684, 8263404446911696948)
@@ -112,7 +137,7 @@ def test_nulls_leave_the_names_beside_them_as_they_are():
         assert (found[0], found[3]) == tuple(hashes(pa.array([7, -3])))
 
 
-@pytest.mark.parametrize("kind", TYPES, ids=str)
+@pytest.mark.parametrize("kind", [kind for kind in TYPES if kind not in VIEWS], ids=str)
 def test_events_are_one_whatever_their_type(kind):
     names = {"user": "who", "left": "a", "right": "b", "outcome": "y", "winner": None}
     columns = ComparisonColumns(**names, event="id")
@@ -132,7 +157,7 @@ def test_a_float_is_an_integer_only_if_it_is_no_rounding_of_another(kind, digits
     values = [7.0, -0.0, most - 1, 1 - most, None, np.nan, 7.5, most, -most, np.inf, -np.inf]
     null = np.array([value is None for value in values])
     column = pa.array(np.array([value or 0 for value in values], kind), mask=null)
-    for each in (column, column.dictionary_encode()):
+    for each in (column, *([column.dictionary_encode()] if kind != "f2" else [])):
         integers, nameless = integers_of_floats(each)
         assert integers.to_pylist() == [7, 0, int(most) - 1, 1 - int(most), *[None] * 7]
         assert nameless.tolist() == [False] * 6 + [True] * 5

@@ -77,14 +77,17 @@ def test_each_format_gives_the_same_rows(tmp_path, name):
     assert rows_of(listed(tmp_path / name)) == (wanted, [])
 
 
-def names_in(path: Path) -> list[tuple[list[int], list[int]]]:
+def names_in(path: Path) -> list[tuple[tuple[int, ...], tuple[int, ...]]]:
     """The pseudonyms of the users and events of a file."""
     columns, keyed_hash = replace(COLUMNS, event="event"), KeyedHash(bytes(KEY_BYTES))
     found = []
     for split in plan_files([listed(path)], columns):
         for batch in read_batches(split):
-            named = (pseudonyms(batch.rows[each], keyed_hash) for each in ("user", "event"))
-            found += [tuple(map(tuple, each)) for each in zip(*map(np.ndarray.tolist, named))]
+            users, events = (
+                map(tuple, pseudonyms(batch.rows[each], keyed_hash).tolist())
+                for each in ("user", "event")
+            )
+            found += list(zip(users, events, strict=True))
     return found
 
 
@@ -106,6 +109,10 @@ def test_one_name_is_one_person_and_one_event_in_every_format(tmp_path):
             folder.mkdir(exist_ok=True)
             write(named(users.cast(kind)), folder / name)
             written += 1
+    for kind in (pa.string_view(), pa.binary_view()):
+        users = numbers.cast(pa.string()).cast(kind)
+        WRITERS["rows.arrow"](named(users), tmp_path / "string" / f"{kind}.arrow")
+        written += 1
     paths = sorted(path for path in tmp_path.glob("*/*"))
     assert len(paths) == written > 30
     assert len({tuple(names_in(path)) for path in paths}) == 1
